@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Environ: the environment as a value, taken once at the start of main. Nobody calls getenv.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+class Environ {
+ public:
+  Environ() = default;
+
+  explicit Environ(std::map<std::string, std::string, std::less<>> variables);
+
+  // From main's third argument or ::environ: null-terminated "NAME=value" words.
+  [[nodiscard]] static Environ from_block(const char* const* block);
+
+  [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
+  void set(std::string_view name, std::string_view value);
+  void erase(std::string_view name);
+
+  // "NAME=value" words in the order of names.
+  [[nodiscard]] std::vector<std::string> to_block() const;
+
+  [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all() const {
+    return variables_;
+  }
+
+  bool operator==(const Environ&) const = default;
+
+ private:
+  std::map<std::string, std::string, std::less<>> variables_;
+};
+
+}  // namespace muster

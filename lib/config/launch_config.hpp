@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// LaunchConfig: everything that the user decided, resolved and checked, each setting with its
+// origin. Made once by resolve(); plan/ and agent/ only read it. Value type.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/endpoint.hpp"
+#include "base/log.hpp"
+#include "base/time.hpp"
+#include "config/std_spec.hpp"
+
+namespace muster {
+
+// How we were called; decides small differences of behaviour only (apps/README.md).
+enum class Personality { muster, torchrun, torch_distributed_launch };
+
+// How the user's program is run.
+enum class ProgramKind {
+  python_script,  // python -u SCRIPT
+  python_module,  // python -u -m MODULE
+  executable,     // as it is
+};
+
+struct Program {
+  ProgramKind kind = ProgramKind::executable;
+  std::string python;             // interpreter for the python kinds: a path or a name for PATH
+  std::string name;               // script, module or executable, as typed
+  std::vector<std::string> args;  // the user's, verbatim
+  bool operator==(const Program&) const = default;
+};
+
+struct LaunchConfig {
+  Personality personality = Personality::muster;
+  Program program;
+
+  int nodes_min = 1;
+  int nodes_max = 1;
+  int nproc = 1;               // workers of this node, after auto/gpu/cpu were counted
+  std::string nproc_reason;    // "auto: 2 GPUs seen in /proc/driver/nvidia", for --explain
+  int usable_cpus = 1;
+
+  std::string rdzv_backend;    // "static" or "c10d"
+  std::string rdzv_id;
+  std::optional<Endpoint> rdzv_endpoint;
+  std::map<std::string, std::string> rdzv_conf;
+  bool standalone = false;     // asked for, or implied (contract of torchrun: one node, no port)
+  int node_rank = 0;
+  std::string local_addr;      // empty: chosen by us
+  std::string master_addr = "127.0.0.1";
+  std::uint16_t master_port = 0;  // 0: any free port
+
+  int max_restarts = 0;
+  std::string role = "default";
+  std::vector<int> signals_to_handle;
+  std::string signals_to_handle_text;  // as typed, exported to workers
+  Duration shutdown_timeout{};
+  std::optional<int> stdin_rank;       // local rank that gets our standard input
+
+  std::string log_dir;                 // empty: a fresh folder is made when one is needed
+  bool logs_disabled = false;          // --log-dir=/dev/null
+  StdSpec redirects;
+  StdSpec tee;
+  std::optional<std::set<int>> local_ranks_filter;
+  std::optional<std::vector<std::string>> duplicate_stdout_filters;
+  std::optional<std::vector<std::string>> duplicate_stderr_filters;
+  std::string log_line_prefix_template;
+  LogLevel log_level = LogLevel::warning;
+
+  bool virtual_local_rank = false;
+  bool pass_local_rank = false;        // torch.distributed.launch: --local_rank=N before user args
+
+  // Origin of each setting by its long option name: "command line", "PET_NNODES", "config file
+  // job.toml", "default", "implied by …".
+  std::map<std::string, std::string> origins;
+};
+
+}  // namespace muster

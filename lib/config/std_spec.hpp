@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// StdSpec: which streams of which local ranks --redirects or --tee means. Value type, pure.
+#pragma once
+
+#include <map>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace muster {
+
+// Bits as torchrun numbers them: 1 stdout, 2 stderr, 3 both, 0 none.
+struct StdSpec {
+  int all = 0;                  // for ranks without an own entry
+  std::map<int, int> by_rank;
+
+  [[nodiscard]] int of(int local_rank) const;
+
+  [[nodiscard]] bool wants_stdout(int local_rank) const { return (of(local_rank) & 1) != 0; }
+
+  [[nodiscard]] bool wants_stderr(int local_rank) const { return (of(local_rank) & 2) != 0; }
+
+  bool operator==(const StdSpec&) const = default;
+};
+
+// "0" … "3", or "rank:value,rank:value" with local ranks of any number of digits. Error: usage.
+[[nodiscard]] Result<StdSpec> parse_std_spec(std::string_view text);
+
+}  // namespace muster

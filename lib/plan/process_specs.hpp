@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a configuration and a round to the processes to start: argv, environment, streams. Pure:
+// no file is touched, no variable is read but those of the Environ.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/environ.hpp"
+#include "base/error.hpp"
+#include "config/launch_config.hpp"
+#include "plan/assignment.hpp"
+#include "process/process_spec.hpp"
+
+namespace muster {
+
+// Facts of the place where the agent runs that the specs depend on.
+struct PlanSite {
+  std::string run_dir;   // <log_dir>/<run id>_<8 random>; empty: no files at all
+  std::string hostname;  // for the prefix template
+  bool stderr_is_terminal = false;
+};
+
+// One spec for each local rank, in order. Errors: usage (a GPU list that is too short for
+// --virtual-local-rank).
+[[nodiscard]] Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
+                                                             const Environ& environ,
+                                                             const Assignment& assignment,
+                                                             const PlanSite& site);
+
+// <run_dir>/attempt_<n>/<local rank>/error.json; empty where run_dir is.
+[[nodiscard]] std::string error_file_path(const PlanSite& site, int attempt, int local_rank);
+
+}  // namespace muster

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProcessRunner: where the world of processes begins. LinuxRunner is the real one; the simulator
+// has its own. Used by agent/ on the loop's thread only. Observers are called from the loop, never
+// from inside a call to the runner.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/time.hpp"
+#include "process/exit_status.hpp"
+#include "process/process_spec.hpp"
+
+#include <sys/types.h>
+
+namespace muster {
+
+struct WorkerExit {
+  int local_rank = 0;
+  pid_t pid = 0;
+  ExitStatus status;
+  bool out_of_memory = false;  // the kernel's memory cgroup counted a kill in this worker's time
+  std::string memory_words;    // "limit 512 MiB, peak 512 MiB" where the cgroup says so
+};
+
+// A process that is still there although it was killed: state as in /proc/<pid>/stat.
+struct Survivor {
+  pid_t pid = 0;
+  char state = '?';
+  std::string command;
+};
+
+class ProcessObserver {
+ public:
+  virtual ~ProcessObserver() = default;
+  virtual void on_worker_exit(const WorkerExit& exit) = 0;
+  // Once after the last worker was reaped and its process group (all that received our signals)
+  // is empty, and again after each later spawn. Descendants that left their group may remain.
+  virtual void on_groups_empty() = 0;
+  // Once after kill_everything: no descendant of this process is left.
+  virtual void on_nothing_left() = 0;
+};
+
+class ProcessRunner {
+ public:
+  virtual ~ProcessRunner() = default;
+
+  // Starts a worker in a session and process group of its own. Errors are those of the child's
+  // last system call before exec, as words: not_found (the program), not_possible, system.
+  [[nodiscard]] virtual Result<pid_t> spawn(const ProcessSpec& spec) = 0;
+
+  // To every process in the groups of all workers, those of dead leaders included.
+  virtual void signal_groups(int signo) = 0;
+
+  // To the main process of each live worker only.
+  virtual void signal_workers(int signo) = 0;
+
+  // SIGKILL to every descendant of this process, also those that left their group or session,
+  // until none is left; then on_nothing_left.
+  virtual void kill_everything() = 0;
+
+  // Descendants that still exist, for words about what could not be killed.
+  [[nodiscard]] virtual std::vector<Survivor> survivors() const = 0;
+
+  // The last bytes (at most kStderrTailBytesMax, whole lines) that a worker wrote to its standard
+  // error, whether captured or in a file; empty where it was inherited.
+  [[nodiscard]] virtual std::string stderr_tail(int local_rank) = 0;
+
+  // Passes on to the console what workers wrote so far, as far as the console takes it within
+  // `patience`, and closes the files. Called after the end of an attempt.
+  virtual void finish_output(Duration patience) = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProcessSpec: everything needed to start one worker, as a value made by plan/ and carried out by
+// process/. Nothing in here is looked up or resolved later, but argv[0] in PATH.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muster {
+
+enum class InputKind {
+  none,     // reads end-of-file
+  inherit,  // gets our own standard input
+};
+
+enum class OutputKind {
+  inherit,  // writes to our own descriptor: nothing is copied
+  discard,  // /dev/null
+  file,     // writes to `path` itself; we follow the file where `tee` asks for it
+  capture,  // writes to a pipe; we pass whole lines on to our own stream and keep the last ones
+};
+
+struct OutputPlan {
+  OutputKind kind = OutputKind::inherit;
+  std::string path;    // file: created with its folders, truncated
+  bool tee = false;    // file: each whole line also goes to our own stream, behind `prefix`
+  std::string prefix;  // tee and capture: put before each line as it is; may be empty
+  // Lines that contain one of `filters` also go to `filtered_path`, behind `prefix`; an empty
+  // filter matches every line. Used with tee only; empty path: no such file.
+  std::vector<std::string> filters;
+  std::string filtered_path;
+
+  bool operator==(const OutputPlan&) const = default;
+};
+
+struct ProcessSpec {
+  int local_rank = 0;
+  int rank = 0;
+  std::vector<std::string> argv;  // argv[0] without a slash is searched in the worker's PATH
+  std::vector<std::string> environment;  // "NAME=value"
+  InputKind standard_input = InputKind::none;
+  OutputPlan standard_output;
+  OutputPlan standard_error;
+
+  bool operator==(const ProcessSpec&) const = default;
+};
+
+}  // namespace muster

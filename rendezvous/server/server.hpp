@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// StoreServer: the sockets around ServerCore. Lives on the loop of its owner, single-threaded;
+// resource type. Wire format: rendezvous/PROTOCOL.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+class StoreServer {
+ public:
+  // Binds and listens before it returns, so that the port is taken from then on. `address` is
+  // numeric (IPv4 or IPv6; "::" means both); port 0 takes any free one. Errors: system, with the
+  // address, the reason and what to try.
+  [[nodiscard]] static Result<std::unique_ptr<StoreServer>> open(asio::io_context& loop,
+                                                                 const std::string& address,
+                                                                 std::uint16_t port);
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+  // Closes the listening socket and every session at once.
+  ~StoreServer();
+
+  [[nodiscard]] std::uint16_t port() const;
+
+ private:
+  struct Impl;
+  explicit StoreServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster

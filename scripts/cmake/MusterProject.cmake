@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# The two functions of this project: a room (library) and a test. Sources are listed, not globbed.
+
+add_library(muster_settings INTERFACE)
+target_compile_features(muster_settings INTERFACE cxx_std_23)
+target_compile_definitions(muster_settings INTERFACE _GLIBCXX_ASSERTIONS)
+target_include_directories(muster_settings INTERFACE
+  ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR})
+target_compile_options(muster_settings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
+  -Woverloaded-virtual -Wformat=2 -Wimplicit-fallthrough
+  $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op>)
+
+# muster_add_room(NAME SOURCES … HEADERS … DEPENDS … PRIVATE_DEPENDS …)
+# makes the static library muster_NAME with the alias muster::NAME. A room with an open door to
+# other projects (headers that they include) also says PUBLIC_ROOM and is installed.
+function(muster_add_room name)
+  cmake_parse_arguments(room "PUBLIC_ROOM" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(muster_${name} STATIC ${room_SOURCES})
+  add_library(muster::${name} ALIAS muster_${name})
+  set_target_properties(muster_${name} PROPERTIES EXPORT_NAME ${name}
+                                                  POSITION_INDEPENDENT_CODE ON)
+  # Two include roots: "base/fd.hpp" from lib, "rendezvous/wire/limits.hpp" from the repository.
+  set(root ${PROJECT_SOURCE_DIR})
+  if(CMAKE_CURRENT_SOURCE_DIR STREQUAL "${PROJECT_SOURCE_DIR}/lib")
+    set(root ${PROJECT_SOURCE_DIR}/lib)
+  endif()
+  target_sources(muster_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${root} FILES ${room_HEADERS})
+  target_compile_features(muster_${name} PUBLIC cxx_std_23)
+  target_link_libraries(muster_${name} PUBLIC ${room_DEPENDS}
+    PRIVATE ${room_PRIVATE_DEPENDS} $<BUILD_INTERFACE:muster_settings>)
+  if(room_PUBLIC_ROOM)
+    install(TARGETS muster_${name} EXPORT musterTargets
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+      FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster)
+  endif()
+endfunction()
+
+# muster_add_test(NAME SOURCES … DEPENDS … LABELS … [TIMEOUT s])
+# makes the Catch2 program muster_test_NAME and registers each of its cases with ctest.
+function(muster_add_test name)
+  cmake_parse_arguments(test "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 60)
+  endif()
+  add_executable(muster_test_${name} ${test_SOURCES})
+  target_link_libraries(muster_test_${name} PRIVATE ${test_DEPENDS} muster_settings
+                                                    Catch2::Catch2WithMain)
+  target_include_directories(muster_test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  add_test(NAME ${name} COMMAND muster_test_${name} --durations no)
+  set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" TIMEOUT ${test_TIMEOUT})
+endfunction()
