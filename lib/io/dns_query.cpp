@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/dns_query.hpp"
+
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+#include <ares.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kNameBytesMax = 253;  // RFC 1035
+
+// A server that drops AAAA questions (or A) must not cost the whole patience once the other kind
+// was answered.
+constexpr Duration kSecondAnswerPatience = std::chrono::milliseconds(300);
+
+// First try of each server; doubled on each further try.
+constexpr int kServerTimeoutMilliseconds = 1000;
+constexpr int kTries = 4;
+
+bool is_numeric(const std::string& name) {
+  std::array<unsigned char, sizeof(in6_addr)> raw{};
+  const std::string without_zone = name.substr(0, name.find('%'));
+  return ::inet_pton(AF_INET, name.c_str(), raw.data()) == 1 ||
+         ::inet_pton(AF_INET6, without_zone.c_str(), raw.data()) == 1;
+}
+
+// RFC 6761: such names are always this machine, and no server is ever asked for them.
+bool is_localhost(std::string_view name) {
+  std::string lower = to_lower(name);
+  if (lower.ends_with('.')) {
+    lower.pop_back();
+  }
+  return lower == "localhost" || lower.ends_with(".localhost");
+}
+
+bool is_name(const std::string& name) {
+  const auto fits = [](unsigned char c) { return c > ' ' && c < 0x7f && c != '/' && c != ':'; };
+  return !name.empty() && name.size() <= kNameBytesMax && std::ranges::all_of(name, fits);
+}
+
+struct Answer {
+  bool over = false;
+  int status = ARES_SUCCESS;
+  Addresses addresses;
+};
+
+void take_answer(void* context, int status, int /*timeouts*/, ares_addrinfo* found) {
+  auto& answer = *static_cast<Answer*>(context);
+  answer.over = true;
+  answer.status = status;
+  for (const auto* node = found != nullptr ? found->nodes : nullptr; node != nullptr;
+       node = node->ai_next) {
+    const void* raw = nullptr;
+    if (node->ai_family == AF_INET) {
+      raw = &reinterpret_cast<const sockaddr_in*>(node->ai_addr)->sin_addr;
+    } else if (node->ai_family == AF_INET6) {
+      raw = &reinterpret_cast<const sockaddr_in6*>(node->ai_addr)->sin6_addr;
+    }
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (raw != nullptr && ::inet_ntop(node->ai_family, raw, text.data(), text.size()) != nullptr &&
+        std::ranges::find(answer.addresses, text.data()) == answer.addresses.end()) {
+      answer.addresses.emplace_back(text.data());
+    }
+  }
+  if (found != nullptr) {
+    ares_freeaddrinfo(found);
+  }
+}
+
+void ask(ares_channel channel, const std::string& name, int family, Answer& answer) {
+  ares_addrinfo_hints hints{};
+  hints.ai_family = family;
+  hints.ai_flags = ARES_AI_NOSORT;  // the server's order means something (round robin)
+  ares_getaddrinfo(channel, name.c_str(), nullptr, &hints, take_answer, &answer);
+}
+
+// IPv4 first: where a name has both, IPv4 is what works on every cluster.
+void put_ipv4_first(Addresses& addresses) {
+  std::ranges::stable_partition(
+      addresses, [](const std::string& address) { return address.find(':') == std::string::npos; });
+}
+
+// What c-ares says about one name when no kind of address was found, in our words.
+Error no_answer_error(const std::string& name, int status) {
+  switch (status) {
+    case ARES_ENOTFOUND:
+    case ARES_ENODATA:
+      return {Errc::not_found,
+              fmt::format("cannot resolve '{}': no such name in /etc/hosts or DNS; check the "
+                          "spelling or give a numeric address",
+                          name)};
+    case ARES_EBADNAME:
+      return {Errc::usage, fmt::format("cannot resolve '{}': not a host name", name)};
+    case ARES_ECONNREFUSED:
+      return {Errc::unreachable,
+              fmt::format("cannot resolve '{}': not in /etc/hosts, and no DNS server of "
+                          "/etc/resolv.conf can be reached; give a numeric address",
+                          name)};
+    case ARES_ETIMEOUT:
+    case ARES_ECANCELLED:
+      return {Errc::timed_out,
+              fmt::format("cannot resolve '{}': not in /etc/hosts, and the DNS servers of "
+                          "/etc/resolv.conf did not answer in time; give a numeric address",
+                          name)};
+    default:
+      return {Errc::unreachable,
+              fmt::format(
+                  "cannot resolve '{}': {}; give a numeric address", name, ares_strerror(status))};
+  }
+}
+
+}  // namespace
+
+struct DnsQuery::Impl {
+  std::string name;
+  TimePoint give_up;
+  UniqueFd set;
+  ares_channel channel = nullptr;
+  Answer ipv4;
+  Answer ipv6;
+  std::optional<Result<Addresses>> result;
+
+  Impl(std::string the_name, TimePoint until) : name(std::move(the_name)), give_up(until) {}
+
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  ~Impl() { close_channel(); }
+
+  void close_channel() {
+    if (channel != nullptr) {
+      ares_destroy(std::exchange(channel, nullptr));  // calls take_answer for what is left
+    }
+  }
+
+  void fail(Error error) { result.emplace(std::unexpected(std::move(error))); }
+
+  // Keeps the epoll set equal to the sockets that c-ares has open.
+  static void watch(void* self, ares_socket_t socket, int readable, int writable) {
+    const int set = static_cast<Impl*>(self)->set.get();
+    epoll_event event{};
+    event.events = (readable != 0 ? EPOLLIN : 0U) | (writable != 0 ? EPOLLOUT : 0U);
+    event.data.fd = socket;
+    if (event.events == 0) {
+      ::epoll_ctl(set, EPOLL_CTL_DEL, socket, nullptr);
+    } else if (::epoll_ctl(set, EPOLL_CTL_MOD, socket, &event) != 0) {
+      ::epoll_ctl(set, EPOLL_CTL_ADD, socket, &event);
+    }
+  }
+
+  // `lookups` is 'f' for /etc/hosts or 'b' for DNS. Why set it: otherwise c-ares reads
+  // nsswitch.conf by first letters, and modules that it does not know change what it does.
+  int open_channel(const char* lookups) {
+    close_channel();
+    std::string order = lookups;
+    ares_options options{};
+    options.lookups = order.data();
+    options.timeout = kServerTimeoutMilliseconds;
+    options.tries = kTries;
+    options.sock_state_cb = &Impl::watch;
+    options.sock_state_cb_data = this;
+    return ares_init_options(
+        &channel,
+        &options,
+        ARES_OPT_LOOKUPS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB);
+  }
+
+  // True where the query is over.
+  bool answer_without_servers() {
+    if (is_numeric(name)) {
+      result.emplace(Addresses{name});
+    } else if (!is_name(name)) {
+      fail({Errc::usage, fmt::format("cannot resolve '{}': not a host name", name)});
+    } else if (is_localhost(name)) {
+      result.emplace(Addresses{"127.0.0.1", "::1"});
+    } else if (const int status = open_channel("f"); status != ARES_SUCCESS) {
+      fail(no_answer_error(name, status));
+    } else {
+      Answer hosts;
+      ask(channel, name, AF_UNSPEC, hosts);
+      close_channel();
+      if (!hosts.addresses.empty()) {
+        put_ipv4_first(hosts.addresses);
+        result.emplace(std::move(hosts.addresses));
+      }
+    }
+    return result.has_value();
+  }
+
+  // Two questions rather than one for both kinds: so the answer to one is not lost when the server
+  // drops the other.
+  void ask_servers() {
+    set = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+    if (!set) {
+      fail(system_error(fmt::format("resolving '{}'", name), errno));
+      return;
+    }
+    if (const int status = open_channel("b"); status != ARES_SUCCESS) {
+      fail(no_answer_error(name, status));
+      return;
+    }
+    ask(channel, name, AF_INET, ipv4);
+    ask(channel, name, AF_INET6, ipv6);
+  }
+
+  void look_at_answers(TimePoint now) {
+    if (result) {
+      return;
+    }
+    const bool found = !ipv4.addresses.empty() || !ipv6.addresses.empty();
+    if (found) {
+      give_up = std::min(give_up, now + kSecondAnswerPatience);
+    }
+    if ((!ipv4.over || !ipv6.over) && now < give_up) {
+      return;
+    }
+    close_channel();  // ends what is open with ARES_EDESTRUCTION
+    if (found) {
+      ipv4.addresses.insert(ipv4.addresses.end(), ipv6.addresses.begin(), ipv6.addresses.end());
+      result.emplace(std::move(ipv4.addresses));
+    } else {
+      fail(no_answer_error(name, worse_status()));
+    }
+  }
+
+  // Of the two statuses the one that explains more: a server that knows that there is no such name
+  // settles it; else what kept a question from being answered.
+  [[nodiscard]] int worse_status() const {
+    const auto rank = [](int status) {
+      return status == ARES_ENOTFOUND ? 2 : status == ARES_ENODATA ? 0 : 1;
+    };
+    const int status = rank(ipv6.status) > rank(ipv4.status) ? ipv6.status : ipv4.status;
+    return status == ARES_EDESTRUCTION ? ARES_ETIMEOUT : status;
+  }
+};
+
+DnsQuery::DnsQuery(std::string name, TimePoint now, Duration patience)
+    : impl_(std::make_unique<Impl>(std::move(name), now + patience)) {
+  if (!impl_->answer_without_servers()) {
+    impl_->ask_servers();
+    impl_->look_at_answers(now);
+  }
+}
+
+DnsQuery::~DnsQuery() = default;
+
+const std::optional<Result<Addresses>>& DnsQuery::result() const {
+  return impl_->result;
+}
+
+int DnsQuery::descriptor() const {
+  return impl_->set.get();
+}
+
+TimePoint DnsQuery::next_deadline(TimePoint now) const {
+  timeval wait{};
+  if (impl_->channel == nullptr || ares_timeout(impl_->channel, nullptr, &wait) == nullptr) {
+    return impl_->give_up;
+  }
+  const Duration until = std::chrono::seconds(wait.tv_sec) +
+                         std::chrono::microseconds(wait.tv_usec) + std::chrono::milliseconds(1);
+  return std::min(impl_->give_up, now + until);
+}
+
+void DnsQuery::step(TimePoint now) {
+  if (impl_->result) {
+    return;
+  }
+  std::array<epoll_event, 16> events{};
+  const int count =
+      ::epoll_wait(impl_->set.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const auto& event = events.at(static_cast<std::size_t>(i));
+    const bool readable = (event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0;
+    const bool writable = (event.events & EPOLLOUT) != 0;
+    ares_process_fd(impl_->channel,
+                    readable ? event.data.fd : ARES_SOCKET_BAD,
+                    writable ? event.data.fd : ARES_SOCKET_BAD);
+  }
+  ares_process_fd(impl_->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // its time-outs
+  impl_->look_at_answers(now);
+}
+
+}  // namespace muster

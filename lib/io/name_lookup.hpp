@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// NameLookup: a name's addresses without stopping the loop, however silent the servers are. Made on
+// the loop's thread by whoever dials by name; the rules are those of io/resolver.hpp. Resource:
+// destroying it cancels the lookup and the callback is then never called.
+#pragma once
+
+#include "base/error.hpp"
+#include "base/time.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+class NameLookup {
+ public:
+  using Callback = std::function<void(Result<std::vector<std::string>>)>;
+
+  // Calls `callback` once, from the loop and never from inside the constructor, within `patience`.
+  NameLookup(asio::io_context& loop, std::string name, Duration patience, Callback callback);
+  NameLookup(const NameLookup&) = delete;
+  NameLookup& operator=(const NameLookup&) = delete;
+  ~NameLookup();
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace muster
