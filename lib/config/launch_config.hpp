@@ -3,17 +3,17 @@
 // origin. Made once by resolve(); plan/ and agent/ only read it. Value type.
 #pragma once
 
+#include "base/endpoint.hpp"
+#include "base/log.hpp"
+#include "base/time.hpp"
+#include "config/std_spec.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
-
-#include "base/endpoint.hpp"
-#include "base/log.hpp"
-#include "base/time.hpp"
-#include "config/std_spec.hpp"
 
 namespace muster {
 
@@ -41,17 +41,19 @@ struct LaunchConfig {
 
   int nodes_min = 1;
   int nodes_max = 1;
-  int nproc = 1;               // workers of this node, after auto/gpu/cpu were counted
-  std::string nproc_reason;    // "auto: 2 GPUs seen in /proc/driver/nvidia", for --explain
-  int usable_cpus = 1;
+  int nproc = 1;             // workers of this node, after auto/gpu/cpu were counted
+  std::string nproc_reason;  // "auto: 2 GPUs seen in /proc/driver/nvidia", for --explain
+  int usable_cpus = 1;       // 0: not counted, since nothing depends on it
+  std::string usable_cpus_reason;
 
-  std::string rdzv_backend;    // "static" or "c10d"
+  std::string rdzv_backend;  // "static" or "c10d"
   std::string rdzv_id;
   std::optional<Endpoint> rdzv_endpoint;
   std::map<std::string, std::string> rdzv_conf;
-  bool standalone = false;     // asked for, or implied (contract of torchrun: one node, no port)
+  bool standalone = false;  // asked for, or implied (contract of torchrun: one node, no port)
   int node_rank = 0;
-  std::string local_addr;      // empty: chosen by us
+  std::string local_addr;  // empty: chosen by us
+  // Where the workers' store is to listen, and what they dial.
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;  // 0: any free port
 
@@ -60,10 +62,10 @@ struct LaunchConfig {
   std::vector<int> signals_to_handle;
   std::string signals_to_handle_text;  // as typed, exported to workers
   Duration shutdown_timeout{};
-  std::optional<int> stdin_rank;       // local rank that gets our standard input
+  std::optional<int> stdin_rank;  // local rank that gets our standard input
 
-  std::string log_dir;                 // empty: a fresh folder is made when one is needed
-  bool logs_disabled = false;          // --log-dir=/dev/null
+  std::string log_dir;         // empty: a fresh folder is made when one is needed
+  bool logs_disabled = false;  // --log-dir=/dev/null
   StdSpec redirects;
   StdSpec tee;
   std::optional<std::set<int>> local_ranks_filter;
@@ -73,11 +75,14 @@ struct LaunchConfig {
   LogLevel log_level = LogLevel::warning;
 
   bool virtual_local_rank = false;
-  bool pass_local_rank = false;        // torch.distributed.launch: --local_rank=N before user args
+  bool pass_local_rank = false;  // torch.distributed.launch: --local_rank=N before user args
 
   // Origin of each setting by its long option name: "command line", "PET_NNODES", "config file
   // job.toml", "default", "implied by …".
   std::map<std::string, std::string> origins;
+
+  // Settings of torchrun that were taken but have no effect here, by long option name.
+  std::map<std::string, std::string> accepted;
 };
 
 }  // namespace muster

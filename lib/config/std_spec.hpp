@@ -2,16 +2,16 @@
 // StdSpec: which streams of which local ranks --redirects or --tee means. Value type, pure.
 #pragma once
 
+#include "base/error.hpp"
+
 #include <map>
 #include <string_view>
-
-#include "base/error.hpp"
 
 namespace muster {
 
 // Bits as torchrun numbers them: 1 stdout, 2 stderr, 3 both, 0 none.
 struct StdSpec {
-  int all = 0;                  // for ranks without an own entry
+  int all = 0;  // for ranks without an own entry
   std::map<int, int> by_rank;
 
   [[nodiscard]] int of(int local_rank) const;

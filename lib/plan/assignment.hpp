@@ -3,9 +3,9 @@
 // node it is trivial, but the workers' environment is built from nothing else. Value, pure.
 #pragma once
 
-#include <string>
-
 #include "base/endpoint.hpp"
+
+#include <string>
 
 namespace muster {
 
@@ -17,9 +17,9 @@ struct Assignment {
   int role_rank_first = 0;
   int role_world_size = 1;
   int local_world_size = 1;
-  int restart_count = 0;     // times that the job's workers were restarted
-  int attempt = 0;           // starts of this node's workers, for log folders
-  std::string master_addr;   // what the workers will dial; the store listens there
+  int restart_count = 0;    // times that the job's workers were restarted
+  int attempt = 0;          // starts of this node's workers, for log folders
+  std::string master_addr;  // what the workers will dial; the store listens there
   std::uint16_t master_port = 0;
 
   bool operator==(const Assignment&) const = default;

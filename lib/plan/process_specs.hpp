@@ -3,14 +3,14 @@
 // no file is touched, no variable is read but those of the Environ.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/environ.hpp"
 #include "base/error.hpp"
 #include "config/launch_config.hpp"
 #include "plan/assignment.hpp"
 #include "process/process_spec.hpp"
+
+#include <string>
+#include <vector>
 
 namespace muster {
 

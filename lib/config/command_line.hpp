@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// CommandLine: what was typed, nothing resolved. The grammar is that of Python's argparse, as
+// torchrun's users know it: both spellings, unique prefixes, joined short values, and everything
+// after the script belongs to the script. Called by main; value type, pure.
+#pragma once
+
+#include "base/error.hpp"
+#include "config/launch_config.hpp"
+#include "config/settings.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+// What the user wants from this run. All but `launch` and the explanations need no script.
+enum class Request {
+  launch,
+  explain_config,
+  explain_plan,
+  explain_env,
+  help,
+  version,
+  bash_completion,
+  zsh_completion,
+  man_page,
+};
+
+struct CommandLine {
+  Personality personality = Personality::muster;
+  Request request = Request::launch;
+  std::map<OptionId, std::string> options;  // the last one typed wins; "1" for a flag
+  std::string program;                      // script, module or executable
+  std::vector<std::string> args;            // the program's own, verbatim
+  bool operator==(const CommandLine&) const = default;
+};
+
+// From argv[0]: a file name of "torchrun" or "torch.distributed.launch", else muster.
+[[nodiscard]] Personality personality_of(std::string_view program_path);
+
+// `words` is argv without argv[0]. Errors are of kind usage; main prints "muster: " before them.
+[[nodiscard]] Result<CommandLine> parse_command_line(Personality personality,
+                                                     const std::vector<std::string>& words);
+
+}  // namespace muster

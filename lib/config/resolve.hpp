@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// resolve: from what was typed to what will be done. Command line before MUSTER_* before PET_*
+// before config file before default, then all rules that span settings. Called once by main, pure
+// but for the questions to `machine`, each asked only if needed.
+#pragma once
+
+#include "base/environ.hpp"
+#include "base/error.hpp"
+#include "config/command_line.hpp"
+#include "config/launch_config.hpp"
+#include "host/machine.hpp"
+
+#include <string>
+#include <vector>
+
+namespace muster {
+
+struct Resolved {
+  LaunchConfig config;
+  std::vector<std::string> warnings;  // tolerated; main logs each once
+};
+
+// Errors: usage (exit 2), not_found (the program does not exist: 127), not_possible (126).
+[[nodiscard]] Result<Resolved> resolve(const CommandLine& line,
+                                       const Environ& environ,
+                                       const Machine& machine);
+
+}  // namespace muster

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// THE TABLE: one row for each option. Parsing, variables, --help, the manual page, completions,
+// --explain and the README test are all made from it; an option exists if it has a row. Read-only
+// data, compiled in.
+#pragma once
+
+#include "config/launch_config.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace muster {
+
+// The rows in the table's order.
+enum class OptionId {
+  module,
+  no_python,
+  nproc_per_node,
+  role,
+  virtual_local_rank,
+  stdin_rank,
+  max_restarts,
+  shutdown_timeout,
+  signals_to_handle,
+  log_dir,
+  redirects,
+  tee,
+  local_ranks_filter,
+  log_line_prefix_template,
+  duplicate_stdout_filters,
+  duplicate_stderr_filters,
+  standalone,
+  nnodes,
+  node_rank,
+  master_addr,
+  master_port,
+  local_addr,
+  rdzv_backend,
+  rdzv_endpoint,
+  rdzv_id,
+  rdzv_conf,
+  explain,
+  dry_run,
+  config,
+  log_level,
+  help,
+  version,
+  print_completion,
+  print_man,
+  use_env,
+  monitor_interval,
+  start_method,
+  run_path,
+  event_log_handler,
+  logs_specs,
+  numa_binding,
+};
+
+enum class ValueKind {
+  flag,  // takes no value on the command line; 0 or 1 in a variable
+  text,
+  integer,   // as Python's int() reads it
+  number,    // as Python's float() reads it
+  duration,  // seconds, or with a unit
+  choice,    // one of `choices`
+  action,    // like --help: is obeyed, has neither variable nor value in a config file
+};
+
+enum class HelpGroup { program, workers, stopping, output, meeting, looking, compatible };
+
+struct Option {
+  OptionId id;
+  std::string_view name;  // without dashes: "nproc-per-node"
+  char letter = 0;        // 'm' for -m
+  ValueKind kind = ValueKind::text;
+  std::string_view value_name;     // for help: "N|auto|gpu|cpu"; empty for flags
+  std::string_view default_value;  // as it would be typed
+  std::string_view choices;        // "a|b" for kind choice and some actions
+  HelpGroup group = HelpGroup::program;
+  std::string_view help;     // one sentence without a full stop
+  bool in_torchrun = false;  // torchrun has it (2.15)
+  bool has_pet = false;      // PET_<NAME> is read
+  bool hidden = false;       // not in --help and completions (is in the manual page)
+};
+
+[[nodiscard]] std::span<const Option> all_options();
+[[nodiscard]] const Option& option(OptionId id);
+
+// The option of exactly this long name, in either spelling, mixed ones too; null: none.
+[[nodiscard]] const Option* find_option(std::string_view name);
+[[nodiscard]] const Option* find_letter(char letter);
+
+// --use-env belongs to torch.distributed.launch alone.
+[[nodiscard]] bool is_offered(const Option& row, Personality personality);
+
+// "MUSTER_NNODES", "PET_NNODES"; empty where the option has none.
+[[nodiscard]] std::string muster_variable(const Option& row);
+[[nodiscard]] std::string pet_variable(const Option& row);
+
+// "--nproc-per-node"
+[[nodiscard]] std::string long_flag(const Option& row);
+
+// The heading of a group, in the words of a user: "What to run".
+[[nodiscard]] std::string_view heading(HelpGroup group);
+
+}  // namespace muster

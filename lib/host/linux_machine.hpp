@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinuxMachine: Machine's answers from /proc, /sys and /dev of this computer. The roots of those
+// trees are an argument, so that tests can put other computers below a folder.
+#pragma once
+
+#include "host/machine.hpp"
+
+namespace muster {
+
+class LinuxMachine final : public Machine {
+ public:
+  // `root` is put before "/proc", "/sys" and "/dev"; files of the user are never below it.
+  explicit LinuxMachine(std::string root = "");
+
+  [[nodiscard]] std::string hostname() const override;
+  [[nodiscard]] Count usable_cpus() const override;
+  [[nodiscard]] Count usable_gpus(const Environ& environ) const override;
+  [[nodiscard]] FileKind file_kind(const std::string& path) const override;
+  [[nodiscard]] Result<std::string> read_file(const std::string& path) const override;
+  [[nodiscard]] bool stdin_is_terminal() const override;
+  [[nodiscard]] std::string random_hex() const override;
+
+ private:
+  std::string root_;
+};
+
+}  // namespace muster

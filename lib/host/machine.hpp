@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine: the questions that settings may ask this computer, each asked only when its answer is
+// needed (so that --help costs nothing). resolve() calls it; LinuxMachine is the real one, tests
+// have their own. Interface; the launcher's main thread.
+#pragma once
+
+#include "base/environ.hpp"
+#include "base/error.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace muster {
+
+// A number of devices and how it was found, for --explain.
+struct Count {
+  int count = 0;
+  std::string reason;
+  bool operator==(const Count&) const = default;
+};
+
+enum class FileKind { missing, folder, executable, plain, other };
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+
+  [[nodiscard]] virtual std::string hostname() const = 0;
+  // Processors that this process may use: affinity mask, further limited by a cgroup quota.
+  [[nodiscard]] virtual Count usable_cpus() const = 0;
+  // GPUs that a worker started with this environment would see.
+  [[nodiscard]] virtual Count usable_gpus(const Environ& environ) const = 0;
+
+  [[nodiscard]] virtual FileKind file_kind(const std::string& path) const = 0;
+  [[nodiscard]] virtual Result<std::string> read_file(const std::string& path) const = 0;
+  [[nodiscard]] virtual bool stdin_is_terminal() const = 0;
+  // 32 random hexadecimal digits.
+  [[nodiscard]] virtual std::string random_hex() const = 0;
+};
+
+}  // namespace muster

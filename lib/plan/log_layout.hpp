@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the files of a run lie: <log dir>/<run id>_<8 random>/attempt_<n>/<local rank>/…, as
+// torchrun's users expect; attempts are kept. Used by plan/ and by the agent's report. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace muster {
+
+// The run folder's own name, "<run id>_<random>", safe as one path component.
+[[nodiscard]] std::string run_dir_name(std::string_view rdzv_id, std::string_view random);
+
+[[nodiscard]] std::string attempt_dir(std::string_view run_dir, int attempt);
+[[nodiscard]] std::string worker_dir(std::string_view run_dir, int attempt, int local_rank);
+
+}  // namespace muster
