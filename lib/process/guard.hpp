@@ -6,15 +6,17 @@
 // dies, the agent reads end-of-file from the link and does the same.
 #pragma once
 
-#include <functional>
-
 #include "base/fd.hpp"
+
+#include <functional>
+#include <vector>
 
 #include <sys/types.h>
 
 namespace muster {
 
-// One signal that the guard received, passed to the agent as it is over the link.
+// One signal that the guard received, passed to the agent as it is over the link. SIGTSTP (Ctrl-Z)
+// and SIGCONT come this way too: the agent sends SIGSTOP or SIGCONT to the workers' groups.
 struct SignalNotice {
   int signo = 0;
   pid_t sender_pid = 0;
@@ -22,12 +24,19 @@ struct SignalNotice {
 };
 
 // Blocks the signals that we handle; the first statement of main. Remembers the mask and the
-// ignored signals that we were started with, for the workers and for nohup.
+// ignored signals that we were started with, for the workers and for nohup. Ignores SIGPIPE, and
+// opens /dev/null where standard input, output or error was closed.
 void block_signals();
 
 // Forks. In the parent: relays signals, waits for the agent, kills what it left, and returns the
 // exit code. In the child: calls `agent` with the read end of the link and returns its result.
-// The caller returns that value from main in both processes.
-[[nodiscard]] int run_guarded(const std::function<int(UniqueFd link)>& agent);
+// The caller returns that value from main in both processes. `more_signals` are relayed beside
+// TERM, INT, HUP, QUIT, USR1 and USR2; none is relayed that was ignored when we were started.
+[[nodiscard]] int run_guarded(const std::function<int(UniqueFd link)>& agent,
+                              const std::vector<int>& more_signals = {});
+
+// Overwrites the command line that ps shows for this process, so that `pkill -9 -f train.py` does
+// not hit guard, workers and agent at once. For the agent, once argv has been copied.
+void hide_command_line(int argc, char** argv);
 
 }  // namespace muster

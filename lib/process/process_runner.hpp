@@ -4,17 +4,20 @@
 // from inside a call to the runner.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/error.hpp"
 #include "base/time.hpp"
 #include "process/exit_status.hpp"
 #include "process/process_spec.hpp"
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include <sys/types.h>
 
 namespace muster {
+
+inline constexpr std::size_t kStderrTailBytesMax = 64 * 1024;
 
 struct WorkerExit {
   int local_rank = 0;
@@ -67,8 +70,8 @@ class ProcessRunner {
   // error, whether captured or in a file; empty where it was inherited.
   [[nodiscard]] virtual std::string stderr_tail(int local_rank) = 0;
 
-  // Passes on to the console what workers wrote so far, as far as the console takes it within
-  // `patience`, and closes the files. Called after the end of an attempt.
+  // Passes on to the console what workers wrote so far and closes the files; gives up where the
+  // console took nothing for `patience`. Blocks. Called after the end of an attempt.
   virtual void finish_output(Duration patience) = 0;
 };
 

@@ -36,7 +36,7 @@ struct OutputPlan {
 struct ProcessSpec {
   int local_rank = 0;
   int rank = 0;
-  std::vector<std::string> argv;  // argv[0] without a slash is searched in the worker's PATH
+  std::vector<std::string> argv;         // argv[0] without a slash is searched in the worker's PATH
   std::vector<std::string> environment;  // "NAME=value"
   InputKind standard_input = InputKind::none;
   OutputPlan standard_output;
