@@ -45,7 +45,8 @@ Result<LogLevel> parse_log_level(std::string_view text) {
     }
   }
   return failure(Errc::usage,
-                 "'" + std::string(text) + "' is not a log level (debug, info, warning, error, off)");
+                 "'" + std::string(text) +
+                     "' is not a log level (debug, info, warning, error, off)");
 }
 
 struct Log::Impl {

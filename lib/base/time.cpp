@@ -37,7 +37,8 @@ std::pair<double, std::size_t> leading_unit(std::string_view text) {
 
 Result<Duration> parse_duration(std::string_view text) {
   const auto refuse = [&] {
-    return failure(Errc::usage, fmt::format("'{}' is not a duration such as 30, 0.5 or 1m30s", text));
+    return failure(Errc::usage,
+                   fmt::format("'{}' is not a duration such as 30, 0.5 or 1m30s", text));
   };
   double seconds = 0;
   std::string_view rest = text;
