@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobResult: how the job ended on this node, and the launcher's exit code for it. Made by the
+// supervisor core, completed with evidence by the agent, read by the report. Value type, pure.
+#pragma once
+
+#include "agent/failure.hpp"
+#include "process/process_runner.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+enum class Outcome {
+  succeeded,
+  failed,       // a worker failed and was not restarted
+  interrupted,  // a signal asked us to stop
+  not_started,  // a round could not be formed: `error`
+  orphaned,     // our guard died; everything was killed
+};
+
+struct JobResult {
+  Outcome outcome = Outcome::succeeded;
+  std::vector<WorkerFailure> failures;  // of the last attempt, in the order seen
+  int stop_signal = 15;                 // what the workers were told to stop with
+  int interrupting_signal = 0;
+  pid_t interrupting_sender = 0;  // 0: the kernel (a terminal)
+  std::optional<Error> error;
+  int nproc = 0;
+  int attempt = 0;  // the last one, from 0
+  int max_restarts = 0;
+  std::string verdict;              // why there was no further restart; may be empty
+  std::vector<int> overdue;         // local ranks that outlived the grace period
+  std::vector<Survivor> survivors;  // what could not be killed
+
+  bool operator==(const JobResult&) const = default;
+};
+
+[[nodiscard]] int exit_code_of(const JobResult& result);
+
+// The documented code for an operating failure of our own.
+[[nodiscard]] int exit_code_of(const Error& error);
+
+}  // namespace muster

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/restart_policy.hpp"
+
+#include "base/mark.hpp"
+
+#include <fmt/core.h>
+
+namespace muster {
+
+RestartDecision RestartPolicy::decide(const WorkerFailure& first, Duration run_time) {
+  if (run_time < kStartupTime) {
+    startup_failures_ = first.status == startup_status_ ? startup_failures_ + 1 : 1;
+    startup_status_ = first.status;
+  } else {
+    startup_failures_ = 0;
+  }
+  if (max_restarts_ == 0) {
+    return {};
+  }
+  if (first.spawn_error && first.spawn_error->code != Errc::system) {
+    MUSTER_MARK("no restart of what cannot be executed");
+    return {false, "a restart would not help"};
+  }
+  if (restarts_ >= max_restarts_) {
+    return {false, fmt::format("all {} restarts are used up", max_restarts_)};
+  }
+  if (startup_failures_ >= kStartupFailuresMax) {
+    MUSTER_MARK("start-up failures stop the restarts");
+    return {false,
+            fmt::format("fails at start-up every time ({} times in a row within {}), so the other "
+                        "{} restarts are not tried",
+                        startup_failures_,
+                        describe(kStartupTime),
+                        max_restarts_ - restarts_)};
+  }
+  ++restarts_;
+  return {true, fmt::format("restart {} of {}", restarts_, max_restarts_)};
+}
+
+}  // namespace muster

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// RestartPolicy: after a failed attempt, start all workers again or give up, and why. Asked by the
+// supervisor core once for each failed attempt. Pure; value-like.
+#pragma once
+
+#include "agent/failure.hpp"
+#include "base/time.hpp"
+
+#include <string>
+
+namespace muster {
+
+// An attempt that fails sooner than this after its last worker was started failed at start-up: a
+// wrong import or a missing file shows within the seconds that Python needs to import its modules.
+inline constexpr Duration kStartupTime = std::chrono::seconds(5);
+
+// So many start-up failures in a row, all with the same end, are not bad luck: no restart helps.
+inline constexpr int kStartupFailuresMax = 3;
+
+struct RestartDecision {
+  bool restart = false;
+  std::string reason;  // for people; empty for a plain end without any restart asked for
+  bool operator==(const RestartDecision&) const = default;
+};
+
+class RestartPolicy {
+ public:
+  explicit RestartPolicy(int max_restarts) : max_restarts_(max_restarts) {}
+
+  // `run_time`: from the start of the last worker to the first failure.
+  [[nodiscard]] RestartDecision decide(const WorkerFailure& first, Duration run_time);
+
+  [[nodiscard]] int restarts() const { return restarts_; }
+
+  bool operator==(const RestartPolicy&) const = default;
+
+ private:
+  int max_restarts_ = 0;
+  int restarts_ = 0;
+  int startup_failures_ = 0;  // in a row, with startup_status_
+  ExitStatus startup_status_;
+};
+
+}  // namespace muster

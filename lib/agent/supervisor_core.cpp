@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervisor_core.hpp"
+
+#include "base/check.hpp"
+#include "base/mark.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <csignal>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kStates = 5;
+constexpr std::size_t kEvents = std::variant_size_v<SupervisorEvent>;
+
+bool is_user_signal(int signo) {
+  return signo == SIGUSR1 || signo == SIGUSR2;
+}
+
+}  // namespace
+
+struct SupervisorCore::Table {
+  using Core = SupervisorCore;
+  using Row = std::array<Action, kEvents>;
+
+  // One column each: Started, RoundFormed, RoundFailed, RegroupNotice | WorkerSpawned, SpawnFailed,
+  // WorkerExited, GroupsEmpty | NothingLeft, SignalReceived, LinkLost, Tick. README.md draws it.
+  static constexpr std::array<Row, kStates> kCells{{// joining
+                                                    {{&Core::open_first_round,
+                                                      &Core::spawn_first,
+                                                      &Core::end_unstarted,
+                                                      &Core::ignore,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::ignore,
+                                                      &Core::impossible,
+                                                      &Core::end_before_start,
+                                                      &Core::end_orphaned,
+                                                      &Core::ignore}},
+                                                    // running
+                                                    {{&Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::regroup,
+                                                      &Core::spawn_next,
+                                                      &Core::note_spawn_failure,
+                                                      &Core::note_exit,
+                                                      &Core::ignore,
+                                                      &Core::impossible,
+                                                      &Core::take_signal,
+                                                      &Core::kill_orphaned,
+                                                      &Core::ignore}},
+                                                    // stopping
+                                                    {{&Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::raise_to_regroup,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::note_late_exit,
+                                                      &Core::sweep_leftovers,
+                                                      &Core::impossible,
+                                                      &Core::take_second_signal,
+                                                      &Core::kill_orphaned,
+                                                      &Core::kill_overdue}},
+                                                    // killing
+                                                    {{&Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::raise_to_regroup,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::note_late_exit,
+                                                      &Core::ignore,
+                                                      &Core::go_on,
+                                                      &Core::ignore,
+                                                      &Core::kill_orphaned,
+                                                      &Core::abandon_unkillable}},
+                                                    // done
+                                                    {{&Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::ignore,
+                                                      &Core::impossible,
+                                                      &Core::impossible,
+                                                      &Core::ignore,
+                                                      &Core::ignore,
+                                                      &Core::ignore,
+                                                      &Core::ignore,
+                                                      &Core::ignore,
+                                                      &Core::ignore}}}};
+
+  static constexpr bool all_filled() {
+    for (const auto& row : kCells) {
+      for (const auto cell : row) {
+        if (cell == nullptr) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+};
+
+SupervisorCore::SupervisorCore(SupervisorSettings settings)
+    : settings_(std::move(settings)), policy_(settings_.max_restarts) {
+  result_.max_restarts = settings_.max_restarts;
+}
+
+void SupervisorCore::step(TimePoint now, const SupervisorEvent& event, Effects& out) {
+  static_assert(Table::all_filled(), "a cell of the table is empty");
+  MUSTER_CHECK(now >= now_);
+  now_ = now;
+  Turn turn{now, event, out};
+  const Action action = Table::kCells.at(static_cast<std::size_t>(state_)).at(event.index());
+  (this->*action)(turn);
+}
+
+bool SupervisorCore::is_impossible(SupervisorState state, std::size_t event) {
+  return Table::kCells.at(static_cast<std::size_t>(state)).at(event) == &SupervisorCore::impossible;
+}
+
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static): a cell of the table
+void SupervisorCore::ignore(Turn& /*turn*/) {}
+
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static): a cell of the table
+void SupervisorCore::impossible(Turn& /*turn*/) {
+  MUSTER_CHECK(!"this event cannot come in this state");
+}
+
+// -- joining ----------------------------------------------------------------------------------
+
+void SupervisorCore::open_first_round(Turn& turn) {
+  begin_round(turn);
+}
+
+void SupervisorCore::begin_round(Turn& turn) {
+  state_ = SupervisorState::joining;
+  why_ = Why::nothing;
+  deadline_.reset();
+  spawned_ = 0;
+  live_.clear();
+  result_.failures.clear();
+  result_.overdue.clear();
+  result_.stop_signal = SIGTERM;
+  turn.out.push_back(OpenRound{result_.attempt, policy_.restarts()});
+}
+
+void SupervisorCore::spawn_first(Turn& turn) {
+  const auto& formed = std::get<RoundFormed>(turn.event);
+  MUSTER_CHECK(formed.nproc > 0);
+  result_.nproc = formed.nproc;
+  rank_first_ = formed.rank_first;
+  state_ = SupervisorState::running;
+  turn.out.push_back(SpawnWorker{0});
+}
+
+void SupervisorCore::end_unstarted(Turn& turn) {
+  result_.error = std::get<RoundFailed>(turn.event).error;
+  finish(turn, Outcome::not_started);
+}
+
+void SupervisorCore::end_before_start(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (is_user_signal(signal.signo)) {
+    return;
+  }
+  MUSTER_MARK("interrupted before the first worker");
+  result_.interrupting_signal = signal.signo;
+  result_.interrupting_sender = signal.sender;
+  finish(turn, Outcome::interrupted);
+}
+
+void SupervisorCore::end_orphaned(Turn& turn) {
+  finish(turn, Outcome::orphaned);
+}
+
+// -- running ----------------------------------------------------------------------------------
+
+void SupervisorCore::spawn_next(Turn& turn) {
+  const auto& spawned = std::get<WorkerSpawned>(turn.event);
+  MUSTER_CHECK(spawned.local_rank == spawned_);
+  live_.insert(spawned.local_rank);
+  ++spawned_;
+  spawned_at_ = turn.now;
+  if (spawned_ < result_.nproc) {
+    turn.out.push_back(SpawnWorker{spawned_});
+  }
+}
+
+void SupervisorCore::note_spawn_failure(Turn& turn) {
+  const auto& failed = std::get<SpawnFailed>(turn.event);
+  WorkerFailure failure;
+  failure.local_rank = failed.local_rank;
+  failure.rank = rank_first_ + failed.local_rank;
+  failure.attempt = result_.attempt;
+  failure.spawn_error = failed.error;
+  result_.failures.push_back(std::move(failure));
+  if (live_.empty()) {
+    spawned_at_ = turn.now;
+  }
+  decide_after_failure(turn);
+}
+
+void SupervisorCore::note_exit(Turn& turn) {
+  const auto& exited = std::get<WorkerExited>(turn.event);
+  live_.erase(exited.exit.local_rank);
+  if (!exited.exit.status.success()) {
+    record(exited, false);
+    decide_after_failure(turn);
+    return;
+  }
+  if (live_.empty()) {
+    why_ = Why::finished;
+    sweep(turn);
+  }
+}
+
+void SupervisorCore::record(const WorkerExited& event, bool after_stop) {
+  WorkerFailure failure;
+  failure.local_rank = event.exit.local_rank;
+  failure.rank = rank_first_ + event.exit.local_rank;
+  failure.pid = event.exit.pid;
+  failure.attempt = result_.attempt;
+  failure.status = event.exit.status;
+  failure.out_of_memory = event.exit.out_of_memory;
+  failure.memory_words = event.exit.memory_words;
+  failure.after_stop = after_stop;
+  failure.wall_seconds = event.wall_seconds;
+  result_.failures.push_back(std::move(failure));
+}
+
+void SupervisorCore::decide_after_failure(Turn& turn) {
+  const WorkerFailure& first = result_.failures.front();
+  const RestartDecision decision = policy_.decide(first, turn.now - spawned_at_);
+  if (decision.restart) {
+    turn.out.push_back(Warn{fmt::format("rank {} (pid {}) {}; restarting all workers: {}",
+                                        first.rank,
+                                        first.pid,
+                                        describe_end(first),
+                                        decision.reason)});
+  } else {
+    result_.verdict = decision.reason;
+  }
+  stop_workers(turn, decision.restart ? Why::restart : Why::give_up, SIGTERM);
+}
+
+void SupervisorCore::regroup(Turn& turn) {
+  stop_workers(turn, Why::regroup, SIGTERM);
+}
+
+void SupervisorCore::take_signal(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (is_user_signal(signal.signo)) {
+    turn.out.push_back(SignalWorkers{signal.signo});
+    return;
+  }
+  result_.interrupting_signal = signal.signo;
+  result_.interrupting_sender = signal.sender;
+  signalled_at_ = turn.now;
+  if (!settings_.signals_to_forward.contains(signal.signo)) {
+    MUSTER_MARK("a signal that is not forwarded ends the workers at once");
+    why_ = Why::interrupted;
+    sweep(turn);
+    return;
+  }
+  stop_workers(turn, Why::interrupted, signal.signo);
+}
+
+// Tells all workers to stop; those that were never started, or are all gone, leave nothing to wait
+// for.
+void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
+  why_ = why;
+  result_.stop_signal = signo;
+  if (spawned_ == 0 || settings_.grace <= Duration::zero()) {
+    sweep(turn);
+    return;
+  }
+  state_ = SupervisorState::stopping;
+  deadline_ = turn.now + settings_.grace;
+  turn.out.push_back(SignalGroups{signo});
+  // A stopped process acts on nothing but SIGKILL until it is continued.
+  turn.out.push_back(SignalGroups{SIGCONT});
+}
+
+// -- stopping ---------------------------------------------------------------------------------
+
+void SupervisorCore::note_late_exit(Turn& turn) {
+  const auto& exited = std::get<WorkerExited>(turn.event);
+  live_.erase(exited.exit.local_rank);
+  if (!exited.exit.status.success()) {
+    record(exited, true);
+  }
+}
+
+void SupervisorCore::sweep_leftovers(Turn& turn) {
+  sweep(turn);
+}
+
+// The grace may have been left out for descendants that went to groups of their own: after the
+// workers' end nobody waits for them.
+void SupervisorCore::sweep(Turn& turn) {
+  state_ = SupervisorState::killing;
+  deadline_ = turn.now + kKillPatience;
+  turn.out.push_back(KillEverything{});
+}
+
+void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
+  // Any reason to stop that we already have is at least as strong, and ends in a new round or in
+  // the end of the job.
+  MUSTER_MARK("regroup while the workers are being stopped");
+}
+
+void SupervisorCore::take_second_signal(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (is_user_signal(signal.signo)) {
+    turn.out.push_back(SignalWorkers{signal.signo});
+    return;
+  }
+  if (result_.interrupting_signal == 0) {
+    MUSTER_MARK("interrupted while the workers are being stopped");
+    result_.interrupting_signal = signal.signo;
+    result_.interrupting_sender = signal.sender;
+    signalled_at_ = turn.now;
+    if (why_ != Why::give_up) {
+      why_ = Why::interrupted;
+    }
+    if (signal.signo != result_.stop_signal) {
+      turn.out.push_back(SignalGroups{signal.signo});
+    }
+    return;
+  }
+  if (signal.signo == result_.interrupting_signal && turn.now - signalled_at_ < kSameRequestTime) {
+    MUSTER_MARK("the same request to stop, sent twice");
+    return;
+  }
+  if (signal.signo == SIGINT || signal.signo == SIGTERM || signal.signo == SIGQUIT) {
+    MUSTER_MARK("a second signal skips the grace");
+    sweep(turn);
+  }
+}
+
+void SupervisorCore::kill_overdue(Turn& turn) {
+  if (turn.now < deadline_) {
+    return;
+  }
+  MUSTER_MARK("grace over");
+  result_.overdue.assign(live_.begin(), live_.end());
+  sweep(turn);
+}
+
+// -- killing ----------------------------------------------------------------------------------
+
+void SupervisorCore::kill_orphaned(Turn& turn) {
+  why_ = Why::orphaned;
+  if (state_ != SupervisorState::killing) {
+    sweep(turn);
+  }
+}
+
+void SupervisorCore::go_on(Turn& turn) {
+  turn.out.push_back(CloseAttempt{});
+  switch (why_) {
+    case Why::finished:
+      finish(turn, Outcome::succeeded);
+      return;
+    case Why::regroup:
+    case Why::restart:
+      ++result_.attempt;
+      begin_round(turn);
+      return;
+    case Why::give_up:
+      finish(turn, Outcome::failed);
+      return;
+    case Why::interrupted:
+      finish(turn, Outcome::interrupted);
+      return;
+    case Why::orphaned:
+      finish(turn, Outcome::orphaned);
+      return;
+    case Why::nothing:
+      break;
+  }
+  MUSTER_CHECK(!"workers were stopped without a reason");
+}
+
+void SupervisorCore::abandon_unkillable(Turn& turn) {
+  if (turn.now < deadline_) {
+    return;
+  }
+  MUSTER_MARK("processes that cannot be killed");
+  turn.out.push_back(NameSurvivors{});
+  if (why_ == Why::restart || why_ == Why::regroup) {
+    result_.verdict = "no restart beside processes that cannot be killed";
+    why_ = Why::give_up;
+  }
+  go_on(turn);
+}
+
+void SupervisorCore::finish(Turn& turn, Outcome outcome) {
+  state_ = SupervisorState::done;
+  deadline_.reset();
+  result_.outcome = outcome;
+  turn.out.push_back(Finish{});
+}
+
+// -- seeing inside ----------------------------------------------------------------------------
+
+std::string SupervisorCore::describe() const {
+  static constexpr std::array kStateNames{"joining", "running", "stopping", "killing", "done"};
+  static constexpr std::array kWhyNames{
+      "-", "finished", "regroup", "restart", "give_up", "interrupted", "orphaned"};
+  return fmt::format("{} why={} attempt={} restarts={} live={}/{} failures={}",
+                     kStateNames.at(static_cast<std::size_t>(state_)),
+                     kWhyNames.at(static_cast<std::size_t>(why_)),
+                     result_.attempt,
+                     policy_.restarts(),
+                     live_.size(),
+                     spawned_,
+                     result_.failures.size());
+}
+
+void SupervisorCore::check_invariants() const {
+  MUSTER_CHECK(policy_.restarts() <= settings_.max_restarts);
+  MUSTER_CHECK(static_cast<int>(live_.size()) <= spawned_);
+  MUSTER_CHECK(spawned_ <= result_.nproc);
+  const bool waits = state_ == SupervisorState::stopping || state_ == SupervisorState::killing;
+  MUSTER_CHECK(waits == deadline_.has_value());
+  MUSTER_CHECK(waits == (why_ != Why::nothing) || state_ == SupervisorState::done);
+  if (state_ == SupervisorState::running && spawned_ == result_.nproc) {
+    MUSTER_CHECK(!live_.empty());
+    MUSTER_CHECK(result_.failures.empty());
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SupervisorCore: decides what happens to the workers of one node, from the first round to the
+// job's result. A table of states and events; time is an argument, effects are data, no I/O.
+// Stepped by agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
+#pragma once
+
+#include "agent/job_result.hpp"
+#include "agent/restart_policy.hpp"
+#include "agent/supervisor_events.hpp"
+#include "base/time.hpp"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// After SIGKILL a process is gone within milliseconds, unless the kernel cannot let go of it. Less
+// than 5 s, within which we promise to end.
+inline constexpr Duration kKillPatience = std::chrono::seconds(3);
+
+// `timeout` and others send the same signal to a process and to its group: one request, not two.
+inline constexpr Duration kSameRequestTime = std::chrono::milliseconds(50);
+
+struct SupervisorSettings {
+  int max_restarts = 0;
+  Duration grace = std::chrono::seconds(30);
+  std::set<int> signals_to_forward;  // others that would end a program kill the workers at once
+};
+
+enum class SupervisorState { joining, running, stopping, killing, done };
+
+class SupervisorCore {
+ public:
+  using Effects = std::vector<SupervisorEffect>;
+
+  explicit SupervisorCore(SupervisorSettings settings);
+
+  void step(TimePoint now, const SupervisorEvent& event, Effects& out);
+
+  // When to step a Tick at the latest.
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return deadline_; }
+
+  [[nodiscard]] SupervisorState state() const { return state_; }
+
+  // Complete once Finish was given out; the failures of an attempt from its CloseAttempt on.
+  [[nodiscard]] const JobResult& result() const { return result_; }
+
+  // One line for traces and failed checks.
+  [[nodiscard]] std::string describe() const;
+
+  void check_invariants() const;
+
+  // Whether this event may never come in this state: the table's cell aborts.
+  [[nodiscard]] static bool is_impossible(SupervisorState state, std::size_t event);
+
+ private:
+  // Why the workers are being stopped, or will not be started again.
+  enum class Why { nothing, finished, regroup, restart, give_up, interrupted, orphaned };
+
+  struct Turn {
+    TimePoint now;
+    const SupervisorEvent& event;
+    Effects& out;
+  };
+
+  using Action = void (SupervisorCore::*)(Turn&);
+  struct Table;
+
+  void ignore(Turn& turn);
+  void impossible(Turn& turn);
+  void open_first_round(Turn& turn);
+  void spawn_first(Turn& turn);
+  void end_unstarted(Turn& turn);
+  void spawn_next(Turn& turn);
+  void note_spawn_failure(Turn& turn);
+  void regroup(Turn& turn);
+  void raise_to_regroup(Turn& turn);
+  void note_exit(Turn& turn);
+  void note_late_exit(Turn& turn);
+  void sweep_leftovers(Turn& turn);
+  void go_on(Turn& turn);
+  void end_before_start(Turn& turn);
+  void take_signal(Turn& turn);
+  void take_second_signal(Turn& turn);
+  void end_orphaned(Turn& turn);
+  void kill_orphaned(Turn& turn);
+  void kill_overdue(Turn& turn);
+  void abandon_unkillable(Turn& turn);
+
+  void begin_round(Turn& turn);
+  void record(const WorkerExited& event, bool after_stop);
+  void decide_after_failure(Turn& turn);
+  void stop_workers(Turn& turn, Why why, int signo);
+  void sweep(Turn& turn);
+  void finish(Turn& turn, Outcome outcome);
+
+  SupervisorSettings settings_;
+  RestartPolicy policy_;
+  SupervisorState state_ = SupervisorState::joining;
+  Why why_ = Why::nothing;
+  std::optional<TimePoint> deadline_;
+  TimePoint now_{};           // of the last step
+  TimePoint spawned_at_{};    // last worker of this attempt
+  TimePoint signalled_at_{};  // first request to stop
+  int rank_first_ = 0;
+  int spawned_ = 0;
+  std::set<int> live_;  // local ranks
+  JobResult result_;
+};
+
+}  // namespace muster

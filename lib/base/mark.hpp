@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// MUSTER_MARK("what was decided"): marks an odd branch of a core. Nothing at all in what users run;
+// the simulator compiles the cores with MUSTER_MARKS and counts which marks its seeds reach, so
+// that a branch that no seed exercises is known by name. Any thread; used by cores.
+#pragma once
+
+#ifdef MUSTER_MARKS
+
+namespace muster {
+
+struct Mark {
+  const char* name;
+  unsigned long count;
+};
+
+}  // namespace muster
+
+// The linker gathers all marks between __start_muster_marks and __stop_muster_marks.
+#define MUSTER_MARK(words)                                                                   \
+  do {                                                                                       \
+    [[gnu::section("muster_marks"), gnu::used]] static ::muster::Mark muster_mark{words, 0}; \
+    ++muster_mark.count;                                                                     \
+  } while (false)
+
+#else
+
+#define MUSTER_MARK(words) \
+  do {                     \
+  } while (false)
+
+#endif
