@@ -3,11 +3,12 @@
 // resource type. Wire format: rendezvous/PROTOCOL.md.
 #pragma once
 
+#include "base/error.hpp"
+
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
-
-#include "base/error.hpp"
 
 namespace asio {
 class io_context;
@@ -29,6 +30,10 @@ class StoreServer {
   ~StoreServer();
 
   [[nodiscard]] std::uint16_t port() const;
+
+  // Called on the loop with one sentence for each client that is closed because it broke the
+  // format or a limit. Bytes of what is no client at all (port scanners) go without a word.
+  void set_notice(std::function<void(const std::string&)> notice);
 
  private:
   struct Impl;

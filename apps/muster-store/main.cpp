@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// muster-store: the store server of muster on its own.
+#include "base/error.hpp"
+#include "options.hpp"
+#include "rendezvous/server/server.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <sys/resource.h>
+
+namespace muster {
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitUnreachable = 69;
+constexpr int kExitInternal = 70;
+
+void say(const std::string& words) {
+  std::fputs(("muster-store: " + words + "\n").c_str(), stderr);
+}
+
+int fail(const Error& error) {
+  say("error: " + error.message);
+  if (error.code == Errc::usage) {
+    return kExitUsage;
+  }
+  return error.code == Errc::internal ? kExitInternal : kExitUnreachable;
+}
+
+// Each session is a descriptor: take as many as the system lets us.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+  }
+}
+
+// Written aside and renamed, so that a reader never sees half a number.
+Result<void> write_port_file(const std::string& path, std::uint16_t port) {
+  const std::string aside = path + ".tmp";
+  std::FILE* file = std::fopen(aside.c_str(), "we");
+  if (file == nullptr) {
+    return std::unexpected(system_error("cannot write the port file " + path, errno));
+  }
+  const bool written = std::fputs((std::to_string(port) + "\n").c_str(), file) >= 0;
+  const bool closed = std::fclose(file) == 0;
+  if (!written || !closed || std::rename(aside.c_str(), path.c_str()) != 0) {
+    return std::unexpected(system_error("cannot write the port file " + path, errno));
+  }
+  return {};
+}
+
+int serve(const StoreOptions& options) {
+  raise_descriptor_limit();
+  asio::io_context loop(1);
+  asio::signal_set signals(loop, SIGTERM, SIGINT);
+  signals.async_wait([&loop](const asio::error_code&, int) { loop.stop(); });
+  auto server = StoreServer::open(loop, options.bind, options.port);
+  if (!server) {
+    return fail(server.error());
+  }
+  (*server)->set_notice([](const std::string& words) { say("warning: " + words); });
+  if (!options.port_file.empty()) {
+    if (auto written = write_port_file(options.port_file, (*server)->port()); !written) {
+      return fail(written.error());
+    }
+  }
+  loop.run();
+  return 0;
+}
+
+int run(int argc, const char* const* argv) {
+  const auto options = parse_store_options(argc, argv);
+  if (!options) {
+    return fail(options.error());
+  }
+  if (options->print) {
+    std::fputs(options->print->c_str(), stdout);
+    return std::fflush(stdout) == 0 ? 0 : kExitInternal;
+  }
+  return serve(*options);
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  try {
+    return muster::run(argc, argv);
+  } catch (const std::exception& error) {
+    muster::say(std::string("internal error: ") + error.what());
+    return muster::kExitInternal;
+  }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/server_core.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+namespace {
+
+// Buffers above this are given back to the system when they are empty.
+constexpr std::size_t kKeptBufferBytes = 1024UL * 1024;
+
+void release(std::string& text) {
+  std::string().swap(text);
+}
+
+}  // namespace
+
+SessionId ServerCore::open() {
+  if (free_.empty()) {
+    free_.push_back(static_cast<SessionId>(sessions_.size()));
+    sessions_.emplace_back();
+  }
+  const SessionId id = free_.back();
+  free_.pop_back();
+  sessions_[id].open = true;
+  return id;
+}
+
+void ServerCore::receive(SessionId id, std::string_view bytes) {
+  Session& session = sessions_[id];
+  MUSTER_CHECK(session.open);
+  if (!session.closing.empty()) {
+    return;
+  }
+  lend_buffer(session);
+  if (session.input.empty()) {
+    // The usual case: whole requests, served from the caller's buffer without a copy.
+    const std::size_t used = serve(id, bytes);
+    if (used < bytes.size() && session.closing.empty()) {
+      session.input.assign(bytes.substr(used));
+    }
+  } else {
+    session.input.append(bytes);
+    serve_input(id);
+  }
+  take_back_buffer(session);
+  account(id);
+  relieve();
+}
+
+void ServerCore::serve_input(SessionId id) {
+  Session& session = sessions_[id];
+  const std::size_t used = serve(id, session.input);
+  if (used == session.input.size() || !session.closing.empty()) {
+    release(session.input);
+  } else if (used > 0) {
+    session.input.erase(0, used);
+  }
+}
+
+// Serves whole requests until one is missing or the session has enough replies to read; returns
+// how many bytes they were.
+std::size_t ServerCore::serve(SessionId id, std::string_view input) {
+  Session& session = sessions_[id];
+  Request request;
+  std::size_t used = 0;
+  while (used < input.size() && !output_is_full(session)) {
+    std::size_t consumed = 0;
+    const auto status = session.decoder.next(input.substr(used), request, consumed);
+    if (status == StoreDecoder::Status::need_more) {
+      break;
+    }
+    if (status == StoreDecoder::Status::broken) {
+      close(session, session.decoder.fault());
+      break;
+    }
+    const auto done = store_.handle(id, request, session.unsent, pushes_);
+    if (!done) [[unlikely]] {
+      close(session, done.error().message);
+      break;
+    }
+    used += consumed;
+    if (!pushes_.empty()) {
+      deliver_pushes();
+    }
+  }
+  return used;
+}
+
+bool ServerCore::output_is_full(const Session& session) const {
+  return session.unsent.size() - session.sent >= limits_.unsent_high_water;
+}
+
+void ServerCore::deliver_pushes() {
+  for (const Push& push : pushes_) {
+    sessions_[push.session].unsent.append(push.bytes);
+    account(push.session);
+    touch(push.session);
+  }
+  pushes_.clear();
+}
+
+void ServerCore::touch(SessionId id) {
+  if (!std::exchange(sessions_[id].touched, true)) {
+    touched_.push_back(id);
+  }
+}
+
+std::vector<SessionId> ServerCore::take_touched() {
+  std::erase_if(touched_, [this](SessionId id) {
+    sessions_[id].touched = false;
+    return !sessions_[id].open;
+  });
+  return std::exchange(touched_, {});
+}
+
+std::string_view ServerCore::output(SessionId id) const {
+  const Session& session = sessions_[id];
+  return std::string_view(session.unsent).substr(session.sent);
+}
+
+void ServerCore::sent(SessionId id, std::size_t count) {
+  Session& session = sessions_[id];
+  session.sent += count;
+  MUSTER_CHECK(session.sent <= session.unsent.size());
+  if (session.sent == session.unsent.size()) {
+    session.unsent.clear();
+    session.sent = 0;
+  }
+  if (!session.input.empty() && session.closing.empty() && !output_is_full(session)) {
+    // What was sent is dropped first, or the buffer would grow for as long as requests are held.
+    session.unsent.erase(0, std::exchange(session.sent, 0));
+    lend_buffer(session);
+    serve_input(id);
+  }
+  take_back_buffer(session);
+  account(id);
+  relieve();
+}
+
+bool ServerCore::wants_input(SessionId id) const {
+  const Session& session = sessions_[id];
+  return session.closing.empty() && !output_is_full(session);
+}
+
+void ServerCore::forget(SessionId id) {
+  Session& session = sessions_[id];
+  MUSTER_CHECK(session.open);
+  store_.forget(id);
+  held_ -= session.held;
+  const bool touched = session.touched;
+  session = Session{};
+  session.touched = touched;
+  free_.push_back(id);
+}
+
+// Replies of the session being served go into one buffer that keeps its memory.
+void ServerCore::lend_buffer(Session& session) {
+  if (session.unsent.empty()) {
+    session.unsent.swap(spare_);
+  }
+}
+
+void ServerCore::take_back_buffer(Session& session) {
+  if (session.unsent.empty() && session.unsent.capacity() > spare_.capacity() &&
+      session.unsent.capacity() <= kKeptBufferBytes) {
+    session.unsent.swap(spare_);
+  }
+  if (session.unsent.empty()) {
+    release(session.unsent);
+  }
+}
+
+// Keeps the sum of what sessions hold. Replies that are sent at once are counted for a moment only.
+void ServerCore::account(SessionId id) {
+  Session& session = sessions_[id];
+  const std::uint64_t holds = session.input.size() + session.unsent.size();
+  held_ += holds;
+  held_ -= std::exchange(session.held, holds);
+}
+
+// Too much is held: whoever holds the most has to go, so that the others are not disturbed.
+void ServerCore::relieve() {
+  while (held_ > limits_.held_bytes)
+    [[unlikely]] {
+      const auto most = std::ranges::max_element(sessions_, {}, &Session::held);
+      close(*most,
+            "all sessions together leave " + std::to_string(held_) +
+                " bytes of half requests and unread replies, this one the most; the limit is " +
+                std::to_string(limits_.held_bytes));
+      release(most->input);
+      release(most->unsent);
+      most->sent = 0;
+      held_ -= std::exchange(most->held, 0);
+      touch(static_cast<SessionId>(most - sessions_.begin()));
+    }
+}
+
+void ServerCore::close(Session& session, std::string reason) {
+  session.closing = std::move(reason);
+}
+
+}  // namespace muster

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests about keys and values. Those about waiting, queues and watching are in
+// store_core_waiting.cpp.
+#include "rendezvous/store/store_core.hpp"
+
+#include "base/check.hpp"
+#include "rendezvous/store/decimal.hpp"
+#include "rendezvous/store/turn.hpp"
+#include "rendezvous/wire/store_encoder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+
+Result<void> StoreCore::handle(SessionId session,
+                               const Request& request,
+                               std::string& reply,
+                               std::vector<Push>& pushes) {
+  Turn turn{session, reply, pushes};
+  switch (request.opcode) {
+    case Opcode::set:
+      return set(request.key, request.value, turn);
+    case Opcode::get:
+      return get(request.key, turn);
+    case Opcode::add:
+      return add(request, turn);
+    case Opcode::check:
+      check(request, turn);
+      return {};
+    case Opcode::wait:
+      return wait(request, turn);
+    default:
+      return handle_rare(request, turn);
+  }
+}
+
+Result<void> StoreCore::handle_rare(const Request& request, Turn& turn) {
+  switch (request.opcode) {
+    case Opcode::compare_set:
+      return compare_set(request, turn);
+    case Opcode::append:
+      return append(request, turn);
+    case Opcode::multi_get:
+      return multi_get(request, turn);
+    case Opcode::multi_set:
+      return multi_set(request, turn);
+    case Opcode::list_keys:
+      return list_keys(turn);
+    case Opcode::barrier:
+      return barrier(request, turn);
+    case Opcode::queue_push:
+      return queue_push(request, turn);
+    case Opcode::watch_key:
+      return watch(request.key, turn);
+    case Opcode::queue_pop:
+      queue_pop(request.key, turn);
+      break;
+    case Opcode::queue_len:
+      queue_len(request.key, turn);
+      break;
+    case Opcode::delete_key:
+      delete_key(request.key, turn);
+      break;
+    case Opcode::get_num_keys:
+      append_int(turn.reply, static_cast<std::int64_t>(key_count_));
+      break;
+    case Opcode::cancel_wait:
+      cancel_wait(turn.session);
+      append_int(turn.reply, kWaitCanceled);
+      break;
+    case Opcode::ping:
+      append_int(turn.reply, static_cast<std::uint32_t>(request.number));
+      break;
+    default:
+      // VALIDATE says nothing that the decoder has not used; the others are handled above.
+      MUSTER_CHECK(request.opcode == Opcode::validate);
+  }
+  return {};
+}
+
+Result<void> StoreCore::set(std::string_view key, std::string_view value, Turn& turn) {
+  if (auto room = fits(key.size() + value.size() + kEntryCost); !room) {
+    return room;
+  }
+  assign(node_for(key), value, turn);
+  return {};
+}
+
+Result<void> StoreCore::compare_set(const Request& request, Turn& turn) {
+  const auto at = keys_.find(request.key);
+  const bool exists = at != keys_.end() && at->second.exists;
+  const std::string_view current = exists ? std::string_view(at->second.value) : std::string_view();
+  if (current != request.value) {
+    // A missing key answers with what was expected: so does the reference, and clients compare.
+    append_bytes(turn.reply, exists ? current : request.value);
+    return {};
+  }
+  if (auto stored = set(request.key, request.desired, turn); !stored) {
+    return stored;
+  }
+  append_bytes(turn.reply, request.desired);
+  return {};
+}
+
+Result<void> StoreCore::get(std::string_view key, Turn& turn) const {
+  const auto at = keys_.find(key);
+  const std::string_view value =
+      at == keys_.end() ? std::string_view() : std::string_view(at->second.value);
+  if (value.size() > limits_.reply_bytes) {
+    return refused("GET of a value", value.size(), limits_.reply_bytes);
+  }
+  append_bytes(turn.reply, value);
+  return {};
+}
+
+Result<void> StoreCore::add(const Request& request, Turn& turn) {
+  if (auto room = fits(request.key.size() + kEntryCost + sizeof(DecimalText)); !room) {
+    return room;
+  }
+  auto& node = node_for(request.key);
+  std::int64_t number = 0;
+  if (node.second.exists) {
+    const auto before = leading_decimal(node.second.value);
+    if (!before) {
+      return failure(Errc::protocol, "ADD to a value that is no number: " + node.first);
+    }
+    number = *before;
+  }
+  // Unsigned, so that it wraps round as the reference does instead of being undefined.
+  number = static_cast<std::int64_t>(static_cast<std::uint64_t>(number) +
+                                     static_cast<std::uint64_t>(request.number));
+  assign(node, DecimalText(number).view(), turn);
+  append_int(turn.reply, number);
+  return {};
+}
+
+Result<void> StoreCore::append(const Request& request, Turn& turn) {
+  if (auto room = fits(request.key.size() + request.value.size() + kEntryCost); !room) {
+    return room;
+  }
+  auto& node = node_for(request.key);
+  const bool watched = node.second.beside && !node.second.beside->watchers.empty();
+  if (!node.second.exists || watched) {
+    assign(node, node.second.value + std::string(request.value), turn);
+    return {};
+  }
+  stored_ += request.value.size();
+  node.second.value.append(request.value);
+  return {};
+}
+
+Result<void> StoreCore::multi_get(const Request& request, Turn& turn) const {
+  const std::size_t start = turn.reply.size();
+  std::string_view items = request.items;
+  for (std::uint64_t i = 0; i < request.count; ++i) {
+    if (auto got = get(take_item(items), turn); !got) {
+      turn.reply.resize(start);
+      return got;
+    }
+    if (turn.reply.size() - start > limits_.reply_bytes) {
+      const std::uint64_t size = turn.reply.size() - start;
+      turn.reply.resize(start);
+      return refused("MULTI_GET with a reply", size, limits_.reply_bytes);
+    }
+  }
+  return {};
+}
+
+Result<void> StoreCore::multi_set(const Request& request, Turn& turn) {
+  if (auto room = fits(request.items.size() + request.count * kEntryCost); !room) {
+    return room;
+  }
+  std::string_view items = request.items;
+  for (std::uint64_t i = 0; i < request.count; ++i) {
+    const std::string_view key = take_item(items);
+    const std::string_view value = take_item(items);
+    assign(node_for(key), value, turn);
+  }
+  return {};
+}
+
+Result<void> StoreCore::list_keys(Turn& turn) const {
+  std::vector<std::string_view> names;
+  names.reserve(key_count_);
+  std::uint64_t size = 0;
+  for (const auto& [key, entry] : keys_) {
+    if (entry.exists) {
+      names.push_back(key);
+      size += key.size() + sizeof(std::uint64_t);
+    }
+  }
+  if (size > limits_.reply_bytes) {
+    return refused("LIST_KEYS with a reply", size, limits_.reply_bytes);
+  }
+  std::ranges::sort(names);
+  append_int(turn.reply, static_cast<std::int64_t>(names.size()));
+  for (const std::string_view name : names) {
+    append_bytes(turn.reply, name);
+  }
+  return {};
+}
+
+void StoreCore::check(const Request& request, Turn& turn) const {
+  std::string_view items = request.items;
+  for (std::uint64_t i = 0; i < request.count; ++i) {
+    const auto at = keys_.find(take_item(items));
+    if (at == keys_.end() || !at->second.ready()) {
+      append_int(turn.reply, kCheckNotReady);
+      return;
+    }
+  }
+  append_int(turn.reply, kCheckReady);
+}
+
+void StoreCore::delete_key(std::string_view key, Turn& turn) {
+  const auto at = keys_.find(key);
+  const bool existed = at != keys_.end() && at->second.exists;
+  append_int(turn.reply, std::int64_t{existed ? 1 : 0});
+  if (!existed) {
+    return;
+  }
+  const std::string old_value = std::exchange(at->second.value, {});
+  at->second.exists = false;
+  --key_count_;
+  stored_ -= old_value.size();
+  tell_watchers(*at, WatchNotice::deleted, old_value, turn);
+  drop_if_empty(at);
+}
+
+KeyMap::value_type& StoreCore::node_for(std::string_view key) {
+  auto at = keys_.find(key);
+  if (at == keys_.end()) {
+    at = keys_.emplace(std::string(key), Entry{}).first;
+    stored_ += key.size() + kEntryCost;
+  }
+  return *at;
+}
+
+void StoreCore::drop_if_empty(KeyMap::iterator at) {
+  Entry& entry = at->second;
+  if (entry.beside && entry.beside->empty()) {
+    entry.beside.reset();
+  }
+  if (!entry.exists && !entry.beside) {
+    stored_ -= at->first.size() + kEntryCost;
+    keys_.erase(at);
+  }
+}
+
+void StoreCore::assign(KeyMap::value_type& node, std::string_view value, Turn& turn) {
+  Entry& entry = node.second;
+  if (!entry.beside) [[likely]] {
+    assign_silently(entry, value);
+    return;
+  }
+  const WatchNotice notice = entry.exists ? WatchNotice::updated : WatchNotice::created;
+  const std::string old_value = entry.beside->watchers.empty() ? std::string() : entry.value;
+  assign_silently(entry, value);
+  waits_.wake_all(*entry.beside, turn.pushes);
+  tell_watchers(node, notice, old_value, turn);
+  if (entry.beside->empty()) {
+    entry.beside.reset();
+  }
+}
+
+void StoreCore::assign_silently(Entry& entry, std::string_view value) {
+  constexpr std::size_t kSlack = 64;
+  stored_ += value.size();
+  stored_ -= entry.value.size();
+  entry.value.assign(value);
+  if (entry.value.capacity() > 2 * value.size() + kSlack) [[unlikely]] {
+    entry.value.shrink_to_fit();
+  }
+  if (!entry.exists) {
+    entry.exists = true;
+    ++key_count_;
+  }
+}
+
+Result<void> StoreCore::fits(std::uint64_t bytes) const {
+  if (stored_bytes() + bytes > limits_.stored_bytes) [[unlikely]] {
+    return failure(Errc::protocol,
+                   "the store is full: it holds " + std::to_string(stored_bytes()) +
+                       " bytes; the limit is " + std::to_string(limits_.stored_bytes));
+  }
+  return {};
+}
+
+}  // namespace muster

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests that leave something beside a key: waits, barriers, queues, watches.
+#include "rendezvous/store/decimal.hpp"
+#include "rendezvous/store/store_core.hpp"
+#include "rendezvous/store/turn.hpp"
+#include "rendezvous/wire/store_encoder.hpp"
+
+#include <limits>
+#include <utility>
+
+namespace muster {
+
+void StoreCore::forget(SessionId session) {
+  cancel_wait(session);
+  const auto mine = watched_.find(session);
+  if (mine == watched_.end()) {
+    return;
+  }
+  for (const std::string& key : mine->second) {
+    stored_ -= key.size() + kItemCost;
+    if (const auto at = keys_.find(key); at != keys_.end() && at->second.beside) {
+      std::erase(at->second.beside->watchers, session);
+      drop_if_empty(at);
+    }
+  }
+  watched_.erase(mine);
+}
+
+Result<void> StoreCore::wait(const Request& request, Turn& turn) {
+  std::vector<std::string> missing;
+  std::string_view items = request.items;
+  for (std::uint64_t i = 0; i < request.count; ++i) {
+    const std::string_view key = take_item(items);
+    const auto at = keys_.find(key);
+    if (at == keys_.end() || !at->second.ready()) {
+      missing.emplace_back(key);
+    }
+  }
+  if (missing.empty()) {
+    append_int(turn.reply, kStopWaiting);
+    return {};
+  }
+  return add_wait(std::move(missing), turn);
+}
+
+Result<void> StoreCore::add_wait(std::vector<std::string> missing, Turn& turn) {
+  const std::uint64_t awaited = waits_.awaited(turn.session) + missing.size();
+  if (awaited > limits_.awaited_keys) {
+    return failure(Errc::protocol,
+                   "a session waits for " + std::to_string(awaited) + " keys; the limit is " +
+                       std::to_string(limits_.awaited_keys));
+  }
+  std::uint64_t cost = kItemCost;
+  for (const std::string& key : missing) {
+    cost += 2 * key.size() + kItemCost + kEntryCost + kBesideCost;
+  }
+  if (auto room = fits(cost); !room) {
+    return room;
+  }
+  for (const std::string& key : missing) {
+    static_cast<void>(node_for(key));
+  }
+  waits_.add(turn.session, std::move(missing), keys_);
+  return {};
+}
+
+void StoreCore::cancel_wait(SessionId session) {
+  for (const std::string& key : waits_.cancel(session, keys_)) {
+    if (const auto at = keys_.find(key); at != keys_.end()) {
+      drop_if_empty(at);
+    }
+  }
+}
+
+// The counter is never reset, so a key that is used again passes at once, as in the reference.
+Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
+  const auto at = keys_.find(request.key);
+  std::int64_t count = 0;
+  if (at != keys_.end() && at->second.exists) {
+    const auto before = leading_decimal(at->second.value);
+    if (!before || *before == std::numeric_limits<std::int64_t>::max()) {
+      return failure(Errc::protocol, "BARRIER on a value that is no counter: " + at->first);
+    }
+    count = *before;
+  }
+  ++count;
+  if (auto room = fits(request.key.size() + kEntryCost + sizeof(DecimalText)); !room) {
+    return room;
+  }
+  if (count >= request.number) {
+    assign(node_for(request.key), DecimalText(count).view(), turn);
+    append_int(turn.reply, kStopWaiting);
+    return {};
+  }
+  if (auto waits = add_wait({std::string(request.key)}, turn); !waits) {
+    return waits;
+  }
+  // Not by assign: one more participant wakes nobody.
+  assign_silently(node_for(request.key).second, DecimalText(count).view());
+  return {};
+}
+
+Result<void> StoreCore::queue_push(const Request& request, Turn& turn) {
+  const std::uint64_t cost = request.value.size() + kItemCost;
+  if (auto room = fits(cost + request.key.size() + kEntryCost + kBesideCost); !room) {
+    return room;
+  }
+  Beside& beside = node_for(request.key).second.make_beside();
+  beside.queue.emplace_back(request.value);
+  stored_ += cost;
+  waits_.wake_first(beside, turn.pushes);
+  return {};
+}
+
+void StoreCore::queue_pop(std::string_view key, Turn& turn) {
+  queue_len(key, turn);
+  const auto at = keys_.find(key);
+  if (at == keys_.end() || !at->second.beside || at->second.beside->queue.empty()) {
+    return;
+  }
+  auto& queue = at->second.beside->queue;
+  append_bytes(turn.reply, queue.front());
+  stored_ -= queue.front().size() + kItemCost;
+  queue.pop_front();
+  drop_if_empty(at);
+}
+
+void StoreCore::queue_len(std::string_view key, Turn& turn) const {
+  const auto at = keys_.find(key);
+  const bool any = at != keys_.end() && at->second.beside;
+  const std::size_t length = any ? at->second.beside->queue.size() : 0;
+  append_int(turn.reply, static_cast<std::int64_t>(length));
+}
+
+Result<void> StoreCore::watch(std::string_view key, Turn& turn) {
+  if (auto room = fits(2 * key.size() + kItemCost + kEntryCost + kBesideCost); !room) {
+    return room;
+  }
+  node_for(key).second.make_beside().watchers.push_back(turn.session);
+  watched_[turn.session].emplace_back(key);
+  stored_ += key.size() + kItemCost;
+  append_int(turn.reply, static_cast<std::uint8_t>(WatchNotice::registered));
+  return {};
+}
+
+void StoreCore::tell_watchers(const KeyMap::value_type& node,
+                              WatchNotice notice,
+                              std::string_view old_value,
+                              Turn& turn) {
+  if (!node.second.beside) {
+    return;
+  }
+  for (const SessionId session : node.second.beside->watchers) {
+    std::string bytes;
+    append_int(bytes, static_cast<std::uint8_t>(notice));
+    append_bytes(bytes, node.first);
+    append_bytes(bytes, old_value);
+    append_bytes(bytes, node.second.value);
+    turn.pushes.push_back(Push{session, std::move(bytes)});
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two source files of StoreCore share and nobody else needs: one request being handled,
+// and the words of a refusal.
+#pragma once
+
+#include "rendezvous/store/store_core.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+struct StoreCore::Turn {
+  SessionId session;
+  std::string& reply;
+  std::vector<Push>& pushes;
+};
+
+inline std::unexpected<Error> refused(std::string_view what,
+                                      std::uint64_t bytes,
+                                      std::uint64_t limit) {
+  return failure(Errc::protocol,
+                 std::string(what) + " of " + std::to_string(bytes) + " bytes; the limit is " +
+                     std::to_string(limit));
+}
+
+}  // namespace muster

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/store/wait_book.hpp"
+
+#include "base/check.hpp"
+#include "rendezvous/wire/store_messages.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+namespace {
+
+std::uint64_t cost_of(const std::vector<std::string>& keys) {
+  std::uint64_t cost = kItemCost;
+  for (const std::string& key : keys) {
+    cost += key.size() + kItemCost;
+  }
+  return cost;
+}
+
+}  // namespace
+
+void WaitBook::add(SessionId session, std::vector<std::string> keys, KeyMap& map) {
+  const WaitId id = next_id_++;
+  for (const std::string& key : keys) {
+    const auto at = map.find(key);
+    MUSTER_CHECK(at != map.end());
+    at->second.make_beside().waiters.push_back(id);
+  }
+  bytes_ += cost_of(keys);
+  by_session_[session].push_back(id);
+  const auto missing = static_cast<std::uint64_t>(keys.size());
+  waits_.emplace(id, Wait{session, missing, std::move(keys)});
+}
+
+void WaitBook::wake_all(Beside& beside, std::vector<Push>& out) {
+  for (const WaitId id : std::exchange(beside.waiters, {})) {
+    arrived(id, out);
+  }
+}
+
+void WaitBook::wake_first(Beside& beside, std::vector<Push>& out) {
+  if (!beside.waiters.empty()) {
+    const WaitId id = beside.waiters.front();
+    beside.waiters.erase(beside.waiters.begin());
+    arrived(id, out);
+  }
+}
+
+void WaitBook::arrived(WaitId id, std::vector<Push>& out) {
+  const auto at = waits_.find(id);
+  MUSTER_CHECK(at != waits_.end());
+  if (--at->second.missing > 0) {
+    return;
+  }
+  const SessionId session = at->second.session;
+  out.push_back(Push{session, std::string(1, static_cast<char>(kStopWaiting))});
+  bytes_ -= cost_of(at->second.keys);
+  waits_.erase(at);
+  const auto mine = by_session_.find(session);
+  std::erase(mine->second, id);
+  if (mine->second.empty()) {
+    by_session_.erase(mine);
+  }
+}
+
+std::vector<std::string> WaitBook::cancel(SessionId session, KeyMap& map) {
+  std::vector<std::string> keys;
+  const auto mine = by_session_.find(session);
+  if (mine == by_session_.end()) {
+    return keys;
+  }
+  for (const WaitId id : mine->second) {
+    const auto wait = waits_.find(id);
+    bytes_ -= cost_of(wait->second.keys);
+    for (std::string& key : wait->second.keys) {
+      const auto at = map.find(key);
+      if (at != map.end() && at->second.beside) {
+        // Ids rise in each list, so the own ones are found without a walk past all the others.
+        auto& waiters = at->second.beside->waiters;
+        const auto range = std::ranges::equal_range(waiters, id);
+        waiters.erase(range.begin(), range.end());
+      }
+      keys.push_back(std::move(key));
+    }
+    waits_.erase(wait);
+  }
+  by_session_.erase(mine);
+  return keys;
+}
+
+std::uint64_t WaitBook::awaited(SessionId session) const {
+  std::uint64_t count = 0;
+  if (const auto mine = by_session_.find(session); mine != by_session_.end()) {
+    for (const WaitId id : mine->second) {
+      count += waits_.at(id).keys.size();
+    }
+  }
+  return count;
+}
+
+}  // namespace muster

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes requests and replies of the TCPStore protocol (PROTOCOL.md) into byte strings: replies for
+// StoreCore, requests for BlockingStore and the tests. Pure.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "rendezvous/wire/store_messages.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+// The length, then the bytes.
+inline void append_bytes(std::string& out, std::string_view bytes) {
+  append_int(out, static_cast<std::uint64_t>(bytes.size()));
+  out.append(bytes);
+}
+
+// Appends one request field by field, in the order of its shape:
+//   RequestWriter(out, Opcode::add).string("/k").number(1);
+class RequestWriter {
+ public:
+  // The opcode must exist in the dialect (checked).
+  RequestWriter(std::string& out, Opcode opcode, Dialect dialect = Dialect::current);
+
+  RequestWriter& string(std::string_view bytes);
+  RequestWriter& number(std::int64_t value);
+  RequestWriter& word(std::uint32_t value);
+  // The count, then each key.
+  RequestWriter& keys(const std::vector<std::string>& keys);
+
+ private:
+  std::string& out_;
+};
+
+// VALIDATE and PING, with which a current client starts; the server answers with the nonce.
+void append_greeting(std::string& out, std::uint32_t nonce);
+
+}  // namespace muster

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests and the one-byte answers of the TCPStore protocol as values (PROTOCOL.md,
+// "Requests"). A Request refers into the bytes that it was decoded from and copies nothing, so it
+// is valid only as long as those. Made by StoreDecoder, consumed by StoreCore. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace muster {
+
+// The numbers on the wire of PyTorch 2.1 and later. watch_key exists only in the older dialect,
+// where it is 7; its number here is our own.
+enum class Opcode : std::uint8_t {
+  validate = 0,
+  set = 1,
+  compare_set = 2,
+  get = 3,
+  add = 4,
+  check = 5,
+  wait = 6,
+  get_num_keys = 7,
+  delete_key = 8,
+  append = 9,
+  multi_get = 10,
+  multi_set = 11,
+  cancel_wait = 12,
+  ping = 13,
+  queue_push = 14,
+  queue_pop = 15,
+  queue_len = 16,
+  list_keys = 17,
+  barrier = 18,
+  watch_key = 19,
+};
+
+// Which numbers a session's opcodes have: older is PyTorch 2.0 and before.
+enum class Dialect : std::uint8_t { unknown, older, current };
+
+inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
+
+// Answers of one byte.
+inline constexpr std::uint8_t kCheckReady = 0;
+inline constexpr std::uint8_t kCheckNotReady = 1;
+inline constexpr std::uint8_t kStopWaiting = 0;
+inline constexpr std::uint8_t kWaitCanceled = 1;
+
+// What a watcher is told (older dialect only).
+enum class WatchNotice : std::uint8_t { updated = 0, created = 1, deleted = 2, registered = 3 };
+
+struct Request {
+  Opcode opcode = Opcode::validate;
+  std::string_view key;
+  std::string_view value;    // COMPARE_SET: the expected value
+  std::string_view desired;  // COMPARE_SET only
+  std::int64_t number = 0;   // ADD: delta; BARRIER: world size; PING, VALIDATE: the word
+  std::uint64_t count = 0;   // CHECK, WAIT, MULTI_GET: keys; MULTI_SET: pairs
+  std::string_view items;    // those keys or pairs, still encoded: take_item reads them
+};
+
+// Cuts the first length-prefixed string off `items`, which the decoder has checked to be whole.
+[[nodiscard]] std::string_view take_item(std::string_view& items);
+
+// The fields that follow an opcode, in this order: a count of items if `counted`, the strings (of
+// each item if counted; the first one is a key, the others are values), then a trailing integer.
+struct RequestShape {
+  bool counted = false;
+  std::uint8_t strings = 0;
+  std::uint8_t trailer_bytes = 0;
+};
+
+[[nodiscard]] RequestShape shape_of(Opcode opcode);
+
+// The opcode that `byte` means in a dialect; none for a number that has no meaning there.
+[[nodiscard]] std::optional<Opcode> opcode_from_wire(std::uint8_t byte, Dialect dialect);
+
+// The way back, for writers of requests; none where the dialect lacks the request.
+[[nodiscard]] std::optional<std::uint8_t> opcode_to_wire(Opcode opcode, Dialect dialect);
+
+// "MULTI_GET", for messages.
+[[nodiscard]] std::string_view name_of(Opcode opcode);
+
+}  // namespace muster
