@@ -77,6 +77,8 @@ struct LaunchConfig {
   bool virtual_local_rank = false;
   bool pass_local_rank = false;  // torch.distributed.launch: --local_rank=N before user args
 
+  std::string config_file;  // of --config; empty: none
+
   // Origin of each setting by its long option name: "command line", "PET_NNODES", "config file
   // job.toml", "default", "implied by …".
   std::map<std::string, std::string> origins;

@@ -75,11 +75,11 @@ struct Option {
   std::string_view name;  // without dashes: "nproc-per-node"
   char letter = 0;        // 'm' for -m
   ValueKind kind = ValueKind::text;
-  std::string_view value_name;     // for help: "N|auto|gpu|cpu"; empty for flags
-  std::string_view default_value;  // as it would be typed
-  std::string_view choices;        // "a|b" for kind choice and some actions
+  std::string_view value_name{};     // for help: "N|auto|gpu|cpu"; empty for flags
+  std::string_view default_value{};  // as it would be typed
+  std::string_view choices{};        // "a|b" for kind choice and some actions
   HelpGroup group = HelpGroup::program;
-  std::string_view help;     // one sentence without a full stop
+  std::string_view help{};   // one sentence without a full stop
   bool in_torchrun = false;  // torchrun has it (2.15)
   bool has_pet = false;      // PET_<NAME> is read
   bool hidden = false;       // not in --help and completions (is in the manual page)

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion scripts for bash and zsh, from the table. Before the program: options, their choices,
+// files. Behind it: files only, since those words are the program's own.
+#include "base/text.hpp"
+#include "config/help.hpp"
+#include "config/settings.hpp"
+
+#include <fmt/core.h>
+
+namespace muster {
+namespace {
+
+constexpr std::string_view kBashBegin =
+    R"(# bash completion for muster; load it with: source <(muster --print-completion bash)
+_muster() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} i
+  if [[ $word == "=" ]]; then word=""; fi
+  if [[ $before == "=" ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
+  COMPREPLY=()
+  case $before in
+)";
+
+constexpr std::string_view kBashEnd = R"(  esac
+  if [[ $word == -* ]]; then
+    COMPREPLY=($(compgen -W "$_muster_options" -- "$word"))
+  else
+    COMPREPLY=($(compgen -f -- "$word"))
+  fi
+}
+complete -o filenames -F _muster muster
+)";
+
+// What may stand behind an option, where a list of words says it.
+std::string words_for(const Option& row) {
+  if (!row.choices.empty()) {
+    return join(split(row.choices, '|'), " ");
+  }
+  switch (row.id) {
+    case OptionId::nproc_per_node:
+      return "auto gpu cpu 1 2 4 8";
+    case OptionId::rdzv_backend:
+      return "static c10d";
+    case OptionId::redirects:
+    case OptionId::tee:
+      return "0 1 2 3";
+    case OptionId::stdin_rank:
+      return "none 0";
+    default:
+      return "";
+  }
+}
+
+bool takes_folder(const Option& row) {
+  return row.id == OptionId::log_dir;
+}
+
+std::string bash_case(const Option& row) {
+  std::string pattern = long_flag(row);
+  if (row.letter != 0) {
+    pattern += fmt::format("|-{}", row.letter);
+  }
+  const std::string words = words_for(row);
+  const std::string answer = !words.empty()      ? fmt::format("-W \"{}\"", words)
+                             : takes_folder(row) ? "-d"
+                                                 : "-f";
+  return fmt::format(
+      "    {}) COMPREPLY=($(compgen {} -- \"$word\")); return ;;\n", pattern, answer);
+}
+
+// Single quotes, brackets and colons mean something to zsh's _arguments.
+std::string zsh_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '[' || c == ']' || c == ':') {
+      out += '\\';
+    }
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return out;
+}
+
+std::string zsh_argument(const Option& row) {
+  const std::string flag = long_flag(row);
+  std::string out = fmt::format("    '{}", flag);
+  const bool optional_value = row.id == OptionId::explain || row.id == OptionId::dry_run;
+  if (!row.value_name.empty()) {
+    out += optional_value ? "=-" : "=";
+  }
+  out += fmt::format("[{}]", zsh_text(row.help));
+  if (!row.value_name.empty()) {
+    const std::string words = words_for(row);
+    const std::string action = !words.empty()      ? fmt::format("({})", words)
+                               : takes_folder(row) ? "_files -/"
+                                                   : "_files";
+    out += fmt::format("{}{}:{}", optional_value ? "::" : ":", zsh_text(row.value_name), action);
+  }
+  return out + "' \\\n";
+}
+
+bool is_completed(const Option& row) {
+  return !row.hidden && is_offered(row, Personality::muster);
+}
+
+}  // namespace
+
+std::string bash_completion() {
+  std::string cases;
+  std::vector<std::string> flags;
+  for (const Option& row : all_options()) {
+    if (!is_completed(row)) {
+      continue;
+    }
+    flags.push_back(long_flag(row));
+    if (row.letter != 0) {
+      flags.push_back(fmt::format("-{}", row.letter));
+    }
+    if (!row.value_name.empty()) {
+      cases += bash_case(row);
+    }
+  }
+  return fmt::format(
+      "{}{}_muster_options=\"{}\"\n", std::string(kBashBegin) + cases, kBashEnd, join(flags, " "));
+}
+
+std::string zsh_completion() {
+  std::string out =
+      "#compdef muster\n# zsh completion for muster; load it with: source "
+      "<(muster --print-completion zsh)\n_muster() {\n  _arguments -S \\\n";
+  for (const Option& row : all_options()) {
+    if (is_completed(row)) {
+      out += zsh_argument(row);
+    }
+  }
+  return out +
+         "    '1:program:_command_names -e' \\\n    '*::argument:_files'\n}\n"
+         "if [ \"$funcstack[1]\" = \"_muster\" ]; then _muster \"$@\"; else compdef _muster "
+         "muster; fi\n";
+}
+
+}  // namespace muster

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/explain.hpp"
+
+#include "base/text.hpp"
+#include "config/settings.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace muster {
+namespace {
+
+std::string yes_no(bool value) {
+  return value ? "yes" : "no";
+}
+
+std::string or_none(std::string text) {
+  return text.empty() ? "none" : text;
+}
+
+std::string describe_spec(const StdSpec& spec) {
+  if (spec.by_rank.empty()) {
+    return std::to_string(spec.all);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [rank, bits] : spec.by_rank) {
+    parts.push_back(fmt::format("{}:{}", rank, bits));
+  }
+  return join(parts, ",");
+}
+
+std::string describe_conf(const std::map<std::string, std::string>& conf) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : conf) {
+    parts.push_back(fmt::format("{}={}", key, names_a_secret(key) ? "***" : value));
+  }
+  return or_none(join(parts, ","));
+}
+
+std::string describe_ranks(const std::optional<std::set<int>>& ranks) {
+  if (!ranks) {
+    return "all";
+  }
+  std::vector<std::string> parts;
+  for (const int rank : *ranks) {
+    parts.push_back(std::to_string(rank));
+  }
+  return join(parts, ",");
+}
+
+std::string describe_filters(const std::optional<std::vector<std::string>>& filters) {
+  if (!filters) {
+    return "none";
+  }
+  std::vector<std::string> parts;
+  std::ranges::transform(*filters, std::back_inserter(parts), shell_quoted);
+  return join(parts, ",");
+}
+
+std::string describe_level(LogLevel level) {
+  return split(option(OptionId::log_level).choices, '|')[static_cast<std::size_t>(level)];
+}
+
+std::string describe_nproc(const LaunchConfig& config) {
+  const std::string& reason = config.nproc_reason;
+  return reason.empty() ? std::to_string(config.nproc)
+                        : fmt::format("{} ({})", config.nproc, reason);
+}
+
+std::string describe_port(const LaunchConfig& config) {
+  return config.master_port == 0 ? "any free one" : std::to_string(config.master_port);
+}
+
+// The settings that say where and how; one switch would be too long to read.
+std::string value_of_meeting(OptionId id, const LaunchConfig& config) {
+  switch (id) {
+    case OptionId::standalone:
+      return yes_no(config.standalone);
+    case OptionId::nnodes:
+      return fmt::format("{}:{}", config.nodes_min, config.nodes_max);
+    case OptionId::node_rank:
+      return std::to_string(config.node_rank);
+    case OptionId::master_addr:
+      return config.master_addr;
+    case OptionId::master_port:
+      return describe_port(config);
+    case OptionId::local_addr:
+      return or_none(config.local_addr);
+    case OptionId::rdzv_backend:
+      return config.rdzv_backend;
+    case OptionId::rdzv_endpoint:
+      return config.rdzv_endpoint ? config.rdzv_endpoint->describe() : "none";
+    case OptionId::rdzv_id:
+      return config.rdzv_id;
+    case OptionId::rdzv_conf:
+      return describe_conf(config.rdzv_conf);
+    default:
+      break;
+  }
+  const auto accepted = config.accepted.find(std::string(option(id).name));
+  return accepted == config.accepted.end() ? "none" : or_none(accepted->second);
+}
+
+std::string value_of_output(OptionId id, const LaunchConfig& config) {
+  switch (id) {
+    case OptionId::log_dir:
+      return config.logs_disabled ? "no files" : or_none(config.log_dir);
+    case OptionId::redirects:
+      return describe_spec(config.redirects);
+    case OptionId::tee:
+      return describe_spec(config.tee);
+    case OptionId::local_ranks_filter:
+      return describe_ranks(config.local_ranks_filter);
+    case OptionId::log_line_prefix_template:
+      return or_none(config.log_line_prefix_template);
+    case OptionId::duplicate_stdout_filters:
+      return describe_filters(config.duplicate_stdout_filters);
+    case OptionId::duplicate_stderr_filters:
+      return describe_filters(config.duplicate_stderr_filters);
+    case OptionId::log_level:
+      return describe_level(config.log_level);
+    default:
+      return value_of_meeting(id, config);
+  }
+}
+
+std::string value_of(OptionId id, const LaunchConfig& config) {
+  switch (id) {
+    case OptionId::module:
+      return yes_no(config.program.kind == ProgramKind::python_module);
+    case OptionId::no_python:
+      return yes_no(config.program.kind == ProgramKind::executable);
+    case OptionId::use_env:
+      return yes_no(!config.pass_local_rank);
+    case OptionId::nproc_per_node:
+      return describe_nproc(config);
+    case OptionId::role:
+      return config.role;
+    case OptionId::virtual_local_rank:
+      return yes_no(config.virtual_local_rank);
+    case OptionId::stdin_rank:
+      return config.stdin_rank ? std::to_string(*config.stdin_rank) : "none";
+    case OptionId::max_restarts:
+      return std::to_string(config.max_restarts);
+    case OptionId::shutdown_timeout:
+      return describe(config.shutdown_timeout);
+    case OptionId::signals_to_handle:
+      return config.signals_to_handle_text;
+    case OptionId::config:
+      return or_none(config.config_file);
+    default:
+      return value_of_output(id, config);
+  }
+}
+
+struct Line {
+  std::string name;
+  std::string value;
+  std::string origin;
+};
+
+std::vector<Line> program_lines(const LaunchConfig& config) {
+  std::vector<std::string> words{shell_quoted(config.program.name)};
+  std::ranges::transform(config.program.args, std::back_inserter(words), shell_quoted);
+  const bool python = config.program.kind != ProgramKind::executable;
+  return {{"program", join(words, " "), "command line"},
+          {"python", python ? config.program.python : "none", "program's name and options"},
+          {"usable cpus", std::to_string(config.usable_cpus), config.usable_cpus_reason}};
+}
+
+}  // namespace
+
+std::string describe_config(const LaunchConfig& config) {
+  std::vector<Line> lines = program_lines(config);
+  for (const Option& row : all_options()) {
+    if (row.kind == ValueKind::action || !is_offered(row, config.personality)) {
+      continue;
+    }
+    const auto origin = config.origins.find(std::string(row.name));
+    lines.push_back({std::string(row.name),
+                     value_of(row.id, config),
+                     origin == config.origins.end() ? "" : origin->second});
+  }
+  std::size_t names = 0;
+  std::size_t values = 0;
+  for (const Line& line : lines) {
+    names = std::max(names, line.name.size());
+    values = std::max(values, std::min<std::size_t>(line.value.size(), 40));
+  }
+  std::string out;
+  for (const Line& line : lines) {
+    out += fmt::format("{:{}}  {:{}}  {}\n", line.name, names, line.value, values, line.origin);
+  }
+  return out;
+}
+
+}  // namespace muster

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/layers.hpp"
+
+#include "base/check.hpp"
+#include "base/text.hpp"
+#include "base/time.hpp"
+#include "config/values.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+Setting strongest(const Option& row,
+                  const CommandLine& line,
+                  const Environ& environ,
+                  const std::map<OptionId, std::string>& file,
+                  const std::string& path) {
+  if (const auto typed = line.options.find(row.id); typed != line.options.end()) {
+    return {typed->second, Source::command_line, "command line"};
+  }
+  const std::string own = muster_variable(row);
+  // An empty variable of ours says nothing; an empty PET_* is a value, as for torchrun.
+  if (const auto value = environ.get(own); value && !value->empty()) {
+    return {*value, Source::muster_variable, own};
+  }
+  const std::string pet = pet_variable(row);
+  if (const auto value = pet.empty() ? std::nullopt : environ.get(pet)) {
+    return {*value, Source::pet_variable, pet};
+  }
+  if (const auto value = file.find(row.id); value != file.end()) {
+    return {value->second, Source::config_file, "config file " + path};
+  }
+  return {std::string(row.default_value), Source::default_value, "default"};
+}
+
+// The rule that a text breaks, or nothing; flags become "0" or "1".
+std::string_view normalise(const Option& row, Setting& setting) {
+  switch (row.kind) {
+    case ValueKind::flag: {
+      if (setting.text.empty() && setting.source == Source::default_value) {
+        setting.text = "0";
+        return {};
+      }
+      const auto value = setting.source == Source::pet_variable ? parse_number_flag(setting.text)
+                                                                : parse_word_flag(setting.text);
+      if (!value) {
+        return setting.source == Source::pet_variable ? "must be 0 or 1" : "must be true or false";
+      }
+      setting.text = *value ? "1" : "0";
+      return {};
+    }
+    case ValueKind::integer:
+      return setting.source == Source::default_value || parse_python_int(setting.text)
+                 ? std::string_view{}
+                 : "must be a whole number";
+    case ValueKind::number:
+      return parse_python_float(setting.text) ? std::string_view{} : "must be a number";
+    case ValueKind::duration:
+      return setting.text.find('-') == std::string::npos && parse_duration(trim(setting.text))
+                 ? std::string_view{}
+                 : "must be a time of at least 0, such as 30, 0.5 or 1m30s";
+    case ValueKind::choice: {
+      const auto choices = split(row.choices, '|');
+      const bool known = std::ranges::find(choices, setting.text) != choices.end();
+      // argparse does not hold defaults against the choices, and PET_* are defaults.
+      const bool held =
+          setting.source != Source::default_value && setting.source != Source::pet_variable;
+      return known || !held ? std::string_view{} : "choice";
+    }
+    case ValueKind::text:
+    case ValueKind::action:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Layers> Layers::collect(const CommandLine& line,
+                               const Environ& environ,
+                               const std::map<OptionId, std::string>& file,
+                               const std::string& path) {
+  Layers layers;
+  layers.settings_.reserve(all_options().size());
+  for (const Option& row : all_options()) {
+    layers.settings_.push_back(row.kind == ValueKind::action || !is_offered(row, line.personality)
+                                   ? Setting{}
+                                   : strongest(row, line, environ, file, path));
+    const std::string_view rule = normalise(row, layers.settings_.back());
+    if (rule == "choice") {
+      return layers.refuse(row.id, "must be one of " + join(split(row.choices, '|'), ", "));
+    }
+    if (!rule.empty()) {
+      return layers.refuse(row.id, rule);
+    }
+  }
+  return layers;
+}
+
+const Setting& Layers::of(OptionId id) const {
+  MUSTER_CHECK(static_cast<std::size_t>(id) < settings_.size());
+  return settings_[static_cast<std::size_t>(id)];
+}
+
+bool Layers::is_given(OptionId id) const {
+  return of(id).source != Source::default_value;
+}
+
+std::int64_t Layers::integer(OptionId id) const {
+  return parse_python_int(text(id)).value_or(0);
+}
+
+std::unexpected<Error> Layers::refuse(OptionId id, std::string_view rule) const {
+  const Setting& setting = of(id);
+  const bool typed = setting.source == Source::command_line;
+  return failure(Errc::usage,
+                 fmt::format("{}={}{}: {}",
+                             long_flag(option(id)),
+                             shell_quoted(setting.text),
+                             typed ? "" : fmt::format(" (from {})", setting.origin),
+                             rule));
+}
+
+}  // namespace muster

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers: each setting's text from the strongest source that has one, with its origin, and checked
+// as a single value. What settings mean together is resolve's. Pure.
+#pragma once
+
+#include "base/environ.hpp"
+#include "base/error.hpp"
+#include "config/command_line.hpp"
+#include "config/settings.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+enum class Source { command_line, muster_variable, pet_variable, config_file, default_value };
+
+struct Setting {
+  std::string text;
+  Source source = Source::default_value;
+  std::string origin;  // "command line", "PET_NNODES", "config file job.toml", "default"
+};
+
+class Layers {
+ public:
+  // `file` holds the values of the config file `path`.
+  [[nodiscard]] static Result<Layers> collect(const CommandLine& line,
+                                              const Environ& environ,
+                                              const std::map<OptionId, std::string>& file,
+                                              const std::string& path);
+
+  [[nodiscard]] const Setting& of(OptionId id) const;
+
+  [[nodiscard]] const std::string& text(OptionId id) const { return of(id).text; }
+
+  [[nodiscard]] bool is_given(OptionId id) const;
+
+  [[nodiscard]] bool is_on(OptionId id) const { return text(id) == "1"; }
+
+  // For kind integer; the text was checked already.
+  [[nodiscard]] std::int64_t integer(OptionId id) const;
+
+  // A usage error about this setting: "--tee=9 (from PET_TEE): <rule>".
+  [[nodiscard]] std::unexpected<Error> refuse(OptionId id, std::string_view rule) const;
+
+ private:
+  std::vector<Setting> settings_;
+};
+
+}  // namespace muster

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// --rdzv-conf: "key=value,key=value". Unknown keys and literal quotes are taken as they are, since
+// torchrun's own tests use both; the keys that mean something to a back end are checked. Pure.
+#pragma once
+
+#include "base/error.hpp"
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace muster {
+
+// Error: usage.
+[[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
+
+// The rules of torchrun for the values that `backend` ("static", "c10d") reads. Error: usage.
+[[nodiscard]] Result<void> check_rdzv_conf(const std::map<std::string, std::string>& conf,
+                                           std::string_view backend);
+
+}  // namespace muster

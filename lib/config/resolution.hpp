@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resolution: what the steps of resolve() share, and the steps, one for each concern. Used inside
+// this room only.
+#pragma once
+
+#include "base/environ.hpp"
+#include "base/error.hpp"
+#include "config/layers.hpp"
+#include "config/resolve.hpp"
+
+#include <string>
+#include <vector>
+
+namespace muster {
+
+struct Resolution {
+  const CommandLine& line;
+  const Environ& environ;
+  const Machine& machine;
+  const Layers& layers;
+  Resolved& out;
+
+  [[nodiscard]] LaunchConfig& config() const { return out.config; }
+
+  void warn(std::string text) const { out.warnings.push_back(std::move(text)); }
+
+  // Overrides the origin that a setting would have by its layer.
+  void set_origin(OptionId id, std::string origin) const {
+    out.config.origins.insert_or_assign(std::string(option(id).name), std::move(origin));
+  }
+};
+
+// How the program is run, and whether it can be (resolve_program.cpp).
+[[nodiscard]] Result<void> resolve_program(const Resolution& resolution);
+// How many workers (resolve_workers.cpp).
+[[nodiscard]] Result<void> resolve_workers(const Resolution& resolution);
+// Nodes, back end, addresses (resolve_meeting.cpp).
+[[nodiscard]] Result<void> resolve_meeting(const Resolution& resolution);
+// Log files and the console (resolve_output.cpp).
+[[nodiscard]] Result<void> resolve_output(const Resolution& resolution);
+// Restarts, signals, the grace period (resolve_stopping.cpp).
+[[nodiscard]] Result<void> resolve_stopping(const Resolution& resolution);
+
+}  // namespace muster

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/resolve.hpp"
+
+#include "config/config_file.hpp"
+#include "config/resolution.hpp"
+
+#include <fmt/core.h>
+
+namespace muster {
+namespace {
+
+struct ConfigFile {
+  std::string path;
+  std::map<OptionId, std::string> values;
+};
+
+Result<ConfigFile> read_config_file(const CommandLine& line,
+                                    const Environ& environ,
+                                    const Machine& machine) {
+  ConfigFile file;
+  const auto typed = line.options.find(OptionId::config);
+  file.path = typed != line.options.end()
+                  ? typed->second
+                  : environ.get(muster_variable(option(OptionId::config))).value_or("");
+  if (file.path.empty()) {
+    return file;
+  }
+  const auto text = machine.read_file(file.path);
+  if (!text) {
+    return failure(Errc::usage, "--config: " + text.error().message);
+  }
+  auto values = parse_config_file(*text, file.path);
+  if (!values) {
+    return std::unexpected(values.error());
+  }
+  file.values = std::move(*values);
+  return file;
+}
+
+// Options of torchrun that ask for something which only Python could do.
+Result<void> check_accepted(const Resolution& r) {
+  const auto& layers = r.layers;
+  const std::string& handler = layers.text(OptionId::event_log_handler);
+  if (handler != "null") {
+    return layers.refuse(OptionId::event_log_handler,
+                         "event handlers are Python plug-ins; use --log-level=info for what "
+                         "happens, and the error report in the log folder");
+  }
+  const std::string& specs = layers.text(OptionId::logs_specs);
+  if (!specs.empty() && specs != "default") {
+    return layers.refuse(OptionId::logs_specs,
+                         "logs specs are Python plug-ins; use --log-dir, --redirects and --tee");
+  }
+  if (layers.is_given(OptionId::numa_binding)) {
+    return layers.refuse(OptionId::numa_binding,
+                         "binding is not built yet; use 'numactl' or 'taskset' before the program "
+                         "with --no-python, or your scheduler's binding");
+  }
+  if (const auto interval = layers.text(OptionId::monitor_interval);
+      interval.find_first_of("123456789") == std::string::npos || interval.find('-') == 0) {
+    return layers.refuse(OptionId::monitor_interval, "must be greater than 0");
+  }
+  for (const OptionId id : {OptionId::monitor_interval,
+                            OptionId::start_method,
+                            OptionId::run_path,
+                            OptionId::event_log_handler,
+                            OptionId::logs_specs}) {
+    r.config().accepted.emplace(option(id).name, layers.text(id));
+  }
+  return {};
+}
+
+void note_origins(const Resolution& r) {
+  for (const Option& row : all_options()) {
+    if (row.kind != ValueKind::action && is_offered(row, r.line.personality)) {
+      r.config().origins.emplace(row.name, r.layers.of(row.id).origin);
+    }
+  }
+}
+
+// LOGLEVEL, as for torchrun, comes after our own option; a level that we do not know is no reason
+// to refuse a job.
+Result<void> resolve_log_level(const Resolution& r) {
+  r.config().log_level = parse_log_level(r.layers.text(OptionId::log_level)).value();
+  const auto inherited = r.environ.get("LOGLEVEL");
+  if (r.layers.is_given(OptionId::log_level) || !inherited || inherited->empty()) {
+    return {};
+  }
+  const auto level = parse_log_level(*inherited);
+  if (!level) {
+    r.warn(fmt::format("ignoring LOGLEVEL={}: {}", *inherited, level.error().message));
+    return {};
+  }
+  r.config().log_level = *level;
+  r.set_origin(OptionId::log_level, "LOGLEVEL");
+  return {};
+}
+
+}  // namespace
+
+Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const Machine& machine) {
+  const auto file = read_config_file(line, environ, machine);
+  if (!file) {
+    return std::unexpected(file.error());
+  }
+  const auto layers = Layers::collect(line, environ, file->values, file->path);
+  if (!layers) {
+    return std::unexpected(layers.error());
+  }
+  Resolved out;
+  out.config.personality = line.personality;
+  out.config.config_file = file->path;
+  const Resolution resolution{line, environ, machine, *layers, out};
+  note_origins(resolution);
+  // The order in which torchrun looks at its settings, so that the first error is the same one.
+  for (const auto step : {resolve_meeting,
+                          resolve_stopping,
+                          resolve_workers,
+                          resolve_output,
+                          resolve_program,
+                          check_accepted,
+                          resolve_log_level}) {
+    if (const auto done = step(resolution); !done) {
+      return std::unexpected(done.error());
+    }
+  }
+  return out;
+}
+
+}  // namespace muster

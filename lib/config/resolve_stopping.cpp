@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.hpp"
+#include "base/time.hpp"
+#include "config/resolution.hpp"
+#include "config/values.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <limits>
+
+namespace muster {
+namespace {
+
+constexpr std::string_view kTimeoutVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+
+Result<void> resolve_restarts(const Resolution& r) {
+  const auto restarts = r.layers.integer(OptionId::max_restarts);
+  if (restarts < 0 || restarts > std::numeric_limits<int>::max()) {
+    return r.layers.refuse(OptionId::max_restarts, "must be at least 0");
+  }
+  r.config().max_restarts = static_cast<int>(restarts);
+  return {};
+}
+
+Result<void> resolve_timeout(const Resolution& r) {
+  const auto inherited = r.environ.get(kTimeoutVariable);
+  const bool from_variable = inherited && !r.layers.is_given(OptionId::shutdown_timeout);
+  const std::string text = from_variable ? *inherited : r.layers.text(OptionId::shutdown_timeout);
+  const auto timeout = parse_duration(trim(text));
+  if (!timeout) {
+    return failure(
+        Errc::usage,
+        fmt::format(
+            "{}={}: must be a time of at least 0 seconds", kTimeoutVariable, shell_quoted(text)));
+  }
+  r.config().shutdown_timeout = *timeout;
+  if (from_variable) {
+    r.set_origin(OptionId::shutdown_timeout, std::string(kTimeoutVariable));
+  }
+  return {};
+}
+
+Result<void> resolve_signals(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  config.signals_to_handle_text = r.layers.text(OptionId::signals_to_handle);
+  for (const std::string& name : split(config.signals_to_handle_text, ',')) {
+    const auto number = signal_number(name);
+    if (!number || *number == SIGCHLD) {
+      r.warn(fmt::format("ignoring signal '{}' of --signals-to-handle: {}",
+                         trim(name),
+                         number ? "muster needs it itself" : "there is no such signal"));
+      continue;
+    }
+    if (*number == SIGKILL || *number == SIGSTOP) {
+      return r.layers.refuse(OptionId::signals_to_handle,
+                             fmt::format("{} cannot be caught by any program", trim(name)));
+    }
+    if (std::ranges::find(config.signals_to_handle, *number) == config.signals_to_handle.end()) {
+      config.signals_to_handle.push_back(*number);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> resolve_stopping(const Resolution& r) {
+  if (auto done = resolve_restarts(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_timeout(r); !done) {
+    return done;
+  }
+  if (r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
+    r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not built yet");
+  }
+  return resolve_signals(r);
+}
+
+}  // namespace muster

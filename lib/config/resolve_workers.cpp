@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.hpp"
+#include "config/resolution.hpp"
+#include "config/values.hpp"
+
+#include <fmt/core.h>
+
+namespace muster {
+namespace {
+
+// More workers than any machine has processors: a slip of the keyboard.
+constexpr int kNprocMax = 16384;
+
+Result<Count> count_workers(const Resolution& r, const std::string& text) {
+  const std::string word = to_lower(trim(text));
+  if (word == "cpu") {
+    return r.machine.usable_cpus();
+  }
+  if (word == "gpu" || word == "auto") {
+    Count gpus = r.machine.usable_gpus(r.environ);
+    if (gpus.count > 0) {
+      return gpus;
+    }
+    if (word == "gpu") {
+      return r.layers.refuse(OptionId::nproc_per_node, "no GPU can be used: " + gpus.reason);
+    }
+    Count cpus = r.machine.usable_cpus();
+    cpus.reason += "; " + gpus.reason;
+    return cpus;
+  }
+  if (word == "xpu") {
+    return r.layers.refuse(OptionId::nproc_per_node,
+                           "muster cannot count such devices; give their number");
+  }
+  return r.layers.refuse(OptionId::nproc_per_node, "must be a number, auto, gpu or cpu");
+}
+
+Result<void> resolve_nproc(const Resolution& r) {
+  const std::string& text = r.layers.text(OptionId::nproc_per_node);
+  if (const auto number = parse_python_int(text)) {
+    if (*number < 1 || *number > kNprocMax) {
+      return r.layers.refuse(OptionId::nproc_per_node,
+                             fmt::format("must be from 1 to {}", kNprocMax));
+    }
+    r.config().nproc = static_cast<int>(*number);
+    return {};
+  }
+  auto counted = count_workers(r, text);
+  if (!counted) {
+    return std::unexpected(counted.error());
+  }
+  r.config().nproc = counted->count;
+  r.config().nproc_reason = fmt::format("{}: {}", text, counted->reason);
+  return {};
+}
+
+// Only OMP_NUM_THREADS depends on the number of processors.
+void resolve_cpus(const Resolution& r) {
+  if (r.environ.get("OMP_NUM_THREADS") && r.line.request == Request::launch) {
+    r.config().usable_cpus = 0;
+    return;
+  }
+  Count cpus = r.machine.usable_cpus();
+  r.config().usable_cpus = cpus.count;
+  r.config().usable_cpus_reason = std::move(cpus.reason);
+}
+
+Result<void> resolve_stdin_rank(const Resolution& r) {
+  const std::string text = to_lower(trim(r.layers.text(OptionId::stdin_rank)));
+  const int nproc = r.config().nproc;
+  if (text.empty()) {
+    const bool alone = nproc == 1 && r.machine.stdin_is_terminal();
+    r.config().stdin_rank = alone ? std::optional(0) : std::nullopt;
+    r.set_origin(OptionId::stdin_rank,
+                 alone ? "default: one worker on a terminal" : "default: none");
+    return {};
+  }
+  if (text == "none") {
+    return {};
+  }
+  const auto rank = parse_python_int(text);
+  if (!rank || *rank < 0 || *rank >= nproc) {
+    return r.layers.refuse(OptionId::stdin_rank,
+                           fmt::format("must be none or a local rank from 0 to {}", nproc - 1));
+  }
+  r.config().stdin_rank = static_cast<int>(*rank);
+  return {};
+}
+
+}  // namespace
+
+Result<void> resolve_workers(const Resolution& r) {
+  if (auto done = resolve_nproc(r); !done) {
+    return done;
+  }
+  resolve_cpus(r);
+  r.config().role = r.layers.text(OptionId::role);
+  r.config().virtual_local_rank = r.layers.is_on(OptionId::virtual_local_rank);
+  return resolve_stdin_rank(r);
+}
+
+}  // namespace muster

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data, hence exempt from the usual limit of a file's length.
+#include "config/settings.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace muster {
+namespace {
+
+constexpr auto kOptions = std::to_array<Option>({
+    {.id = OptionId::module,
+     .name = "module",
+     .letter = 'm',
+     .kind = ValueKind::flag,
+     .group = HelpGroup::program,
+     .help = "PROGRAM is a Python module: python3 -u -m PROGRAM",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::no_python,
+     .name = "no-python",
+     .kind = ValueKind::flag,
+     .group = HelpGroup::program,
+     .help = "run PROGRAM as it is, even if it ends in .py",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::nproc_per_node,
+     .name = "nproc-per-node",
+     .value_name = "N|auto|gpu|cpu",
+     .default_value = "1",
+     .group = HelpGroup::workers,
+     .help = "workers on this machine; auto: one per GPU, else one per CPU",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::role,
+     .name = "role",
+     .value_name = "NAME",
+     .default_value = "default",
+     .group = HelpGroup::workers,
+     .help = "name of the workers' role, in ROLE_NAME and log prefixes",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::virtual_local_rank,
+     .name = "virtual-local-rank",
+     .kind = ValueKind::flag,
+     .group = HelpGroup::workers,
+     .help = "each worker sees one GPU only, and LOCAL_RANK=0",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::stdin_rank,
+     .name = "stdin-rank",
+     .value_name = "N|none",
+     .group = HelpGroup::workers,
+     .help = "local rank that reads the terminal; default: 0 if it is alone there"},
+    {.id = OptionId::max_restarts,
+     .name = "max-restarts",
+     .kind = ValueKind::integer,
+     .value_name = "N",
+     .default_value = "0",
+     .group = HelpGroup::stopping,
+     .help = "after a failure start all workers again, up to N times",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::shutdown_timeout,
+     .name = "shutdown-timeout",
+     .kind = ValueKind::duration,
+     .value_name = "SECONDS",
+     .default_value = "30",
+     .group = HelpGroup::stopping,
+     .help = "time from the stop signal to SIGKILL; 0: at once",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::signals_to_handle,
+     .name = "signals-to-handle",
+     .value_name = "NAMES",
+     .default_value = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+     .group = HelpGroup::stopping,
+     .help = "signals that are passed on to the workers and end the job",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::log_dir,
+     .name = "log-dir",
+     .value_name = "DIR",
+     .group = HelpGroup::output,
+     .help = "where the folder of this run is made; /dev/null: no files",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::redirects,
+     .name = "redirects",
+     .letter = 'r',
+     .value_name = "SPEC",
+     .default_value = "0",
+     .group = HelpGroup::output,
+     .help = "to files only; 1: stdout, 2: stderr, 3: both, or 0:3,1:2 by rank",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::tee,
+     .name = "tee",
+     .letter = 't',
+     .value_name = "SPEC",
+     .default_value = "0",
+     .group = HelpGroup::output,
+     .help = "to files and, behind a prefix, to the console",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::local_ranks_filter,
+     .name = "local-ranks-filter",
+     .value_name = "N,N,...",
+     .group = HelpGroup::output,
+     .help = "only these local ranks appear on the console",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::log_line_prefix_template,
+     .name = "log-line-prefix-template",
+     .value_name = "TEXT",
+     .group = HelpGroup::output,
+     .help = "of ${role_name} ${rank} ${local_rank} ${hostname}; default [default0]:",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::duplicate_stdout_filters,
+     .name = "duplicate-stdout-filters",
+     .value_name = "TEXT,...",
+     .group = HelpGroup::output,
+     .help = "tee'd stdout lines with one of these also go to filtered_stdout.log",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::duplicate_stderr_filters,
+     .name = "duplicate-stderr-filters",
+     .value_name = "TEXT,...",
+     .group = HelpGroup::output,
+     .help = "the same for stderr and filtered_stderr.log",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::standalone,
+     .name = "standalone",
+     .kind = ValueKind::flag,
+     .group = HelpGroup::meeting,
+     .help = "one machine, any free port; is the default without other options",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::nnodes,
+     .name = "nnodes",
+     .value_name = "N|MIN:MAX",
+     .default_value = "1:1",
+     .group = HelpGroup::meeting,
+     .help = "machines of the job; this version runs jobs on one",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::node_rank,
+     .name = "node-rank",
+     .kind = ValueKind::integer,
+     .value_name = "N",
+     .default_value = "0",
+     .group = HelpGroup::meeting,
+     .help = "place of this machine among them (backend static)",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::master_addr,
+     .name = "master-addr",
+     .value_name = "ADDRESS",
+     .default_value = "127.0.0.1",
+     .group = HelpGroup::meeting,
+     .help = "MASTER_ADDR, with --master-port (backend static)",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::master_port,
+     .name = "master-port",
+     .kind = ValueKind::integer,
+     .value_name = "PORT",
+     .group = HelpGroup::meeting,
+     .help = "MASTER_PORT instead of any free one (backend static)",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::local_addr,
+     .name = "local-addr",
+     .value_name = "ADDRESS",
+     .group = HelpGroup::meeting,
+     .help = "address of this machine that the workers' store uses",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::rdzv_backend,
+     .name = "rdzv-backend",
+     .value_name = "static|c10d",
+     .default_value = "static",
+     .group = HelpGroup::meeting,
+     .help = "how the machines of a job meet",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::rdzv_endpoint,
+     .name = "rdzv-endpoint",
+     .value_name = "HOST[:PORT]",
+     .group = HelpGroup::meeting,
+     .help = "where they meet",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::rdzv_id,
+     .name = "rdzv-id",
+     .value_name = "ID",
+     .default_value = "none",
+     .group = HelpGroup::meeting,
+     .help = "name of the job, the same on all machines",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::rdzv_conf,
+     .name = "rdzv-conf",
+     .value_name = "KEY=VALUE,...",
+     .group = HelpGroup::meeting,
+     .help = "settings of the backend, such as join_timeout=600",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::explain,
+     .name = "explain",
+     .kind = ValueKind::action,
+     .value_name = "config|plan|env",
+     .choices = "config|plan|env",
+     .group = HelpGroup::looking,
+     .help = "print settings and origins, processes or variables; start nothing"},
+    {.id = OptionId::dry_run,
+     .name = "dry-run",
+     .kind = ValueKind::action,
+     .value_name = "config|plan|env",
+     .choices = "config|plan|env",
+     .group = HelpGroup::looking,
+     .help = "the same as --explain"},
+    {.id = OptionId::config,
+     .name = "config",
+     .value_name = "FILE",
+     .group = HelpGroup::looking,
+     .help = "take options from a TOML file: nproc-per-node = 4"},
+    {.id = OptionId::log_level,
+     .name = "log-level",
+     .kind = ValueKind::choice,
+     .value_name = "LEVEL",
+     .default_value = "warning",
+     .choices = "trace|debug|info|warning|error|off",
+     .group = HelpGroup::looking,
+     .help = "what muster itself says: trace debug info warning error off"},
+    {.id = OptionId::help,
+     .name = "help",
+     .letter = 'h',
+     .kind = ValueKind::action,
+     .group = HelpGroup::looking,
+     .help = "print this",
+     .in_torchrun = true},
+    {.id = OptionId::version,
+     .name = "version",
+     .kind = ValueKind::action,
+     .group = HelpGroup::looking,
+     .help = "print the version and what was built in"},
+    {.id = OptionId::print_completion,
+     .name = "print-completion",
+     .kind = ValueKind::action,
+     .value_name = "bash|zsh",
+     .choices = "bash|zsh",
+     .group = HelpGroup::looking,
+     .help = "print a completion script for that shell",
+     .in_torchrun = true},
+    {.id = OptionId::print_man,
+     .name = "print-man",
+     .kind = ValueKind::action,
+     .group = HelpGroup::looking,
+     .help = "print the manual page",
+     .hidden = true},
+    {.id = OptionId::use_env,
+     .name = "use-env",
+     .kind = ValueKind::flag,
+     .group = HelpGroup::program,
+     .help = "leave out the argument --local_rank=N (as torch.distributed.launch)",
+     .in_torchrun = true},
+    {.id = OptionId::monitor_interval,
+     .name = "monitor-interval",
+     .kind = ValueKind::number,
+     .value_name = "SECONDS",
+     .default_value = "0.1",
+     .group = HelpGroup::compatible,
+     .help = "no effect: muster waits for events instead of polling",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::start_method,
+     .name = "start-method",
+     .kind = ValueKind::choice,
+     .value_name = "METHOD",
+     .default_value = "spawn",
+     .choices = "spawn|fork|forkserver",
+     .group = HelpGroup::compatible,
+     .help = "no effect: every worker is a program of its own",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::run_path,
+     .name = "run-path",
+     .kind = ValueKind::flag,
+     .group = HelpGroup::compatible,
+     .help = "PROGRAM is a Python script, whatever its name",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::event_log_handler,
+     .name = "event-log-handler",
+     .value_name = "NAME",
+     .default_value = "null",
+     .group = HelpGroup::compatible,
+     .help = "only null; for events as text use --log-level=info",
+     .in_torchrun = true,
+     .has_pet = true},
+    {.id = OptionId::logs_specs,
+     .name = "logs-specs",
+     .value_name = "NAME",
+     .group = HelpGroup::compatible,
+     .help = "only default; Python plug-ins cannot run in here",
+     .in_torchrun = true},
+    {.id = OptionId::numa_binding,
+     .name = "numa-binding",
+     .kind = ValueKind::choice,
+     .value_name = "POLICY",
+     .choices = "node|socket|exclusive|core-complex",
+     .group = HelpGroup::compatible,
+     .help = "refused, not built yet; use numactl, taskset or the scheduler",
+     .in_torchrun = true},
+});
+
+// The rows lie in the order of OptionId, so that option(id) is an index.
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < kOptions.size(); ++i) {
+    if (static_cast<std::size_t>(kOptions[i].id) != i) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static_assert(in_order());
+static_assert(kOptions.size() == static_cast<std::size_t>(OptionId::numa_binding) + 1);
+
+std::string variable(std::string_view prefix, std::string_view name) {
+  std::string out(prefix);
+  for (const char c : name) {
+    out += c == '-' ? '_' : static_cast<char>(c - ('a' <= c && c <= 'z' ? 'a' - 'A' : 0));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const Option> all_options() {
+  return kOptions;
+}
+
+const Option& option(OptionId id) {
+  return kOptions[static_cast<std::size_t>(id)];
+}
+
+const Option* find_option(std::string_view name) {
+  const auto same = [](char typed, char own) {
+    return typed == own || (typed == '_' && own == '-');
+  };
+  const auto found = std::ranges::find_if(
+      kOptions, [&](const Option& row) { return std::ranges::equal(name, row.name, same); });
+  return found == kOptions.end() ? nullptr : &*found;
+}
+
+const Option* find_letter(char letter) {
+  const auto found = std::ranges::find_if(
+      kOptions, [&](const Option& row) { return row.letter == letter && letter != 0; });
+  return found == kOptions.end() ? nullptr : &*found;
+}
+
+bool is_offered(const Option& row, Personality personality) {
+  return row.id != OptionId::use_env || personality == Personality::torch_distributed_launch;
+}
+
+std::string muster_variable(const Option& row) {
+  return row.kind == ValueKind::action ? "" : variable("MUSTER_", row.name);
+}
+
+std::string pet_variable(const Option& row) {
+  return row.has_pet ? variable("PET_", row.name) : "";
+}
+
+std::string long_flag(const Option& row) {
+  return "--" + std::string(row.name);
+}
+
+std::string_view heading(HelpGroup group) {
+  switch (group) {
+    case HelpGroup::program:
+      return "What to run";
+    case HelpGroup::workers:
+      return "How many workers, and what they see";
+    case HelpGroup::stopping:
+      return "Failing, restarting, stopping";
+    case HelpGroup::output:
+      return "Their output";
+    case HelpGroup::meeting:
+      return "Machines and addresses";
+    case HelpGroup::looking:
+      return "Looking and settling";
+    case HelpGroup::compatible:
+      return "Taken from torchrun's command lines";
+  }
+  return "";
+}
+
+}  // namespace muster

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/explain.hpp"
+
+#include "base/text.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+std::string describe_output(const OutputPlan& plan) {
+  switch (plan.kind) {
+    case OutputKind::inherit:
+      return "ours, directly";
+    case OutputKind::discard:
+      return "nowhere";
+    case OutputKind::capture:
+      return "ours, by whole lines";
+    case OutputKind::file:
+      break;
+  }
+  std::string out = plan.path;
+  if (plan.tee) {
+    out += fmt::format(" and ours behind {}", shell_quoted(plan.prefix));
+  }
+  if (!plan.filtered_path.empty()) {
+    out += fmt::format(" and, by {} filters, {}", plan.filters.size(), plan.filtered_path);
+  }
+  return out;
+}
+
+std::string describe_argv(const std::vector<std::string>& argv) {
+  std::vector<std::string> words;
+  std::ranges::transform(argv, std::back_inserter(words), shell_quoted);
+  return join(words, " ");
+}
+
+}  // namespace
+
+std::string describe_plan(const std::vector<ProcessSpec>& specs) {
+  std::string out;
+  for (const ProcessSpec& spec : specs) {
+    const bool input = spec.standard_input == InputKind::inherit;
+    out += fmt::format(
+        "rank {} (local rank {})\n  runs    {}\n  stdin   {}\n  stdout  {}\n  stderr  {}\n",
+        spec.rank,
+        spec.local_rank,
+        describe_argv(spec.argv),
+        input ? "ours" : "end of file",
+        describe_output(spec.standard_output),
+        describe_output(spec.standard_error));
+  }
+  return out;
+}
+
+std::string describe_env(const std::vector<ProcessSpec>& specs, const Environ& inherited) {
+  std::string out;
+  for (const ProcessSpec& spec : specs) {
+    out += fmt::format("# rank {}\n", spec.rank);
+    for (const std::string& word : spec.environment) {
+      const auto equals = word.find('=');
+      const std::string name = word.substr(0, equals);
+      const std::string value = word.substr(equals + 1);
+      if (inherited.get(name) != value) {
+        out += fmt::format("{}={}\n", name, names_a_secret(name) ? "***" : shell_quoted(value));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace muster

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/process_specs.hpp"
+
+#include "plan/log_layout.hpp"
+#include "plan/macros.hpp"
+#include "plan/worker_argv.hpp"
+#include "plan/worker_env.hpp"
+
+namespace muster {
+namespace {
+
+enum class Stream { standard_output, standard_error };
+
+// What the stream decisions of one worker depend on.
+struct Place {
+  const LaunchConfig& config;
+  const Assignment& assignment;
+  const PlanSite& site;
+  int local_rank = 0;
+  int rank = 0;
+};
+
+std::string line_prefix(const Place& place) {
+  const std::string local_rank = std::to_string(place.local_rank);
+  const std::string& text = place.config.log_line_prefix_template;
+  if (text.empty()) {
+    return "[" + place.config.role + local_rank + "]:";
+  }
+  return expand_macros(text,
+                       {{"role_name", place.config.role},
+                        {"local_rank", local_rank},
+                        {"rank", std::to_string(place.rank)},
+                        {"hostname", place.site.hostname}});
+}
+
+bool is_shown(const Place& place) {
+  const auto& filter = place.config.local_ranks_filter;
+  return !filter || filter->contains(place.local_rank);
+}
+
+// Not in a file. stdout goes straight through: nothing is copied. stderr is copied by us, for the
+// report of a failure needs its last lines; but a person who talks with the program on a terminal
+// needs the terminal itself.
+OutputPlan console_plan(const Place& place, Stream stream) {
+  OutputPlan plan;
+  if (!is_shown(place)) {
+    plan.kind = OutputKind::discard;
+    return plan;
+  }
+  const bool talks = place.config.nproc == 1 || place.config.stdin_rank == place.local_rank;
+  const bool direct = stream == Stream::standard_output || (place.site.stderr_is_terminal && talks);
+  plan.kind = direct ? OutputKind::inherit : OutputKind::capture;
+  return plan;
+}
+
+void add_filters(OutputPlan& plan, const Place& place, Stream stream) {
+  const bool out = stream == Stream::standard_output;
+  const auto& filters =
+      out ? place.config.duplicate_stdout_filters : place.config.duplicate_stderr_filters;
+  if (!filters) {
+    return;
+  }
+  plan.filters = *filters;
+  plan.filtered_path = attempt_dir(place.site.run_dir, place.assignment.attempt) +
+                       (out ? "/filtered_stdout.log" : "/filtered_stderr.log");
+}
+
+OutputPlan output_plan(const Place& place, Stream stream) {
+  const bool out = stream == Stream::standard_output;
+  const auto wanted = [&](const StdSpec& spec) {
+    return out ? spec.wants_stdout(place.local_rank) : spec.wants_stderr(place.local_rank);
+  };
+  const bool tee = wanted(place.config.tee);
+  if (place.site.run_dir.empty() || (!tee && !wanted(place.config.redirects))) {
+    return console_plan(place, stream);
+  }
+  OutputPlan plan;
+  plan.kind = OutputKind::file;
+  plan.path = worker_dir(place.site.run_dir, place.assignment.attempt, place.local_rank) +
+              (out ? "/stdout.log" : "/stderr.log");
+  plan.tee = tee && is_shown(place);
+  if (plan.tee) {
+    plan.prefix = line_prefix(place);
+    add_filters(plan, place, stream);
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::string error_file_path(const PlanSite& site, int attempt, int local_rank) {
+  return site.run_dir.empty() ? "" : worker_dir(site.run_dir, attempt, local_rank) + "/error.json";
+}
+
+Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
+                                               const Environ& environ,
+                                               const Assignment& assignment,
+                                               const PlanSite& site) {
+  std::vector<ProcessSpec> specs;
+  specs.reserve(static_cast<std::size_t>(assignment.local_world_size));
+  for (int local_rank = 0; local_rank < assignment.local_world_size; ++local_rank) {
+    auto env = worker_env(config,
+                          environ,
+                          assignment,
+                          local_rank,
+                          error_file_path(site, assignment.attempt, local_rank));
+    if (!env) {
+      return std::unexpected(env.error());
+    }
+    ProcessSpec spec;
+    spec.local_rank = local_rank;
+    spec.rank = assignment.rank_first + local_rank;
+    spec.argv = worker_argv(config, local_rank);
+    spec.environment = env->to_block();
+    spec.standard_input = config.stdin_rank == local_rank ? InputKind::inherit : InputKind::none;
+    const Place place{config, assignment, site, local_rank, spec.rank};
+    spec.standard_output = output_plan(place, Stream::standard_output);
+    spec.standard_error = output_plan(place, Stream::standard_error);
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+}  // namespace muster

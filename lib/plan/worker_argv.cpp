@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/worker_argv.hpp"
+
+#include "plan/macros.hpp"
+
+namespace muster {
+
+std::vector<std::string> worker_argv(const LaunchConfig& config, int local_rank) {
+  const Program& program = config.program;
+  const std::string rank = std::to_string(local_rank);
+  const Macros macros{{"local_rank", rank}};
+  std::vector<std::string> argv;
+  argv.reserve(program.args.size() + 5);
+  if (program.kind != ProgramKind::executable) {
+    argv.push_back(program.python);
+    argv.emplace_back("-u");
+  }
+  if (program.kind == ProgramKind::python_module) {
+    argv.emplace_back("-m");
+  }
+  argv.push_back(expand_macros(program.name, macros));
+  if (config.pass_local_rank) {
+    argv.push_back("--local_rank=" + rank);
+  }
+  for (const std::string& arg : program.args) {
+    argv.push_back(expand_macros(arg, macros));
+  }
+  return argv;
+}
+
+}  // namespace muster

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/worker_env.hpp"
+
+#include "base/text.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+void set_ranks(Environ& out, const LaunchConfig& config, const Assignment& a, int local_rank) {
+  const auto set = [&](std::string_view name, int value) { out.set(name, std::to_string(value)); };
+  set("LOCAL_RANK", config.virtual_local_rank ? 0 : local_rank);
+  set("RANK", a.rank_first + local_rank);
+  set("GROUP_RANK", a.group_rank);
+  set("ROLE_RANK", a.role_rank_first + local_rank);
+  out.set("ROLE_NAME", config.role);
+  set("LOCAL_WORLD_SIZE", a.local_world_size);
+  set("WORLD_SIZE", a.world_size);
+  set("GROUP_WORLD_SIZE", a.group_world_size);
+  set("ROLE_WORLD_SIZE", a.role_world_size);
+}
+
+void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) {
+  out.set("MASTER_ADDR", a.master_addr);
+  out.set("MASTER_PORT", std::to_string(a.master_port));
+  out.set("TORCHELASTIC_RESTART_COUNT", std::to_string(a.restart_count));
+  out.set("TORCHELASTIC_MAX_RESTARTS", std::to_string(config.max_restarts));
+  out.set("TORCHELASTIC_RUN_ID", config.rdzv_id);
+  // Python compares this one with exactly "True".
+  out.set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  out.set("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals_to_handle_text);
+}
+
+// What the user chose stays; else every worker gets its share of the processors.
+void set_defaults(Environ& out, const LaunchConfig& config) {
+  if (!out.get("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
+    out.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  }
+  if (!out.get("OMP_NUM_THREADS")) {
+    out.set("OMP_NUM_THREADS", std::to_string(std::max(1, config.usable_cpus / config.nproc)));
+  }
+}
+
+// One GPU for each worker, by its place in the list that we were given.
+Result<void> set_virtual_gpu(Environ& out, int local_rank) {
+  const auto hip = out.get("HIP_VISIBLE_DEVICES");
+  const bool use_hip = hip && !hip->empty();
+  const std::string_view source = use_hip ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+  const auto list = out.get(source);
+  std::string device = std::to_string(local_rank);
+  if (list) {
+    const auto devices = split(*list, ',');
+    const auto index = static_cast<std::size_t>(local_rank);
+    if (trim(*list).empty() || index >= devices.size()) {
+      return failure(Errc::usage,
+                     fmt::format("--virtual-local-rank: local rank {} has no GPU in {}={}; start "
+                                 "fewer workers or list more GPUs",
+                                 local_rank,
+                                 source,
+                                 *list));
+    }
+    device = trim(devices[index]);
+  }
+  out.set("CUDA_VISIBLE_DEVICES", device);
+  if (use_hip) {
+    out.set("HIP_VISIBLE_DEVICES", device);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Environ> worker_env(const LaunchConfig& config,
+                           const Environ& environ,
+                           const Assignment& assignment,
+                           int local_rank,
+                           const std::string& error_file) {
+  Environ out = environ;
+  set_ranks(out, config, assignment, local_rank);
+  set_elastic(out, config, assignment);
+  set_defaults(out, config);
+  out.set("TORCHELASTIC_ERROR_FILE", error_file);
+  if (config.virtual_local_rank) {
+    if (auto done = set_virtual_gpu(out, local_rank); !done) {
+      return std::unexpected(done.error());
+    }
+  }
+  return out;
+}
+
+}  // namespace muster

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment of one worker: ours, plus the variables that PyTorch and its users read, one row
+// for each. Nothing is taken away. Pure.
+#pragma once
+
+#include "base/environ.hpp"
+#include "base/error.hpp"
+#include "config/launch_config.hpp"
+#include "plan/assignment.hpp"
+
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// Error: usage (fewer GPUs listed than --virtual-local-rank needs).
+[[nodiscard]] Result<Environ> worker_env(const LaunchConfig& config,
+                                         const Environ& environ,
+                                         const Assignment& assignment,
+                                         int local_rank,
+                                         const std::string& error_file);
+
+}  // namespace muster
