@@ -28,7 +28,7 @@ Question read_question(const std::string& packet) {
   Question question;
   std::size_t at = kHeaderBytes;
   while (at < packet.size() && packet[at] != 0) {
-    const auto length = static_cast<std::size_t>(packet[at]);
+    const auto length = static_cast<unsigned char>(packet[at]);
     question.name += (question.name.empty() ? "" : ".") + packet.substr(at + 1, length);
     at += length + 1;
   }

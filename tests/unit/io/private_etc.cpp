@@ -32,7 +32,7 @@ void enter_namespaces() {
   }
   const auto uid = ::getuid();
   const auto gid = ::getgid();
-  INFO("unshare: " << std::strerror(errno) << "; these tests need root or user namespaces");
+  INFO("unshare: errno " << errno << "; these tests need root or user namespaces");
   REQUIRE(::unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) == 0);
   write_file("/proc/self/setgroups", "deny");
   write_file("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1");
