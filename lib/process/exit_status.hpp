@@ -11,8 +11,8 @@ struct ExitStatus {
   int value = 0;  // exit code, or the signal's number
   bool core_dumped = false;
 
-  // From waitid's si_code (CLD_EXITED, CLD_KILLED, CLD_DUMPED) and si_status.
-  [[nodiscard]] static ExitStatus from_wait(int si_code, int si_status);
+  // From waitid's code (CLD_EXITED, CLD_KILLED, CLD_DUMPED) and status.
+  [[nodiscard]] static ExitStatus from_wait(int code, int status);
 
   [[nodiscard]] bool success() const { return !signaled && value == 0; }
 

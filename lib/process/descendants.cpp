@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/descendants.hpp"
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <map>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kProcFileBytesMax = 1 << 20;
+
+// Without fmt or iostream: the guard runs this too and shall stay small.
+std::string proc_path(pid_t pid, std::string_view file) {
+  std::string path = "/proc/" + std::to_string(pid);
+  return path.append("/").append(file);
+}
+
+std::string read_text(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (fd && text.size() < kProcFileBytesMax) {
+    const auto count = ::read(fd.get(), buffer.data(), buffer.size());
+    if (count <= 0) {
+      break;
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+// The numbers that name entries of a folder.
+std::vector<pid_t> numbers_in(const std::string& folder) {
+  std::vector<pid_t> numbers;
+  DIR* const dir = ::opendir(folder.c_str());
+  if (dir == nullptr) {
+    return numbers;
+  }
+  while (const dirent* entry = ::readdir(dir)) {
+    const std::string_view name = entry->d_name;
+    pid_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc{} && end == name.data() + name.size()) {
+      numbers.push_back(number);
+    }
+  }
+  ::closedir(dir);
+  return numbers;
+}
+
+bool kernel_lists_children() {
+  static const bool listed =
+      ::access(proc_path(::getpid(), "task/" + std::to_string(::getpid()) + "/children").c_str(),
+               R_OK) == 0;
+  return listed;
+}
+
+void append_pids(std::string_view text, std::vector<pid_t>& out) {
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    pid_t pid = 0;
+    const auto [stop, error] = std::from_chars(at, end, pid);
+    if (error != std::errc{}) {
+      return;
+    }
+    out.push_back(pid);
+    at = stop + 1;
+  }
+}
+
+std::vector<ProcessRow> all_processes() {
+  std::vector<ProcessRow> rows;
+  for (const pid_t pid : numbers_in("/proc")) {
+    if (auto row = read_process(pid)) {
+      rows.push_back(std::move(*row));
+    }
+  }
+  return rows;
+}
+
+void kill_below(pid_t parent);
+
+// A pid from a list may have gone to a stranger meanwhile; a pidfd that was opened before its
+// parent was confirmed cannot.
+void kill_confirmed(pid_t pid, pid_t parent) {
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const auto row = read_process(pid);
+  if (!row || row->parent != parent) {
+    return;
+  }
+  if (handle) {
+    ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0);
+  } else {
+    ::kill(pid, SIGKILL);  // kernels before 5.3
+  }
+  kill_below(pid);
+}
+
+void kill_below(pid_t parent) {
+  for (const pid_t child : children_of(parent)) {
+    kill_confirmed(child, parent);
+  }
+}
+
+// Reaps all that ended; whether children remain.
+bool reap_ended(Sweeper& sweeper) {
+  while (true) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0) {
+      return errno != ECHILD;
+    }
+    if (info.si_pid == 0) {
+      return true;
+    }
+    sweeper.reaped(info.si_pid);
+  }
+}
+
+// False when `until` has come first.
+bool wait_for_child_signal(TimePoint until) {
+  const auto left = until - steady_now();
+  if (left <= Duration::zero()) {
+    return false;
+  }
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+  return ::sigtimedwait(&child, nullptr, &limit) == SIGCHLD || errno == EINTR;
+}
+
+}  // namespace
+
+std::optional<ProcessRow> parse_stat(std::string_view text) {
+  // "17 (a (b) c) S 1 17 …": the last ')' ends the command.
+  const auto open = text.find('(');
+  const auto close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+    return std::nullopt;
+  }
+  ProcessRow row;
+  std::from_chars(text.data(), text.data() + open, row.pid);
+  row.command = text.substr(open + 1, close - open - 1);
+  const std::string rest(text.substr(close + 1));
+  if (std::sscanf(rest.c_str(), " %c %d %d", &row.state, &row.parent, &row.group) != 3) {
+    return std::nullopt;
+  }
+  return row;
+}
+
+std::vector<ProcessRow> rows_below(pid_t root, std::span<const ProcessRow> rows) {
+  std::multimap<pid_t, const ProcessRow*> by_parent;
+  for (const auto& row : rows) {
+    by_parent.emplace(row.parent, &row);
+  }
+  std::vector<ProcessRow> below;
+  std::set<pid_t> seen{root};  // rows are read one by one: a recycled pid could make a ring
+  std::vector<pid_t> queue{root};
+  for (std::size_t next = 0; next < queue.size(); ++next) {
+    const auto [from, to] = by_parent.equal_range(queue[next]);
+    for (auto at = from; at != to; ++at) {
+      if (seen.insert(at->second->pid).second) {
+        queue.push_back(at->second->pid);
+        below.push_back(*at->second);
+      }
+    }
+  }
+  return below;
+}
+
+std::optional<ProcessRow> read_process(pid_t pid) {
+  return parse_stat(read_text(proc_path(pid, "stat")));
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> children;
+  if (!kernel_lists_children()) {
+    for (const auto& row : all_processes()) {
+      if (row.parent == pid) {
+        children.push_back(row.pid);
+      }
+    }
+    return children;
+  }
+  for (const pid_t thread : numbers_in(proc_path(pid, "task"))) {
+    append_pids(read_text(proc_path(pid, "task/" + std::to_string(thread) + "/children")),
+                children);
+  }
+  return children;
+}
+
+std::vector<ProcessRow> descendants() {
+  if (!kernel_lists_children()) {
+    return rows_below(::getpid(), all_processes());
+  }
+  std::vector<ProcessRow> rows;
+  std::vector<pid_t> queue{::getpid()};
+  for (std::size_t next = 0; next < queue.size(); ++next) {
+    for (const pid_t child : children_of(queue[next])) {
+      if (auto row = read_process(child)) {
+        rows.push_back(std::move(*row));
+        queue.push_back(child);
+      }
+    }
+  }
+  return rows;
+}
+
+void Sweeper::sweep() {
+  for (const pid_t child : children_of(::getpid())) {
+    if (!spared_.contains(child) && killed_.insert(child).second) {
+      ::kill(child, SIGKILL);
+      kill_below(child);
+    }
+  }
+}
+
+bool Sweeper::any_left() const {
+  for (const pid_t child : children_of(::getpid())) {
+    if (!spared_.contains(child)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows) {
+  std::vector<Survivor> out;
+  for (const auto& row : rows) {
+    if (row.state != 'Z' && row.state != 'X') {
+      out.push_back({.pid = row.pid, .state = row.state, .command = row.command});
+    }
+  }
+  return out;
+}
+
+std::vector<Survivor> kill_descendants_until_none(const std::set<pid_t>& spared,
+                                                  Duration patience) {
+  Sweeper sweeper(spared);
+  const auto until = steady_now() + patience;
+  while (reap_ended(sweeper) && (spared.empty() || sweeper.any_left())) {
+    sweeper.sweep();
+    if (!wait_for_child_signal(until)) {
+      return survivors_among(descendants());
+    }
+  }
+  return {};
+}
+
+}  // namespace muster

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// All processes below one: listed, and killed until none is left. Works without cgroups and
+// privileges: a child subreaper's descendants cannot leave it, whatever session they make, so
+// "no child left" proves "nothing left". Used by the guard (blocking) and LinuxRunner (by events).
+// A process without /proc can list nothing; it still kills the groups it knows.
+#pragma once
+
+#include "base/time.hpp"
+#include "process/process_runner.hpp"
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster {
+
+struct ProcessRow {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t group = 0;
+  char state = '?';
+  std::string command;
+  bool operator==(const ProcessRow&) const = default;
+};
+
+// One line of /proc/<pid>/stat; the command may hold blanks and parentheses. Pure.
+[[nodiscard]] std::optional<ProcessRow> parse_stat(std::string_view text);
+
+// Those rows that are below `root`, parents before their children. Pure.
+[[nodiscard]] std::vector<ProcessRow> rows_below(pid_t root, std::span<const ProcessRow> rows);
+
+[[nodiscard]] std::optional<ProcessRow> read_process(pid_t pid);
+
+// The children of one process, by the kernel's own list or else a walk through /proc.
+[[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
+
+// Everything below this process, as it is now.
+[[nodiscard]] std::vector<ProcessRow> descendants();
+
+// Kills what is below this process. Children cannot be mistaken: they stay until we reap them.
+// Those further down are told by a pidfd and their parent before they are hit.
+class Sweeper {
+ public:
+  // The subtrees of the children in `spared` are left alone.
+  explicit Sweeper(std::set<pid_t> spared = {}) : spared_(std::move(spared)) {}
+
+  // SIGKILL to each child that did not get it yet, and to all below it. To be repeated whenever
+  // children were reaped: orphans of the killed have become our children then.
+  void sweep();
+
+  void reaped(pid_t pid) { killed_.erase(pid); }
+
+  // Whether a child that is not spared may be left.
+  [[nodiscard]] bool any_left() const;
+
+ private:
+  std::set<pid_t> spared_;
+  std::set<pid_t> killed_;
+};
+
+// Sweeps and reaps until nothing is left but the spared, or until `patience` is over: then what
+// is still there. Blocks; SIGCHLD must be blocked.
+[[nodiscard]] std::vector<Survivor> kill_descendants_until_none(const std::set<pid_t>& spared,
+                                                                Duration patience);
+
+// The rows that still run or cannot die, without the zombies.
+[[nodiscard]] std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows);
+
+}  // namespace muster

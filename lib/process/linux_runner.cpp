@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/linux_runner.hpp"
+
+#include "process/descendants.hpp"
+#include "process/memory.hpp"
+#include "process/output_pump.hpp"
+#include "process/poller.hpp"
+#include "process/signals.hpp"
+#include "process/spawn.hpp"
+#include "process/worker_table.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <deque>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+Result<UniqueFd> open_child_signals() {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &child, nullptr);  // block_signals did so; tests may not have
+  UniqueFd fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) {
+    return std::unexpected(system_error("opening the signal of ended workers", errno));
+  }
+  return fd;
+}
+
+// A subreaper without children has no descendants either.
+bool has_children() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+bool group_is_empty(pid_t group) {
+  return ::kill(-group, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
+  Impl(asio::io_context& io_,
+       ProcessObserver& observer_,
+       Poller poller_,
+       UniqueFd child_signals_,
+       bool colours)
+      : io(io_),
+        observer(observer_),
+        poller(std::move(poller_)),
+        child_signals(std::move(child_signals_)),
+        pump(poller, colours),
+        waiter(io_) {}
+
+  ~Impl() override {
+    if (waiter.is_open()) {
+      waiter.release();  // the poller closes its descriptor itself
+    }
+  }
+
+  asio::io_context& io;
+  ProcessObserver& observer;
+  Poller poller;
+  UniqueFd child_signals;
+  OutputPump pump;
+  WorkerTable workers;
+  Sweeper sweeper;
+  bool killing = false;
+  bool memory_known = false;
+  std::string memory_group;
+  MemoryFacts memory_before;
+  std::deque<WorkerExit> exits;  // reaped, not yet told
+  bool turn_posted = false;
+  asio::posix::stream_descriptor waiter;
+
+  Result<void> start();
+  void wait();
+  void post_turn();
+  void run_turn();
+  void on_ready() override;
+  void reap();
+  void note_end(const siginfo_t& info);
+  void forget_empty_groups();
+  void ask_about_memory(WorkerExit& exit);
+  void tell();
+  Result<pid_t> spawn(const ProcessSpec& spec);
+  Result<ChildStreams> open_streams(const ProcessSpec& spec);
+  void signal_groups(int signo);
+  bool is_ours(pid_t group) const;
+  void kill_everything();
+};
+
+Result<void> LinuxRunner::Impl::start() {
+  if (auto watched = poller.watch_input(child_signals.get(), *this); !watched) {
+    return watched;
+  }
+  std::error_code error;
+  waiter.assign(poller.fd(), error);
+  if (error) {
+    return failure(Errc::system, "watching workers: " + error.message());
+  }
+  wait();
+  return {};
+}
+
+void LinuxRunner::Impl::wait() {
+  waiter.async_wait(asio::posix::stream_descriptor::wait_read,
+                    [weak = weak_from_this()](const std::error_code& error) {
+                      if (const auto self = weak.lock(); self && !error) {
+                        self->poller.dispatch(0);
+                        self->run_turn();
+                        self->wait();
+                      }
+                    });
+}
+
+void LinuxRunner::Impl::post_turn() {
+  if (!std::exchange(turn_posted, true)) {
+    asio::post(io, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) {
+        self->turn_posted = false;
+        self->run_turn();
+      }
+    });
+  }
+}
+
+void LinuxRunner::Impl::run_turn() {
+  if (pump.turn()) {
+    post_turn();
+  }
+  tell();
+}
+
+// SIGCHLD: several deaths may have become one signal.
+void LinuxRunner::Impl::on_ready() {
+  signalfd_siginfo info{};
+  while (::read(child_signals.get(), &info, sizeof(info)) > 0) {
+  }
+  reap();
+}
+
+void LinuxRunner::Impl::reap() {
+  bool any = false;
+  while (true) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) {
+      break;
+    }
+    any = true;
+    note_end(info);
+  }
+  if (any) {
+    forget_empty_groups();
+    if (killing) {
+      sweeper.sweep();
+    }
+  }
+}
+
+void LinuxRunner::Impl::note_end(const siginfo_t& info) {
+  sweeper.reaped(info.si_pid);
+  const auto worker = workers.take(info.si_pid);
+  if (!worker) {
+    return;  // an orphan that we adopted
+  }
+  workers.leaderless().insert(info.si_pid);
+  WorkerExit exit;
+  exit.local_rank = worker->local_rank;
+  exit.pid = info.si_pid;
+  exit.status = ExitStatus::from_wait(info.si_code, info.si_status);
+  if (exit.status.signaled && exit.status.value == SIGKILL && !worker->killed_by_us) {
+    ask_about_memory(exit);
+  }
+  exits.push_back(std::move(exit));
+}
+
+// A member keeps its group's number from being given away, so a number is ours while the group
+// has members, and is asked about at once after each reaping.
+void LinuxRunner::Impl::forget_empty_groups() {
+  std::erase_if(workers.leaderless(), group_is_empty);
+}
+
+void LinuxRunner::Impl::ask_about_memory(WorkerExit& exit) {
+  const auto now = read_memory_facts(memory_group);
+  if (now.kills && memory_before.kills && *now.kills > *memory_before.kills) {
+    exit.out_of_memory = true;
+    exit.memory_words = now.describe();
+  }
+}
+
+void LinuxRunner::Impl::tell() {
+  const auto self = shared_from_this();  // the observer may let go of the runner
+  while (!exits.empty()) {
+    const WorkerExit exit = std::move(exits.front());
+    exits.pop_front();
+    observer.on_worker_exit(exit);
+  }
+  if (workers.take_groups_empty()) {
+    observer.on_groups_empty();
+  }
+  if (killing && !has_children()) {
+    killing = false;
+    observer.on_nothing_left();
+  }
+}
+
+Result<ChildStreams> LinuxRunner::Impl::open_streams(const ProcessSpec& spec) {
+  ChildStreams streams;
+  if (spec.standard_input == InputKind::none) {
+    const auto null = pump.null_fd();
+    if (!null) {
+      return std::unexpected(null.error());
+    }
+    streams.in = *null;
+  }
+  const auto out = pump.open_stream(spec.local_rank, 1, spec.standard_output);
+  if (!out) {
+    return std::unexpected(out.error());
+  }
+  const auto err = pump.open_stream(spec.local_rank, 2, spec.standard_error);
+  if (!err) {
+    return std::unexpected(err.error());
+  }
+  streams.out = *out;
+  streams.err = *err;
+  return streams;
+}
+
+Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
+  if (!memory_known) {
+    memory_known = true;
+    memory_group = own_memory_group();
+  }
+  if (workers.live().empty()) {
+    memory_before = read_memory_facts(memory_group);
+  }
+  auto streams = open_streams(spec);
+  auto pid = streams ? spawn_process(spec, *streams, inherited_signals())
+                     : Result<pid_t>(std::unexpected(streams.error()));
+  pump.close_child_side();
+  if (pid) {
+    workers.add(*pid, spec.local_rank);
+    post_turn();
+  }
+  return pid;
+}
+
+bool LinuxRunner::Impl::is_ours(pid_t group) const {
+  return std::ranges::any_of(descendants(),
+                             [&](const ProcessRow& row) { return row.group == group; });
+}
+
+void LinuxRunner::Impl::signal_groups(int signo) {
+  const bool may_be_stopped = signo != SIGSTOP && signo != SIGCONT && signo != SIGKILL;
+  const auto send = [&](pid_t group) {
+    ::kill(-group, signo);
+    if (may_be_stopped) {
+      ::kill(-group, SIGCONT);
+    }
+  };
+  for (const pid_t pid : workers.live()) {
+    if (signo == SIGKILL) {
+      workers.mark_killed(pid);
+    }
+    send(pid);
+  }
+  // The last member may have been reaped by a parent outside the group, unseen by us, and the
+  // number given to a stranger.
+  std::erase_if(workers.leaderless(), [&](pid_t group) { return !is_ours(group); });
+  std::ranges::for_each(workers.leaderless(), send);
+  post_turn();
+}
+
+void LinuxRunner::Impl::kill_everything() {
+  signal_groups(SIGKILL);  // what is known even without /proc
+  killing = true;
+  if (has_children()) {
+    sweeper.sweep();
+  }
+  post_turn();
+}
+
+LinuxRunner::LinuxRunner(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+LinuxRunner::~LinuxRunner() = default;
+
+Result<std::unique_ptr<LinuxRunner>> LinuxRunner::open(asio::io_context& io,
+                                                       ProcessObserver& observer,
+                                                       const LinuxRunnerSettings& settings) {
+  auto poller = Poller::open();
+  if (!poller) {
+    return std::unexpected(poller.error());
+  }
+  auto child_signals = open_child_signals();
+  if (!child_signals) {
+    return std::unexpected(child_signals.error());
+  }
+  auto impl = std::make_shared<Impl>(
+      io, observer, std::move(*poller), std::move(*child_signals), settings.colours);
+  if (auto started = impl->start(); !started) {
+    return std::unexpected(started.error());
+  }
+  return std::unique_ptr<LinuxRunner>(new LinuxRunner(std::move(impl)));
+}
+
+Result<pid_t> LinuxRunner::spawn(const ProcessSpec& spec) {
+  return impl_->spawn(spec);
+}
+
+void LinuxRunner::signal_groups(int signo) {
+  impl_->signal_groups(signo);
+}
+
+void LinuxRunner::signal_workers(int signo) {
+  for (const pid_t pid : impl_->workers.live()) {
+    if (signo == SIGKILL) {
+      impl_->workers.mark_killed(pid);
+    }
+    ::kill(pid, signo);
+  }
+}
+
+void LinuxRunner::kill_everything() {
+  impl_->kill_everything();
+}
+
+std::vector<Survivor> LinuxRunner::survivors() const {
+  return survivors_among(descendants());
+}
+
+std::string LinuxRunner::stderr_tail(int local_rank) {
+  return impl_->pump.stderr_tail(local_rank);
+}
+
+void LinuxRunner::finish_output(Duration patience) {
+  impl_->pump.finish(patience);
+}
+
+}  // namespace muster

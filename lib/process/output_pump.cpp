@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/output_pump.hpp"
+
+#include "base/clock.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kChunkBytes = 128 * 1024;
+constexpr int kPipeBytes = 256 * 1024;
+// A user may hold 64 MiB in pipes before the kernel makes new ones tiny: 16 x 256 KiB are few.
+constexpr std::size_t kWidePipesMax = 16;
+// The console may go on taking bytes slowly for so many times the patience.
+constexpr int kPatienceFactorMax = 10;
+
+// Colours that can be read on dark and light grounds.
+std::string coloured(const std::string& prefix, int local_rank) {
+  constexpr std::array kColours = {36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91};
+  const auto colour = kColours[static_cast<std::size_t>(local_rank) % kColours.size()];
+  return prefix.empty() ? prefix : fmt::format("\x1b[{}m{}\x1b[0m", colour, prefix);
+}
+
+}  // namespace
+
+OutputPump::OutputPump(Poller& poller, bool colours)
+    : poller_(poller),
+      colours_(colours),
+      follower_(poller, [this](OutputSource& source) { busy_.insert(&source); }) {}
+
+OutputPump::~OutputPump() {
+  for (const auto& source : sources_) {
+    poller_.forget(source->fd());
+  }
+}
+
+Result<int> OutputPump::null_fd() {
+  if (!null_) {
+    null_ = UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  }
+  if (!null_) {
+    return std::unexpected(system_error("opening /dev/null", errno));
+  }
+  return null_.get();
+}
+
+Result<int> OutputPump::open_stream(int local_rank, int stream, const OutputPlan& plan) {
+  if (stream == 2) {
+    tails_.erase(local_rank);
+    stderr_files_.erase(local_rank);
+  }
+  switch (plan.kind) {
+    case OutputKind::inherit:
+      return -1;
+    case OutputKind::discard:
+      return null_fd();
+    case OutputKind::capture:
+      return capture(setup_for(local_rank, stream, plan));
+    case OutputKind::file:
+      break;
+  }
+  if (stream == 2) {
+    stderr_files_[local_rank] = plan.path;
+  }
+  if (!plan.tee) {
+    auto file = open_output_file(plan.path);
+    return file ? Result<int>(child_fds_.emplace_back(std::move(*file)).get())
+                : std::unexpected(file.error());
+  }
+  return write_file(setup_for(local_rank, stream, plan), plan);
+}
+
+OutputSource::Setup OutputPump::setup_for(int local_rank, int stream, const OutputPlan& plan) {
+  OutputSource::Setup setup;
+  setup.local_rank = local_rank;
+  setup.stream = stream;
+  setup.sink = &sink_for(stream);
+  const bool terminal = setup.sink->is_terminal();
+  setup.style.prefix = terminal && colours_ ? coloured(plan.prefix, local_rank) : plan.prefix;
+  setup.style.terminal = terminal;
+  setup.filtered_style = {.prefix = plan.prefix, .filters = plan.filters, .terminal = false};
+  setup.path = plan.path;
+  return setup;
+}
+
+Result<int> OutputPump::capture(OutputSource::Setup setup) {
+  auto pipe = make_pipe();
+  if (!pipe) {
+    return std::unexpected(pipe.error());
+  }
+  if (auto set = set_nonblocking(pipe->read.get()); !set) {
+    return std::unexpected(set.error());
+  }
+  if (sources_.size() < kWidePipesMax) {
+    ::fcntl(pipe->read.get(), F_SETPIPE_SZ, kPipeBytes);
+  }
+  setup.kind = OutputSource::Kind::pipe;
+  setup.fd = std::move(pipe->read);
+  setup.on_ready = [this](OutputSource& source) { read_pipe(source); };
+  add(std::move(setup));
+  OutputSource& source = *sources_.back();
+  if (auto watched = poller_.watch_input(source.fd(), source); !watched) {
+    return std::unexpected(watched.error());
+  }
+  return child_fds_.emplace_back(std::move(pipe->write)).get();
+}
+
+Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& plan) {
+  auto file = open_output_file(plan.path);
+  if (!file) {
+    return std::unexpected(file.error());
+  }
+  if (!plan.filtered_path.empty()) {
+    auto filtered = filtered_file(plan.filtered_path);
+    if (!filtered) {
+      return std::unexpected(filtered.error());
+    }
+    setup.filtered = *filtered;
+  }
+  setup.kind = OutputSource::Kind::file;
+  setup.fd = UniqueFd(::open(plan.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!setup.fd) {
+    return std::unexpected(system_error("reading back '" + plan.path + "'", errno));
+  }
+  add(std::move(setup));
+  busy_.insert(sources_.back().get());  // the first turn finds nothing and arms the watch
+  return child_fds_.emplace_back(std::move(*file)).get();
+}
+
+Result<SharedFile*> OutputPump::filtered_file(const std::string& path) {
+  if (const auto found = filtered_.find(path); found != filtered_.end()) {
+    return &found->second;
+  }
+  auto file = open_output_file(path);
+  if (!file) {
+    return std::unexpected(file.error());
+  }
+  return &filtered_.emplace(path, SharedFile{std::move(*file), {}}).first->second;
+}
+
+void OutputPump::add(OutputSource::Setup setup) {
+  alone_decided_ = false;
+  sources_.push_back(std::make_unique<OutputSource>(std::move(setup)));
+}
+
+void OutputPump::close_child_side() {
+  child_fds_.clear();
+}
+
+ConsoleSink& OutputPump::sink_for(int stream) {
+  const auto resume = [this] { resume_paused(); };
+  if (stream == 2 && !one_console_) {
+    one_console_ = same_place(1, 2);
+  }
+  if (stream == 1 || *one_console_) {
+    if (!out_) {
+      out_ = std::make_unique<ConsoleSink>(1, poller_, resume);
+    }
+    return *out_;
+  }
+  if (!err_) {
+    err_ = std::make_unique<ConsoleSink>(2, poller_, resume);
+  }
+  return *err_;
+}
+
+// A captured stream without a prefix that has the console to itself is not cut into lines.
+void OutputPump::decide_who_is_alone() {
+  alone_decided_ = true;
+  for (const auto& source : sources_) {
+    const auto same_sink = std::ranges::count_if(
+        sources_, [&](const auto& other) { return &other->sink() == &source->sink(); });
+    if (same_sink == 1 && source->setup().style.prefix.empty() &&
+        source->setup().kind == OutputSource::Kind::pipe) {
+      source->pass_everything();
+    }
+  }
+}
+
+// Bytes read; 0 at the end, -1 where there is nothing for now.
+long OutputPump::read_chunk(OutputSource& source, std::size_t limit) {
+  if (!alone_decided_) {
+    decide_who_is_alone();
+  }
+  chunk_.resize(kChunkBytes);
+  const auto count = ::read(source.fd(), chunk_.data(), std::min(limit, kChunkBytes));
+  if (count > 0) {
+    source.take(std::string_view(chunk_.data(), static_cast<std::size_t>(count)));
+  }
+  return count;
+}
+
+void OutputPump::read_pipe(OutputSource& source) {
+  if (!source.sink().has_room()) {
+    poller_.forget(source.fd());
+    paused_.insert(&source);
+    return;
+  }
+  const auto count = read_chunk(source, kChunkBytes);
+  if (count == 0) {
+    poller_.forget(source.fd());
+    source.finish();
+  } else if (count < static_cast<long>(kChunkBytes)) {
+    source.drained();
+  }
+}
+
+// Whether there may be more to read at once.
+bool OutputPump::read_file(OutputSource& source) {
+  if (!source.sink().has_room()) {
+    return false;
+  }
+  if (read_chunk(source, kChunkBytes) == static_cast<long>(kChunkBytes)) {
+    return true;
+  }
+  follower_.arm(source);
+  if (read_chunk(source, kChunkBytes) > 0) {
+    return true;  // it grew before the watch was armed
+  }
+  busy_.erase(&source);
+  source.drained();
+  return false;
+}
+
+bool OutputPump::turn() {
+  bool more = false;
+  for (OutputSource* source : std::set<OutputSource*>(busy_)) {
+    more = read_file(*source) || more;
+  }
+  return more;
+}
+
+void OutputPump::resume_paused() {
+  for (OutputSource* source : std::exchange(paused_, {})) {
+    // A pipe that cannot be watched any more is read at the end of the attempt.
+    static_cast<void>(poller_.watch_input(source->fd(), *source));
+  }
+}
+
+OutputSource* OutputPump::captured_stderr(int local_rank) {
+  for (const auto& source : sources_) {
+    const auto& setup = source->setup();
+    if (setup.local_rank == local_rank && setup.stream == 2 &&
+        setup.kind == OutputSource::Kind::pipe) {
+      return source.get();
+    }
+  }
+  return nullptr;
+}
+
+std::string OutputPump::stderr_tail(int local_rank) {
+  if (const auto file = stderr_files_.find(local_rank); file != stderr_files_.end()) {
+    return tail_of_file(file->second);
+  }
+  if (OutputSource* const source = captured_stderr(local_rank)) {
+    // A pipe holds little: it is read to its end even where the console is full.
+    for (auto left = source->available(); left > 0;) {
+      const auto count = read_chunk(*source, left);
+      left -= static_cast<std::size_t>(std::clamp<long>(count, 0, static_cast<long>(left)));
+      left = count > 0 ? left : 0;
+    }
+    return source->tail();
+  }
+  const auto found = tails_.find(local_rank);
+  return found == tails_.end() ? "" : found->second;
+}
+
+// What can be read at this moment, so that one who goes on writing cannot hold us.
+void OutputPump::drain(OutputSource& source, Duration patience) {
+  auto left = source.available();
+  while (left > 0) {
+    if (!source.sink().wait_for_room(patience, false)) {
+      source.sink().drop();  // memory stays bounded; files and the tail are complete
+    }
+    const auto count = read_chunk(source, left);
+    if (count <= 0) {
+      return;
+    }
+    left -= static_cast<std::size_t>(count);
+  }
+}
+
+void OutputPump::finish(Duration patience) {
+  const auto until = steady_now() + kPatienceFactorMax * patience;
+  const auto left = [&] {
+    return std::clamp<Duration>(until - steady_now(), Duration::zero(), patience);
+  };
+  for (const auto& source : sources_) {
+    poller_.forget(source->fd());
+    drain(*source, left());
+    source->finish();
+    if (source->setup().stream == 2 && source->setup().kind == OutputSource::Kind::pipe) {
+      tails_[source->setup().local_rank] = source->tail();
+    }
+  }
+  for (ConsoleSink* sink : {out_.get(), err_.get()}) {
+    if (sink != nullptr && !sink->wait_for_room(left(), true)) {
+      sink->drop();
+    }
+  }
+  follower_.forget_all();
+  busy_.clear();
+  paused_.clear();
+  sources_.clear();
+  filtered_.clear();
+}
+
+}  // namespace muster

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// OutputPump: what the workers of one attempt write, on its way to our console and the filtered
+// files. Pipes are read when they have something; files are followed, so the file is the buffer
+// and a slow console never holds a worker that writes to one. A full console pauses the reading
+// of all that go there. Owned by LinuxRunner; lives on the loop's thread.
+#pragma once
+
+#include "base/fd.hpp"
+#include "process/file_follower.hpp"
+#include "process/output_source.hpp"
+#include "process/poller.hpp"
+#include "process/process_spec.hpp"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+class OutputPump {
+ public:
+  OutputPump(Poller& poller, bool colours);
+  ~OutputPump();
+  OutputPump(const OutputPump&) = delete;
+  OutputPump& operator=(const OutputPump&) = delete;
+
+  // What the worker's descriptor `stream` (1 or 2) shall be; -1: our own.
+  [[nodiscard]] Result<int> open_stream(int local_rank, int stream, const OutputPlan& plan);
+
+  // The worker has its descriptors, or could not be started: closes our copies.
+  void close_child_side();
+
+  [[nodiscard]] Result<int> null_fd();
+
+  // Reads a chunk of each followed file that has more; whether any still has.
+  bool turn();
+
+  [[nodiscard]] std::string stderr_tail(int local_rank);
+
+  // Everything that is there now, then the unfinished lines; closes all sources.
+  void finish(Duration patience);
+
+ private:
+  [[nodiscard]] Result<int> capture(OutputSource::Setup setup);
+  [[nodiscard]] Result<int> write_file(OutputSource::Setup setup, const OutputPlan& plan);
+  [[nodiscard]] Result<SharedFile*> filtered_file(const std::string& path);
+  [[nodiscard]] OutputSource::Setup setup_for(int local_rank, int stream, const OutputPlan& plan);
+  void add(OutputSource::Setup setup);
+  ConsoleSink& sink_for(int stream);
+  [[nodiscard]] long read_chunk(OutputSource& source, std::size_t limit);
+  void read_pipe(OutputSource& source);
+  [[nodiscard]] bool read_file(OutputSource& source);
+  void resume_paused();
+  void drain(OutputSource& source, Duration patience);
+  [[nodiscard]] OutputSource* captured_stderr(int local_rank);
+  void decide_who_is_alone();
+
+  Poller& poller_;
+  bool colours_;
+  bool alone_decided_ = false;
+  std::optional<bool> one_console_;  // standard output and error lead to the same place
+  UniqueFd null_;
+  std::string chunk_;
+  std::vector<UniqueFd> child_fds_;
+  std::unique_ptr<ConsoleSink> out_;
+  std::unique_ptr<ConsoleSink> err_;  // none where both lead to the same place
+  std::map<std::string, SharedFile> filtered_;
+  std::vector<std::unique_ptr<OutputSource>> sources_;
+  FileFollower follower_;
+  std::set<OutputSource*> paused_;    // pipes that wait for room on the console
+  std::set<OutputSource*> busy_;      // files that may have more
+  std::map<int, std::string> tails_;  // of ended captures, by local rank
+  std::map<int, std::string> stderr_files_;
+};
+
+}  // namespace muster

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/output_source.hpp"
+
+#include "process/process_runner.hpp"
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace muster {
+
+void SharedFile::flush() {
+  std::string_view rest = buffer;
+  while (!rest.empty()) {
+    const auto count = ::write(fd.get(), rest.data(), rest.size());
+    if (count <= 0 && errno != EINTR) {
+      break;  // the disk is full: the workers' own files matter more than this copy
+    }
+    rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  }
+  buffer.clear();
+}
+
+void TailKeeper::add(std::string_view bytes) {
+  if (bytes.size() > kStderrTailBytesMax) {
+    bytes.remove_prefix(bytes.size() - kStderrTailBytesMax);
+    kept_.clear();
+    cut_ = true;
+  }
+  kept_.append(bytes);
+  if (kept_.size() > 2 * kStderrTailBytesMax) {
+    kept_.erase(0, kept_.size() - kStderrTailBytesMax);
+    cut_ = true;
+  }
+}
+
+std::string TailKeeper::lines() const {
+  const bool too_long = kept_.size() > kStderrTailBytesMax;
+  std::string_view tail = kept_;
+  if (too_long) {
+    tail.remove_prefix(tail.size() - kStderrTailBytesMax);
+  }
+  if (const auto newline = tail.find('\n'); (too_long || cut_) && newline + 1 < tail.size()) {
+    tail.remove_prefix(newline + 1);  // npos + 1 is 0: one endless line stays as it is
+  }
+  return std::string(tail);
+}
+
+void OutputSource::take(std::string_view bytes) {
+  if (setup_.stream == 2 && setup_.kind == Kind::pipe) {
+    tail_.add(bytes);
+  }
+  if (raw_) {
+    sink().buffer().append(bytes);
+  } else {
+    lines_.feed(bytes, sink().buffer());
+  }
+  if (setup_.filtered != nullptr) {
+    filtered_lines_.feed(bytes, setup_.filtered->buffer);
+  }
+  flush();
+}
+
+void OutputSource::drained() {
+  if (!raw_) {
+    lines_.progress(sink().buffer());
+    sink().flush();
+  }
+}
+
+void OutputSource::finish() {
+  lines_.finish(sink().buffer());
+  if (setup_.filtered != nullptr) {
+    filtered_lines_.finish(setup_.filtered->buffer);
+  }
+  flush();
+}
+
+void OutputSource::flush() {
+  sink().flush();
+  if (setup_.filtered != nullptr) {
+    setup_.filtered->flush();
+  }
+}
+
+std::size_t OutputSource::available() const {
+  if (setup_.kind == Kind::pipe) {
+    int count = 0;
+    ::ioctl(fd(), FIONREAD, &count);
+    return static_cast<std::size_t>(std::max(count, 0));
+  }
+
+  struct stat facts {};
+
+  const auto at = ::lseek(fd(), 0, SEEK_CUR);
+  const bool known = ::fstat(fd(), &facts) == 0 && at >= 0 && facts.st_size > at;
+  return known ? static_cast<std::size_t>(facts.st_size - at) : 0;
+}
+
+Result<UniqueFd> open_output_file(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY;
+  UniqueFd fd(::open(path.c_str(), kFlags, 0666));
+  if (!fd && errno == ENOENT) {
+    std::error_code ignored;  // the second open tells what is wrong
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+    fd = UniqueFd(::open(path.c_str(), kFlags, 0666));
+  }
+  if (!fd) {
+    return failure(Errc::not_possible, "cannot write '" + path + "': " + errno_words(errno));
+  }
+  return fd;
+}
+
+std::string tail_of_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+
+  struct stat facts {};
+
+  if (!fd || ::fstat(fd.get(), &facts) != 0) {
+    return {};
+  }
+  constexpr off_t kWanted = kStderrTailBytesMax + 1;  // one more shows that it was cut
+  std::string bytes(kWanted, '\0');
+  const auto count =
+      ::pread(fd.get(), bytes.data(), bytes.size(), std::max<off_t>(0, facts.st_size - kWanted));
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  TailKeeper tail;
+  tail.add(bytes);
+  return tail.lines();
+}
+
+}  // namespace muster

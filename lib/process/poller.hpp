@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Poller: one epoll descriptor for everything that process/ waits for. LinuxRunner waits for it as
+// a whole in the agent's loop; so a worker's pipe costs one system call to watch, and output can
+// be drained without the loop at the end. Resource; lives on the loop's thread.
+#pragma once
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+
+#include <cstdint>
+#include <map>
+
+namespace muster {
+
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void on_ready() = 0;
+};
+
+class Poller {
+ public:
+  [[nodiscard]] static Result<Poller> open();
+
+  [[nodiscard]] int fd() const { return epoll_.get(); }
+
+  // Level-triggered. `watcher` must outlive the watch.
+  [[nodiscard]] Result<void> watch_input(int fd, Watcher& watcher);
+  [[nodiscard]] Result<void> watch_room(int fd, Watcher& watcher);
+  void forget(int fd);
+
+  // Calls the watchers of what is ready, once each; waits at most so long for the first.
+  void dispatch(int timeout_ms);
+
+ private:
+  explicit Poller(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+
+  [[nodiscard]] Result<void> watch(int fd, std::uint32_t events, Watcher& watcher);
+
+  UniqueFd epoll_;
+  std::map<int, Watcher*> watchers_;
+};
+
+}  // namespace muster

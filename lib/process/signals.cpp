@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/signals.hpp"
+
+#include "process/guard.hpp"
+
+#include <array>
+
+#include <fcntl.h>
+
+namespace muster {
+namespace {
+
+InheritedSignals g_inherited;
+bool g_known = false;
+
+constexpr std::array kBlocked = {
+    SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+void remember() {
+  if (g_known) {
+    return;
+  }
+  g_known = true;
+  ::sigprocmask(SIG_SETMASK, nullptr, &g_inherited.mask);
+  sigemptyset(&g_inherited.ignored);
+  for (int signo = 1; signo < SIGRTMIN; ++signo) {
+    struct sigaction action {};
+
+    if (::sigaction(signo, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) {
+      sigaddset(&g_inherited.ignored, signo);
+    }
+  }
+}
+
+// A descriptor that we open must never be taken for a standard stream.
+void open_missing_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) {
+      // The lowest free number is `fd`, as those below it are open.
+      [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);
+    }
+  }
+}
+
+}  // namespace
+
+const InheritedSignals& inherited_signals() {
+  remember();
+  return g_inherited;
+}
+
+void block_signals() {
+  remember();
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGCHLD);
+  for (const int signo : kBlocked) {
+    // A blocked signal would reach us through signalfd although it is ignored.
+    if (sigismember(&g_inherited.ignored, signo) == 0) {
+      sigaddset(&blocked, signo);
+    }
+  }
+  ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  // An ignored SIGCHLD would take the exit codes of our children away from us.
+  ::signal(SIGCHLD, SIG_DFL);
+  ::signal(SIGPIPE, SIG_IGN);
+  open_missing_standard_streams();
+}
+
+}  // namespace muster

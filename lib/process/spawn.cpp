@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/spawn.hpp"
+
+#include "process/exec_search.hpp"
+
+#include <cerrno>
+#include <vector>
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kChildStackBytes = 64 * 1024;
+constexpr int kExecFailed = 127;
+constexpr int kFdsClosedByHandMax = 4096;  // kernels without close_range (before 5.11)
+
+enum class Step { none, death_signal, streams, exec };
+
+// Everything that the child needs, made before it exists: it only calls the system.
+struct Prepared {
+  pid_t parent = 0;
+  ChildStreams streams;
+  sigset_t mask{};
+  bool default_pipe_signal = true;
+  std::vector<const char*> paths;
+  std::vector<char*> argv;  // after one free slot, for a shell
+  std::vector<char*> environment;
+  // The answer; the child writes it, which works because memory is shared.
+  Step failed = Step::none;
+  int errno_value = 0;
+  std::size_t path_index = 0;
+};
+
+#define MUSTER_CHILD_SIDE __attribute__((no_sanitize("address", "undefined", "thread")))
+
+MUSTER_CHILD_SIDE int give_up(Prepared& job, Step step) {
+  job.failed = step;
+  job.errno_value = errno;
+  ::_exit(kExecFailed);
+}
+
+MUSTER_CHILD_SIDE void close_the_rest() {
+  if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) == 0) {
+    return;
+  }
+  for (int fd = 3; fd < kFdsClosedByHandMax; ++fd) {
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+}
+
+MUSTER_CHILD_SIDE bool set_streams(const ChildStreams& streams) {
+  return (streams.in < 0 || ::dup2(streams.in, 0) >= 0) &&
+         (streams.out < 0 || ::dup2(streams.out, 1) >= 0) &&
+         (streams.err < 0 || ::dup2(streams.err, 2) >= 0);
+}
+
+// As execvp: a script without "#!" goes to the shell, a folder without the program to the next.
+// A refusal for want of permission is remembered, as it tells more than the absence elsewhere.
+MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
+  int denied = 0;
+  std::size_t denied_index = 0;
+  char** const argv = job.argv.data() + 1;
+  for (job.path_index = 0; job.path_index < job.paths.size(); ++job.path_index) {
+    char* const path = const_cast<char*>(job.paths[job.path_index]);
+    ::execve(path, argv, job.environment.data());
+    if (errno == ENOEXEC) {
+      static char shell[] = "/bin/sh";
+      argv[-1] = shell;
+      argv[0] = path;
+      ::execve(shell, argv - 1, job.environment.data());
+      return;
+    }
+    if (errno == EACCES) {
+      denied = errno;
+      denied_index = job.path_index;
+    } else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE && errno != ENODEV) {
+      return;
+    }
+  }
+  job.path_index = denied != 0 ? denied_index : job.paths.size() - 1;
+  errno = denied != 0 ? denied : errno;
+}
+
+MUSTER_CHILD_SIDE int child_main(void* argument) {
+  Prepared& job = *static_cast<Prepared*>(argument);
+  ::setsid();
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != job.parent) {
+    give_up(job, Step::death_signal);  // the agent died before the signal was set
+  }
+  if (job.default_pipe_signal) {
+    ::signal(SIGPIPE, SIG_DFL);
+  }
+  if (!set_streams(job.streams)) {
+    give_up(job, Step::streams);
+  }
+  close_the_rest();
+  ::sigprocmask(SIG_SETMASK, &job.mask, nullptr);
+  exec_first(job);
+  return give_up(job, Step::exec);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words, std::size_t free_slots) {
+  std::vector<char*> out(free_slots, nullptr);
+  out.reserve(free_slots + words.size() + 1);
+  for (const auto& word : words) {
+    out.push_back(const_cast<char*>(word.c_str()));  // exec does not write
+  }
+  out.push_back(nullptr);
+  return out;
+}
+
+// The child holds no memory and no descriptor of ours once clone returns: it has run its program
+// or ended. All signals stay blocked meanwhile, as its memory is ours.
+pid_t clone_child(Prepared& job) {
+  alignas(16) static char stack[kChildStackBytes];
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const pid_t pid =
+      ::clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
+  const int clone_errno = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  errno = clone_errno;
+  return pid;
+}
+
+Error why_failed(const Prepared& job, const ProcessSpec& spec) {
+  switch (job.failed) {
+    case Step::death_signal:
+      return system_error("tying a worker to the agent's life", job.errno_value);
+    case Step::streams:
+      return system_error("giving a worker its standard streams", job.errno_value);
+    case Step::exec:
+    case Step::none:
+      break;
+  }
+  return exec_error(spec.argv[0], job.paths[job.path_index], job.errno_value);
+}
+
+}  // namespace
+
+Result<pid_t> spawn_process(const ProcessSpec& spec,
+                            const ChildStreams& streams,
+                            const InheritedSignals& signals) {
+  if (spec.argv.empty() || spec.argv[0].empty()) {
+    return failure(Errc::not_found, "cannot start '': no program is named");
+  }
+  const auto paths = program_paths(spec.argv[0], spec.environment);
+  Prepared job;
+  job.parent = ::getpid();
+  job.streams = streams;
+  job.mask = signals.mask;
+  job.default_pipe_signal = sigismember(&signals.ignored, SIGPIPE) == 0;
+  for (const auto& path : paths) {
+    job.paths.push_back(path.c_str());
+  }
+  job.argv = pointers(spec.argv, 1);
+  job.environment = pointers(spec.environment, 0);
+  const pid_t pid = clone_child(job);
+  if (pid < 0) {
+    return std::unexpected(system_error("starting a worker", errno));
+  }
+  if (job.failed != Step::none) {
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return std::unexpected(why_failed(job, spec));
+  }
+  return pid;
+}
+
+}  // namespace muster

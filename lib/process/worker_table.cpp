@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/worker_table.hpp"
+
+#include <utility>
+
+namespace muster {
+
+void WorkerTable::add(pid_t pid, int local_rank) {
+  live_[pid] = LiveWorker{.local_rank = local_rank, .killed_by_us = false};
+  armed_ = true;
+}
+
+std::optional<LiveWorker> WorkerTable::take(pid_t pid) {
+  const auto found = live_.find(pid);
+  if (found == live_.end()) {
+    return std::nullopt;
+  }
+  const LiveWorker worker = found->second;
+  live_.erase(found);
+  return worker;
+}
+
+void WorkerTable::mark_killed(pid_t pid) {
+  if (const auto found = live_.find(pid); found != live_.end()) {
+    found->second.killed_by_us = true;
+  }
+}
+
+void WorkerTable::mark_all_killed() {
+  for (auto& [pid, worker] : live_) {
+    worker.killed_by_us = true;
+  }
+}
+
+std::vector<pid_t> WorkerTable::live() const {
+  std::vector<pid_t> pids;
+  pids.reserve(live_.size());
+  for (const auto& [pid, worker] : live_) {
+    pids.push_back(pid);
+  }
+  return pids;
+}
+
+bool WorkerTable::take_groups_empty() {
+  return live_.empty() && leaderless_.empty() && std::exchange(armed_, false);
+}
+
+}  // namespace muster

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// WorkerTable: which workers live, and which process groups still have members after their worker
+// was reaped. Pure bookkeeping of LinuxRunner, which asks the kernel and tells the table.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster {
+
+struct LiveWorker {
+  int local_rank = 0;
+  bool killed_by_us = false;
+};
+
+class WorkerTable {
+ public:
+  void add(pid_t pid, int local_rank);
+
+  // The worker, which is taken out; none where `pid` is a process that we adopted.
+  [[nodiscard]] std::optional<LiveWorker> take(pid_t pid);
+
+  void mark_killed(pid_t pid);
+  void mark_all_killed();
+
+  // Workers' pids, which are also their groups' numbers.
+  [[nodiscard]] std::vector<pid_t> live() const;
+
+  // Groups without their worker, by number.
+  [[nodiscard]] std::set<pid_t>& leaderless() { return leaderless_; }
+
+  // True once after all workers and groups have ended, and again after each later add.
+  [[nodiscard]] bool take_groups_empty();
+
+ private:
+  std::map<pid_t, LiveWorker> live_;
+  std::set<pid_t> leaderless_;
+  bool armed_ = false;
+};
+
+}  // namespace muster

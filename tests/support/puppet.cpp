@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// puppet: a worker that does what its words say, one after the other, for the tests of process/,
+// agent/ and the whole. It is a separate program so that real processes are tested. Verbs:
+//   exit N | signal N            ends so
+//   say TEXT | warn TEXT         a line on standard output, on standard error
+//   put TEXT | complain TEXT     the same without the newline
+//   lines N | rubbish N          N numbered lines; N bytes of every value, seeded by RANK
+//   mix N                        N numbered lines, written in pieces, with rubbish lines between
+//   flood BYTES                  so many bytes of lines as fast as it can
+//   getenv NAME                  its value as a line; "(unset)" where there is none
+//   ignore NAME | handle NAME    a signal; a handled one says "got NAME" and lets `wait` go on
+//   mask | fds | stdin | pids    blocked and ignored signals; open descriptors; what it reads;
+//                                pid, parent, group and session
+//   fork { WORDS }               does the words in a child that stays in the group
+//   fork-setsid { WORDS }        in a child with a session of its own
+//   daemon { WORDS }             in a double-forked grandchild with a session of its own
+//   stop | wait | sleep MS       SIGSTOP itself; until a handled signal (or for ever); so long
+//   wait-file PATH | touch PATH  until a file is there; makes one
+//   die-from-memory MIB          allocates and touches so much
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+volatile std::sig_atomic_t g_got = 0;
+
+void on_signal(int signo) {
+  g_got = signo;
+}
+
+const std::map<std::string, int, std::less<>>& signals() {
+  static const std::map<std::string, int, std::less<>> kSignals = {{"TERM", SIGTERM},
+                                                                   {"INT", SIGINT},
+                                                                   {"HUP", SIGHUP},
+                                                                   {"QUIT", SIGQUIT},
+                                                                   {"USR1", SIGUSR1},
+                                                                   {"USR2", SIGUSR2},
+                                                                   {"PIPE", SIGPIPE},
+                                                                   {"CONT", SIGCONT},
+                                                                   {"CHLD", SIGCHLD}};
+  return kSignals;
+}
+
+// Everything, whatever the pipe takes at a time.
+void put(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto count = ::write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno != EINTR) {
+      std::_Exit(99);
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  }
+}
+
+std::string rank() {
+  const char* text = std::getenv("RANK");
+  return text == nullptr ? "0" : text;
+}
+
+std::string numbered_line(int number) {
+  return "rank " + rank() + " line " + std::to_string(number) + " of a numbered many\n";
+}
+
+// Bytes that are no text, without a newline; the same for each run of a rank.
+std::string rubbish(std::size_t size, unsigned seed) {
+  std::string bytes;
+  for (unsigned state = seed * 2654435761U + 12345U; bytes.size() < size;) {
+    state = state * 1664525U + 1013904223U;
+    const char byte = static_cast<char>(state >> 24U);
+    bytes += byte == '\n' ? 'n' : byte;
+  }
+  return bytes;
+}
+
+void mix(int count) {
+  const auto seed = static_cast<unsigned>(std::atoi(rank().c_str())) + 1U;
+  for (int i = 0; i < count; ++i) {
+    const auto line = numbered_line(i);
+    const auto cut = static_cast<std::size_t>(i) % line.size();
+    put(1, line.substr(0, cut));
+    put(1, line.substr(cut));
+    if (i % 100 == 7) {
+      put(1, "rubbish " + rubbish(300, seed + static_cast<unsigned>(i)) + "\n");
+    }
+  }
+}
+
+void flood(long bytes) {
+  std::string block;
+  while (block.size() < 64 * 1024) {
+    block += numbered_line(static_cast<int>(block.size()));
+  }
+  for (long done = 0; done < bytes; done += static_cast<long>(block.size())) {
+    put(1, block);
+  }
+}
+
+void show_signals() {
+  sigset_t mask;
+  ::sigprocmask(SIG_SETMASK, nullptr, &mask);
+  std::string blocked = "blocked:";
+  std::string ignored = "ignored:";
+  for (const auto& [name, signo] : signals()) {
+    struct sigaction action {};
+
+    ::sigaction(signo, nullptr, &action);
+    blocked += sigismember(&mask, signo) == 1 ? " " + name : "";
+    ignored += action.sa_handler == SIG_IGN ? " " + name : "";
+  }
+  put(1, blocked + "\n" + ignored + "\n");
+}
+
+void show_descriptors() {
+  std::string open = "open:";
+  for (int fd = 0; fd < 1024; ++fd) {
+    open += ::fcntl(fd, F_GETFD) >= 0 ? " " + std::to_string(fd) : "";
+  }
+  put(1, open + "\n");
+}
+
+void show_stdin() {
+  std::array<char, 4096> buffer{};
+  const auto count = ::read(0, buffer.data(), buffer.size());
+  put(1, "read " + std::to_string(count) + "\n");
+}
+
+void wait_for_signal() {
+  while (g_got == 0) {
+    ::pause();
+  }
+  for (const auto& [name, signo] : signals()) {
+    if (signo == g_got) {
+      put(1, "got " + name + "\n");
+    }
+  }
+  g_got = 0;
+}
+
+void set_signal(const std::string& name, bool handle) {
+  struct sigaction action {};
+
+  if (handle) {
+    action.sa_handler = on_signal;
+  } else {
+    action.sa_handler = SIG_IGN;
+  }
+  ::sigaction(signals().at(name), &action, nullptr);
+}
+
+void fill_memory(long mib) {
+  std::vector<char*> blocks;
+  for (long i = 0; i < mib; ++i) {
+    char* block = static_cast<char*>(std::malloc(1024 * 1024));
+    std::memset(block, 1, 1024 * 1024);
+    blocks.push_back(block);
+  }
+  put(1, "held " + std::to_string(blocks.size()) + "\n");
+}
+
+void wait_for_file(const std::string& path) {
+  while (::access(path.c_str(), F_OK) != 0) {
+    ::usleep(1000);  // a puppet may poll; the tests do not
+  }
+}
+
+void play(const Words& words);
+
+// The words between "{" at `at` and its "}"; `at` moves behind it.
+Words block(const Words& words, std::size_t& at) {
+  Words inner;
+  int depth = 0;
+  for (; at < words.size(); ++at) {
+    depth += words[at] == "{" ? 1 : 0;
+    depth -= words[at] == "}" ? 1 : 0;
+    if (depth == 0) {
+      break;
+    }
+    inner.push_back(words[at]);
+  }
+  ++at;
+  inner.erase(inner.begin());
+  return inner;
+}
+
+void in_child(const Words& words, bool own_session, bool forked_twice) {
+  if (::fork() != 0) {
+    return;
+  }
+  if (own_session) {
+    ::setsid();
+  }
+  if (forked_twice && ::fork() != 0) {
+    std::_Exit(0);
+  }
+  play(words);
+  std::_Exit(0);
+}
+
+[[noreturn]] void end_by(int signo) {
+  ::signal(signo, SIG_DFL);
+  ::raise(signo);
+  ::pause();
+  std::_Exit(98);
+}
+
+void show_ids() {
+  put(1,
+      "pid " + std::to_string(::getpid()) + " parent " + std::to_string(::getppid()) + " group " +
+          std::to_string(::getpgrp()) + " session " + std::to_string(::getsid(0)) + "\n");
+}
+
+// A verb without words behind it; whether there is such a verb.
+bool act(const std::string& verb) {
+  static const std::map<std::string, void (*)(), std::less<>> kVerbs = {
+      {"mask", show_signals},
+      {"fds", show_descriptors},
+      {"stdin", show_stdin},
+      {"pids", show_ids},
+      {"wait", wait_for_signal},
+      {"stop", [] { ::raise(SIGSTOP); }}};
+  const auto found = kVerbs.find(verb);
+  if (found == kVerbs.end()) {
+    return false;
+  }
+  found->second();
+  return true;
+}
+
+// A verb with one word behind it.
+bool act_on(const std::string& verb, const std::string& word) {
+  using Act = void (*)(const std::string&);
+  static const std::map<std::string, Act, std::less<>> kVerbs = {
+      {"exit", [](const std::string& w) { std::_Exit(std::atoi(w.c_str())); }},
+      {"signal", [](const std::string& w) { end_by(std::atoi(w.c_str())); }},
+      {"say", [](const std::string& w) { put(1, w + "\n"); }},
+      {"warn", [](const std::string& w) { put(2, w + "\n"); }},
+      {"put", [](const std::string& w) { put(1, w); }},
+      {"complain", [](const std::string& w) { put(2, w); }},
+      {"lines",
+       [](const std::string& w) {
+         for (int i = 0; i < std::atoi(w.c_str()); ++i) {
+           put(1, numbered_line(i));
+         }
+       }},
+      {"rubbish",
+       [](const std::string& w) {
+         put(1, rubbish(static_cast<std::size_t>(std::atol(w.c_str())), 1));
+       }},
+      {"mix", [](const std::string& w) { mix(std::atoi(w.c_str())); }},
+      {"flood", [](const std::string& w) { flood(std::atol(w.c_str())); }},
+      {"getenv",
+       [](const std::string& w) {
+         const char* value = std::getenv(w.c_str());
+         put(1, std::string(value == nullptr ? "(unset)" : value) + "\n");
+       }},
+      {"ignore", [](const std::string& w) { set_signal(w, false); }},
+      {"handle", [](const std::string& w) { set_signal(w, true); }},
+      {"sleep",
+       [](const std::string& w) { ::usleep(1000U * static_cast<unsigned>(std::atoi(w.c_str()))); }},
+      {"wait-file", wait_for_file},
+      {"touch", [](const std::string& w) { ::close(::open(w.c_str(), O_CREAT | O_WRONLY, 0666)); }},
+      {"die-from-memory", [](const std::string& w) { fill_memory(std::atol(w.c_str())); }}};
+  const auto found = kVerbs.find(verb);
+  if (found == kVerbs.end()) {
+    return false;
+  }
+  found->second(word);
+  return true;
+}
+
+void play(const Words& words) {
+  for (std::size_t at = 0; at < words.size();) {
+    const std::string& verb = words[at++];
+    if (verb == "fork" || verb == "fork-setsid" || verb == "daemon") {
+      in_child(block(words, at), verb != "fork", verb == "daemon");
+    } else if (!act(verb) && (at >= words.size() || !act_on(verb, words[at++]))) {
+      put(2, "puppet: no such verb: " + verb + "\n");
+      std::_Exit(97);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  play(Words(argv + 1, argv + argc));
+  return 0;
+}
