@@ -11,9 +11,9 @@ namespace muster {
 
 }  // namespace muster
 
-#define MUSTER_CHECK(condition)                                       \
-  do {                                                                \
-    if (!(condition)) [[unlikely]] {                                  \
-      ::muster::check_failed(#condition, __FILE__, __LINE__);         \
-    }                                                                 \
+#define MUSTER_CHECK(condition)                               \
+  do {                                                        \
+    if (!(condition)) [[unlikely]] {                          \
+      ::muster::check_failed(#condition, __FILE__, __LINE__); \
+    }                                                         \
   } while (false)

@@ -2,9 +2,9 @@
 // The only place that asks what time it is. Cores get times as arguments and never come here.
 #pragma once
 
-#include <string>
-
 #include "base/time.hpp"
+
+#include <string>
 
 namespace muster {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/endpoint.hpp"
 
-#include <algorithm>
-#include <cctype>
+#include "base/text.hpp"
 
 #include <fmt/core.h>
 
-#include "base/text.hpp"
+#include <algorithm>
+#include <cctype>
 
 namespace muster {
 namespace {

@@ -2,12 +2,12 @@
 // Endpoint: host and port as people write them. Parsing resolves nothing. Value type.
 #pragma once
 
+#include "base/error.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "base/error.hpp"
 
 namespace muster {
 

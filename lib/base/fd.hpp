@@ -3,9 +3,9 @@
 // worker inherits what it was not given. Resource type: movable, not copyable.
 #pragma once
 
-#include <utility>
-
 #include "base/error.hpp"
+
+#include <utility>
 
 namespace muster {
 

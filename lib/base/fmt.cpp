@@ -4,6 +4,7 @@
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
+
 namespace detail {
 template FMT_API auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;
 template FMT_API auto dragonbox::to_decimal(double x) noexcept -> dragonbox::decimal_fp<double>;
@@ -22,4 +23,5 @@ template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<wch
 template FMT_API auto decimal_point_impl(locale_ref) -> wchar_t;
 template FMT_API void buffer<wchar_t>::append(const wchar_t*, const wchar_t*);
 }  // namespace detail
+
 FMT_END_NAMESPACE

@@ -3,14 +3,14 @@
 // libspdlog; fmt's own code is in fmt.cpp.
 #include "base/log.hpp"
 
-#include <array>
-#include <string>
-#include <utility>
+#include "base/text.hpp"
 
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
 
-#include "base/text.hpp"
+#include <array>
+#include <string>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -44,9 +44,9 @@ Result<LogLevel> parse_log_level(std::string_view text) {
       return level;
     }
   }
-  return failure(Errc::usage,
-                 "'" + std::string(text) +
-                     "' is not a log level (debug, info, warning, error, off)");
+  return failure(
+      Errc::usage,
+      "'" + std::string(text) + "' is not a log level (debug, info, warning, error, off)");
 }
 
 struct Log::Impl {

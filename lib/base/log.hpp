@@ -4,10 +4,10 @@
 // cores return reasons instead. Single-threaded.
 #pragma once
 
+#include "base/error.hpp"
+
 #include <memory>
 #include <string_view>
-
-#include "base/error.hpp"
 
 namespace muster {
 

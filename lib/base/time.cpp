@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/time.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <utility>
-
-#include <fmt/core.h>
 
 namespace muster {
 namespace {
@@ -19,12 +19,9 @@ std::pair<double, std::size_t> leading_unit(std::string_view text) {
     std::string_view name;
     double seconds;
   };
-  static constexpr std::array<Unit, 6> kUnits{{{"ms", 1e-3},
-                                               {"us", 1e-6},
-                                               {"s", 1.0},
-                                               {"m", 60.0},
-                                               {"h", 3600.0},
-                                               {"d", 86400.0}}};
+
+  static constexpr std::array<Unit, 6> kUnits{
+      {{"ms", 1e-3}, {"us", 1e-6}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}, {"d", 86400.0}}};
   for (const auto& unit : kUnits) {
     if (text.starts_with(unit.name)) {
       return {unit.seconds, unit.name.size()};
@@ -44,8 +41,8 @@ Result<Duration> parse_duration(std::string_view text) {
   std::string_view rest = text;
   while (!rest.empty()) {
     double number = 0;
-    const auto [end, error] = std::from_chars(
-        rest.data(), rest.data() + rest.size(), number, std::chars_format::fixed);
+    const auto [end, error] =
+        std::from_chars(rest.data(), rest.data() + rest.size(), number, std::chars_format::fixed);
     if (error != std::errc{} || number < 0 || !std::isfinite(number)) {
       return refuse();
     }

@@ -2,11 +2,11 @@
 // Duration and TimePoint of the steady clock, and how people write durations ("90", "1m30s").
 #pragma once
 
+#include "base/error.hpp"
+
 #include <chrono>
 #include <string>
 #include <string_view>
-
-#include "base/error.hpp"
 
 namespace muster {
 
