@@ -14,9 +14,19 @@ constexpr std::string_view kBashBegin =
     R"(# bash completion for muster; load it with: source <(muster --print-completion bash)
 _muster() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} i
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${COMP_WORDS[i]} in
+      -*) if [[ ${COMP_WORDS[i+1]} == "=" ]]; then
+            ((i += 2))
+          elif [[ " $_muster_valued " == *" ${COMP_WORDS[i]} "* ]]; then
+            ((i++))
+          fi ;;
+      *) COMPREPLY=($(compgen -f -- "$word")); return ;;
+    esac
+  done
   if [[ $word == "=" ]]; then word=""; fi
   if [[ $before == "=" ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
-  COMPREPLY=()
   case $before in
 )";
 
@@ -24,7 +34,7 @@ constexpr std::string_view kBashEnd = R"(  esac
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W "$_muster_options" -- "$word"))
   else
-    COMPREPLY=($(compgen -f -- "$word"))
+    COMPREPLY=($(compgen -c -f -- "$word"))
   fi
 }
 complete -o filenames -F _muster muster
@@ -106,6 +116,7 @@ bool is_completed(const Option& row) {
 std::string bash_completion() {
   std::string cases;
   std::vector<std::string> flags;
+  std::vector<std::string> valued;  // take the next word
   for (const Option& row : all_options()) {
     if (!is_completed(row)) {
       continue;
@@ -114,8 +125,12 @@ std::string bash_completion() {
     if (row.letter != 0) {
       flags.push_back(fmt::format("-{}", row.letter));
     }
-    if (!row.value_name.empty()) {
-      cases += bash_case(row);
+    if (row.value_name.empty()) {
+      continue;
+    }
+    cases += bash_case(row);
+    if (row.id != OptionId::explain && row.id != OptionId::dry_run) {
+      valued.insert(valued.end(), flags.end() - (row.letter != 0 ? 2 : 1), flags.end());
     }
   }
   return fmt::format(
@@ -132,7 +147,7 @@ std::string zsh_completion() {
     }
   }
   return out +
-         "    '1:program:_command_names -e' \\\n    '*::argument:_files'\n}\n"
+         "    '(-)1:program:_files' \\\n    '(-)*::argument:_files'\n}\n"
          "if [ \"$funcstack[1]\" = \"_muster\" ]; then _muster \"$@\"; else compdef _muster "
          "muster; fi\n";
 }

@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kColumn = 34;     // where the sentences start
+constexpr std::size_t kColumn = 30;     // where the sentences start
 constexpr std::size_t kWidthMin = 60;   // narrower terminals wrap by themselves
 constexpr std::size_t kWidthMax = 120;  // longer lines are hard to read
 
@@ -22,11 +22,10 @@ constexpr std::string_view kIntroduction =
     "Runs PROGRAM as cooperating workers on this machine, with what PyTorch's\n"
     "init_process_group(\"env://\") needs in their environment, and looks after them.\n"
     "\n"
-    "  {0} --nproc-per-node=4 train.py --lr=0.1      four workers\n"
-    "  {0} --nproc-per-node=auto -m my_package.train  a module, one worker per GPU\n"
+    "  {0} --nproc-per-node=4 train.py --lr=0.1\n"
+    "  {0} --nproc-per-node=auto --max-restarts=3 -m my_package.train\n"
     "  {0} --nproc-per-node=2 --tee=3 --log-dir=logs ./solver input.dat\n"
-    "  {0} --max-restarts=3 train.py                 after a failure start again\n"
-    "  {0} --explain=plan --nproc-per-node=2 ./solver  show it, start nothing\n";
+    "  {0} --explain=plan --nproc-per-node=2 ./solver   (starts nothing)\n";
 
 constexpr std::string_view kEnding =
     "\nEach option may be written with - or _ between its words, be shortened as long\n"
@@ -49,7 +48,7 @@ std::string program_of(Personality personality) {
 
 // "  -r, --redirects SPEC"
 std::string left_side(const Option& row) {
-  std::string out = row.letter != 0 ? fmt::format("  -{}, ", row.letter) : "      ";
+  std::string out = row.letter != 0 ? fmt::format("  -{}, ", row.letter) : "  ";
   out += long_flag(row);
   const bool optional_value = row.id == OptionId::explain || row.id == OptionId::dry_run;
   if (optional_value) {
@@ -81,7 +80,8 @@ std::string wrapped(std::string line, std::string_view sentence, std::size_t wid
 
 std::string sentence_of(const Option& row) {
   const bool says_so = row.help.find("default") != std::string_view::npos;
-  if (row.default_value.empty() || says_so || row.group == HelpGroup::compatible) {
+  if (row.default_value.empty() || row.default_value == "0" || says_so ||
+      row.group == HelpGroup::compatible) {
     return std::string(row.help);
   }
   return fmt::format("{} [{}]", row.help, row.default_value);

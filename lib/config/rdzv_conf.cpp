@@ -89,7 +89,7 @@ Result<Conf> parse_rdzv_conf(std::string_view text) {
         equals == std::string::npos ? "" : trim(std::string_view(part).substr(equals + 1)));
     if (key.empty()) {
       return failure(Errc::usage,
-                     fmt::format("'{}' must be in the form KEY=VALUE,…,KEY=VALUE", text));
+                     fmt::format("'{}' must be in the form KEY=VALUE,...,KEY=VALUE", text));
     }
     if (value.empty()) {
       return failure(Errc::usage, fmt::format("'{}' must have a value", key));

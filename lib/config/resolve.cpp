@@ -53,8 +53,8 @@ Result<void> check_accepted(const Resolution& r) {
   }
   if (layers.is_given(OptionId::numa_binding)) {
     return layers.refuse(OptionId::numa_binding,
-                         "binding is not built yet; use 'numactl' or 'taskset' before the program "
-                         "with --no-python, or your scheduler's binding");
+                         "binding is not built yet; run 'numactl' or 'taskset' as PROGRAM, or let "
+                         "your scheduler bind");
   }
   if (const auto interval = layers.text(OptionId::monitor_interval);
       interval.find_first_of("123456789") == std::string::npos || interval.find('-') == 0) {

@@ -16,7 +16,7 @@ Result<void> resolve_spec(const Resolution& r, OptionId id, StdSpec& out) {
   auto spec = parse_std_spec(r.layers.text(id));
   if (!spec) {
     return r.layers.refuse(id,
-                           "must be 0, 1 (stdout), 2 (stderr), 3 (both) or RANK:VALUE,… such "
+                           "must be 0, 1 (stdout), 2 (stderr), 3 (both) or RANK:VALUE,... such "
                            "as 0:3,1:2");
   }
   out = std::move(*spec);
