@@ -12,7 +12,9 @@ README_LINES_MAX = 120
 HEADER_COMMENT_LINES_MAX = 14
 
 # (rule, path): reason. A rule's name is the word in brackets at the end of its message.
-EXCEPTIONS = {}
+EXCEPTIONS = {
+    ('words', 'tests/support/puppet.cpp'): 'a worker that hangs or works for a while is its job',
+}
 
 LAUNCHER = ('lib/', 'rendezvous/', 'apps/muster/', 'apps/muster-store/', 'apps/musterctl/')
 OURS = ('lib/', 'rendezvous/', 'apps/')
@@ -31,7 +33,7 @@ BANNED = (
     (r'(?<!ares_)\bgetaddrinfo\b|\bgethostbyname\w*|\bgetnameinfo\b|\bip::tcp::resolver\b', CPP, (),
      'names are resolved by io/resolver.hpp; nothing is resolved backwards'),
     (r'\bsleep_for\b|\bsleep_until\b|\busleep\b|\bnanosleep\b|(?<![\w.])sleep\s*\(',
-     OURS + TESTS, (), 'wait for the event itself, with a deadline'),
+     LAUNCHER + TESTS, (), 'wait for the event itself, with a deadline'),
     (r'\brand\s*\(|\bsrand\b|\brandom_device\b', OURS, (), 'randomness is handed in with a seed'),
     (r'\bsystem\s*\(|\bpopen\s*\(', OURS, (), 'no shell: start programs by argv'),
 )

@@ -73,7 +73,8 @@ def check_text(path, text, report):
     mark = comment_mark(path, text)
     if mark:
         head = [line for line in text.split('\n')[:2] if not line.startswith('#!')]
-        if not head or head[0] != f'{mark} SPDX-License-Identifier: Apache-2.0':
+        if not head or head[0] not in (f'{mark} SPDX-License-Identifier: Apache-2.0',
+                                       '/* SPDX-License-Identifier: Apache-2.0'):
             report.add('spdx', path, 1, f'must begin with "{mark} SPDX-License-Identifier: …"')
     if path.endswith('README.md') and text.count('\n') > rules.README_LINES_MAX:
         report.add('lines', path, 1, f'{text.count(chr(10))} lines, a README has at most '
@@ -146,11 +147,12 @@ def check_quoted(path, number, name, context, report):
     if '..' in name:
         report.add('arrow', path, number, f'"{name}" is not written from a root')
         return
-    targets = [base + name for base in ('lib/', '', 'tests/') if (root / (base + name)).is_file()]
+    bases = ['lib/', '', 'tests/', 'apps/']
+    if path.startswith(('tests/', 'apps/')):  # nobody includes these from outside
+        bases.append(os.path.dirname(path) + '/')
+    targets = [base + name for base in bases if (root / (base + name)).is_file()]
     target = targets[0] if targets else None
     if target is None:
-        if path.startswith('tests/') and (root / path).parent.joinpath(name).is_file():
-            return
         report.add('arrow', path, number, f'"{name}" does not exist below lib or the repository')
     elif room and target.startswith('tests/'):
         report.add('arrow', path, number, f'{room} may not include tests')

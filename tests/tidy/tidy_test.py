@@ -22,6 +22,8 @@ HEADER = SPDX + '// What it is for.\n#pragma once\n'
 
 class Planted(unittest.TestCase):
     def setUp(self):
+        self.addCleanup(setattr, rules, 'EXCEPTIONS', rules.EXCEPTIONS)
+        rules.EXCEPTIONS = {}
         self.root = Path(tempfile.mkdtemp(prefix='muster-tidy-'))
         self.addCleanup(shutil.rmtree, self.root)
         for folder in ('lib', 'lib/base', 'lib/io', 'lib/plan', 'rendezvous', 'apps', 'tests',
@@ -100,6 +102,15 @@ class Planted(unittest.TestCase):
 
     def test_missing_licence_lines(self):
         self.expect('scripts/bad', '#!/bin/sh\necho\n', 'spdx')
+
+    def test_an_exception_holds_and_is_reported_once_it_is_not_needed(self):
+        bad = 'lib/io/bad.cpp'
+        rules.EXCEPTIONS = {('words', bad): 'for the test'}
+        self.write(bad, SPDX + 'void f() { throw 1; }\n')
+        self.assertEqual(tidy.check_tree(self.root), [])
+        self.write(bad, SPDX)
+        self.assertEqual([line.rsplit('[', 1)[1] for line in tidy.check_tree(self.root)],
+                         ['exceptions]'])
 
     def test_headers_without_a_purpose_or_guard(self):
         self.expect('lib/io/bad.hpp', SPDX + 'using namespace std;\n', 'header', 'header', 'header')

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What musterctl's commands do. Each prints its answer on stdout and returns the exit code, or says
+// what failed. Called once by main.
+#pragma once
+
+#include "base/error.hpp"
+#include "options.hpp"
+
+namespace muster {
+
+inline constexpr int kExitNotThere = 1;
+
+[[nodiscard]] Result<int> run_resolve(const ControlOptions& options);
+[[nodiscard]] Result<int> run_report(const ControlOptions& options);
+[[nodiscard]] Result<int> run_store(const ControlOptions& options);
+
+}  // namespace muster

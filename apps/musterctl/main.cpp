@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// musterctl: looks into stores, names and failure reports.
+#include "base/error.hpp"
+#include "commands.hpp"
+#include "options.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+namespace muster {
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitUnreachable = 69;
+constexpr int kExitInternal = 70;
+
+void say(const std::string& words) {
+  std::fputs(("musterctl: error: " + words + "\n").c_str(), stderr);
+}
+
+int exit_code(Errc code) {
+  switch (code) {
+    case Errc::usage:
+      return kExitUsage;
+    case Errc::not_found:
+    case Errc::not_possible:
+      return kExitNotThere;
+    case Errc::internal:
+      return kExitInternal;
+    case Errc::system:
+    case Errc::unreachable:
+    case Errc::timed_out:
+    case Errc::closed:
+    case Errc::protocol:
+      break;
+  }
+  return kExitUnreachable;
+}
+
+Result<int> carry_out(const ControlOptions& options) {
+  switch (options.command) {
+    case Command::resolve:
+      return run_resolve(options);
+    case Command::report:
+      return run_report(options);
+    case Command::print:
+      std::fputs(options.text.c_str(), stdout);
+      return 0;
+    default:
+      return run_store(options);
+  }
+}
+
+int run(int argc, const char* const* argv) {
+  const auto options = parse_control_options(argc, argv);
+  const auto code = options ? carry_out(*options) : std::unexpected(options.error());
+  if (!code) {
+    say(code.error().message);
+    return exit_code(code.error().code);
+  }
+  if (std::fflush(stdout) != 0) {
+    say("cannot write to the standard output");
+    return kExitInternal;
+  }
+  return *code;
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  try {
+    return muster::run(argc, argv);
+  } catch (const std::exception& error) {
+    muster::say(std::string("internal error: ") + error.what());
+    return muster::kExitInternal;
+  }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of musterctl as a value. Parsing starts nothing. Used by main.
+#pragma once
+
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "base/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+enum class Command {
+  print,  // --help or --version: `text`
+  resolve,
+  report,
+  store_add,
+  store_append,
+  store_check,
+  store_count,
+  store_delete,
+  store_get,
+  store_keys,
+  store_ping,
+  store_set,
+  store_wait,
+};
+
+struct ControlOptions {
+  Command command = Command::print;
+  std::string text;                // print
+  std::string name;                // resolve: the name; report: the folder
+  Endpoint store;                  // store commands
+  std::vector<std::string> words;  // store commands: key, value
+  Duration patience = std::chrono::seconds(5);
+};
+
+// Error: usage, one line that names the option.
+[[nodiscard]] Result<ControlOptions> parse_control_options(int argc, const char* const* argv);
+
+}  // namespace muster

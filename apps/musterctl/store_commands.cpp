@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.hpp"
+#include "commands.hpp"
+#include "rendezvous/client/blocking_store.hpp"
+
+#include <cstdio>
+#include <string>
+
+namespace muster {
+namespace {
+
+// Each turns what the store said into the printed answer and the exit code.
+Result<int> show(const Result<void>& done) {
+  return done ? Result<int>(0) : std::unexpected(done.error());
+}
+
+Result<int> show(const Result<bool>& found) {
+  return found ? Result<int>(*found ? 0 : kExitNotThere) : std::unexpected(found.error());
+}
+
+Result<int> show(const Result<std::int64_t>& number) {
+  if (!number) {
+    return std::unexpected(number.error());
+  }
+  std::puts(std::to_string(*number).c_str());
+  return 0;
+}
+
+Result<int> show(const Result<std::string>& value) {
+  if (!value) {
+    return std::unexpected(value.error());
+  }
+  std::fwrite(value->data(), 1, value->size(), stdout);
+  return 0;
+}
+
+Result<int> show(const Result<std::vector<std::string>>& keys) {
+  if (!keys) {
+    return std::unexpected(keys.error());
+  }
+  for (const auto& key : *keys) {
+    std::puts(key.c_str());
+  }
+  return 0;
+}
+
+// The server does not answer a SET; asking for the key afterwards shows that it arrived.
+Result<int> show_written(Store& store, const Result<void>& sent, const std::string& key) {
+  if (!sent) {
+    return std::unexpected(sent.error());
+  }
+  const auto there = store.check({key});
+  if (there && !*there) {
+    return failure(Errc::protocol, "the store took '" + key + "' and does not have it");
+  }
+  return show(there);
+}
+
+Result<int> carry_out(const ControlOptions& options, Store& store) {
+  const auto& words = options.words;
+  switch (options.command) {
+    case Command::store_add:
+      return show(store.add(words.at(0), *parse_int(words.at(1))));
+    case Command::store_append:
+      return show_written(store, store.append(words.at(0), words.at(1)), words.at(0));
+    case Command::store_check:
+      return show(store.check(words));
+    case Command::store_count:
+      return show(store.num_keys());
+    case Command::store_delete:
+      return show(store.delete_key(words.at(0)));
+    case Command::store_get:
+      return show(store.get(words.at(0), options.patience));
+    case Command::store_keys:
+      return show(store.list_keys());
+    case Command::store_set:
+      return show_written(store, store.set(words.at(0), words.at(1)), words.at(0));
+    case Command::store_wait:
+      return show(store.wait(words, options.patience));
+    default:
+      return 0;  // ping: that it let us connect says it
+  }
+}
+
+}  // namespace
+
+Result<int> run_store(const ControlOptions& options) {
+  const auto store =
+      BlockingStore::connect(options.store.host, *options.store.port, options.patience);
+  if (!store) {
+    return std::unexpected(store.error());
+  }
+  return carry_out(options, **store);
+}
+
+}  // namespace muster
