@@ -11,7 +11,7 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kTracebackStart = "Traceback (most recent call last):";
-constexpr std::size_t kEvidenceLinesMax = 9;
+constexpr std::size_t kEvidenceLinesMax = 8;  // with the seven others: kReportLinesMax
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 constexpr std::size_t kNamesMax = 8;  // ranks or pids named before "and n more"
 
@@ -83,29 +83,31 @@ std::string name_some(const Range& things, Words words) {
   return out;
 }
 
-void add_evidence(Lines& out, const WorkerFailure& root) {
-  const Lines traceback = lines_of(traceback_of(root));
+// What stderr says besides the traceback.
+Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   Lines said = lines_of(root.stderr_tail);
-  if (!traceback.empty()) {
-    const auto known = [&](const std::string& line) {
-      return std::ranges::any_of(
-          traceback, [&](const std::string& other) { return trim(other) == trim(line); });
-    };
-    std::erase_if(said, known);
-    said = root.record ? last_lines(said, kStderrLinesBesideTracebackMax) : Lines{};
-  } else if (root.record) {
-    out.push_back("  | " + printable(lines_of(root.record->message).empty()
-                                         ? std::string_view()
-                                         : lines_of(root.record->message).front()));
-  }
-  const std::size_t room = kEvidenceLinesMax - (traceback.empty() ? 0 : said.size());
-  for (const std::string& line : last_lines(traceback.empty() ? said : traceback, room)) {
-    out.push_back("  | " + printable(line));
-  }
-  if (!traceback.empty()) {
-    for (const std::string& line : said) {
-      out.push_back("  | " + printable(line));
+  std::erase_if(said, [&](const std::string& line) {
+    return std::ranges::any_of(traceback,
+                               [&](const std::string& known) { return trim(known) == trim(line); });
+  });
+  return said;
+}
+
+void add_evidence(Lines& out, const WorkerFailure& root) {
+  Lines shown = lines_of(traceback_of(root));
+  Lines besides;
+  if (shown.empty()) {
+    shown = lines_of(root.stderr_tail);
+    if (root.record) {
+      shown.push_back(root.record->message);
     }
+  } else if (root.record) {
+    besides = last_lines(said_besides(root, shown), kStderrLinesBesideTracebackMax);
+  }
+  shown = last_lines(shown, kEvidenceLinesMax - besides.size());
+  shown.insert(shown.end(), besides.begin(), besides.end());
+  for (const std::string& line : shown) {
+    out.push_back("  | " + printable(line));
   }
 }
 

@@ -59,7 +59,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {
           survivors_ = site_.runner().survivors();
         } else if constexpr (std::is_same_v<Effect, CloseAttempt>) {
-          close_attempt();
+          close_attempt(asked.patience);
         } else if constexpr (std::is_same_v<Effect, Warn>) {
           site_.warn(asked.words);
         } else {
@@ -92,9 +92,9 @@ void Supervisor::spawn(int local_rank) {
 
 // Where a new attempt follows, the core is in it already and has no failures; nobody reports those
 // of an attempt that was restarted.
-void Supervisor::close_attempt() {
+void Supervisor::close_attempt(Duration patience) {
   failures_ = core_.result().failures;
-  site_.close_attempt(failures_);
+  site_.close_attempt(failures_, patience);
 }
 
 void Supervisor::finish() {

@@ -22,8 +22,8 @@ class SupervisorSite {
   [[nodiscard]] virtual ProcessRunner& runner() = 0;
   // A new store and the processes to start, one spec for each local rank in order.
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) = 0;
-  // The attempt is over: adds the evidence to its failures.
-  virtual void close_attempt(std::vector<WorkerFailure>& failures) = 0;
+  // The attempt is over: finishes its output and adds the evidence to its failures.
+  virtual void close_attempt(std::vector<WorkerFailure>& failures, Duration patience) = 0;
   virtual void warn(const std::string& words) = 0;
   // Last call of all.
   virtual void finished(const JobResult& result) = 0;
@@ -49,7 +49,7 @@ class Supervisor : public ProcessObserver {
   void perform(const SupervisorEffect& effect);
   void open_round(const OpenRound& effect);
   void spawn(int local_rank);
-  void close_attempt();
+  void close_attempt(Duration patience);
   void finish();
 
   SupervisorSite& site_;

@@ -16,8 +16,9 @@ namespace {
 constexpr std::size_t kStates = 5;
 constexpr std::size_t kEvents = std::variant_size_v<SupervisorEvent>;
 
-bool is_user_signal(int signo) {
-  return signo == SIGUSR1 || signo == SIGUSR2;
+// Signals that never end a job.
+bool is_passed_on(int signo) {
+  return signo == SIGUSR1 || signo == SIGUSR2 || signo == SIGTSTP || signo == SIGCONT;
 }
 
 }  // namespace
@@ -26,73 +27,76 @@ struct SupervisorCore::Table {
   using Core = SupervisorCore;
   using Row = std::array<Action, kEvents>;
 
-  // One column each: Started, RoundFormed, RoundFailed, RegroupNotice | WorkerSpawned, SpawnFailed,
-  // WorkerExited, GroupsEmpty | NothingLeft, SignalReceived, LinkLost, Tick. README.md draws it.
-  static constexpr std::array<Row, kStates> kCells{{// joining
-                                                    {{&Core::open_first_round,
-                                                      &Core::spawn_first,
-                                                      &Core::end_unstarted,
-                                                      &Core::ignore,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::ignore,
-                                                      &Core::impossible,
-                                                      &Core::end_before_start,
-                                                      &Core::end_orphaned,
-                                                      &Core::ignore}},
-                                                    // running
-                                                    {{&Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::regroup,
-                                                      &Core::spawn_next,
-                                                      &Core::note_spawn_failure,
-                                                      &Core::note_exit,
-                                                      &Core::ignore,
-                                                      &Core::impossible,
-                                                      &Core::take_signal,
-                                                      &Core::kill_orphaned,
-                                                      &Core::ignore}},
-                                                    // stopping
-                                                    {{&Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::raise_to_regroup,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::note_late_exit,
-                                                      &Core::sweep_leftovers,
-                                                      &Core::impossible,
-                                                      &Core::take_second_signal,
-                                                      &Core::kill_orphaned,
-                                                      &Core::kill_overdue}},
-                                                    // killing
-                                                    {{&Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::raise_to_regroup,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::note_late_exit,
-                                                      &Core::ignore,
-                                                      &Core::go_on,
-                                                      &Core::ignore,
-                                                      &Core::kill_orphaned,
-                                                      &Core::abandon_unkillable}},
-                                                    // done
-                                                    {{&Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::ignore,
-                                                      &Core::impossible,
-                                                      &Core::impossible,
-                                                      &Core::ignore,
-                                                      &Core::ignore,
-                                                      &Core::ignore,
-                                                      &Core::ignore,
-                                                      &Core::ignore,
-                                                      &Core::ignore}}}};
+  // README.md draws it. One row a state, one cell an event, in the order of SupervisorEvent.
+  // clang-format off
+  static constexpr std::array<Row, kStates> kCells{{
+      {{  // joining
+          &Core::open_first_round,    // Started
+          &Core::spawn_first,         // RoundFormed
+          &Core::end_unstarted,       // RoundFailed
+          &Core::ignore,              // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::impossible,          // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::impossible,          // NothingLeft
+          &Core::end_before_start,    // SignalReceived
+          &Core::end_orphaned,        // LinkLost
+          &Core::ignore}},            // Tick
+      {{  // running
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::regroup,             // RegroupNotice
+          &Core::spawn_next,          // WorkerSpawned
+          &Core::note_spawn_failure,  // SpawnFailed
+          &Core::note_exit,           // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::impossible,          // NothingLeft
+          &Core::take_signal,         // SignalReceived
+          &Core::kill_orphaned,       // LinkLost
+          &Core::ignore}},            // Tick
+      {{  // stopping
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::raise_to_regroup,    // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::note_late_exit,      // WorkerExited
+          &Core::sweep_leftovers,     // GroupsEmpty
+          &Core::impossible,          // NothingLeft
+          &Core::take_second_signal,  // SignalReceived
+          &Core::kill_orphaned,       // LinkLost
+          &Core::kill_overdue}},      // Tick
+      {{  // killing
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::raise_to_regroup,    // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::note_late_exit,      // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::go_on,               // NothingLeft
+          &Core::ignore,              // SignalReceived
+          &Core::kill_orphaned,       // LinkLost
+          &Core::abandon_unkillable}},  // Tick
+      {{  // done
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::ignore,              // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::ignore,              // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::ignore,              // NothingLeft
+          &Core::ignore,              // SignalReceived
+          &Core::ignore,              // LinkLost
+          &Core::ignore}}}};          // Tick
+
+  // clang-format on
 
   static constexpr bool all_filled() {
     for (const auto& row : kCells) {
@@ -147,7 +151,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   result_.failures.clear();
   result_.overdue.clear();
   result_.stop_signal = SIGTERM;
-  turn.out.push_back(OpenRound{result_.attempt, policy_.restarts()});
+  turn.out.emplace_back(OpenRound{result_.attempt, policy_.restarts()});
 }
 
 void SupervisorCore::spawn_first(Turn& turn) {
@@ -156,7 +160,7 @@ void SupervisorCore::spawn_first(Turn& turn) {
   result_.nproc = formed.nproc;
   rank_first_ = formed.rank_first;
   state_ = SupervisorState::running;
-  turn.out.push_back(SpawnWorker{0});
+  turn.out.emplace_back(SpawnWorker{0});
 }
 
 void SupervisorCore::end_unstarted(Turn& turn) {
@@ -166,7 +170,7 @@ void SupervisorCore::end_unstarted(Turn& turn) {
 
 void SupervisorCore::end_before_start(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
-  if (is_user_signal(signal.signo)) {
+  if (is_passed_on(signal.signo)) {
     return;
   }
   MUSTER_MARK("interrupted before the first worker");
@@ -188,7 +192,7 @@ void SupervisorCore::spawn_next(Turn& turn) {
   ++spawned_;
   spawned_at_ = turn.now;
   if (spawned_ < result_.nproc) {
-    turn.out.push_back(SpawnWorker{spawned_});
+    turn.out.emplace_back(SpawnWorker{spawned_});
   }
 }
 
@@ -238,11 +242,11 @@ void SupervisorCore::decide_after_failure(Turn& turn) {
   const WorkerFailure& first = result_.failures.front();
   const RestartDecision decision = policy_.decide(first, turn.now - spawned_at_);
   if (decision.restart) {
-    turn.out.push_back(Warn{fmt::format("rank {} (pid {}) {}; restarting all workers: {}",
-                                        first.rank,
-                                        first.pid,
-                                        describe_end(first),
-                                        decision.reason)});
+    turn.out.emplace_back(Warn{fmt::format("rank {} (pid {}) {}; restarting all workers: {}",
+                                           first.rank,
+                                           first.pid,
+                                           describe_end(first),
+                                           decision.reason)});
   } else {
     result_.verdict = decision.reason;
   }
@@ -253,10 +257,21 @@ void SupervisorCore::regroup(Turn& turn) {
   stop_workers(turn, Why::regroup, SIGTERM);
 }
 
+// Whether it was a signal that is for the workers alone. Ctrl-Z reaches them as SIGSTOP, since
+// SIGTSTP does nothing to a group without a shell above it.
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static)
+bool SupervisorCore::relay(Turn& turn, int signo) {
+  if (signo == SIGTSTP || signo == SIGCONT) {
+    turn.out.emplace_back(SignalGroups{signo == SIGTSTP ? SIGSTOP : SIGCONT});
+  } else if (is_passed_on(signo)) {
+    turn.out.emplace_back(SignalWorkers{signo});
+  }
+  return is_passed_on(signo);
+}
+
 void SupervisorCore::take_signal(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
-  if (is_user_signal(signal.signo)) {
-    turn.out.push_back(SignalWorkers{signal.signo});
+  if (relay(turn, signal.signo)) {
     return;
   }
   result_.interrupting_signal = signal.signo;
@@ -282,9 +297,9 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   }
   state_ = SupervisorState::stopping;
   deadline_ = turn.now + settings_.grace;
-  turn.out.push_back(SignalGroups{signo});
+  turn.out.emplace_back(SignalGroups{signo});
   // A stopped process acts on nothing but SIGKILL until it is continued.
-  turn.out.push_back(SignalGroups{SIGCONT});
+  turn.out.emplace_back(SignalGroups{SIGCONT});
 }
 
 // -- stopping ---------------------------------------------------------------------------------
@@ -306,7 +321,7 @@ void SupervisorCore::sweep_leftovers(Turn& turn) {
 void SupervisorCore::sweep(Turn& turn) {
   state_ = SupervisorState::killing;
   deadline_ = turn.now + kKillPatience;
-  turn.out.push_back(KillEverything{});
+  turn.out.emplace_back(KillEverything{});
 }
 
 void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
@@ -317,8 +332,7 @@ void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
 
 void SupervisorCore::take_second_signal(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
-  if (is_user_signal(signal.signo)) {
-    turn.out.push_back(SignalWorkers{signal.signo});
+  if (relay(turn, signal.signo)) {
     return;
   }
   if (result_.interrupting_signal == 0) {
@@ -330,7 +344,7 @@ void SupervisorCore::take_second_signal(Turn& turn) {
       why_ = Why::interrupted;
     }
     if (signal.signo != result_.stop_signal) {
-      turn.out.push_back(SignalGroups{signal.signo});
+      turn.out.emplace_back(SignalGroups{signal.signo});
     }
     return;
   }
@@ -362,8 +376,22 @@ void SupervisorCore::kill_orphaned(Turn& turn) {
   }
 }
 
+Duration SupervisorCore::console_patience() const {
+  switch (why_) {
+    case Why::restart:
+    case Why::regroup:
+      return kConsolePatienceBetween;
+    case Why::interrupted:
+      return kConsolePatienceInterrupted;
+    case Why::orphaned:
+      return {};
+    default:
+      return kConsolePatienceAtEnd;
+  }
+}
+
 void SupervisorCore::go_on(Turn& turn) {
-  turn.out.push_back(CloseAttempt{});
+  turn.out.emplace_back(CloseAttempt{turn.now < deadline_ ? console_patience() : Duration{}});
   switch (why_) {
     case Why::finished:
       finish(turn, Outcome::succeeded);
@@ -393,7 +421,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     return;
   }
   MUSTER_MARK("processes that cannot be killed");
-  turn.out.push_back(NameSurvivors{});
+  turn.out.emplace_back(NameSurvivors{});
   if (why_ == Why::restart || why_ == Why::regroup) {
     result_.verdict = "no restart beside processes that cannot be killed";
     why_ = Why::give_up;
@@ -405,7 +433,7 @@ void SupervisorCore::finish(Turn& turn, Outcome outcome) {
   state_ = SupervisorState::done;
   deadline_.reset();
   result_.outcome = outcome;
-  turn.out.push_back(Finish{});
+  turn.out.emplace_back(Finish{});
 }
 
 // -- seeing inside ----------------------------------------------------------------------------

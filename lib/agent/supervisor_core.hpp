@@ -23,6 +23,11 @@ inline constexpr Duration kKillPatience = std::chrono::seconds(3);
 // `timeout` and others send the same signal to a process and to its group: one request, not two.
 inline constexpr Duration kSameRequestTime = std::chrono::milliseconds(50);
 
+// How long a slow console may hold us up: before a restart, at the end, and when we are in a hurry.
+inline constexpr Duration kConsolePatienceBetween = std::chrono::seconds(2);
+inline constexpr Duration kConsolePatienceAtEnd = std::chrono::seconds(10);
+inline constexpr Duration kConsolePatienceInterrupted = std::chrono::milliseconds(500);
+
 struct SupervisorSettings {
   int max_restarts = 0;
   Duration grace = std::chrono::seconds(30);
@@ -90,6 +95,8 @@ class SupervisorCore {
   void abandon_unkillable(Turn& turn);
 
   void begin_round(Turn& turn);
+  bool relay(Turn& turn, int signo);
+  [[nodiscard]] Duration console_patience() const;
   void record(const WorkerExited& event, bool after_stop);
   void decide_after_failure(Turn& turn);
   void stop_workers(Turn& turn, Why why, int signo);

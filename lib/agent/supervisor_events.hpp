@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/time.hpp"
 #include "process/process_runner.hpp"
 
 #include <string>
@@ -95,8 +96,11 @@ struct KillEverything {};
 // Put what is still there into the result: it could not be killed in time.
 struct NameSurvivors {};
 
-// All workers of the attempt are gone: pass on the rest of their output, look at their error files.
-struct CloseAttempt {};
+// All workers of the attempt are gone: pass on the rest of their output, for which a slow console
+// gets `patience`, and look at their error files.
+struct CloseAttempt {
+  Duration patience{};
+};
 
 // One line for people.
 struct Warn {

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// muster, the launcher: what was typed, what it means, run it, say how it ended. Exit codes are in
+// apps/README.md.
+#include "agent/agent.hpp"
+#include "agent/files.hpp"
+#include "agent/job_result.hpp"
+#include "base/environ.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "config/command_line.hpp"
+#include "config/explain.hpp"
+#include "config/help.hpp"
+#include "config/resolve.hpp"
+#include "host/linux_machine.hpp"
+#include "muster/version.hpp"
+#include "plan/explain.hpp"
+#include "plan/log_layout.hpp"
+#include "plan/process_specs.hpp"
+#include "process/guard.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr int kWidthWithoutTerminal = 80;
+constexpr Duration kConsolePatience = std::chrono::hours(1);
+
+// Our output may go through a pager.
+int print(std::string_view text) {
+  write_last_words(1, text, kConsolePatience);
+  return 0;
+}
+
+int refuse(const Error& error) {
+  write_last_words(2, "muster: " + error.message + "\n", kConsolePatience);
+  return exit_code_of(error);
+}
+
+int terminal_width() {
+  winsize size{};
+  if (::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    return size.ws_col;
+  }
+  return kWidthWithoutTerminal;
+}
+
+AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Machine& machine) {
+  AgentSetup setup;
+  setup.config = config;
+  setup.environ = environ;
+  setup.hostname = machine.hostname();
+  setup.random = machine.random_hex();
+  setup.stderr_is_terminal = ::isatty(2) == 1;
+  return setup;
+}
+
+// The processes that would be started; the run folder and the port are made up, since nothing is
+// made and no socket is opened.
+int explain_plan(const CommandLine& line, const AgentSetup& setup) {
+  const LaunchConfig& config = setup.config;
+  const std::string parent = config.log_dir.empty() ? "/tmp" : config.log_dir;
+  PlanSite site{parent + "/" + run_dir_name(config.rdzv_id, "........"),
+                setup.hostname,
+                setup.stderr_is_terminal};
+  if (config.logs_disabled) {
+    site.run_dir.clear();
+  }
+  const Endpoint store{config.master_addr, config.master_port};
+  const auto specs =
+      process_specs(config, setup.environ, assign_alone(config.nproc, 0, store), site);
+  if (!specs) {
+    return refuse(specs.error());
+  }
+  return print(line.request == Request::explain_plan ? describe_plan(*specs)
+                                                     : describe_env(*specs, setup.environ));
+}
+
+int launch(const AgentSetup& setup, int argc, char** argv) {
+  return run_guarded(
+      [&](UniqueFd link) {
+        hide_command_line(argc, argv);
+        return run_agent(setup, std::move(link));
+      },
+      setup.config.signals_to_handle);
+}
+
+int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, char** argv) {
+  const LinuxMachine machine;
+  const auto resolved = resolve(line, environ, machine);
+  if (!resolved) {
+    return refuse(resolved.error());
+  }
+  for (const std::string& warning : resolved->warnings) {
+    Log("muster", resolved->config.log_level).warning(warning);
+  }
+  if (line.request == Request::explain_config) {
+    return print(describe_config(resolved->config));
+  }
+  const AgentSetup setup = setup_of(resolved->config, environ, machine);
+  if (line.request != Request::launch) {
+    return explain_plan(line, setup);
+  }
+  return launch(setup, argc, argv);
+}
+
+int obey(const CommandLine& line, const Environ& environ, int argc, char** argv) {
+  switch (line.request) {
+    case Request::help:
+      return print(help_text(line.personality, terminal_width()));
+    case Request::version:
+      return print(version_text());
+    case Request::bash_completion:
+      return print(bash_completion());
+    case Request::zsh_completion:
+      return print(zsh_completion());
+    case Request::man_page:
+      return print(man_page());
+    case Request::launch:
+    case Request::explain_config:
+    case Request::explain_plan:
+    case Request::explain_env:
+      break;
+  }
+  return resolve_and_run(line, environ, argc, argv);
+}
+
+int run(int argc, char** argv, char** environment) {
+  const Environ environ = Environ::from_block(environment);
+  const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const auto line = parse_command_line(personality_of(argc > 0 ? argv[0] : ""), words);
+  if (!line) {
+    return refuse(line.error());
+  }
+  return obey(*line, environ, argc, argv);
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv, char** environment) {
+  muster::block_signals();
+  return muster::run(argc, argv, environment);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "muster/version.hpp"
+
+#include <fmt/core.h>
+
+namespace muster {
+
+std::string version_text() {
+  // Two lines of what it is, then what it can do: what is not named here is not built in.
+  return fmt::format(
+      "muster {}\n"
+      "compiler    {} {}, {} build\n"
+      "nodes       one (rendezvous back ends static and c10d)\n"
+      "store       TCPStore, both dialects (PyTorch up to 2.0, and later)\n"
+      "devices     counted without CUDA libraries; none are linked\n"
+      "names       none are looked up\n",
+      MUSTER_VERSION,
+#ifdef __clang__
+      "clang",
+      __clang_version__,
+#else
+      "g++",
+      __VERSION__,
+#endif
+      MUSTER_BUILD_TYPE);
+}
+
+}  // namespace muster

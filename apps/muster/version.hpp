@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// What --version prints. Called by main; pure.
+#pragma once
+
+#include <string>
+
+namespace muster {
+
+[[nodiscard]] std::string version_text();
+
+}  // namespace muster

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent.hpp"
+
+#include "agent/error_file.hpp"
+#include "agent/files.hpp"
+#include "agent/report.hpp"
+#include "agent/run_dir.hpp"
+#include "agent/store_place.hpp"
+#include "agent/supervisor.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "plan/process_specs.hpp"
+#include "process/guard.hpp"
+#include "process/linux_runner.hpp"
+#include "rendezvous/server/server.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace muster {
+namespace {
+
+constexpr Duration kReportPatience = std::chrono::seconds(1);
+
+SupervisorSettings settings_of(const LaunchConfig& config) {
+  SupervisorSettings settings;
+  settings.max_restarts = config.max_restarts;
+  settings.grace = config.shutdown_timeout;
+  settings.signals_to_forward = {config.signals_to_handle.begin(), config.signals_to_handle.end()};
+  return settings;
+}
+
+class Agent final : public SupervisorSite {
+ public:
+  Agent(const AgentSetup& setup, UniqueFd link)
+      : setup_(setup),
+        link_(loop_, link.release()),
+        alarm_(loop_),
+        supervisor_(*this, settings_of(setup.config)) {}
+
+  int run();
+
+  // SupervisorSite
+  TimePoint now() override { return steady_now(); }
+
+  double wall_seconds() override { return wall_now_seconds(); }
+
+  ProcessRunner& runner() override { return *runner_; }
+
+  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;
+  void close_attempt(std::vector<WorkerFailure>& failures, Duration patience) override;
+  void warn(const std::string& words) override;
+  void finished(const JobResult& result) override;
+
+ private:
+  // Passes the runner's news on and re-arms the alarm after each.
+  class Observer final : public ProcessObserver {
+   public:
+    explicit Observer(Agent& agent) : agent_(agent) {}
+
+    void on_worker_exit(const WorkerExit& exit) override {
+      agent_.supervisor_.on_worker_exit(exit);
+      agent_.arm();
+    }
+
+    void on_groups_empty() override { agent_.handle(GroupsEmpty{}); }
+
+    void on_nothing_left() override { agent_.handle(NothingLeft{}); }
+
+   private:
+    Agent& agent_;
+  };
+
+  void handle(SupervisorEvent event);
+  void arm();
+  void read_link();
+  void take_notices(std::size_t bytes);
+  Result<void> prepare(int attempt);
+  void report(const JobResult& result);
+  void write_error_file(const WorkerFailure& root);
+
+  const AgentSetup& setup_;
+  asio::io_context loop_{1};
+  asio::posix::stream_descriptor link_;
+  asio::steady_timer alarm_;
+  std::optional<TimePoint> armed_;
+  std::array<char, 64 * sizeof(SignalNotice)> notices_{};
+  std::size_t noticed_ = 0;  // bytes of an unfinished notice
+  Observer observer_{*this};
+  Supervisor supervisor_;
+  std::unique_ptr<LinuxRunner> runner_;
+  std::unique_ptr<StoreServer> store_;
+  RunDir run_dir_;
+  PlanSite site_;
+  int exit_code_ = 0;
+};
+
+int Agent::run() {
+  LinuxRunnerSettings settings;
+  settings.colours = !setup_.environ.get("NO_COLOR").has_value();
+  auto runner = LinuxRunner::open(loop_, observer_, settings);
+  if (!runner) {
+    JobResult result;
+    result.outcome = Outcome::not_started;
+    result.error = runner.error();
+    finished(result);
+    return exit_code_;
+  }
+  runner_ = std::move(*runner);
+  read_link();
+  handle(Started{});
+  loop_.run();
+  return exit_code_;
+}
+
+void Agent::handle(SupervisorEvent event) {
+  supervisor_.handle(std::move(event));
+  arm();
+}
+
+void Agent::arm() {
+  const auto deadline = supervisor_.next_deadline();
+  if (deadline == armed_) {
+    return;
+  }
+  armed_ = deadline;
+  if (!deadline) {
+    alarm_.cancel();
+    return;
+  }
+  alarm_.expires_at(*deadline);
+  alarm_.async_wait([this](const asio::error_code& error) {
+    if (!error) {
+      armed_.reset();
+      handle(Tick{});
+    }
+  });
+}
+
+void Agent::read_link() {
+  link_.async_read_some(asio::buffer(notices_.data() + noticed_, notices_.size() - noticed_),
+                        [this](const asio::error_code& error, std::size_t bytes) {
+                          if (error == asio::error::operation_aborted) {
+                            return;
+                          }
+                          if (error) {
+                            handle(LinkLost{});
+                            return;
+                          }
+                          take_notices(noticed_ + bytes);
+                          read_link();
+                        });
+}
+
+void Agent::take_notices(std::size_t bytes) {
+  std::size_t at = 0;
+  for (; at + sizeof(SignalNotice) <= bytes; at += sizeof(SignalNotice)) {
+    SignalNotice notice;
+    std::memcpy(&notice, notices_.data() + at, sizeof(notice));
+    handle(SignalReceived{notice.signo, notice.sender_pid});
+  }
+  noticed_ = bytes - at;
+  std::memmove(notices_.data(), notices_.data() + at, noticed_);
+}
+
+// A store of its own for each round: workers of an earlier attempt that are not quite dead cannot
+// reach the new ones, and no key is left over.
+Result<std::vector<ProcessSpec>> Agent::open_round(int attempt, int restarts) {
+  const LaunchConfig& config = setup_.config;
+  store_.reset();
+  auto store = open_store(loop_, config.master_addr, config.master_port);
+  if (!store) {
+    return std::unexpected(store.error());
+  }
+  store_ = std::move(*store);
+  if (const auto ready = prepare(attempt); !ready) {
+    return std::unexpected(ready.error());
+  }
+  Assignment assignment =
+      assign_alone(config.nproc, attempt, Endpoint{config.master_addr, store_->port()});
+  assignment.restart_count = restarts;
+  return process_specs(config, setup_.environ, assignment, site_);
+}
+
+Result<void> Agent::prepare(int attempt) {
+  if (attempt == 0) {
+    auto made = RunDir::make(setup_.config, setup_.environ, setup_.random);
+    if (!made) {
+      return std::unexpected(made.error());
+    }
+    run_dir_ = std::move(*made);
+    site_ = PlanSite{run_dir_.path(), setup_.hostname, setup_.stderr_is_terminal};
+  }
+  return run_dir_.make_attempt(attempt, setup_.config.nproc);
+}
+
+void Agent::close_attempt(std::vector<WorkerFailure>& failures, Duration patience) {
+  runner_->finish_output(patience);
+  for (WorkerFailure& failure : failures) {
+    if (failure.spawn_error) {
+      continue;
+    }
+    failure.stderr_tail = runner_->stderr_tail(failure.local_rank);
+    const std::string path = error_file_path(site_, failure.attempt, failure.local_rank);
+    failure.record = parse_error_file(read_some(path, kErrorFileBytesMax + 1));
+    failure.error_file = failure.record ? path : std::string();
+  }
+}
+
+void Agent::warn(const std::string& words) {
+  Log("muster", setup_.config.log_level).warning(words);
+}
+
+void Agent::finished(const JobResult& result) {
+  exit_code_ = exit_code_of(result);
+  store_.reset();
+  report(result);
+  loop_.stop();
+}
+
+void Agent::report(const JobResult& result) {
+  if (result.outcome == Outcome::failed) {
+    if (const auto root = root_cause(result.failures, result.stop_signal)) {
+      write_error_file(result.failures[*root]);
+    }
+  }
+  ReportSite site;
+  site.node = setup_.hostname;
+  site.program = setup_.config.program.name;
+  site.logs = run_dir_.clean_up() ? run_dir_.path() : std::string();
+  site.colour = setup_.stderr_is_terminal && !setup_.environ.get("NO_COLOR").has_value();
+  const std::string words = render_report(result, site);
+  if (words.empty()) {
+    return;
+  }
+  if (!site.logs.empty()) {
+    if (const auto written = write_file(site.logs + "/report.json", report_json(result, site));
+        !written) {
+      warn(written.error().message);
+    }
+  }
+  write_last_words(2, words, kReportPatience);
+}
+
+// What we were asked to tell our own caller, as torchrun does it.
+void Agent::write_error_file(const WorkerFailure& root) {
+  const std::string path = setup_.environ.get("TORCHELASTIC_ERROR_FILE").value_or("");
+  if (path.empty()) {
+    return;
+  }
+  const std::string text = root.error_file.empty()
+                               ? make_error_file(root, traceback_of(root))
+                               : with_error_code(read_some(root.error_file, kErrorFileBytesMax + 1),
+                                                 root.status.torchrun_code());
+  if (const auto written = write_file(path, text); !written) {
+    warn(written.error().message);
+  }
+}
+
+}  // namespace
+
+int run_agent(const AgentSetup& setup, UniqueFd link) {
+  return Agent(setup, std::move(link)).run();
+}
+
+}  // namespace muster

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sim_runner.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace muster::sim {
+
+SimRunner::SimRunner(Scheduler& scheduler,
+                     Random& random,
+                     ProcessObserver& observer,
+                     ScriptOf script_of)
+    : scheduler_(scheduler),
+      random_(random),
+      observer_(observer),
+      script_of_(std::move(script_of)) {}
+
+Duration SimRunner::soon() {
+  return std::chrono::microseconds(random_.between(1, 2000));
+}
+
+pid_t SimRunner::add(Process process) {
+  const pid_t pid = next_pid_++;
+  processes_.emplace(pid, std::move(process));
+  return pid;
+}
+
+Result<pid_t> SimRunner::spawn(const ProcessSpec& spec) {
+  const WorkerScript script = script_of_(spec);
+  if (script.spawn_error) {
+    return std::unexpected(*script.spawn_error);
+  }
+  groups_reported_ = false;
+  const pid_t leader = add(Process{0, spec.local_rank, script});
+  WorkerScript below = script;
+  below.unkillable = false;
+  for (int i = 0; i < script.group_children; ++i) {
+    add(Process{leader, -1, below});
+  }
+  for (int i = 0; i < script.daemons; ++i) {
+    add(Process{0, -1, below});
+  }
+  if (script.run_for) {
+    scheduler_.after(*script.run_for, [this, leader, end = script.end] { die(leader, end); });
+  }
+  return leader;
+}
+
+void SimRunner::ask_to_stop(pid_t pid, int signo) {
+  Process& process = processes_.at(pid);
+  if (process.dead || process.stopping || process.script.ignores_term || signo == SIGCONT) {
+    return;
+  }
+  process.stopping = true;
+  ExitStatus end = process.script.term_end;
+  if (end.signaled) {
+    end.value = signo;
+  }
+  scheduler_.after(process.script.term_delay, [this, pid, end] { die(pid, end); });
+}
+
+void SimRunner::signal_groups(int signo) {
+  for (const auto& [pid, process] : processes_) {
+    if (process.local_rank >= 0 || process.leader != 0) {
+      ask_to_stop(pid, signo);
+    }
+  }
+}
+
+void SimRunner::signal_workers(int /*signo*/) {
+  // SIGUSR1 and SIGUSR2: scripted workers take no notice.
+}
+
+void SimRunner::kill_everything() {
+  ++kills_;
+  killing_ = true;
+  for (const auto& [pid, process] : processes_) {
+    if (!process.dead && !process.script.unkillable) {
+      scheduler_.after(soon(), [this, pid = pid] { die(pid, ExitStatus{true, SIGKILL}); });
+    }
+  }
+  scheduler_.after(soon(), [this] { look_whether_empty(); });
+}
+
+void SimRunner::die(pid_t pid, ExitStatus status) {
+  const auto at = processes_.find(pid);
+  if (at == processes_.end() || at->second.dead) {
+    return;  // its script runs on after it was killed
+  }
+  at->second.dead = true;
+  scheduler_.after(soon(), [this, pid, status] { report_end(pid, status); });
+}
+
+void SimRunner::report_end(pid_t pid, ExitStatus status) {
+  Process& process = processes_.at(pid);
+  process.reaped = true;
+  if (process.local_rank >= 0) {
+    observer_.on_worker_exit(WorkerExit{process.local_rank, pid, status, false, {}});
+  }
+  look_whether_empty();
+}
+
+void SimRunner::look_whether_empty() {
+  const bool groups_empty = std::ranges::all_of(processes_, [](const auto& entry) {
+    const Process& process = entry.second;
+    return process.reaped || (process.local_rank < 0 && process.leader == 0);
+  });
+  if (groups_empty && !groups_reported_) {
+    groups_reported_ = true;
+    observer_.on_groups_empty();
+  }
+  const bool nothing_left =
+      std::ranges::all_of(processes_, [](const auto& entry) { return entry.second.reaped; });
+  if (nothing_left && killing_) {
+    killing_ = false;
+    processes_.clear();
+    observer_.on_nothing_left();
+  }
+}
+
+std::vector<Survivor> SimRunner::survivors() const {
+  std::vector<Survivor> left;
+  for (const auto& [pid, process] : processes_) {
+    if (!process.dead) {
+      left.push_back(Survivor{pid, 'D', "sim"});
+    }
+  }
+  return left;
+}
+
+std::string SimRunner::stderr_tail(int /*local_rank*/) {
+  return {};
+}
+
+void SimRunner::finish_output(Duration /*patience*/) {}
+
+std::size_t SimRunner::alive() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(processes_, [](const auto& entry) { return !entry.second.dead; }));
+}
+
+std::size_t SimRunner::workers_alive() const {
+  return static_cast<std::size_t>(std::ranges::count_if(processes_, [](const auto& entry) {
+    return !entry.second.dead && entry.second.local_rank >= 0;
+  }));
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/world.hpp"
+
+#include <fmt/core.h>
+
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+namespace muster::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint64_t kEventsMax = 100'000;
+constexpr Duration kPromisedBeyondGrace = seconds(5);
+
+SupervisorSettings settings_of(const SwarmOptions& options) {
+  SupervisorSettings settings;
+  settings.max_restarts = options.max_restarts;
+  settings.grace = options.grace;
+  settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // SIGQUIT is left out on purpose
+  return settings;
+}
+
+}  // namespace
+
+std::string SwarmOptions::describe() const {
+  return fmt::format(
+      "nproc={} max_restarts={} grace={} failing={}% hanging={}% deaf={}% unkillable={}% "
+      "spawn_error={}% round_error={}% children={}% signals={} regroups={} guard_dies={} quick={}",
+      nproc,
+      max_restarts,
+      muster::describe(grace),
+      failing_percent,
+      hanging_percent,
+      deaf_percent,
+      unkillable_percent,
+      spawn_error_percent,
+      round_error_percent,
+      children_percent,
+      signals,
+      regroups,
+      guard_dies,
+      quick);
+}
+
+SwarmOptions swarm_options(Random& random) {
+  const auto sometimes = [&](int percent_max) {
+    return random.chance(60) ? 0 : static_cast<int>(random.between(1, percent_max));
+  };
+  SwarmOptions options;
+  options.nproc =
+      static_cast<int>(random.chance(20) ? random.between(9, 64) : random.between(1, 8));
+  options.max_restarts = sometimes(6);
+  options.grace = random.chance(10) ? Duration::zero() : milliseconds(random.between(1, 40'000));
+  options.failing_percent = sometimes(60);
+  options.hanging_percent = sometimes(30);
+  options.deaf_percent = sometimes(40);
+  options.unkillable_percent = random.chance(90) ? 0 : 20;
+  options.spawn_error_percent = sometimes(10);
+  options.round_error_percent = random.chance(90) ? 0 : 30;
+  options.children_percent = sometimes(80);
+  options.signals = sometimes(4);
+  options.regroups = random.chance(80) ? 0 : static_cast<int>(random.between(1, 3));
+  options.guard_dies = random.chance(5);
+  options.quick = random.chance(40);
+  return options;
+}
+
+World::World(std::uint64_t seed, bool trace)
+    : seed_(seed), trace_(trace), random_(seed), options_(swarm_options(random_)) {
+  runner_ = std::make_unique<SimRunner>(
+      scheduler_, random_, *this, [this](const ProcessSpec& spec) { return script_for(spec); });
+  supervisor_ = std::make_unique<Supervisor>(*this, settings_of(options_));
+}
+
+double World::wall_seconds() {
+  return std::chrono::duration<double>(scheduler_.now().time_since_epoch()).count();
+}
+
+WorkerScript World::script_for(const ProcessSpec& /*spec*/) {
+  WorkerScript script;
+  if (random_.chance(options_.spawn_error_percent)) {
+    const bool missing = random_.chance(50);
+    script.spawn_error = Error{missing ? Errc::not_found : Errc::system, "exec: simulated"};
+    return script;
+  }
+  const Duration life = options_.quick ? milliseconds(random_.between(0, 300))
+                                       : milliseconds(random_.between(0, 600'000));
+  if (!random_.chance(options_.hanging_percent)) {
+    script.run_for = life;
+  }
+  if (random_.chance(options_.failing_percent)) {
+    const bool crash = random_.chance(50);
+    const auto value = crash ? random_.between(1, 15) : random_.between(1, 255);
+    script.end = ExitStatus{crash, static_cast<int>(options_.quick ? 1 : value)};
+  }
+  script.ignores_term = random_.chance(options_.deaf_percent);
+  script.term_delay = milliseconds(random_.between(0, random_.chance(20) ? 60'000 : 50));
+  script.term_end = random_.chance(30) ? ExitStatus{false, static_cast<int>(random_.between(0, 3))}
+                                       : ExitStatus{true, SIGTERM};
+  if (random_.chance(options_.children_percent)) {
+    script.group_children = static_cast<int>(random_.between(0, 3));
+    script.daemons = static_cast<int>(random_.between(0, 2));
+  }
+  script.unkillable = random_.chance(options_.unkillable_percent);
+  return script;
+}
+
+Result<std::vector<ProcessSpec>> World::open_round(int attempt, int restarts) {
+  trace(fmt::format("open attempt={} restarts={}", attempt, restarts));
+  if (runner_->alive() != 0) {
+    complain("a new attempt began beside processes of the one before");
+  }
+  if (attempt != attempts_) {
+    complain("attempts are not numbered in order");
+  }
+  ++attempts_;
+  first_failed_.reset();
+  stopping_ = false;
+  if (random_.chance(options_.round_error_percent)) {
+    return failure(Errc::system, "simulated: no port");
+  }
+  std::vector<ProcessSpec> specs(static_cast<std::size_t>(options_.nproc));
+  for (int i = 0; i < options_.nproc; ++i) {
+    specs[static_cast<std::size_t>(i)].local_rank = i;
+    specs[static_cast<std::size_t>(i)].rank = i;
+  }
+  return specs;
+}
+
+void World::close_attempt(std::vector<WorkerFailure>& failures, Duration /*patience*/) {
+  ++attempts_closed_;
+  if (!failures.empty() && first_failed_ && failures.front().local_rank != *first_failed_ &&
+      !failures.front().spawn_error) {
+    complain("the first failure of the attempt is not the one that was seen first");
+  }
+}
+
+void World::warn(const std::string& words) {
+  trace("warn " + words);
+}
+
+void World::finished(const JobResult& result) {
+  finished_ = true;
+  report_.result = result;
+}
+
+void World::on_worker_exit(const WorkerExit& exit) {
+  if (!exit.status.success() && !first_failed_) {
+    first_failed_ = exit.local_rank;
+  }
+  trace(fmt::format("exit local_rank={} {}", exit.local_rank, exit.status.shell_code()));
+  supervisor_->on_worker_exit(exit);
+  check();
+}
+
+void World::on_groups_empty() {
+  trace("groups empty");
+  supervisor_->on_groups_empty();
+  check();
+}
+
+void World::on_nothing_left() {
+  trace("nothing left");
+  supervisor_->on_nothing_left();
+  check();
+}
+
+void World::deliver(const char* name, SupervisorEvent event) {
+  trace(name);
+  supervisor_->handle(std::move(event));
+  check();
+}
+
+// One alarm at the core's next deadline; an alarm that was overtaken rings in vain, as a real one
+// may.
+void World::arm() {
+  const auto deadline = supervisor_->next_deadline();
+  if (!deadline || armed_ == deadline) {
+    return;
+  }
+  armed_ = deadline;
+  scheduler_.at(*deadline, [this] {
+    armed_.reset();
+    if (!finished_) {
+      deliver("tick", Tick{});
+    }
+  });
+}
+
+void World::plan_faults() {
+  for (int i = 0; i < options_.signals; ++i) {
+    static constexpr std::array kSignals{
+        SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGTERM, SIGINT, SIGTSTP, SIGCONT};
+    const int signo =
+        kSignals.at(static_cast<std::size_t>(random_.between(0, kSignals.size() - 1)));
+    const int repeats = random_.chance(30) ? 2 : 1;
+    Duration when = milliseconds(random_.between(0, options_.quick ? 400 : 300'000));
+    for (int j = 0; j < repeats; ++j) {
+      scheduler_.after(when, [this, signo] {
+        if (finished_) {
+          return;
+        }
+        if (signo != SIGUSR1 && signo != SIGTSTP && signo != SIGCONT) {
+          early_kill_allowed_ = stop_asked_.has_value() || signo == SIGQUIT || early_kill_allowed_;
+          stop_asked_ = stop_asked_ ? stop_asked_ : scheduler_.now();
+        }
+        deliver("signal", SignalReceived{signo, 1});
+      });
+      when += milliseconds(random_.chance(50) ? 1 : random_.between(10, 5'000));
+    }
+  }
+  for (int i = 0; i < options_.regroups; ++i) {
+    scheduler_.after(milliseconds(random_.between(0, 200'000)), [this] {
+      if (!finished_) {
+        deliver("regroup", RegroupNotice{"simulated"});
+      }
+    });
+  }
+  if (options_.guard_dies) {
+    scheduler_.after(milliseconds(random_.between(0, 100'000)), [this] {
+      if (!finished_) {
+        early_kill_allowed_ = true;
+        deliver("link lost", LinkLost{});
+      }
+    });
+  }
+}
+
+RunReport World::run() {
+  trace(options_.describe());
+  plan_faults();
+  // The user's last word: jobs whose workers hang for ever are interrupted after a day.
+  scheduler_.at(TimePoint{} + seconds(86'400), [this] {
+    if (!finished_) {
+      stop_asked_ = stop_asked_ ? stop_asked_ : scheduler_.now();
+      deliver("signal", SignalReceived{SIGTERM, 1});
+    }
+  });
+  if (options_.signals > 0 && random_.chance(10)) {
+    stop_asked_ = scheduler_.now();
+    deliver("signal before the start", SignalReceived{SIGTERM, 1});
+  } else {
+    deliver("start", Started{});
+  }
+  while (!finished_ && report_.problem.empty()) {
+    if (!scheduler_.run_next()) {
+      complain("nothing is left to happen, but the job has not ended");
+    }
+    if (++report_.events > kEventsMax) {
+      complain("the job does not end");
+    }
+  }
+  if (report_.problem.empty()) {
+    check_end();
+  }
+  report_.virtual_time = scheduler_.now().time_since_epoch();
+  return report_;
+}
+
+void World::check() {
+  const SupervisorCore& core = supervisor_->core();
+  core.check_invariants();
+  trace("  " + core.describe());
+  if (core.state() == SupervisorState::stopping) {
+    stopping_ = true;
+  }
+  arm();
+}
+
+void World::check_end() {
+  const JobResult& result = report_.result;
+  if (runner_->alive() != 0 && result.survivors.empty() && result.outcome != Outcome::not_started) {
+    complain("processes are left and nobody named them");
+  }
+  if (attempts_ > options_.max_restarts + 1 + options_.regroups) {
+    complain("more attempts than restarts allow");
+  }
+  const int code = exit_code_of(result);
+  if ((result.outcome == Outcome::succeeded) != (code == 0)) {
+    complain("exit code 0 and success are not the same");
+  }
+  if (result.outcome == Outcome::succeeded && !result.failures.empty()) {
+    complain("success with failures");
+  }
+  if (result.outcome == Outcome::interrupted && !stop_asked_) {
+    complain("interrupted by nobody");
+  }
+  if (result.outcome == Outcome::interrupted &&
+      scheduler_.now() > *stop_asked_ + options_.grace + kPromisedBeyondGrace) {
+    complain("the end came later than grace + 5 s after the request to stop");
+  }
+  if (!result.overdue.empty() && options_.grace == Duration::zero()) {
+    complain("overdue without a grace period");
+  }
+}
+
+void World::trace(const std::string& line) {
+  const double time = wall_seconds();
+  for (const char c : fmt::format("{:.6f} {}", time, line)) {
+    report_.trace_hash = (report_.trace_hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  if (trace_) {
+    fmt::print("{:14.6f}  {}\n", time, line);
+  }
+}
+
+void World::complain(const std::string& problem) {
+  if (report_.problem.empty()) {
+    report_.problem = problem;
+  }
+  trace("PROBLEM " + problem);
+}
+
+}  // namespace muster::sim

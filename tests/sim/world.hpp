@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// World: one simulated job on one node, made from a seed: the real supervisor and its core between
+// simulated processes and a script of faults. run() plays it to its end and checks the invariants
+// after each event. Resource; one run each.
+#pragma once
+
+#include "agent/supervisor.hpp"
+#include "sim/random.hpp"
+#include "sim/scheduler.hpp"
+#include "sim/sim_runner.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace muster::sim {
+
+// Which kinds of trouble a seed brings, and how much of each. Whole kinds are off in most seeds, so
+// that rare combinations happen.
+struct SwarmOptions {
+  int nproc = 1;
+  int max_restarts = 0;
+  Duration grace{};
+  int failing_percent = 0;  // workers that end badly by themselves
+  int hanging_percent = 0;
+  int deaf_percent = 0;  // ignore requests to stop
+  int unkillable_percent = 0;
+  int spawn_error_percent = 0;
+  int round_error_percent = 0;
+  int children_percent = 0;  // workers that leave children and daemons
+  int signals = 0;           // how many are sent to the launcher
+  int regroups = 0;
+  bool guard_dies = false;
+  bool quick = false;  // failures come at start-up
+
+  [[nodiscard]] std::string describe() const;
+};
+
+[[nodiscard]] SwarmOptions swarm_options(Random& random);
+
+struct RunReport {
+  std::uint64_t trace_hash = 0;
+  std::uint64_t events = 0;
+  Duration virtual_time{};
+  std::string problem;  // empty: all invariants held
+  JobResult result;
+};
+
+class World final : public SupervisorSite, public ProcessObserver {
+ public:
+  World(std::uint64_t seed, bool trace);
+
+  [[nodiscard]] RunReport run();
+
+  // SupervisorSite
+  TimePoint now() override { return scheduler_.now(); }
+
+  double wall_seconds() override;
+
+  ProcessRunner& runner() override { return *runner_; }
+
+  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;
+  void close_attempt(std::vector<WorkerFailure>& failures, Duration patience) override;
+  void warn(const std::string& words) override;
+  void finished(const JobResult& result) override;
+
+  // ProcessObserver
+  void on_worker_exit(const WorkerExit& exit) override;
+  void on_groups_empty() override;
+  void on_nothing_left() override;
+
+ private:
+  WorkerScript script_for(const ProcessSpec& spec);
+  void plan_faults();
+  void deliver(const char* name, SupervisorEvent event);
+  void arm();
+  void check();
+  void check_end();
+  void trace(const std::string& line);
+  void complain(const std::string& problem);
+
+  std::uint64_t seed_;
+  bool trace_;
+  Random random_;
+  SwarmOptions options_;
+  Scheduler scheduler_;
+  std::unique_ptr<SimRunner> runner_;
+  std::unique_ptr<Supervisor> supervisor_;
+  RunReport report_;
+  int attempts_ = 0;
+  int attempts_closed_ = 0;
+  bool finished_ = false;
+  std::optional<TimePoint> armed_;
+  std::optional<TimePoint> stop_asked_;  // the first signal that ends a job
+  bool early_kill_allowed_ = false;
+  std::optional<int> first_failed_;  // local rank, of this attempt
+  bool stopping_ = false;
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/error_file.hpp"
+
+#include "agent/report.hpp"
+#include "support/catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+constexpr const char* kTorchFile =
+    R"({"message": {"message": "RuntimeError: boom", "extraInfo": )"
+    R"({"py_callstack": "Traceback (most recent call last):\n  boom\n", "timestamp": "1795249486"}}})";
+
+}  // namespace
+
+TEST_CASE("error file: what torch's record wrote is understood") {
+  const auto record = parse_error_file(kTorchFile);
+  REQUIRE(record);
+  CHECK(record->message == "RuntimeError: boom");
+  CHECK(record->traceback == "Traceback (most recent call last):\n  boom\n");
+  CHECK(record->unix_seconds == 1795249486.0);
+}
+
+TEST_CASE("error file: a plain message with a number for its time is understood") {
+  const auto record = parse_error_file(R"({"message": "gone", "timestamp": 12})");
+  REQUIRE(record);
+  CHECK(record->message == "gone");
+  CHECK(record->unix_seconds == 12.0);
+}
+
+TEST_CASE("error file: rubbish is no record") {
+  const std::string deep(200'000, '[');
+  const std::string huge = "{\"message\": \"" + std::string(kErrorFileBytesMax, 'x') + "\"}";
+  for (const std::string& text : {std::string(),
+                                  std::string("{"),
+                                  std::string("[1]"),
+                                  std::string("null"),
+                                  deep,
+                                  huge,
+                                  std::string(R"({"message": 7})"),
+                                  std::string(R"({"message": {"message": ["x"]}})"),
+                                  std::string("{\"message\": \"\xff\xfe\"}"),
+                                  std::string("\0\0\0", 3)}) {
+    CHECK_FALSE(parse_error_file(text));
+  }
+}
+
+TEST_CASE("error file: an odd time is left out, the rest stays") {
+  for (const char* time : {"\"soon\"", "-1", "1e999", "[]", "\"12x\"", "null"}) {
+    INFO(time);
+    const auto record = parse_error_file(
+        std::string(R"({"message": {"message": "m", "extraInfo": {"timestamp": )") + time + "}}}");
+    if (record) {  // 1e999 is no JSON number for the parser
+      CHECK(record->message == "m");
+      CHECK_FALSE(record->unix_seconds);
+    }
+  }
+}
+
+TEST_CASE("error file: the exit code is added where there is a place for it") {
+  const std::string with = with_error_code(kTorchFile, 7);
+  CHECK(with.find("\"errorCode\": 7") != std::string::npos);
+  CHECK(parse_error_file(with) == parse_error_file(kTorchFile));
+  CHECK(with_error_code(kTorchFile, 0) == kTorchFile);
+  CHECK(with_error_code("{\"message\": \"x\"}", 7) == "{\"message\": \"x\"}");
+  CHECK(with_error_code("rubbish", 7) == "rubbish");
+}
+
+TEST_CASE("error file: a failure without a file of its own gets the same form") {
+  WorkerFailure failure;
+  failure.rank = 3;
+  failure.status = ExitStatus{false, 9};
+  failure.wall_seconds = 1795249486.7;
+  const auto record = parse_error_file(make_error_file(failure, "Traceback x"));
+  REQUIRE(record);
+  CHECK(record->message.find("rank 3 ") == 0);
+  CHECK(record->traceback == "Traceback x");
+  CHECK(record->unix_seconds == 1795249486.0);
+}
+
+TEST_CASE("error file: the report's JSON holds bytes that are no text") {
+  JobResult result;
+  result.outcome = Outcome::failed;
+  WorkerFailure failure;
+  failure.status = ExitStatus{false, 9};
+  failure.stderr_tail = "\xff\xfe\x01 rubbish";
+  result.failures = {failure};
+  const std::string json = report_json(result, ReportSite{"node", "x.py", "", false});
+  CHECK(json.find("\"exit_code\": 9") != std::string::npos);
+  CHECK(json.find("rubbish") != std::string::npos);
+}

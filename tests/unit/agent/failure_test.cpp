@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/failure.hpp"
+
+#include "agent/job_result.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+
+using namespace muster;
+
+namespace {
+
+WorkerFailure seen(int rank, ExitStatus status, double at, bool after_stop = false) {
+  WorkerFailure failure;
+  failure.rank = rank;
+  failure.status = status;
+  failure.wall_seconds = at;
+  failure.after_stop = after_stop;
+  return failure;
+}
+
+WorkerFailure with_record(WorkerFailure failure, double raised_at) {
+  failure.record = ErrorRecord{"RuntimeError: boom", "Traceback", raised_at};
+  return failure;
+}
+
+constexpr ExitStatus kExit1{false, 1};
+constexpr ExitStatus kTerm{true, SIGTERM};
+
+}  // namespace
+
+TEST_CASE("failure: the first one seen is the root cause") {
+  CHECK(root_cause({seen(3, kExit1, 10), seen(0, kExit1, 10)}, SIGTERM) == 0U);
+  CHECK_FALSE(root_cause({}, SIGTERM));
+}
+
+TEST_CASE("failure: workers that we stopped are no failures") {
+  const auto stopped = seen(0, kTerm, 10, true);
+  CHECK(was_stopped_by_us(stopped, SIGTERM));
+  CHECK(was_stopped_by_us(seen(0, {false, 143}, 10, true), SIGTERM));
+  CHECK(was_stopped_by_us(seen(0, {true, SIGKILL}, 10, true), SIGTERM));
+  CHECK_FALSE(was_stopped_by_us(seen(0, kTerm, 10, false), SIGTERM));
+  CHECK_FALSE(was_stopped_by_us(seen(0, kExit1, 10, true), SIGTERM));
+  CHECK_FALSE(root_cause({stopped}, SIGTERM));
+}
+
+TEST_CASE("failure: an error file that proves an earlier exception makes its rank the root cause") {
+  // Rank 1 lost its connection and died at 12.5; rank 0 had raised at 10 and died later.
+  const auto later_death = with_record(seen(0, kTerm, 13, true), 10);
+  CHECK(root_cause({seen(1, kExit1, 12.5), later_death}, SIGTERM) == 1U);
+  // Within the same second nothing is proven.
+  const auto same_second = with_record(seen(0, kExit1, 13, true), 12);
+  CHECK(root_cause({seen(1, kExit1, 12.5), same_second}, SIGTERM) == 0U);
+}
+
+TEST_CASE("failure: error files of both ranks are compared with each other") {
+  const auto first_seen = with_record(seen(1, kExit1, 20), 15);
+  const auto first_raised = with_record(seen(0, kExit1, 21), 11);
+  CHECK(root_cause({first_seen, first_raised}, SIGTERM) == 1U);
+}
+
+TEST_CASE("failure: the end is told in words, with memory where the kernel says so") {
+  WorkerFailure killed = seen(0, {true, SIGKILL}, 1);
+  killed.out_of_memory = true;
+  killed.memory_words = "limit 512 MiB, peak 512 MiB";
+  CHECK(describe_end(killed).find(": out of memory (limit 512 MiB, peak 512 MiB)") !=
+        std::string::npos);
+  WorkerFailure never;
+  never.spawn_error = Error{Errc::not_found, "exec './x': No such file or directory"};
+  CHECK(describe_end(never) == "could not be started: exec './x': No such file or directory");
+}
+
+TEST_CASE("job result: all codes and signals of a root cause become the launcher's code") {
+  for (int code = 1; code < 256; ++code) {
+    JobResult result;
+    result.outcome = Outcome::failed;
+    result.failures = {seen(0, {false, code}, 1)};
+    CHECK(exit_code_of(result) == code);
+  }
+  for (int signo = 1; signo < 65; ++signo) {
+    JobResult result;
+    result.outcome = Outcome::failed;
+    result.failures = {seen(0, {true, signo}, 1)};
+    CHECK(exit_code_of(result) == 128 + signo);
+  }
+}
+
+TEST_CASE("job result: our own failures have documented codes") {
+  CHECK(exit_code_of(Error{Errc::usage, ""}) == 2);
+  CHECK(exit_code_of(Error{Errc::not_possible, ""}) == 126);
+  CHECK(exit_code_of(Error{Errc::not_found, ""}) == 127);
+  CHECK(exit_code_of(Error{Errc::timed_out, ""}) == 69);
+  CHECK(exit_code_of(Error{Errc::internal, ""}) == 70);
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/report.hpp"
+
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+using namespace muster;
+
+namespace {
+
+const ReportSite kSite{"node1", "train.py", "/logs/job_x", false};
+
+WorkerFailure failure_of(int rank, int code) {
+  WorkerFailure failure;
+  failure.local_rank = rank;
+  failure.rank = rank;
+  failure.pid = 100 + rank;
+  failure.status = ExitStatus{false, code};
+  return failure;
+}
+
+JobResult failed(std::vector<WorkerFailure> failures) {
+  JobResult result;
+  result.outcome = Outcome::failed;
+  result.nproc = 4;
+  result.failures = std::move(failures);
+  return result;
+}
+
+std::size_t lines_in(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+}
+
+}  // namespace
+
+TEST_CASE("report: success says nothing") {
+  CHECK(render_report(JobResult{}, kSite).empty());
+}
+
+TEST_CASE("report: a failure names rank, end, node, pid, traceback, others and logs") {
+  WorkerFailure root = failure_of(1, 7);
+  root.stderr_tail =
+      "loading data\nTraceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n"
+      "    raise ValueError(\"boom\")\nValueError: boom\n";
+  WorkerFailure second = failure_of(0, 1);
+  second.stderr_tail = root.stderr_tail.substr(13);
+  WorkerFailure stopped = failure_of(2, 0);
+  stopped.status = ExitStatus{true, SIGTERM};
+  stopped.after_stop = true;
+  CHECK(render_report(failed({root, second, stopped}), kSite) ==
+        "muster: train.py: rank 1 exited with code 7\n"
+        "  node node1, local rank 1, pid 101\n"
+        "  | Traceback (most recent call last):\n"
+        "  |   File \"train.py\", line 3, in <module>\n"
+        "  |     raise ValueError(\"boom\")\n"
+        "  | ValueError: boom\n"
+        "  1 other rank failed after it: 0 (1 with the same traceback)\n"
+        "  logs: /logs/job_x\n");
+}
+
+TEST_CASE("report: the error file's traceback comes before what stderr says besides") {
+  WorkerFailure root = failure_of(0, 1);
+  root.record = ErrorRecord{"E: x", "Traceback (most recent call last):\n  a\nE: x\n", 5.0};
+  root.stderr_tail = "first words\nTraceback (most recent call last):\n  a\nE: x\nlast words\n";
+  const std::string report = render_report(failed({root}), kSite);
+  CHECK(report.find("  | E: x\n  | first words\n  | last words\n") != std::string::npos);
+}
+
+TEST_CASE("report: without a traceback the last lines of stderr are shown") {
+  WorkerFailure root = failure_of(0, 1);
+  for (int i = 0; i < 50; ++i) {
+    root.stderr_tail += "line " + std::to_string(i) + "\n";
+  }
+  const std::string report = render_report(failed({root}), kSite);
+  CHECK(report.find("  | line 49\n") != std::string::npos);
+  CHECK(report.find("  | line 42\n") != std::string::npos);
+  CHECK(report.find("  | line 41\n") == std::string::npos);
+}
+
+TEST_CASE("report: never more than fifteen lines, whatever there is to say") {
+  std::vector<WorkerFailure> failures;
+  for (int rank = 0; rank < 64; ++rank) {
+    WorkerFailure failure = failure_of(rank, 1);
+    failure.record = ErrorRecord{"m", "Traceback (most recent call last):\n", 5.0};
+    for (int i = 0; i < 100; ++i) {
+      failure.record->traceback += "  frame\n";
+      failure.stderr_tail += "other " + std::to_string(i) + std::string(1000, 'x') + "\n";
+    }
+    failures.push_back(failure);
+  }
+  JobResult result = failed(failures);
+  result.verdict = "all 3 restarts are used up";
+  result.attempt = 3;
+  result.overdue.assign(64, 5);
+  result.survivors.assign(64, Survivor{1, 'D', "x"});
+  const std::string report = render_report(result, kSite);
+  CHECK(lines_in(report) <= kReportLinesMax);
+  CHECK(report.find("63 other ranks failed after it") != std::string::npos);
+  CHECK(report.find("  logs: /logs/job_x\n") != std::string::npos);
+  CHECK(report.size() < kReportLinesMax * (kReportLineBytesMax + 10));
+}
+
+TEST_CASE("report: escape sequences and bells of a worker do not reach the terminal") {
+  WorkerFailure root = failure_of(0, 1);
+  root.stderr_tail = "\x1b[2Jwiped\a\r\n";
+  const std::string report = render_report(failed({root}), kSite);
+  CHECK(report.find('\x1b') == std::string::npos);
+  CHECK(report.find("[2Jwiped") != std::string::npos);
+}
+
+TEST_CASE("report: a worker that never started has no pid") {
+  WorkerFailure root;
+  root.spawn_error = Error{Errc::not_found, "exec './x': No such file or directory"};
+  const std::string report = render_report(failed({root}), kSite);
+  CHECK(report.find("rank 0 could not be started: exec './x'") != std::string::npos);
+  CHECK(report.find("pid") == std::string::npos);
+}
+
+TEST_CASE("report: an interruption names the signal and its sender in one line") {
+  JobResult result;
+  result.outcome = Outcome::interrupted;
+  result.interrupting_signal = SIGTERM;
+  result.interrupting_sender = 42;
+  CHECK(render_report(result, ReportSite{"n", "p", "", false}) ==
+        "muster: interrupted by SIGTERM from pid 42\n");
+}
+
+TEST_CASE("report: processes that could not be killed are named even after success") {
+  JobResult result;
+  result.survivors = {Survivor{77, 'D', "stuck"}};
+  const std::string report = render_report(result, ReportSite{"n", "p", "", false});
+  CHECK(report == "muster: warning: could not be killed: pid 77 (stuck, state D)\n");
+}

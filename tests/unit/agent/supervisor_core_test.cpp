@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervisor_core.hpp"
+
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+using State = SupervisorState;
+
+SupervisorSettings settings(int max_restarts = 0, Duration grace = 30s) {
+  return {max_restarts, grace, {SIGTERM, SIGINT, SIGHUP, SIGQUIT}};
+}
+
+// A core with a clock and the effects of the last step, the immediate ones answered.
+struct Bench {
+  SupervisorCore core;
+  TimePoint now{};
+  std::vector<SupervisorEffect> effects;
+  int nproc = 2;
+
+  explicit Bench(SupervisorSettings chosen = settings()) : core(std::move(chosen)) {}
+
+  void step(const SupervisorEvent& event) {
+    effects.clear();
+    core.step(now, event, effects);
+    core.check_invariants();
+  }
+
+  void spawn_all() {
+    step(RoundFormed{nproc, 0});
+    for (int i = 0; i < nproc; ++i) {
+      REQUIRE(asked<SpawnWorker>());
+      step(WorkerSpawned{i, 100 + i});
+    }
+  }
+
+  void start() {
+    step(Started{});
+    spawn_all();
+  }
+
+  void exit(int local_rank, int code) {
+    step(WorkerExited{WorkerExit{local_rank, 100 + local_rank, {false, code}, false, {}}, 1000});
+  }
+
+  void die(int local_rank, int signo) {
+    step(WorkerExited{WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}, 1000});
+  }
+
+  template <class Effect>
+  const Effect* asked() const {
+    for (const auto& effect : effects) {
+      if (const auto* found = std::get_if<Effect>(&effect)) {
+        return found;
+      }
+    }
+    return nullptr;
+  }
+};
+
+// A core brought into the state by the shortest way.
+Bench in_state(State state) {
+  Bench bench;
+  if (state == State::joining) {
+    return bench;
+  }
+  bench.start();
+  if (state == State::stopping) {
+    bench.exit(0, 1);
+  } else if (state != State::running) {
+    bench.exit(0, 0);
+    bench.exit(1, 0);
+  }
+  if (state == State::done) {
+    bench.step(NothingLeft{});
+  }
+  REQUIRE(bench.core.state() == state);
+  return bench;
+}
+
+constexpr std::array kStates{
+    State::joining, State::running, State::stopping, State::killing, State::done};
+
+// One harmless example of each event, in the order of the variant.
+std::vector<SupervisorEvent> example_events(State state) {
+  const int spawned = 2;
+  return {Started{},
+          RoundFormed{2, 0},
+          RoundFailed{Error{Errc::system, "x"}},
+          RegroupNotice{"x"},
+          WorkerSpawned{spawned, 102},
+          SpawnFailed{0, Error{Errc::not_found, "x"}},
+          WorkerExited{WorkerExit{state == State::stopping ? 1 : 0, 100, {}, false, {}}, 1000},
+          GroupsEmpty{},
+          NothingLeft{},
+          SignalReceived{SIGTERM, 1},
+          LinkLost{},
+          Tick{}};
+}
+
+}  // namespace
+
+TEST_CASE("supervisor core: every cell of the table acts or is declared impossible") {
+  const std::map<State, std::vector<std::size_t>> impossible{{State::joining, {4, 5, 6, 8}},
+                                                             {State::running, {0, 1, 2, 8}},
+                                                             {State::stopping, {0, 1, 2, 4, 5, 8}},
+                                                             {State::killing, {0, 1, 2, 4, 5}},
+                                                             {State::done, {0, 1, 2, 4, 5}}};
+  for (const State state : kStates) {
+    const auto events = example_events(state);
+    REQUIRE(events.size() == std::variant_size_v<SupervisorEvent>);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      INFO("state " << static_cast<int>(state) << " event " << i);
+      CHECK(events[i].index() == i);
+      const auto& never = impossible.at(state);
+      const bool expected = std::ranges::find(never, i) != never.end();
+      CHECK(SupervisorCore::is_impossible(state, i) == expected);
+      // Spawn answers come only while spawning: the core checks their order itself.
+      const bool spawn_answer = state == State::running && (i == 4 || i == 5);
+      if (!expected && !spawn_answer) {
+        Bench bench = in_state(state);
+        std::vector<SupervisorEffect> out;
+        bench.core.step(bench.now, events[i], out);
+        CHECK_FALSE(bench.core.describe().empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("supervisor core: workers are spawned one after the other") {
+  Bench bench;
+  bench.step(Started{});
+  REQUIRE(bench.asked<OpenRound>());
+  CHECK(bench.asked<OpenRound>()->attempt == 0);
+  bench.step(RoundFormed{2, 0});
+  CHECK(bench.asked<SpawnWorker>()->local_rank == 0);
+  bench.step(WorkerSpawned{0, 100});
+  CHECK(bench.asked<SpawnWorker>()->local_rank == 1);
+  bench.step(WorkerSpawned{1, 101});
+  CHECK(bench.effects.empty());
+}
+
+TEST_CASE("supervisor core: a worker that exits 0 while others run changes nothing") {
+  Bench bench = in_state(State::running);
+  bench.exit(1, 0);
+  CHECK(bench.effects.empty());
+  CHECK(bench.core.state() == State::running);
+  bench.exit(0, 0);
+  CHECK(bench.asked<KillEverything>());
+  bench.step(NothingLeft{});
+  CHECK(bench.asked<Finish>());
+  CHECK(exit_code_of(bench.core.result()) == 0);
+}
+
+TEST_CASE("supervisor core: a failure stops the others and its code is the job's") {
+  Bench bench = in_state(State::running);
+  bench.exit(1, 7);
+  REQUIRE(bench.asked<SignalGroups>());
+  CHECK(bench.asked<SignalGroups>()->signo == SIGTERM);
+  CHECK(std::get<SignalGroups>(bench.effects.back()).signo == SIGCONT);
+  CHECK(bench.core.next_deadline() == bench.now + 30s);
+  bench.die(0, SIGTERM);
+  bench.step(GroupsEmpty{});
+  CHECK(bench.asked<KillEverything>());
+  bench.step(NothingLeft{});
+  CHECK(bench.core.result().outcome == Outcome::failed);
+  CHECK(exit_code_of(bench.core.result()) == 7);
+}
+
+TEST_CASE("supervisor core: a failure within the budget starts all again with the next attempt") {
+  Bench bench{settings(1)};
+  bench.start();
+  bench.now += 60s;
+  bench.exit(0, 3);
+  REQUIRE(bench.asked<Warn>());
+  bench.die(1, SIGTERM);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  REQUIRE(bench.asked<OpenRound>());
+  CHECK(bench.asked<OpenRound>()->attempt == 1);
+  CHECK(bench.asked<OpenRound>()->restarts == 1);
+  bench.spawn_all();
+  bench.now += 60s;
+  bench.exit(0, 4);
+  bench.die(1, SIGTERM);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  CHECK(exit_code_of(bench.core.result()) == 4);
+  CHECK(bench.core.result().verdict == "all 1 restarts are used up");
+}
+
+TEST_CASE("supervisor core: what outlives the grace is killed and named") {
+  Bench bench = in_state(State::running);
+  bench.exit(1, 7);
+  bench.now += 29s;
+  bench.step(Tick{});
+  CHECK(bench.effects.empty());
+  bench.now += 1s;
+  bench.step(Tick{});
+  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.core.result().overdue == std::vector<int>{0});
+}
+
+TEST_CASE("supervisor core: what cannot be killed is named and ends the job in time") {
+  Bench bench{settings(5)};
+  bench.start();
+  bench.exit(1, 7);
+  bench.now += 30s;
+  bench.step(Tick{});
+  bench.now += kKillPatience;
+  bench.step(Tick{});
+  CHECK(bench.asked<NameSurvivors>());
+  CHECK(bench.asked<Finish>());
+  CHECK(exit_code_of(bench.core.result()) == 7);
+  static_assert(kKillPatience < 5s);
+}
+
+TEST_CASE("supervisor core: a signal is forwarded as it is and becomes the exit code") {
+  Bench bench = in_state(State::running);
+  bench.step(SignalReceived{SIGHUP, 42});
+  CHECK(bench.asked<SignalGroups>()->signo == SIGHUP);
+  bench.exit(0, 0);
+  bench.die(1, SIGHUP);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  CHECK(bench.core.result().outcome == Outcome::interrupted);
+  CHECK(bench.core.result().interrupting_sender == 42);
+  CHECK(exit_code_of(bench.core.result()) == 128 + SIGHUP);
+}
+
+TEST_CASE("supervisor core: a second SIGINT skips the grace, the same request twice does not") {
+  Bench bench = in_state(State::running);
+  bench.step(SignalReceived{SIGINT, 0});
+  bench.now += 1ms;
+  bench.step(SignalReceived{SIGINT, 0});
+  CHECK(bench.effects.empty());
+  bench.now += 500ms;
+  bench.step(SignalReceived{SIGINT, 0});
+  CHECK(bench.asked<KillEverything>());
+}
+
+TEST_CASE("supervisor core: SIGUSR1 reaches the workers only and ends nothing") {
+  for (const State state : {State::running, State::stopping}) {
+    Bench bench = in_state(state);
+    bench.step(SignalReceived{SIGUSR1, 1});
+    REQUIRE(bench.asked<SignalWorkers>());
+    CHECK(bench.effects.size() == 1);
+    CHECK(bench.core.state() == state);
+  }
+}
+
+TEST_CASE("supervisor core: a signal that is not forwarded kills at once") {
+  SupervisorSettings only_term = settings();
+  only_term.signals_to_forward = {SIGTERM};
+  Bench bench{only_term};
+  bench.start();
+  bench.step(SignalReceived{SIGINT, 1});
+  CHECK(bench.asked<KillEverything>());
+  CHECK_FALSE(bench.asked<SignalGroups>());
+}
+
+TEST_CASE("supervisor core: a signal during a restart turns it into an interruption") {
+  Bench bench{settings(3)};
+  bench.start();
+  bench.exit(0, 1);
+  bench.step(SignalReceived{SIGTERM, 1});
+  CHECK(bench.effects.empty());  // they have had a SIGTERM already
+  bench.die(1, SIGTERM);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  CHECK(exit_code_of(bench.core.result()) == 128 + SIGTERM);
+}
+
+TEST_CASE("supervisor core: a signal after the last failure leaves the root cause's code") {
+  Bench bench = in_state(State::stopping);
+  bench.step(SignalReceived{SIGINT, 0});
+  CHECK(bench.asked<SignalGroups>()->signo == SIGINT);
+  bench.die(1, SIGINT);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  CHECK(exit_code_of(bench.core.result()) == 1);
+}
+
+TEST_CASE("supervisor core: an exec error ends the job without a restart") {
+  Bench bench{settings(9)};
+  bench.step(Started{});
+  bench.step(RoundFormed{2, 0});
+  bench.step(SpawnFailed{0, Error{Errc::not_found, "exec './x': not found"}});
+  CHECK(bench.asked<KillEverything>());
+  bench.step(NothingLeft{});
+  CHECK(bench.asked<Finish>());
+  CHECK(exit_code_of(bench.core.result()) == 127);
+}
+
+TEST_CASE("supervisor core: the guard's death kills everything at once") {
+  Bench bench = in_state(State::running);
+  bench.step(LinkLost{});
+  CHECK(bench.asked<KillEverything>());
+  bench.step(NothingLeft{});
+  CHECK(bench.core.result().outcome == Outcome::orphaned);
+}
+
+TEST_CASE("supervisor core: without a grace period everything is killed at once") {
+  Bench bench{settings(0, 0s)};
+  bench.start();
+  bench.exit(0, 1);
+  CHECK(bench.asked<KillEverything>());
+}
+
+TEST_CASE("supervisor core: a regroup starts a new attempt that costs no restart") {
+  Bench bench = in_state(State::running);
+  bench.step(RegroupNotice{"a node came"});
+  bench.die(0, SIGTERM);
+  bench.die(1, SIGTERM);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  REQUIRE(bench.asked<OpenRound>());
+  CHECK(bench.asked<OpenRound>()->attempt == 1);
+  CHECK(bench.asked<OpenRound>()->restarts == 0);
+}
+
+TEST_CASE("supervisor core: a round that cannot be formed ends the job with its error") {
+  Bench bench;
+  bench.step(Started{});
+  bench.step(RoundFailed{Error{Errc::unreachable, "no store"}});
+  CHECK(bench.asked<Finish>());
+  CHECK(exit_code_of(bench.core.result()) == 69);
+}
