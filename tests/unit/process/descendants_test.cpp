@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/descendants.hpp"
+
+#include "job_probe.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+
+#include <unistd.h>
+
+using namespace muster;
+using namespace muster::testing;
+
+namespace {
+
+ProcessRow row(pid_t pid, pid_t parent) {
+  return {.pid = pid, .parent = parent, .group = 0, .state = 'S', .command = "x"};
+}
+
+std::vector<pid_t> pids_below(pid_t root, const std::vector<ProcessRow>& rows) {
+  std::vector<pid_t> pids;
+  for (const auto& each : rows_below(root, rows)) {
+    pids.push_back(each.pid);
+  }
+  return pids;
+}
+
+}  // namespace
+
+TEST_CASE("descendants: a stat line with a wild command is read") {
+  const auto parsed = parse_stat("17 (a (b) c\n) D 3 15 15 0 -1 4194560");
+  REQUIRE(parsed);
+  CHECK(*parsed ==
+        ProcessRow{.pid = 17, .parent = 3, .group = 15, .state = 'D', .command = "a (b) c\n"});
+  CHECK_FALSE(parse_stat(""));
+  CHECK_FALSE(parse_stat("17 (x) S"));
+  CHECK_FALSE(parse_stat(") 17 ("));
+}
+
+TEST_CASE("descendants: the tree below a process, parents first, strangers left out") {
+  const std::vector<ProcessRow> rows = {row(5, 4), row(2, 1), row(4, 2), row(3, 2), row(9, 7)};
+  CHECK(pids_below(2, rows) == std::vector<pid_t>{4, 3, 5});
+  CHECK(pids_below(6, rows).empty());
+}
+
+TEST_CASE("descendants: a ring of parents ends") {
+  const std::vector<ProcessRow> rows = {row(2, 3), row(3, 2)};
+  CHECK(pids_below(2, rows) == std::vector<pid_t>{3});
+}
+
+TEST_CASE("descendants: real children and grandchildren are listed") {
+  JobProbe worker({.argv = {kPuppet, "fork-setsid", "{", "say", "below", "wait", "}", "wait"}});
+  REQUIRE(worker.says("below"));
+  const auto rows = descendants();
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].pid == worker.pid());
+  CHECK(rows[1].parent == worker.pid());
+  CHECK(children_of(worker.pid()) == std::vector<pid_t>{rows[1].pid});
+  ::kill(rows[1].pid, SIGKILL);
+}
+
+TEST_CASE("descendants: zombies are no survivors") {
+  auto zombie = row(2, 1);
+  zombie.state = 'Z';
+  auto stuck = row(3, 1);
+  stuck.state = 'D';
+  const auto left = survivors_among({zombie, stuck});
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].pid == 3);
+  CHECK(left[0].state == 'D');
+}

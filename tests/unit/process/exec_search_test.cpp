@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/exec_search.hpp"
+
+#include "process/worker_table.hpp"
+#include "support/catch.hpp"
+
+using namespace muster;
+
+TEST_CASE("exec search: a name with a slash is not searched") {
+  CHECK(program_paths("./train", {"PATH=/a"}) == std::vector<std::string>{"./train"});
+}
+
+TEST_CASE("exec search: folders of the worker's PATH in order and an empty one is here") {
+  CHECK(program_paths("x", {"A=1", "PATH=/a::/b"}) ==
+        std::vector<std::string>{"/a/x", "x", "/b/x"});
+  CHECK(program_paths("x", {"XPATH=/a"}) == std::vector<std::string>{"/bin/x", "/usr/bin/x"});
+}
+
+TEST_CASE("worker table: groups are empty once after the last worker and group") {
+  WorkerTable table;
+  CHECK_FALSE(table.take_groups_empty());
+  table.add(10, 0);
+  table.add(11, 1);
+  CHECK_FALSE(table.take(12));
+  CHECK(table.take(10)->local_rank == 0);
+  CHECK_FALSE(table.take_groups_empty());
+  table.mark_all_killed();
+  CHECK(table.take(11)->killed_by_us);
+  table.leaderless().insert(11);
+  CHECK_FALSE(table.take_groups_empty());
+  table.leaderless().clear();
+  CHECK(table.take_groups_empty());
+  CHECK_FALSE(table.take_groups_empty());
+  table.add(13, 0);
+  CHECK(table.live() == std::vector<pid_t>{13});
+  CHECK(table.take(13));
+  CHECK(table.take_groups_empty());
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/guard.hpp"
+
+#include "job_probe.hpp"
+#include "process/descendants.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+#include <filesystem>
+
+#include <grp.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace muster;
+using namespace muster::testing;
+
+namespace {
+
+// A worker with everything that could outlive it: a child in its group, one with a session of its
+// own, a double-forked daemon, all of which ignore what can be ignored.
+const std::vector<std::string> kClingingWorker = {
+    "ignore",      "TERM", "ignore", "INT",    "ignore", "HUP",  "fork", "{",     "wait", "}",
+    "fork-setsid", "{",    "daemon", "{",      "say",    "deep", "wait", "}",     "wait", "}",
+    "daemon",      "{",    "say",    "daemon", "wait",   "}",    "say",  "ready", "wait"};
+
+std::vector<std::string> clinging_job(const std::string& count = "2") {
+  auto argv = mini_job({count, kPuppet});
+  argv.insert(argv.end(), kClingingWorker.begin(), kClingingWorker.end());
+  return argv;
+}
+
+// Both workers and their four offspring have spoken.
+void wait_for_all(JobProbe& job) {
+  REQUIRE(job.says("ready"));
+  REQUIRE(job.says("deep"));
+  REQUIRE(job.says("daemon"));
+}
+
+}  // namespace
+
+TEST_CASE("guard: its SIGKILL leaves nothing") {
+  JobProbe job({.argv = clinging_job()});
+  wait_for_all(job);
+  job.signal(SIGKILL);
+  CHECK(job.nothing_is_left());
+  CHECK(job.exit_code() == 128 + SIGKILL);
+}
+
+TEST_CASE("guard: the agent's SIGKILL leaves nothing and is said") {
+  JobProbe job({.argv = clinging_job()});
+  wait_for_all(job);
+  const pid_t agent = job.number_after(" agent ");
+  ::kill(agent, SIGKILL);
+  CHECK(job.nothing_is_left());
+  CHECK(job.exit_code() == 128 + SIGKILL);
+  CHECK(job.err() == "muster: error: the agent (pid " + std::to_string(agent) +
+                         ") was killed by SIGKILL; all its workers were ended\n");
+}
+
+TEST_CASE("guard: SIGKILL for its whole process group leaves nothing") {
+  JobProbe job({.argv = clinging_job(), .in_child = [] { ::setpgid(0, 0); }});
+  wait_for_all(job);
+  ::kill(-job.pid(), SIGKILL);
+  CHECK(job.nothing_is_left());
+}
+
+TEST_CASE("guard: a job of an unprivileged user leaves nothing when either process is killed") {
+  if (::geteuid() != 0) {
+    return;  // the other cases are this one then
+  }
+  const TempDir dir;
+  for (const auto& program : {kMiniJob, kPuppet}) {
+    const auto name = std::filesystem::path(program).filename();
+    std::filesystem::copy_file(program, dir.path() / name);
+  }
+  const auto become_nobody = [] {
+    if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) {
+      std::_Exit(96);
+    }
+  };
+  const bool kill_agent = GENERATE(false, true);
+  auto argv = clinging_job();
+  argv[0] = dir.path() / std::filesystem::path(kMiniJob).filename();
+  argv[2] = dir.path() / std::filesystem::path(kPuppet).filename();
+  JobProbe job({.argv = argv, .in_child = become_nobody});
+  wait_for_all(job);
+  ::kill(kill_agent ? job.number_after(" agent ") : job.pid(), SIGKILL);
+  CHECK(job.nothing_is_left());
+  CHECK(job.exit_code() == 128 + SIGKILL);
+}
+
+TEST_CASE("guard: an empty environment hides no daemon") {
+  JobProbe job({.argv = mini_job({"1",
+                                  "/usr/bin/env",
+                                  "-i",
+                                  kPuppet,
+                                  "daemon",
+                                  "{",
+                                  "say",
+                                  "ready",
+                                  "wait",
+                                  "}",
+                                  "wait"})});
+  REQUIRE(job.says("ready"));
+  job.signal(SIGKILL);
+  CHECK(job.nothing_is_left());
+}
+
+TEST_CASE("guard: a stranger of the same name survives") {
+  JobProbe stranger({.argv = {kPuppet, "say", "up", "wait"}});
+  REQUIRE(stranger.says("up"));
+  JobProbe job({.argv = clinging_job()});
+  wait_for_all(job);
+  job.signal(SIGKILL);
+  CHECK(job.nothing_is_left());
+  CHECK(::kill(stranger.pid(), 0) == 0);
+  const auto row = read_process(stranger.pid());
+  REQUIRE(row);
+  CHECK(row->state == 'S');
+}
+
+TEST_CASE("guard: a helper that was started before it survives") {
+  // As a shell script that ends with exec: its helper becomes a child of the guard.
+  JobProbe job({.argv = {"/bin/sh",
+                         "-c",
+                         "\"$1\" pids wait & exec \"$0\" 1 \"$1\" say ready daemon '{' wait '}'",
+                         kMiniJob,
+                         kPuppet}});
+  const pid_t helper = job.number_after("pid ");
+  REQUIRE(helper > 0);
+  CHECK(job.exit_code() == 0);
+  CHECK(job.says("ready"));
+  const auto row = read_process(helper);
+  REQUIRE(row);
+  CHECK(row->command.starts_with("muster-puppet"));
+  ::kill(helper, SIGKILL);
+  CHECK(job.nothing_is_left());
+}
+
+TEST_CASE("guard: the exit code is the agent's") {
+  JobProbe job({.argv = mini_job({"1", kPuppet, "exit", "37"})});
+  CHECK(job.exit_code() == 37);
+}
+
+TEST_CASE("guard: signals are relayed and a worker that handles them ends by itself") {
+  const auto [name, signo] = GENERATE(table<std::string, int>(
+      {{"TERM", SIGTERM}, {"INT", SIGINT}, {"HUP", SIGHUP}, {"QUIT", SIGQUIT}}));
+  JobProbe job(
+      {.argv = mini_job({"1", kPuppet, "handle", name, "say", "ready", "wait", "exit", "5"})});
+  REQUIRE(job.says("ready"));
+  job.signal(signo);
+  CHECK(job.says("got " + name));
+  CHECK(job.exit_code() == 5);
+}
+
+TEST_CASE("guard: a signal that was ignored at the start stays ignored, also for workers") {
+  JobProbe job({.argv = mini_job({"1", kPuppet, "mask", "handle", "USR1", "say", "ready", "wait"}),
+                .in_child = [] { ::signal(SIGHUP, SIG_IGN); }});
+  REQUIRE(job.says("ignored: HUP\n"));
+  REQUIRE(job.says("ready"));
+  job.signal(SIGHUP);
+  job.signal(SIGUSR1);  // comes after, so an answer to HUP would have been seen before
+  CHECK(job.says("got USR1"));
+  CHECK(job.exit_code() == 0);
+  CHECK(job.out().find("notice 1\n") == std::string::npos);
+}
+
+TEST_CASE("guard: more signals are relayed on request") {
+  JobProbe job({.argv = mini_job(
+                    {"--more", std::to_string(SIGALRM), "1", kPuppet, "say", "ready", "wait"})});
+  REQUIRE(job.says("ready"));
+  job.signal(SIGALRM);
+  CHECK(job.says("notice 14"));
+  CHECK(job.exit_code() == 128 + SIGKILL);
+}
+
+TEST_CASE("guard: Ctrl-Z stops the workers and fg lets them go on") {
+  JobProbe job({.argv = mini_job({"1", kPuppet, "handle", "USR1", "say", "ready", "wait"})});
+  REQUIRE(job.says("ready"));
+  job.signal(SIGTSTP);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(job.pid()), &info, WSTOPPED) == 0);
+  CHECK(job.says("notice " + std::to_string(SIGTSTP)));
+  job.signal(SIGCONT);
+  CHECK(job.says("notice " + std::to_string(SIGCONT)));
+  job.signal(SIGUSR1);
+  CHECK(job.says("got USR1"));
+  CHECK(job.exit_code() == 0);
+}
+
+TEST_CASE("guard: the agent's name and command line differ, so that killing by name spares it") {
+  JobProbe job({.argv = clinging_job("1")});
+  wait_for_all(job);
+  const pid_t agent = job.number_after(" agent ");
+  const auto row = read_process(agent);
+  REQUIRE(row);
+  CHECK(row->command == "job-agent");
+  const auto words = read_file("/proc/" + std::to_string(agent) + "/cmdline");
+  CHECK(words.find("mini") == std::string::npos);
+  CHECK(words.find("puppet") == std::string::npos);
+  CHECK(words.starts_with("job-agent"));
+  job.signal(SIGKILL);
+  CHECK(job.nothing_is_left());
+}
+
+TEST_CASE("guard: closed standard streams do not become something else") {
+  JobProbe job(
+      {.argv = mini_job({"--quiet", "1", kPuppet, "fds"}), .in_child = [] { ::close(0); }});
+  CHECK(job.says("open: 0 1 2\n"));
+  CHECK(job.exit_code() == 0);
+}

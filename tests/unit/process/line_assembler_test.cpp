@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/line_assembler.hpp"
+
+#include "support/catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+const std::string kMixed = std::string("one\ntwo \r\n\n\0bin\xff\n partial", 25);
+
+std::string shown(const LineStyle& style, const std::vector<std::string>& pieces) {
+  LineAssembler lines(style);
+  std::string out;
+  for (const auto& piece : pieces) {
+    lines.feed(piece, out);
+  }
+  lines.finish(out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("line assembler: any two cuts give the same lines") {
+  for (const auto& prefix : {"", "[0]:"}) {
+    const LineStyle style{.prefix = prefix, .filters = {}, .terminal = false};
+    const auto whole = shown(style, {kMixed});
+    for (std::size_t i = 0; i <= kMixed.size(); ++i) {
+      for (std::size_t j = i; j <= kMixed.size(); ++j) {
+        CHECK(shown(style, {kMixed.substr(0, i), kMixed.substr(i, j - i), kMixed.substr(j)}) ==
+              whole);
+      }
+    }
+  }
+}
+
+TEST_CASE("line assembler: bytes are unchanged but for the prefix and the last newline") {
+  CHECK(shown({}, {kMixed}) == kMixed + "\n");
+  CHECK(shown({.prefix = "p ", .filters = {}, .terminal = false}, {"a\n\nb"}) == "p a\np \np b\n");
+  CHECK(shown({}, {""}).empty());
+}
+
+TEST_CASE("line assembler: only complete lines come out before the end") {
+  LineAssembler lines({});
+  std::string out;
+  lines.feed("half", out);
+  CHECK(out.empty());
+  lines.feed(" line\nnext", out);
+  CHECK(out == "half line\n");
+}
+
+TEST_CASE("line assembler: filters pass the lines that contain one of them") {
+  const LineStyle style{.prefix = "p:", .filters = {"loss", "acc"}, .terminal = false};
+  CHECK(shown(style, {"a loss\nnothing\nac", "c 1\nlos\n", "last loss"}) ==
+        "p:a loss\np:acc 1\np:last loss\n");
+  CHECK(shown({.prefix = "", .filters = {""}, .terminal = false}, {"x\ny\n"}) == "x\ny\n");
+}
+
+TEST_CASE("line assembler: a line beyond the limit is shown in pieces") {
+  const std::string endless(kLineBytesMax * 2 + 10, 'x');
+  LineAssembler lines({.prefix = "p:", .filters = {}, .terminal = false});
+  std::string out;
+  for (std::size_t at = 0; at < endless.size(); at += 1000) {
+    lines.feed(std::string_view(endless).substr(at, 1000), out);
+  }
+  lines.finish(out);
+  const std::string piece = "p:" + std::string(kLineBytesMax, 'x') + "\n";
+  CHECK(out == piece + piece + "p:xxxxxxxxxx\n");
+}
+
+TEST_CASE("line assembler: a progress bar moves on a terminal") {
+  LineAssembler lines({.prefix = "p:", .filters = {}, .terminal = true});
+  std::string out;
+  lines.feed("10%\r20", out);
+  lines.progress(out);
+  CHECK(out == "p:10%\r");
+  lines.feed("%\r30%\n", out);
+  CHECK(out == "p:10%\rp:20%\r30%\n");
+}
+
+TEST_CASE("line assembler: a progress bar becomes lines where there is no terminal") {
+  LineAssembler lines({});
+  std::string out;
+  lines.feed("\r10%", out);
+  lines.progress(out);
+  CHECK(out.empty());
+  lines.feed("\r20%", out);
+  lines.progress(out);
+  CHECK(out == "10%\n");
+  lines.feed("\r", out);
+  lines.progress(out);  // may be the first half of a line end
+  CHECK(out == "10%\n");
+  lines.feed("\n", out);
+  CHECK(out == "10%\n20%\r\n");
+}
+
+TEST_CASE("line assembler: a carriage return in binary bytes is no progress") {
+  LineAssembler lines({});
+  std::string out;
+  lines.feed(std::string("a\0b\rc", 5), out);
+  lines.progress(out);
+  CHECK(out.empty());
+}

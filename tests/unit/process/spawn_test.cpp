@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/spawn.hpp"
+
+#include "job_probe.hpp"
+#include "process/exec_search.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace muster;
+using namespace muster::testing;
+
+namespace {
+
+ProcessSpec spec_of(std::vector<std::string> argv, std::vector<std::string> environment = {}) {
+  ProcessSpec spec;
+  spec.argv = std::move(argv);
+  spec.environment = std::move(environment);
+  return spec;
+}
+
+Error refusal(const ProcessSpec& spec) {
+  const auto pid = spawn_process(spec, {}, inherited_signals());
+  REQUIRE_FALSE(pid);
+  return pid.error();
+}
+
+// What a program writes to its standard output, and how it ends.
+std::string output_of(const ProcessSpec& spec, const InheritedSignals& signals) {
+  auto pipe = *make_pipe();
+  const auto pid = spawn_process(spec, {.in = -1, .out = pipe.write.get(), .err = -1}, signals);
+  REQUIRE(pid);
+  pipe.write.reset();
+  std::string text(4096, '\0');
+  std::size_t size = 0;
+  while (true) {
+    const auto count = ::read(pipe.read.get(), text.data() + size, text.size() - size);
+    if (count <= 0) {
+      break;
+    }
+    size += static_cast<std::size_t>(count);
+  }
+  ::waitpid(*pid, nullptr, 0);
+  text.resize(size);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("spawn: a missing file is named") {
+  const auto error = refusal(spec_of({"./no-such-train"}));
+  CHECK(error.code == Errc::not_found);
+  CHECK(error.message == "cannot start './no-such-train': no such file");
+}
+
+TEST_CASE("spawn: a name that is not in PATH says so") {
+  const auto error = refusal(spec_of({"no-such-train"}, {"PATH=/bin:/nowhere"}));
+  CHECK(error.code == Errc::not_found);
+  CHECK(error.message == "cannot start 'no-such-train': not found in PATH");
+}
+
+TEST_CASE("spawn: a file that is not executable says what to do") {
+  const TempDir dir;
+  const auto path = dir.path() + "/train";
+  write_file(path, "#!/bin/sh\n");
+  const auto error = refusal(spec_of({path}));
+  CHECK(error.code == Errc::not_possible);
+  CHECK(error.message ==
+        "cannot start '" + path + "': it is not executable; try: chmod +x " + path);
+}
+
+TEST_CASE("spawn: a file in PATH that is not executable is told apart from none") {
+  const TempDir dir;
+  write_file(dir.path() + "/train", "#!/bin/sh\n");
+  const auto error = refusal(spec_of({"train"}, {"PATH=" + dir.path() + ":/nowhere"}));
+  CHECK(error.code == Errc::not_possible);
+  CHECK(error.message ==
+        "cannot start 'train': it is not executable; try: chmod +x " + dir.path() + "/train");
+}
+
+TEST_CASE("spawn: a script without its interpreter names that") {
+  const TempDir dir;
+  const auto path = dir.path() + "/train";
+  write_file(path, "#! /no/python9 -u\nx\n", 0755);
+  CHECK(refusal(spec_of({path})).message ==
+        "cannot start '" + path + "': its interpreter '/no/python9' does not exist");
+  write_file(path, "#!/bin/sh\r\nx\r\n", 0755);
+  const auto error = refusal(spec_of({path}));
+  CHECK(error.code == Errc::not_found);
+  CHECK(error.message.find("carriage return") != std::string::npos);
+}
+
+TEST_CASE("spawn: a folder is no program") {
+  const TempDir dir;
+  const auto error = refusal(spec_of({dir.path()}));
+  CHECK(error.code == Errc::not_possible);
+  CHECK(error.message == "cannot start '" + dir.path() + "': it is a folder");
+}
+
+TEST_CASE("spawn: a failed start leaves no child behind") {
+  CHECK(refusal(spec_of({"./no-such-train"})).code == Errc::not_found);
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+}
+
+TEST_CASE("spawn: a script without a first line goes to the shell with its arguments") {
+  const TempDir dir;
+  const auto path = dir.path() + "/train";
+  write_file(path, "echo \"$0 $1\"\n", 0755);
+  CHECK(output_of(spec_of({path, "a b"}), inherited_signals()) == path + " a b\n");
+}
+
+TEST_CASE("spawn: argv and environment arrive as they are") {
+  CHECK(output_of(spec_of({kPuppet, "getenv", "A", "getenv", "PATH", "say", ""}, {"A=x=y z"}),
+                  inherited_signals()) == "x=y z\n(unset)\n\n");
+}
+
+TEST_CASE("spawn: a worker leads a session and a group of its own") {
+  const auto text = output_of(spec_of({kPuppet, "pids"}), inherited_signals());
+  int pid = 0;
+  int parent = 0;
+  int group = 0;
+  int session = 0;
+  REQUIRE(
+      std::sscanf(
+          text.c_str(), "pid %d parent %d group %d session %d", &pid, &parent, &group, &session) ==
+      4);
+  CHECK(parent == ::getpid());
+  CHECK(group == pid);
+  CHECK(session == pid);
+}
+
+TEST_CASE("spawn: the worker gets the original mask and dispositions") {
+  const auto before = ::signal(SIGPIPE, SIG_IGN);
+  sigset_t blocked;
+  sigset_t old;
+  sigfillset(&blocked);
+  ::sigprocmask(SIG_SETMASK, &blocked, &old);
+  InheritedSignals signals;
+  sigemptyset(&signals.mask);
+  sigemptyset(&signals.ignored);
+  CHECK(output_of(spec_of({kPuppet, "mask"}), signals) == "blocked:\nignored:\n");
+  sigaddset(&signals.mask, SIGUSR1);
+  sigaddset(&signals.ignored, SIGPIPE);
+  CHECK(output_of(spec_of({kPuppet, "mask"}), signals) == "blocked: USR1\nignored: PIPE\n");
+  ::sigprocmask(SIG_SETMASK, &old, nullptr);
+  ::signal(SIGPIPE, before);
+}
+
+TEST_CASE("spawn: no descriptor of ours reaches the worker") {
+  const UniqueFd leaky(::open("/dev/null", O_RDONLY));  // not close-on-exec
+  REQUIRE(leaky.get() > 2);
+  CHECK(output_of(spec_of({kPuppet, "fds"}), inherited_signals()) == "open: 0 1 2\n");
+  CHECK(::fcntl(leaky.get(), F_GETFD) == 0);  // ours is unchanged
+}
+
+TEST_CASE("spawn: the same exec error as execvp gives for arguments that are too long") {
+  std::vector<std::string> argv(40, std::string(120'000, 'x'));
+  argv[0] = "/bin/true";
+  const auto error = refusal(spec_of(argv));
+  CHECK(error.code == Errc::not_possible);
+  CHECK(error.message == "cannot start '/bin/true': arguments and environment are too long");
+}
