@@ -21,11 +21,14 @@
 
 #include <fcntl.h>
 #include <sys/signalfd.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace muster {
 namespace {
+
+constexpr Duration kLeaderlessCheck = std::chrono::milliseconds(20);
 
 Result<UniqueFd> open_child_signals() {
   sigset_t child;
@@ -84,6 +87,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   std::deque<WorkerExit> exits;  // reaped, not yet told
   bool turn_posted = false;
   asio::posix::stream_descriptor waiter;
+  UniqueFd group_timer;  // armed while groups without their worker are left
 
   Result<void> start();
   void wait();
@@ -93,6 +97,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   void reap();
   void note_end(const siginfo_t& info);
   void forget_empty_groups();
+  void watch_leaderless();
   void ask_about_memory(WorkerExit& exit);
   void tell();
   Result<pid_t> spawn(const ProcessSpec& spec);
@@ -149,6 +154,10 @@ void LinuxRunner::Impl::on_ready() {
   signalfd_siginfo info{};
   while (::read(child_signals.get(), &info, sizeof(info)) > 0) {
   }
+  std::uint64_t ticks = 0;
+  if (group_timer && ::read(group_timer.get(), &ticks, sizeof(ticks)) > 0) {
+    forget_empty_groups();
+  }
   reap();
 }
 
@@ -191,6 +200,30 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
 // has members, and is asked about at once after each reaping.
 void LinuxRunner::Impl::forget_empty_groups() {
   std::erase_if(workers.leaderless(), group_is_empty);
+  watch_leaderless();
+}
+
+// The last member may also leave by making a session of its own, or be reaped by a parent outside
+// the group: the kernel tells nobody. Only this rare state is looked at again by a timer.
+void LinuxRunner::Impl::watch_leaderless() {
+  if (workers.leaderless().empty()) {
+    if (group_timer) {
+      poller.forget(group_timer.get());
+      group_timer.reset();
+    }
+    return;
+  }
+  if (group_timer) {
+    return;
+  }
+  group_timer = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  itimerspec every{};
+  every.it_interval.tv_nsec = kLeaderlessCheck.count();
+  every.it_value = every.it_interval;
+  if (group_timer && ::timerfd_settime(group_timer.get(), 0, &every, nullptr) == 0) {
+    // Without it the agent's deadline ends the wait.
+    static_cast<void>(poller.watch_input(group_timer.get(), *this));
+  }
 }
 
 void LinuxRunner::Impl::ask_about_memory(WorkerExit& exit) {

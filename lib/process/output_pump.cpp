@@ -19,7 +19,7 @@ constexpr int kPipeBytes = 256 * 1024;
 // A user may hold 64 MiB in pipes before the kernel makes new ones tiny: 16 x 256 KiB are few.
 constexpr std::size_t kWidePipesMax = 16;
 // The console may go on taking bytes slowly for so many times the patience.
-constexpr int kPatienceFactorMax = 10;
+constexpr int kPatienceFactorMax = 4;
 
 // Colours that can be read on dark and light grounds.
 std::string coloured(const std::string& prefix, int local_rank) {

@@ -14,6 +14,7 @@
 //   fork { WORDS }               does the words in a child that stays in the group
 //   fork-setsid { WORDS }        in a child with a session of its own
 //   daemon { WORDS }             in a double-forked grandchild with a session of its own
+//   setsid                       leaves session and group
 //   stop | wait | sleep MS       SIGSTOP itself; until a handled signal (or for ever); so long
 //   wait-file PATH | touch PATH  until a file is there; makes one
 //   die-from-memory MIB          allocates and touches so much
@@ -232,6 +233,7 @@ bool act(const std::string& verb) {
       {"stdin", show_stdin},
       {"pids", show_ids},
       {"wait", wait_for_signal},
+      {"setsid", [] { ::setsid(); }},
       {"stop", [] { ::raise(SIGSTOP); }}};
   const auto found = kVerbs.find(verb);
   if (found == kVerbs.end()) {

@@ -2,7 +2,7 @@
 #include "process/spawn.hpp"
 
 #include "job_probe.hpp"
-#include "process/exec_search.hpp"
+#include "process/descendants.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>
@@ -103,8 +103,9 @@ TEST_CASE("spawn: a folder is no program") {
 }
 
 TEST_CASE("spawn: a failed start leaves no child behind") {
+  const auto before = children_of(::getpid());
   CHECK(refusal(spec_of({"./no-such-train"})).code == Errc::not_found);
-  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+  CHECK(children_of(::getpid()) == before);
 }
 
 TEST_CASE("spawn: a script without a first line goes to the shell with its arguments") {

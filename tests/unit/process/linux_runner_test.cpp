@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/linux_runner.hpp"
+
+#include "job_probe.hpp"
+#include "process/guard.hpp"
+#include "support/catch.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <csignal>
+#include <functional>
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace muster;
+using namespace muster::testing;
+
+namespace {
+
+// A runner in this very process, with what it told.
+class Stage final : public ProcessObserver {
+ public:
+  Stage() : deadline_(io_) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    runner_ = std::move(*LinuxRunner::open(io_, *this));
+  }
+
+  LinuxRunner& runner() { return *runner_; }
+
+  pid_t spawn(int local_rank, std::vector<std::string> words, const OutputPlan& out = {}) {
+    ProcessSpec spec;
+    spec.local_rank = local_rank;
+    spec.argv = {kPuppet};
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    spec.standard_output = out;
+    const auto pid = runner_->spawn(spec);
+    REQUIRE(pid);
+    return *pid;
+  }
+
+  // Runs the loop until `done`; false at the deadline.
+  bool runs_until(const std::function<bool()>& done) {
+    bool late = false;
+    deadline_.expires_after(std::chrono::seconds(30));
+    deadline_.async_wait([&](const std::error_code& error) { late = !error; });
+    while (!done() && !late) {
+      io_.run_one();
+    }
+    deadline_.cancel();
+    return !late;
+  }
+
+  bool ends_all() {
+    runner_->kill_everything();
+    return runs_until([&] { return nothing_left == 1; });
+  }
+
+  void on_worker_exit(const WorkerExit& exit) override {
+    CHECK_FALSE(inside_call);
+    exits.push_back(exit);
+  }
+
+  void on_groups_empty() override {
+    CHECK_FALSE(inside_call);
+    ++groups_empty;
+    exits_at_empty = exits.size();
+  }
+
+  void on_nothing_left() override {
+    CHECK_FALSE(inside_call);
+    ++nothing_left;
+  }
+
+  bool inside_call = false;
+  std::vector<WorkerExit> exits;
+  std::size_t exits_at_empty = 0;
+  int groups_empty = 0;
+  int nothing_left = 0;
+
+ private:
+  asio::io_context io_{1};
+  asio::steady_timer deadline_;
+  std::unique_ptr<LinuxRunner> runner_;
+};
+
+OutputPlan to_file(const std::string& path) {
+  OutputPlan plan;
+  plan.kind = OutputKind::file;
+  plan.path = path;
+  return plan;
+}
+
+// Until the worker has written so much, by a second worker that waits for the file.
+void wait_for_file(Stage& stage, const std::string& path) {
+  const auto before = stage.exits.size();
+  stage.spawn(99, {"wait-file", path});
+  REQUIRE(stage.runs_until([&] { return stage.exits.size() > before; }));
+}
+
+}  // namespace
+
+TEST_CASE("linux runner: exits are told with rank and status, groups empty once after the last") {
+  Stage stage;
+  const pid_t first = stage.spawn(0, {"exit", "7"});
+  stage.spawn(1, {"signal", std::to_string(SIGSEGV)});
+  REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
+  CHECK(stage.exits_at_empty == 2);
+  for (const auto& exit : stage.exits) {
+    CHECK(exit.status.shell_code() == (exit.local_rank == 0 ? 7 : 128 + SIGSEGV));
+    CHECK((exit.pid == first) == (exit.local_rank == 0));
+  }
+  stage.spawn(0, {"exit", "0"});
+  REQUIRE(stage.runs_until([&] { return stage.groups_empty == 2; }));
+}
+
+TEST_CASE("linux runner: all 256 exit codes and all deadly signals are told as they are") {
+  Stage stage;
+  for (int code = 0; code < 256; ++code) {
+    stage.spawn(code, {"exit", std::to_string(code)});
+  }
+  REQUIRE(stage.runs_until([&] { return stage.exits.size() == 256; }));
+  for (const auto& exit : stage.exits) {
+    CHECK(exit.status == ExitStatus{.signaled = false, .value = exit.local_rank});
+  }
+  stage.exits.clear();
+  const std::vector<int> deadly = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                   13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31, 34};
+  for (const int signo : deadly) {
+    stage.spawn(signo, {"signal", std::to_string(signo)});
+  }
+  REQUIRE(stage.runs_until([&] { return stage.exits.size() == deadly.size(); }));
+  for (const auto& exit : stage.exits) {
+    CHECK(exit.status.signaled);
+    CHECK(exit.status.value == exit.local_rank);
+  }
+}
+
+TEST_CASE("linux runner: observers are called from the loop only") {
+  Stage stage;
+  stage.inside_call = true;
+  stage.spawn(0, {"exit", "1"});
+  stage.runner().signal_groups(SIGTERM);
+  stage.runner().kill_everything();
+  stage.inside_call = false;
+  CHECK(stage.runs_until([&] { return stage.nothing_left == 1; }));
+  CHECK(stage.groups_empty == 1);
+  stage.inside_call = true;
+  stage.runner().kill_everything();  // nothing is there: told from the loop all the same
+  stage.inside_call = false;
+  CHECK(stage.runs_until([&] { return stage.nothing_left == 2; }));
+}
+
+TEST_CASE("linux runner: a dead leader's group still gets signals and is waited for") {
+  const TempDir dir;
+  Stage stage;
+  stage.spawn(0,
+              {"fork",
+               "{",
+               "handle",
+               "TERM",
+               "touch",
+               dir.path() + "/up",
+               "wait",
+               "touch",
+               dir.path() + "/told",
+               "}",
+               "wait-file",
+               dir.path() + "/up",
+               "exit",
+               "3"});
+  REQUIRE(stage.runs_until([&] { return stage.exits.size() == 1; }));
+  CHECK(stage.groups_empty == 0);
+  stage.runner().signal_groups(SIGTERM);
+  REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
+  CHECK(::access((dir.path() + "/told").c_str(), F_OK) == 0);
+}
+
+TEST_CASE("linux runner: a group that the last member leaves silently is empty") {
+  const TempDir dir;
+  const auto left = dir.path() + "/left";
+  Stage stage;
+  stage.spawn(0,
+              {"fork", "{", "wait-file", dir.path() + "/go", "setsid", "touch", left, "wait", "}"});
+  REQUIRE(stage.runs_until([&] { return stage.exits.size() == 1; }));
+  CHECK(stage.groups_empty == 0);
+  write_file(dir.path() + "/go", "");
+  CHECK(stage.runs_until([&] { return stage.groups_empty == 1; }));
+  CHECK(stage.ends_all());
+}
+
+TEST_CASE("linux runner: signal_workers reaches main processes only") {
+  const TempDir dir;
+  Stage stage;
+  stage.spawn(0,
+              {"handle",
+               "USR1",
+               "fork",
+               "{",
+               "ignore",
+               "TERM",
+               "wait",
+               "}",
+               "touch",
+               dir.path() + "/up",
+               "wait",
+               "exit",
+               "4"},
+              to_file(dir.path() + "/out"));
+  wait_for_file(stage, dir.path() + "/up");
+  stage.runner().signal_workers(SIGUSR1);
+  REQUIRE(stage.runs_until([&] { return stage.exits.size() == 2; }));
+  CHECK(stage.exits[1].status.value == 4);
+  CHECK(read_file(dir.path() + "/out") == "got USR1\n");  // not twice
+  CHECK(stage.ends_all());
+}
+
+TEST_CASE("linux runner: a stopped worker is woken to obey") {
+  Stage stage;
+  const pid_t pid = stage.spawn(0, {"stop", "wait"});
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED) == 0);
+  stage.runner().signal_groups(SIGTERM);
+  REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
+  CHECK(stage.exits[0].status.shell_code() == 128 + SIGTERM);
+}
+
+TEST_CASE("linux runner: kill_everything finds what left its group and session") {
+  const TempDir dir;
+  Stage stage;
+  stage.spawn(0,
+              {"daemon",
+               "{",
+               "ignore",
+               "TERM",
+               "fork-setsid",
+               "{",
+               "touch",
+               dir.path() + "/up",
+               "wait",
+               "}",
+               "wait",
+               "}",
+               "wait-file",
+               dir.path() + "/up"});
+  REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
+  CHECK(stage.runner().survivors().size() == 2);
+  CHECK(stage.ends_all());
+  CHECK(stage.runner().survivors().empty());
+}
+
+TEST_CASE("linux runner: a SIGKILL of ours or another's is no lack of memory") {
+  Stage stage;
+  const pid_t pid = stage.spawn(0, {"wait"});
+  ::kill(pid, SIGKILL);
+  REQUIRE(stage.runs_until([&] { return stage.exits.size() == 1; }));
+  CHECK_FALSE(stage.exits[0].out_of_memory);
+}
+
+TEST_CASE("linux runner: a spawn that fails leaves the runner usable") {
+  Stage stage;
+  ProcessSpec spec;
+  spec.argv = {"./no-such-train"};
+  const auto refused = stage.runner().spawn(spec);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::not_found);
+  spec.argv = {kPuppet};
+  spec.standard_output = to_file("/proc/nowhere/out.log");
+  const auto no_file = stage.runner().spawn(spec);
+  REQUIRE_FALSE(no_file);
+  CHECK(no_file.error().message.find("/proc/nowhere/out.log") != std::string::npos);
+  stage.spawn(0, {"exit", "0"});
+  CHECK(stage.runs_until([&] { return stage.groups_empty == 1; }));
+}
+
+TEST_CASE("linux runner: standard input is at its end") {
+  const TempDir dir;
+  Stage stage;
+  stage.spawn(0, {"stdin"}, to_file(dir.path() + "/a/b/out"));
+  REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
+  CHECK(read_file(dir.path() + "/a/b/out") == "read 0\n");
+}

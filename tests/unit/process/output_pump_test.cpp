@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/output_pump.hpp"
+
+#include "base/text.hpp"
+#include "job_probe.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+#include <map>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace muster;
+using namespace muster::testing;
+
+namespace {
+
+std::vector<std::string> quiet_job(std::vector<std::string> words) {
+  words.insert(words.begin(), "--quiet");
+  return mini_job(words);
+}
+
+// What each rank printed, by the prefix of each line, which is taken off.
+std::map<std::string, std::string> by_prefix(const std::string& console) {
+  std::map<std::string, std::string> ranks;
+  for (const auto& line : split(console, '\n')) {
+    if (!line.empty()) {
+      ranks[line.substr(0, 2)] += line.substr(2) + "\n";
+    }
+  }
+  return ranks;
+}
+
+std::string direct_output(const std::string& verb, const std::string& word, int rank) {
+  const auto variable = "RANK=" + std::to_string(rank);
+  JobProbe puppet({.argv = {"/usr/bin/env", variable, kPuppet, verb, word}});
+  REQUIRE(puppet.nothing_is_left());
+  return puppet.out();
+}
+
+}  // namespace
+
+TEST_CASE("output: eight ranks' lines in pieces and rubbish reach the console whole") {
+  const TempDir dir;
+  const std::string kind = GENERATE("tee", "capture");
+  JobProbe job(
+      {.argv = quiet_job(
+           {"--out", kind, "--dir", dir.path(), "--prefix", "", "8", kPuppet, "mix", "10000"})});
+  REQUIRE(job.nothing_is_left());
+  CHECK(job.exit_code() == 0);
+  const auto ranks = by_prefix(job.out());
+  REQUIRE(ranks.size() == 8);
+  for (int rank = 0; rank < 8; ++rank) {
+    const auto expected = direct_output("mix", "10000", rank);
+    // Not compared with CHECK(==): a failure would print megabytes.
+    CHECK((ranks.at(std::to_string(rank) + ":") == expected));
+    if (kind == "tee") {
+      CHECK((read_file(dir.path() + "/" + std::to_string(rank) + "/stdout.log") == expected));
+    }
+  }
+}
+
+TEST_CASE("output: a file is complete when its rank is killed right after the last write") {
+  const TempDir dir;
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "4",
+                                   kPuppet,
+                                   "lines",
+                                   "2000",
+                                   "put",
+                                   "unfinished",
+                                   "signal",
+                                   "9"})});
+  REQUIRE(job.nothing_is_left());
+  CHECK(job.exit_code() == 128 + SIGKILL);
+  const auto ranks = by_prefix(job.out());
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto expected = direct_output("lines", "2000", rank) + "unfinished";
+    CHECK((read_file(dir.path() + "/" + std::to_string(rank) + "/stdout.log") == expected));
+    CHECK((ranks.at(std::to_string(rank) + ":") == expected + "\n"));
+  }
+}
+
+TEST_CASE("output: redirected only goes to the file, discarded nowhere, inherited unchanged") {
+  const TempDir dir;
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "file",
+                                   "--err",
+                                   "discard",
+                                   "--dir",
+                                   dir.path(),
+                                   "1",
+                                   kPuppet,
+                                   "say",
+                                   "a",
+                                   "warn",
+                                   "b"})});
+  REQUIRE(job.nothing_is_left());
+  CHECK(job.out().empty());
+  CHECK(job.err().empty());
+  CHECK(read_file(dir.path() + "/0/stdout.log") == "a\n");
+  JobProbe plain({.argv = quiet_job({"1", kPuppet, "put", "as it is"})});
+  REQUIRE(plain.nothing_is_left());
+  CHECK(plain.out() == "as it is");
+}
+
+TEST_CASE("output: a closed console leaves the files complete and the job's code alone") {
+  const TempDir dir;
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "2",
+                                   kPuppet,
+                                   "say",
+                                   "first",
+                                   "wait-file",
+                                   dir.path() + "/go",
+                                   "lines",
+                                   "3000",
+                                   "exit",
+                                   "9"})});
+  REQUIRE(job.says("first"));
+  job.close_output();
+  write_file(dir.path() + "/go", "");
+  CHECK(job.exit_code() == 9);
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto expected = "first\n" + direct_output("lines", "3000", rank);
+    CHECK((read_file(dir.path() + "/" + std::to_string(rank) + "/stdout.log") == expected));
+  }
+}
+
+TEST_CASE("output: a console that is not read never holds workers that write to files") {
+  const TempDir dir;
+  const auto done = dir.path() + "/done";
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "1",
+                                   kPuppet,
+                                   "lines",
+                                   "60000",
+                                   "touch",
+                                   done})});
+  // Nobody reads the console (it holds 64 KiB of 2 MB) until the worker has written everything.
+  JobProbe waiter({.argv = {kPuppet, "wait-file", done}});
+  CHECK(waiter.exit_code() == 0);
+  REQUIRE(job.nothing_is_left());
+  const auto expected = direct_output("lines", "60000", 0);
+  CHECK((by_prefix(job.out()).at("0:") == expected));
+  CHECK((read_file(dir.path() + "/0/stdout.log") == expected));
+}
+
+TEST_CASE("output: a console that takes nothing is given up after the patience") {
+  const TempDir dir;
+  JobProbe job({.argv = quiet_job({"--patience",
+                                   "50",
+                                   "--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "1",
+                                   kPuppet,
+                                   "lines",
+                                   "60000",
+                                   "exit",
+                                   "6"})});
+  CHECK(job.exit_code() == 6);  // although nobody reads
+  REQUIRE(job.nothing_is_left());
+  CHECK((read_file(dir.path() + "/0/stdout.log") == direct_output("lines", "60000", 0)));
+}
+
+TEST_CASE("output: our console's open description is left as it was") {
+  auto pipe = *make_pipe();
+  const TempDir dir;
+  JobProbe job({.argv = quiet_job({"--out", "tee", "--dir", dir.path(), "1", kPuppet, "say", "x"}),
+                .in_child = {},
+                .standard_output = pipe.write.get()});
+  REQUIRE(job.nothing_is_left());
+  CHECK((::fcntl(pipe.write.get(), F_GETFL) & O_NONBLOCK) == 0);
+}
+
+TEST_CASE("output: a captured prompt of a lone worker is shown before its newline") {
+  JobProbe job(
+      {.argv = quiet_job(
+           {"--out", "capture", "1", kPuppet, "handle", "TERM", "put", "name? ", "wait"})});
+  CHECK(job.says("name? "));
+  job.signal(SIGTERM);
+  REQUIRE(job.nothing_is_left());
+  CHECK(job.out() == "name? got TERM\n");
+}
+
+TEST_CASE("output: a grandchild that holds the pipe does not hold the job") {
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "capture",
+                                   "--prefix",
+                                   "",
+                                   "2",
+                                   kPuppet,
+                                   "fork-setsid",
+                                   "{",
+                                   "say",
+                                   "held",
+                                   "wait",
+                                   "}",
+                                   "say",
+                                   "x"})});
+  CHECK(job.exit_code() == 0);
+  REQUIRE(job.nothing_is_left());
+}
+
+TEST_CASE("output: the last lines of standard error are kept from pipe and file") {
+  const TempDir dir;
+  const std::string kind = GENERATE("capture", "file", "tee");
+  JobProbe job({.argv = mini_job({"--tails",
+                                  "--err",
+                                  kind,
+                                  "--dir",
+                                  dir.path(),
+                                  "--prefix",
+                                  "p",
+                                  "2",
+                                  kPuppet,
+                                  "warn",
+                                  "Traceback",
+                                  "complain",
+                                  "ValueError: no"})});
+  REQUIRE(job.nothing_is_left());
+  CHECK(job.out().find("tail 0: Traceback\nValueError: no\n") != std::string::npos);
+  CHECK(job.out().find("tail 1: Traceback\nValueError: no\n") != std::string::npos);
+  CHECK((job.err().find("p0:ValueError: no\n") != std::string::npos) == (kind != "file"));
+}
+
+TEST_CASE("output: lines with a filter's text also go to the filtered file") {
+  const TempDir dir;
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "--filter",
+                                   "loss",
+                                   "2",
+                                   kPuppet,
+                                   "say",
+                                   "loss 1",
+                                   "say",
+                                   "other",
+                                   "put",
+                                   "loss 2"})});
+  REQUIRE(job.nothing_is_left());
+  const auto ranks = by_prefix(read_file(dir.path() + "/filtered_stdout.log"));
+  CHECK(ranks.at("0:") == "loss 1\nloss 2\n");
+  CHECK(ranks.at("1:") == "loss 1\nloss 2\n");
+}
+
+TEST_CASE("output: both streams on one pipe do not tear each other's lines") {
+  const TempDir dir;
+  auto pipe = *make_pipe();
+  const int shared = pipe.write.get();
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "tee",
+                                   "--err",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "2",
+                                   "/bin/sh",
+                                   "-c",
+                                   "\"$0\" lines 5000 & \"$0\" lines 5000 >&2; wait",
+                                   kPuppet}),
+                .in_child = [shared] { ::dup2(shared, 2); },
+                .standard_output = shared});
+  pipe.write.reset();
+  std::string console;
+  std::string buffer(65536, '\0');
+  for (ssize_t count = 1; count > 0;) {
+    count = ::read(pipe.read.get(), buffer.data(), buffer.size());
+    console.append(buffer, 0, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  }
+  std::map<std::string, int> seen;
+  for (const auto& line : split(console, '\n')) {
+    ++seen[line];
+  }
+  CHECK(seen.size() == 2 * 5000 + 1);
+  for (const auto& [line, count] : seen) {
+    CHECK((count == 2 || line.empty()));
+  }
+}
+
+TEST_CASE("console sink: a socket is written without blocking and without changing it") {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0);
+  const UniqueFd ours(ends[0]);
+  UniqueFd reader(ends[1]);
+  auto poller = *Poller::open();
+  bool room = false;
+  ConsoleSink sink(ours.get(), poller, [&] { room = true; });
+  while (sink.has_room()) {
+    sink.buffer().append(100'000, 'x').append("\n");
+    sink.flush();
+  }
+  CHECK((::fcntl(ours.get(), F_GETFL) & O_NONBLOCK) == 0);
+  std::string buffer(1 << 20, '\0');
+  while (!room && ::read(reader.get(), buffer.data(), buffer.size()) > 0) {
+    poller.dispatch(0);
+  }
+  CHECK(sink.has_room());
+  reader.reset();
+  sink.buffer().append("nobody reads this\n");
+  sink.flush();
+  CHECK(sink.empty());  // closed: dropped without a signal
+}
+
+TEST_CASE("console sink: after a stall the half line is ended before the next") {
+  auto pipe = *make_pipe();
+  auto poller = *Poller::open();
+  ConsoleSink sink(pipe.write.get(), poller, [] {});
+  sink.buffer().append(1 << 20, 'x').append("\n");
+  sink.flush();
+  CHECK_FALSE(sink.wait_for_room(Duration::zero(), true));
+  sink.drop();
+  std::string buffer(1 << 20, '\0');
+  CHECK(::read(pipe.read.get(), buffer.data(), buffer.size()) > 0);
+  sink.buffer().append("next\n");
+  sink.flush();
+  const auto count = ::read(pipe.read.get(), buffer.data(), buffer.size());
+  CHECK(buffer.substr(0, static_cast<std::size_t>(count)) == "\nnext\n");
+}
