@@ -51,12 +51,12 @@ enum class WatchNotice : std::uint8_t { updated = 0, created = 1, deleted = 2, r
 
 struct Request {
   Opcode opcode = Opcode::validate;
-  std::string_view key;
-  std::string_view value;    // COMPARE_SET: the expected value
-  std::string_view desired;  // COMPARE_SET only
-  std::int64_t number = 0;   // ADD: delta; BARRIER: world size; PING, VALIDATE: the word
-  std::uint64_t count = 0;   // CHECK, WAIT, MULTI_GET: keys; MULTI_SET: pairs
-  std::string_view items;    // those keys or pairs, still encoded: take_item reads them
+  std::string_view key = {};
+  std::string_view value = {};    // COMPARE_SET: the expected value
+  std::string_view desired = {};  // COMPARE_SET only
+  std::int64_t number = 0;        // ADD: delta; BARRIER: world size; PING, VALIDATE: the word
+  std::uint64_t count = 0;        // CHECK, WAIT, MULTI_GET: keys; MULTI_SET: pairs
+  std::string_view items = {};    // those keys or pairs, still encoded: take_item reads them
 };
 
 // Cuts the first length-prefixed string off `items`, which the decoder has checked to be whole.

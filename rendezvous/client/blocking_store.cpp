@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/client/blocking_store.hpp"
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "rendezvous/wire/limits.hpp"
+#include "rendezvous/wire/store_encoder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+namespace {
+
+// A server that has not answered a plain request for so long is taken for dead.
+constexpr Duration kAnswerPatience = std::chrono::minutes(5);
+
+std::string on_wire(std::string_view key) {
+  return "/" + std::string(key);
+}
+
+std::vector<std::string> on_wire(const std::vector<std::string>& keys) {
+  std::vector<std::string> out;
+  out.reserve(keys.size());
+  for (const std::string& key : keys) {
+    out.push_back(on_wire(key));
+  }
+  return out;
+}
+
+// A length that the server must refuse is refused here, where the caller can be told which key.
+Result<void> fits(std::string_view key, std::string_view value) {
+  if (key.size() + 1 > kMaxKeyBytes) {
+    return failure(Errc::protocol,
+                   "a key of " + std::to_string(key.size()) + " bytes is too long; the limit is " +
+                       std::to_string(kMaxKeyBytes - 1));
+  }
+  if (value.size() > kMaxValueBytes) {
+    return failure(Errc::protocol,
+                   "the value of '" + std::string(key) + "' has " + std::to_string(value.size()) +
+                       " bytes; the limit is " + std::to_string(kMaxValueBytes));
+  }
+  return {};
+}
+
+Result<void> fit(const std::vector<std::string>& keys) {
+  if (keys.size() > kMaxKeyCount) {
+    return failure(Errc::protocol,
+                   std::to_string(keys.size()) + " keys in one request; the limit is " +
+                       std::to_string(kMaxKeyCount));
+  }
+  for (const std::string& key : keys) {
+    if (auto good = fits(key, {}); !good) {
+      return good;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BlockingStore>> BlockingStore::connect(std::string host,
+                                                              std::uint16_t port,
+                                                              Duration patience) {
+  auto connection = StoreConnection::open(host, port, patience);
+  if (!connection) {
+    return std::unexpected(std::move(connection.error()));
+  }
+  return std::unique_ptr<BlockingStore>(
+      new BlockingStore(std::move(host), port, std::move(*connection)));
+}
+
+BlockingStore::BlockingStore(std::string host, std::uint16_t port, StoreConnection connection)
+    : host_(std::move(host)), port_(port), connection_(std::move(connection)) {}
+
+Result<void> BlockingStore::set(std::string_view key, std::string_view value) {
+  return tell(Opcode::set, key, value);
+}
+
+Result<void> BlockingStore::append(std::string_view key, std::string_view value) {
+  return tell(Opcode::append, key, value);
+}
+
+Result<void> BlockingStore::queue_push(std::string_view key, std::string_view value) {
+  return tell(Opcode::queue_push, key, value);
+}
+
+Result<void> BlockingStore::multi_set(
+    const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::string request;
+  RequestWriter writer(request, Opcode::multi_set);
+  writer.number(static_cast<std::int64_t>(pairs.size()));
+  for (const auto& [key, value] : pairs) {
+    if (auto good = fits(key, value); !good) {
+      return good;
+    }
+    writer.string(on_wire(key)).string(value);
+  }
+  if (pairs.size() > kMaxKeyCount || request.size() > kMaxRequestBytes) {
+    return failure(Errc::protocol,
+                   "too much for one multi_set: " + std::to_string(pairs.size()) + " pairs, " +
+                       std::to_string(request.size()) + " bytes; send it in parts");
+  }
+  return send(request);
+}
+
+Result<std::string> BlockingStore::get(std::string_view key, Duration patience) {
+  if (auto came = wait({std::string(key)}, patience); !came) {
+    return std::unexpected(std::move(came.error()));
+  }
+  std::string request;
+  RequestWriter(request, Opcode::get).string(on_wire(key));
+  return ask_bytes(request);
+}
+
+Result<std::vector<std::string>> BlockingStore::multi_get(const std::vector<std::string>& keys,
+                                                          Duration patience) {
+  if (auto came = wait(keys, patience); !came) {
+    return std::unexpected(std::move(came.error()));
+  }
+  std::string request;
+  RequestWriter(request, Opcode::multi_get).keys(on_wire(keys));
+  if (auto sent = send(request); !sent) {
+    return std::unexpected(std::move(sent.error()));
+  }
+  std::vector<std::string> values;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    auto value = read_bytes();
+    if (!value) {
+      return std::unexpected(std::move(value.error()));
+    }
+    values.push_back(std::move(*value));
+  }
+  return values;
+}
+
+Result<std::int64_t> BlockingStore::add(std::string_view key, std::int64_t delta) {
+  if (auto good = fits(key, {}); !good) {
+    return std::unexpected(std::move(good.error()));
+  }
+  std::string request;
+  RequestWriter(request, Opcode::add).string(on_wire(key)).number(delta);
+  return ask_number(request);
+}
+
+Result<std::string> BlockingStore::compare_set(std::string_view key,
+                                               std::string_view expected,
+                                               std::string_view desired) {
+  auto good = fits(key, expected);
+  good = good ? fits(key, desired) : good;
+  if (!good) {
+    return std::unexpected(std::move(good.error()));
+  }
+  std::string request;
+  RequestWriter(request, Opcode::compare_set).string(on_wire(key)).string(expected).string(desired);
+  return ask_bytes(request);
+}
+
+Result<void> BlockingStore::wait(const std::vector<std::string>& keys, Duration patience) {
+  return wait_until(keys, steady_now() + patience, patience);
+}
+
+Result<void> BlockingStore::wait_until(const std::vector<std::string>& keys,
+                                       TimePoint deadline,
+                                       Duration patience) {
+  if (auto good = fit(keys); !good) {
+    return good;
+  }
+  std::string request;
+  RequestWriter(request, Opcode::wait).keys(on_wire(keys));
+  if (auto sent = send(request); !sent) {
+    return sent;
+  }
+  return finish_wait(deadline,
+                     "waited " + describe(patience) + " in vain for the key" +
+                         (keys.size() == 1 ? " " : "s ") + join(keys, ", "));
+}
+
+// When time is up the wait is cancelled, so that its late answer cannot be taken for another's. If
+// the answer was on its way just then, the wait succeeded after all.
+Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& words) {
+  const auto came = connection_.await(1, deadline);
+  if (!came) {
+    return std::unexpected(came.error());
+  }
+  std::string cancel;
+  if (!*came) {
+    RequestWriter(cancel, Opcode::cancel_wait);
+    if (auto sent = send(cancel); !sent) {
+      return sent;
+    }
+  }
+  const auto first = read(1);
+  if (!first) {
+    return std::unexpected(first.error());
+  }
+  const bool over = load_int<std::uint8_t>(*first) == kStopWaiting;
+  if (over && !*came) {
+    if (const auto second = read(1); !second) {
+      return std::unexpected(second.error());
+    }
+  }
+  return over ? Result<void>() : failure(Errc::timed_out, words);
+}
+
+Result<bool> BlockingStore::check(const std::vector<std::string>& keys) {
+  if (auto good = fit(keys); !good) {
+    return std::unexpected(std::move(good.error()));
+  }
+  std::string request;
+  RequestWriter(request, Opcode::check).keys(on_wire(keys));
+  const auto answer = ask_byte(request);
+  if (!answer) {
+    return std::unexpected(answer.error());
+  }
+  return *answer == kCheckReady;
+}
+
+Result<bool> BlockingStore::delete_key(std::string_view key) {
+  const auto deleted = ask_about(Opcode::delete_key, key);
+  if (!deleted) {
+    return std::unexpected(deleted.error());
+  }
+  return *deleted > 0;
+}
+
+Result<std::int64_t> BlockingStore::num_keys() {
+  std::string request;
+  RequestWriter(request, Opcode::get_num_keys);
+  return ask_number(request);
+}
+
+Result<std::vector<std::string>> BlockingStore::list_keys() {
+  std::string request;
+  RequestWriter(request, Opcode::list_keys);
+  const auto count = ask_number(request);
+  if (!count) {
+    return std::unexpected(count.error());
+  }
+  std::vector<std::string> keys;
+  for (std::int64_t i = 0; i < *count; ++i) {
+    auto key = read_bytes();
+    if (!key) {
+      return std::unexpected(std::move(key.error()));
+    }
+    if (key->starts_with('/')) {
+      keys.push_back(key->substr(1));
+    }
+  }
+  std::ranges::sort(keys);
+  return keys;
+}
+
+Result<std::string> BlockingStore::queue_pop(std::string_view key, Duration patience) {
+  const TimePoint deadline = steady_now() + patience;
+  while (true) {
+    if (auto came = wait_until({std::string(key)}, deadline, patience); !came) {
+      return std::unexpected(std::move(came.error()));
+    }
+    const auto length = ask_about(Opcode::queue_pop, key);
+    if (!length) {
+      return std::unexpected(length.error());
+    }
+    if (*length > 0) {
+      return read_bytes();
+    }
+    // Somebody else was faster, or the key has a value: then a WAIT for it never waits.
+    if (steady_now() >= deadline) {
+      return failure(Errc::timed_out, "the queue " + std::string(key) + " is empty");
+    }
+  }
+}
+
+Result<std::int64_t> BlockingStore::queue_len(std::string_view key) {
+  return ask_about(Opcode::queue_len, key);
+}
+
+Result<void> BlockingStore::barrier(std::string_view key,
+                                    std::int64_t world_size,
+                                    Duration patience) {
+  if (auto good = fits(key, {}); !good) {
+    return good;
+  }
+  if (lacks_barrier_) {
+    return generic_barrier(*this, key, world_size, patience);
+  }
+  const TimePoint deadline = steady_now() + patience;
+  std::string request;
+  RequestWriter(request, Opcode::barrier).string(on_wire(key)).number(world_size);
+  if (auto sent = send(request); !sent) {
+    return sent;
+  }
+  auto passed = finish_wait(
+      deadline, "waited " + describe(patience) + " in vain at the barrier " + std::string(key));
+  if (passed || passed.error().code != Errc::closed) {
+    return passed;
+  }
+  // A server before PyTorch 2.11 closes on BARRIER. One that is still there is such a one.
+  const Duration left = std::max(deadline - steady_now(), Duration::zero());
+  auto again = StoreConnection::open(host_, port_, left);
+  if (!again) {
+    return passed;
+  }
+  connection_ = std::move(*again);
+  lacks_barrier_ = true;
+  return generic_barrier(*this, key, world_size, left);
+}
+
+Result<void> BlockingStore::tell(Opcode opcode, std::string_view key, std::string_view value) {
+  if (auto good = fits(key, value); !good) {
+    return good;
+  }
+  std::string request;
+  RequestWriter(request, opcode).string(on_wire(key)).string(value);
+  return send(request);
+}
+
+Result<void> BlockingStore::send(const std::string& request) {
+  return connection_.send(request, steady_now() + kAnswerPatience);
+}
+
+Result<std::string> BlockingStore::read(std::size_t size) {
+  auto bytes = connection_.receive(size, steady_now() + kAnswerPatience);
+  if (!bytes) {
+    // A late answer would be taken for that of a later request.
+    connection_.close();
+  }
+  return bytes;
+}
+
+Result<std::int64_t> BlockingStore::read_number() {
+  const auto bytes = read(sizeof(std::int64_t));
+  if (!bytes) {
+    return std::unexpected(bytes.error());
+  }
+  return load_int<std::int64_t>(*bytes);
+}
+
+Result<std::string> BlockingStore::read_bytes() {
+  const auto size = read_number();
+  if (!size) {
+    return std::unexpected(size.error());
+  }
+  if (*size < 0) {
+    connection_.close();
+    return failure(Errc::protocol, "the store sent a negative length");
+  }
+  return read(static_cast<std::size_t>(*size));
+}
+
+Result<std::int64_t> BlockingStore::ask_number(const std::string& request) {
+  if (auto sent = send(request); !sent) {
+    return std::unexpected(std::move(sent.error()));
+  }
+  return read_number();
+}
+
+Result<std::uint8_t> BlockingStore::ask_byte(const std::string& request) {
+  if (auto sent = send(request); !sent) {
+    return std::unexpected(std::move(sent.error()));
+  }
+  const auto bytes = read(1);
+  if (!bytes) {
+    return std::unexpected(bytes.error());
+  }
+  return load_int<std::uint8_t>(*bytes);
+}
+
+Result<std::string> BlockingStore::ask_bytes(const std::string& request) {
+  if (auto sent = send(request); !sent) {
+    return std::unexpected(std::move(sent.error()));
+  }
+  return read_bytes();
+}
+
+Result<std::int64_t> BlockingStore::ask_about(Opcode opcode, std::string_view key) {
+  if (auto good = fits(key, {}); !good) {
+    return std::unexpected(std::move(good.error()));
+  }
+  std::string request;
+  RequestWriter(request, opcode).string(on_wire(key));
+  return ask_number(request);
+}
+
+}  // namespace muster

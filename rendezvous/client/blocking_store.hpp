@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// BlockingStore: a client of a TCPStore server (ours or PyTorch's from 2.1 on) for code that may
+// block: workers and the start of collectives. One connection, one thread at a time. Resource type.
+// Keys get the leading '/' that PyTorch's clients send, so that both see the same keys.
+#pragma once
+
+#include "rendezvous/client/store.hpp"
+#include "rendezvous/client/store_connection.hpp"
+#include "rendezvous/wire/store_messages.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+class BlockingStore final : public Store {
+ public:
+  // Keeps trying until the server answers or `patience` is over. Errors: unreachable, usage.
+  [[nodiscard]] static Result<std::unique_ptr<BlockingStore>> connect(std::string host,
+                                                                      std::uint16_t port,
+                                                                      Duration patience);
+
+  [[nodiscard]] Result<void> set(std::string_view key, std::string_view value) override;
+  [[nodiscard]] Result<void> append(std::string_view key, std::string_view value) override;
+  [[nodiscard]] Result<void> multi_set(
+      const std::vector<std::pair<std::string, std::string>>& pairs) override;
+  [[nodiscard]] Result<std::string> get(std::string_view key, Duration patience) override;
+  [[nodiscard]] Result<std::vector<std::string>> multi_get(const std::vector<std::string>& keys,
+                                                           Duration patience) override;
+  [[nodiscard]] Result<std::int64_t> add(std::string_view key, std::int64_t delta) override;
+  [[nodiscard]] Result<std::string> compare_set(std::string_view key,
+                                                std::string_view expected,
+                                                std::string_view desired) override;
+  [[nodiscard]] Result<void> wait(const std::vector<std::string>& keys, Duration patience) override;
+  [[nodiscard]] Result<bool> check(const std::vector<std::string>& keys) override;
+  [[nodiscard]] Result<bool> delete_key(std::string_view key) override;
+  [[nodiscard]] Result<std::int64_t> num_keys() override;
+  [[nodiscard]] Result<std::vector<std::string>> list_keys() override;
+  [[nodiscard]] Result<void> queue_push(std::string_view key, std::string_view value) override;
+  [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration patience) override;
+  [[nodiscard]] Result<std::int64_t> queue_len(std::string_view key) override;
+  // With a server older than its BARRIER request: generic_barrier.
+  [[nodiscard]] Result<void> barrier(std::string_view key,
+                                     std::int64_t world_size,
+                                     Duration patience) override;
+
+ private:
+  BlockingStore(std::string host, std::uint16_t port, StoreConnection connection);
+
+  [[nodiscard]] Result<void> tell(Opcode opcode, std::string_view key, std::string_view value);
+  [[nodiscard]] Result<void> send(const std::string& request);
+  // Sends, then reads an answer of a fixed form.
+  [[nodiscard]] Result<std::int64_t> ask_number(const std::string& request);
+  [[nodiscard]] Result<std::uint8_t> ask_byte(const std::string& request);
+  [[nodiscard]] Result<std::string> ask_bytes(const std::string& request);
+  [[nodiscard]] Result<std::int64_t> ask_about(Opcode opcode, std::string_view key);
+  [[nodiscard]] Result<std::int64_t> read_number();
+  [[nodiscard]] Result<std::string> read_bytes();
+  [[nodiscard]] Result<std::string> read(std::size_t size);
+  // After a WAIT or BARRIER was sent: until it is over, or cancelled when the deadline passes.
+  [[nodiscard]] Result<void> finish_wait(TimePoint deadline, const std::string& words);
+  [[nodiscard]] Result<void> wait_until(const std::vector<std::string>& keys,
+                                        TimePoint deadline,
+                                        Duration patience);
+
+  std::string host_;
+  std::uint16_t port_;
+  StoreConnection connection_;
+  bool lacks_barrier_ = false;
+};
+
+}  // namespace muster

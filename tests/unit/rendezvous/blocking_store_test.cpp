@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our client against our server, over real sockets.
+#include "rendezvous/client/blocking_store.hpp"
+
+#include "base/clock.hpp"
+#include "rendezvous/client/prefix_store.hpp"
+#include "rendezvous/wire/limits.hpp"
+#include "server_thread.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+#include <thread>
+
+#include <pthread.h>
+
+using namespace muster;
+using testing::ServerThread;
+
+namespace {
+
+// Long: reached only when something is broken.
+constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kShort = std::chrono::milliseconds(50);
+
+std::unique_ptr<BlockingStore> client_of(const ServerThread& server) {
+  auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+  REQUIRE(store);
+  return std::move(*store);
+}
+
+}  // namespace
+
+TEST_CASE("blocking store: every operation on keys does what it says") {
+  const ServerThread server;
+  const auto store = client_of(server);
+  CHECK(store->set("k", "v"));
+  CHECK(store->get("k", kPatience) == "v");
+  CHECK(store->append("k", "w"));
+  CHECK(store->get("k", kPatience) == "vw");
+  CHECK(store->add("n", 5) == 5);
+  CHECK(store->add("n", -7) == -2);
+  CHECK(store->compare_set("c", "", "one") == "one");
+  CHECK(store->compare_set("c", "wrong", "two") == "one");
+  CHECK(store->check({"k", "n"}) == true);
+  CHECK(store->check({"k", "missing"}) == false);
+  CHECK(store->multi_set({{"a", "1"}, {"b", ""}}));
+  CHECK(store->multi_get({"b", "a"}, kPatience) == std::vector<std::string>{"", "1"});
+  CHECK(store->multi_get({}, kPatience) == std::vector<std::string>{});
+  CHECK(store->num_keys() == 5);
+  CHECK(store->list_keys() == std::vector<std::string>{"a", "b", "c", "k", "n"});
+  CHECK(store->delete_key("a") == true);
+  CHECK(store->delete_key("a") == false);
+  CHECK(store->queue_push("q", "e"));
+  CHECK(store->queue_len("q") == 1);
+  CHECK(store->queue_pop("q", kPatience) == "e");
+}
+
+TEST_CASE("blocking store: a wait that times out leaves the connection usable") {
+  const ServerThread server;
+  const auto store = client_of(server);
+  for (int i = 0; i < 3; ++i) {
+    const auto waited = store->wait({"missing", "too"}, kShort);
+    REQUIRE_FALSE(waited);
+    CHECK(waited.error().code == Errc::timed_out);
+    CHECK(waited.error().message == "waited 50ms in vain for the keys missing, too");
+    CHECK(store->add("n", 1) == i + 1);
+  }
+  CHECK(store->get("missing", Duration::zero()).error().code == Errc::timed_out);
+  CHECK(store->barrier("b", 2, kShort).error().message == "waited 50ms in vain at the barrier b");
+  CHECK(store->queue_pop("q", kShort).error().code == Errc::timed_out);
+  CHECK(store->set("missing", "v"));
+  CHECK(store->get("missing", Duration::zero()) == "v");
+}
+
+TEST_CASE("blocking store: one waits until another sets and pops until another pushes") {
+  const ServerThread server;
+  const auto setter = client_of(server);
+  std::thread waiter([&] {
+    const auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+    if (store && (*store)->wait({"go"}, kPatience)) {
+      const auto element = (*store)->queue_pop("q", kPatience);
+      static_cast<void>((*store)->set("done", element ? *element : "nothing"));
+    }
+  });
+  CHECK(setter->set("go", ""));
+  CHECK(setter->queue_push("q", "element"));
+  CHECK(setter->get("done", kPatience) == "element");
+  waiter.join();
+}
+
+TEST_CASE("blocking store: sixty-four clients at once count and meet") {
+  constexpr int kClients = 64;
+  const ServerThread server;
+  std::vector<std::thread> threads;
+  std::vector<std::string> wrong(kClients);
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&, i] {
+      auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+      const std::string mine = "key" + std::to_string(i);
+      bool good = store.has_value();
+      for (int round = 0; good && round < 20; ++round) {
+        const std::string value = mine + std::to_string(round);
+        good = (*store)->set(mine, value) && (*store)->get(mine, kPatience) == value &&
+               (*store)->add("sum", 1) &&
+               (*store)->barrier("b" + std::to_string(round), kClients, kPatience);
+      }
+      wrong[static_cast<std::size_t>(i)] = good ? "" : mine;
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(wrong == std::vector<std::string>(kClients));
+  CHECK(client_of(server)->add("sum", 0) == kClients * 20);
+}
+
+TEST_CASE("blocking store: large values and many keys go through") {
+  const ServerThread server;
+  const auto store = client_of(server);
+  const std::string large(kMaxValueBytes, 'x');
+  CHECK(store->set("large", large));
+  CHECK(store->get("large", kPatience) == large);
+  std::vector<std::pair<std::string, std::string>> pairs;
+  std::vector<std::string> keys;
+  for (int i = 0; i < 20'000; ++i) {
+    keys.push_back("k" + std::to_string(i));
+    pairs.emplace_back(keys.back(), std::to_string(i));
+  }
+  CHECK(store->multi_set(pairs));
+  const auto values = store->multi_get(keys, kPatience);
+  REQUIRE(values);
+  CHECK(values->at(19'999) == "19999");
+}
+
+TEST_CASE("blocking store: what the server would refuse is refused before it is sent") {
+  const ServerThread server;
+  const auto store = client_of(server);
+  CHECK(store->set(std::string(kMaxKeyBytes, 'k'), "").error().message ==
+        "a key of 8192 bytes is too long; the limit is 8191");
+  CHECK(store->set("k", std::string(kMaxValueBytes + 1, 'v')).error().message ==
+        "the value of 'k' has 8388609 bytes; the limit is 8388608");
+  CHECK(store->add(std::string(kMaxKeyBytes, 'k'), 1).error().code == Errc::protocol);
+  CHECK(store->num_keys() == 0);
+}
+
+TEST_CASE("blocking store: a signal in a wait changes nothing") {
+  const ServerThread server;
+
+  struct sigaction action {};
+
+  action.sa_handler = [](int) {};
+
+  struct sigaction before {};
+
+  REQUIRE(::sigaction(SIGUSR1, &action, &before) == 0);
+  const auto setter = client_of(server);
+  Result<void> waited;
+  std::thread waiter([&] {
+    auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+    static_cast<void>((*store)->set("ready", ""));
+    waited = (*store)->wait({"go"}, kPatience);
+  });
+  CHECK(setter->wait({"ready"}, kPatience));
+  for (int i = 0; i < 50; ++i) {
+    CHECK(::pthread_kill(waiter.native_handle(), SIGUSR1) == 0);
+    CHECK(setter->check({"go"}) == false);
+  }
+  CHECK(setter->set("go", ""));
+  waiter.join();
+  CHECK(waited);
+  REQUIRE(::sigaction(SIGUSR1, &before, nullptr) == 0);
+}
+
+TEST_CASE("blocking store: when the server has gone every call says so") {
+  auto server = std::make_unique<ServerThread>();
+  const auto store = client_of(*server);
+  CHECK(store->add("n", 1) == 1);
+  server.reset();
+  CHECK(store->add("n", 1).error().code == Errc::closed);
+  CHECK(store->get("n", kShort).error().code == Errc::closed);
+}
+
+TEST_CASE("blocking store: two prefixes share a server without meeting") {
+  const ServerThread server;
+  const auto below = client_of(server);
+  PrefixStore one("one", *below);
+  PrefixStore two("two", *below);
+  CHECK(one.set("k", "1"));
+  CHECK(two.check({"k"}) == false);
+  CHECK(two.set("k", "2"));
+  CHECK(one.get("k", kPatience) == "1");
+  CHECK(below->list_keys() == std::vector<std::string>{"one/k", "two/k"});
+  CHECK(one.barrier("b", 1, kPatience));
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/server.hpp"
+
+#include "rendezvous/client/blocking_store.hpp"
+#include "server_thread.hpp"
+#include "support/catch.hpp"
+#include "support/hex.hpp"
+
+#include <future>
+
+#include <arpa/inet.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+using namespace muster;
+using testing::from_hex;
+using testing::ServerThread;
+
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(30);
+
+// A raw connection, for bytes that no client of ours would send.
+UniqueFd raw_connection(std::uint16_t port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  const timeval patience{30, 0};
+  REQUIRE(::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
+  return fd;
+}
+
+void send_all(const UniqueFd& fd, const std::string& bytes) {
+  REQUIRE(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(bytes.size()));
+}
+
+bool is_closed_by_server(const UniqueFd& fd) {
+  char byte = 0;
+  const auto count = ::recv(fd.get(), &byte, 1, 0);
+  return count == 0 || (count < 0 && errno == ECONNRESET);
+}
+
+}  // namespace
+
+TEST_CASE("server: the port is taken from open on and free after the end") {
+  asio::io_context loop(1);
+  std::uint16_t port = 0;
+  {
+    auto server = StoreServer::open(loop, "127.0.0.1", 0);
+    REQUIRE(server);
+    port = (*server)->port();
+    auto second = StoreServer::open(loop, "127.0.0.1", port);
+    REQUIRE_FALSE(second);
+    CHECK(second.error().code == Errc::system);
+  }
+  CHECK(StoreServer::open(loop, "127.0.0.1", port));
+  loop.poll();
+}
+
+TEST_CASE("server: it can end from within the loop while clients are connected") {
+  asio::io_context loop(1);
+  auto server = StoreServer::open(loop, "127.0.0.1", 0);
+  REQUIRE(server);
+  const UniqueFd client = raw_connection((*server)->port());
+  send_all(client, from_hex("00CEF7853C 0D 01020304"));
+  asio::post(loop, [&] { server->reset(); });
+  loop.run();
+  CHECK(is_closed_by_server(client));
+}
+
+TEST_CASE("server: a client that breaks a limit is told to the owner and closed") {
+  std::promise<std::string> said;
+  const ServerThread server(
+      "127.0.0.1", 0, [&](const std::string& words) { said.set_value(words); });
+  const UniqueFd client = raw_connection(server.port());
+  send_all(client, from_hex("00CEF7853C 03 0120000000000000"));
+  CHECK(is_closed_by_server(client));
+  const std::string words = said.get_future().get();
+  CHECK(words.starts_with("closed the session of 127.0.0.1:"));
+  CHECK(words.ends_with(": GET with a key of 8193 bytes; the limit is 8192"));
+}
+
+TEST_CASE("server: what is no client is closed without a word") {
+  bool said = false;
+  {
+    const ServerThread server("127.0.0.1", 0, [&](const std::string&) { said = true; });
+    const UniqueFd client = raw_connection(server.port());
+    send_all(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK(is_closed_by_server(client));
+  }
+  CHECK_FALSE(said);
+}
+
+TEST_CASE("server: without descriptors new clients wait and are served when some are free") {
+  const ServerThread server;
+  auto first = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+  REQUIRE(first);
+  std::vector<UniqueFd> waiting;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  {
+    // The sockets are made before the limit falls, since the test shares it with the server.
+    for (int i = 0; i < 4; ++i) {
+      waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    }
+    const rlimit none{static_cast<rlim_t>(waiting.back().get() + 1), before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(server.port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (const UniqueFd& fd : waiting) {
+    CHECK(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    send_all(fd, from_hex("00CEF7853C 0D 01020304"));
+  }
+  // Those who are connected are served as before.
+  for (int i = 0; i < 100; ++i) {
+    CHECK((*first)->add("n", 1) == i + 1);
+  }
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  for (const UniqueFd& fd : waiting) {
+    std::string echo(4, '\0');
+    CHECK(::recv(fd.get(), echo.data(), echo.size(), MSG_WAITALL) == 4);
+    CHECK(echo == from_hex("01020304"));
+  }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/store/wait_book.hpp"
+
+#include "support/catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+struct Fixture {
+  KeyMap map;
+  WaitBook book;
+  std::vector<Push> pushes;
+
+  void wait(SessionId session, const std::vector<std::string>& keys) {
+    for (const std::string& key : keys) {
+      map.try_emplace(key);
+    }
+    book.add(session, keys, map);
+  }
+
+  std::vector<SessionId> wake(const std::string& key) {
+    pushes.clear();
+    book.wake_all(map.at(key).make_beside(), pushes);
+    std::vector<SessionId> out;
+    for (const Push& push : pushes) {
+      CHECK(push.bytes == std::string(1, '\0'));
+      out.push_back(push.session);
+    }
+    return out;
+  }
+};
+
+using Sessions = std::vector<SessionId>;
+
+}  // namespace
+
+TEST_CASE("wait book: a wait ends when its last key has come") {
+  Fixture f;
+  f.wait(1, {"a", "b"});
+  f.wait(2, {"b"});
+  CHECK(f.wake("b") == Sessions{2});
+  CHECK(f.wake("a") == Sessions{1});
+  CHECK(f.book.bytes() == 0);
+  CHECK(f.wake("a").empty());
+}
+
+TEST_CASE("wait book: a key that is named twice is counted twice and comes twice") {
+  Fixture f;
+  f.wait(1, {"a", "a"});
+  CHECK(f.wake("a") == Sessions{1});
+}
+
+TEST_CASE("wait book: waiters are woken in the order in which they came") {
+  Fixture f;
+  f.wait(3, {"a"});
+  f.wait(1, {"a"});
+  f.wait(2, {"a"});
+  CHECK(f.wake("a") == Sessions{3, 1, 2});
+}
+
+TEST_CASE("wait book: an element wakes the first waiter only") {
+  Fixture f;
+  f.wait(3, {"q"});
+  f.wait(1, {"q"});
+  f.book.wake_first(f.map.at("q").make_beside(), f.pushes);
+  CHECK(f.pushes == std::vector<Push>{{3, std::string(1, '\0')}});
+  CHECK(f.wake("q") == Sessions{1});
+}
+
+TEST_CASE("wait book: cancelling forgets all waits of one session and of no other") {
+  Fixture f;
+  f.wait(1, {"a"});
+  f.wait(1, {"a", "b"});
+  f.wait(2, {"a"});
+  CHECK(f.book.awaited(1) == 3);
+  CHECK(f.book.cancel(1, f.map) == std::vector<std::string>{"a", "a", "b"});
+  CHECK(f.book.awaited(1) == 0);
+  CHECK(f.map.at("b").beside->empty());
+  CHECK(f.wake("a") == Sessions{2});
+  CHECK(f.book.bytes() == 0);
+}
+
+TEST_CASE("wait book: a cancelled wait whose first key has come leaves nothing behind") {
+  Fixture f;
+  f.wait(1, {"a", "b"});
+  CHECK(f.wake("a").empty());
+  f.map.erase("a");
+  CHECK(f.book.cancel(1, f.map).size() == 2);
+  CHECK(f.wake("b").empty());
+}
