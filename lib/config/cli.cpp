@@ -39,6 +39,9 @@ Result<void> take(const CLI::ConfigItem& item, std::string_view path, Values& va
                                name,
                                row == nullptr ? nearest(name) : ""));
   }
+  if (item.inputs.size() > 1 && row->kind != ValueKind::text) {
+    return failure(Errc::usage, fmt::format("config file {}: '{}' takes one value", path, name));
+  }
   if (!values.emplace(row->id, join(item.inputs, ",")).second) {
     return failure(Errc::usage, fmt::format("config file {}: '{}' is set twice", path, name));
   }

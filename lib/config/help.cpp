@@ -22,10 +22,10 @@ constexpr std::string_view kIntroduction =
     "Runs PROGRAM as cooperating workers on this machine, with what PyTorch's\n"
     "init_process_group(\"env://\") needs in their environment, and looks after them.\n"
     "\n"
-    "  {0} --nproc-per-node=4 train.py --lr=0.1\n"
-    "  {0} --nproc-per-node=auto --max-restarts=3 -m my_package.train\n"
-    "  {0} --nproc-per-node=2 --tee=3 --log-dir=logs ./solver input.dat\n"
-    "  {0} --explain=plan --nproc-per-node=2 ./solver   (starts nothing)\n";
+    "  muster --nproc-per-node=4 train.py --lr=0.1\n"
+    "  muster --nproc-per-node=auto --max-restarts=3 -m my_package.train\n"
+    "  muster --nproc-per-node=2 --tee=3 --log-dir=logs ./solver input.dat\n"
+    "  muster --explain=plan --nproc-per-node=2 ./solver   (starts nothing)\n";
 
 constexpr std::string_view kEnding =
     "\nEach option may be written with - or _ between its words, be shortened as long\n"

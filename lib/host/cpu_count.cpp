@@ -46,7 +46,7 @@ std::string group_below(std::string_view group, std::string_view root) {
 }
 
 std::optional<Hierarchy> hierarchy_of(std::string_view mount, std::string_view cgroups) {
-  // id parent major:minor root mount-point options [optional…] - type source super-options
+  // id parent major:minor root mount-point options [optional] - type source super-options
   const auto fields = split(mount, ' ');
   const auto dash = std::ranges::find(fields, "-");
   if (fields.size() < 6 || std::distance(dash, fields.end()) < 4) {

@@ -16,7 +16,7 @@ namespace muster {
 struct GpuDevices {
   int nvidia_proc = 0;                    // folders in /proc/driver/nvidia/gpus
   int nvidia_nodes = 0;                   // /dev/nvidia0, /dev/nvidia1 …
-  std::vector<std::string> nvidia_uuids;  // "GPU-8932f937-…", where readable
+  std::vector<std::string> nvidia_uuids{};  // "GPU-8932f937-…", where readable
   int amd = 0;                            // nodes of /sys/class/kfd with compute units
 };
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A computer as tests want it: 8 processors, 4 GPUs, and only the files that it is told of.
+#pragma once
+
+#include "host/machine.hpp"
+
+#include <map>
+
+namespace muster {
+
+struct FakeMachine : Machine {
+  Count cpus{8, "8 CPUs by affinity"};
+  Count gpus{4, "4 NVIDIA GPUs in /dev"};
+  bool terminal = false;
+  std::map<std::string, FileKind> kinds{{"/usr/bin/python3", FileKind::executable},
+                                        {"/usr/bin/true", FileKind::executable},
+                                        {"train.py", FileKind::plain},
+                                        {"./solver", FileKind::executable}};
+  std::map<std::string, std::string> texts;
+  mutable int questions = 0;  // about devices
+
+  [[nodiscard]] std::string hostname() const override { return "node1"; }
+
+  [[nodiscard]] Count usable_cpus() const override {
+    ++questions;
+    return cpus;
+  }
+
+  [[nodiscard]] Count usable_gpus(const Environ&) const override {
+    ++questions;
+    return gpus;
+  }
+
+  [[nodiscard]] FileKind file_kind(const std::string& path) const override {
+    const auto found = kinds.find(path);
+    return found == kinds.end() ? FileKind::missing : found->second;
+  }
+
+  [[nodiscard]] Result<std::string> read_file(const std::string& path) const override {
+    const auto found = texts.find(path);
+    return found == texts.end() ? failure(Errc::not_found, path + ": No such file or directory")
+                                : Result<std::string>(found->second);
+  }
+
+  [[nodiscard]] bool stdin_is_terminal() const override { return terminal; }
+
+  [[nodiscard]] std::string random_hex() const override {
+    return "0123456789abcdef0123456789abcdef";
+  }
+};
+
+}  // namespace muster

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the user's program is run, and where its output goes.
+#include "config/resolve.hpp"
+#include "support/catch.hpp"
+#include "unit/config/fake_machine.hpp"
+
+using namespace muster;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Launch {
+  Words words;
+  Personality personality = Personality::muster;
+  FakeMachine machine{};
+  std::map<std::string, std::string, std::less<>> variables{{"PATH", "/usr/bin"}};
+
+  [[nodiscard]] Result<Resolved> resolved() const {
+    const auto line = parse_command_line(personality, words);
+    if (!line) {
+      return std::unexpected(line.error());
+    }
+    return resolve(*line, Environ(variables), machine);
+  }
+
+  [[nodiscard]] LaunchConfig config() const {
+    const auto out = resolved();
+    if (!out) {
+      FAIL(out.error().message);
+    }
+    return out->config;
+  }
+
+  [[nodiscard]] Program program() const { return config().program; }
+
+  [[nodiscard]] Error error() const {
+    const auto out = resolved();
+    return out ? Error{Errc::internal, "no error"} : out.error();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("resolve: muster decides by the file how it is run") {
+  CHECK(Launch{{"train.py", "--lr=1"}}.program() ==
+        Program{ProgramKind::python_script, "python3", "train.py", {"--lr=1"}});
+  CHECK(Launch{{"./solver", "x"}}.program() ==
+        Program{ProgramKind::executable, "", "./solver", {"x"}});
+  CHECK(Launch{{"true"}}.program().kind == ProgramKind::executable);
+  CHECK(Launch{{"-m", "pkg.train"}}.program() ==
+        Program{ProgramKind::python_module, "python3", "pkg.train", {}});
+  Launch folder{{"app"}};
+  folder.machine.kinds["app"] = FileKind::folder;
+  folder.machine.kinds["app/__main__.py"] = FileKind::plain;
+  CHECK(folder.program().kind == ProgramKind::python_script);
+}
+
+TEST_CASE("resolve: an executable script is still Python, unless no-python says otherwise") {
+  Launch launch{{"./run.py"}};
+  launch.machine.kinds["./run.py"] = FileKind::executable;
+  CHECK(launch.program().kind == ProgramKind::python_script);
+  launch.words = {"--no-python", "./run.py"};
+  CHECK(launch.program().kind == ProgramKind::executable);
+  launch.words = {"--run-path", "--no-python", "./run.py"};
+  CHECK(launch.program().kind == ProgramKind::python_script);
+}
+
+TEST_CASE("resolve: what can be neither Python nor executed is refused before anything starts") {
+  Launch launch{{"notes.txt"}};
+  launch.machine.kinds["notes.txt"] = FileKind::plain;
+  CHECK(launch.error().code == Errc::not_possible);
+  CHECK(launch.error().message.find("chmod +x") != std::string::npos);
+  launch.words = {"./none"};
+  CHECK(launch.error() == Error{Errc::not_found, "the program ./none does not exist"});
+  launch.words = {"none.py"};
+  CHECK(launch.error() == Error{Errc::not_found, "the script none.py does not exist"});
+  launch.words = {"none"};
+  CHECK(launch.error().code == Errc::not_found);
+  launch.machine.kinds["here"] = FileKind::executable;
+  launch.words = {"here"};
+  CHECK(launch.error().message == "here is not in PATH; for the file in this folder write ./here");
+  launch.machine.kinds["dir"] = FileKind::folder;
+  launch.words = {"dir"};
+  CHECK(launch.error().code == Errc::not_possible);
+}
+
+TEST_CASE("resolve: names with macros are known only for each worker") {
+  CHECK(Launch{{"--no-python", "./run_${local_rank}"}}.program().name == "./run_${local_rank}");
+  CHECK(Launch{{"part_$local_rank.py"}}.program().kind == ProgramKind::python_script);
+}
+
+TEST_CASE("resolve: called as torchrun every script is Python") {
+  Launch launch{{"notes.txt"}, Personality::torchrun};
+  launch.machine.kinds["notes.txt"] = FileKind::plain;
+  CHECK(launch.program().kind == ProgramKind::python_script);
+  launch.words = {"./solver"};
+  CHECK(launch.program().kind == ProgramKind::python_script);
+  launch.words = {"--no-python", "./solver"};
+  CHECK(launch.program().kind == ProgramKind::executable);
+  CHECK_FALSE(launch.config().pass_local_rank);
+}
+
+TEST_CASE("resolve: called as torch.distributed.launch the local rank is an argument") {
+  Launch launch{{"train.py"}, Personality::torch_distributed_launch};
+  CHECK(launch.config().pass_local_rank);
+  launch.words = {"--use-env", "train.py"};
+  CHECK_FALSE(launch.config().pass_local_rank);
+  launch.words = {"--no-python", "./solver"};
+  CHECK(launch.error() == Error{Errc::usage, "--no-python also needs --use-env here"});
+  launch.words = {"--no-python", "--use-env", "./solver"};
+  CHECK(launch.program().kind == ProgramKind::executable);
+}
+
+TEST_CASE("resolve: module with no-python or run-path is refused") {
+  CHECK(Launch{{"-m", "--no-python", "x"}}.error() ==
+        Error{Errc::usage, "--module and --no-python cannot be used together"});
+  CHECK(Launch{{"-m", "--run-path", "x"}}.error().code == Errc::usage);
+  Launch launch{{"--no-python", "./solver"}};
+  launch.variables["PET_MODULE"] = "1";
+  CHECK(launch.error().code == Errc::usage);
+  launch.variables["PET_MODULE"] = "0";
+  CHECK(launch.program().kind == ProgramKind::executable);
+}
+
+TEST_CASE("resolve: python is PYTHON_EXEC, else the active environment's, else PATH's") {
+  Launch launch{{"train.py"}};
+  CHECK(launch.program().python == "python3");
+  launch.variables["VIRTUAL_ENV"] = "/venv";
+  CHECK(launch.program().python == "python3");
+  launch.machine.kinds["/venv/bin/python3"] = FileKind::executable;
+  CHECK(launch.program().python == "/venv/bin/python3");
+  launch.variables["PYTHON_EXEC"] = "/opt/python";
+  CHECK(launch.program().python == "/opt/python");
+  Launch none{{"train.py"}};
+  none.machine.kinds.erase("/usr/bin/python3");
+  CHECK(none.error().code == Errc::not_found);
+  CHECK(none.error().message.find("set PYTHON_EXEC") != std::string::npos);
+}
+
+TEST_CASE("resolve: redirects and tee are stream specs with local ranks of any length") {
+  const LaunchConfig config = Launch{{"--redirects=3", "-t", "0:1,12:3", "true"}}.config();
+  CHECK(config.redirects.of(5) == 3);
+  CHECK(config.tee.of(12) == 3);
+  CHECK(config.tee.of(1) == 0);
+  CHECK(Launch{{"--tee=0:1,", "true"}}.error().message.starts_with("--tee=0:1,: must be"));
+}
+
+TEST_CASE("resolve: the local ranks filter") {
+  CHECK_FALSE(Launch{{"true"}}.config().local_ranks_filter);
+  CHECK(Launch{{"--local-ranks-filter=0, 2", "true"}}.config().local_ranks_filter ==
+        std::set<int>{0, 2});
+  CHECK(Launch{{"--local-ranks-filter=0,a", "true"}}.error().code == Errc::usage);
+}
+
+TEST_CASE("resolve: filters for duplicates; an empty value is one filter that matches all") {
+  CHECK_FALSE(Launch{{"true"}}.config().duplicate_stdout_filters);
+  CHECK(Launch{{"--duplicate-stdout-filters=a,,b,c", "true"}}.config().duplicate_stdout_filters ==
+        Words{"a,b", "c"});
+  CHECK(Launch{{"--duplicate-stderr-filters=", "true"}}.config().duplicate_stderr_filters ==
+        Words{""});
+  CHECK(Launch{{"--log-dir=/dev/null", "--duplicate-stderr-filters=x", "true"}}.error().code ==
+        Errc::usage);
+}
+
+TEST_CASE("resolve: the log folder may be absent or a folder, not a file") {
+  Launch launch{{"--log-dir=logs", "true"}};
+  CHECK(launch.config().log_dir == "logs");
+  launch.machine.kinds["logs"] = FileKind::folder;
+  CHECK(launch.config().log_dir == "logs");
+  launch.machine.kinds["logs"] = FileKind::plain;
+  CHECK(launch.error() == Error{Errc::usage, "--log-dir=logs: is a file, not a folder"});
+  launch.words = {"--log-dir=", "true"};
+  CHECK(launch.config().log_dir.empty());
+}
+
+TEST_CASE(
+    "resolve: with the log folder /dev/null there are no files, and it says what is ignored") {
+  Launch launch{{"--log-dir=/dev/null", "true"}};
+  CHECK(launch.config().logs_disabled);
+  CHECK(launch.resolved()->warnings.empty());
+  launch.words = {"--log-dir=/dev/null", "--tee=3", "--local-ranks-filter=0", "true"};
+  CHECK(launch.config().tee == StdSpec{});
+  CHECK_FALSE(launch.config().local_ranks_filter);
+  CHECK(launch.resolved()->warnings.size() == 1);
+}
+
+TEST_CASE("resolve: the prefix template, from option, variable and older variable") {
+  Launch launch{{"true"}};
+  CHECK(launch.config().log_line_prefix_template.empty());
+  launch.variables["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = "old ";
+  CHECK(launch.config().log_line_prefix_template == "old ");
+  launch.variables["PET_LOG_LINE_PREFIX_TEMPLATE"] = "pet ";
+  CHECK(launch.config().log_line_prefix_template == "pet ");
+  launch.words = {"--log-line-prefix-template=new ", "true"};
+  CHECK(launch.config().log_line_prefix_template == "new ");
+}

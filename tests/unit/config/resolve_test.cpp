@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/resolve.hpp"
+
+#include "base/text.hpp"
+#include "support/catch.hpp"
+#include "unit/config/fake_machine.hpp"
+
+#include <csignal>
+
+using namespace muster;
+
+namespace {
+
+// One launch to resolve: words before "train.py", variables, a machine.
+struct Launch {
+  std::vector<std::string> words;
+  std::map<std::string, std::string, std::less<>> variables;
+  FakeMachine machine{};
+  Personality personality = Personality::muster;
+  std::vector<std::string> program{"train.py"};
+
+  [[nodiscard]] Result<Resolved> resolved() const {
+    auto all = words;
+    all.insert(all.end(), program.begin(), program.end());
+    const auto line = parse_command_line(personality, all);
+    if (!line) {
+      return std::unexpected(line.error());
+    }
+    auto environment = variables;
+    environment.emplace("PATH", "/opt/bin:/usr/bin");
+    return resolve(*line, Environ(environment), machine);
+  }
+
+  [[nodiscard]] LaunchConfig config() const {
+    const auto out = resolved();
+    INFO(join(words, " "));
+    if (!out) {
+      FAIL(out.error().message);
+    }
+    return out->config;
+  }
+
+  // The error's text; its kind must be usage unless another one is expected.
+  [[nodiscard]] std::string error(Errc kind = Errc::usage) const {
+    const auto out = resolved();
+    if (out) {
+      return "no error";
+    }
+    CHECK(out.error().code == kind);
+    CHECK(out.error().message.find('\n') == std::string::npos);
+    return out.error().message;
+  }
+
+  [[nodiscard]] std::vector<std::string> warnings() const { return resolved()->warnings; }
+};
+
+LaunchConfig config(std::vector<std::string> words) {
+  return Launch{std::move(words), {}}.config();
+}
+
+std::string error(std::vector<std::string> words) {
+  return Launch{std::move(words), {}}.error();
+}
+
+}  // namespace
+
+TEST_CASE("resolve: the command line beats MUSTER_, that PET_, that the file, that the default") {
+  Launch launch{{"--config=job.toml"}, {}};
+  launch.machine.texts["job.toml"] = "max-restarts = 1\n";
+  const auto check = [&](int restarts, const std::string& origin) {
+    const LaunchConfig out = launch.config();
+    CHECK(out.max_restarts == restarts);
+    CHECK(out.origins.at("max-restarts") == origin);
+  };
+  check(1, "config file job.toml");
+  launch.variables["PET_MAX_RESTARTS"] = "2";
+  check(2, "PET_MAX_RESTARTS");
+  launch.variables["MUSTER_MAX_RESTARTS"] = "3";
+  check(3, "MUSTER_MAX_RESTARTS");
+  launch.words.emplace_back("--max-restarts=4");
+  check(4, "command line");
+  CHECK(config({}).max_restarts == 0);
+  CHECK(config({}).origins.at("max-restarts") == "default");
+}
+
+TEST_CASE("resolve: each option of torchrun that has a PET_ variable is read from it") {
+  const std::map<std::string, std::string> values{{"module", "0"},
+                                                  {"no-python", "0"},
+                                                  {"nproc-per-node", "3"},
+                                                  {"role", "r"},
+                                                  {"standalone", "1"},
+                                                  {"virtual-local-rank", "1"},
+                                                  {"max-restarts", "2"},
+                                                  {"nnodes", "1"},
+                                                  {"shutdown-timeout", "5"},
+                                                  {"log-dir", "logs"},
+                                                  {"redirects", "1"},
+                                                  {"tee", "2"},
+                                                  {"node-rank", "0"},
+                                                  {"master-port", "1"},
+                                                  {"local-ranks-filter", "0"},
+                                                  {"rdzv-backend", "c10d"},
+                                                  {"rdzv-conf", "a=b"},
+                                                  {"signals-to-handle", "SIGTERM"},
+                                                  {"start-method", "fork"},
+                                                  {"run-path", "0"},
+                                                  {"monitor-interval", "5"},
+                                                  {"rdzv-id", "j"},
+                                                  {"master-addr", "a"},
+                                                  {"event-log-handler", "null"},
+                                                  {"local-addr", "a"},
+                                                  {"rdzv-endpoint", "a:1"}};
+  for (const Option& row : all_options()) {
+    if (!row.has_pet) {
+      continue;
+    }
+    const auto found = values.find(std::string(row.name));
+    const std::string value = found == values.end() ? "text" : found->second;
+    INFO(pet_variable(row));
+    Launch launch{{}, {{pet_variable(row), value}}};
+    const std::string origin = launch.config().origins.at(std::string(row.name));
+    // Implied settings say what they are in place of.
+    CHECK((origin == pet_variable(row) || origin.find("in place of") != std::string::npos ||
+           origin.starts_with("implied")));
+  }
+}
+
+TEST_CASE("resolve: PET_ flags are bool(int(value)), and typed flags are always on") {
+  CHECK(Launch{{}, {{"PET_VIRTUAL_LOCAL_RANK", "2"}}}.config().virtual_local_rank);
+  CHECK_FALSE(Launch{{}, {{"PET_VIRTUAL_LOCAL_RANK", "0"}}}.config().virtual_local_rank);
+  CHECK(Launch{{"--virtual-local-rank"}, {{"PET_VIRTUAL_LOCAL_RANK", "0"}}}
+            .config()
+            .virtual_local_rank);
+  CHECK(Launch{{}, {{"PET_STANDALONE", ""}}}.error() ==
+        "--standalone='' (from PET_STANDALONE): must be 0 or 1");
+  CHECK(Launch{{}, {{"PET_STANDALONE", "true"}}}.error().find("must be 0 or 1") !=
+        std::string::npos);
+  CHECK(Launch{{}, {{"MUSTER_VIRTUAL_LOCAL_RANK", "yes"}}}.config().virtual_local_rank);
+}
+
+TEST_CASE("resolve: PET_ values go through the type but not through the choices") {
+  CHECK(Launch{{}, {{"PET_MAX_RESTARTS", "x"}}}.error() ==
+        "--max-restarts=x (from PET_MAX_RESTARTS): must be a whole number");
+  CHECK(Launch{{}, {{"PET_START_METHOD", "zz"}}}.config().accepted.at("start-method") == "zz");
+  CHECK(error({"--start-method=zz"}) ==
+        "--start-method=zz: must be one of spawn, fork, forkserver");
+}
+
+TEST_CASE("resolve: an empty PET_ variable is a value, an empty MUSTER_ variable is none") {
+  CHECK(Launch{{}, {{"PET_MAX_RESTARTS", ""}}}.error().find("whole number") != std::string::npos);
+  CHECK(Launch{{}, {{"MUSTER_MAX_RESTARTS", ""}}}.config().max_restarts == 0);
+}
+
+TEST_CASE("resolve: no PET_ variable where torchrun has none") {
+  CHECK(Launch{{}, {{"PET_LOGS_SPECS", "x"}, {"PET_NUMA_BINDING", "node"}}}.resolved());
+}
+
+TEST_CASE("resolve: the config file takes options in both spellings, of every kind") {
+  Launch launch{{"--config", "job.toml"}, {}};
+  launch.machine.texts["job.toml"] =
+      "# a job\n"
+      "nproc_per_node = 3\n"
+      "role = \"trainer\"\n"
+      "virtual-local-rank = true\n"
+      "local-ranks-filter = [0, 2]\n"
+      "rdzv-conf = \"a=1,b=2\"\n"
+      "shutdown-timeout = 1.5\n";
+  const LaunchConfig out = launch.config();
+  CHECK(out.nproc == 3);
+  CHECK(out.role == "trainer");
+  CHECK(out.virtual_local_rank);
+  CHECK(out.local_ranks_filter == std::set<int>{0, 2});
+  CHECK(out.rdzv_conf == std::map<std::string, std::string>{{"a", "1"}, {"b", "2"}});
+  CHECK(out.shutdown_timeout == std::chrono::milliseconds(1500));
+  CHECK(out.config_file == "job.toml");
+}
+
+TEST_CASE("resolve: what is wrong in a config file is said with the file's name") {
+  Launch launch{{"--config=job.toml"}, {}};
+  CHECK(launch.error() == "--config: job.toml: No such file or directory");
+  launch.machine.texts["job.toml"] = "nproc-per-nod = 3\n";
+  CHECK(launch.error() ==
+        "config file job.toml: 'nproc-per-nod' is no option that can be set there; did you mean "
+        "nproc-per-node?");
+  launch.machine.texts["job.toml"] = "help = true\n";
+  CHECK(launch.error().find("no option that can be set there") != std::string::npos);
+  launch.machine.texts["job.toml"] = "tee = 3\nrole = \"a\"\ntee = 1\n";
+  CHECK(launch.error() == "config file job.toml: 'tee' is set twice");
+  launch.machine.texts["job.toml"] = "max-restarts = [1, 2]\n";
+  CHECK(launch.error() == "config file job.toml: 'max-restarts' takes one value");
+  launch.machine.texts["job.toml"] = "tee = 9\n";
+  CHECK(launch.error().starts_with("--tee=9 (from config file job.toml): must be"));
+}
+
+TEST_CASE("resolve: nproc-per-node as Python's int, and what is counted by name") {
+  CHECK(config({}).nproc == 1);
+  CHECK(config({"--nproc-per-node= 4"}).nproc == 4);
+  CHECK(config({"--nproc-per-node=+4"}).nproc == 4);
+  CHECK(config({"--nproc-per-node=1_0"}).nproc == 10);
+  CHECK(config({"--nproc-per-node=cpu"}).nproc == 8);
+  CHECK(config({"--nproc-per-node=gpu"}).nproc == 4);
+  const LaunchConfig counted = config({"--nproc-per-node=auto"});
+  CHECK(counted.nproc == 4);
+  CHECK(counted.nproc_reason == "auto: 4 NVIDIA GPUs in /dev");
+}
+
+TEST_CASE("resolve: auto without a GPU means one worker for each usable processor") {
+  Launch launch{{"--nproc-per-node=auto"}, {}};
+  launch.machine.gpus = {0, "none seen"};
+  CHECK(launch.config().nproc == 8);
+  CHECK(launch.config().nproc_reason == "auto: 8 CPUs by affinity; none seen");
+  launch.words = {"--nproc-per-node=gpu"};
+  CHECK(launch.error() == "--nproc-per-node=gpu: no GPU can be used: none seen");
+}
+
+TEST_CASE("resolve: impossible worker counts") {
+  for (const char* bad : {"0", "-1", "99999999"}) {
+    INFO(bad);
+    CHECK(error({std::string("--nproc-per-node=") + bad}).find("must be from 1 to") !=
+          std::string::npos);
+  }
+  CHECK(error({"--nproc-per-node=lots"}) ==
+        "--nproc-per-node=lots: must be a number, auto, gpu or cpu");
+  CHECK(error({"--nproc-per-node=xpu"}).find("give their number") != std::string::npos);
+}
+
+TEST_CASE("resolve: no device is counted that nothing depends on") {
+  Launch launch{{"--nproc-per-node=4"}, {{"OMP_NUM_THREADS", "2"}}};
+  CHECK(launch.config().usable_cpus == 0);
+  CHECK(launch.resolved());
+  CHECK(launch.machine.questions == 0);
+  launch.variables.erase("OMP_NUM_THREADS");
+  CHECK(launch.config().usable_cpus == 8);
+}
+
+TEST_CASE("resolve: nnodes is N or MIN:MAX, and more than one is refused by name") {
+  CHECK(config({"--nnodes=1"}).nodes_max == 1);
+  CHECK(config({"--nnodes=1:1"}).nodes_min == 1);
+  CHECK(error({"--nnodes=2:20:30"}) == "--nnodes=2:20:30: must be N or MIN:MAX");
+  CHECK(error({"--nnodes=a"}).find("must be N or MIN:MAX") != std::string::npos);
+  for (const char* bad : {"0", "0:1", "3:2", "-1:1"}) {
+    CHECK(error({std::string("--nnodes=") + bad}).find("0 < MIN <= MAX") != std::string::npos);
+  }
+  CHECK(error({"--nnodes=1:4"}).find("runs jobs on one machine only") != std::string::npos);
+}
+
+TEST_CASE("resolve: one node without a port implies standalone, whatever the back end's name") {
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{}, {"--rdzv-backend=static"}, {"--rdzv-id=7"}}) {
+    const LaunchConfig out = config(words);
+    CHECK(out.standalone);
+    CHECK(out.rdzv_backend == "c10d");
+    CHECK(out.rdzv_endpoint == Endpoint{"localhost", 0});
+    CHECK(out.rdzv_id == "01234567-89ab-4def-8123-456789abcdef");
+    CHECK(out.master_addr == "127.0.0.1");
+    CHECK(out.master_port == 0);
+  }
+  CHECK(config({"--rdzv-id=7"}).origins.at("rdzv-id") ==
+        "implied by one machine without a port, in place of 7");
+}
+
+TEST_CASE("resolve: standalone overrides what contradicts it") {
+  const LaunchConfig out =
+      config({"--standalone", "--rdzv-backend=static", "--rdzv-endpoint=h:1", "--master-port=5"});
+  CHECK(out.standalone);
+  CHECK(out.rdzv_backend == "c10d");
+  CHECK(out.rdzv_endpoint == Endpoint{"localhost", 0});
+  CHECK(out.master_port == 0);
+}
+
+TEST_CASE("resolve: a master port keeps the back end static, also from its variable") {
+  const LaunchConfig out = config({"--master-port=1234"});
+  CHECK_FALSE(out.standalone);
+  CHECK(out.rdzv_backend == "static");
+  CHECK(out.rdzv_id == "none");
+  CHECK(out.master_addr == "127.0.0.1");
+  CHECK(out.master_port == 1234);
+  CHECK(out.rdzv_endpoint == Endpoint{"127.0.0.1", 1234});
+  CHECK(Launch{{}, {{"PET_MASTER_PORT", "4321"}}}.config().master_port == 4321);
+  CHECK(config({"--master-port=1234", "--master-addr=node1"}).master_addr == "node1");
+  CHECK(error({"--master-port=70000"}) == "--master-port=70000: must be from 0 to 65535");
+  CHECK(error({"--master-port=1", "--master-addr=a:1"}).find("without a port") !=
+        std::string::npos);
+}
+
+TEST_CASE("resolve: the endpoint of a static job is what the workers dial") {
+  const LaunchConfig out = config({"--rdzv-endpoint=[::1]:7000"});
+  CHECK(out.rdzv_backend == "static");
+  CHECK(out.master_addr == "::1");
+  CHECK(out.master_port == 7000);
+  CHECK(error({"--rdzv-endpoint=node1"}).find("needs a port") != std::string::npos);
+  CHECK(error({"--rdzv-endpoint=node1:x"}).find("must be a number from 0 to 65535") !=
+        std::string::npos);
+  CHECK(error({"--master-port=1", "--node-rank=1"}).find("less than --nnodes") !=
+        std::string::npos);
+}
+
+TEST_CASE("resolve: c10d on one node, with its default endpoint and port") {
+  CHECK(config({"--rdzv-backend=c10d"}).rdzv_endpoint == Endpoint{"localhost", 29400});
+  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a"}).rdzv_endpoint == Endpoint{"a", 29400});
+  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a:0"}).rdzv_endpoint == Endpoint{"a", 0});
+  const LaunchConfig out = config({"--rdzv-backend=c10d", "--local-addr=127.0.0.2"});
+  CHECK(out.rdzv_id == "none");
+  CHECK(out.master_addr == "127.0.0.2");
+  CHECK(out.master_port == 0);
+  CHECK(
+      config({"--rdzv-backend=c10d", "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=5'"})
+          .rdzv_conf.size() == 3);
+}
+
+TEST_CASE("resolve: an empty rdzv-id becomes a random one") {
+  const LaunchConfig out = config({"--rdzv-backend=c10d", "--rdzv-id="});
+  CHECK(out.rdzv_id == "0123456789abcdef0123456789abcdef");
+  CHECK(out.origins.at("rdzv-id") == "random, since empty");
+}
+
+TEST_CASE("resolve: other back ends are refused, etcd with what to use instead") {
+  CHECK(error({"--rdzv-backend=foo"}) == "--rdzv-backend=foo: must be static or c10d");
+  CHECK(error({"--rdzv-backend=etcd-v2"}).find("use --rdzv-backend=c10d") != std::string::npos);
+}
+
+TEST_CASE("resolve: rdzv-conf is refused with its rule") {
+  CHECK(error({"--rdzv-conf=a"}) == "--rdzv-conf=a: 'a' must have a value");
+  CHECK(error({"--rdzv-conf=join_timeout=0"}).find("positive whole number") != std::string::npos);
+}
+
+TEST_CASE("resolve: settings of the static back end alone are ignored aloud elsewhere") {
+  CHECK(Launch{{"--node-rank=2"}, {}}.warnings() ==
+        std::vector<std::string>{"ignoring --node-rank: it is for --rdzv-backend=static"});
+  CHECK(Launch{{"--rdzv-backend=c10d", "--master-addr=a"}, {}}.warnings().size() == 1);
+  CHECK(Launch{{}, {}}.warnings().empty());
+}
+
+TEST_CASE("resolve: restarts and the grace period") {
+  CHECK(config({"--max-restarts=3"}).max_restarts == 3);
+  CHECK(error({"--max-restarts=-1"}) == "--max-restarts=-1: must be at least 0");
+  CHECK(config({}).shutdown_timeout == std::chrono::seconds(30));
+  CHECK(config({"--shutdown-timeout=0"}).shutdown_timeout == Duration{0});
+  CHECK(config({"--shutdown-timeout=1m30s"}).shutdown_timeout == std::chrono::seconds(90));
+  CHECK(error({"--shutdown-timeout=-1"}).find("at least 0") != std::string::npos);
+  const std::string variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  const LaunchConfig inherited = Launch{{}, {{variable, "7"}}}.config();
+  CHECK(inherited.shutdown_timeout == std::chrono::seconds(7));
+  CHECK(inherited.origins.at("shutdown-timeout") == variable);
+  CHECK(Launch{{"--shutdown-timeout=2"}, {{variable, "x"}}}.config().shutdown_timeout ==
+        std::chrono::seconds(2));
+  CHECK(Launch{{}, {{variable, "x"}}}.error().starts_with(variable));
+}
+
+TEST_CASE("resolve: signals by name; unknown ones are ignored aloud, SIGKILL is refused") {
+  CHECK(config({}).signals_to_handle == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+  const Launch launch{{"--signals-to-handle= SIGUSR1 ,SIGNONE,SIGTERM,SIGTERM"}, {}};
+  CHECK(launch.config().signals_to_handle == std::vector<int>{SIGUSR1, SIGTERM});
+  CHECK(launch.config().signals_to_handle_text == " SIGUSR1 ,SIGNONE,SIGTERM,SIGTERM");
+  CHECK(launch.warnings().size() == 1);
+  CHECK(error({"--signals-to-handle=SIGKILL"}).find("cannot be caught") != std::string::npos);
+}
+
+TEST_CASE("resolve: standard input goes to the only worker of a terminal, or where it is sent") {
+  Launch launch{{}, {}};
+  CHECK_FALSE(launch.config().stdin_rank);
+  launch.machine.terminal = true;
+  CHECK(launch.config().stdin_rank == 0);
+  launch.words = {"--nproc-per-node=2"};
+  CHECK_FALSE(launch.config().stdin_rank);
+  launch.words = {"--nproc-per-node=2", "--stdin-rank=1"};
+  CHECK(launch.config().stdin_rank == 1);
+  launch.words = {"--stdin-rank=none"};
+  CHECK_FALSE(launch.config().stdin_rank);
+  launch.words = {"--nproc-per-node=2", "--stdin-rank=2"};
+  CHECK(launch.error() == "--stdin-rank=2: must be none or a local rank from 0 to 1");
+}
+
+TEST_CASE("resolve: torchrun's options without a meaning here are taken when harmless") {
+  CHECK(config({"--start-method=forkserver",
+                "--event-log-handler=null",
+                "--logs-specs=default",
+                "--monitor-interval=5"})
+            .accepted.at("monitor-interval") == "5");
+  CHECK(error({"--event-log-handler=console"}).find("use --log-level=info") != std::string::npos);
+  CHECK(error({"--logs-specs=mine"}).find("use --log-dir") != std::string::npos);
+  CHECK(error({"--numa-binding=node"}).find("numactl") != std::string::npos);
+  CHECK(error({"--numa-binding=bad"}).find("must be one of node, socket") != std::string::npos);
+  for (const char* bad : {"0", "-1", "0.0"}) {
+    CHECK(error({std::string("--monitor-interval=") + bad}).find("greater than 0") !=
+          std::string::npos);
+  }
+  CHECK(error({"--monitor-interval=x"}).find("must be a number") != std::string::npos);
+}
+
+TEST_CASE("resolve: LOGLEVEL is the weakest source of the log level") {
+  CHECK(config({}).log_level == LogLevel::warning);
+  CHECK(Launch{{}, {{"LOGLEVEL", "INFO"}}}.config().log_level == LogLevel::info);
+  CHECK(Launch{{"--log-level=error"}, {{"LOGLEVEL", "INFO"}}}.config().log_level ==
+        LogLevel::error);
+  CHECK(Launch{{}, {{"LOGLEVEL", "LOUD"}}}.warnings().size() == 1);
+  CHECK(error({"--log-level=loud"}).find("must be one of trace, debug") != std::string::npos);
+}

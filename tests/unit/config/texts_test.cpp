@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts that are made from the table.
+#include "base/text.hpp"
+#include "config/explain.hpp"
+#include "config/help.hpp"
+#include "config/resolve.hpp"
+#include "support/catch.hpp"
+#include "unit/config/fake_machine.hpp"
+
+#include <algorithm>
+
+using namespace muster;
+
+namespace {
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string roff_flag(const Option& row) {
+  std::string out;
+  for (const char c : long_flag(row)) {
+    out += c == '-' ? "\\-" : std::string(1, c);
+  }
+  return out;
+}
+
+std::string explained(std::vector<std::string> words, Personality personality) {
+  const auto line = parse_command_line(personality, words);
+  REQUIRE(line);
+  std::map<std::string, std::string, std::less<>> variables{{"PATH", "/usr/bin"}};
+  const auto out = resolve(*line, Environ(variables), FakeMachine{});
+  REQUIRE(out);
+  return describe_config(out->config);
+}
+
+// The line of one setting, with runs of blanks made one.
+std::string line_of(const std::string& text, std::string_view name) {
+  for (const std::string& line : split(text, '\n')) {
+    if (!line.starts_with(std::string(name) + " ")) {
+      continue;
+    }
+    std::string out;
+    for (const char c : line) {
+      if (c != ' ' || !out.ends_with(' ')) {
+        out += c;
+      }
+    }
+    return out;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("texts: every row of the table is in help, manual, completions and explanation") {
+  const std::string help = help_text(Personality::torch_distributed_launch, 80);
+  const std::string manual = man_page();
+  const std::string bash = bash_completion();
+  const std::string zsh = zsh_completion();
+  const std::string explanation =
+      explained({"--explain", "train.py"}, Personality::torch_distributed_launch);
+  for (const Option& row : all_options()) {
+    INFO(row.name);
+    CHECK(has(manual, roff_flag(row)));
+    CHECK_FALSE(row.help.empty());
+    CHECK_FALSE(row.help.ends_with('.'));
+    if (!row.hidden) {
+      CHECK(has(help, long_flag(row)));
+    }
+    if (!row.hidden && is_offered(row, Personality::muster)) {
+      CHECK(has(bash, long_flag(row)));
+      CHECK(has(zsh, "'" + long_flag(row)));
+    }
+    if (row.kind != ValueKind::action) {
+      CHECK_FALSE(line_of(explanation, row.name).empty());
+      CHECK(has(manual, muster_variable(row)));
+      CHECK(has(manual, pet_variable(row)));
+    }
+  }
+}
+
+TEST_CASE("texts: the table knows all options of torchrun 2.15 and its short ones") {
+  for (const char* name : {"nnodes",
+                           "nproc-per-node",
+                           "rdzv-backend",
+                           "rdzv-endpoint",
+                           "rdzv-id",
+                           "rdzv-conf",
+                           "standalone",
+                           "max-restarts",
+                           "monitor-interval",
+                           "start-method",
+                           "event-log-handler",
+                           "role",
+                           "module",
+                           "no-python",
+                           "run-path",
+                           "log-dir",
+                           "redirects",
+                           "tee",
+                           "local-ranks-filter",
+                           "duplicate-stdout-filters",
+                           "duplicate-stderr-filters",
+                           "node-rank",
+                           "master-addr",
+                           "master-port",
+                           "local-addr",
+                           "logs-specs",
+                           "numa-binding",
+                           "signals-to-handle",
+                           "shutdown-timeout",
+                           "virtual-local-rank",
+                           "log-line-prefix-template",
+                           "print-completion",
+                           "help"}) {
+    INFO(name);
+    const Option* row = find_option(name);
+    REQUIRE(row != nullptr);
+    CHECK(row->in_torchrun);
+    const bool without = row->id == OptionId::logs_specs || row->id == OptionId::numa_binding ||
+                         row->kind == ValueKind::action;
+    CHECK(row->has_pet == !without);
+  }
+  CHECK(find_letter('m')->id == OptionId::module);
+  CHECK(find_letter('r')->id == OptionId::redirects);
+  CHECK(find_letter('t')->id == OptionId::tee);
+  CHECK(find_letter('h')->id == OptionId::help);
+}
+
+TEST_CASE("help: two screens of eighty columns, examples before options") {
+  for (const Personality personality :
+       {Personality::muster, Personality::torchrun, Personality::torch_distributed_launch}) {
+    const std::string help = help_text(personality, 80);
+    const auto lines = split(help, '\n');
+    CHECK(lines.size() <= 100);
+    for (const std::string& line : lines) {
+      INFO(line);
+      CHECK(line.size() <= 80);
+      CHECK_FALSE(line.ends_with(' '));
+    }
+    CHECK(help.find("train.py --lr=0.1") < help.find("What to run"));
+  }
+  CHECK(help_text(Personality::torchrun, 80).starts_with("usage: torchrun "));
+}
+
+TEST_CASE("help: one group, to the letter") {
+  const std::string help = help_text(Personality::muster, 80);
+  const auto begin = help.find("Failing, restarting, stopping");
+  CHECK(help.substr(begin, help.find("\n\n", begin) - begin) ==
+        "Failing, restarting, stopping\n"
+        "  --max-restarts N            after a failure start all again, up to N times\n"
+        "  --shutdown-timeout SECONDS  from the stop signal to SIGKILL; 0: at once [30]\n"
+        "  --signals-to-handle NAMES   pass these on to the workers, then end the job\n"
+        "                              [SIGTERM,SIGINT,SIGHUP,SIGQUIT]");
+}
+
+TEST_CASE("help: narrow and absurd widths still give all options") {
+  for (const int width : {-1, 0, 20, 100000}) {
+    CHECK(has(help_text(Personality::muster, width), "--numa-binding"));
+  }
+}
+
+TEST_CASE("manual: no line starts with a dot or quote that is not a command of roff") {
+  for (const std::string& line : split(man_page(), '\n')) {
+    INFO(line);
+    const bool command = line.starts_with(".TH ") || line.starts_with(".SH ") ||
+                         line.starts_with(".SS ") || line.starts_with(".B ") ||
+                         line.starts_with(".BR ") || line == ".TP" || line == ".PP" ||
+                         line == ".nf" || line == ".fi";
+    CHECK((command || !(line.starts_with('.') || line.starts_with('\''))));
+  }
+}
+
+TEST_CASE("explain: each setting with its value and where it came from") {
+  const std::string text = explained({"--nproc-per-node=auto",
+                                      "-t3",
+                                      "--rdzv-conf=a=1,token=secret",
+                                      "train.py",
+                                      "--name=two words"},
+                                     Personality::muster);
+  CHECK(line_of(text, "program") == "program train.py '--name=two words' command line");
+  CHECK(line_of(text, "python") == "python python3 program's name and options");
+  CHECK(line_of(text, "usable cpus") == "usable cpus 8 8 CPUs by affinity");
+  CHECK(line_of(text, "nproc-per-node") ==
+        "nproc-per-node 4 (auto: 4 NVIDIA GPUs in /dev) command line");
+  CHECK(line_of(text, "tee") == "tee 3 command line");
+  CHECK(line_of(text, "max-restarts") == "max-restarts 0 default");
+  CHECK(line_of(text, "standalone") == "standalone yes implied by one machine without a port");
+  CHECK(line_of(text, "rdzv-conf") == "rdzv-conf a=1,token=*** command line");
+  CHECK_FALSE(has(text, "secret"));
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/values.hpp"
+
+#include "config/rdzv_conf.hpp"
+#include "config/std_spec.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+
+using namespace muster;
+
+TEST_CASE("values: whole numbers as Python's int") {
+  CHECK(parse_python_int(" 4") == 4);
+  CHECK(parse_python_int("+4") == 4);
+  CHECK(parse_python_int("1_0") == 10);
+  CHECK(parse_python_int("-3") == -3);
+  for (const char* bad : {"", "_1", "1_", "1__0", "4.0", "0x4", "four", "1 0"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_python_int(bad));
+  }
+}
+
+TEST_CASE("values: numbers as Python's float") {
+  CHECK(parse_python_float("0.1") == 0.1);
+  CHECK(parse_python_float(" +5 ") == 5.0);
+  CHECK(parse_python_float("1e-3") == 1e-3);
+  CHECK_FALSE(parse_python_float("fast"));
+  CHECK_FALSE(parse_python_float("inf"));
+  CHECK_FALSE(parse_python_float(""));
+}
+
+TEST_CASE("values: flags in torchrun's variables are numbers, in ours also words") {
+  CHECK(parse_number_flag("0") == false);
+  CHECK(parse_number_flag("2") == true);
+  CHECK_FALSE(parse_number_flag(""));
+  CHECK_FALSE(parse_number_flag("true"));
+  CHECK(parse_word_flag("TRUE") == true);
+  CHECK(parse_word_flag("off") == false);
+  CHECK(parse_word_flag("1") == true);
+  CHECK_FALSE(parse_word_flag("maybe"));
+}
+
+TEST_CASE("values: a doubled comma is a comma") {
+  CHECK(split_with_escapes("a,b") == std::vector<std::string>{"a", "b"});
+  CHECK(split_with_escapes("a,,b,c") == std::vector<std::string>{"a,b", "c"});
+  CHECK(split_with_escapes("") == std::vector<std::string>{""});
+}
+
+TEST_CASE("values: signals by name") {
+  CHECK(signal_number("SIGTERM") == SIGTERM);
+  CHECK(signal_number(" sigusr1 ") == SIGUSR1);
+  CHECK(signal_number("INT") == SIGINT);
+  CHECK(signal_number("SIGIO") == SIGIO);
+  CHECK_FALSE(signal_number(""));
+  CHECK_FALSE(signal_number("SIG"));
+  CHECK_FALSE(signal_number("SIGNONE"));
+}
+
+TEST_CASE("std spec: one value for all, or a map with local ranks of any length") {
+  CHECK(parse_std_spec("3")->of(7) == 3);
+  const auto spec = parse_std_spec("0:1,12:2,127:3");
+  REQUIRE(spec);
+  CHECK(spec->of(0) == 1);
+  CHECK(spec->wants_stderr(12));
+  CHECK_FALSE(spec->wants_stdout(12));
+  CHECK(spec->of(127) == 3);
+  CHECK(spec->of(1) == 0);
+}
+
+TEST_CASE("std spec: what torchrun refuses is refused") {
+  for (const char* bad :
+       {"", "4", "11", "0:1,", "0:1,1", "1,0:1", "0:4", "+0:1", ":1", "0:", "a:1"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_std_spec(bad));
+  }
+}
+
+TEST_CASE("rdzv conf: keys and values, blanks around them, literal quotes kept") {
+  using Conf = std::map<std::string, std::string>;
+  CHECK(parse_rdzv_conf("") == Conf{});
+  CHECK(parse_rdzv_conf(" a = 1 , b=2=3 ") == Conf{{"a", "1"}, {"b", "2=3"}});
+  CHECK(parse_rdzv_conf("'join_timeout=5,last_call_timeout=1,timeout=5'") ==
+        Conf{{"'join_timeout", "5"}, {"last_call_timeout", "1"}, {"timeout", "5'"}});
+}
+
+TEST_CASE("rdzv conf: empty keys, empty values and reserved keys are refused") {
+  for (const char* bad : {"a=1,", "a=1,,b=2", "=1", "a=", "a", "backend=c10d", "run_id=1"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_rdzv_conf(bad));
+  }
+}
+
+TEST_CASE("rdzv conf: the keys that a back end reads are checked, others are not") {
+  CHECK(check_rdzv_conf({{"anything", "odd"}, {"join_timeout", "600"}}, "c10d"));
+  CHECK(check_rdzv_conf({{"join_timeout", "x"}}, "static"));
+  CHECK(check_rdzv_conf({{"is_host", "Yes"}, {"store_type", "file"}}, "c10d"));
+  using Conf = std::map<std::string, std::string>;
+  for (const Conf& bad : {Conf{{"join_timeout", "0"}},
+                          Conf{{"last_call_timeout", "x"}},
+                          Conf{{"read_timeout", "-1"}},
+                          Conf{{"keep_alive_max_attempt", "0"}},
+                          Conf{{"cas_backoff_max_seconds", "-1.0"}},
+                          Conf{{"is_host", "perhaps"}},
+                          Conf{{"store_type", "hash"}}}) {
+    INFO(bad.begin()->first);
+    CHECK_FALSE(check_rdzv_conf(bad, "c10d"));
+  }
+  CHECK_FALSE(check_rdzv_conf({{"timeout", "soon"}}, "static"));
+}

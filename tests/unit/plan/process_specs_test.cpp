@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/process_specs.hpp"
+
+#include "plan/explain.hpp"
+#include "plan/log_layout.hpp"
+#include "plan/macros.hpp"
+#include "plan/worker_argv.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+
+using namespace muster;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Job {
+  LaunchConfig config{};
+  Environ environ{};
+  PlanSite site{"logs/run", "node1", false};
+  int attempt = 0;
+
+  explicit Job(int nproc = 2) {
+    config.nproc = nproc;
+    config.program = {ProgramKind::executable, "", "./solver", {"in.dat"}};
+  }
+
+  [[nodiscard]] std::vector<ProcessSpec> specs() const {
+    const auto out = process_specs(
+        config, environ, assign_alone(config.nproc, attempt, {"127.0.0.1", 4711}), site);
+    if (!out) {
+      FAIL(out.error().message);
+    }
+    return *out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("macros: by the rules of string.Template.safe_substitute") {
+  const Macros macros{{"local_rank", "3"}, {"rank", "7"}};
+
+  struct Row {
+    std::string_view text;
+    std::string_view expected;
+  };
+
+  for (const Row& row : {Row{"plain", "plain"},
+                         Row{"$local_rank", "3"},
+                         Row{"${local_rank}", "3"},
+                         Row{"a${rank}b$rank.c", "a7b7.c"},
+                         Row{"$$local_rank", "$local_rank"},
+                         Row{"$$$rank", "$7"},
+                         Row{"$HOME ${HOME}", "$HOME ${HOME}"},
+                         Row{"$local_ranks", "$local_ranks"},
+                         Row{"${local_rank", "${local_rank"},
+                         Row{"${ rank }", "${ rank }"},
+                         Row{"$1 $ ${}", "$1 $ ${}"},
+                         Row{"100$", "100$"},
+                         Row{"", ""}}) {
+    CHECK(expand_macros(row.text, macros) == row.expected);
+  }
+}
+
+TEST_CASE("worker argv: script, module and executable") {
+  Job job;
+  CHECK(worker_argv(job.config, 0) == Words{"./solver", "in.dat"});
+  job.config.program = {ProgramKind::python_script, "python3", "x.py", {"-v"}};
+  CHECK(worker_argv(job.config, 0) == Words{"python3", "-u", "x.py", "-v"});
+  job.config.program.kind = ProgramKind::python_module;
+  CHECK(worker_argv(job.config, 0) == Words{"python3", "-u", "-m", "x.py", "-v"});
+}
+
+TEST_CASE("worker argv: macros in program and arguments, the local rank before the arguments") {
+  Job job;
+  job.config.program = {
+      ProgramKind::python_script, "py$local_rank", "x$local_rank.py", {"${local_rank}", "$$"}};
+  CHECK(worker_argv(job.config, 5) == Words{"py$local_rank", "-u", "x5.py", "5", "$"});
+  job.config.pass_local_rank = true;
+  CHECK(worker_argv(job.config, 5)[3] == "--local_rank=5");
+}
+
+TEST_CASE("assignment: one node alone has ranks from 0 to nproc-1") {
+  const Assignment a = assign_alone(4, 2, Endpoint{"127.0.0.1", 99});
+  CHECK(a.world_size == 4);
+  CHECK(a.local_world_size == 4);
+  CHECK(a.role_world_size == 4);
+  CHECK(a.rank_first == 0);
+  CHECK(a.group_world_size == 1);
+  CHECK(a.attempt == 2);
+  CHECK(a.restart_count == 2);
+  CHECK(a.master_addr == "127.0.0.1");
+  CHECK(a.master_port == 99);
+}
+
+TEST_CASE("log layout: as torchrun's users expect, and one path component for any run id") {
+  CHECK(run_dir_name("job7", "ab12cd34") == "job7_ab12cd34");
+  CHECK(run_dir_name("../x/y", "ab12cd34") == ".._x_y_ab12cd34");
+  CHECK(attempt_dir("logs/run", 2) == "logs/run/attempt_2");
+  CHECK(worker_dir("logs/run", 0, 12) == "logs/run/attempt_0/12");
+}
+
+TEST_CASE("process specs: one for each local rank, in order, with its error file") {
+  const auto specs = Job(3).specs();
+  REQUIRE(specs.size() == 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const ProcessSpec& spec = specs[static_cast<std::size_t>(rank)];
+    CHECK(spec.local_rank == rank);
+    CHECK(spec.rank == rank);
+    const std::string path = "logs/run/attempt_0/" + std::to_string(rank) + "/error.json";
+    CHECK(std::ranges::find(spec.environment, "TORCHELASTIC_ERROR_FILE=" + path) !=
+          spec.environment.end());
+  }
+}
+
+TEST_CASE("process specs: without files the error file's name is empty") {
+  Job job;
+  job.site.run_dir.clear();
+  job.config.tee.all = 3;
+  const auto specs = job.specs();
+  CHECK(std::ranges::find(specs[0].environment, "TORCHELASTIC_ERROR_FILE=") !=
+        specs[0].environment.end());
+  CHECK(specs[0].standard_output == OutputPlan{});
+  CHECK(specs[0].standard_error.kind == OutputKind::capture);
+}
+
+TEST_CASE("process specs: stdout goes straight through, stderr by whole lines") {
+  const auto specs = Job(2).specs();
+  CHECK(specs[0].standard_output.kind == OutputKind::inherit);
+  CHECK(specs[0].standard_error.kind == OutputKind::capture);
+  CHECK(specs[0].standard_error.prefix.empty());
+}
+
+TEST_CASE("process specs: a single worker on a terminal, or the one with stdin, has it itself") {
+  Job alone(1);
+  alone.site.stderr_is_terminal = true;
+  CHECK(alone.specs()[0].standard_error.kind == OutputKind::inherit);
+  Job two(2);
+  two.site.stderr_is_terminal = true;
+  CHECK(two.specs()[1].standard_error.kind == OutputKind::capture);
+  two.config.stdin_rank = 1;
+  CHECK(two.specs()[1].standard_error.kind == OutputKind::inherit);
+  CHECK(two.specs()[0].standard_error.kind == OutputKind::capture);
+}
+
+TEST_CASE("process specs: standard input is for one rank, the others read end of file") {
+  Job job(2);
+  CHECK(job.specs()[0].standard_input == InputKind::none);
+  job.config.stdin_rank = 1;
+  CHECK(job.specs()[0].standard_input == InputKind::none);
+  CHECK(job.specs()[1].standard_input == InputKind::inherit);
+}
+
+TEST_CASE("process specs: redirected streams are files of their own, of any number of ranks") {
+  Job job(12);
+  job.config.redirects.by_rank = {{11, 1}, {2, 2}};
+  job.attempt = 3;
+  const auto specs = job.specs();
+  CHECK(specs[11].standard_output ==
+        OutputPlan{OutputKind::file, "logs/run/attempt_3/11/stdout.log", false, "", {}, ""});
+  CHECK(specs[11].standard_error.kind == OutputKind::capture);
+  CHECK(specs[2].standard_error.path == "logs/run/attempt_3/2/stderr.log");
+  CHECK(specs[2].standard_output.kind == OutputKind::inherit);
+}
+
+TEST_CASE("process specs: tee is a file and the console behind a prefix, stronger than redirects") {
+  Job job(2);
+  job.config.redirects.all = 3;
+  job.config.tee.all = 1;
+  const auto specs = job.specs();
+  CHECK(
+      specs[1].standard_output ==
+      OutputPlan{OutputKind::file, "logs/run/attempt_0/1/stdout.log", true, "[default1]:", {}, ""});
+  CHECK_FALSE(specs[1].standard_error.tee);
+}
+
+TEST_CASE("process specs: the prefix template has four macros and leaves others as they are") {
+  Job job(2);
+  job.config.tee.all = 3;
+  job.config.role = "trainer";
+  job.config.log_line_prefix_template = "${hostname}/${role_name}-${local_rank}:$rank ${x} ";
+  CHECK(job.specs()[1].standard_output.prefix == "node1/trainer-1:1 ${x} ");
+}
+
+TEST_CASE("process specs: a filtered-out rank keeps its files and is silent on the console") {
+  Job job(2);
+  job.config.local_ranks_filter = std::set<int>{0};
+  CHECK(job.specs()[0].standard_output.kind == OutputKind::inherit);
+  CHECK(job.specs()[1].standard_output.kind == OutputKind::discard);
+  CHECK(job.specs()[1].standard_error.kind == OutputKind::discard);
+  job.config.tee.all = 1;
+  job.config.duplicate_stdout_filters = Words{"loss"};
+  CHECK(job.specs()[0].standard_output.tee);
+  CHECK(job.specs()[1].standard_output.kind == OutputKind::file);
+  CHECK_FALSE(job.specs()[1].standard_output.tee);
+  CHECK(job.specs()[1].standard_output.filters.empty());
+}
+
+TEST_CASE("process specs: duplicates of tee'd lines go to one file for each stream and attempt") {
+  Job job(2);
+  job.config.tee.all = 3;
+  job.config.duplicate_stderr_filters = Words{"error", ""};
+  const auto specs = job.specs();
+  CHECK(specs[0].standard_error.filters == Words{"error", ""});
+  CHECK(specs[0].standard_error.filtered_path == "logs/run/attempt_0/filtered_stderr.log");
+  CHECK(specs[0].standard_output.filtered_path.empty());
+}
+
+TEST_CASE("process specs: too few GPUs for virtual local ranks is the user's error") {
+  Job job(2);
+  job.config.virtual_local_rank = true;
+  job.environ.set("CUDA_VISIBLE_DEVICES", "0");
+  const auto out =
+      process_specs(job.config, job.environ, assign_alone(2, 0, {"127.0.0.1", 1}), job.site);
+  REQUIRE_FALSE(out);
+  CHECK(out.error().code == Errc::usage);
+}
+
+TEST_CASE("explain plan: each process, to the letter") {
+  Job job(2);
+  job.config.program.args = {"two words"};
+  job.config.tee.by_rank = {{1, 1}};
+  job.config.stdin_rank = 0;
+  CHECK(describe_plan(job.specs()) ==
+        "rank 0 (local rank 0)\n"
+        "  runs    ./solver 'two words'\n"
+        "  stdin   ours\n"
+        "  stdout  ours, directly\n"
+        "  stderr  ours, by whole lines\n"
+        "rank 1 (local rank 1)\n"
+        "  runs    ./solver 'two words'\n"
+        "  stdin   end of file\n"
+        "  stdout  logs/run/attempt_0/1/stdout.log and ours behind '[default1]:'\n"
+        "  stderr  ours, by whole lines\n");
+}
+
+TEST_CASE("explain env: what is set or changed, without what is inherited, secrets masked") {
+  Job job(1);
+  job.config.usable_cpus = 3;
+  job.environ.set("HOME", "/home/user");
+  job.environ.set("OMP_NUM_THREADS", "5");
+  const std::string text = describe_env(job.specs(), job.environ);
+  CHECK(text.starts_with("# rank 0\nGROUP_RANK=0\n"));
+  CHECK(text.find("MASTER_PORT=4711\n") != std::string::npos);
+  CHECK(text.find("HOME") == std::string::npos);
+  CHECK(text.find("OMP_NUM_THREADS") == std::string::npos);
+  ProcessSpec spec;
+  spec.environment = {"API_TOKEN=abc"};
+  CHECK(describe_env({spec}, {}) == "# rank 0\nAPI_TOKEN=***\n");
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment contract, row by row; each name says the row.
+#include "plan/worker_env.hpp"
+
+#include "support/catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+struct Worker {
+  LaunchConfig config{};
+  Environ environ{};
+  Assignment assignment = assign_alone(2, 0, Endpoint{"127.0.0.1", 4711});
+  int local_rank = 1;
+
+  Worker() {
+    config.nproc = 2;
+    config.usable_cpus = 9;
+    config.rdzv_id = "job7";
+    config.max_restarts = 3;
+    config.role = "trainer";
+    config.signals_to_handle_text = "SIGTERM,SIGINT";
+  }
+
+  [[nodiscard]] Environ env() const {
+    const auto out = worker_env(config, environ, assignment, local_rank, "logs/1/error.json");
+    if (!out) {
+      FAIL(out.error().message);
+    }
+    return *out;
+  }
+
+  [[nodiscard]] std::optional<std::string> operator[](std::string_view name) const {
+    return env().get(name);
+  }
+};
+
+// Node 1 of 2, with 2 of 5 workers: ranks 3 and 4, of which role ranks 1 and 2.
+Worker second_node() {
+  Worker worker;
+  Assignment& a = worker.assignment;
+  a.group_rank = 1;
+  a.group_world_size = 2;
+  a.rank_first = 3;
+  a.world_size = 5;
+  a.role_rank_first = 1;
+  a.role_world_size = 3;
+  return worker;
+}
+
+}  // namespace
+
+TEST_CASE("worker env: LOCAL_RANK is the place on the node, 0 with --virtual-local-rank") {
+  Worker worker;
+  CHECK(worker["LOCAL_RANK"] == "1");
+  worker.config.virtual_local_rank = true;
+  CHECK(worker["LOCAL_RANK"] == "0");
+}
+
+TEST_CASE("worker env: RANK counts over all nodes") {
+  CHECK(Worker{}["RANK"] == "1");
+  CHECK(second_node()["RANK"] == "4");
+}
+
+TEST_CASE("worker env: GROUP_RANK and GROUP_WORLD_SIZE are the node's") {
+  CHECK(Worker{}["GROUP_RANK"] == "0");
+  CHECK(Worker{}["GROUP_WORLD_SIZE"] == "1");
+  CHECK(second_node()["GROUP_RANK"] == "1");
+  CHECK(second_node()["GROUP_WORLD_SIZE"] == "2");
+}
+
+TEST_CASE("worker env: ROLE_RANK, ROLE_NAME and ROLE_WORLD_SIZE are the role's") {
+  CHECK(second_node()["ROLE_RANK"] == "2");
+  CHECK(second_node()["ROLE_WORLD_SIZE"] == "3");
+  CHECK(second_node()["ROLE_NAME"] == "trainer");
+}
+
+TEST_CASE("worker env: LOCAL_WORLD_SIZE and WORLD_SIZE") {
+  CHECK(second_node()["LOCAL_WORLD_SIZE"] == "2");
+  CHECK(second_node()["WORLD_SIZE"] == "5");
+}
+
+TEST_CASE("worker env: MASTER_ADDR and MASTER_PORT are where the store listens") {
+  CHECK(Worker{}["MASTER_ADDR"] == "127.0.0.1");
+  CHECK(Worker{}["MASTER_PORT"] == "4711");
+}
+
+TEST_CASE("worker env: TORCHELASTIC_RESTART_COUNT and TORCHELASTIC_MAX_RESTARTS") {
+  Worker worker;
+  CHECK(worker["TORCHELASTIC_RESTART_COUNT"] == "0");
+  worker.assignment.restart_count = 2;
+  CHECK(worker["TORCHELASTIC_RESTART_COUNT"] == "2");
+  CHECK(worker["TORCHELASTIC_MAX_RESTARTS"] == "3");
+}
+
+TEST_CASE("worker env: TORCHELASTIC_RUN_ID is the rendezvous id") {
+  CHECK(Worker{}["TORCHELASTIC_RUN_ID"] == "job7");
+}
+
+TEST_CASE("worker env: TORCHELASTIC_USE_AGENT_STORE is exactly True") {
+  CHECK(Worker{}["TORCHELASTIC_USE_AGENT_STORE"] == "True");
+}
+
+TEST_CASE("worker env: TORCH_NCCL_ASYNC_ERROR_HANDLING is 1 unless inherited") {
+  Worker worker;
+  CHECK(worker["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "1");
+  worker.environ.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0");
+  CHECK(worker["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "0");
+  CHECK_FALSE(worker["NCCL_ASYNC_ERROR_HANDLING"]);
+}
+
+TEST_CASE("worker env: TORCHELASTIC_ERROR_FILE is the worker's own") {
+  CHECK(Worker{}["TORCHELASTIC_ERROR_FILE"] == "logs/1/error.json");
+}
+
+TEST_CASE("worker env: OMP_NUM_THREADS is the share of the processors unless inherited") {
+  Worker worker;
+  CHECK(worker["OMP_NUM_THREADS"] == "4");
+  worker.config.usable_cpus = 1;
+  CHECK(worker["OMP_NUM_THREADS"] == "1");
+  worker.environ.set("OMP_NUM_THREADS", "7");
+  CHECK(worker["OMP_NUM_THREADS"] == "7");
+}
+
+TEST_CASE("worker env: CUDA_VISIBLE_DEVICES is left alone without --virtual-local-rank") {
+  Worker worker;
+  CHECK_FALSE(worker["CUDA_VISIBLE_DEVICES"]);
+  worker.environ.set("CUDA_VISIBLE_DEVICES", "4,5");
+  CHECK(worker["CUDA_VISIBLE_DEVICES"] == "4,5");
+}
+
+TEST_CASE("worker env: CUDA_VISIBLE_DEVICES with --virtual-local-rank is one entry of the list") {
+  Worker worker;
+  worker.config.virtual_local_rank = true;
+  CHECK(worker["CUDA_VISIBLE_DEVICES"] == "1");
+  worker.environ.set("CUDA_VISIBLE_DEVICES", "4, GPU-abc");
+  CHECK(worker["CUDA_VISIBLE_DEVICES"] == "GPU-abc");
+  CHECK_FALSE(worker["HIP_VISIBLE_DEVICES"]);
+  for (const char* list : {"4", ""}) {
+    worker.environ.set("CUDA_VISIBLE_DEVICES", list);
+    const auto out = worker_env(worker.config, worker.environ, worker.assignment, 1, "");
+    REQUIRE_FALSE(out);
+    CHECK(out.error().code == Errc::usage);
+    CHECK(out.error().message.find("local rank 1 has no GPU") != std::string::npos);
+  }
+}
+
+TEST_CASE("worker env: HIP_VISIBLE_DEVICES is the source where it is set, and both get the entry") {
+  Worker worker;
+  worker.config.virtual_local_rank = true;
+  worker.environ.set("CUDA_VISIBLE_DEVICES", "0,1");
+  worker.environ.set("HIP_VISIBLE_DEVICES", "6,7");
+  CHECK(worker["HIP_VISIBLE_DEVICES"] == "7");
+  CHECK(worker["CUDA_VISIBLE_DEVICES"] == "7");
+  worker.environ.set("HIP_VISIBLE_DEVICES", "");
+  CHECK(worker["CUDA_VISIBLE_DEVICES"] == "1");
+}
+
+TEST_CASE("worker env: TORCHELASTIC_TIMER_FILE is there only if inherited") {
+  Worker worker;
+  CHECK_FALSE(worker["TORCHELASTIC_TIMER_FILE"]);
+  worker.environ.set("TORCHELASTIC_TIMER_FILE", "/tmp/t");
+  CHECK(worker["TORCHELASTIC_TIMER_FILE"] == "/tmp/t");
+}
+
+TEST_CASE("worker env: TORCHELASTIC_SIGNALS_TO_HANDLE is as typed") {
+  CHECK(Worker{}["TORCHELASTIC_SIGNALS_TO_HANDLE"] == "SIGTERM,SIGINT");
+}
+
+TEST_CASE("worker env: nothing is taken away and nothing else is added") {
+  Worker worker;
+  worker.environ.set("HOME", "/home/user");
+  worker.environ.set("RANK", "from outside");
+  CHECK(worker["HOME"] == "/home/user");
+  CHECK(worker["RANK"] == "1");
+  CHECK(worker.env().all().size() == 19 + 1);
+}
