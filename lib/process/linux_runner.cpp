@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <csignal>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
@@ -83,7 +84,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   bool killing = false;
   bool memory_known = false;
   std::string memory_group;
-  MemoryFacts memory_before;
+  std::optional<std::uint64_t> kills_before;
   std::deque<WorkerExit> exits;  // reaped, not yet told
   bool turn_posted = false;
   asio::posix::stream_descriptor waiter;
@@ -228,7 +229,7 @@ void LinuxRunner::Impl::watch_leaderless() {
 
 void LinuxRunner::Impl::ask_about_memory(WorkerExit& exit) {
   const auto now = read_memory_facts(memory_group);
-  if (now.kills && memory_before.kills && *now.kills > *memory_before.kills) {
+  if (now.kills && kills_before && *now.kills > *kills_before) {
     exit.out_of_memory = true;
     exit.memory_words = now.describe();
   }
@@ -253,7 +254,7 @@ void LinuxRunner::Impl::tell() {
 Result<ChildStreams> LinuxRunner::Impl::open_streams(const ProcessSpec& spec) {
   ChildStreams streams;
   if (spec.standard_input == InputKind::none) {
-    const auto null = pump.null_fd();
+    const auto null = pump.empty_input();
     if (!null) {
       return std::unexpected(null.error());
     }
@@ -278,7 +279,7 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
     memory_group = own_memory_group();
   }
   if (workers.live().empty()) {
-    memory_before = read_memory_facts(memory_group);
+    kills_before = read_memory_kills(memory_group);
   }
   auto streams = open_streams(spec);
   auto pid = streams ? spawn_process(spec, *streams, inherited_signals())

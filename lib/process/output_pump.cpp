@@ -51,6 +51,21 @@ Result<int> OutputPump::null_fd() {
   return null_.get();
 }
 
+Result<int> OutputPump::empty_input() {
+  if (auto null = null_fd()) {
+    return null;
+  }
+  // No /dev here (an empty chroot): a pipe that nobody writes reads the same.
+  if (!empty_input_) {
+    auto pipe = make_pipe();
+    if (!pipe) {
+      return std::unexpected(pipe.error());
+    }
+    empty_input_ = std::move(pipe->read);
+  }
+  return empty_input_.get();
+}
+
 Result<int> OutputPump::open_stream(int local_rank, int stream, const OutputPlan& plan) {
   if (stream == 2) {
     tails_.erase(local_rank);

@@ -34,7 +34,8 @@ class OutputPump {
   // The worker has its descriptors, or could not be started: closes our copies.
   void close_child_side();
 
-  [[nodiscard]] Result<int> null_fd();
+  // For a worker that shall read end-of-file.
+  [[nodiscard]] Result<int> empty_input();
 
   // Reads a chunk of each followed file that has more; whether any still has.
   bool turn();
@@ -55,6 +56,7 @@ class OutputPump {
   void read_pipe(OutputSource& source);
   [[nodiscard]] bool read_file(OutputSource& source);
   void resume_paused();
+  [[nodiscard]] Result<int> null_fd();
   void drain(OutputSource& source, Duration patience);
   [[nodiscard]] OutputSource* captured_stderr(int local_rank);
   void decide_who_is_alone();
@@ -64,6 +66,7 @@ class OutputPump {
   bool alone_decided_ = false;
   std::optional<bool> one_console_;  // standard output and error lead to the same place
   UniqueFd null_;
+  UniqueFd empty_input_;
   std::string chunk_;
   std::vector<UniqueFd> child_fds_;
   std::unique_ptr<ConsoleSink> out_;

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# What "cmake --install" puts where, besides the programs and the public rooms, which say it
+# themselves: the CMake package, manual pages and shell completions. Included by the top
+# CMakeLists.txt after all targets exist.
+include(CMakePackageConfigHelpers)
+
+set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/muster)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/musterConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/musterConfig.cmake INSTALL_DESTINATION ${cmake_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/musterConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/musterConfig.cmake
+  ${PROJECT_BINARY_DIR}/musterConfigVersion.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/Findasio.cmake ${CMAKE_CURRENT_LIST_DIR}/Findcares.cmake
+  DESTINATION ${cmake_dir})
+install(EXPORT musterTargets NAMESPACE muster:: DESTINATION ${cmake_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# muster prints its own page and completions from the table of options.
+set(made ${PROJECT_BINARY_DIR}/share)
+file(MAKE_DIRECTORY ${made})
+foreach(row "--print-man:muster.1" "--print-completion=bash:muster.bash"
+        "--print-completion=zsh:_muster")
+  string(REPLACE ":" ";" row "${row}")
+  list(GET row 0 option)
+  list(GET row 1 file)
+  add_custom_command(OUTPUT ${made}/${file} DEPENDS muster VERBATIM
+    COMMAND sh -c "\"$1\" \"$2\" > \"$3.new\" && mv \"$3.new\" \"$3\"" sh
+            $<TARGET_FILE:muster> ${option} ${made}/${file})
+  list(APPEND made_files ${made}/${file})
+endforeach()
+foreach(program muster-store musterctl)
+  add_custom_command(OUTPUT ${made}/${program}.1 VERBATIM
+    DEPENDS ${program} ${CMAKE_CURRENT_LIST_DIR}/man_from_help.cmake
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${program}> -DNAME=${program}
+            -DOUTPUT=${made}/${program}.1 -P ${CMAKE_CURRENT_LIST_DIR}/man_from_help.cmake)
+  list(APPEND made_files ${made}/${program}.1)
+endforeach()
+add_custom_target(muster_share ALL DEPENDS ${made_files})
+install(FILES ${made}/muster.1 ${made}/muster-store.1 ${made}/musterctl.1
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${made}/muster.bash RENAME muster
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${made}/_muster DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Installs the build into a temporary prefix and uses it as others do: programs, manual pages,
+completions, and find_package(muster) from a project of its own."""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).parent
+arguments = None
+
+
+def run(*words, check=True, **more):
+    done = subprocess.run([str(word) for word in words], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, **more)
+    if check and done.returncode != 0:
+        raise AssertionError(f'{words} gave {done.returncode}:\n{done.stdout}')
+    return done
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix='muster-package-'))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.prefix = cls.folder / 'prefix'
+        run(arguments.cmake, '--install', arguments.build, '--prefix', cls.prefix)
+
+    def only(self, pattern):
+        found = list(self.prefix.glob(pattern))
+        self.assertEqual(len(found), 1, (pattern, found))
+        return found[0]
+
+    def test_the_programs_run_from_where_they_were_installed(self):
+        for name in ('muster', 'muster-store', 'musterctl'):
+            self.assertIn(name, run(self.prefix / 'bin' / name, '--version').stdout)
+
+    def test_the_manual_pages_format_without_a_warning(self):
+        for name, words in (('muster', '--nproc-per-node'), ('muster-store', '--port-file'),
+                            ('musterctl', 'store ping')):
+            page = self.only(f'share/man/man1/{name}.1')
+            text = page.read_text()
+            self.assertIn('.TH', text)
+            self.assertIn(words, text.replace('\\', ''))
+            if shutil.which('man'):
+                shown = subprocess.run(['man', '--warnings', '-l', page], text=True,
+                                       env={**os.environ, 'LC_ALL': 'C.UTF-8', 'MANWIDTH': '80'},
+                                       capture_output=True)
+                self.assertEqual((shown.returncode, shown.stderr), (0, ''))
+
+    def test_the_bash_completion_completes_an_option(self):
+        file = self.only('share/bash-completion/completions/muster')
+        script = (f'source {file}; complete -p muster; COMP_WORDS=(muster --nproc); COMP_CWORD=1; '
+                  'COMP_LINE="muster --nproc"; COMP_POINT=${#COMP_LINE}; '
+                  'f=$(complete -p muster | sed "s/.*-F \\([^ ]*\\).*/\\1/"); '
+                  '$f muster --nproc muster; printf "%s\\n" "${COMPREPLY[@]}"')
+        self.assertIn('--nproc-per-node', run('bash', '--norc', '-c', script).stdout)
+
+    def test_the_zsh_completion_is_sound(self):
+        file = self.only('share/zsh/site-functions/_muster')
+        self.assertTrue(file.read_text().startswith('#compdef muster'))
+        run('zsh', '-f', '-n', file)
+
+    def build_consumer(self, wanted, **more):
+        build = self.folder / f'consumer-{wanted}'
+        configured = run(arguments.cmake, '-G', 'Ninja', '-S', HERE / 'consumer', '-B', build,
+                         f'-DCMAKE_PREFIX_PATH={self.prefix}', f'-Dwanted={wanted}',
+                         f'-DCMAKE_CXX_COMPILER={arguments.compiler}',
+                         f'-DCMAKE_CXX_FLAGS={os.environ.get("CONSUMER_FLAGS", "")}', **more)
+        return build, configured
+
+    def test_a_project_of_somebody_else_finds_and_uses_it(self):
+        build, _ = self.build_consumer('0.1')
+        run(arguments.cmake, '--build', build)
+        port_file = self.folder / 'port'
+        server = subprocess.Popen([self.prefix / 'bin/muster-store', '--port', '0', '--port-file',
+                                   port_file])
+        try:
+            while not port_file.exists():
+                self.assertIsNone(server.poll(), 'muster-store ended early')
+            endpoint = 'localhost:' + port_file.read_text().strip()
+            self.assertEqual(run(build / 'consumer', endpoint).stdout, 'consumer\n')
+            ctl = self.prefix / 'bin/musterctl'
+            self.assertEqual(run(ctl, 'store', 'get', endpoint, 'from').stdout, 'consumer')
+        finally:
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+
+    def test_another_minor_version_is_refused(self):
+        _, configured = self.build_consumer('0.2', check=False)
+        self.assertNotEqual(configured.returncode, 0)
+        self.assertIn('version', configured.stdout)
+
+    def test_every_installed_header_is_of_a_public_room(self):
+        rooms = {path.relative_to(self.prefix / 'include/muster').parent.as_posix()
+                 for path in self.prefix.glob('include/**/*.hpp')}
+        self.assertEqual(rooms, {'base', 'io', 'rendezvous/client', 'rendezvous/wire'})
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--build', required=True)
+    parser.add_argument('--cmake', default='cmake')
+    parser.add_argument('--compiler', default='c++')
+    arguments, rest = parser.parse_known_args()
+    unittest.main(argv=sys.argv[:1] + rest)
