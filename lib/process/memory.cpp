@@ -107,20 +107,25 @@ std::optional<std::uint64_t> value_of(std::string_view text, std::string_view ke
   return std::nullopt;
 }
 
+std::optional<std::uint64_t> read_memory_kills(const std::string& folder) {
+  for (const char* const file : {"/memory.events", "/memory.oom_control"}) {
+    if (const auto text = folder.empty() ? std::nullopt : read_small(folder + file)) {
+      return value_of(*text, "oom_kill");
+    }
+  }
+  return std::nullopt;
+}
+
 MemoryFacts read_memory_facts(const std::string& folder) {
   MemoryFacts facts;
-  if (folder.empty()) {
+  facts.kills = read_memory_kills(folder);
+  if (!facts.kills) {
     return facts;
   }
-  if (const auto events = read_small(folder + "/memory.events")) {
-    facts.kills = value_of(*events, "oom_kill");
-    facts.limit_bytes = read_number(folder + "/memory.max");
-    facts.peak_bytes = read_number(folder + "/memory.peak");
-  } else if (const auto control = read_small(folder + "/memory.oom_control")) {
-    facts.kills = value_of(*control, "oom_kill");
-    facts.limit_bytes = read_number(folder + "/memory.limit_in_bytes");
-    facts.peak_bytes = read_number(folder + "/memory.max_usage_in_bytes");
-  }
+  const bool version2 = ::access((folder + "/memory.events").c_str(), F_OK) == 0;
+  facts.limit_bytes = read_number(folder + (version2 ? "/memory.max" : "/memory.limit_in_bytes"));
+  facts.peak_bytes =
+      read_number(folder + (version2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
   return facts;
 }
 

@@ -28,7 +28,10 @@ struct MemoryFacts {
 
 [[nodiscard]] MemoryFacts read_memory_facts(const std::string& folder);
 
-// That of this process.
+// Its first fact only.
+[[nodiscard]] std::optional<std::uint64_t> read_memory_kills(const std::string& folder);
+
+// The folder of this process's own group.
 [[nodiscard]] std::string own_memory_group();
 
 // The number behind `key` in "key 1\nother 2\n".

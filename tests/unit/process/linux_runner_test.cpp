@@ -2,7 +2,7 @@
 #include "process/linux_runner.hpp"
 
 #include "job_probe.hpp"
-#include "process/guard.hpp"
+#include "process/memory.hpp"
 #include "support/catch.hpp"
 
 #include <asio/io_context.hpp>
@@ -11,7 +11,9 @@
 #include <csignal>
 #include <functional>
 
+#include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -281,4 +283,65 @@ TEST_CASE("linux runner: standard input is at its end") {
   stage.spawn(0, {"stdin"}, to_file(dir.path() + "/a/b/out"));
   REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
   CHECK(read_file(dir.path() + "/a/b/out") == "read 0\n");
+}
+
+namespace {
+
+// A memory group of 64 MiB without swap, of either version; none where we may not make one.
+class SmallMemoryGroup {
+ public:
+  SmallMemoryGroup() {
+    const auto parent = own_memory_group();
+    const auto folder = parent + "/muster-test-" + std::to_string(::getpid());
+    if (parent.empty() || ::mkdir(folder.c_str(), 0755) != 0) {
+      return;
+    }
+    folder_ = folder;
+    const auto limit = std::to_string(64 << 20);
+    usable_ = set("memory.max", limit) || set("memory.limit_in_bytes", limit);
+    static_cast<void>(set("memory.swap.max", "0") || set("memory.memsw.limit_in_bytes", limit));
+  }
+
+  ~SmallMemoryGroup() {
+    if (!folder_.empty()) {
+      ::rmdir(folder_.c_str());
+    }
+  }
+
+  SmallMemoryGroup(const SmallMemoryGroup&) = delete;
+  SmallMemoryGroup& operator=(const SmallMemoryGroup&) = delete;
+
+  [[nodiscard]] bool usable() const { return usable_; }
+
+  // Puts the calling process in.
+  [[nodiscard]] bool enter() const { return set("cgroup.procs", "0"); }
+
+ private:
+  [[nodiscard]] bool set(const std::string& file, const std::string& value) const {
+    const UniqueFd fd(::open((folder_ + "/" + file).c_str(), O_WRONLY | O_CLOEXEC));
+    return fd && ::write(fd.get(), value.data(), value.size()) > 0;
+  }
+
+  std::string folder_;
+  bool usable_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("linux runner: a worker that the kernel killed for memory is told with limit and peak") {
+  const SmallMemoryGroup group;
+  if (!group.usable()) {
+    WARN("no memory group can be made here");
+    return;
+  }
+  JobProbe job(
+      {.argv = mini_job({"1", kPuppet, "daemon", "{", "wait", "}", "die-from-memory", "200"}),
+       .in_child = [&] {
+         if (!group.enter()) {
+           std::_Exit(95);
+         }
+       }});
+  CHECK(job.says("out of memory: limit 64 MiB, peak 6"));
+  CHECK(job.nothing_is_left());
+  CHECK(job.exit_code() == 128 + SIGKILL);
 }
