@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/muster-bench/child.hpp"
 
+#include "base/fd.hpp"
 #include "base/text.hpp"
 
 #include <filesystem>
@@ -9,9 +10,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +58,12 @@ class Streams {
 
   posix_spawn_file_actions_t actions_;
 };
+
+void kill_family(pid_t pid) {
+  for (const pid_t each : family_of(pid)) {
+    kill(each, SIGKILL);
+  }
+}
 
 cpu_set_t one_or_all(int cpu) {
   cpu_set_t cpus;
@@ -103,6 +112,11 @@ Child& Child::operator=(Child&& other) noexcept {
 }
 
 int Child::wait() {
+  const UniqueFd watched(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  pollfd ended{watched.get(), POLLIN, 0};
+  if (watched && poll(&ended, 1, kHungMs) == 0) {
+    kill_family(pid_);
+  }
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -112,7 +126,14 @@ int Child::wait() {
 
 void Child::kill_now() {
   if (pid_ > 0) {
-    kill(pid_, SIGKILL);
+    kill_family(pid_);
+    static_cast<void>(wait());
+  }
+}
+
+void Child::stop() {
+  if (pid_ > 0) {
+    kill(pid_, SIGTERM);
     static_cast<void>(wait());
   }
 }

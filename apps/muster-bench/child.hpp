@@ -22,6 +22,8 @@ struct Command {
   int cpu = -1;  // pinned to this cpu, or -1
 };
 
+inline constexpr int kHungMs = 15'000;
+
 // A started program; killed and waited for when it goes out of scope.
 class Child {
  public:
@@ -35,9 +37,14 @@ class Child {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // Blocks until it ends; what a shell would show in $?.
+  // Blocks until it ends; what a shell would show in $?. A child that hangs for kHungMs (one
+  // peer does so now and then) is killed with all its family: then 137.
   [[nodiscard]] int wait();
+  // SIGKILL to it and to all processes below it.
   void kill_now();
+
+  // SIGTERM, so that it can stop its own children; then a blocking wait.
+  void stop();
 
  private:
   explicit Child(pid_t pid) : pid_(pid) {}

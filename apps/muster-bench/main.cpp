@@ -1,12 +1,142 @@
 // SPDX-License-Identifier: Apache-2.0
+// muster-bench: the measured blocks (launch, restart, store, pump, all) and the single tools.
+#include "apps/muster-bench/blocks.hpp"
+#include "apps/muster-bench/plot.hpp"
 #include "apps/muster-bench/tools.hpp"
+#include "base/clock.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace muster::bench {
+namespace {
+
+using Block = std::function<std::vector<Table>(const Peers&, const Effort&)>;
+
+struct Options {
+  Where where;
+  std::string out;
+  bool quick = false;
+};
+
+const std::vector<std::pair<std::string, Block>>& blocks() {
+  static const std::vector<std::pair<std::string, Block>> all{{"launch", measure_launch},
+                                                              {"restart", measure_restart},
+                                                              {"store", measure_store},
+                                                              {"pump", measure_pump}};
+  return all;
+}
+
+Effort effort_of(const Options& options) {
+  Effort effort;
+  if (options.quick) {
+    effort = {3, 1, 0, 0.1, 2'000, 8};
+  }
+  return effort;
+}
+
+std::string processor() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (line.starts_with("model name")) {
+      return line.substr(line.find(':') + 2);
+    }
+  }
+  return "unknown processor";
+}
+
+std::vector<std::string> conditions(const Options& options, const Effort& effort) {
+  utsname system{};
+  uname(&system);
+  return {fmt::format("{} × {}, {} {}",
+                      sysconf(_SC_NPROCESSORS_ONLN),
+                      processor(),
+                      system.sysname,
+                      system.release),
+          fmt::format("{}{}, {} rounds in turn, at most {} repetitions of disturbed columns",
+                      describe_wall_time(wall_now_seconds()),
+                      options.quick ? " (quick)" : "",
+                      effort.rounds,
+                      effort.repeats)};
+}
+
+bool write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) {
+    fmt::print(stderr, "muster-bench: cannot write {}\n", path.string());
+  }
+  return !file.fail();
+}
+
+int save(const Report& report, const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  bool written = write_file(folder / "results.md", markdown_of(report)) &&
+                 write_file(folder / "results.json", json_of(report));
+  for (const auto& table : report.tables) {
+    written = written && write_file(folder / (table.id + ".svg"), svg_of(table));
+  }
+  return written ? 0 : 1;
+}
+
+int run_blocks(const Options& options, const std::vector<std::string>& wanted) {
+  const auto peers = find_peers(options.where, Environ::from_block(environ));
+  const auto effort = effort_of(options);
+  Report report{conditions(options, effort), {}};
+  for (const auto& [name, block] : blocks()) {
+    if (std::ranges::find(wanted, name) == wanted.end()) {
+      continue;
+    }
+    fmt::print(stderr, "{}\n", name);
+    for (auto& table : block(peers, effort)) {
+      fmt::print("{}\n", markdown_of(table));
+      std::fflush(stdout);
+      report.tables.push_back(std::move(table));
+    }
+  }
+  return options.out.empty() ? 0 : save(report, options.out);
+}
+
+void add_blocks(CLI::App& app, Options& options, int& exit_code) {
+  app.add_option("--muster", options.where.muster, "the launcher to measure");
+  app.add_option("--muster-store", options.where.muster_store, "the store server to measure");
+  app.add_option("--torch-env", options.where.torch_env, "virtual environment with PyTorch");
+  app.add_option("--ft-env", options.where.ft_env, "virtual environment with ft_launcher");
+  app.add_option("--out", options.out, "folder for results.md, results.json and the plots");
+  app.add_flag("--quick", options.quick, "a rough look: fewer rounds, shorter spans");
+  auto* all = app.add_subcommand("all", "every block");
+  all->fallthrough()->final_callback([&options, &exit_code] {
+    exit_code = run_blocks(options, {"launch", "restart", "store", "pump"});
+  });
+  for (const auto& [name, block] : blocks()) {
+    auto* one = app.add_subcommand(name, "only this block");
+    one->fallthrough()->final_callback(
+        [&options, &exit_code, only = name] { exit_code = run_blocks(options, {only}); });
+  }
+}
+
+}  // namespace
+}  // namespace muster::bench
 
 int main(int argc, char** argv) {
   CLI::App app("muster-bench: measures muster beside its peers");
   app.require_subcommand(1);
   int exit_code = 0;
+  muster::bench::Options options;
+  muster::bench::add_blocks(app, options, exit_code);
   muster::bench::add_tools(app, exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The measured blocks. Each returns its tables; absent peers and failures are cells that say so.
+// Called by main.
+#pragma once
+
+#include "apps/muster-bench/peers.hpp"
+#include "apps/muster-bench/report.hpp"
+
+#include <vector>
+
+namespace muster::bench {
+
+// 1, 2, 8, 64 × true from start to exit; --help; memory of the launcher with two workers.
+[[nodiscard]] std::vector<Table> measure_launch(const Peers& peers, const Effort& effort);
+
+// A worker's death until all workers of the group run again.
+[[nodiscard]] std::vector<Table> measure_restart(const Peers& peers, const Effort& effort);
+
+// Store servers: one request in flight, beside idle connections, pipelined, streamed, storm.
+[[nodiscard]] std::vector<Table> measure_store(const Peers& peers, const Effort& effort);
+
+// Lines of eight ranks to files and console at once.
+[[nodiscard]] std::vector<Table> measure_pump(const Peers& peers, const Effort& effort);
+
+}  // namespace muster::bench

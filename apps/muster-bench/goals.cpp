@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/muster-bench/goals.hpp"
+
+#include "apps/muster-bench/names.hpp"
+
+#include <fmt/format.h>
+
+namespace muster::bench {
+namespace {
+
+using namespace names;
+
+// `over` is empty when the goal is about the cell itself; else it is the row to compare with.
+struct Goal {
+  std::string text;
+  std::string table;
+  std::string row;
+  std::string over;
+  std::string column;
+  bool at_most = true;
+  double limit = 0;
+};
+
+void add_launch_goals(std::vector<Goal>& goals) {
+  goals.push_back(
+      {"2 × true: time over mpiexec.hydra's", "launch", kMuster, kHydra, "2", true, 0.5});
+  goals.push_back(
+      {"2 × true: time over the bare program's", "launch", kMuster, kFloor, "2", true, 3});
+  goals.push_back(
+      {"64 × true: time over the bare program's", "launch", kMuster, kFloor, "64", true, 1.5});
+  goals.push_back(
+      {"64 × true: time over mpiexec.hydra's", "launch", kMuster, kHydra, "64", true, 1});
+  goals.push_back({"--help, ms", "help", kMuster, "", "--help", true, 3});
+  goals.push_back({"memory of guard and agent, MB", "memory", kMuster, "", "peak", true, 8});
+  goals.push_back(
+      {"crash → 8 workers running again, ms", "restart", kMuster, "", "8 workers", true, 10});
+}
+
+void add_rate_goals(std::vector<Goal>& goals) {
+  for (const std::string operation : {"get", "set", "add"}) {
+    for (const std::string clients : {"1", "8", "32", "128"}) {
+      const auto table = "store-" + operation;
+      const auto what = fmt::format("store, {} by {} clients: rate over ", operation, clients);
+      goals.push_back({what + "redis-server's", table, kStore, kRedis, clients, false, 1});
+      goals.push_back({what + "PyTorch's", table, kStore, kTorchStore, clients, false, 1});
+      goals.push_back({what + "the bare echo's", table, kStore, kEcho, clients, false, 0.9});
+    }
+  }
+}
+
+void add_other_goals(std::vector<Goal>& goals) {
+  goals.push_back({"store, get beside 4,000 idle: rate over the bare echo's",
+                   "store-idle",
+                   kStore,
+                   kEcho,
+                   "32",
+                   false,
+                   0.9});
+  goals.push_back({"store, get beside 4,000 idle: rate over PyTorch's",
+                   "store-idle",
+                   kStore,
+                   kTorchStore,
+                   "32",
+                   false,
+                   1});
+  goals.push_back({"store, get 8 × 64 deep, requests a second",
+                   "store-deep",
+                   kStore,
+                   "",
+                   "get 8 × 64",
+                   false,
+                   4e6});
+  goals.push_back({"store, streamed SETs of 8 clients: rate over PyTorch's server's",
+                   "store-deep",
+                   kStore,
+                   kTorchStore,
+                   "SET stream × 8",
+                   false,
+                   1});
+  goals.push_back({"10,000 clients connect, set, get: ms",
+                   "storm",
+                   kStore,
+                   "",
+                   "connect, set, get",
+                   true,
+                   3000});
+  goals.push_back({"server memory of an idle connection, bytes",
+                   "storm-memory",
+                   kStore,
+                   "",
+                   "bytes each",
+                   true,
+                   4096});
+  goals.push_back(
+      {"log pump: rate over tee's", "pump", kMuster, kTee, "file and console", false, 0.6});
+}
+
+std::optional<double> measured(const Report& report, const Goal& goal) {
+  const auto own = summary_of(find_cell(report, goal.table, goal.row, goal.column));
+  if (!own || goal.over.empty()) {
+    return own ? std::optional(own->median) : std::nullopt;
+  }
+  const auto other = summary_of(find_cell(report, goal.table, goal.over, goal.column));
+  return other && other->median > 0 ? std::optional(own->median / other->median) : std::nullopt;
+}
+
+std::string answer(const Verdict& verdict) {
+  if (!verdict.measured) {
+    return "not measured";
+  }
+  return verdict.met() ? "yes" : "**no**";
+}
+
+}  // namespace
+
+std::vector<Verdict> judge(const Report& report) {
+  std::vector<Goal> goals;
+  add_launch_goals(goals);
+  add_rate_goals(goals);
+  add_other_goals(goals);
+  std::vector<Verdict> verdicts;
+  for (const auto& goal : goals) {
+    verdicts.push_back({goal.text, goal.limit, goal.at_most, measured(report, goal)});
+  }
+  return verdicts;
+}
+
+std::string markdown_of(const std::vector<Verdict>& verdicts) {
+  std::string text = "| goal | measured | wanted | met |\n|---|---|---|---|\n";
+  for (const auto& verdict : verdicts) {
+    text += fmt::format("| {} | {} | {} {} | {} |\n",
+                        verdict.text,
+                        verdict.measured ? readable(*verdict.measured) : "–",
+                        verdict.at_most ? "≤" : "≥",
+                        readable(verdict.limit),
+                        answer(verdict));
+  }
+  return text;
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words that blocks, goals and plots share: names of rows and of tables. Values.
+#pragma once
+
+namespace muster::bench::names {
+
+inline constexpr auto kMuster = "muster";
+inline constexpr auto kFloor = "bare vfork + exec + wait";
+inline constexpr auto kHydra = "mpiexec.hydra (MPICH)";
+inline constexpr auto kOpenMpi = "mpirun (Open MPI)";
+inline constexpr auto kTorchrun = "torchrun 2.15";
+inline constexpr auto kFtLauncher = "ft_launcher 0.4.1";
+inline constexpr auto kEcho = "bare epoll echo";
+inline constexpr auto kRedis = "redis-server";
+inline constexpr auto kTorchStore = "PyTorch TCPStore (libuv)";
+inline constexpr auto kStore = "muster-store";
+inline constexpr auto kTee = "8 × tee";
+inline constexpr auto kCat = "8 × cat to the console only";
+
+}  // namespace muster::bench::names
