@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""README.md, --help and behaviour stay together: what is marked as runnable runs, and every option
+and file that is named exists."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / 'README.md').read_text()
+PROGRAMS = {'muster': os.environ['MUSTER'], 'muster-store': os.environ['STORE'],
+            'musterctl': os.environ['CTL']}
+# Options of other programs that the text names.
+FOREIGN = {'--install', '--preset', '--build', '--lr', '--epochs', '--nproc_per_node'}
+
+
+def blocks(kind):
+    return re.findall(rf'^```{kind}\n(.*?)^```', README, re.M | re.S)
+
+
+class Readme(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix='muster-readme-'))
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name, path in PROGRAMS.items():
+            (self.folder / name).symlink_to(path)
+
+    def run_line(self, line):
+        environment = {**os.environ, 'PATH': f'{self.folder}:{os.environ["PATH"]}',
+                       'LOGS': str(self.folder)}
+        return subprocess.run(['bash', '-c', line], cwd=ROOT, env=environment, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+
+    def test_each_line_that_is_marked_as_runnable_succeeds(self):
+        lines = [line for block in blocks('sh runnable') for line in block.splitlines() if line]
+        self.assertGreaterEqual(len(lines), 5)
+        for line in lines:
+            with self.subTest(line):
+                done = self.run_line(line)
+                self.assertEqual((done.returncode, done.stderr), (0, ''))
+                self.assertNotEqual(done.stdout, '')
+
+    def test_each_option_that_is_named_exists(self):
+        known = ''.join(subprocess.run([path, option], text=True, check=True,
+                                       stdout=subprocess.PIPE).stdout
+                        for path, option in ((PROGRAMS['muster'], '--help'),
+                                             (PROGRAMS['muster'], '--print-man'),
+                                             (PROGRAMS['muster-store'], '--help'),
+                                             (PROGRAMS['musterctl'], '--help'))).replace('\\', '')
+        named = set(re.findall(r'(?<![\w-])--[a-z][a-z_-]+', README)) - FOREIGN
+        self.assertGreaterEqual(len(named), 8)
+        self.assertEqual({n for n in named if not re.search(re.escape(n) + r'(?![\w-])', known)},
+                         set())
+
+    def test_each_exit_code_of_the_table_is_in_the_manual_page(self):
+        page = subprocess.run([PROGRAMS['muster'], '--print-man'], text=True, check=True,
+                              stdout=subprocess.PIPE).stdout
+        for code in ('2', '69', '70', '126', '127', '128'):
+            self.assertRegex(README, rf'(?m)^\|.*\b{code}\b')
+            self.assertRegex(page, rf'\b{code}\b')
+
+    def test_each_file_that_is_linked_exists(self):
+        for name in re.findall(r'\]\(([^)#]+)(?:#[^)]*)?\)', README):
+            self.assertTrue('://' in name or (ROOT / name).exists(), name)
+
+    def test_each_package_of_the_table_is_installed_by_the_script(self):
+        script = (ROOT / 'scripts/install_deps').read_text()
+        table = README[README.index('| package of Debian'):README.index('## Map')]
+        for row in table.splitlines()[2:]:
+            for package in re.findall(r'[\w+.-]+', row.split('|')[1] if '|' in row else ''):
+                self.assertRegex(script, rf'(?m)[ (]{re.escape(package)}(\s|$)')
+
+
+if __name__ == '__main__':
+    unittest.main()
