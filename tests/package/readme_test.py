@@ -32,8 +32,8 @@ class Readme(unittest.TestCase):
     def run_line(self, line):
         environment = {**os.environ, 'PATH': f'{self.folder}:{os.environ["PATH"]}',
                        'LOGS': str(self.folder)}
-        return subprocess.run(['bash', '-c', line], cwd=ROOT, env=environment, text=True, timeout=60,
-                              stdin=subprocess.DEVNULL, capture_output=True)
+        return subprocess.run(["bash", "-c", line], cwd=ROOT, env=environment, text=True,
+                              timeout=60, stdin=subprocess.DEVNULL, capture_output=True)
 
     def test_each_line_that_is_marked_as_runnable_succeeds(self):
         lines = [line for block in blocks('sh runnable') for line in block.splitlines() if line]

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
+
+#include "support/catch.hpp"
+
+#include <cerrno>
+
+using namespace muster;
+
+TEST_CASE("error: what was being done is put in front and the kind is kept") {
+  const Error error{Errc::timed_out, "no answer"};
+  CHECK(error.during("starting rank 3") == Error{Errc::timed_out, "starting rank 3: no answer"});
+}
+
+TEST_CASE("error: a failed system call says which and why") {
+  CHECK(system_error("cannot open 'x'", ENOENT) ==
+        Error{Errc::system, "cannot open 'x': No such file or directory"});
+}
+
+TEST_CASE("error: failure makes the unexpected side of a result") {
+  const Result<int> result = failure(Errc::usage, "not a number");
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error() == Error{Errc::usage, "not a number"});
+}
