@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running muster-store for Python tests: StoreProcess() starts $MUSTER_STORE on a free port and
+ends it with its scope. Waits for events with a deadline, never for time to pass."""
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+PATIENCE = 60.0  # reached only when something is broken
+
+
+def receive(connection, size):
+    """Exactly `size` bytes, or what came before the other side closed."""
+    data = b''
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+class StoreProcess:
+    def __init__(self, *options, prefix=(), environment=None):
+        self.folder = tempfile.TemporaryDirectory(prefix='muster-store-')
+        self.port_file = Path(self.folder.name) / 'port'
+        self.command = [*prefix, os.environ['MUSTER_STORE'], '--port', '0',
+                        '--port-file', str(self.port_file), *options]
+        self.environment = environment
+        self.process = None
+        self.port = None
+        self.errors = ''
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True, env=self.environment)
+        end = time.monotonic() + PATIENCE
+        while not self.port_file.exists():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.stop()
+                raise RuntimeError(f'muster-store did not start: {self.errors}')
+            time.sleep(0.005)
+        self.port = int(self.port_file.read_text())
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.folder.cleanup()
+
+    def stop(self):
+        """Ends it as a user would; returns its exit code and keeps its words in `errors`."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            _, errors = self.process.communicate(timeout=PATIENCE)
+            self.errors += errors or ''
+        except ValueError:  # read already
+            pass
+        return self.process.returncode
+
+    def resident_kib(self):
+        for line in Path(f'/proc/{self.process.pid}/status').read_text().splitlines():
+            if line.startswith('VmRSS:'):
+                return int(line.split()[1])
+        raise RuntimeError('muster-store has ended')
