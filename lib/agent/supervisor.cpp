@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -100,6 +101,13 @@ void Supervisor::close_attempt(Duration patience) {
 void Supervisor::finish() {
   JobResult result = core_.result();
   result.failures = std::move(failures_);
+  // The core knows the workers that were not reaped; the runner knows more about those that run.
+  for (const Survivor& worker : core_.result().survivors) {
+    const auto same = [&](const Survivor& left) { return left.pid == worker.pid; };
+    if (std::ranges::none_of(survivors_, same)) {
+      survivors_.push_back(worker);
+    }
+  }
   result.survivors = std::move(survivors_);
   site_.finished(result);
 }

@@ -188,7 +188,7 @@ void SupervisorCore::end_orphaned(Turn& turn) {
 void SupervisorCore::spawn_next(Turn& turn) {
   const auto& spawned = std::get<WorkerSpawned>(turn.event);
   MUSTER_CHECK(spawned.local_rank == spawned_);
-  live_.insert(spawned.local_rank);
+  live_.emplace(spawned.local_rank, spawned.pid);
   ++spawned_;
   spawned_at_ = turn.now;
   if (spawned_ < result_.nproc) {
@@ -363,7 +363,9 @@ void SupervisorCore::kill_overdue(Turn& turn) {
     return;
   }
   MUSTER_MARK("grace over");
-  result_.overdue.assign(live_.begin(), live_.end());
+  for (const auto& [local_rank, pid] : live_) {
+    result_.overdue.push_back(local_rank);
+  }
   sweep(turn);
 }
 
@@ -421,6 +423,9 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     return;
   }
   MUSTER_MARK("processes that cannot be killed");
+  for (const auto& [local_rank, pid] : live_) {
+    result_.survivors.push_back(Survivor{pid, '?', fmt::format("local rank {}", local_rank)});
+  }
   turn.out.emplace_back(NameSurvivors{});
   if (why_ == Why::restart || why_ == Why::regroup) {
     result_.verdict = "no restart beside processes that cannot be killed";

@@ -9,6 +9,7 @@
 #include "agent/supervisor_events.hpp"
 #include "base/time.hpp"
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -113,7 +114,7 @@ class SupervisorCore {
   TimePoint signalled_at_{};  // first request to stop
   int rank_first_ = 0;
   int spawned_ = 0;
-  std::set<int> live_;  // local ranks
+  std::map<int, pid_t> live_;  // by local rank: not reaped yet
   JobResult result_;
 };
 

@@ -217,6 +217,8 @@ TEST_CASE("supervisor core: what cannot be killed is named and ends the job in t
   bench.now += kKillPatience;
   bench.step(Tick{});
   CHECK(bench.asked<NameSurvivors>());
+  REQUIRE(bench.core.result().survivors.size() == 1);
+  CHECK(bench.core.result().survivors.front().pid == 100);
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 7);
   static_assert(kKillPatience < 5s);

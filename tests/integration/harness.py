@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the real launcher with the scripted worker (tests/support/puppet.cpp) and looks at what it
+leaves. Standard library only. MUSTER_BIN and MUSTER_PUPPET name the two programs."""
+
+import contextlib
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+MUSTER = os.environ["MUSTER_BIN"]
+PUPPET = os.environ["MUSTER_PUPPET"]
+DEADLINE = 60.0  # for events that must come; generous, since the machine may be busy
+GONE_WITHIN = 2.0  # the promise: nothing of a job is alive so long after its launcher
+
+
+class Ended:
+    """A launcher that has ended: code, output, how long it took."""
+
+    def __init__(self, code, out, err, seconds):
+        self.code, self.out, self.err, self.seconds = code, out, err, seconds
+
+    def __str__(self):
+        return f"code {self.code} after {self.seconds:.2f} s\n--- out\n{self.out}--- err\n{self.err}"
+
+
+class Job:
+    """A running launcher. All its descendants carry a token in their environment."""
+
+    def __init__(self, args, env=None, **popen):
+        self.token = "MUSTER_TEST_TOKEN=" + uuid.uuid4().hex
+        variables = dict(os.environ if env is None else env)
+        variables[self.token.split("=")[0]] = self.token.split("=")[1]
+        popen.setdefault("stdin", subprocess.DEVNULL)
+        popen.setdefault("stdout", subprocess.PIPE)
+        popen.setdefault("stderr", subprocess.PIPE)
+        popen.setdefault("preexec_fn", no_core_files)
+        self.started = time.monotonic()
+        self.process = subprocess.Popen([MUSTER, *args], env=variables, **popen)
+
+    def kill(self, signo):
+        self.process.send_signal(signo)
+
+    def end(self, timeout=DEADLINE):
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            raise AssertionError(f"the launcher did not end within {timeout} s\n{out}\n{err}") from None
+        seconds = time.monotonic() - self.started
+        return Ended(self.process.returncode, as_text(out), as_text(err), seconds)
+
+    def pids(self):
+        """All live processes of the job, launcher included."""
+        return find_pids(self.token)
+
+    def agent(self):
+        """The pid of the launcher's second process."""
+        for pid in children(self.process.pid):
+            if read(f"/proc/{pid}/comm").strip() == "job-agent":
+                return pid
+        raise AssertionError(f"no agent below {self.process.pid}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in [self.process.pid, *self.pids()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream:
+                stream.close()
+
+
+def as_text(data):
+    return data.decode(errors="replace") if isinstance(data, bytes) else (data or "")
+
+
+def no_core_files():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def read(path):
+    try:
+        return pathlib.Path(path).read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def find_pids(token):
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and token in read(f"/proc/{entry}/environ").split("\0"):
+            found.append(int(entry))
+    return found
+
+
+def children(pid):
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            stat = read(f"/proc/{entry}/stat")
+            if stat and int(stat.rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry))
+    return found
+
+
+def state(pid):
+    stat = read(f"/proc/{pid}/stat")
+    return stat.rpartition(")")[2].split()[0] if stat else ""
+
+
+def eventually(check, what, within=DEADLINE):
+    """Waits until check() is true and returns its value."""
+    give_up = time.monotonic() + within
+    while True:
+        value = check()
+        if value:
+            return value
+        if time.monotonic() > give_up:
+            raise AssertionError(f"did not happen within {within} s: {what}")
+        time.sleep(0.005)
+
+
+class JobCase(unittest.TestCase):
+    """A test with a folder of its own and the ways to start jobs."""
+
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster_test_")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def job(self, *args, **kwargs):
+        job = Job([str(arg) for arg in args], **kwargs)
+        self.addCleanup(job.__exit__)
+        return job
+
+    def run_job(self, *args, timeout=DEADLINE, **kwargs):
+        return self.job(*args, **kwargs).end(timeout)
+
+    def puppets(self, count, *words, options=()):
+        """The launcher's words for `count` puppets that all do `words`."""
+        return ["--nproc-per-node", str(count), *options, "--no-python", PUPPET, *map(str, words)]
+
+    def by_rank(self, *scripts, options=()):
+        """The launcher's words for one shell script a rank; $PUPPET and $DIR are set in each."""
+        path = self.folder / f"ranks_{uuid.uuid4().hex[:6]}.sh"
+        cases = "".join(f"{rank}) {script} ;;\n" for rank, script in enumerate(scripts))
+        path.write_text(
+            f"#!/bin/sh\nPUPPET='{PUPPET}'\nDIR='{self.folder}'\ncase $LOCAL_RANK in\n{cases}esac\n"
+        )
+        path.chmod(0o755)
+        return ["--nproc-per-node", str(len(scripts)), *options, str(path)]
+
+    def python(self, text, name="script.py"):
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+    def wait_for(self, *names):
+        """Waits until the workers have made these files in the test's folder."""
+        for name in names:
+            eventually((self.folder / name).exists, f"file {name}")
+
+    def assert_nothing_left(self, job):
+        """No process of the job is alive, at the latest 2 s after its launcher."""
+        give_up = time.monotonic() + GONE_WITHIN
+        while left := job.pids():
+            if time.monotonic() > give_up:
+                words = [f"{pid} {state(pid)} {read(f'/proc/{pid}/cmdline')}" for pid in left]
+                self.fail("still alive 2 s after the launcher:\n" + "\n".join(words))
+            time.sleep(0.01)

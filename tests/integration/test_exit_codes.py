@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher's exit code is the root cause's own."""
+
+import signal
+import unittest
+
+from harness import PUPPET, JobCase
+
+NOT_FATAL = {"SIGCHLD", "SIGCLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGSTOP", "SIGTSTP", "SIGTTIN",
+             "SIGTTOU"}
+
+
+class ExitCodes(JobCase):
+    def test_all_256_codes_of_a_worker_are_the_launchers(self):
+        for code in range(256):
+            ended = self.run_job(*self.puppets(1, "exit", code))
+            self.assertEqual(ended.code, code, ended)
+
+    def test_all_fatal_signals_become_128_plus_their_number(self):
+        for name in (s.name for s in signal.Signals if s.name not in NOT_FATAL):
+            signo = signal.Signals[name].value
+            ended = self.run_job(*self.puppets(1, "signal", signo))
+            self.assertEqual(ended.code, 128 + signo, f"{name}: {ended}")
+            aliases = {n for n, s in signal.Signals.__members__.items() if s == signo}
+            if not name.startswith("SIGRT"):
+                self.assertTrue(any(alias in ended.err for alias in aliases), ended)
+
+    def test_the_first_failure_counts_not_what_followed_from_it(self):
+        ended = self.run_job(*self.by_rank(
+            "exec $PUPPET handle TERM touch $DIR/ready wait exit 3",
+            "$PUPPET wait-file $DIR/ready exit 7; exit $?",
+            "exec $PUPPET wait"))
+        self.assertEqual(ended.code, 7, ended)
+        self.assertIn("rank 1 exited with code 7", ended.err)
+
+    def test_a_worker_that_exits_0_while_others_run_is_fine(self):
+        ended = self.run_job(*self.by_rank(
+            "exec $PUPPET touch $DIR/gone exit 0", "exec $PUPPET wait-file $DIR/gone exit 0"))
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+
+    def test_a_program_that_does_not_exist_is_127_and_named(self):
+        for words in (["--no-python", "no-such-program"], ["--no-python", "./no/such"]):
+            ended = self.run_job("--nproc-per-node", 2, *words)
+            self.assertEqual(ended.code, 127, ended)
+            self.assertIn(words[-1], ended.err)
+
+    def test_a_file_that_cannot_be_executed_is_126_and_named(self):
+        path = self.folder / "data"
+        path.write_text("no program\n")
+        ended = self.run_job("--nproc-per-node", 2, "--no-python", path)
+        self.assertEqual(ended.code, 126, ended)
+        self.assertIn(str(path), ended.err)
+
+    def test_a_missing_interpreter_of_a_script_is_told(self):
+        path = self.folder / "script"
+        path.write_text("#!/no/such/interpreter\n")
+        path.chmod(0o755)
+        ended = self.run_job(path)
+        self.assertIn(ended.code, (126, 127), ended)
+        self.assertIn("/no/such/interpreter", ended.err)
+
+    def test_usage_errors_are_2_in_one_line(self):
+        for words in (["--nproc_per_nodes", "2", PUPPET], ["--nnodes", "2:1", PUPPET], []):
+            ended = self.run_job(*words)
+            self.assertEqual(ended.code, 2, ended)
+            self.assertEqual(ended.err.count("\n"), 1, ended)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever ends the job, no process of it is alive 2 s later."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import unittest
+
+from harness import MUSTER, PUPPET, JobCase, children, eventually, find_pids, no_core_files
+
+# A child in the group, one in a session of its own, a double-forked daemon: all deaf to SIGTERM.
+FAMILY = ["fork", "{", "ignore", "TERM", "wait", "}",
+          "fork-setsid", "{", "ignore", "TERM", "wait", "}",
+          "daemon", "{", "ignore", "TERM", "ignore", "HUP", "wait", "}"]
+CGROUPS = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+class NothingSurvives(JobCase):
+    def family_job(self, *last, **kwargs):
+        """Two workers with a family each; waits until all of them run."""
+        ready = self.folder / "ready"
+        ready.mkdir(exist_ok=True)
+        ready.chmod(0o777)
+        script = self.folder / "worker.sh"
+        words = " ".join(f"'{word}'" for word in FAMILY)
+        script.write_text(f"#!/bin/sh\nexec {self.puppet} {words} touch {ready}/$LOCAL_RANK "
+                          + " ".join(last or ("wait",)) + "\n")
+        script.chmod(0o755)
+        job = self.job("--nproc-per-node", 2, "--shutdown-timeout", 1, script, **kwargs)
+        eventually(lambda: len(os.listdir(ready)) == 2, "both workers run")
+        # guard, agent, and four processes for each worker
+        eventually(lambda: len(job.pids()) == 10, lambda: f"all ten run: {job.pids()}")
+        return job
+
+    def setUp(self):
+        super().setUp()
+        self.folder.chmod(0o755)
+        self.puppet = PUPPET
+
+    def worker(self, job):
+        return [pid for pid in children(job.agent())][0]
+
+    def test_launcher_killed(self):
+        job = self.family_job()
+        job.kill(signal.SIGKILL)
+        job.process.wait()
+        self.assert_nothing_left(job)
+
+    def test_agent_killed(self):
+        job = self.family_job()
+        os.kill(job.agent(), signal.SIGKILL)
+        ended = job.end()
+        self.assertEqual(ended.code, 137, ended)
+        self.assert_nothing_left(job)
+
+    def test_launcher_told_to_stop(self):
+        for signo in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            job = self.family_job()
+            job.kill(signo)
+            ended = job.end()
+            self.assertEqual(ended.code, 128 + signo, ended)
+            self.assert_nothing_left(job)
+            shutil.rmtree(self.folder / "ready")
+
+    def test_rank_killed(self):
+        job = self.family_job()
+        os.kill(self.worker(job), signal.SIGKILL)
+        ended = job.end()
+        self.assertEqual(ended.code, 137, ended)
+        self.assertIn("SIGKILL", ended.err)
+        self.assert_nothing_left(job)
+
+    def test_all_workers_succeed(self):
+        job = self.family_job("wait-file", str(self.folder / "go"), "exit", "0")
+        (self.folder / "go").touch()
+        ended = job.end()
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assert_nothing_left(job)
+
+    def test_unprivileged_user(self):
+        if os.getuid() != 0:
+            self.skipTest("is one already")
+        copy = self.folder / "puppet"
+        shutil.copy(PUPPET, copy)
+        copy.chmod(0o755)
+        self.puppet = copy
+        launcher = self.folder / "muster"
+        shutil.copy(MUSTER, launcher)
+        launcher.chmod(0o755)
+        job = self.family_job(executable=str(launcher), user=65534, group=65534, extra_groups=[])
+        job.kill(signal.SIGKILL)
+        job.process.wait()
+        self.assert_nothing_left(job)
+
+    def test_a_stranger_with_the_same_program_survives(self):
+        stranger = subprocess.Popen([PUPPET, "wait"])
+        self.addCleanup(stranger.wait)
+        self.addCleanup(stranger.kill)
+        job = self.family_job()
+        job.kill(signal.SIGKILL)
+        job.process.wait()
+        self.assert_nothing_left(job)
+        self.assertIsNone(stranger.poll(), "a process that was not ours was killed")
+
+    def test_rank_out_of_memory(self):
+        if not (CGROUPS / "memory.limit_in_bytes").exists() or not os.access(CGROUPS, os.W_OK):
+            self.skipTest("needs root and a memory cgroup of version 1")
+        group = CGROUPS / f"muster_test_{os.getpid()}"
+        group.mkdir()
+        self.addCleanup(lambda: eventually(lambda: self.remove(group), "the cgroup is removed"))
+        (group / "memory.limit_in_bytes").write_text(str(96 << 20))
+
+        def enter():
+            no_core_files()
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+        job = self.job(*self.by_rank(
+            f"exec $PUPPET {' '.join(FAMILY)} touch $DIR/up wait",
+            "exec $PUPPET wait-file $DIR/up die-from-memory 512",
+            options=["--shutdown-timeout", "1"]), preexec_fn=enter)
+        ended = job.end()
+        self.assertEqual(ended.code, 137, ended)
+        self.assertIn("rank 1 killed by SIGKILL", ended.err)
+        self.assertIn("out of memory", ended.err)
+        self.assertIn("96 MiB", ended.err)
+        self.assert_nothing_left(job)
+
+    @staticmethod
+    def remove(group):
+        try:
+            group.rmdir()
+        except OSError:
+            return False
+        return True
+
+    def test_helper_sees_processes_by_their_token(self):
+        # The other tests would pass with a helper that is blind.
+        job = self.job(*self.puppets(1, "wait"))
+        eventually(lambda: len(find_pids(job.token)) == 3, "guard, agent and worker are seen")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs: layout, whole lines, and consoles that are slow or closed."""
+
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+from harness import JobCase, eventually
+
+
+class Output(JobCase):
+    def logs(self):
+        run_dir, = (self.folder / "logs").iterdir()
+        return run_dir / "attempt_0"
+
+    def test_by_default_lines_come_as_they_are_and_nothing_is_left_behind(self):
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        ended = self.run_job(*self.puppets(2, "say", "hello", "warn", "oh", "exit", "0"),
+                             env=dict(os.environ, TMPDIR=str(temporary)))
+        self.assertEqual((ended.code, ended.out, ended.err), (0, "hello\n" * 2, "oh\n" * 2))
+        self.assertEqual(list(temporary.iterdir()), [])
+
+    def test_redirect_and_tee_by_rank_write_the_files_of_the_contract(self):
+        ended = self.run_job(*self.puppets(
+            3, "say", "out", "warn", "err", "exit", "0",
+            options=["--redirects", "0:1,1:2", "--tee", "2:3", "--log-dir", self.folder / "logs",
+                     "--rdzv-id", "job7"]))
+        self.assertEqual(ended.code, 0, ended)
+        run_dir, = (self.folder / "logs").iterdir()
+        self.assertRegex(run_dir.name, r"^job7_.{8}$|^[0-9a-f-]+_.{8}$")
+        files = sorted(str(path.relative_to(self.logs())) for path in self.logs().rglob("*.log"))
+        self.assertEqual(
+            files, ["0/stdout.log", "1/stderr.log", "2/stderr.log", "2/stdout.log"])
+        self.assertEqual(sorted(ended.out.splitlines()), ["[default2]:out", "out"])
+        self.assertEqual(sorted(ended.err.splitlines()), ["[default2]:err", "err"])
+
+    def test_a_template_makes_the_prefix_and_ranks_have_any_number_of_digits(self):
+        ended = self.run_job(*self.puppets(
+            12, "say", "x", "exit", "0",
+            options=["--tee", "11:1", "--redirects", "1", "--log-dir", self.folder / "logs",
+                     "--log-line-prefix-template", "${role_name}/${rank}/${local_rank}> "]))
+        self.assertEqual((ended.code, ended.out), (0, "default/11/11> x\n"), ended)
+
+    def test_filtered_ranks_are_silent_and_their_files_are_written(self):
+        ended = self.run_job(*self.puppets(
+            2, "say", "x", "exit", "0",
+            options=["--tee", "1", "--local-ranks-filter", "1", "--log-dir", self.folder / "logs"]))
+        self.assertEqual((ended.code, ended.out), (0, "[default1]:x\n"), ended)
+        self.assertEqual((self.logs() / "0" / "stdout.log").read_text(), "x\n")
+
+    def test_duplicate_filters_gather_matching_lines_of_all_ranks(self):
+        ended = self.run_job(*self.puppets(
+            2, "say", "loss 1", "say", "other", "exit", "0",
+            options=["--tee", "3", "--duplicate-stdout-filters", "loss", "--log-dir",
+                     self.folder / "logs"]))
+        self.assertEqual(ended.code, 0, ended)
+        gathered = (self.logs() / "filtered_stdout.log").read_text().splitlines()
+        self.assertEqual(sorted(gathered), ["[default0]:loss 1", "[default1]:loss 1"])
+
+    def test_log_dir_null_makes_no_files(self):
+        ended = self.run_job(*self.puppets(
+            1, "getenv", "TORCHELASTIC_ERROR_FILE", "exit", "0",
+            options=["--log-dir", "/dev/null", "--tee", "3"]))
+        self.assertEqual((ended.code, ended.out, ended.err), (0, "\n", ""), ended)
+
+    def test_eight_ranks_of_ten_thousand_lines_lose_tear_and_glue_none(self):
+        ended = self.run_job(*self.puppets(
+            8, "mix", "10000", "put", "no newline", "signal", "9",
+            options=["--tee", "1", "--log-dir", self.folder / "logs", "--shutdown-timeout", "60"]),
+            timeout=120)
+        self.assertEqual(ended.code, 137, ended.code)
+        console = {}
+        for line in ended.out.splitlines():
+            rank = re.match(r"\[default(\d)\]:", line)
+            self.assertTrue(rank, f"a line without a prefix: {line[:80]!r}")
+            console.setdefault(int(rank[1]), []).append(line[rank.end():])
+        finished = 0
+        for rank in range(8):
+            written = (self.logs() / str(rank) / "stdout.log").read_bytes()
+            lines = written.decode(errors="replace").splitlines()
+            self.assertEqual(console.get(rank, []), lines, f"rank {rank}")
+            finished += written.endswith(b"no newline")
+        self.assertGreaterEqual(finished, 1, "no rank came to its end")
+
+    def test_a_console_that_closes_early_hurts_nobody(self):
+        job = self.job(*self.puppets(
+            2, "lines", "20000", "exit", "0",
+            options=["--tee", "1", "--log-dir", self.folder / "logs"]))
+        job.process.stdout.readline()  # head -1
+        job.process.stdout.close()
+        job.process.stdout = None
+        ended = job.end()
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        for rank in range(2):
+            log = (self.logs() / str(rank) / "stdout.log").read_text()
+            self.assertEqual(log.count("\n"), 20000)
+
+    def test_a_console_that_nobody_reads_does_not_hold_the_workers(self):
+        job = self.job(*self.puppets(
+            2, "lines", "20000", "touch", str(self.folder / "done"), "wait",
+            options=["--tee", "1", "--log-dir", self.folder / "logs"]))
+        self.wait_for("done")  # far more than a pipe holds was written
+        job.kill(signal.SIGTERM)
+        self.assertEqual(job.process.wait(30), 143)
+
+    def test_a_worker_without_a_reader_dies_of_its_pipe_as_under_a_shell(self):
+        # Standard output is not copied by default: it is the worker's own.
+        job = self.job(*self.puppets(1, "lines", "200000", "exit", "0"))
+        job.process.stdout.readline()
+        job.process.stdout.close()
+        job.process.stdout = None
+        ended = job.end()
+        self.assertIn(ended.code, (141, 99), ended)
+
+    def test_colours_only_on_a_terminal_and_not_against_no_color(self):
+        for variables, coloured in ((dict(os.environ), True), (dict(os.environ, NO_COLOR="1"), False)):
+            if coloured:
+                variables.pop("NO_COLOR", None)
+            master, slave = os.openpty()
+            job = self.job(*self.puppets(1, "exit", "3"), env=variables, stderr=slave)
+            os.close(slave)
+            self.assertEqual(job.process.wait(30), 3)
+            said = os.read(master, 65536)
+            os.close(master)
+            self.assertIn(b"rank 0 exited with code 3", said)
+            self.assertEqual(b"\x1b[" in said, coloured, said)
+        piped = self.run_job(*self.puppets(1, "exit", "3"))
+        self.assertNotIn("\x1b", piped.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

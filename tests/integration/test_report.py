@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last words after a failure, for people and as JSON; none after success."""
+
+import json
+import os
+import pathlib
+import unittest
+
+from harness import JobCase
+
+RAISES = """import sys
+def compute(step):
+    raise ValueError(f"boom at step {step}")
+print("loading", file=sys.stderr)
+compute(3)
+"""
+# What torch's `record` leaves behind, without torch.
+RECORDS = """import json, os, sys, time, traceback
+try:
+    raise RuntimeError("recorded boom")
+except RuntimeError as error:
+    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+        json.dump({"message": {"message": f"RuntimeError: {error}", "extraInfo": {
+            "py_callstack": traceback.format_exc(), "timestamp": str(int(time.time()))}}}, file)
+    sys.exit(1)
+"""
+
+
+class Report(JobCase):
+    def test_an_undecorated_script_shows_its_traceback_once_in_few_lines(self):
+        ended = self.run_job(self.python(RAISES))
+        self.assertEqual(ended.code, 1, ended)
+        report = ended.err[ended.err.index("muster: "):]
+        lines = report.splitlines()
+        self.assertLessEqual(len(lines), 15, report)
+        self.assertTrue(lines[0].endswith("script.py: rank 0 exited with code 1"), report)
+        self.assertRegex(lines[1], rf"^  node {os.uname().nodename}, local rank 0, pid \d+$")
+        self.assertEqual(lines[2], "  | Traceback (most recent call last):")
+        self.assertEqual(lines[-1], "  | ValueError: boom at step 3")
+
+    def test_the_same_traceback_of_many_ranks_is_printed_once_with_a_count(self):
+        # All fail before any is told to stop: they wait for each other first.
+        script = self.python(
+            "import os, pathlib, sys, time\n"
+            "folder = pathlib.Path(sys.argv[1])\n"
+            "(folder / ('up' + os.environ['RANK'])).touch()\n"
+            "while len(list(folder.glob('up*'))) < 4: time.sleep(0.002)\n"
+            "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + RAISES)
+        ended = self.run_job("--nproc-per-node", 4, script, self.folder)
+        self.assertEqual(ended.code, 1, ended)
+        report = ended.err[ended.err.rindex("muster: "):]
+        self.assertEqual(report.count("ValueError: boom at step 3"), 1, report)
+        self.assertRegex(report, r"  [123] other ranks? failed after it: .* with the same traceback")
+
+    def test_the_error_file_of_a_decorated_script_is_read_and_handed_on(self):
+        mine = self.folder / "mine.json"
+        ended = self.run_job(self.python(RECORDS),
+                             env=dict(os.environ, TORCHELASTIC_ERROR_FILE=str(mine)))
+        self.assertEqual(ended.code, 1, ended)
+        self.assertIn("  | RuntimeError: recorded boom", ended.err)
+        message = json.loads(mine.read_text())["message"]
+        self.assertEqual(message["message"], "RuntimeError: recorded boom")
+        self.assertEqual(message["errorCode"], 1)
+        self.assertIn("recorded boom", message["extraInfo"]["py_callstack"])
+
+    def test_a_failure_without_an_error_file_is_handed_on_too(self):
+        mine = self.folder / "mine.json"
+        ended = self.run_job(*self.puppets(1, "signal", "11"),
+                             env=dict(os.environ, TORCHELASTIC_ERROR_FILE=str(mine)))
+        self.assertEqual(ended.code, 139, ended)
+        message = json.loads(mine.read_text())["message"]
+        self.assertEqual(message["errorCode"], -11)
+        self.assertIn("SIGSEGV", message["message"])
+
+    def test_peers_that_we_stopped_are_no_failures(self):
+        ended = self.run_job(*self.by_rank(
+            "exec $PUPPET touch $DIR/a wait", "exec $PUPPET touch $DIR/b wait",
+            "exec $PUPPET wait-file $DIR/a wait-file $DIR/b exit 9"))
+        self.assertEqual(ended.code, 9, ended)
+        self.assertIn("rank 2 exited with code 9", ended.err)
+        self.assertNotIn("failed after it", ended.err)
+        self.assertNotIn("SIGTERM", ended.err)
+
+    def test_json_beside_the_logs_says_the_same(self):
+        logs = self.folder / "logs"
+        ended = self.run_job(*self.by_rank(
+            "exec $PUPPET wait", "echo last words >&2; exit 9", options=["--log-dir", logs]))
+        run_dir, = logs.iterdir()
+        self.assertIn(f"  logs: {run_dir}\n", ended.err)
+        report = json.loads((run_dir / "report.json").read_text())
+        self.assertEqual((report["outcome"], report["exit_code"]), ("failed", 9))
+        self.assertEqual(report["root_cause"]["rank"], 1)
+        self.assertEqual(report["root_cause"]["stderr_tail"], "last words\n")
+        self.assertEqual(report["other_failures"], [])
+
+    def test_the_last_lines_of_a_redirected_stderr_are_shown_as_well(self):
+        ended = self.run_job(*self.puppets(
+            1, "warn", "into the file", "exit", "9",
+            options=["--redirects", "2", "--log-dir", self.folder / "logs"]))
+        self.assertIn("  | into the file\n", ended.err, ended)
+
+    def test_hostile_error_files_do_no_harm(self):
+        script = self.python(
+            "import os, sys\npath = os.environ['TORCHELASTIC_ERROR_FILE']\n"
+            "kind = sys.argv[1]\n"
+            "if kind == 'fifo': os.mkfifo(path)\n"
+            "elif kind == 'folder': os.mkdir(path)\n"
+            "elif kind == 'zero': os.symlink('/dev/zero', path)\n"
+            "elif kind == 'huge': open(path, 'wb').truncate(1 << 40)\n"
+            "else: open(path, 'wb').write(b'{\"message\": {\"message\": \"\\xff')\n"
+            "sys.exit(6)\n")
+        for kind in ("fifo", "folder", "zero", "huge", "torn"):
+            ended = self.run_job(script, kind)
+            self.assertEqual(ended.code, 6, f"{kind}: {ended}")
+            self.assertIn("rank 0 exited with code 6", ended.err)
+
+    def test_temporary_folders_do_not_pile_up(self):
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        for script in (RAISES, RECORDS, "print('fine')\n"):
+            self.run_job("--max-restarts", 1, self.python(script),
+                         env=dict(os.environ, TMPDIR=str(temporary)))
+        self.assertEqual([str(path) for path in pathlib.Path(temporary).rglob("*")], [])
+
+    def test_success_says_nothing(self):
+        ended = self.run_job(self.python("print('fine')\n"))
+        self.assertEqual((ended.code, ended.out, ended.err), (0, "fine\n", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restarts of the whole group: numbered, within the budget, and not without end."""
+
+import unittest
+
+from harness import JobCase, eventually
+
+
+class Restarts(JobCase):
+    def test_attempts_are_numbered_in_the_environment_and_in_kept_logs(self):
+        # Each attempt ends in another way, so that none counts as the same failure again.
+        ended = self.run_job(*self.by_rank(
+            "echo attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; "
+            "test $TORCHELASTIC_RESTART_COUNT = 3 && exit 0; "
+            "exit $((10 + TORCHELASTIC_RESTART_COUNT))",
+            "test $TORCHELASTIC_RESTART_COUNT = 3 && exit 0; exec $PUPPET wait",
+            options=["--max-restarts", "3", "--redirects", "1", "--log-dir", self.folder / "logs"]))
+        self.assertEqual(ended.code, 0, ended)
+        run_dir, = (self.folder / "logs").iterdir()
+        for attempt in range(4):
+            log = run_dir / f"attempt_{attempt}" / "0" / "stdout.log"
+            self.assertEqual(log.read_text(), f"attempt {attempt} of 3\n")
+        self.assertEqual(ended.err.count("restarting all workers"), 3, ended)
+
+    def test_the_budget_is_kept_and_the_last_code_is_the_jobs(self):
+        ended = self.run_job(*self.by_rank(
+            "echo x >> $DIR/starts; exit $((20 + TORCHELASTIC_RESTART_COUNT))",
+            options=["--max-restarts", "2"]))
+        self.assertEqual(ended.code, 22, ended)
+        self.assertEqual((self.folder / "starts").read_text(), "x\n" * 3)
+        self.assertIn("all 2 restarts are used up", ended.err)
+
+    def test_three_failures_at_start_up_say_so_and_stop(self):
+        ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; exit 4",
+                                           options=["--max-restarts", "50"]))
+        self.assertEqual(ended.code, 4, ended)
+        self.assertEqual((self.folder / "starts").read_text(), "x\n" * 3)
+        self.assertIn("fails at start-up every time", ended.err)
+
+    def test_each_attempt_has_a_store_of_its_own_that_is_there_before_the_workers(self):
+        script = self.python(
+            "import os, socket, sys\n"
+            "port = os.environ['MASTER_PORT']\n"
+            "socket.create_connection((os.environ['MASTER_ADDR'], int(port))).close()\n"
+            f"open('{self.folder}/ports', 'a').write(port + '\\n')\n"
+            "sys.exit(int(os.environ['TORCHELASTIC_RESTART_COUNT']) == 0)\n")
+        ended = self.run_job("--max-restarts", 1, script)
+        self.assertEqual(ended.code, 0, ended)
+        ports = (self.folder / "ports").read_text().split()
+        self.assertEqual(len(ports), 2)
+
+    def test_nothing_of_the_attempt_before_runs_beside_the_next(self):
+        ended = self.run_job(*self.by_rank(
+            "test $TORCHELASTIC_RESTART_COUNT = 1 && { test -e /proc/$(cat $DIR/daemon)/fd; "
+            "exit $((1 - $?)); }; exec $PUPPET wait",
+            "test $TORCHELASTIC_RESTART_COUNT = 1 && exit 0; "
+            "setsid sh -c 'trap \"\" TERM; echo $$ > $DIR/daemon; exec sleep 1000' & "
+            "exec $PUPPET wait-file $DIR/daemon exit 6",
+            options=["--max-restarts", "1"]), env=self.with_dir())
+        self.assertEqual(ended.code, 0, ended)
+
+    def with_dir(self):
+        import os
+        return dict(os.environ, DIR=str(self.folder))
+
+    def test_ten_times_two_default_launches_at_once_do_not_collide(self):
+        script = self.python(
+            "import os, pathlib, sys, time\n"
+            "me, other = sys.argv[1:]\n"
+            "pathlib.Path(me + os.environ['RANK']).write_text(os.environ['MASTER_PORT'])\n"
+            "while not pathlib.Path(other + os.environ['RANK']).exists(): time.sleep(0.005)\n")
+        for turn in range(10):
+            names = [f"{self.folder}/{turn}{side}_" for side in "ab"]
+            jobs = [self.job("--nproc-per-node", 2, script, *order)
+                    for order in (names, names[::-1])]
+            for job in jobs:
+                ended = job.end()
+                self.assertEqual((ended.code, ended.err), (0, ""), ended)
+            ports = {eventually(lambda n=name: open(n + "0").read(), "its port") for name in names}
+            self.assertEqual(len(ports), 2, "two jobs shared a store")
+
+
+if __name__ == "__main__":
+    unittest.main()

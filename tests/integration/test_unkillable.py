@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher never hangs on a corpse: a worker that cannot be reaped."""
+
+import ctypes
+import os
+import signal
+import unittest
+
+from harness import JobCase, eventually, state
+
+PTRACE_SEIZE = 0x4206
+GRACE = 1
+PROMISED_BEYOND_GRACE = 5
+
+
+class Unkillable(JobCase):
+    def seize(self, pid):
+        """From now on the dead worker is ours to reap, not its parent's, and we do not."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        if libc.ptrace(PTRACE_SEIZE, pid, None, None) != 0:
+            self.skipTest("may not trace: " + os.strerror(ctypes.get_errno()))
+        self.addCleanup(os.waitpid, pid, 0x40000000)  # __WALL
+
+    def test_ends_within_grace_and_5_s_and_names_the_pid(self):
+        job = self.job(*self.by_rank(
+            "echo $$ > $DIR/pid.new; mv $DIR/pid.new $DIR/pid; exec $PUPPET wait",
+            "exec $PUPPET wait-file $DIR/go exit 9",
+            options=["--shutdown-timeout", str(GRACE)]))
+        self.wait_for("pid")
+        pid = int((self.folder / "pid").read_text())
+        self.seize(pid)
+        (self.folder / "go").touch()
+        ended = job.end(GRACE + PROMISED_BEYOND_GRACE + 5)
+        self.assertEqual(state(pid), "Z", "the test's worker was reaped: nothing was tested")
+        self.assertEqual(ended.code, 9, ended)
+        self.assertIn(f"pid {pid}", ended.err)
+
+    def test_a_stopped_worker_does_not_hold_it(self):
+        job = self.job(*self.by_rank(
+            "exec $PUPPET ignore TERM touch $DIR/up stop wait",
+            "exec $PUPPET wait-file $DIR/up exit 9",
+            options=["--shutdown-timeout", str(GRACE)]))
+        ended = job.end(GRACE + PROMISED_BEYOND_GRACE + 5)
+        self.assertEqual(ended.code, 9, ended)
+        self.assert_nothing_left(job)
+
+    def test_a_stopped_agent_does_not_outlive_the_launcher(self):
+        job = self.job(*self.puppets(1, "touch", self.folder / "up", "wait"))
+        self.wait_for("up")
+        agent = job.agent()
+        os.kill(agent, signal.SIGSTOP)
+        eventually(lambda: state(agent) == "T", "the agent is stopped")
+        os.kill(agent, signal.SIGKILL)
+        self.assertEqual(job.end().code, 137)
+        self.assert_nothing_left(job)
+
+
+if __name__ == "__main__":
+    unittest.main()
