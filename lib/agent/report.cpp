@@ -163,7 +163,8 @@ void add_leftovers(Lines& out, const JobResult& result, const ReportSite& site) 
   }
   if (!result.survivors.empty()) {
     const std::string names = name_some(result.survivors, [](const Survivor& left) {
-      const std::string state = left.state == '?' ? "not reaped" : std::string("state ") + left.state;
+      const std::string state =
+          left.state == '?' ? "not reaped" : fmt::format("state {}", left.state);
       return fmt::format("pid {} ({}, {})", left.pid, left.command, state);
     });
     out.push_back(printable((out.empty() ? "muster: warning: " : "  ") +

@@ -23,10 +23,13 @@ class Ended:
     """A launcher that has ended: code, output, how long it took."""
 
     def __init__(self, code, out, err, seconds):
-        self.code, self.out, self.err, self.seconds = code, out, err, seconds
+        self.code, self.seconds = code, seconds
+        self.bytes = out  # standard output as it was
+        self.out, self.err = as_text(out), as_text(err)
 
     def __str__(self):
-        return f"code {self.code} after {self.seconds:.2f} s\n--- out\n{self.out}--- err\n{self.err}"
+        return (f"code {self.code} after {self.seconds:.2f} s\n"
+                f"--- out\n{self.out}--- err\n{self.err}")
 
 
 class Job:
@@ -52,9 +55,10 @@ class Job:
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, err = self.process.communicate()
-            raise AssertionError(f"the launcher did not end within {timeout} s\n{out}\n{err}") from None
+            words = f"the launcher did not end within {timeout} s\n{out}\n{err}"
+            raise AssertionError(words) from None
         seconds = time.monotonic() - self.started
-        return Ended(self.process.returncode, as_text(out), as_text(err), seconds)
+        return Ended(self.process.returncode, out or b"", err, seconds)
 
     def pids(self):
         """All live processes of the job, launcher included."""

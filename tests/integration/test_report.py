@@ -50,7 +50,7 @@ class Report(JobCase):
         self.assertEqual(ended.code, 1, ended)
         report = ended.err[ended.err.rindex("muster: "):]
         self.assertEqual(report.count("ValueError: boom at step 3"), 1, report)
-        self.assertRegex(report, r"  [123] other ranks? failed after it: .* with the same traceback")
+        self.assertRegex(report, r"  [123] other ranks? failed after it: .* the same traceback")
 
     def test_the_error_file_of_a_decorated_script_is_read_and_handed_on(self):
         mine = self.folder / "mine.json"

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restarts of the whole group: numbered, within the budget, and not without end."""
 
+import os
+import pathlib
 import unittest
 
-from harness import JobCase, eventually
+from harness import JobCase
 
 
 class Restarts(JobCase):
@@ -60,7 +62,6 @@ class Restarts(JobCase):
         self.assertEqual(ended.code, 0, ended)
 
     def with_dir(self):
-        import os
         return dict(os.environ, DIR=str(self.folder))
 
     def test_ten_times_two_default_launches_at_once_do_not_collide(self):
@@ -76,7 +77,7 @@ class Restarts(JobCase):
             for job in jobs:
                 ended = job.end()
                 self.assertEqual((ended.code, ended.err), (0, ""), ended)
-            ports = {eventually(lambda n=name: open(n + "0").read(), "its port") for name in names}
+            ports = {pathlib.Path(name + "0").read_text() for name in names}
             self.assertEqual(len(ports), 2, "two jobs shared a store")
 
 

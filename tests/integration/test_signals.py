@@ -29,7 +29,8 @@ class Signals(JobCase):
         for name in ("USR1", "USR2"):
             job = self.job(*self.puppets(
                 1, "fork", "{", "handle", name, "wait", "say", "child-hit", "}",
-                "handle", name, "touch", self.folder / name, "wait", "say", "main-hit", "exit", "0"))
+                "handle", name, "touch", self.folder / name, "wait", "say", "main-hit",
+                "exit", "0"))
             self.wait_for(name)
             job.kill(signal.Signals["SIG" + name])
             ended = job.end()

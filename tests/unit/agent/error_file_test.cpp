@@ -10,7 +10,8 @@ namespace {
 
 constexpr const char* kTorchFile =
     R"({"message": {"message": "RuntimeError: boom", "extraInfo": )"
-    R"({"py_callstack": "Traceback (most recent call last):\n  boom\n", "timestamp": "1795249486"}}})";
+    R"({"py_callstack": "Traceback (most recent call last):\n  boom\n", )"
+    R"("timestamp": "1795249486"}}})";
 
 }  // namespace
 
