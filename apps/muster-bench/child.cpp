@@ -111,10 +111,10 @@ Child& Child::operator=(Child&& other) noexcept {
   return *this;
 }
 
-int Child::wait() {
+int Child::wait(int patience_ms) {
   const UniqueFd watched(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   pollfd ended{watched.get(), POLLIN, 0};
-  if (watched && poll(&ended, 1, kHungMs) == 0) {
+  if (watched && poll(&ended, 1, patience_ms) == 0) {
     kill_family(pid_);
   }
   int status = 0;

@@ -22,7 +22,7 @@ struct Command {
   int cpu = -1;  // pinned to this cpu, or -1
 };
 
-inline constexpr int kHungMs = 15'000;
+inline constexpr int kHungMs = 20'000;
 
 // A started program; killed and waited for when it goes out of scope.
 class Child {
@@ -37,9 +37,9 @@ class Child {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // Blocks until it ends; what a shell would show in $?. A child that hangs for kHungMs (one
-  // peer does so now and then) is killed with all its family: then 137.
-  [[nodiscard]] int wait();
+  // Blocks until it ends; what a shell would show in $?. A child that hangs so long (one peer does
+  // so now and then) is killed with all its family: then 137.
+  [[nodiscard]] int wait(int patience_ms = kHungMs);
   // SIGKILL to it and to all processes below it.
   void kill_now();
 

@@ -22,6 +22,7 @@ using namespace names;
 using Words = std::vector<std::string>;
 
 constexpr int kFewWorkers = 8;
+constexpr int kSlowHungMs = 120'000;
 constexpr auto kPatience = std::chrono::seconds(30);
 
 // How a launcher is told to start `count` workers that are not Python.
@@ -56,13 +57,13 @@ std::vector<Launcher> launchers(const Peers& peers) {
 }
 
 // Milliseconds from before the spawn until it was waited for.
-Result<double> time_of(const Peers& peers, const Words& words) {
+Result<double> time_of(const Peers& peers, const Words& words, int patience_ms) {
   const auto begin = steady_now();
   auto child = Child::start({words, peers.environ});
   if (!child) {
     return std::unexpected(child.error());
   }
-  const int code = child->wait();
+  const int code = child->wait(patience_ms);
   const std::chrono::duration<double, std::milli> spent = steady_now() - begin;
   if (code != 0) {
     return failure(Errc::system, fmt::format("{} ended with {}", words.front(), code));
@@ -73,7 +74,7 @@ Result<double> time_of(const Peers& peers, const Words& words) {
 Result<std::vector<double>> times_of(const Peers& peers, const Words& words, int repetitions) {
   std::vector<double> times;
   for (int i = 0; i < repetitions; ++i) {
-    const auto time = time_of(peers, words);
+    const auto time = time_of(peers, words, repetitions > 1 ? kHungMs : kSlowHungMs);
     if (!time) {
       return std::unexpected(time.error());
     }

@@ -8,11 +8,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -28,6 +28,7 @@ struct Options {
   Where where;
   std::string out;
   bool quick = false;
+  std::vector<std::string> wanted;
 };
 
 const std::vector<std::pair<std::string, Block>>& blocks() {
@@ -92,12 +93,12 @@ int save(const Report& report, const std::filesystem::path& folder) {
   return written ? 0 : 1;
 }
 
-int run_blocks(const Options& options, const std::vector<std::string>& wanted) {
+int run_blocks(const Options& options) {
   const auto peers = find_peers(options.where, Environ::from_block(environ));
   const auto effort = effort_of(options);
   Report report{conditions(options, effort), {}};
   for (const auto& [name, block] : blocks()) {
-    if (std::ranges::find(wanted, name) == wanted.end()) {
+    if (std::ranges::find(options.wanted, name) == options.wanted.end()) {
       continue;
     }
     fmt::print(stderr, "{}\n", name);
@@ -110,21 +111,23 @@ int run_blocks(const Options& options, const std::vector<std::string>& wanted) {
   return options.out.empty() ? 0 : save(report, options.out);
 }
 
-void add_blocks(CLI::App& app, Options& options, int& exit_code) {
+void add_blocks(CLI::App& app, Options& options) {
   app.add_option("--muster", options.where.muster, "the launcher to measure");
   app.add_option("--muster-store", options.where.muster_store, "the store server to measure");
   app.add_option("--torch-env", options.where.torch_env, "virtual environment with PyTorch");
   app.add_option("--ft-env", options.where.ft_env, "virtual environment with ft_launcher");
   app.add_option("--out", options.out, "folder for results.md, results.json and the plots");
   app.add_flag("--quick", options.quick, "a rough look: fewer rounds, shorter spans");
-  auto* all = app.add_subcommand("all", "every block");
-  all->fallthrough()->final_callback([&options, &exit_code] {
-    exit_code = run_blocks(options, {"launch", "restart", "store", "pump"});
+  const auto note = [&options](const std::string& name) { options.wanted.push_back(name); };
+  app.add_subcommand("all", "every block")->fallthrough()->callback([note] {
+    for (const auto& [name, block] : blocks()) {
+      note(name);
+    }
   });
   for (const auto& [name, block] : blocks()) {
-    auto* one = app.add_subcommand(name, "only this block");
-    one->fallthrough()->final_callback(
-        [&options, &exit_code, only = name] { exit_code = run_blocks(options, {only}); });
+    app.add_subcommand(name, "only this block (several can be given)")
+        ->fallthrough()
+        ->callback([note, only = name] { note(only); });
   }
 }
 
@@ -133,11 +136,11 @@ void add_blocks(CLI::App& app, Options& options, int& exit_code) {
 
 int main(int argc, char** argv) {
   CLI::App app("muster-bench: measures muster beside its peers");
-  app.require_subcommand(1);
+  app.require_subcommand(1, 0);
   int exit_code = 0;
   muster::bench::Options options;
-  muster::bench::add_blocks(app, options, exit_code);
+  muster::bench::add_blocks(app, options);
   muster::bench::add_tools(app, exit_code);
   CLI11_PARSE(app, argc, argv);
-  return exit_code;
+  return options.wanted.empty() ? exit_code : muster::bench::run_blocks(options);
 }

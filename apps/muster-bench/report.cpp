@@ -11,6 +11,8 @@
 namespace muster::bench {
 namespace {
 
+constexpr std::size_t kFewSamples = 5;  // fewer are counted in the cell
+
 bool disturbed(const Table& table, std::size_t column) {
   return column < table.foreign.size() && table.foreign[column] > kQuietPercent;
 }
@@ -20,12 +22,15 @@ std::string text_of(const Cell& cell, bool disturbed_column) {
   if (!summary) {
     return cell.missing.empty() ? "–" : cell.missing;
   }
+  const auto few =
+      cell.samples.size() < kFewSamples ? fmt::format(", n={}", cell.samples.size()) : "";
   const auto failed = cell.failures > 0 ? fmt::format(", {} failed", cell.failures) : "";
-  return fmt::format("{}{} ({}–{}{})",
+  return fmt::format("{}{} ({}–{}{}{})",
                      readable(summary->median),
                      disturbed_column ? "*" : "",
                      readable(summary->least),
                      readable(summary->greatest),
+                     few,
                      failed);
 }
 

@@ -18,6 +18,7 @@ namespace {
 using namespace names;
 
 constexpr int kWorkers = 8;
+constexpr int kPatienceMs = 120'000;
 constexpr int kCrashes = 3;  // in each launch
 
 std::string contents_of(const std::string& path) {
@@ -42,7 +43,7 @@ Result<std::vector<double>> crash_under(const std::string& launcher, const Peers
   if (!child) {
     return std::unexpected(child.error());
   }
-  const int code = child->wait();
+  const int code = child->wait(kPatienceMs);
   const auto recoveries = recoveries_of(contents_of(notes), kWorkers);
   if (code != 0 || recoveries.empty()) {
     return failure(

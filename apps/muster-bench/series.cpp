@@ -2,31 +2,36 @@
 #include "apps/muster-bench/series.hpp"
 
 #include "apps/muster-bench/foreign.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 namespace muster::bench {
 namespace {
 
 constexpr int kFailuresMax = 2;
+constexpr Duration kBudget = std::chrono::seconds(20);  // of one contestant in one column
 
 struct Attempt {
   std::vector<Cell> cells;
   double foreign = 0;
 };
 
-void take_turn(const Contestant& contestant, Cell& cell) {
+void take_turn(const Contestant& contestant, Cell& cell, Duration& spent) {
   if (!contestant.installed) {
     cell.missing = "not installed";
     return;
   }
-  if (cell.failures >= kFailuresMax) {
+  if (cell.failures >= kFailuresMax || spent > kBudget) {
     return;
   }
+  const auto begin = steady_now();
   const auto samples = contestant.measure();
+  spent += steady_now() - begin;
   if (samples) {
     cell.samples.insert(cell.samples.end(), samples->begin(), samples->end());
     return;
@@ -38,11 +43,12 @@ void take_turn(const Contestant& contestant, Cell& cell) {
 
 Attempt attempt(const std::vector<Contestant>& contestants, const Effort& effort) {
   Attempt result{std::vector<Cell>(contestants.size()), 0};
+  std::vector<Duration> spent(contestants.size());
   const ForeignMeter meter;
   for (int round = 0; round < effort.rounds; ++round) {
     for (std::size_t i = 0; i < contestants.size(); ++i) {
       if (!contestants[i].slow || round < effort.slow_rounds) {
-        take_turn(contestants[i], result.cells[i]);
+        take_turn(contestants[i], result.cells[i], spent[i]);
       }
     }
   }

@@ -22,7 +22,7 @@ struct Contestant {
 };
 
 // Fills one column of the table; makes the rows when they are not there yet. Says on stderr what
-// it does. A contestant that fails twice is not asked again; its cell counts the failures.
+// it does. A contestant that fails twice, or has used 20 s, is not asked again in this column.
 void run_column(Table& table,
                 std::size_t column,
                 const std::vector<Contestant>& contestants,

@@ -13,7 +13,7 @@ std::string three_digits(double number) {
   if (number == 0) {
     return "0";
   }
-  const auto exponent = static_cast<int>(std::floor(std::log10(std::fabs(number))));
+  const auto exponent = static_cast<int>(std::floor(std::log10(std::fabs(number) * 1.0005)));
   return fmt::format("{:.{}f}", number, std::clamp(2 - exponent, 0, 4));
 }
 
