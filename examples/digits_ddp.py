@@ -41,14 +41,19 @@ def make_model():
     )
 
 
-def sum_of_all(*numbers):
-    """Adds up each number over all workers."""
-    sums = torch.tensor(numbers, dtype=torch.float64)
-    dist.all_reduce(sums)
-    return sums.tolist()
+class Totals:
+    """Adds up numbers over all workers, in one tensor that lives as long as the process group."""
+
+    def __init__(self):
+        self.tensor = torch.zeros(2, dtype=torch.float64)
+
+    def of_all(self, first, second):
+        self.tensor.copy_(torch.tensor([first, second], dtype=torch.float64))
+        dist.all_reduce(self.tensor)
+        return self.tensor.tolist()
 
 
-def train_one_epoch(model, batches, optimizer):
+def train_one_epoch(model, batches, optimizer, totals):
     """One pass over this worker's share; returns the mean loss over all workers."""
     model.train()
     loss_of = nn.CrossEntropyLoss()
@@ -60,11 +65,11 @@ def train_one_epoch(model, batches, optimizer):
         optimizer.step()
         loss_sum += loss.item() * len(digits)
         seen += len(digits)
-    loss_sum, seen = sum_of_all(loss_sum, seen)
+    loss_sum, seen = totals.of_all(loss_sum, seen)
     return loss_sum / seen
 
 
-def test_accuracy(model, tests):
+def test_accuracy(model, tests, totals):
     """Each worker takes every world-size-th picture that the training never saw."""
     model.eval()
     mine = range(dist.get_rank(), len(tests), dist.get_world_size())
@@ -72,7 +77,7 @@ def test_accuracy(model, tests):
     digits = torch.stack([tests[i][1] for i in mine])
     with torch.no_grad():
         right = (model.module(pictures).argmax(1) == digits).sum().item()
-    right, seen = sum_of_all(right, len(digits))
+    right, seen = totals.of_all(right, len(digits))
     return right / seen
 
 
@@ -101,7 +106,7 @@ def crash_on_purpose(epoch, options):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def train(options):
+def train(options, totals):
     rank, world_size = dist.get_rank(), dist.get_world_size()
     training, tests = load_digits()
     model = DistributedDataParallel(make_model())
@@ -116,8 +121,8 @@ def train(options):
         crash_on_purpose(epoch, options)
         started = time.monotonic()
         sampler.set_epoch(epoch)
-        loss = train_one_epoch(model, batches, optimizer)
-        accuracy = test_accuracy(model, tests)
+        loss = train_one_epoch(model, batches, optimizer, totals)
+        accuracy = test_accuracy(model, tests, totals)
         if rank == 0:
             took = time.monotonic() - started
             print(f"epoch {epoch:2}: loss {loss:.4f}, test accuracy {accuracy:.1%}, {took:.2f} s",
@@ -136,7 +141,9 @@ def main():
     options = parser.parse_args()
     torch.manual_seed(1)
     dist.init_process_group("gloo")
-    train(options)
+    totals = Totals()
+    train(options, totals)
+    dist.barrier()
     dist.destroy_process_group()
 
 

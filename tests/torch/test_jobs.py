@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real PyTorch jobs under muster, with the PyTorch of the interpreter that runs this."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+WORKERS = os.path.join(support.HERE, "workers")
+DIGITS = os.path.join(support.EXAMPLES, "digits_ddp.py")
+
+
+def worker(name):
+    return os.path.join(WORKERS, name)
+
+
+class JobTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.environment = {"PYTHON_EXEC": sys.executable, "TMPDIR": self.folder}
+
+    def launch(self, *args, program="muster", **options):
+        """Runs the launcher in the foreground, with this interpreter for .py files."""
+        env = {**self.environment, **options.pop("env", {})}
+        command = [program if "/" in program else support.program(program), *args]
+        return support.run(command, env=env, **options)
+
+    def succeed(self, *args, **options):
+        done = self.launch(*args, **options)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def link(self, name):
+        path = os.path.join(self.folder, name)
+        os.symlink(support.program("muster"), path)
+        return path
+
+
+class Digits(JobTest):
+    """The example on real data, in each of the ways that a user launches it."""
+
+    def assert_learned(self, done):
+        losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", done.stdout)]
+        accuracies = [float(part) for part in re.findall(r"accuracy (\d+\.\d)%", done.stdout)]
+        self.assertEqual(len(losses), 12, done.stdout + done.stderr)
+        self.assertLess(losses[-1], losses[0] / 5)
+        self.assertGreater(accuracies[-1], 90)
+        self.assertIn(", 2 workers,", done.stdout)
+        self.assertNotIn("muster", done.stderr)  # a success is not talked about
+
+    def test_standalone(self):
+        self.assert_learned(self.succeed("--standalone", "--nproc-per-node=2", DIGITS))
+
+    def test_no_other_flag(self):
+        self.assert_learned(self.succeed("--nproc-per-node=2", DIGITS))
+
+    def test_as_a_module(self):
+        self.assert_learned(self.succeed("--nproc-per-node=2", "-m", "digits_ddp",
+                                         cwd=support.EXAMPLES))
+
+    def test_a_restart_resumes_from_the_checkpoint(self):
+        checkpoint = os.path.join(self.folder, "digits.pt")
+        done = self.succeed("--nproc-per-node=2", "--max-restarts=1", DIGITS,
+                            "--checkpoint", checkpoint, "--crash-in-epoch", "6")
+        starts = re.findall(r"first epoch: (\d+)", done.stdout)
+        self.assertEqual(starts, ["1", "6"], done.stdout + done.stderr)
+        epochs = re.findall(r"^epoch +(\d+):.*accuracy (\d+\.\d)%", done.stdout, re.M)
+        self.assertEqual([int(epoch) for epoch, _ in epochs], list(range(1, 13)))
+        self.assertGreater(float(epochs[-1][1]), 90)
+
+
+class Store(JobTest):
+    def test_groups_barriers_and_objects(self):
+        done = self.succeed("--nproc-per-node=4", worker("groups.py"),
+                            env={"TORCH_DISTRIBUTED_DEBUG": "INFO", "TORCH_DIST_INIT_BARRIER": "1"})
+        self.assertEqual(sorted(re.findall(r"rank \d of 4 is done", done.stdout)),
+                         [f"rank {rank} of 4 is done" for rank in range(4)])
+
+    def test_two_jobs_at_once(self):
+        command = [support.program("muster"), "--nproc-per-node=2", worker("groups.py")]
+        jobs = [subprocess.Popen(command, env=support.clean_environment(self.environment),
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+                for _ in range(2)]
+        for job in jobs:
+            output, _ = job.communicate(timeout=support.DEADLINE)
+            self.assertEqual((job.returncode, output.count("of 2 is done")), (0, 2), output)
+
+    def test_each_attempt_has_a_fresh_store(self):
+        done = self.succeed("--nproc-per-node=2", "--max-restarts=1", worker("rounds.py"))
+        seen = re.findall(r"attempt (\d) rank (\d) port (\d+)", done.stdout)
+        self.assertEqual(sorted((attempt, rank) for attempt, rank, _ in seen),
+                         [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")])
+        self.assertEqual(len({(attempt, port) for attempt, _, port in seen}), 2, seen)
+
+
+class Names(JobTest):
+    """One program with the names of PyTorch's launchers."""
+
+    def ranks_got(self, done):
+        return sorted(re.findall(r"rank \d got .*", done.stdout))
+
+    def test_a_link_named_torchrun(self):
+        done = self.succeed("--nproc_per_node", "2", worker("arguments.py"), "--x", "-m",
+                            program=self.link("torchrun"))
+        self.assertEqual(self.ranks_got(done), ["rank 0 got --x -m", "rank 1 got --x -m"])
+
+    def test_a_job_under_a_link_named_torchrun(self):
+        done = self.succeed("--standalone", "--nproc_per_node=2", worker("groups.py"),
+                            program=self.link("torchrun"))
+        self.assertEqual(done.stdout.count("of 2 is done"), 2)
+
+    def test_torch_distributed_launch_adds_the_local_rank(self):
+        launch = self.link("torch.distributed.launch")
+        done = self.succeed("--nproc_per_node=2", worker("arguments.py"), "--x", program=launch)
+        for rank, got in enumerate(self.ranks_got(done)):
+            self.assertRegex(got, rf"^rank {rank} got --local[_-]rank={rank} --x$")
+        plain = self.succeed("--nproc_per_node=2", "--use_env", worker("arguments.py"), "--x",
+                             program=launch)
+        self.assertEqual(self.ranks_got(plain), ["rank 0 got --x", "rank 1 got --x"])
+
+
+class Reports(JobTest):
+    def fail(self, how):
+        mine = os.path.join(self.folder, "launcher-error.json")
+        done = self.launch("--nproc-per-node=2", worker("fail.py"), how,
+                           env={"TORCHELASTIC_ERROR_FILE": mine})
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        report = done.stderr.splitlines()[-15:]
+        return mine, "\n".join(report), done.stderr
+
+    def assert_root_cause(self, report):
+        self.assertRegex(report, r"rank 1\b")
+        self.assertIn("ValueError: no use for 3 numbers", report)
+        self.assertIn("raise ValueError", report)
+
+    def test_a_recorded_error_is_shown_and_passed_on(self):
+        mine, report, _ = self.fail("record")
+        self.assert_root_cause(report)
+        with open(mine) as file:
+            error = json.load(file)
+        self.assertEqual(error["message"]["message"], "ValueError: no use for 3 numbers")
+        self.assertEqual(error["message"]["errorCode"], 1)
+        self.assertIn("Traceback", error["message"]["extraInfo"]["py_callstack"])
+        self.assertRegex(error["message"]["extraInfo"]["timestamp"], r"^\d+$")
+
+    def test_an_undecorated_script_has_its_traceback_found(self):
+        _, report, _ = self.fail("plain")
+        self.assert_root_cause(report)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

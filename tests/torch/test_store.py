@@ -1,0 +1,556 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's TCPStore class, of the version that runs this, as the client of muster-store."""
+import multiprocessing
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+import unittest
+from datetime import timedelta
+
+import torch
+from torch.distributed import PrefixStore, TCPStore
+
+import support
+from support import Background
+
+IS_OLD = int(torch.__version__.split(".")[0]) < 2  # the dialect of PyTorch 2.0 and before
+if not IS_OLD:
+    from torch.distributed import DistNetworkError, DistStoreError, QueueEmptyError
+
+OLD_SERVER = IS_OLD and support.serves_itself()
+LONG = timedelta(seconds=support.DEADLINE)
+
+
+def milliseconds(number):
+    return timedelta(milliseconds=number)
+
+
+class StoreTest(unittest.TestCase):
+    """Each test has a server of its own, and as many clients of it as it asks for."""
+
+    def setUp(self):
+        server = support.store_server()
+        self.port = server.__enter__()
+        self.addCleanup(server.__exit__, None, None, None)
+
+    def client(self, timeout=LONG):
+        return TCPStore("127.0.0.1", self.port, None, False, timeout)
+
+    def starts_waiting(self, call, *args):
+        """Runs a call that must block, and gives it the time to get there."""
+        waiter = Background(call, *args)
+        time.sleep(0.02)  # only makes the interesting order likely; each order must pass
+        self.assertTrue(waiter.running(), "the call did not wait")
+        return waiter
+
+
+class Values(StoreTest):
+    def test_a_value_comes_back_byte_for_byte(self):
+        store, other = self.client(), self.client()
+        for value in (b"", b"v", b"\0\xff\n\0", bytes(range(256)) * 41, b"x" * 1_000_000):
+            store.set("key", value)
+            store.add("flushed", 1)
+            self.assertEqual(other.get("key"), value)
+
+    def test_keys_of_many_lengths_are_told_apart(self):
+        store = self.client()
+        keys = ["", "k", "k/", "/k", "//", "k" * 1439, "k" * 1440, "k" * 8191, "schlüssel"]
+        for number, key in enumerate(keys):
+            store.set(key, str(number))
+        for number, key in enumerate(keys):
+            self.assertEqual(store.get(key), str(number).encode())
+        self.assertEqual(store.num_keys(), len(keys))
+
+    def test_add_counts_in_decimal_text(self):
+        store = self.client()
+        self.assertEqual([store.add("n", delta) for delta in (1, 2, 3)], [1, 3, 6])
+        self.assertEqual(store.get("n"), b"6")
+        self.assertEqual(store.add("n", -10), -4)
+        self.assertEqual(store.add("zero", 0), 0)
+        self.assertEqual(store.get("zero"), b"0")
+        store.set("text", "41")
+        self.assertEqual(store.add("text", 1), 42)
+        self.assertEqual(sum(store.add("series", n) for n in range(7)), 56)
+        self.assertEqual(store.get("series"), b"21")
+
+    def test_add_holds_numbers_of_64_bits(self):
+        store = self.client()
+        self.assertEqual(store.add("big", 2**63 - 1), 2**63 - 1)
+        self.assertEqual(store.get("big"), b"9223372036854775807")
+        self.assertEqual(store.add("big", 1), -(2**63))
+
+    def test_compare_set_in_its_five_cases(self):
+        store = self.client()
+        self.assertEqual(store.compare_set("k", "wrong", "v"), b"wrong")  # missing: not stored
+        self.assertEqual(store.num_keys(), 0)
+        self.assertEqual(store.compare_set("k", "", "first"), b"first")
+        self.assertEqual(store.compare_set("k", "wrong", "v"), b"first")
+        self.assertEqual(store.compare_set("k", "first", "second"), b"second")
+        self.assertEqual(store.get("k"), b"second")
+        self.assertEqual(store.compare_set("k", "", "v"), b"second")
+
+    def test_delete_key_and_num_keys(self):
+        store = self.client()
+        self.assertEqual(store.num_keys(), 0)
+        for number in range(5):
+            store.set(f"k{number}", "v")
+        self.assertEqual(store.num_keys(), 5)
+        self.assertTrue(store.delete_key("k0"))
+        self.assertFalse(store.delete_key("k0"))
+        self.assertFalse(store.delete_key("never"))
+        self.assertEqual(store.num_keys(), 4)
+
+    def test_a_client_that_names_a_world_size_counts_itself(self):
+        first = TCPStore("127.0.0.1", self.port, 2, False, LONG)
+        self.assertEqual(first.num_keys(), 1)  # init/
+        TCPStore("127.0.0.1", self.port, 2, False, LONG)
+        self.assertEqual(first.num_keys(), 1)
+
+    def test_a_stream_of_unanswered_sets_is_kept_whole(self):
+        store = self.client()
+        for number in range(20_000):
+            store.set(f"k{number}", f"v{number}")
+        self.assertEqual(store.num_keys(), 20_000)
+        self.assertEqual(store.get("k19999"), b"v19999")
+        self.assertEqual(store.get("k77"), b"v77")
+
+    def test_localhost_is_found_by_name(self):
+        store = TCPStore("localhost", self.port, None, False, LONG)
+        store.set("k", "v")
+        self.assertEqual(store.get("k"), b"v")
+
+
+class Waiting(StoreTest):
+    def test_wait_ends_when_the_last_of_its_keys_is_there(self):
+        store, other = self.client(), self.client()
+        store.set("a", "1")
+        store.wait(["a"])
+        store.wait([])
+        waiter = self.starts_waiting(store.wait, ["a", "b", "c", "b"])
+        other.set("b", "2")
+        other.add("flushed", 1)
+        self.assertTrue(waiter.running())
+        other.add("c", 1)
+        waiter.result()
+
+    def test_get_waits_for_the_value(self):
+        store, other = self.client(), self.client()
+        wakes = [lambda k: other.set(k, "7"), lambda k: other.add(k, 7)]
+        if not OLD_SERVER:  # whose compare_set woke nobody
+            wakes.append(lambda k: other.compare_set(k, "", "7"))
+        for number, wake in enumerate(wakes):
+            waiter = self.starts_waiting(store.get, f"k{number}")
+            wake(f"k{number}")
+            self.assertEqual(waiter.result(), b"7")
+
+    def test_waiting_on_a_thousand_keys(self):
+        store, other = self.client(), self.client()
+        keys = [f"key/{number}" for number in range(1000)]
+        waiter = self.starts_waiting(store.wait, keys)
+        for key in keys:
+            other.set(key, "v")
+        other.add("flushed", 1)
+        waiter.result()
+
+    def test_a_wait_that_times_out_says_so(self):
+        store = self.client()
+        started = time.monotonic()
+        with self.assertRaises(RuntimeError) as caught:
+            store.wait(["nonexistent key", "b"], milliseconds(100))
+        self.assertGreaterEqual(time.monotonic() - started, 0.099)
+        if IS_OLD:
+            self.assertIn("Socket Timeout", str(caught.exception))
+        else:
+            self.assertIs(type(caught.exception), DistStoreError)
+            self.assertIn("wait timeout after 100ms, keys: /nonexistent key, /b",
+                          str(caught.exception))
+
+    def test_set_timeout_rules_get(self):
+        store = self.client(timeout=LONG)
+        store.set_timeout(milliseconds(50))
+        with self.assertRaises(RuntimeError):
+            store.get("missing")
+
+    def test_a_deleted_key_is_waited_for_again(self):
+        store = self.client()
+        store.set("k", "v")
+        self.assertTrue(store.delete_key("k"))
+        store.set_timeout(milliseconds(100))
+        with self.assertRaises(RuntimeError):
+            store.get("k")
+
+    def test_a_signal_handler_does_not_end_a_wait(self):
+        store, other = self.client(), self.client()
+        handled = []
+        before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(1))
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        main = threading.main_thread().ident
+
+        def interrupt_and_set():
+            for _ in range(5):
+                time.sleep(0.01)
+                signal.pthread_kill(main, signal.SIGUSR1)
+            other.set("k", "v")
+            other.add("flushed", 1)
+
+        helper = Background(interrupt_and_set)
+        store.wait(["k"])
+        helper.result()
+        self.assertTrue(handled)
+        self.assertEqual(store.get("k"), b"v")
+
+    def test_threads_wait_for_each_other_plain_and_through_a_prefix(self):
+        for wrap in (lambda store: store, lambda store: PrefixStore("p", store)):
+            waiting, setting = wrap(self.client()), wrap(self.client())
+            waiter = self.starts_waiting(waiting.wait, ["from the other thread"])
+            Background(setting.set, "from the other thread", "v").result()
+            setting.add("flushed", 1)
+            waiter.result()
+
+
+class Prefixes(StoreTest):
+    def test_prefixes_nest_outermost_last(self):
+        store = self.client()
+        nested = PrefixStore("outer", PrefixStore("inner", store))
+        nested.set("k", "v")
+        self.assertEqual(nested.get("k"), b"v")
+        self.assertEqual(store.get("inner/outer/k"), b"v")
+
+    def test_every_operation_goes_through_a_prefix(self):
+        store = self.client()
+        mine = PrefixStore("mine", store)
+        self.assertEqual(mine.add("n", 5), 5)
+        self.assertEqual(mine.compare_set("c", "", "v"), b"v")
+        self.assertEqual(mine.num_keys(), 2)  # of the whole store
+        store.set("other", "v")
+        self.assertEqual(mine.num_keys(), 3)
+        self.assertTrue(mine.delete_key("n"))
+        self.assertFalse(mine.delete_key("other"))
+        mine.wait(["c"])
+
+
+def meet(port, rank, count):
+    """One of many clients: tells its number, waits for all others, adds itself up."""
+    store = TCPStore("127.0.0.1", port, None, False, LONG)
+    store.set(f"rank/{rank}", str(rank))
+    store.wait([f"rank/{peer}" for peer in range(count)])
+    peers = sum(int(store.get(f"rank/{peer}")) for peer in range(count))
+    store.add("sum", peers)
+    store.add("done", 1)
+    return peers
+
+
+class Crowd(StoreTest):
+    COUNT = 64
+
+    def check(self):
+        store = self.client()
+        expected = self.COUNT * (self.COUNT - 1) // 2
+        self.assertEqual(store.get("sum"), str(expected * self.COUNT).encode())
+        self.assertEqual(store.get("done"), str(self.COUNT).encode())
+
+    def test_64_threads_at_once(self):
+        calls = [Background(meet, self.port, rank, self.COUNT) for rank in range(self.COUNT)]
+        self.assertEqual({call.result() for call in calls}, {64 * 63 // 2})
+        self.check()
+
+    def test_64_processes_at_once(self):
+        fork = multiprocessing.get_context("fork")
+        clients = [fork.Process(target=meet, args=(self.port, rank, self.COUNT))
+                   for rank in range(self.COUNT)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join(support.DEADLINE)
+            self.assertEqual(client.exitcode, 0)
+        self.check()
+
+
+class Strangers(StoreTest):
+    def send(self, data):
+        stranger = socket.create_connection(("127.0.0.1", self.port), timeout=support.DEADLINE)
+        self.addCleanup(stranger.close)
+        stranger.sendall(data)
+        return stranger
+
+    @unittest.skipIf(OLD_SERVER, "PyTorch 1.13's own server hangs on a stranger")
+    def test_clients_that_speak_something_else_disturb_nobody(self):
+        store = self.client()
+        store.set("k", "v")
+        for rubbish in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\0", b"\xff" * 4096,
+                        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", os.urandom(3000)):
+            self.send(rubbish)
+            self.assertEqual(store.get("k"), b"v")
+            self.assertEqual(self.client().get("k"), b"v")
+
+    def test_a_client_that_vanishes_while_it_waits_disturbs_nobody(self):
+        store = self.client()
+        fork = multiprocessing.get_context("fork")
+        waiting = fork.Event()
+
+        def wait_forever():
+            doomed = TCPStore("127.0.0.1", self.port, None, False, LONG)
+            doomed.add("n", 1)
+            waiting.set()
+            doomed.wait(["never"])
+
+        doomed = fork.Process(target=wait_forever)
+        doomed.start()
+        self.assertTrue(waiting.wait(support.DEADLINE))
+        doomed.kill()
+        doomed.join()
+        store.set("never", "v")
+        self.assertEqual(store.get("n"), b"1")
+        self.assertEqual(self.client().get("never"), b"v")
+
+
+@unittest.skipIf(IS_OLD, "operations that PyTorch 1.13 has not")
+class NewOperations(StoreTest):
+    def test_the_store_says_that_it_has_them(self):
+        self.assertTrue(self.client().has_extended_api())
+        self.assertTrue(PrefixStore("p", self.client()).has_extended_api())
+
+    def test_append(self):
+        store = self.client()
+        store.append("k", "po")
+        store.append("k", "tato")
+        self.assertEqual(store.get("k"), b"potato")
+        waiter = self.starts_waiting(self.client().get, "later")
+        store.append("later", "")
+        store.add("flushed", 1)
+        self.assertEqual(waiter.result(), b"")
+
+    def test_check(self):
+        store = self.client()
+        self.assertTrue(store.check([]))
+        self.assertFalse(store.check(["a"]))
+        store.set("a", "")
+        self.assertTrue(store.check(["a"]))
+        self.assertFalse(store.check(["a", "b"]))
+
+    def test_multi_set_and_multi_get(self):
+        store = self.client()
+        store.multi_set(["a", "b", "c"], ["1", "", "3" * 3000])
+        self.assertEqual(store.multi_get(["c", "a", "b", "a"]), [b"3" * 3000, b"1", b"", b"1"])
+        self.assertEqual(store.multi_get([]), [])
+        store.multi_set([], [])
+        self.assertEqual(store.num_keys(), 3)
+        with self.assertRaisesRegex(DistStoreError, "must be of same size"):
+            store.multi_set(["a"], [])
+
+    def test_multi_get_waits_for_all(self):
+        store, other = self.client(), self.client()
+        waiter = self.starts_waiting(store.multi_get, ["a", "b"])
+        other.multi_set(["a", "b"], ["1", "2"])
+        other.add("flushed", 1)
+        self.assertEqual(waiter.result(), [b"1", b"2"])
+
+    def test_an_answer_of_64_megabytes(self):
+        store = self.client()
+        keys = [f"k{number}" for number in range(16)]
+        for number, key in enumerate(keys):
+            store.set(key, bytes([number]) * 4_000_000)
+        values = store.multi_get(keys)
+        self.assertEqual([len(value) for value in values], [4_000_000] * 16)
+        self.assertEqual([value[-1] for value in values], list(range(16)))
+
+    def test_list_keys(self):
+        store = TCPStore("127.0.0.1", self.port, 2, False, LONG)
+        prefixed = PrefixStore("p", store)
+        self.assertEqual(store.list_keys(), [])  # init/ is not the user's
+        store.set("a", "")
+        prefixed.set("b", "")
+        self.assertEqual(sorted(store.list_keys()), ["a", "p/b"])
+        self.assertEqual(prefixed.list_keys(), ["b"])
+
+    def test_a_clone_is_a_second_connection_to_the_same_data(self):
+        store = self.client()
+        clone, prefixed = store.clone(), PrefixStore("p", store).clone()
+        store.set("k", "v")
+        store.set("p/k", "w")
+        store.add("flushed", 1)
+        self.assertEqual(clone.get("k"), b"v")
+        self.assertEqual(prefixed.get("k"), b"w")
+        waiter = self.starts_waiting(clone.wait, ["later"])
+        store.set("later", "v")
+        store.add("flushed", 1)
+        waiter.result()
+
+    def test_a_set_in_two_pieces_holds_up_nobody_else(self):
+        other = self.client()
+        stranger = socket.create_connection(("127.0.0.1", self.port), timeout=support.DEADLINE)
+        self.addCleanup(stranger.close)
+        stranger.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE))
+        stranger.sendall(b"\1" + struct.pack("<Q", 2) + b"/k" + struct.pack("<Q", 5) + b"va")
+        for number in range(100):
+            self.assertEqual(other.add("n", 1), number + 1)
+        self.assertFalse(other.check(["k"]))
+        stranger.sendall(b"lue")
+        self.assertEqual(other.get("k"), b"value")
+
+    def test_the_first_bytes_of_a_session(self):
+        stranger = socket.create_connection(("127.0.0.1", self.port), timeout=support.DEADLINE)
+        self.addCleanup(stranger.close)
+        stranger.sendall(bytes.fromhex("00cef7853c"))
+        stranger.sendall(bytes.fromhex("0d12345678"))
+        answer = b""
+        while len(answer) < 4:
+            answer += stranger.recv(4 - len(answer))
+        self.assertEqual(answer, bytes.fromhex("12345678"))
+
+    def test_rank_0_of_an_agent_store_becomes_a_client_of_it(self):
+        os.environ.update(TORCHELASTIC_USE_AGENT_STORE="True", MASTER_PORT=str(self.port))
+        self.addCleanup(os.environ.pop, "TORCHELASTIC_USE_AGENT_STORE")
+        self.addCleanup(os.environ.pop, "MASTER_PORT")
+        store = TCPStore("127.0.0.1", self.port, None, True, LONG, wait_for_workers=False)
+        store.set("k", "v")
+        self.assertEqual(self.client().get("k"), b"v")
+
+
+@unittest.skipIf(IS_OLD, "PyTorch 1.13 cancels nothing: its connection is spoilt by a time-out")
+class Timeouts(StoreTest):
+    def test_a_connection_goes_on_after_a_time_out(self):
+        store = self.client()
+        for _ in range(3):
+            with self.assertRaises(DistStoreError):
+                store.wait(["missing"], milliseconds(20))
+            store.set("k", "v")
+            self.assertEqual(store.get("k"), b"v")
+        self.client().set("missing", "late")
+        self.assertEqual(store.get("missing"), b"late")
+        self.assertEqual(store.add("n", 1), 1)
+
+    def test_a_time_out_of_nothing_asks_once(self):
+        store = self.client()
+        with self.assertRaisesRegex(DistStoreError, "after 0ms, keys: /missing"):
+            store.wait(["missing"], milliseconds(0))
+        self.assertEqual(store.add("n", 1), 1)
+
+    def test_a_key_that_comes_in_the_very_moment_of_the_time_out(self):
+        store, other = self.client(), self.client()
+        outcomes = set()
+        for number in range(300):
+            key = f"k{number}"
+            setter = Background(other.set, key, "v")
+            try:
+                store.wait([key], milliseconds(number % 3))
+                outcomes.add("in time")
+            except DistStoreError:
+                outcomes.add("too late")
+            self.assertEqual(store.add("n", 1), number + 1)
+            setter.result()
+            self.assertEqual(store.get(key), b"v")
+        self.assertTrue(outcomes)
+
+    def test_barrier_and_queue_time_outs_leave_the_connection_usable(self):
+        store = self.client()
+        with self.assertRaisesRegex(DistStoreError, "barrier timeout after 30ms, key: b"):
+            store.barrier("b", 2, milliseconds(30))
+        store.set_timeout(milliseconds(30))
+        with self.assertRaisesRegex(DistStoreError, "wait timeout after 30ms, keys: /q"):
+            store.queue_pop("q")
+        store.queue_push("q", b"v")
+        self.assertEqual(store.queue_pop("q"), b"v")
+
+
+@unittest.skipIf(IS_OLD, "queues and barriers came later")
+class QueuesAndBarriers(StoreTest):
+    def test_a_queue_gives_back_in_order(self):
+        store = self.client()
+        self.assertEqual(store.queue_len("q"), 0)
+        self.assertFalse(store.check(["q"]))
+        for value in (b"first", b"", b"third"):
+            store.queue_push("q", value)
+        self.assertTrue(store.check(["q"]))
+        store.wait(["q"])
+        self.assertEqual(store.queue_len("q"), 3)
+        self.assertEqual([store.queue_pop("q") for _ in range(3)], [b"first", b"", b"third"])
+        self.assertFalse(store.check(["q"]))
+        with self.assertRaisesRegex(QueueEmptyError, "queue is empty"):
+            store.queue_pop("q", False)
+
+    def test_queues_and_values_do_not_see_each_other(self):
+        store = self.client()
+        store.queue_push("k", b"queued")
+        self.assertEqual(store.num_keys(), 0)
+        self.assertEqual(store.list_keys(), [])
+        self.assertFalse(store.delete_key("k"))
+        store.set("k", "value")
+        self.assertEqual(store.get("k"), b"value")
+        self.assertEqual(store.queue_pop("k"), b"queued")
+
+    def test_a_pop_waits_for_a_push(self):
+        store, other = self.client(), self.client()
+        waiter = self.starts_waiting(store.queue_pop, "q")
+        other.queue_push("q", b"v")
+        other.add("flushed", 1)
+        self.assertEqual(waiter.result(), b"v")
+
+    def test_two_threads_talk_through_two_queues(self):
+        def echo():
+            store = self.client()
+            for _ in range(200):
+                store.queue_push("answer", store.queue_pop("ask") + b"!")
+            store.add("flushed", 1)
+
+        echoing, store = Background(echo), self.client()
+        for number in range(200):
+            store.queue_push("ask", str(number).encode())
+            self.assertEqual(store.queue_pop("answer"), f"{number}!".encode())
+        echoing.result()
+
+    def test_a_barrier_lets_all_go_when_the_last_comes(self):
+        early = [self.starts_waiting(self.client().barrier, "b", 4) for _ in range(3)]
+        self.assertTrue(all(call.running() for call in early))
+        self.client().barrier("b", 4)
+        for call in early:
+            call.result()
+        self.client().barrier("b", 4)  # the count is never reset: a used barrier is open
+        self.assertEqual(self.client().get("b"), b"5")
+
+    def test_a_barrier_through_a_prefix(self):
+        early = self.starts_waiting(PrefixStore("p", self.client()).barrier, "b", 2)
+        PrefixStore("p", self.client()).barrier("b", 2)
+        early.result()
+
+
+@unittest.skipIf(IS_OLD, "the limits are those of the newer server")
+class Limits(StoreTest):
+    def assert_closed(self, store):
+        with self.assertRaises(DistNetworkError):
+            for _ in range(3):  # the first write may still go into the closing socket
+                store.num_keys()
+
+    def test_what_is_just_allowed(self):
+        store = self.client()
+        store.set("k", b"x" * 8 * 1024 * 1024)
+        self.assertEqual(len(store.get("k")), 8 * 1024 * 1024)
+        store.append("k", "y")
+        self.assertEqual(len(store.get("k")), 8 * 1024 * 1024 + 1)
+
+    def test_too_much_ends_that_connection_only(self):
+        other = self.client()
+        for send in (lambda store: store.set("k", b"x" * (8 * 1024 * 1024 + 1)),
+                     lambda store: store.set("k" * 8192, "v")):
+            store = self.client()
+            try:
+                send(store)
+            except DistNetworkError:
+                pass
+            self.assert_closed(store)
+            self.assertEqual(other.num_keys(), 0)
+
+    def test_add_to_a_text_ends_that_connection_only(self):
+        store, other = self.client(), self.client()
+        other.set("text", "no number")
+        other.add("flushed", 1)
+        with self.assertRaises(DistNetworkError):
+            store.add("text", 1)
+        self.assertEqual(other.get("text"), b"no number")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
