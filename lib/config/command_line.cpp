@@ -224,8 +224,9 @@ Result<void> Parser::take(Found found) {
       row.kind == ValueKind::flag || (row.kind == ValueKind::action && row.value_name.empty());
   if (bare && found.value) {
     // "-mr3" is "-m -r3", as argparse reads it.
-    const auto behind = look_up_short("-" + *found.value);
-    if (words_[next_ - 1].starts_with("--") || found.value->empty() || !behind) {
+    const bool bundle = !words_[next_ - 1].starts_with("--") && !found.value->empty();
+    const auto behind = bundle ? look_up_short("-" + *found.value) : std::nullopt;
+    if (!behind) {
       return failure(
           Errc::usage,
           fmt::format("{} takes no value, but was given '{}'", long_flag(row), *found.value));

@@ -36,12 +36,13 @@ muster \-\-explain=plan \-\-nproc\-per\-node=2 ./solver
 .SH OPTIONS
 Options stand before PROGRAM; all words behind it are the program's own. The words of an option's
 name may be joined by - or _, and the name may be shortened as long as it is unique. A setting is
-taken from the command line, else from its MUSTER_ variable, else from its PET_ variable (torchrun's),
-else from the file of \-\-config, else it has its default.
+taken from the command line, else from its MUSTER_ variable, else from its PET_ variable
+(torchrun's), else from the file of \-\-config, else it has its default.
 )";
 
 constexpr std::string_view kEnd = R"(.SH CONFIG FILE
-TOML, one option a line: \fInproc\-per\-node = 4\fR. Lists may be written as arrays, flags are true or false.
+TOML, one option a line: \fInproc\-per\-node = 4\fR. Lists may be written as arrays, flags are
+true or false.
 .SH ENVIRONMENT
 For each worker: LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME LOCAL_WORLD_SIZE WORLD_SIZE
 GROUP_WORLD_SIZE ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT
@@ -50,7 +51,8 @@ TORCHELASTIC_SIGNALS_TO_HANDLE, and where they are not set already TORCH_NCCL_AS
 and OMP_NUM_THREADS (this machine's usable processors, divided by the workers).
 .PP
 Read: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN_TIMEOUT,
-TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES.
+TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES,
+ROCR_VISIBLE_DEVICES.
 .SH EXIT STATUS
 0: all workers ended well. Else that of the worker that failed first, 128+n if signal n ended it.
 2: wrong command line. 69: something was unreachable or timed out. 70: an error of muster itself.

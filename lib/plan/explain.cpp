@@ -63,7 +63,9 @@ std::string describe_env(const std::vector<ProcessSpec>& specs, const Environ& i
       const auto equals = word.find('=');
       const std::string name = word.substr(0, equals);
       const std::string value = word.substr(equals + 1);
-      if (inherited.get(name) != value) {
+      if (name == "MASTER_PORT" && value == "0") {
+        out += "MASTER_PORT=<any free port>\n";
+      } else if (inherited.get(name) != value) {
         out += fmt::format("{}={}\n", name, names_a_secret(name) ? "***" : shell_quoted(value));
       }
     }

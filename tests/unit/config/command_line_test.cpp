@@ -74,6 +74,8 @@ TEST_CASE("command line: short options, joined values and bundles") {
   CHECK(value({"-m"}, OptionId::module) == "1");
   CHECK(value({"-mr3"}, OptionId::redirects) == "3");
   CHECK(value({"-mr", "3"}, OptionId::redirects) == "3");
+  CHECK(error({"-m=", "a"}) == "--module takes no value, but was given ''");
+  CHECK(error({"--module=", "a"}) == "--module takes no value, but was given ''");
   CHECK(error({"-mx", "a"}) == "--module takes no value, but was given 'x'");
 }
 
