@@ -34,8 +34,10 @@ quietly() {
   fi
 }
 
+# In the root of the tree.
 use_ccache() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
+    export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1  # one checkout can use what another compiled
   fi
 }
