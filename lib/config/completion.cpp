@@ -133,8 +133,12 @@ std::string bash_completion() {
       valued.insert(valued.end(), flags.end() - (row.letter != 0 ? 2 : 1), flags.end());
     }
   }
-  return fmt::format(
-      "{}{}_muster_options=\"{}\"\n", std::string(kBashBegin) + cases, kBashEnd, join(flags, " "));
+  return fmt::format("{}{}{}_muster_options=\"{}\"\n_muster_valued=\"{}\"\n",
+                     kBashBegin,
+                     cases,
+                     kBashEnd,
+                     join(flags, " "),
+                     join(valued, " "));
 }
 
 std::string zsh_completion() {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The completion scripts, as the shells themselves understand them.
+#include "config/help.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+using namespace muster;
+
+namespace {
+
+// A file with this text, removed at the end.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& text) {
+    path_ = (std::filesystem::temp_directory_path() / "muster-completion-XXXXXX").string();
+    const int fd = ::mkstemp(path_.data());
+    REQUIRE(fd >= 0);
+    ::close(fd);
+    std::ofstream(path_) << text;
+  }
+
+  ~TextFile() { std::remove(path_.c_str()); }
+
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// What a command prints; its exit status must be 0.
+std::string output_of(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string out;
+  std::array<char, 4096> block{};
+  while (const std::size_t got = std::fread(block.data(), 1, block.size(), pipe)) {
+    out.append(block.data(), got);
+  }
+  CHECK(::pclose(pipe) == 0);
+  return out;
+}
+
+// What bash offers for these words, the last of which is being typed.
+std::string offered(const TextFile& script, const std::string& words) {
+  return output_of("bash -c 'source \"$0\"; COMP_WORDS=(" + words +
+                   "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _muster; echo \"${COMPREPLY[*]}\"' " +
+                   script.path());
+}
+
+}  // namespace
+
+TEST_CASE("completion: bash offers options, their values, and only files behind the program") {
+  const TextFile script(bash_completion());
+  CHECK(offered(script, "muster --stdi") == "--stdin-rank\n");
+  CHECK(offered(script, "muster --nproc-per-node = g") == "gpu\n");
+  CHECK(offered(script, "muster --nproc-per-node a") == "auto\n");
+  CHECK(offered(script, "muster -t \"\"") == "0 1 2 3\n");
+  CHECK(offered(script, "muster --tee 3 --explain = p") == "plan\n");
+  CHECK(offered(script, "muster --tee = 3 train.py --stdi") == "\n");
+  CHECK(offered(script, "muster --tee 3 train.py --stdi") == "\n");
+}
+
+TEST_CASE("completion: zsh can read its script") {
+  if (std::system("command -v zsh >/dev/null") != 0) {
+    WARN("zsh is not installed: its script was not read");
+    return;
+  }
+  const TextFile script(zsh_completion());
+  CHECK(output_of("zsh -n " + script.path()).empty());
+}
