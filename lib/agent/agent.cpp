@@ -106,6 +106,7 @@ class Agent final : public SupervisorSite {
 int Agent::run() {
   LinuxRunnerSettings settings;
   settings.colours = !setup_.environ.get("NO_COLOR").has_value();
+  settings.interrupt_fd = link_.native_handle();
   auto runner = LinuxRunner::open(loop_, observer_, settings);
   if (!runner) {
     JobResult result;

@@ -4,6 +4,7 @@
 #include <climits>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include <fcntl.h>
@@ -125,10 +126,12 @@ void ConsoleSink::on_ready() {
   }
 }
 
-bool ConsoleSink::wait_for_room(Duration patience, bool all) {
+bool ConsoleSink::wait_for_room(const ConsoleWait& wait, bool all) {
   while (all ? !empty() : !has_room()) {
-    pollfd room{.fd = target(), .events = POLLOUT, .revents = 0};
-    if (::poll(&room, 1, as_milliseconds(patience)) <= 0) {
+    std::array<pollfd, 2> ready{{{.fd = target(), .events = POLLOUT, .revents = 0},
+                                 {.fd = wait.interrupt_fd, .events = POLLIN, .revents = 0}}};
+    const int count = ::poll(ready.data(), ready.size(), as_milliseconds(wait.patience));
+    if (count <= 0 || (ready[0].revents == 0 && ready[1].revents != 0)) {
       return false;
     }
     flush();

@@ -15,6 +15,11 @@
 
 namespace muster {
 
+struct ConsoleWait {
+  Duration patience{};    // how long the console may take nothing
+  int interrupt_fd = -1;  // something to read here ends the wait at once
+};
+
 class ConsoleSink final : public Watcher {
  public:
   // `fd` is 1 or 2 and stays ours to borrow. `on_room` is called when a full queue has emptied.
@@ -34,9 +39,8 @@ class ConsoleSink final : public Watcher {
 
   [[nodiscard]] bool empty() const { return pending_.empty(); }
 
-  // Blocks until the queue has room (or, with `all`, is empty); false when the console took
-  // nothing for `patience`.
-  [[nodiscard]] bool wait_for_room(Duration patience, bool all);
+  // Blocks until the queue has room (or, with `all`, is empty); false when that is given up.
+  [[nodiscard]] bool wait_for_room(const ConsoleWait& wait, bool all);
 
   // Drops what is queued, for a console that takes nothing; a line half written is ended when it
   // takes something again.

@@ -23,7 +23,7 @@ namespace muster {
 namespace {
 
 constexpr const char* kAgentName = "job-agent";
-constexpr Duration kSweepPatience = std::chrono::seconds(3);
+constexpr Duration kSweepPatience = std::chrono::milliseconds(1500);
 constexpr int kInternalError = 70;  // as agent/job_result
 
 void say(const std::string& words) {

@@ -60,12 +60,13 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
        ProcessObserver& observer_,
        Poller poller_,
        UniqueFd child_signals_,
-       bool colours)
+       const LinuxRunnerSettings& settings_)
       : io(io_),
         observer(observer_),
         poller(std::move(poller_)),
         child_signals(std::move(child_signals_)),
-        pump(poller, colours),
+        settings(settings_),
+        pump(poller, settings_.colours),
         waiter(io_) {}
 
   ~Impl() override {
@@ -78,6 +79,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   ProcessObserver& observer;
   Poller poller;
   UniqueFd child_signals;
+  LinuxRunnerSettings settings;
   OutputPump pump;
   WorkerTable workers;
   Sweeper sweeper;
@@ -342,8 +344,8 @@ Result<std::unique_ptr<LinuxRunner>> LinuxRunner::open(asio::io_context& io,
   if (!child_signals) {
     return std::unexpected(child_signals.error());
   }
-  auto impl = std::make_shared<Impl>(
-      io, observer, std::move(*poller), std::move(*child_signals), settings.colours);
+  auto impl =
+      std::make_shared<Impl>(io, observer, std::move(*poller), std::move(*child_signals), settings);
   if (auto started = impl->start(); !started) {
     return std::unexpected(started.error());
   }
@@ -380,7 +382,7 @@ std::string LinuxRunner::stderr_tail(int local_rank) {
 }
 
 void LinuxRunner::finish_output(Duration patience) {
-  impl_->pump.finish(patience);
+  impl_->pump.finish({.patience = patience, .interrupt_fd = impl_->settings.interrupt_fd});
 }
 
 }  // namespace muster

@@ -20,6 +20,9 @@ namespace muster {
 
 struct LinuxRunnerSettings {
   bool colours = true;  // prefixes in colour where the console is a terminal; false for NO_COLOR
+  // While finish_output waits for a slow console, anything to read here (the guard's link: another
+  // signal, or its end) makes it give up at once. -1: nothing does.
+  int interrupt_fd = -1;
 };
 
 class LinuxRunner final : public ProcessRunner {

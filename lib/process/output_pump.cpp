@@ -288,10 +288,10 @@ std::string OutputPump::stderr_tail(int local_rank) {
 }
 
 // What can be read at this moment, so that one who goes on writing cannot hold us.
-void OutputPump::drain(OutputSource& source, Duration patience) {
+void OutputPump::drain(OutputSource& source, const ConsoleWait& wait) {
   auto left = source.available();
   while (left > 0) {
-    if (!source.sink().wait_for_room(patience, false)) {
+    if (!source.sink().wait_for_room(wait, false)) {
       source.sink().drop();  // memory stays bounded; files and the tail are complete
     }
     const auto count = read_chunk(source, left);
@@ -302,10 +302,11 @@ void OutputPump::drain(OutputSource& source, Duration patience) {
   }
 }
 
-void OutputPump::finish(Duration patience) {
-  const auto until = steady_now() + kPatienceFactorMax * patience;
+void OutputPump::finish(const ConsoleWait& wait) {
+  const auto until = steady_now() + kPatienceFactorMax * wait.patience;
   const auto left = [&] {
-    return std::clamp<Duration>(until - steady_now(), Duration::zero(), patience);
+    const auto rest = std::clamp<Duration>(until - steady_now(), Duration::zero(), wait.patience);
+    return ConsoleWait{.patience = rest, .interrupt_fd = wait.interrupt_fd};
   };
   for (const auto& source : sources_) {
     poller_.forget(source->fd());

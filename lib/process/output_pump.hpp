@@ -43,7 +43,7 @@ class OutputPump {
   [[nodiscard]] std::string stderr_tail(int local_rank);
 
   // Everything that is there now, then the unfinished lines; closes all sources.
-  void finish(Duration patience);
+  void finish(const ConsoleWait& wait);
 
  private:
   [[nodiscard]] Result<int> capture(OutputSource::Setup setup);
@@ -57,7 +57,7 @@ class OutputPump {
   [[nodiscard]] bool read_file(OutputSource& source);
   void resume_paused();
   [[nodiscard]] Result<int> null_fd();
-  void drain(OutputSource& source, Duration patience);
+  void drain(OutputSource& source, const ConsoleWait& wait);
   [[nodiscard]] OutputSource* captured_stderr(int local_rank);
   void decide_who_is_alone();
 

@@ -46,6 +46,18 @@ bool read_into(UniqueFd& fd, std::string& text) {
   return count > 0;
 }
 
+// Until `text` holds `words`.
+bool reads(UniqueFd& fd, std::string& text, const std::string& words) {
+  const Deadline deadline;
+  while (text.find(words) == std::string::npos) {
+    pollfd ready{.fd = fd.get(), .events = POLLIN, .revents = 0};
+    if (!fd || ::poll(&ready, 1, deadline.milliseconds_left()) <= 0 || !read_into(fd, text)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 JobProbe::JobProbe(const Start& start) {
@@ -78,15 +90,11 @@ JobProbe::~JobProbe() {
 }
 
 bool JobProbe::says(const std::string& words) {
-  const Deadline deadline;
-  while (out_.find(words) == std::string::npos) {
-    pollfd ready{.fd = out_fd_.get(), .events = POLLIN, .revents = 0};
-    if (!out_fd_ || ::poll(&ready, 1, deadline.milliseconds_left()) <= 0 ||
-        !read_into(out_fd_, out_)) {
-      return false;
-    }
-  }
-  return true;
+  return reads(out_fd_, out_, words);
+}
+
+bool JobProbe::warns(const std::string& words) {
+  return reads(err_fd_, err_, words);
 }
 
 pid_t JobProbe::number_after(const std::string& words) {

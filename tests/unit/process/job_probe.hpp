@@ -32,6 +32,9 @@ class JobProbe {
   // Reads standard output until it holds `words`; false at the deadline or the end.
   [[nodiscard]] bool says(const std::string& words);
 
+  // The same for standard error.
+  [[nodiscard]] bool warns(const std::string& words);
+
   // The number behind `words` in what was said.
   [[nodiscard]] pid_t number_after(const std::string& words);
 

@@ -2,7 +2,8 @@
 // mini-job: the smallest agent on top of process/, for its tests: starts workers under the guard,
 // ends them all on a signal or when the guard dies, and returns the first failure's code.
 //   mini-job [--out KIND] [--err KIND] [--dir DIR] [--prefix TEXT] [--filter TEXT] [--more SIGNO]
-//            [--patience MS] [--tails] [--stdin] [--path PATH] [--quiet] COUNT PROGRAM ARGS...
+//            [--patience MS] [--tails] [--stdin] [--path PATH] [--quiet] [--plain] [--tell-end]
+//            COUNT PROGRAM ARGS...
 // KIND is inherit, discard, capture, file or tee. Unless --quiet it tells its own pid, the
 // agent's and the workers' as lines on standard output.
 #include "process/guard.hpp"
@@ -43,7 +44,8 @@ Options parse(int argc, char** argv) {
   int at = 1;
   for (; at < argc && std::strncmp(argv[at], "--", 2) == 0; ++at) {
     const std::string name = argv[at];
-    const bool flag = name == "--tails" || name == "--stdin" || name == "--quiet";
+    const bool flag = name == "--tails" || name == "--stdin" || name == "--quiet" ||
+                      name == "--plain" || name == "--tell-end";
     options.values[name] = flag ? "1" : argv[++at];
   }
   options.count = std::atoi(argv[at++]);
@@ -78,7 +80,8 @@ class MiniAgent final : public ProcessObserver {
       : options_(options), link_(io_, link.release()) {}
 
   int run() {
-    auto runner = LinuxRunner::open(io_, *this, {.colours = true});
+    auto runner = LinuxRunner::open(
+        io_, *this, {.colours = !options_.has("--plain"), .interrupt_fd = link_.native_handle()});
     if (!runner) {
       std::fprintf(stderr, "%s\n", runner.error().message.c_str());
       return 70;
@@ -90,6 +93,8 @@ class MiniAgent final : public ProcessObserver {
     }
     await_link();
     io_.run();
+    [[maybe_unused]] const auto told =
+        options_.has("--tell-end") ? ::write(2, "finishing\n", 10) : 0;
     runner_->finish_output(
         std::chrono::milliseconds(std::atoi(options_.get("--patience", "10000").c_str())));
     show_tails();

@@ -3,9 +3,11 @@
 
 #include "base/text.hpp"
 #include "job_probe.hpp"
+#include "process/descendants.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>
+#include <cstdlib>
 #include <map>
 
 #include <fcntl.h>
@@ -185,6 +187,88 @@ TEST_CASE("output: a console that takes nothing is given up after the patience")
   CHECK((read_file(dir.path() + "/0/stdout.log") == direct_output("lines", "60000", 0)));
 }
 
+TEST_CASE("output: one more signal ends the wait for a console that takes nothing") {
+  const TempDir dir;
+  const int how = GENERATE(SIGINT, SIGKILL);
+  JobProbe job({.argv = quiet_job({"--tell-end",
+                                   "--patience",
+                                   "600000",
+                                   "--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "1",
+                                   kPuppet,
+                                   "lines",
+                                   "60000"})});
+  REQUIRE(job.warns("finishing\n"));  // the worker ended; what it wrote waits for the console
+  const pid_t agent = children_of(job.pid()).at(0);
+  job.signal(how);
+  CHECK(ends(agent));
+  CHECK(job.exit_code() == (how == SIGKILL ? 128 + SIGKILL : 0));
+}
+
+TEST_CASE("output: prefixes have colours on a terminal only where they are wanted") {
+  const bool plain = GENERATE(false, true);
+  const UniqueFd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE((::grantpt(master.get()) == 0 && ::unlockpt(master.get()) == 0));
+  const UniqueFd terminal(::open(::ptsname(master.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  const TempDir dir;
+  std::vector<std::string> words = {
+      "--out", "tee", "--dir", dir.path(), "--prefix", "r", "1", kPuppet, "say", "x"};
+  if (plain) {
+    words.insert(words.begin(), "--plain");
+  }
+  JobProbe job({.argv = quiet_job(words), .in_child = {}, .standard_output = terminal.get()});
+  REQUIRE(job.nothing_is_left());
+  std::string shown(4096, '\0');
+  const auto count = ::read(master.get(), shown.data(), shown.size());
+  CHECK(shown.substr(0, static_cast<std::size_t>(std::max<ssize_t>(count, 0))) ==
+        (plain ? "r0:x\r\n" : "\x1b[36mr0:\x1b[0mx\r\n"));
+}
+
+TEST_CASE("output: a followed file that was removed is looked at by a timer") {
+  const TempDir dir;
+  const auto log = dir.path() + "/0/stdout.log";
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "1",
+                                   kPuppet,
+                                   "say",
+                                   "a",
+                                   "wait-file",
+                                   dir.path() + "/1",
+                                   "say",
+                                   "b",
+                                   "wait-file",
+                                   dir.path() + "/2",
+                                   "say",
+                                   "c",
+                                   "wait"})});
+  REQUIRE(job.says("0:a\n"));
+  ::unlink(log.c_str());
+  write_file(dir.path() + "/1", "");
+  REQUIRE(job.says("0:b\n"));
+  write_file(dir.path() + "/2", "");
+  CHECK(job.says("0:c\n"));
+}
+
+TEST_CASE("output: standard input is handed on where that is asked for") {
+  const TempDir dir;
+  write_file(dir.path() + "/in", "four");
+  const UniqueFd input(::open((dir.path() + "/in").c_str(), O_RDONLY | O_CLOEXEC));
+  JobProbe job({.argv = quiet_job({"--stdin", "1", kPuppet, "stdin"}),
+                .in_child = [&] { ::dup2(input.get(), 0); }});
+  REQUIRE(job.nothing_is_left());
+  CHECK(job.out() == "read 4\n");
+}
+
 TEST_CASE("output: our console's open description is left as it was") {
   auto pipe = *make_pipe();
   const TempDir dir;
@@ -336,7 +420,7 @@ TEST_CASE("console sink: after a stall the half line is ended before the next") 
   ConsoleSink sink(pipe.write.get(), poller, [] {});
   sink.buffer().append(1 << 20, 'x').append("\n");
   sink.flush();
-  CHECK_FALSE(sink.wait_for_room(Duration::zero(), true));
+  CHECK_FALSE(sink.wait_for_room({}, true));
   sink.drop();
   std::string buffer(1 << 20, '\0');
   CHECK(::read(pipe.read.get(), buffer.data(), buffer.size()) > 0);
