@@ -188,27 +188,31 @@ Result<std::string> Parser::value_of(const Found& found) {
                        : fmt::format("{} needs a value ({})", flag, found.row->value_name));
 }
 
+// What an option of kind action asks for; none: not with this word.
+std::optional<Request> request_of(OptionId id, const std::string& word) {
+  static const std::map<std::string, Request, std::less<>> kSubjects{
+      {"config", Request::explain_config},
+      {"plan", Request::explain_plan},
+      {"env", Request::explain_env}};
+  static const std::map<std::string, Request, std::less<>> kShells{
+      {"bash", Request::bash_completion}, {"zsh", Request::zsh_completion}};
+  switch (id) {
+    case OptionId::help:
+      return Request::help;
+    case OptionId::version:
+      return Request::version;
+    case OptionId::print_man:
+      return Request::man_page;
+    default:
+      break;
+  }
+  const auto& words = id == OptionId::print_completion ? kShells : kSubjects;
+  const auto found = words.find(word);
+  return found == words.end() ? std::nullopt : std::optional(found->second);
+}
+
 Result<void> Parser::take_action(const Option& row, const std::optional<std::string>& value) {
-  const auto request = [&](std::string_view word) -> std::optional<Request> {
-    switch (row.id) {
-      case OptionId::help:
-        return Request::help;
-      case OptionId::version:
-        return Request::version;
-      case OptionId::print_man:
-        return Request::man_page;
-      case OptionId::print_completion:
-        return word == "bash"  ? std::optional(Request::bash_completion)
-               : word == "zsh" ? std::optional(Request::zsh_completion)
-                               : std::nullopt;
-      default:
-        return word == "config" ? std::optional(Request::explain_config)
-               : word == "plan" ? std::optional(Request::explain_plan)
-               : word == "env"  ? std::optional(Request::explain_env)
-                                : std::nullopt;
-    }
-  };
-  const auto wanted = request(value.value_or("config"));
+  const auto wanted = request_of(row.id, value.value_or("config"));
   if (!wanted) {
     return failure(Errc::usage,
                    fmt::format("{}={}: must be one of {}", long_flag(row), *value, row.choices));

@@ -16,7 +16,7 @@ std::string yes_no(bool value) {
   return value ? "yes" : "no";
 }
 
-std::string or_none(std::string text) {
+std::string or_none(const std::string& text) {
   return text.empty() ? "none" : text;
 }
 
@@ -25,6 +25,7 @@ std::string describe_spec(const StdSpec& spec) {
     return std::to_string(spec.all);
   }
   std::vector<std::string> parts;
+  parts.reserve(spec.by_rank.size());
   for (const auto& [rank, bits] : spec.by_rank) {
     parts.push_back(fmt::format("{}:{}", rank, bits));
   }
@@ -33,6 +34,7 @@ std::string describe_spec(const StdSpec& spec) {
 
 std::string describe_conf(const std::map<std::string, std::string>& conf) {
   std::vector<std::string> parts;
+  parts.reserve(conf.size());
   for (const auto& [key, value] : conf) {
     parts.push_back(fmt::format("{}={}", key, names_a_secret(key) ? "***" : value));
   }

@@ -36,45 +36,61 @@ Setting strongest(const Option& row,
   return {std::string(row.default_value), Source::default_value, "default"};
 }
 
-// The rule that a text breaks, or nothing; flags become "0" or "1".
-std::string_view normalise(const Option& row, Setting& setting) {
+bool is_pet(const Setting& setting) {
+  return setting.source == Source::pet_variable;
+}
+
+// Flags become "0" or "1". What comes back is the rule that the text breaks, empty if none.
+std::string normalise_flag(Setting& setting) {
+  if (setting.source == Source::default_value) {
+    setting.text = "0";
+    return "";
+  }
+  const auto value =
+      is_pet(setting) ? parse_number_flag(setting.text) : parse_word_flag(setting.text);
+  if (!value) {
+    return is_pet(setting) ? "must be 0 or 1" : "must be true or false";
+  }
+  setting.text = *value ? "1" : "0";
+  return "";
+}
+
+std::string choice_rule(const Option& row, const Setting& setting) {
+  const auto choices = split(row.choices, '|');
+  // argparse does not hold defaults against the choices, and PET_* are defaults.
+  if (is_pet(setting) || std::ranges::find(choices, setting.text) != choices.end()) {
+    return "";
+  }
+  return "must be one of " + join(choices, ", ");
+}
+
+bool is_duration(const std::string& text) {
+  return text.find('-') == std::string::npos && parse_duration(trim(text)).has_value();
+}
+
+std::string normalise(const Option& row, Setting& setting) {
+  if (row.kind == ValueKind::flag) {
+    return normalise_flag(setting);
+  }
+  if (setting.source == Source::default_value) {
+    return "";
+  }
   switch (row.kind) {
-    case ValueKind::flag: {
-      if (setting.text.empty() && setting.source == Source::default_value) {
-        setting.text = "0";
-        return {};
-      }
-      const auto value = setting.source == Source::pet_variable ? parse_number_flag(setting.text)
-                                                                : parse_word_flag(setting.text);
-      if (!value) {
-        return setting.source == Source::pet_variable ? "must be 0 or 1" : "must be true or false";
-      }
-      setting.text = *value ? "1" : "0";
-      return {};
-    }
     case ValueKind::integer:
-      return setting.source == Source::default_value || parse_python_int(setting.text)
-                 ? std::string_view{}
-                 : "must be a whole number";
+      return parse_python_int(setting.text) ? "" : "must be a whole number";
     case ValueKind::number:
-      return parse_python_float(setting.text) ? std::string_view{} : "must be a number";
+      return parse_python_float(setting.text) ? "" : "must be a number";
     case ValueKind::duration:
-      return setting.text.find('-') == std::string::npos && parse_duration(trim(setting.text))
-                 ? std::string_view{}
-                 : "must be a time of at least 0, such as 30, 0.5 or 1m30s";
-    case ValueKind::choice: {
-      const auto choices = split(row.choices, '|');
-      const bool known = std::ranges::find(choices, setting.text) != choices.end();
-      // argparse does not hold defaults against the choices, and PET_* are defaults.
-      const bool held =
-          setting.source != Source::default_value && setting.source != Source::pet_variable;
-      return known || !held ? std::string_view{} : "choice";
-    }
+      return is_duration(setting.text) ? ""
+                                       : "must be a time of at least 0, such as 30, 0.5 or 1m30s";
+    case ValueKind::choice:
+      return choice_rule(row, setting);
+    case ValueKind::flag:
     case ValueKind::text:
     case ValueKind::action:
-      return {};
+      break;
   }
-  return {};
+  return "";
 }
 
 }  // namespace
@@ -89,11 +105,7 @@ Result<Layers> Layers::collect(const CommandLine& line,
     layers.settings_.push_back(row.kind == ValueKind::action || !is_offered(row, line.personality)
                                    ? Setting{}
                                    : strongest(row, line, environ, file, path));
-    const std::string_view rule = normalise(row, layers.settings_.back());
-    if (rule == "choice") {
-      return layers.refuse(row.id, "must be one of " + join(split(row.choices, '|'), ", "));
-    }
-    if (!rule.empty()) {
+    if (const auto rule = normalise(row, layers.settings_.back()); !rule.empty()) {
       return layers.refuse(row.id, rule);
     }
   }

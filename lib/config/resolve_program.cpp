@@ -28,7 +28,7 @@ Result<std::string> find_python(const Resolution& r) {
     return *chosen;
   }
   if (const auto active = r.environ.get("VIRTUAL_ENV"); active && !active->empty()) {
-    const std::string path = *active + "/bin/python3";
+    std::string path = *active + "/bin/python3";
     if (r.machine.file_kind(path) == FileKind::executable) {
       return path;
     }

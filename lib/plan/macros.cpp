@@ -16,8 +16,8 @@ std::string_view leading_name(std::string_view text) {
     return {};
   }
   std::size_t length = 1;
-  while (length < text.size() &&
-         (starts_name(text[length]) || std::isdigit(static_cast<unsigned char>(text[length])))) {
+  while (length < text.size() && (starts_name(text[length]) ||
+                                  std::isdigit(static_cast<unsigned char>(text[length])) != 0)) {
     ++length;
   }
   return text.substr(0, length);

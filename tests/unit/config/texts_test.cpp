@@ -25,7 +25,7 @@ std::string roff_flag(const Option& row) {
   return out;
 }
 
-std::string explained(std::vector<std::string> words, Personality personality) {
+std::string explained(const std::vector<std::string>& words, Personality personality) {
   const auto line = parse_command_line(personality, words);
   REQUIRE(line);
   std::map<std::string, std::string, std::less<>> variables{{"PATH", "/usr/bin"}};
