@@ -21,6 +21,11 @@ class RunDir {
                                            const Environ& environ,
                                            std::string_view random);
 
+  // Where the folder of a run lies, or would lie.
+  [[nodiscard]] static std::string place_of(const LaunchConfig& config,
+                                            const Environ& environ,
+                                            std::string_view random);
+
   [[nodiscard]] const std::string& path() const { return path_; }
 
   // The folders of an attempt's workers, where their error files will be.

@@ -6,15 +6,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <utility>
 
 namespace muster {
 namespace {
-
-constexpr std::size_t kStates = 5;
-constexpr std::size_t kEvents = std::variant_size_v<SupervisorEvent>;
 
 // Signals that never end a job.
 bool is_passed_on(int signo) {
@@ -23,117 +21,9 @@ bool is_passed_on(int signo) {
 
 }  // namespace
 
-struct SupervisorCore::Table {
-  using Core = SupervisorCore;
-  using Row = std::array<Action, kEvents>;
-
-  // README.md draws it. One row a state, one cell an event, in the order of SupervisorEvent.
-  // clang-format off
-  static constexpr std::array<Row, kStates> kCells{{
-      {{  // joining
-          &Core::open_first_round,    // Started
-          &Core::spawn_first,         // RoundFormed
-          &Core::end_unstarted,       // RoundFailed
-          &Core::ignore,              // RegroupNotice
-          &Core::impossible,          // WorkerSpawned
-          &Core::impossible,          // SpawnFailed
-          &Core::impossible,          // WorkerExited
-          &Core::ignore,              // GroupsEmpty
-          &Core::impossible,          // NothingLeft
-          &Core::end_before_start,    // SignalReceived
-          &Core::end_orphaned,        // LinkLost
-          &Core::ignore}},            // Tick
-      {{  // running
-          &Core::impossible,          // Started
-          &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
-          &Core::regroup,             // RegroupNotice
-          &Core::spawn_next,          // WorkerSpawned
-          &Core::note_spawn_failure,  // SpawnFailed
-          &Core::note_exit,           // WorkerExited
-          &Core::ignore,              // GroupsEmpty
-          &Core::impossible,          // NothingLeft
-          &Core::take_signal,         // SignalReceived
-          &Core::kill_orphaned,       // LinkLost
-          &Core::ignore}},            // Tick
-      {{  // stopping
-          &Core::impossible,          // Started
-          &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
-          &Core::raise_to_regroup,    // RegroupNotice
-          &Core::impossible,          // WorkerSpawned
-          &Core::impossible,          // SpawnFailed
-          &Core::note_late_exit,      // WorkerExited
-          &Core::sweep_leftovers,     // GroupsEmpty
-          &Core::impossible,          // NothingLeft
-          &Core::take_second_signal,  // SignalReceived
-          &Core::kill_orphaned,       // LinkLost
-          &Core::kill_overdue}},      // Tick
-      {{  // killing
-          &Core::impossible,          // Started
-          &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
-          &Core::raise_to_regroup,    // RegroupNotice
-          &Core::impossible,          // WorkerSpawned
-          &Core::impossible,          // SpawnFailed
-          &Core::note_late_exit,      // WorkerExited
-          &Core::ignore,              // GroupsEmpty
-          &Core::go_on,               // NothingLeft
-          &Core::ignore,              // SignalReceived
-          &Core::kill_orphaned,       // LinkLost
-          &Core::abandon_unkillable}},  // Tick
-      {{  // done
-          &Core::impossible,          // Started
-          &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
-          &Core::ignore,              // RegroupNotice
-          &Core::impossible,          // WorkerSpawned
-          &Core::impossible,          // SpawnFailed
-          &Core::ignore,              // WorkerExited
-          &Core::ignore,              // GroupsEmpty
-          &Core::ignore,              // NothingLeft
-          &Core::ignore,              // SignalReceived
-          &Core::ignore,              // LinkLost
-          &Core::ignore}}}};          // Tick
-
-  // clang-format on
-
-  static constexpr bool all_filled() {
-    for (const auto& row : kCells) {
-      for (const auto cell : row) {
-        if (cell == nullptr) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-};
-
 SupervisorCore::SupervisorCore(SupervisorSettings settings)
     : settings_(std::move(settings)), policy_(settings_.max_restarts) {
   result_.max_restarts = settings_.max_restarts;
-}
-
-void SupervisorCore::step(TimePoint now, const SupervisorEvent& event, Effects& out) {
-  static_assert(Table::all_filled(), "a cell of the table is empty");
-  MUSTER_CHECK(now >= now_);
-  now_ = now;
-  Turn turn{now, event, out};
-  const Action action = Table::kCells.at(static_cast<std::size_t>(state_)).at(event.index());
-  (this->*action)(turn);
-}
-
-bool SupervisorCore::is_impossible(SupervisorState state, std::size_t event) {
-  return Table::kCells.at(static_cast<std::size_t>(state)).at(event) == &SupervisorCore::impossible;
-}
-
-// NOLINTNEXTLINE(readability-convert-member-functions-to-static): a cell of the table
-void SupervisorCore::ignore(Turn& /*turn*/) {}
-
-// NOLINTNEXTLINE(readability-convert-member-functions-to-static): a cell of the table
-void SupervisorCore::impossible(Turn& /*turn*/) {
-  MUSTER_CHECK(!"this event cannot come in this state");
 }
 
 // -- joining ----------------------------------------------------------------------------------
@@ -319,8 +209,9 @@ void SupervisorCore::sweep_leftovers(Turn& turn) {
 // The grace may have been left out for descendants that went to groups of their own: after the
 // workers' end nobody waits for them.
 void SupervisorCore::sweep(Turn& turn) {
+  const bool goes_on = why_ == Why::restart || why_ == Why::regroup;
   state_ = SupervisorState::killing;
-  deadline_ = turn.now + kKillPatience;
+  deadline_ = turn.now + (goes_on ? kKillPatienceBeforeRestart : kKillPatience);
   turn.out.emplace_back(KillEverything{});
 }
 
@@ -371,11 +262,29 @@ void SupervisorCore::kill_overdue(Turn& turn) {
 
 // -- killing ----------------------------------------------------------------------------------
 
+void SupervisorCore::take_late_signal(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (is_passed_on(signal.signo) || (why_ != Why::restart && why_ != Why::regroup)) {
+    return;
+  }
+  MUSTER_MARK("interrupted just before a restart");
+  why_ = Why::interrupted;
+  result_.interrupting_signal = signal.signo;
+  result_.interrupting_sender = signal.sender;
+  hurry(turn);
+}
+
 void SupervisorCore::kill_orphaned(Turn& turn) {
   why_ = Why::orphaned;
-  if (state_ != SupervisorState::killing) {
+  if (state_ == SupervisorState::killing) {
+    hurry(turn);
+  } else {
     sweep(turn);
   }
+}
+
+void SupervisorCore::hurry(Turn& turn) {
+  deadline_ = std::min(*deadline_, turn.now + kKillPatience);
 }
 
 Duration SupervisorCore::console_patience() const {

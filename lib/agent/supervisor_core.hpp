@@ -17,9 +17,12 @@
 
 namespace muster {
 
-// After SIGKILL a process is gone within milliseconds, unless the kernel cannot let go of it. Less
-// than 5 s, within which we promise to end.
-inline constexpr Duration kKillPatience = std::chrono::seconds(3);
+// After SIGKILL a process is gone within milliseconds, unless the kernel cannot let go of it. We
+// promise to end within 5 s then, and the guard looks once more after us.
+inline constexpr Duration kKillPatience = std::chrono::seconds(2);
+
+// Nobody waits for an end before a restart, and the memory of a large process takes its time.
+inline constexpr Duration kKillPatienceBeforeRestart = std::chrono::seconds(30);
 
 // `timeout` and others send the same signal to a process and to its group: one request, not two.
 inline constexpr Duration kSameRequestTime = std::chrono::milliseconds(50);
@@ -90,6 +93,7 @@ class SupervisorCore {
   void end_before_start(Turn& turn);
   void take_signal(Turn& turn);
   void take_second_signal(Turn& turn);
+  void take_late_signal(Turn& turn);
   void end_orphaned(Turn& turn);
   void kill_orphaned(Turn& turn);
   void kill_overdue(Turn& turn);
@@ -102,6 +106,7 @@ class SupervisorCore {
   void decide_after_failure(Turn& turn);
   void stop_workers(Turn& turn, Why why, int signo);
   void sweep(Turn& turn);
+  void hurry(Turn& turn);
   void finish(Turn& turn, Outcome outcome);
 
   SupervisorSettings settings_;

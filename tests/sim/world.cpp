@@ -29,7 +29,8 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
 std::string SwarmOptions::describe() const {
   return fmt::format(
       "nproc={} max_restarts={} grace={} failing={}% hanging={}% deaf={}% unkillable={}% "
-      "spawn_error={}% round_error={}% children={}% signals={} regroups={} guard_dies={} quick={}",
+      "spawn_error={}% round_error={}% children={}% signals={} signal_after_exit={}% regroups={} "
+      "guard_dies={} quick={}",
       nproc,
       max_restarts,
       muster::describe(grace),
@@ -41,6 +42,7 @@ std::string SwarmOptions::describe() const {
       round_error_percent,
       children_percent,
       signals,
+      signal_after_exit_percent,
       regroups,
       guard_dies,
       quick);
@@ -63,6 +65,7 @@ SwarmOptions swarm_options(Random& random) {
   options.round_error_percent = random.chance(90) ? 0 : 30;
   options.children_percent = sometimes(80);
   options.signals = sometimes(4);
+  options.signal_after_exit_percent = random.chance(80) ? 0 : 20;
   options.regroups = random.chance(80) ? 0 : static_cast<int>(random.between(1, 3));
   options.guard_dies = random.chance(5);
   options.quick = random.chance(40);
@@ -114,12 +117,14 @@ Result<std::vector<ProcessSpec>> World::open_round(int attempt, int restarts) {
   if (runner_->alive() != 0) {
     complain("a new attempt began beside processes of the one before");
   }
+  if (stop_asked_) {
+    complain("a new attempt began although the job was told to stop");
+  }
   if (attempt != attempts_) {
     complain("attempts are not numbered in order");
   }
   ++attempts_;
   first_failed_.reset();
-  stopping_ = false;
   if (random_.chance(options_.round_error_percent)) {
     return failure(Errc::system, "simulated: no port");
   }
@@ -153,6 +158,10 @@ void World::on_worker_exit(const WorkerExit& exit) {
     first_failed_ = exit.local_rank;
   }
   trace(fmt::format("exit local_rank={} {}", exit.local_rank, exit.status.shell_code()));
+  if (random_.chance(options_.signal_after_exit_percent)) {
+    scheduler_.after(std::chrono::microseconds(random_.between(0, 6000)),
+                     [this] { send_signal(SIGTERM); });
+  }
   supervisor_->on_worker_exit(exit);
   check();
 }
@@ -169,7 +178,7 @@ void World::on_nothing_left() {
   check();
 }
 
-void World::deliver(const char* name, SupervisorEvent event) {
+void World::deliver(const std::string& name, SupervisorEvent event) {
   trace(name);
   supervisor_->handle(std::move(event));
   check();
@@ -191,6 +200,16 @@ void World::arm() {
   });
 }
 
+void World::send_signal(int signo) {
+  if (finished_) {
+    return;
+  }
+  if (signo != SIGUSR1 && signo != SIGTSTP && signo != SIGCONT) {
+    stop_asked_ = stop_asked_ ? stop_asked_ : scheduler_.now();
+  }
+  deliver(fmt::format("signal {}", signo), SignalReceived{signo, 1});
+}
+
 void World::plan_faults() {
   for (int i = 0; i < options_.signals; ++i) {
     static constexpr std::array kSignals{
@@ -200,16 +219,7 @@ void World::plan_faults() {
     const int repeats = random_.chance(30) ? 2 : 1;
     Duration when = milliseconds(random_.between(0, options_.quick ? 400 : 300'000));
     for (int j = 0; j < repeats; ++j) {
-      scheduler_.after(when, [this, signo] {
-        if (finished_) {
-          return;
-        }
-        if (signo != SIGUSR1 && signo != SIGTSTP && signo != SIGCONT) {
-          early_kill_allowed_ = stop_asked_.has_value() || signo == SIGQUIT || early_kill_allowed_;
-          stop_asked_ = stop_asked_ ? stop_asked_ : scheduler_.now();
-        }
-        deliver("signal", SignalReceived{signo, 1});
-      });
+      scheduler_.after(when, [this, signo] { send_signal(signo); });
       when += milliseconds(random_.chance(50) ? 1 : random_.between(10, 5'000));
     }
   }
@@ -223,7 +233,6 @@ void World::plan_faults() {
   if (options_.guard_dies) {
     scheduler_.after(milliseconds(random_.between(0, 100'000)), [this] {
       if (!finished_) {
-        early_kill_allowed_ = true;
         deliver("link lost", LinkLost{});
       }
     });
@@ -234,12 +243,7 @@ RunReport World::run() {
   trace(options_.describe());
   plan_faults();
   // The user's last word: jobs whose workers hang for ever are interrupted after a day.
-  scheduler_.at(TimePoint{} + seconds(86'400), [this] {
-    if (!finished_) {
-      stop_asked_ = stop_asked_ ? stop_asked_ : scheduler_.now();
-      deliver("signal", SignalReceived{SIGTERM, 1});
-    }
-  });
+  scheduler_.at(TimePoint{} + seconds(86'400), [this] { send_signal(SIGTERM); });
   if (options_.signals > 0 && random_.chance(10)) {
     stop_asked_ = scheduler_.now();
     deliver("signal before the start", SignalReceived{SIGTERM, 1});
@@ -265,9 +269,6 @@ void World::check() {
   const SupervisorCore& core = supervisor_->core();
   core.check_invariants();
   trace("  " + core.describe());
-  if (core.state() == SupervisorState::stopping) {
-    stopping_ = true;
-  }
   arm();
 }
 

@@ -28,8 +28,9 @@ struct SwarmOptions {
   int unkillable_percent = 0;
   int spawn_error_percent = 0;
   int round_error_percent = 0;
-  int children_percent = 0;  // workers that leave children and daemons
-  int signals = 0;           // how many are sent to the launcher
+  int children_percent = 0;           // workers that leave children and daemons
+  int signals = 0;                    // how many are sent to the launcher
+  int signal_after_exit_percent = 0;  // a signal within moments of a worker's end
   int regroups = 0;
   bool guard_dies = false;
   bool quick = false;  // failures come at start-up
@@ -73,7 +74,8 @@ class World final : public SupervisorSite, public ProcessObserver {
  private:
   WorkerScript script_for(const ProcessSpec& spec);
   void plan_faults();
-  void deliver(const char* name, SupervisorEvent event);
+  void send_signal(int signo);
+  void deliver(const std::string& name, SupervisorEvent event);
   void arm();
   void check();
   void check_end();
@@ -93,9 +95,7 @@ class World final : public SupervisorSite, public ProcessObserver {
   bool finished_ = false;
   std::optional<TimePoint> armed_;
   std::optional<TimePoint> stop_asked_;  // the first signal that ends a job
-  bool early_kill_allowed_ = false;
-  std::optional<int> first_failed_;  // local rank, of this attempt
-  bool stopping_ = false;
+  std::optional<int> first_failed_;      // local rank, of this attempt
 };
 
 }  // namespace muster::sim

@@ -209,7 +209,7 @@ TEST_CASE("supervisor core: what outlives the grace is killed and named") {
 }
 
 TEST_CASE("supervisor core: what cannot be killed is named and ends the job in time") {
-  Bench bench{settings(5)};
+  Bench bench{settings()};
   bench.start();
   bench.exit(1, 7);
   bench.now += 30s;
@@ -278,6 +278,32 @@ TEST_CASE("supervisor core: a signal during a restart turns it into an interrupt
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGTERM);
+}
+
+TEST_CASE("supervisor core: a signal in the last moment before a restart prevents it") {
+  Bench bench{settings(3)};
+  bench.start();
+  bench.exit(0, 1);
+  bench.die(1, SIGTERM);
+  bench.step(GroupsEmpty{});
+  CHECK(bench.core.next_deadline() == bench.now + kKillPatienceBeforeRestart);
+  bench.step(SignalReceived{SIGINT, 0});
+  CHECK(bench.core.next_deadline() == bench.now + kKillPatience);
+  bench.step(NothingLeft{});
+  CHECK_FALSE(bench.asked<OpenRound>());
+  CHECK(exit_code_of(bench.core.result()) == 128 + SIGINT);
+}
+
+TEST_CASE("supervisor core: there is no restart beside what cannot be killed") {
+  Bench bench{settings(5)};
+  bench.start();
+  bench.exit(1, 7);
+  bench.now += 30s;
+  bench.step(Tick{});
+  bench.now += kKillPatienceBeforeRestart;
+  bench.step(Tick{});
+  CHECK_FALSE(bench.asked<OpenRound>());
+  CHECK(exit_code_of(bench.core.result()) == 7);
 }
 
 TEST_CASE("supervisor core: a signal after the last failure leaves the root cause's code") {

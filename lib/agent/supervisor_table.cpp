@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of SupervisorCore: one row a state, one cell an event. The actions are in
+// supervisor_core.cpp; README.md shows the same table in words.
+#include "agent/supervisor_core.hpp"
+#include "base/check.hpp"
+
+#include <array>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kStates = 5;
+constexpr std::size_t kEvents = std::variant_size_v<SupervisorEvent>;
+
+}  // namespace
+
+struct SupervisorCore::Table {
+  using Core = SupervisorCore;
+  using Row = std::array<Action, kEvents>;
+
+  // clang-format off
+  static constexpr std::array<Row, kStates> kCells{{
+      {{  // joining
+          &Core::open_first_round,    // Started
+          &Core::spawn_first,         // RoundFormed
+          &Core::end_unstarted,       // RoundFailed
+          &Core::ignore,              // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::impossible,          // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::impossible,          // NothingLeft
+          &Core::end_before_start,    // SignalReceived
+          &Core::end_orphaned,        // LinkLost
+          &Core::ignore}},            // Tick
+      {{  // running
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::regroup,             // RegroupNotice
+          &Core::spawn_next,          // WorkerSpawned
+          &Core::note_spawn_failure,  // SpawnFailed
+          &Core::note_exit,           // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::impossible,          // NothingLeft
+          &Core::take_signal,         // SignalReceived
+          &Core::kill_orphaned,       // LinkLost
+          &Core::ignore}},            // Tick
+      {{  // stopping
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::raise_to_regroup,    // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::note_late_exit,      // WorkerExited
+          &Core::sweep_leftovers,     // GroupsEmpty
+          &Core::impossible,          // NothingLeft
+          &Core::take_second_signal,  // SignalReceived
+          &Core::kill_orphaned,       // LinkLost
+          &Core::kill_overdue}},      // Tick
+      {{  // killing
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::raise_to_regroup,    // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::note_late_exit,      // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::go_on,               // NothingLeft
+          &Core::take_late_signal,    // SignalReceived
+          &Core::kill_orphaned,       // LinkLost
+          &Core::abandon_unkillable}},  // Tick
+      {{  // done
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::ignore,              // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::ignore,              // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::ignore,              // NothingLeft
+          &Core::ignore,              // SignalReceived
+          &Core::ignore,              // LinkLost
+          &Core::ignore}}}};          // Tick
+
+  // clang-format on
+
+  static constexpr bool all_filled() {
+    for (const auto& row : kCells) {
+      for (const auto cell : row) {
+        if (cell == nullptr) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+};
+
+void SupervisorCore::step(TimePoint now, const SupervisorEvent& event, Effects& out) {
+  static_assert(Table::all_filled(), "a cell of the table is empty");
+  MUSTER_CHECK(now >= now_);
+  now_ = now;
+  Turn turn{now, event, out};
+  const Action action = Table::kCells.at(static_cast<std::size_t>(state_)).at(event.index());
+  (this->*action)(turn);
+}
+
+bool SupervisorCore::is_impossible(SupervisorState state, std::size_t event) {
+  return Table::kCells.at(static_cast<std::size_t>(state)).at(event) == &SupervisorCore::impossible;
+}
+
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static): a cell of the table
+void SupervisorCore::ignore(Turn& /*turn*/) {}
+
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static): a cell of the table
+void SupervisorCore::impossible(Turn& /*turn*/) {
+  MUSTER_CHECK(!"this event cannot come in this state");
+}
+
+}  // namespace muster
