@@ -7,11 +7,13 @@
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 namespace muster {
@@ -42,6 +44,12 @@ void raise_descriptor_limit() {
   }
 }
 
+// Large values go back to the system when they are deleted: with its own, moving threshold malloc
+// would soon keep them in one heap, which small keys between them hold in place.
+void return_large_blocks() {
+  static_cast<void>(::mallopt(M_MMAP_THRESHOLD, 512 * 1024));
+}
+
 // Written aside and renamed, so that a reader never sees half a number.
 Result<void> write_port_file(const std::string& path, std::uint16_t port) {
   const std::string aside = path + ".tmp";
@@ -59,6 +67,7 @@ Result<void> write_port_file(const std::string& path, std::uint16_t port) {
 
 int serve(const StoreOptions& options) {
   raise_descriptor_limit();
+  return_large_blocks();
   asio::io_context loop(1);
   asio::signal_set signals(loop, SIGTERM, SIGINT);
   signals.async_wait([&loop](const asio::error_code&, int) { loop.stop(); });

@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace muster {
 namespace {
@@ -29,12 +31,37 @@ Options:
 It prints nothing while all is well, and ends with exit code 0 at SIGTERM or SIGINT.
 )";
 
-std::string one_line(std::string text) {
-  text = text.substr(0, text.find('\n'));
-  while (text.ends_with('.')) {
-    text.pop_back();
+constexpr std::array<std::string_view, 5> kNames{
+    "--bind", "--port", "--port-file", "--version", "--help"};
+
+// What was typed and is no option, with the nearest one that is.
+Error unknown(std::string_view word) {
+  const auto nearest = std::ranges::min_element(
+      kNames, {}, [word](std::string_view name) { return edit_distance(word, name); });
+  std::string message = "unknown option " + shell_quoted(word);
+  if (edit_distance(word, *nearest) <= 2) {
+    message += " - did you mean " + std::string(*nearest) + "?";
   }
-  return text;
+  return Error{Errc::usage, message + "; see muster-store --help"};
+}
+
+Error explain(const CLI::App& app, const CLI::ParseError& error) {
+  const auto extras = app.remaining();
+  if (!extras.empty()) {
+    const auto first =
+        std::ranges::find_if(extras, [](const std::string& word) { return word.starts_with('-'); });
+    return unknown(first == extras.end() ? extras.front() : *first);
+  }
+  return Error{Errc::usage, std::string(error.what()) + "; see muster-store --help"};
+}
+
+Result<std::uint16_t> parse_port(const std::string& text) {
+  const auto port = parse_int(text);
+  if (!port || *port < 0 || *port > 65535) {
+    return failure(Errc::usage,
+                   "--port must be a number from 0 to 65535, not " + shell_quoted(text));
+  }
+  return static_cast<std::uint16_t>(*port);
 }
 
 }  // namespace
@@ -48,14 +75,20 @@ Result<StoreOptions> parse_store_options(int argc, const char* const* argv) {
   app.add_flag("--help,-h", help);
   app.add_flag("--version", version);
   app.add_option("--bind", options.bind);
-  app.add_option("--port", options.port);
+  std::string port = std::to_string(options.port);
+  app.add_option("--port", port);
   app.add_option("--port-file", options.port_file);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11's own exit codes mean nothing to a user: ours is 2 for all of them.
-    return failure(Errc::usage, one_line(error.what()) + "; see muster-store --help");
+    return std::unexpected(explain(app, error));
   }
+  const auto number = parse_port(port);
+  if (!number) {
+    return std::unexpected(number.error());
+  }
+  options.port = *number;
   if (help) {
     options.print = kHelp;
   } else if (version) {

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace muster {
 namespace {
@@ -36,11 +37,8 @@ std::uint64_t tag_of(SessionId id, std::uint32_t generation) {
   return (std::uint64_t{generation} << 32U) | id;
 }
 
-bool has_several_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 1;
-}
+// Of the machine: that this process may use one only says nothing about its clients.
+bool has_several_cpus() { return ::sysconf(_SC_NPROCESSORS_ONLN) > 1; }
 
 }  // namespace
 
