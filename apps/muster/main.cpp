@@ -4,6 +4,7 @@
 #include "agent/agent.hpp"
 #include "agent/files.hpp"
 #include "agent/job_result.hpp"
+#include "agent/run_dir.hpp"
 #include "base/environ.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -14,7 +15,6 @@
 #include "host/linux_machine.hpp"
 #include "muster/version.hpp"
 #include "plan/explain.hpp"
-#include "plan/log_layout.hpp"
 #include "plan/process_specs.hpp"
 #include "process/guard.hpp"
 
@@ -64,8 +64,7 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
 // made and no socket is opened.
 int explain_plan(const CommandLine& line, const AgentSetup& setup) {
   const LaunchConfig& config = setup.config;
-  const std::string parent = config.log_dir.empty() ? "/tmp" : config.log_dir;
-  PlanSite site{parent + "/" + run_dir_name(config.rdzv_id, "........"),
+  PlanSite site{RunDir::place_of(config, setup.environ, "........"),
                 setup.hostname,
                 setup.stderr_is_terminal};
   if (config.logs_disabled) {
