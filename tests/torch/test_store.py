@@ -307,6 +307,19 @@ class Strangers(StoreTest):
         self.assertEqual(self.client().get("never"), b"v")
 
 
+@unittest.skipIf(IS_OLD or support.serves_itself(), "asked once, of muster-store")
+class Mixed(StoreTest):
+    def test_clients_of_both_dialects_share_one_store(self):
+        runner = os.path.join(support.HERE, "with_torch")
+        calls = [Background(support.run, [runner, kind, "workers/meet.py", str(self.port)])
+                 for kind in ("debian", "current")]
+        answers = [call.result() for call in calls]
+        for answer in answers:
+            self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertRegex(answers[0].stdout, r"^1\.\d+\S* 2\.\d+\S*$")
+        self.assertEqual(answers[0].stdout, answers[1].stdout)
+
+
 @unittest.skipIf(IS_OLD, "operations that PyTorch 1.13 has not")
 class NewOperations(StoreTest):
     def test_the_store_says_that_it_has_them(self):
