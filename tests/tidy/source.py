@@ -95,9 +95,10 @@ def functions(text):
                 kind, its_head, start = entry = stack.pop()
                 if kind == 'function':
                     name, parameters = _parameter_list(its_head)
-                    found.append(Function(
-                        (name.split() or ['?'])[-1], start, line - start + 1,
-                        _count_parameters(parameters), worst.get(id(entry), 0)))
+                    name = (name.split() or ['?'])[-1]
+                    count = 0 if name.isupper() else _count_parameters(parameters)  # a macro's
+                    found.append(Function(name, start, line - start + 1, count,
+                                          worst.get(id(entry), 0)))
             head = ''
         elif char == ';' and head.count('(') <= head.count(')'):
             head = ''
