@@ -11,7 +11,8 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 PATH = str(Path(__file__).parents[2] / 'scripts/count_tests')
 LOADER = importlib.machinery.SourceFileLoader('count_tests', PATH)
-count_tests = importlib.util.module_from_spec(importlib.util.spec_from_loader('c', LOADER))
+SPEC = importlib.util.spec_from_loader('count_tests', LOADER)
+count_tests = importlib.util.module_from_spec(SPEC)
 LOADER.exec_module(count_tests)
 
 
