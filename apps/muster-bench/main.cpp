@@ -14,6 +14,7 @@
 #include <fstream>
 #include <functional>
 
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -93,6 +94,15 @@ int save(const Report& report, const std::filesystem::path& folder) {
   return written ? 0 : 1;
 }
 
+// The storm needs a descriptor for each client.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
 int run_blocks(const Options& options) {
   const auto peers = find_peers(options.where, Environ::from_block(environ));
   const auto effort = effort_of(options);
@@ -135,6 +145,7 @@ void add_blocks(CLI::App& app, Options& options) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
+  muster::bench::raise_descriptor_limit();
   CLI::App app("muster-bench: measures muster beside its peers");
   app.require_subcommand(1, 0);
   int exit_code = 0;

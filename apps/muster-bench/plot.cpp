@@ -112,6 +112,17 @@ std::string legend(const Table& table, const Layout& layout) {
   return svg;
 }
 
+// "0.1", "10", "1k", "10M".
+std::string axis_label(int exponent) {
+  constexpr int kThousand = 3;
+  constexpr int kMillion = 6;
+  if (exponent >= kMillion) {
+    return fmt::format("{:.0f}M", std::pow(10.0, exponent - kMillion));
+  }
+  return exponent >= kThousand ? fmt::format("{:.0f}k", std::pow(10.0, exponent - kThousand))
+                               : fmt::format("{:g}", std::pow(10.0, exponent));
+}
+
 std::string grid(const Layout& layout) {
   std::string svg;
   for (int exponent = layout.decades.from; exponent <= layout.decades.to; ++exponent) {
@@ -126,7 +137,7 @@ std::string grid(const Layout& layout) {
         y,
         kLeft - 8,
         y + 4,
-        fmt::format("{:g}", value));
+        axis_label(exponent));
   }
   return svg;
 }

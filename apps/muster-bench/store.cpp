@@ -19,7 +19,7 @@ constexpr int kClientCpu = 1;
 constexpr std::size_t kIdle = 4'000;
 constexpr std::size_t kDepth = 64;
 constexpr std::size_t kDeepClients = 8;
-constexpr std::size_t kStreamed = 200'000;  // SETs in one sample
+constexpr std::size_t kStreamed = 1'000'000;  // SETs in one sample
 
 using Samples = Result<std::vector<double>>;
 using Probe = std::function<Result<double>(const Server&)>;
@@ -51,16 +51,17 @@ LoadPlan plan_of(const Server& server,
   return plan;
 }
 
+// Pinned: server and client have a cpu each.
 Table rate_table(const std::vector<Server>& servers,
                  Operation operation,
                  const Effort& effort,
-                 const std::string& placing) {
+                 bool pinned) {
   auto table = Table::of(
-      fmt::format("store-{}{}", name_of(operation), placing.empty() ? "-unpinned" : ""),
-      fmt::format(
-          "Store: {}, one request in flight for each client{}", name_of(operation), placing),
-      "requests/s",
+      fmt::format("store-{}{}", name_of(operation), pinned ? "" : "-unpinned"),
+      fmt::format("Store: {}{}", name_of(operation), pinned ? "" : ", nothing pinned to a cpu"),
+      "requests/s by N clients, one request in flight each",
       {"1", "8", "32", "128"});
+  table.note = pinned ? "Server on cpu 0, clients on cpu 1." : "Server and clients run anywhere.";
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     const auto clients = static_cast<std::size_t>(std::stoul(table.columns[column]));
     run_column(table,
@@ -72,14 +73,16 @@ Table rate_table(const std::vector<Server>& servers,
                effort);
   }
   if (operation == Operation::set) {
-    table.note = "A SET has no answer in TCPStore's protocol: there it is SET and CHECK.";
+    table.note += " A SET has no answer in TCPStore's protocol: there it is SET and CHECK.";
   }
   return table;
 }
 
 Table idle_table(const std::vector<Server>& servers, const Effort& effort) {
-  auto table = Table::of(
-      "store-idle", "Store: get, beside 4,000 idle connections", "requests/s", {"8", "32"});
+  auto table = Table::of("store-idle",
+                         "Store: get, beside 4,000 idle connections",
+                         "requests/s by N clients, one request in flight each",
+                         {"8", "32"});
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     const auto clients = static_cast<std::size_t>(std::stoul(table.columns[column]));
     run_column(table,
@@ -187,15 +190,14 @@ std::vector<Table> measure_store(const Peers& peers, const Effort& effort) {
     tables.push_back(storm_memory_table(servers, effort));
     tables.push_back(storm_table(servers, effort));
     for (const auto operation : {Operation::get, Operation::set, Operation::add}) {
-      tables.push_back(
-          rate_table(servers, operation, effort, ", server on cpu 0, client on cpu 1"));
+      tables.push_back(rate_table(servers, operation, effort, true));
     }
     tables.push_back(idle_table(servers, effort));
     tables.push_back(deep_table(servers, effort));
     pin_to(-1);
   }
   const auto servers = start_servers(peers, scratch, -1);
-  tables.push_back(rate_table(servers, Operation::get, effort, ""));
+  tables.push_back(rate_table(servers, Operation::get, effort, false));
   return tables;
 }
 
