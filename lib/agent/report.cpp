@@ -83,9 +83,26 @@ std::string name_some(const Range& things, Words words) {
   return out;
 }
 
-// What stderr says besides the traceback.
+// Python prints the recorded error to stderr too, there with the frames around the decorated
+// function: the same traceback if it ends alike.
+void leave_out_printed_traceback(Lines& said, const Lines& recorded) {
+  const auto start = std::find_if(said.rbegin(), said.rend(), [](const std::string& line) {
+    return line.find(kTracebackStart) != std::string::npos;
+  });
+  if (start == said.rend()) {
+    return;
+  }
+  const auto first = std::prev(start.base());
+  const auto last = std::find(first, said.end(), recorded.back());
+  if (last != said.end()) {
+    said.erase(first, std::next(last));
+  }
+}
+
+// What stderr says besides the traceback, which is not empty.
 Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   Lines said = lines_of(root.stderr_tail);
+  leave_out_printed_traceback(said, traceback);
   std::erase_if(said, [&](const std::string& line) {
     return std::ranges::any_of(traceback,
                                [&](const std::string& known) { return trim(known) == trim(line); });
