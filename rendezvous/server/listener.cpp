@@ -17,6 +17,9 @@
 namespace muster {
 namespace {
 
+// The system lowers it to net.core.somaxconn; a thousand workers connect at the same moment.
+constexpr int kBacklog = 65535;
+
 struct Address {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -99,7 +102,7 @@ Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port) {
     prepare(fd.get(), family);
   }
   if (!fd || ::bind(fd.get(), parsed->get(), parsed->size) != 0 ||
-      ::listen(fd.get(), SOMAXCONN) != 0) {
+      ::listen(fd.get(), kBacklog) != 0) {
     const int why = errno;
     Error error = system_error("cannot listen on " + Endpoint{address, port}.describe(), why);
     error.message += advice_for(why);

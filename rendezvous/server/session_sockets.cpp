@@ -7,7 +7,7 @@
 
 #include <array>
 #include <cerrno>
-#include <span>
+#include <optional>
 #include <utility>
 
 #include <sched.h>
@@ -21,14 +21,21 @@ namespace {
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
-// What one call of serve does at most before the other users of the loop get their turn.
-constexpr int kRoundsPerTurn = 256;
+// How long one call of serve lasts at most before the other users of the loop get their turn, and
+// what one socket may take of it.
+constexpr Duration kTurn = std::chrono::milliseconds(2);
 constexpr int kAcceptsPerRound = 64;
 constexpr int kSendsPerRound = 4;
 
-// How long an idle server looks for the next request before it sleeps, if that has paid lately.
-// To be woken costs both sides some 30 us, so a longer look can not win much.
+// How long an idle server looks for the next request before it sleeps, if that pays: if the last
+// request came so soon after the one before that, without the time it takes to be woken, a look
+// would have found it.
 constexpr Duration kSpin = std::chrono::microseconds(60);
+constexpr Duration kWakeCost = std::chrono::microseconds(40);
+
+// A yield that takes longer ran somebody else; then there is no spin for a while.
+constexpr Duration kCrowded = std::chrono::microseconds(30);
+constexpr Duration kCrowdedPause = std::chrono::milliseconds(500);
 
 // Not a tag of any session: those have a generation, which is never 0, in the upper half.
 constexpr std::uint64_t kListenerTag = 0;
@@ -38,7 +45,9 @@ std::uint64_t tag_of(SessionId id, std::uint32_t generation) {
 }
 
 // Of the machine: that this process may use one only says nothing about its clients.
-bool has_several_cpus() { return ::sysconf(_SC_NPROCESSORS_ONLN) > 1; }
+bool has_several_cpus() {
+  return ::sysconf(_SC_NPROCESSORS_ONLN) > 1;
+}
 
 }  // namespace
 
@@ -60,41 +69,41 @@ SessionSockets::SessionSockets(UniqueFd listener, UniqueFd epoll)
 
 void SessionSockets::serve() {
   std::array<epoll_event, kEventsAtOnce> events;
-  // A sleep shorter than the spin was a sleep too many.
-  spin_pays_ = spin_pays_ || steady_now() - went_idle_ < kSpin;
-  TimePoint idle_since{};
-  for (int round = 0; round < kRoundsPerTurn; ++round) {
+  const TimePoint start = steady_now();
+  spin_pays_ = spin_pays_ || (start - went_idle_ < kSpin + kWakeCost && start > crowded_until_);
+  std::optional<TimePoint> idle_since;
+  for (TimePoint now = start; now - start < kTurn; now = steady_now()) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsAtOnce, 0);
+    for (int i = 0; i < count; ++i) {
+      handle(events[static_cast<std::size_t>(i)]);
+    }
     if (count > 0) {
-      for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(count))) {
-        handle(event);
-      }
       flush_touched();
-      idle_since = TimePoint{};
-    } else if (!spin_on(idle_since)) {
-      break;
-    } else {
-      --round;
+      idle_since.reset();
+    } else if (!idle_since) {
+      idle_since = now;
+    }
+    if (idle_since && !spin_on(now, now - *idle_since)) {
+      went_idle_ = *idle_since;
+      return;
     }
   }
 }
 
-// Nothing is ready: whether to look again at once.
-bool SessionSockets::spin_on(TimePoint& idle_since) {
-  const TimePoint now = steady_now();
-  if (idle_since == TimePoint{}) {
-    idle_since = now;
-    went_idle_ = now;
-  }
-  if (!may_spin_ || !spin_pays_) {
+// Nothing has been ready for so long: whether to look again at once.
+bool SessionSockets::spin_on(TimePoint now, Duration idle) {
+  spin_pays_ = spin_pays_ && may_spin_ && idle <= kSpin;
+  if (!spin_pays_) {
     return false;
   }
-  if (now - idle_since > kSpin) {
-    spin_pays_ = false;
-    return false;
-  }
-  // Whoever wants this cpu gets it: a spin must not take it from a worker.
+  // Whoever wants this cpu gets it, so that a spin never takes it from a worker. If somebody did,
+  // the machine is busy, and one that sleeps gets its cpu back sooner than one that yields.
   ::sched_yield();
+  const TimePoint after = steady_now();
+  if (after - now > kCrowded) {
+    crowded_until_ = after + kCrowdedPause;
+    spin_pays_ = false;
+  }
   return true;
 }
 
@@ -108,8 +117,10 @@ void SessionSockets::handle(const epoll_event& event) {
   if (connections_[id].generation != generation || !connections_[id].fd) {
     return;
   }
-  if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+  if (core_.wants_input(id) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
     read(id);
+  } else if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
+    drop(id);
   } else {
     flush(id);
   }
@@ -157,11 +168,6 @@ void SessionSockets::accept_again() {
 }
 
 void SessionSockets::read(SessionId id) {
-  if (!core_.wants_input(id)) {
-    // Not armed for input, so this is an error or a hang-up.
-    drop(id);
-    return;
-  }
   const auto count = ::recv(connections_[id].fd.get(), buffer_.get(), kReadBytes, 0);
   if (count > 0) {
     core_.receive(id, {buffer_.get(), static_cast<std::size_t>(count)});

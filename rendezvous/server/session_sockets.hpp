@@ -53,7 +53,7 @@ class SessionSockets {
   };
 
   SessionSockets(UniqueFd listener, UniqueFd epoll);
-  bool spin_on(TimePoint& idle_since);
+  bool spin_on(TimePoint now, Duration idle);
   void handle(const epoll_event& event);
   void accept_some();
   void adopt(UniqueFd fd);
@@ -73,6 +73,7 @@ class SessionSockets {
   std::unique_ptr<char[]> buffer_;
   Notice notice_;
   TimePoint went_idle_{};
+  TimePoint crowded_until_{};
   bool accept_paused_ = false;
   bool may_spin_ = false;
   bool spin_pays_ = false;
