@@ -182,9 +182,13 @@ Result<void> resolve_local_addr(const Resolution& r) {
 
 void resolve_id(const Resolution& r) {
   LaunchConfig& config = r.config();
+  if (config.standalone) {
+    return;
+  }
   config.rdzv_id = r.layers.text(OptionId::rdzv_id);
   if (config.rdzv_id.empty()) {
     config.rdzv_id = r.machine.random_hex();
+    r.warn("--rdzv-id is empty: taking a random one");
     r.set_origin(OptionId::rdzv_id, "random, since empty");
   }
 }
@@ -200,13 +204,13 @@ Result<void> resolve_meeting(const Resolution& r) {
     return done;
   }
   config.rdzv_backend = r.layers.text(OptionId::rdzv_backend);
-  resolve_id(r);
   if (r.layers.is_on(OptionId::standalone)) {
     make_standalone(r, "implied by --standalone");
   } else if (config.rdzv_backend == "static" && !r.layers.is_given(OptionId::master_port) &&
              r.layers.text(OptionId::rdzv_endpoint).empty()) {
     make_standalone(r, "implied by one machine without a port");
   }
+  resolve_id(r);
   if (auto done = check_backend(r, config.rdzv_backend); !done) {
     return done;
   }

@@ -312,6 +312,8 @@ TEST_CASE("resolve: an empty rdzv-id becomes a random one") {
   const LaunchConfig out = config({"--rdzv-backend=c10d", "--rdzv-id="});
   CHECK(out.rdzv_id == "0123456789abcdef0123456789abcdef");
   CHECK(out.origins.at("rdzv-id") == "random, since empty");
+  CHECK(Launch{{"--rdzv-backend=c10d", "--rdzv-id="}, {}}.warnings().size() == 1);
+  CHECK(Launch{{"--rdzv-id="}, {}}.warnings().empty());
 }
 
 TEST_CASE("resolve: other back ends are refused, etcd with what to use instead") {
