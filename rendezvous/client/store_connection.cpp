@@ -31,7 +31,7 @@ constexpr std::size_t kReadBytes = 16UL * 1024;
 // Milliseconds for poll, rounded up so that it does not wake too early and spin.
 int until(TimePoint deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 3600 * 1000));
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
 }
 
 // Whether the descriptor gets ready for `events` before the deadline.

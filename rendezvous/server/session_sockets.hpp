@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-struct epoll_event;
+#include <sys/epoll.h>
 
 namespace muster {
 
