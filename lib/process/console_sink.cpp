@@ -17,7 +17,7 @@ namespace muster {
 namespace {
 
 // A queue that once grew is given back when it is empty.
-constexpr std::size_t kBufferKeptBytesMax = 1024 * 1024;
+constexpr std::size_t kBufferKeptBytesMax = std::size_t{1024} * 1024;
 
 bool would_block(int errno_value) {
   return errno_value == EAGAIN || errno_value == EINTR;

@@ -49,7 +49,7 @@ class ConsoleSink final : public Watcher {
   void on_ready() override;
 
  private:
-  static constexpr std::size_t kQueueBytesLow = 256 * 1024;
+  static constexpr std::size_t kQueueBytesLow = std::size_t{256} * 1024;
 
   // How a write is kept from blocking.
   enum class Way { plain, own_description, socket, small_pieces };

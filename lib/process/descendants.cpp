@@ -50,6 +50,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   if (dir == nullptr) {
     return numbers;
   }
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is read by this call alone
   while (const dirent* entry = ::readdir(dir)) {
     const std::string_view name = entry->d_name;
     pid_t number = 0;
@@ -63,10 +64,10 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 }
 
 bool kernel_lists_children() {
-  static const bool listed =
+  static const bool kListed =
       ::access(proc_path(::getpid(), "task/" + std::to_string(::getpid()) + "/children").c_str(),
                R_OK) == 0;
-  return listed;
+  return kListed;
 }
 
 void append_pids(std::string_view text, std::vector<pid_t>& out) {
@@ -155,7 +156,8 @@ std::optional<ProcessRow> parse_stat(std::string_view text) {
     return std::nullopt;
   }
   ProcessRow row;
-  std::from_chars(text.data(), text.data() + open, row.pid);
+  const char* const begin = text.data();
+  std::from_chars(begin, begin + open, row.pid);
   row.command = text.substr(open + 1, close - open - 1);
   const std::string rest(text.substr(close + 1));
   if (std::sscanf(rest.c_str(), " %c %d %d", &row.state, &row.parent, &row.group) != 3) {

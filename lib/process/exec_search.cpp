@@ -102,7 +102,10 @@ std::vector<std::string> program_paths(const std::string& name,
   std::vector<std::string> paths;
   for (auto& folder : split(path, ':')) {
     // An empty folder means the current one.
-    paths.push_back(folder.empty() ? name : folder + "/" + name);
+    if (!folder.empty()) {
+      folder += '/';
+    }
+    paths.push_back(folder.append(name));
   }
   return paths;
 }

@@ -38,7 +38,7 @@ void FileFollower::open_timer() {
   every.it_value.tv_nsec = kTimerNanoseconds;
   if (timer_ && ::timerfd_settime(timer_.get(), 0, &every, nullptr) == 0) {
     // Without even this the file is read at the end of the attempt.
-    static_cast<void>(poller_.watch_input(timer_.get(), *this));
+    [[maybe_unused]] const auto watched = poller_.watch_input(timer_.get(), *this);
   }
 }
 

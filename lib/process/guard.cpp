@@ -119,7 +119,8 @@ class Guard {
                               .sender_uid = info.ssi_uid};
     [[maybe_unused]] const auto written = ::write(link_.get(), &notice, sizeof(notice));
     if (notice.signo == SIGTSTP) {
-      ::raise(SIGSTOP);  // the shell that we were started from takes the terminal back
+      static_cast<void>(
+          ::raise(SIGSTOP));  // the shell that we were started from takes the terminal back
     }
   }
 
@@ -151,14 +152,14 @@ class Guard {
 int run_guarded(const std::function<int(UniqueFd link)>& agent,
                 const std::vector<int>& more_signals) {
   const sigset_t relayed = relayed_signals(more_signals);
-  ::sigprocmask(SIG_BLOCK, &relayed, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &relayed, nullptr);
   auto link = make_pipe();
   if (!link || !set_nonblocking(link->write.get())) {
     return give_up("making the guard's pipe");
   }
   auto spared = earlier_children();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::fflush(nullptr);
+  static_cast<void>(std::fflush(nullptr));
   const pid_t pid = ::fork();
   if (pid < 0) {
     return give_up("starting the agent");

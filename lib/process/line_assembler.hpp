@@ -13,7 +13,7 @@
 namespace muster {
 
 // A longer line is shown in pieces of this size, each ended by a newline.
-inline constexpr std::size_t kLineBytesMax = 256 * 1024;
+inline constexpr std::size_t kLineBytesMax = std::size_t{256} * 1024;
 
 struct LineStyle {
   std::string prefix;                // before each line

@@ -35,7 +35,7 @@ Result<UniqueFd> open_child_signals() {
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  ::sigprocmask(SIG_BLOCK, &child, nullptr);  // block_signals did so; tests may not have
+  ::pthread_sigmask(SIG_BLOCK, &child, nullptr);  // block_signals did so; tests may not have
   UniqueFd fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) {
     return std::unexpected(system_error("opening the signal of ended workers", errno));
@@ -56,18 +56,18 @@ bool group_is_empty(pid_t group) {
 }  // namespace
 
 struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& io_,
-       ProcessObserver& observer_,
-       Poller poller_,
-       UniqueFd child_signals_,
-       const LinuxRunnerSettings& settings_)
-      : io(io_),
-        observer(observer_),
-        poller(std::move(poller_)),
-        child_signals(std::move(child_signals_)),
-        settings(settings_),
-        pump(poller, settings_.colours),
-        waiter(io_) {}
+  Impl(asio::io_context& loop,
+       ProcessObserver& told,
+       Poller queue,
+       UniqueFd deaths,
+       const LinuxRunnerSettings& wishes)
+      : io(loop),
+        observer(told),
+        poller(std::move(queue)),
+        child_signals(std::move(deaths)),
+        settings(wishes),
+        pump(poller, wishes.colours),
+        waiter(loop) {}
 
   ~Impl() override {
     if (waiter.is_open()) {
@@ -225,7 +225,7 @@ void LinuxRunner::Impl::watch_leaderless() {
   every.it_value = every.it_interval;
   if (group_timer && ::timerfd_settime(group_timer.get(), 0, &every, nullptr) == 0) {
     // Without it the agent's deadline ends the wait.
-    static_cast<void>(poller.watch_input(group_timer.get(), *this));
+    [[maybe_unused]] const auto watched = poller.watch_input(group_timer.get(), *this);
   }
 }
 

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kChunkBytes = 128 * 1024;
+constexpr std::size_t kChunkBytes = std::size_t{128} * 1024;
 constexpr int kPipeBytes = 256 * 1024;
 // A user may hold 64 MiB in pipes before the kernel makes new ones tiny: 16 x 256 KiB are few.
 constexpr std::size_t kWidePipesMax = 16;
@@ -255,7 +255,7 @@ bool OutputPump::turn() {
 void OutputPump::resume_paused() {
   for (OutputSource* source : std::exchange(paused_, {})) {
     // A pipe that cannot be watched any more is read at the end of the attempt.
-    static_cast<void>(poller_.watch_input(source->fd(), *source));
+    [[maybe_unused]] const auto watched = poller_.watch_input(source->fd(), *source);
   }
 }
 

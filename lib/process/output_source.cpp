@@ -81,7 +81,7 @@ void OutputSource::finish() {
   flush();
 }
 
-void OutputSource::flush() {
+void OutputSource::flush() const {
   sink().flush();
   if (setup_.filtered != nullptr) {
     setup_.filtered->flush();

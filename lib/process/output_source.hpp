@@ -73,7 +73,7 @@ class OutputSource final : public Watcher {
   [[nodiscard]] std::string tail() const { return tail_.lines(); }
 
  private:
-  void flush();
+  void flush() const;
 
   Setup setup_;
   LineAssembler lines_;

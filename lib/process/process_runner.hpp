@@ -17,7 +17,7 @@
 
 namespace muster {
 
-inline constexpr std::size_t kStderrTailBytesMax = 64 * 1024;
+inline constexpr std::size_t kStderrTailBytesMax = std::size_t{64} * 1024;
 
 struct WorkerExit {
   int local_rank = 0;

@@ -21,7 +21,7 @@ void remember() {
     return;
   }
   g_known = true;
-  ::sigprocmask(SIG_SETMASK, nullptr, &g_inherited.mask);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &g_inherited.mask);
   sigemptyset(&g_inherited.ignored);
   for (int signo = 1; signo < SIGRTMIN; ++signo) {
     struct sigaction action {};
@@ -60,10 +60,10 @@ void block_signals() {
       sigaddset(&blocked, signo);
     }
   }
-  ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   // An ignored SIGCHLD would take the exit codes of our children away from us.
-  ::signal(SIGCHLD, SIG_DFL);
-  ::signal(SIGPIPE, SIG_IGN);
+  static_cast<void>(::signal(SIGCHLD, SIG_DFL));
+  static_cast<void>(::signal(SIGPIPE, SIG_IGN));
   open_missing_standard_streams();
 }
 

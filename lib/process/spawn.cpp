@@ -17,7 +17,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kChildStackBytes = 64 * 1024;
+constexpr std::size_t kChildStackBytes = std::size_t{64} * 1024;
 constexpr int kExecFailed = 127;
 constexpr int kFdsClosedByHandMax = 4096;  // kernels without close_range (before 5.11)
 
@@ -95,13 +95,13 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
     give_up(job, Step::death_signal);  // the agent died before the signal was set
   }
   if (job.default_pipe_signal) {
-    ::signal(SIGPIPE, SIG_DFL);
+    static_cast<void>(::signal(SIGPIPE, SIG_DFL));
   }
   if (!set_streams(job.streams)) {
     give_up(job, Step::streams);
   }
   close_the_rest();
-  ::sigprocmask(SIG_SETMASK, &job.mask, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &job.mask, nullptr);
   exec_first(job);
   return give_up(job, Step::exec);
 }
@@ -123,11 +123,11 @@ pid_t clone_child(Prepared& job) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &before);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid =
       ::clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
   const int clone_errno = errno;
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = clone_errno;
   return pid;
 }
