@@ -14,10 +14,10 @@ namespace muster {
 
 // What the kernel's files show, before any variable.
 struct GpuDevices {
-  int nvidia_proc = 0;                    // folders in /proc/driver/nvidia/gpus
-  int nvidia_nodes = 0;                   // /dev/nvidia0, /dev/nvidia1 …
+  int nvidia_proc = 0;                      // folders in /proc/driver/nvidia/gpus
+  int nvidia_nodes = 0;                     // /dev/nvidia0, /dev/nvidia1 …
   std::vector<std::string> nvidia_uuids{};  // "GPU-8932f937-…", where readable
-  int amd = 0;                            // nodes of /sys/class/kfd with compute units
+  int amd = 0;                              // nodes of /sys/class/kfd with compute units
 };
 
 // How many entries of a visibility list are in force when `present` devices are there: integers as
