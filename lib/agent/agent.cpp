@@ -17,6 +17,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstring>
@@ -67,6 +68,12 @@ class Agent final : public SupervisorSite {
     explicit Observer(Agent& agent) : agent_(agent) {}
 
     void on_worker_exit(const WorkerExit& exit) override {
+      if (agent_.setup_.config.log_level <= LogLevel::info) {
+        agent_.log(
+            LogLevel::info,
+            fmt::format(
+                "local rank {} (pid {}) {}", exit.local_rank, exit.pid, exit.status.describe()));
+      }
       agent_.supervisor_.on_worker_exit(exit);
       agent_.arm();
     }
@@ -83,6 +90,7 @@ class Agent final : public SupervisorSite {
   void arm();
   void read_link();
   void take_notices(std::size_t bytes);
+  void log(LogLevel level, const std::string& words);
   Result<void> prepare(int attempt);
   void report(const JobResult& result);
   void write_error_file(const WorkerFailure& root);
@@ -188,6 +196,15 @@ Result<std::vector<ProcessSpec>> Agent::open_round(int attempt, int restarts) {
   Assignment assignment =
       assign_alone(config.nproc, attempt, Endpoint{config.master_addr, store_->port()});
   assignment.restart_count = restarts;
+  if (config.log_level <= LogLevel::info) {
+    log(LogLevel::info,
+        fmt::format("attempt {}: {} workers, store on {}:{}, files in '{}'",
+                    attempt + 1,
+                    config.nproc,
+                    config.master_addr,
+                    store_->port(),
+                    run_dir_.path()));
+  }
   return process_specs(config, setup_.environ, assignment, site_);
 }
 
@@ -217,7 +234,12 @@ void Agent::close_attempt(std::vector<WorkerFailure>& failures, Duration patienc
 }
 
 void Agent::warn(const std::string& words) {
-  Log("muster", setup_.config.log_level).warning(words);
+  log(LogLevel::warning, words);
+}
+
+// Seldom used, so the logger is made when there is something to log.
+void Agent::log(LogLevel level, const std::string& words) {
+  Log("muster", setup_.config.log_level).write(level, words);
 }
 
 void Agent::finished(const JobResult& result) {

@@ -372,7 +372,10 @@ void SupervisorCore::check_invariants() const {
   MUSTER_CHECK(spawned_ <= result_.nproc);
   const bool waits = state_ == SupervisorState::stopping || state_ == SupervisorState::killing;
   MUSTER_CHECK(waits == deadline_.has_value());
-  MUSTER_CHECK(waits == (why_ != Why::nothing) || state_ == SupervisorState::done);
+  const bool has_reason = why_ != Why::nothing;
+  if (state_ != SupervisorState::done) {
+    MUSTER_CHECK(waits == has_reason);
+  }
   if (state_ == SupervisorState::running && spawned_ == result_.nproc) {
     MUSTER_CHECK(!live_.empty());
     MUSTER_CHECK(result_.failures.empty());
