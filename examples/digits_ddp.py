@@ -83,7 +83,8 @@ def test_accuracy(model, tests, totals):
 
 def save(path, epoch, model, optimizer):
     """Written aside and renamed, so that a crash leaves the old one or the new one."""
-    state = {"epoch": epoch, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
+    state = {"epoch": epoch, "model": model.module.state_dict(),
+             "optimizer": optimizer.state_dict()}
     torch.save(state, path + ".new")
     os.replace(path + ".new", path)
 

@@ -63,7 +63,8 @@ class Usage(JobCase):
     def test_at_level_info_it_says_what_happens(self):
         ended = self.run_job("--log-level", "info", "--nproc-per-node", 2, "/bin/true")
         self.assertEqual(ended.code, 0, ended)
-        self.assertRegex(ended.err, r"muster: info: attempt 1: 2 workers, store on 127\.0\.0\.1:\d+")
+        self.assertRegex(
+            ended.err, r"muster: info: attempt 1: 2 workers, store on 127\.0\.0\.1:\d+")
         self.assertEqual(ended.err.count("exited with code 0"), 2, ended)
 
     def test_without_a_place_for_temporary_files_it_still_runs(self):
