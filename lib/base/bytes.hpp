@@ -24,7 +24,9 @@ void append_int(std::string& out, T value) {
 template <std::integral T>
 [[nodiscard]] T load_int(std::string_view bytes) {
   T value{};
-  std::memcpy(&value, bytes.data(), sizeof(T));
+  // Not text: the length is the caller's duty, above.
+  std::memcpy(
+      &value, bytes.data(), sizeof(T));  // NOLINT(bugprone-suspicious-stringview-data-usage)
   return value;
 }
 

@@ -5,6 +5,7 @@
 #include "rendezvous/wire/limits.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -100,9 +101,9 @@ StoreDecoder::Status StoreDecoder::decode_plain(std::string_view input,
                                                 const RequestShape& shape,
                                                 Request& request,
                                                 std::size_t& consumed) {
-  std::string_view* const fields[] = {&request.key, &request.value, &request.desired};
+  const std::array fields{&request.key, &request.value, &request.desired};
   std::size_t position = 1;
-  for (std::size_t i = 0; i < shape.strings; ++i) {
+  for (std::size_t i = 0; i < shape.strings && i < fields.size(); ++i) {
     const Status status = take_string(input, position, i == 0, *fields[i]);
     if (status != Status::complete) {
       return status;
