@@ -242,10 +242,11 @@ bool Sweeper::any_left() const {
   return false;
 }
 
-std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows) {
+std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows, pid_t reaper) {
   std::vector<Survivor> out;
   for (const auto& row : rows) {
-    if (row.state != 'Z' && row.state != 'X') {
+    const bool dead = row.state == 'Z' || row.state == 'X';
+    if (!dead || (reaper != 0 && row.parent == reaper)) {
       out.push_back({.pid = row.pid, .state = row.state, .command = row.command});
     }
   }
@@ -259,7 +260,9 @@ std::vector<Survivor> kill_descendants_until_none(const std::set<pid_t>& spared,
   while (reap_ended(sweeper) && (spared.empty() || sweeper.any_left())) {
     sweeper.sweep();
     if (!wait_for_child_signal(until)) {
-      return survivors_among(descendants());
+      auto rows = descendants();
+      std::erase_if(rows, [&](const ProcessRow& row) { return spared.contains(row.pid); });
+      return survivors_among(rows, ::getpid());
     }
   }
   return {};

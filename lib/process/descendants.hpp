@@ -68,7 +68,9 @@ class Sweeper {
 [[nodiscard]] std::vector<Survivor> kill_descendants_until_none(const std::set<pid_t>& spared,
                                                                 Duration patience);
 
-// The rows that still run or cannot die, without the zombies.
-[[nodiscard]] std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows);
+// The rows that still run or cannot die. Zombies have died, and wait for their parents only; but
+// one of `reaper`, which tried, cannot be reaped (a debugger holds it) and counts.
+[[nodiscard]] std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows,
+                                                    pid_t reaper = 0);
 
 }  // namespace muster

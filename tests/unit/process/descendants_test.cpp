@@ -4,8 +4,12 @@
 #include "job_probe.hpp"
 #include "support/catch.hpp"
 
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace muster;
@@ -68,4 +72,35 @@ TEST_CASE("descendants: zombies are no survivors") {
   REQUIRE(left.size() == 1);
   CHECK(left[0].pid == 3);
   CHECK(left[0].state == 'D');
+  CHECK(survivors_among({zombie, stuck}, 1).size() == 2);
+}
+
+TEST_CASE("descendants: one that cannot be reaped is named at the deadline") {
+  ::signal(SIGCHLD, SIG_DFL);
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  ::pthread_sigmask(SIG_BLOCK, &child, nullptr);
+  JobProbe held({.argv = {kPuppet, "say", "up", "wait"}});
+  REQUIRE(held.says("up"));
+  // The tracer takes the right to reap, and does not.
+  auto seized = *make_pipe();
+  const pid_t tracer = ::fork();
+  if (tracer == 0) {
+    const char answer = ::ptrace(PTRACE_SEIZE, held.pid(), nullptr, nullptr) == 0 ? 'y' : 'n';
+    [[maybe_unused]] const auto told = ::write(seized.write.get(), &answer, 1);
+    ::pause();
+    std::_Exit(0);
+  }
+  char answer = '?';
+  REQUIRE(::read(seized.read.get(), &answer, 1) == 1);
+  if (answer == 'y') {
+    const auto left = kill_descendants_until_none({tracer}, std::chrono::milliseconds(100));
+    REQUIRE(left.size() == 1);
+    CHECK(left[0].pid == held.pid());
+  } else {
+    WARN("tracing is not allowed here");
+  }
+  ::kill(tracer, SIGKILL);
+  ::waitpid(tracer, nullptr, 0);
 }
