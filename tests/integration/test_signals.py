@@ -127,10 +127,12 @@ class Signals(JobCase):
             self.assert_nothing_left(job)
 
     def test_ctrl_c_on_a_terminal_ends_python_workers_quickly(self):
-        script = self.python("import pathlib, sys, time\n"
-                             "pathlib.Path(sys.argv[1]).touch()\ntime.sleep(1000)\n")
+        # Both must be in their sleep: an interrupt while Python imports may be swallowed.
+        script = self.python("import os, pathlib, sys, time\n"
+                             "pathlib.Path(sys.argv[1] + os.environ['RANK']).touch()\n"
+                             "time.sleep(1000)\n")
         job = self.job("--nproc-per-node", 2, script, self.folder / "up")
-        self.wait_for("up")
+        self.wait_for("up0", "up1")
         job.kill(signal.SIGINT)
         self.assertEqual(job.end().code, 130)
 
