@@ -110,7 +110,7 @@ class NothingSurvives(JobCase):
         group = CGROUPS / f"muster_test_{os.getpid()}"
         group.mkdir()
         self.addCleanup(lambda: eventually(lambda: self.remove(group), "the cgroup is removed"))
-        (group / "memory.limit_in_bytes").write_text(str(96 << 20))
+        (group / "memory.limit_in_bytes").write_text(str(256 << 20))
 
         def enter():
             no_core_files()
@@ -118,13 +118,13 @@ class NothingSurvives(JobCase):
 
         job = self.job(*self.by_rank(
             f"exec $PUPPET {' '.join(FAMILY)} touch $DIR/up wait",
-            "exec $PUPPET wait-file $DIR/up die-from-memory 512",
+            "exec $PUPPET wait-file $DIR/up die-from-memory 1024",
             options=["--shutdown-timeout", "1"]), preexec_fn=enter)
         ended = job.end()
         self.assertEqual(ended.code, 137, ended)
         self.assertIn("rank 1 killed by SIGKILL", ended.err)
         self.assertIn("out of memory", ended.err)
-        self.assertIn("96 MiB", ended.err)
+        self.assertIn("256 MiB", ended.err)
         self.assert_nothing_left(job)
 
     @staticmethod
