@@ -46,6 +46,9 @@ std::string group_below(std::string_view group, std::string_view root) {
 }
 
 std::optional<Hierarchy> hierarchy_of(std::string_view mount, std::string_view cgroups) {
+  if (mount.find(" cgroup") == std::string_view::npos) {
+    return std::nullopt;  // nearly all mounts are other ones: spare the start of a job their parts
+  }
   // id parent major:minor root mount-point options [optional] - type source super-options
   const auto fields = split(mount, ' ');
   const auto dash = std::ranges::find(fields, "-");

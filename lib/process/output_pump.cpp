@@ -204,10 +204,12 @@ long OutputPump::read_chunk(OutputSource& source, std::size_t limit) {
   if (!alone_decided_) {
     decide_who_is_alone();
   }
-  chunk_.resize(kChunkBytes);
-  const auto count = ::read(source.fd(), chunk_.data(), std::min(limit, kChunkBytes));
+  if (!chunk_) {
+    chunk_ = std::make_unique_for_overwrite<char[]>(kChunkBytes);
+  }
+  const auto count = ::read(source.fd(), chunk_.get(), std::min(limit, kChunkBytes));
   if (count > 0) {
-    source.take(std::string_view(chunk_.data(), static_cast<std::size_t>(count)));
+    source.take(std::string_view(chunk_.get(), static_cast<std::size_t>(count)));
   }
   return count;
 }

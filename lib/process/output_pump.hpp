@@ -67,7 +67,7 @@ class OutputPump {
   std::optional<bool> one_console_;  // standard output and error lead to the same place
   UniqueFd null_;
   UniqueFd empty_input_;
-  std::string chunk_;
+  std::unique_ptr<char[]> chunk_;  // kChunkBytes, never cleared: only pages that are read into
   std::vector<UniqueFd> child_fds_;
   std::unique_ptr<ConsoleSink> out_;
   std::unique_ptr<ConsoleSink> err_;  // none where both lead to the same place
