@@ -13,7 +13,7 @@ std::string version_text() {
       "nodes       one (rendezvous back ends static and c10d)\n"
       "store       TCPStore, both dialects (PyTorch up to 2.0, and later)\n"
       "devices     counted without CUDA libraries; none are linked\n"
-      "names       none are looked up\n",
+      "names       /etc/hosts and DNS by c-ares; no getaddrinfo\n",
       MUSTER_VERSION,
 #ifdef __clang__
       "clang",

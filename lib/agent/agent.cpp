@@ -9,6 +9,7 @@
 #include "agent/supervisor.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "io/name_lookup.hpp"
 #include "plan/process_specs.hpp"
 #include "process/guard.hpp"
 #include "process/linux_runner.hpp"
@@ -30,6 +31,14 @@ namespace muster {
 namespace {
 
 constexpr Duration kReportPatience = std::chrono::seconds(1);
+
+// DNS servers that do not answer are asked for so long where MASTER_ADDR is a name.
+constexpr Duration kLookupPatience = std::chrono::seconds(15);
+
+// no-color.org: set and not empty.
+bool colours_wanted(const Environ& environ) {
+  return environ.get("NO_COLOR").value_or("").empty();
+}
 
 SupervisorSettings settings_of(const LaunchConfig& config) {
   SupervisorSettings settings;
@@ -91,6 +100,7 @@ class Agent final : public SupervisorSite {
   void read_link();
   void take_notices(std::size_t bytes);
   void log(LogLevel level, const std::string& words);
+  void look_up_store();
   Result<void> prepare(int attempt);
   void report(const JobResult& result);
   void write_error_file(const WorkerFailure& root);
@@ -105,6 +115,8 @@ class Agent final : public SupervisorSite {
   Observer observer_{*this};
   Supervisor supervisor_;
   std::unique_ptr<LinuxRunner> runner_;
+  std::optional<NameLookup> lookup_;
+  Result<std::vector<std::string>> store_addresses_;
   std::unique_ptr<StoreServer> store_;
   RunDir run_dir_;
   PlanSite site_;
@@ -113,7 +125,7 @@ class Agent final : public SupervisorSite {
 
 int Agent::run() {
   LinuxRunnerSettings settings;
-  settings.colours = !setup_.environ.get("NO_COLOR").has_value();
+  settings.colours = colours_wanted(setup_.environ);
   settings.interrupt_fd = link_.native_handle();
   auto runner = LinuxRunner::open(loop_, observer_, settings);
   if (!runner) {
@@ -125,7 +137,7 @@ int Agent::run() {
   }
   runner_ = std::move(*runner);
   read_link();
-  handle(Started{});
+  look_up_store();
   loop_.run();
   return exit_code_;
 }
@@ -180,12 +192,32 @@ void Agent::take_notices(std::size_t bytes) {
   std::memmove(notices_.data(), notices_.data() + at, noticed_);
 }
 
+// Signals are obeyed meanwhile; a name that nobody knows ends the first round.
+void Agent::look_up_store() {
+  const std::string& address = setup_.config.master_addr;
+  if (!needs_lookup(address)) {
+    store_addresses_ = std::vector{numeric_address(address)};
+    handle(Started{});
+    return;
+  }
+  lookup_.emplace(loop_, address, kLookupPatience, [this](Result<std::vector<std::string>> found) {
+    store_addresses_ = std::move(found);
+    if (!store_addresses_) {
+      store_addresses_.error().code = Errc::unreachable;
+    }
+    handle(Started{});
+  });
+}
+
 // A store of its own for each round: workers of an earlier attempt that are not quite dead cannot
 // reach the new ones, and no key is left over.
 Result<std::vector<ProcessSpec>> Agent::open_round(int attempt, int restarts) {
   const LaunchConfig& config = setup_.config;
   store_.reset();
-  auto store = open_store(loop_, config.master_addr, config.master_port);
+  if (!store_addresses_) {
+    return std::unexpected(store_addresses_.error());
+  }
+  auto store = open_store(loop_, *store_addresses_, config.master_port);
   if (!store) {
     return std::unexpected(store.error());
   }
@@ -259,7 +291,7 @@ void Agent::report(const JobResult& result) {
   site.node = setup_.hostname;
   site.program = setup_.config.program.name;
   site.logs = run_dir_.clean_up() ? run_dir_.path() : std::string();
-  site.colour = setup_.stderr_is_terminal && !setup_.environ.get("NO_COLOR").has_value();
+  site.colour = setup_.stderr_is_terminal && colours_wanted(setup_.environ);
   const std::string words = render_report(result, site);
   if (words.empty()) {
     return;

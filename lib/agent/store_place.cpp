@@ -17,21 +17,19 @@ bool is_numeric(const std::string& address) {
 
 }  // namespace
 
-std::vector<std::string> listening_addresses(const std::string& master_addr) {
-  if (is_numeric(master_addr)) {
-    return {master_addr};
-  }
-  if (master_addr == "localhost") {
-    return {"127.0.0.1"};
-  }
-  return {"::", "0.0.0.0"};
+bool needs_lookup(const std::string& master_addr) {
+  return master_addr != "localhost" && !is_numeric(master_addr);
+}
+
+std::string numeric_address(const std::string& master_addr) {
+  return master_addr == "localhost" ? "127.0.0.1" : master_addr;
 }
 
 Result<std::unique_ptr<StoreServer>> open_store(asio::io_context& loop,
-                                                const std::string& master_addr,
+                                                const std::vector<std::string>& addresses,
                                                 std::uint16_t port) {
   Result<std::unique_ptr<StoreServer>> store = failure(Errc::internal, "no address to listen on");
-  for (const std::string& address : listening_addresses(master_addr)) {
+  for (const std::string& address : addresses) {
     store = StoreServer::open(loop, address, port);
     if (store) {
       break;

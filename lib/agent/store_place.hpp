@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the workers' store listens, given what the workers will dial. Used by the agent for each
-// round; no name is looked up.
+// Where the workers' store listens, given what the workers will dial: that address and no other.
+// Used by the agent; names are looked up by the caller (io/name_lookup), so that silent servers
+// never stop the loop.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,12 +14,16 @@
 
 namespace muster {
 
-// The addresses to try in order: a numeric one is taken as it is; "localhost" is 127.0.0.1, which
-// clients try as well where they try ::1 first; any other name may be any address of this machine.
-[[nodiscard]] std::vector<std::string> listening_addresses(const std::string& master_addr);
+// Whether it is a name that has to be looked up: neither numeric nor "localhost".
+[[nodiscard]] bool needs_lookup(const std::string& master_addr);
 
-[[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store(asio::io_context& loop,
-                                                              const std::string& master_addr,
-                                                              std::uint16_t port);
+// Without a lookup: a numeric address as it is; "localhost" is 127.0.0.1, which clients try as well
+// where they try ::1 first.
+[[nodiscard]] std::string numeric_address(const std::string& master_addr);
+
+// Listens on the first of `addresses` (numeric) that belongs to this machine. Errors: those of
+// StoreServer::open.
+[[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store(
+    asio::io_context& loop, const std::vector<std::string>& addresses, std::uint16_t port);
 
 }  // namespace muster
