@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/files.hpp"
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <string>
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+
+  ~TemporaryFolder() {
+    ::unlink(file().c_str());
+    ::rmdir(path_.data());
+  }
+
+  [[nodiscard]] std::string file() const { return std::string(path_.data()) + "/file"; }
+
+ private:
+  std::array<char, 32> path_{"/tmp/muster_files_test_XXXXXX"};
+};
+
+}  // namespace
+
+TEST_CASE("files: what was written is read, up to the limit") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder.file(), "hello"));
+  CHECK(read_some(folder.file(), 100) == "hello");
+  CHECK(read_some(folder.file(), 2) == "he");
+  REQUIRE(write_file(folder.file(), "x"));
+  CHECK(read_some(folder.file(), 100) == "x");
+}
+
+TEST_CASE("files: what is no regular file reads as nothing and holds nobody up") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo(folder.file().c_str(), 0600) == 0);
+  CHECK(read_some(folder.file(), 100).empty());
+  CHECK(read_some("/dev/zero", 100).empty());
+  CHECK(read_some("/", 100).empty());
+  CHECK(read_some("/no/such/file", 100).empty());
+}
+
+TEST_CASE("files: a path that cannot be written is named with the reason") {
+  const auto written = write_file("/no/such/folder/file", "x");
+  REQUIRE_FALSE(written);
+  CHECK(written.error().message.find("/no/such/folder/file") != std::string::npos);
+}
+
+TEST_CASE("files: last words into a pipe that nobody reads are given up after the patience") {
+  auto pipe = make_pipe();
+  REQUIRE(pipe);
+  const std::string much(1 << 20, 'x');  // more than the pipe holds
+  const TimePoint before = steady_now();
+  write_last_words(pipe->write.get(), much, 50ms);
+  CHECK(steady_now() - before >= 50ms);
+}
+
+TEST_CASE("files: last words arrive whole where somebody reads") {
+  auto pipe = make_pipe();
+  REQUIRE(pipe);
+  write_last_words(pipe->write.get(), "the end\n", 10s);
+  std::array<char, 32> heard{};
+  CHECK(::read(pipe->read.get(), heard.data(), heard.size()) == 8);
+  CHECK(std::string(heard.data()) == "the end\n");
+}

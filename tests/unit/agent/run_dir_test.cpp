@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/run_dir.hpp"
+
+#include "agent/files.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <string>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+using namespace muster;
+
+namespace {
+
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
+Environ with_tmpdir(const std::string& folder) {
+  Environ environ;
+  environ.set("TMPDIR", folder);
+  return environ;
+}
+
+// A folder that is empty again at the end, or the test fails.
+class Parent {
+ public:
+  Parent() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+
+  ~Parent() { CHECK(::rmdir(path_.data()) == 0); }
+
+  [[nodiscard]] std::string path() const { return path_.data(); }
+
+  [[nodiscard]] Environ as_tmpdir() const { return with_tmpdir(path()); }
+
+ private:
+  std::array<char, 32> path_{"/tmp/muster_run_dir_XXXXXX"};
+};
+
+LaunchConfig config_of(const std::string& log_dir = "") {
+  LaunchConfig config;
+  config.rdzv_id = "job";
+  config.log_dir = log_dir;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("run dir: without logs it is temporary and disappears with its error files") {
+  const Parent parent;
+  auto dir = RunDir::make(config_of(), parent.as_tmpdir(), "abcdefghij");
+  REQUIRE(dir);
+  CHECK(dir->path() == parent.path() + "/muster_job_abcdefgh");
+  REQUIRE(dir->make_attempt(0, 2));
+  REQUIRE(write_file(dir->path() + "/attempt_0/1/error.json", "{}"));
+  CHECK_FALSE(dir->clean_up());
+  CHECK_FALSE(exists(dir->path()));
+}
+
+TEST_CASE("run dir: what somebody else put there keeps it") {
+  const Parent parent;
+  auto dir = RunDir::make(config_of(), parent.as_tmpdir(), "abcdefgh");
+  REQUIRE(dir);
+  REQUIRE(dir->make_attempt(0, 1));
+  const std::string note = dir->path() + "/attempt_0/0/note";
+  REQUIRE(write_file(note, "mine"));
+  CHECK(dir->clean_up());
+  CHECK(exists(note));
+  ::unlink(note.c_str());
+  CHECK_FALSE(dir->clean_up());
+}
+
+TEST_CASE("run dir: below --log-dir it stays, with folders for each attempt and rank") {
+  const Parent parent;
+  const std::string logs = parent.path() + "/a/b";
+  auto dir = RunDir::make(config_of(logs), Environ(), "abcdefgh");
+  REQUIRE(dir);
+  CHECK(dir->path() == logs + "/job_abcdefgh");
+  REQUIRE(dir->make_attempt(0, 1));
+  REQUIRE(dir->make_attempt(1, 1));
+  CHECK(dir->clean_up());
+  for (const char* folder :
+       {"/attempt_0/0", "/attempt_0", "/attempt_1/0", "/attempt_1", "", "/..", "/../.."}) {
+    INFO(folder);
+    // Each is there, and empty once those before it are gone.
+    const std::string path = std::string(folder) == "/.."      ? logs
+                             : std::string(folder) == "/../.." ? parent.path() + "/a"
+                                                               : dir->path() + folder;
+    CHECK(::rmdir(path.c_str()) == 0);
+  }
+}
+
+TEST_CASE("run dir: there is none where logs are disabled or nothing can be made") {
+  LaunchConfig disabled = config_of();
+  disabled.logs_disabled = true;
+  REQUIRE(RunDir::make(disabled, Environ(), "abcdefgh"));
+  CHECK(RunDir::make(disabled, Environ(), "abcdefgh")->path().empty());
+  const Environ nowhere = with_tmpdir("/no/such/folder");
+  REQUIRE(RunDir::make(config_of(), nowhere, "abcdefgh"));
+  CHECK(RunDir::make(config_of(), nowhere, "abcdefgh")->path().empty());
+}
+
+TEST_CASE("run dir: output that was asked for and has no place is an error") {
+  LaunchConfig config = config_of();
+  config.redirects.all = 3;
+  CHECK_FALSE(RunDir::make(config, with_tmpdir("/no/such/folder"), "abcdefgh"));
+  const auto file = RunDir::make(config_of("/dev/zero"), Environ(), "abcdefgh");
+  REQUIRE_FALSE(file);
+  CHECK(file.error().code == Errc::usage);
+}
