@@ -61,10 +61,11 @@ def muster_store():
                         raise RuntimeError(f"muster-store ended with {server.returncode}")
                     return _read_port(port_file)
                 yield wait_until(port_or_death, "the port of muster-store")
-                if server.poll() is not None:
-                    raise RuntimeError(f"muster-store died: {server.returncode}")
             finally:
-                server.kill()
+                server.terminate()
+                code = server.wait(DEADLINE)
+        if code != 0:  # a crash, or what a sanitizer found
+            raise RuntimeError(f"muster-store ended with {code}")
 
 
 @contextlib.contextmanager
