@@ -40,7 +40,8 @@ void add_rate_goals(std::vector<Goal>& goals) {
   for (const std::string operation : {"get", "set", "add"}) {
     for (const std::string clients : {"1", "8", "32", "128"}) {
       const auto table = "store-" + operation;
-      const auto what = fmt::format("store, {} by {} clients: rate over ", operation, clients);
+      const auto what = fmt::format(
+          "store, {} by {} client{}: rate over ", operation, clients, clients == "1" ? "" : "s");
       goals.push_back({what + "redis-server's", table, kStore, kRedis, clients, false, 1});
       goals.push_back({what + "PyTorch's", table, kStore, kTorchStore, clients, false, 1});
       goals.push_back({what + "the bare echo's", table, kStore, kEcho, clients, false, 0.9});

@@ -42,8 +42,14 @@ const std::vector<std::pair<std::string, Block>>& blocks() {
 
 Effort effort_of(const Options& options) {
   Effort effort;
+  effort.repeat_until = steady_now() + std::chrono::minutes(5);
   if (options.quick) {
-    effort = {3, 1, 0, 0.1, 2'000, 8};
+    effort = {.rounds = 3,
+              .slow_rounds = 1,
+              .repeats = 0,
+              .seconds = 0.1,
+              .storm = 2'000,
+              .flood_mib = 8};
   }
   return effort;
 }

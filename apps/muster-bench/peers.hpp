@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/environ.hpp"
+#include "base/time.hpp"
 
 #include <string>
 
@@ -37,9 +38,10 @@ struct Where {
 // How a block measures; smaller for a quick look.
 struct Effort {
   int rounds = 5;
-  int slow_rounds = 5;   // for peers that need seconds
-  int repeats = 2;       // of a column that others disturbed
-  double seconds = 0.3;  // of one measured rate
+  int slow_rounds = 5;       // for peers that need seconds
+  TimePoint repeat_until{};  // later nothing is repeated
+  int repeats = 2;           // of a column that others disturbed
+  double seconds = 0.3;      // of one measured rate
   std::size_t storm = 10'000;
   long long flood_mib = 32;  // written by each rank of the log pump
 };

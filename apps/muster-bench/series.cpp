@@ -69,7 +69,10 @@ void run_column(Table& table,
                 const Effort& effort) {
   fmt::print(stderr, "  {}: {}\n", table.title, table.columns[column]);
   auto best = attempt(contestants, effort);
-  for (int again = 0; again < effort.repeats && best.foreign > kQuietPercent; ++again) {
+  const auto wanted = [&] {
+    return best.foreign > kQuietPercent && steady_now() < effort.repeat_until;
+  };
+  for (int again = 0; again < effort.repeats && wanted(); ++again) {
     fmt::print(stderr, "    others used {:.0f} % of the machine: once more\n", best.foreign);
     auto next = attempt(contestants, effort);
     if (next.foreign < best.foreign) {

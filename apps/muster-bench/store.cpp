@@ -137,8 +137,11 @@ Table deep_table(const std::vector<Server>& servers, const Effort& effort) {
 }
 
 Table storm_table(const std::vector<Server>& servers, const Effort& effort) {
-  auto table = Table::of(
-      "storm", fmt::format("{} clients at once", effort.storm), "ms", {"connect, set, get"});
+  auto table =
+      Table::of("storm",
+                "Store: many clients at once connect, set and get",
+                "ms",
+                {fmt::format("{},{:03} clients", effort.storm / 1000, effort.storm % 1000)});
   table.note = fmt::format("At most {} connects are under way at once.", kStormPace);
   run_column(table,
              0,
