@@ -22,7 +22,7 @@ struct Command {
   int cpu = -1;  // pinned to this cpu, or -1
 };
 
-inline constexpr int kHungMs = 20'000;
+inline constexpr int kHungMs = 10'000;
 
 // A started program; killed and waited for when it goes out of scope.
 class Child {
