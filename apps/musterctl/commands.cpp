@@ -39,13 +39,17 @@ std::optional<std::filesystem::path> find_report(const std::filesystem::path& fo
 
 }  // namespace
 
+void print(std::string_view text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
+}
+
 Result<int> run_resolve(const ControlOptions& options) {
   const auto addresses = resolve_blocking(options.name, options.patience);
   if (!addresses) {
     return std::unexpected(addresses.error());
   }
   for (const auto& address : *addresses) {
-    std::puts(address.c_str());
+    print(address + "\n");
   }
   return 0;
 }
@@ -66,9 +70,9 @@ Result<int> run_report(const ControlOptions& options) {
   if (!file || text.empty()) {
     return failure(Errc::not_possible, "cannot read '" + path->string() + "'");
   }
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print(text);
   if (!text.ends_with('\n')) {
-    std::fputc('\n', stdout);
+    print("\n");
   }
   return 0;
 }

@@ -6,9 +6,14 @@
 #include "base/error.hpp"
 #include "options.hpp"
 
+#include <string_view>
+
 namespace muster {
 
 inline constexpr int kExitNotThere = 1;
+
+// To stdout; main asks at the end whether all of it arrived.
+void print(std::string_view text);
 
 [[nodiscard]] Result<int> run_resolve(const ControlOptions& options);
 [[nodiscard]] Result<int> run_report(const ControlOptions& options);

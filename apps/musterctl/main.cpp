@@ -16,7 +16,7 @@ constexpr int kExitUnreachable = 69;
 constexpr int kExitInternal = 70;
 
 void say(const std::string& words) {
-  std::fputs(("musterctl: error: " + words + "\n").c_str(), stderr);
+  static_cast<void>(std::fputs(("musterctl: error: " + words + "\n").c_str(), stderr));
 }
 
 int exit_code(Errc code) {
@@ -45,7 +45,7 @@ Result<int> carry_out(const ControlOptions& options) {
     case Command::report:
       return run_report(options);
     case Command::print:
-      std::fputs(options.text.c_str(), stdout);
+      print(options.text);
       return 0;
     default:
       return run_store(options);
@@ -59,7 +59,7 @@ int run(int argc, const char* const* argv) {
     say(code.error().message);
     return exit_code(code.error().code);
   }
-  if (std::fflush(stdout) != 0) {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     say("cannot write to the standard output");
     return kExitInternal;
   }

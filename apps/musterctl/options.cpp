@@ -92,7 +92,7 @@ void add_plain_command(CLI::App& app, Typed& typed, const char* name, Command wh
   command->callback([&typed, which] { typed.options.command = which; });
 }
 
-std::string one_line(std::string text) {
+std::string one_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 

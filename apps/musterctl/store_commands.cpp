@@ -3,7 +3,6 @@
 #include "commands.hpp"
 #include "rendezvous/client/blocking_store.hpp"
 
-#include <cstdio>
 #include <string>
 
 namespace muster {
@@ -22,7 +21,7 @@ Result<int> show(const Result<std::int64_t>& number) {
   if (!number) {
     return std::unexpected(number.error());
   }
-  std::puts(std::to_string(*number).c_str());
+  print(std::to_string(*number) + "\n");
   return 0;
 }
 
@@ -30,7 +29,7 @@ Result<int> show(const Result<std::string>& value) {
   if (!value) {
     return std::unexpected(value.error());
   }
-  std::fwrite(value->data(), 1, value->size(), stdout);
+  print(*value);
   return 0;
 }
 
@@ -39,7 +38,7 @@ Result<int> show(const Result<std::vector<std::string>>& keys) {
     return std::unexpected(keys.error());
   }
   for (const auto& key : *keys) {
-    std::puts(key.c_str());
+    print(key + "\n");
   }
   return 0;
 }
