@@ -16,6 +16,14 @@ void release(std::string& text) {
   std::string().swap(text);
 }
 
+// Memory is counted by size, so no text may keep much more than it needs.
+void trim(std::string& text) {
+  constexpr std::size_t kSlack = 64UL * 1024;
+  if (text.capacity() > 2 * text.size() + kSlack) [[unlikely]] {
+    std::string(text).swap(text);
+  }
+}
+
 }  // namespace
 
 SessionId ServerCore::open() {
@@ -58,6 +66,7 @@ void ServerCore::serve_input(SessionId id) {
     release(session.input);
   } else if (used > 0) {
     session.input.erase(0, used);
+    trim(session.input);
   }
 }
 
@@ -137,6 +146,7 @@ void ServerCore::sent(SessionId id, std::size_t count) {
     serve_input(id);
   }
   take_back_buffer(session);
+  trim(session.unsent);
   account(id);
   relieve();
 }
@@ -152,6 +162,10 @@ void ServerCore::forget(SessionId id) {
   store_.forget(id);
   held_ -= session.held;
   const bool touched = session.touched;
+  // Assigning an empty string would keep the memory of a long one.
+  release(session.input);
+  release(session.unsent);
+  release(session.closing);
   session = Session{};
   session.touched = touched;
   free_.push_back(id);

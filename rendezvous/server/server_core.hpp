@@ -28,7 +28,8 @@ class ServerCore {
 
   // What to send next; valid until the next call of a function that is not const.
   [[nodiscard]] std::string_view output(SessionId id) const;
-  // So much of it was sent. Makes room, so that requests held back may be served now.
+  // So much of it was sent, and no more can be for now (0 is fine). Makes room, so that requests
+  // held back may be served.
   void sent(SessionId id, std::size_t count);
 
   // False while a session leaves too many replies unread, and once it is closing.

@@ -186,10 +186,10 @@ void SessionSockets::flush(SessionId id) {
       drop(id);
       return;
     }
+    core_.sent(id, count < 0 ? 0 : static_cast<std::size_t>(count));
     if (count < 0) {
       break;
     }
-    core_.sent(id, static_cast<std::size_t>(count));
   }
   if (!core_.closing(id).empty()) {
     refuse(id);

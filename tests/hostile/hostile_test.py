@@ -8,6 +8,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -111,6 +112,13 @@ class Hostile(unittest.TestCase):
         self.assertEqual(self.store.stop(), 0, self.store.errors)
         self.assertNotIn('Sanitizer', self.store.errors)
 
+    def check_memory_is_given_back(self):
+        """Once the clients that held it have gone. ASan keeps what was freed for a while."""
+        end = time.monotonic() + PATIENCE
+        while os.environ.get('MUSTER_SANITIZED') != '1' and self.store.resident_kib() > 64 * 1024:
+            self.assertLess(time.monotonic(), end, f'{self.store.resident_kib()} KiB are resident')
+            time.sleep(0.01)
+
     def test_random_bytes_with_and_without_a_greeting(self):
         for number in range(300):
             with connect(self.store) as client:
@@ -165,6 +173,7 @@ class Hostile(unittest.TestCase):
         self.assertGreater(taken, 20)
         for client in clients:
             client.close()
+        self.check_memory_is_given_back()
 
     def test_readers_that_never_read(self):
         with connect(self.store) as setter:
@@ -183,6 +192,7 @@ class Hostile(unittest.TestCase):
             self.assertLess(self.store.resident_kib(), RESIDENT_MAX_KIB)
         for client in clients:
             client.close()
+        self.check_memory_is_given_back()
 
     def test_a_reader_that_comes_back_gets_all_its_answers(self):
         with connect(self.store) as client:
