@@ -5,6 +5,7 @@
 #include "apps/muster-bench/scratch.hpp"
 #include "apps/muster-bench/series.hpp"
 #include "base/clock.hpp"
+#include "base/fd.hpp"
 
 #include <fmt/format.h>
 
@@ -14,6 +15,9 @@
 #include <string>
 
 #include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace muster::bench {
 namespace {
@@ -139,6 +143,11 @@ bool all_noted(const std::string& file, int count) {
   return false;
 }
 
+bool is_program(pid_t pid, const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), ignored) == path;
+}
+
 // Peak memory of all processes of the launcher but the workers, in MB.
 Result<std::vector<double>> memory_of(const Peers& peers, const Launcher& launcher) {
   const Scratch scratch;
@@ -152,14 +161,18 @@ Result<std::vector<double>> memory_of(const Peers& peers, const Launcher& launch
     return failure(Errc::timed_out, "two workers did not start within 30 s");
   }
   double kib = 0;
+  std::vector<UniqueFd> workers;  // pidfds: one launcher leaves its workers running
   for (const pid_t pid : family_of(child->pid())) {
-    std::error_code ignored;
-    const auto program = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), ignored);
-    if (program != peers.floor) {
+    if (is_program(pid, peers.floor)) {
+      workers.emplace_back(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    } else {
       kib += static_cast<double>(memory_kib(pid, "VmHWM"));
     }
   }
   child->stop();
+  for (const auto& worker : workers) {
+    syscall(SYS_pidfd_send_signal, worker.get(), SIGKILL, nullptr, 0);
+  }
   return std::vector<double>{kib * 1024 / 1e6};
 }
 
