@@ -24,7 +24,7 @@ constexpr int kExitUnreachable = 69;
 constexpr int kExitInternal = 70;
 
 void say(const std::string& words) {
-  std::fputs(("muster-store: " + words + "\n").c_str(), stderr);
+  static_cast<void>(std::fputs(("muster-store: " + words + "\n").c_str(), stderr));
 }
 
 int fail(const Error& error) {
@@ -47,6 +47,7 @@ void raise_descriptor_limit() {
 // Large values go back to the system when they are deleted: with its own, moving threshold malloc
 // would soon keep them in one heap, which small keys between them hold in place.
 void return_large_blocks() {
+  // There is one thread. NOLINTNEXTLINE(concurrency-mt-unsafe)
   static_cast<void>(::mallopt(M_MMAP_THRESHOLD, 512 * 1024));
 }
 
@@ -91,8 +92,8 @@ int run(int argc, const char* const* argv) {
     return fail(options.error());
   }
   if (options->print) {
-    std::fputs(options->print->c_str(), stdout);
-    return std::fflush(stdout) == 0 ? 0 : kExitInternal;
+    const bool printed = std::fputs(options->print->c_str(), stdout) >= 0;
+    return printed && std::fflush(stdout) == 0 ? 0 : kExitInternal;
   }
   return serve(*options);
 }
