@@ -3,7 +3,6 @@
 // text in single quotes stands for itself.
 #pragma once
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -29,12 +28,12 @@ inline std::string from_hex(std::string_view text) {
 }
 
 inline std::string to_hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string out;
   for (const char c : bytes) {
-    char digits[4];
-    std::snprintf(
-        digits, sizeof(digits), "%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    out += digits;
+    const auto byte = static_cast<unsigned char>(c);
+    out.push_back(kDigits[byte >> 4U]);
+    out.push_back(kDigits[byte & 15U]);
   }
   return out;
 }

@@ -13,6 +13,7 @@ namespace muster::testing {
 class Seed {
  public:
   Seed() {
+    // No test sets variables in another thread. NOLINTNEXTLINE(concurrency-mt-unsafe)
     const char* given = std::getenv("MUSTER_SEED");
     value_ = given == nullptr ? 20261121 : std::strtoull(given, nullptr, 0);
   }

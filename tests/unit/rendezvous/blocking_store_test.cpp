@@ -94,6 +94,7 @@ TEST_CASE("blocking store: sixty-four clients at once count and meet") {
   constexpr int kClients = 64;
   const ServerThread server;
   std::vector<std::thread> threads;
+  threads.reserve(kClients);
   std::vector<std::string> wrong(kClients);
   for (int i = 0; i < kClients; ++i) {
     threads.emplace_back([&, i] {

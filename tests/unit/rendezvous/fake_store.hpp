@@ -13,54 +13,57 @@ class FakeStore final : public Store {
   std::vector<std::string> keys;
 
   Result<void> set(std::string_view key, std::string_view value) override {
-    return note("set", key, value);
+    note("set", key, value);
+    return {};
   }
 
   Result<void> append(std::string_view key, std::string_view value) override {
-    return note("append", key, value);
+    note("append", key, value);
+    return {};
   }
 
   Result<void> multi_set(const std::vector<std::pair<std::string, std::string>>& pairs) override {
     for (const auto& [key, value] : pairs) {
-      static_cast<void>(note("multi_set", key, value));
+      note("multi_set", key, value);
     }
     return {};
   }
 
   Result<std::string> get(std::string_view key, Duration) override {
-    static_cast<void>(note("get", key));
+    note("get", key);
     return "value";
   }
 
   Result<std::vector<std::string>> multi_get(const std::vector<std::string>& names,
                                              Duration) override {
-    return note_all("multi_get", names);
+    note_all("multi_get", names);
+    return names;
   }
 
   Result<std::int64_t> add(std::string_view key, std::int64_t delta) override {
-    static_cast<void>(note("add", key, std::to_string(delta)));
+    note("add", key, std::to_string(delta));
     return add_result;
   }
 
   Result<std::string> compare_set(std::string_view key,
                                   std::string_view expected,
                                   std::string_view desired) override {
-    static_cast<void>(note("compare_set", key, std::string(expected) + ">" + std::string(desired)));
+    note("compare_set", key, std::string(expected) + ">" + std::string(desired));
     return std::string(desired);
   }
 
   Result<void> wait(const std::vector<std::string>& names, Duration) override {
-    static_cast<void>(note_all("wait", names));
+    note_all("wait", names);
     return {};
   }
 
   Result<bool> check(const std::vector<std::string>& names) override {
-    static_cast<void>(note_all("check", names));
+    note_all("check", names);
     return true;
   }
 
   Result<bool> delete_key(std::string_view key) override {
-    static_cast<void>(note("delete_key", key));
+    note("delete_key", key);
     return true;
   }
 
@@ -69,36 +72,35 @@ class FakeStore final : public Store {
   Result<std::vector<std::string>> list_keys() override { return keys; }
 
   Result<void> queue_push(std::string_view key, std::string_view value) override {
-    return note("queue_push", key, value);
+    note("queue_push", key, value);
+    return {};
   }
 
   Result<std::string> queue_pop(std::string_view key, Duration) override {
-    static_cast<void>(note("queue_pop", key));
+    note("queue_pop", key);
     return "element";
   }
 
   Result<std::int64_t> queue_len(std::string_view key) override {
-    static_cast<void>(note("queue_len", key));
+    note("queue_len", key);
     return 1;
   }
 
   Result<void> barrier(std::string_view key, std::int64_t world_size, Duration) override {
-    return note("barrier", key, std::to_string(world_size));
-  }
-
- private:
-  Result<void> note(const char* what, std::string_view key, std::string_view value = {}) {
-    calls.push_back(std::string(what) + " " + std::string(key) +
-                    (value.empty() ? "" : " " + std::string(value)));
+    note("barrier", key, std::to_string(world_size));
     return {};
   }
 
-  Result<std::vector<std::string>> note_all(const char* what,
-                                            const std::vector<std::string>& names) {
+ private:
+  void note(const char* what, std::string_view key, std::string_view value = {}) {
+    calls.push_back(std::string(what) + " " + std::string(key) +
+                    (value.empty() ? "" : " " + std::string(value)));
+  }
+
+  void note_all(const char* what, const std::vector<std::string>& names) {
     for (const std::string& name : names) {
-      static_cast<void>(note(what, name));
+      note(what, name);
     }
-    return names;
   }
 };
 

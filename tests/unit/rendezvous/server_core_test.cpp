@@ -13,7 +13,7 @@ using testing::Seed;
 
 namespace {
 
-const std::string kGreeting = from_hex("00CEF7853C");
+constexpr std::string_view kGreeting("\x00\xCE\xF7\x85\x3C", 5);
 
 std::string set(const std::string& key, const std::string& value) {
   std::string out;
@@ -170,7 +170,7 @@ TEST_CASE("server core: a session that does not read is not served beyond the hi
     requests += get("/k");
   }
   f.core.receive(id, requests);
-  CHECK(f.core.output(id).size() == 4 * 308);
+  CHECK(f.core.output(id).size() == 4UL * 308);
   CHECK_FALSE(f.core.wants_input(id));
   // Reading makes room, byte by byte, and in the end all has been answered in order.
   std::string replies;
@@ -180,7 +180,7 @@ TEST_CASE("server core: a session that does not read is not served beyond the hi
     replies += f.core.output(id).substr(0, size);
     f.core.sent(id, size);
   }
-  CHECK(replies.size() == 100 * 308);
+  CHECK(replies.size() == 100UL * 308);
   CHECK(f.core.wants_input(id));
   CHECK(f.core.held_bytes() == 0);
 }

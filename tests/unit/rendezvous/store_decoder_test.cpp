@@ -99,7 +99,10 @@ std::string fault_of(const std::string& bytes) {
   return lines.empty() ? "" : lines.back();
 }
 
-const std::string kGreeting = from_hex("00CEF7853C");
+// The bytes of VALIDATE.
+std::string greeting() {
+  return from_hex("00CEF7853C");
+}
 
 }  // namespace
 
@@ -167,7 +170,7 @@ TEST_CASE("store decoder: single bytes give the same requests") {
 }
 
 TEST_CASE("store decoder: all subsets of cuts of a short conversation give the same requests") {
-  std::string all = kGreeting;
+  std::string all = greeting();
   RequestWriter(all, Opcode::get).string("/");
   const auto whole = decode({all});
   const std::size_t cuts = all.size() - 1;
@@ -191,7 +194,7 @@ TEST_CASE("store decoder: random splits of random long conversations give the sa
   INFO(seed.words());
   Dice dice(seed.value());
   for (int run = 0; run < 200; ++run) {
-    std::string all = kGreeting;
+    std::string all = greeting();
     for (std::uint64_t i = 0; i < 20; ++i) {
       const std::string key = dice.bytes(dice.below(40));
       std::vector<std::string> keys(dice.below(30), key);
@@ -212,7 +215,7 @@ TEST_CASE("store decoder: random splits of random long conversations give the sa
 }
 
 TEST_CASE("store decoder: a length at the limit is allowed and one more is not") {
-  std::string head = kGreeting;
+  std::string head = greeting();
   const auto with_lengths =
       [&](Opcode opcode, std::uint64_t key, std::optional<std::uint64_t> value) {
         std::string out = head + static_cast<char>(opcode);
@@ -236,7 +239,7 @@ TEST_CASE("store decoder: a length at the limit is allowed and one more is not")
 }
 
 TEST_CASE("store decoder: a request is bounded as a whole") {
-  std::string all = kGreeting;
+  std::string all = greeting();
   RequestWriter writer(all, Opcode::multi_set);
   writer.number(9);
   const std::string value(kMaxValueBytes, 'v');
@@ -255,8 +258,8 @@ TEST_CASE("store decoder: what is no client of the store is told by its first by
 }
 
 TEST_CASE("store decoder: unknown requests and a wrong second greeting break") {
-  CHECK(fault_of(kGreeting + "\x13") == "broken: unknown request number 19");
-  CHECK(fault_of(kGreeting + from_hex("00CEF7853D")) ==
+  CHECK(fault_of(greeting() + "\x13") == "broken: unknown request number 19");
+  CHECK(fault_of(greeting() + from_hex("00CEF7853D")) ==
         "broken: VALIDATE with a wrong magic number");
   std::string older;
   RequestWriter(older, Opcode::get_num_keys, Dialect::older);
