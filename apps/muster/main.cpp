@@ -76,8 +76,8 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup) {
   if (!specs) {
     return refuse(specs.error());
   }
-  return print(line.request == Request::explain_plan ? describe_plan(*specs)
-                                                     : describe_env(*specs, setup.environ));
+  return print(line.errand == Errand::explain_plan ? describe_plan(*specs)
+                                                   : describe_env(*specs, setup.environ));
 }
 
 int launch(const AgentSetup& setup, int argc, char** argv) {
@@ -98,32 +98,32 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
   for (const std::string& warning : resolved->warnings) {
     Log("muster", resolved->config.log_level).warning(warning);
   }
-  if (line.request == Request::explain_config) {
+  if (line.errand == Errand::explain_config) {
     return print(describe_config(resolved->config));
   }
   const AgentSetup setup = setup_of(resolved->config, environ, machine);
-  if (line.request != Request::launch) {
+  if (line.errand != Errand::launch) {
     return explain_plan(line, setup);
   }
   return launch(setup, argc, argv);
 }
 
 int obey(const CommandLine& line, const Environ& environ, int argc, char** argv) {
-  switch (line.request) {
-    case Request::help:
+  switch (line.errand) {
+    case Errand::help:
       return print(help_text(line.personality, terminal_width()));
-    case Request::version:
+    case Errand::version:
       return print(version_text());
-    case Request::bash_completion:
+    case Errand::bash_completion:
       return print(bash_completion());
-    case Request::zsh_completion:
+    case Errand::zsh_completion:
       return print(zsh_completion());
-    case Request::man_page:
+    case Errand::man_page:
       return print(man_page());
-    case Request::launch:
-    case Request::explain_config:
-    case Request::explain_plan:
-    case Request::explain_env:
+    case Errand::launch:
+    case Errand::explain_config:
+    case Errand::explain_plan:
+    case Errand::explain_env:
       break;
   }
   return resolve_and_run(line, environ, argc, argv);

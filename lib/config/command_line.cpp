@@ -189,20 +189,20 @@ Result<std::string> Parser::value_of(const Found& found) {
 }
 
 // What an option of kind action asks for; none: not with this word.
-std::optional<Request> request_of(OptionId id, const std::string& word) {
-  static const std::map<std::string, Request, std::less<>> kSubjects{
-      {"config", Request::explain_config},
-      {"plan", Request::explain_plan},
-      {"env", Request::explain_env}};
-  static const std::map<std::string, Request, std::less<>> kShells{
-      {"bash", Request::bash_completion}, {"zsh", Request::zsh_completion}};
+std::optional<Errand> request_of(OptionId id, const std::string& word) {
+  static const std::map<std::string, Errand, std::less<>> kSubjects{
+      {"config", Errand::explain_config},
+      {"plan", Errand::explain_plan},
+      {"env", Errand::explain_env}};
+  static const std::map<std::string, Errand, std::less<>> kShells{{"bash", Errand::bash_completion},
+                                                                  {"zsh", Errand::zsh_completion}};
   switch (id) {
     case OptionId::help:
-      return Request::help;
+      return Errand::help;
     case OptionId::version:
-      return Request::version;
+      return Errand::version;
     case OptionId::print_man:
-      return Request::man_page;
+      return Errand::man_page;
     default:
       break;
   }
@@ -217,7 +217,7 @@ Result<void> Parser::take_action(const Option& row, const std::optional<std::str
     return failure(Errc::usage,
                    fmt::format("{}={}: must be one of {}", long_flag(row), *value, row.choices));
   }
-  line_.request = *wanted;
+  line_.errand = *wanted;
   stop_ = row.id != OptionId::explain && row.id != OptionId::dry_run;
   return {};
 }

@@ -17,7 +17,7 @@
 namespace muster {
 
 // What the user wants from this run. All but `launch` and the explanations need no script.
-enum class Request {
+enum class Errand {
   launch,
   explain_config,
   explain_plan,
@@ -31,7 +31,7 @@ enum class Request {
 
 struct CommandLine {
   Personality personality = Personality::muster;
-  Request request = Request::launch;
+  Errand errand = Errand::launch;
   std::map<OptionId, std::string> options;  // the last one typed wins; "1" for a flag
   std::string program;                      // script, module or executable
   std::vector<std::string> args;            // the program's own, verbatim

@@ -56,7 +56,7 @@ Result<void> resolve_nproc(const Resolution& r) {
 
 // Only OMP_NUM_THREADS depends on the number of processors.
 void resolve_cpus(const Resolution& r) {
-  if (r.environ.get("OMP_NUM_THREADS") && r.line.request == Request::launch) {
+  if (r.environ.get("OMP_NUM_THREADS") && r.line.errand == Errand::launch) {
     r.config().usable_cpus = 0;
     return;
   }

@@ -110,7 +110,7 @@ TEST_CASE("command line: what stands behind the program belongs to it") {
   CHECK(line->program == "x.py");
   CHECK(line->args == std::vector<std::string>{"--tee", "1", "-h", "--nnodes=9"});
   CHECK(line->options.at(OptionId::tee) == "3");
-  CHECK(line->request == Request::launch);
+  CHECK(line->errand == Errand::launch);
 }
 
 TEST_CASE("command line: one double dash is swallowed, before the program or right behind it") {
@@ -167,21 +167,21 @@ TEST_CASE("command line: without a program there is nothing to run") {
 }
 
 TEST_CASE("command line: requests that need no program act at once") {
-  CHECK(parse({"--help"})->request == Request::help);
-  CHECK(parse({"-h", "--nonsense"})->request == Request::help);
-  CHECK(parse({"--version"})->request == Request::version);
-  CHECK(parse({"--print-completion", "bash"})->request == Request::bash_completion);
-  CHECK(parse({"--pr=zsh"})->request == Request::zsh_completion);
-  CHECK(parse({"--print-man"})->request == Request::man_page);
+  CHECK(parse({"--help"})->errand == Errand::help);
+  CHECK(parse({"-h", "--nonsense"})->errand == Errand::help);
+  CHECK(parse({"--version"})->errand == Errand::version);
+  CHECK(parse({"--print-completion", "bash"})->errand == Errand::bash_completion);
+  CHECK(parse({"--pr=zsh"})->errand == Errand::zsh_completion);
+  CHECK(parse({"--print-man"})->errand == Errand::man_page);
   CHECK(error({"--print-completion=tcsh"}) == "--print-completion=tcsh: must be one of bash|zsh");
 }
 
 TEST_CASE("command line: explain takes its subject only behind an equals sign") {
-  CHECK(parse({"--explain", "plan"})->request == Request::explain_config);
+  CHECK(parse({"--explain", "plan"})->errand == Errand::explain_config);
   CHECK(parse({"--explain", "plan"})->program == "plan");
-  CHECK(parse({"--explain=plan", "x"})->request == Request::explain_plan);
-  CHECK(parse({"--dry-run=env", "x"})->request == Request::explain_env);
-  CHECK(parse({"--dry_run", "x"})->request == Request::explain_config);
+  CHECK(parse({"--explain=plan", "x"})->errand == Errand::explain_plan);
+  CHECK(parse({"--dry-run=env", "x"})->errand == Errand::explain_env);
+  CHECK(parse({"--dry_run", "x"})->errand == Errand::explain_config);
   CHECK(error({"--explain=round", "x"}) == "--explain=round: must be one of config|plan|env");
 }
 
