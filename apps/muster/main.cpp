@@ -81,12 +81,17 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup) {
 }
 
 int launch(const AgentSetup& setup, int argc, char** argv) {
-  return run_guarded(
+  const pid_t guard = ::getpid();
+  const int code = run_guarded(
       [&](UniqueFd link) {
         hide_command_line(argc, argv);
         return run_agent(setup, std::move(link));
       },
       setup.config.signals_to_handle);
+  if (::getpid() == guard && setup.config.log_dir.empty() && !setup.config.logs_disabled) {
+    RunDir::remove_empty(RunDir::place_of(setup.config, setup.environ, setup.random));
+  }
+  return code;
 }
 
 int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, char** argv) {

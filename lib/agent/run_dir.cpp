@@ -77,6 +77,24 @@ std::string RunDir::place_of(const LaunchConfig& config,
   return temporary_parent(config, environ) + "/muster_" + name;
 }
 
+void RunDir::remove_empty(const std::string& place) {
+  const auto exists = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
+  if (!exists(place)) {
+    return;
+  }
+  for (int attempt = 0; exists(attempt_dir(place, attempt)); ++attempt) {
+    for (int rank = 0; exists(worker_dir(place, attempt, rank)); ++rank) {
+      if (::rmdir(worker_dir(place, attempt, rank).c_str()) != 0) {
+        break;
+      }
+    }
+    if (::rmdir(attempt_dir(place, attempt).c_str()) != 0) {
+      break;
+    }
+  }
+  ::rmdir(place.c_str());
+}
+
 Result<RunDir> RunDir::make(const LaunchConfig& config,
                             const Environ& environ,
                             std::string_view random) {

@@ -26,6 +26,10 @@ class RunDir {
                                             const Environ& environ,
                                             std::string_view random);
 
+  // For the guard, whose agent may have been killed: removes the folders below `place`, and itself,
+  // that have nothing in them.
+  static void remove_empty(const std::string& place);
+
   [[nodiscard]] const std::string& path() const { return path_; }
 
   // The folders of an attempt's workers, where their error files will be.

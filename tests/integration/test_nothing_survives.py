@@ -39,21 +39,30 @@ class NothingSurvives(JobCase):
         self.folder.chmod(0o755)
         self.puppet = PUPPET
 
+    def own_tmpdir(self):
+        (self.folder / "tmp").mkdir()
+        return {**os.environ, "TMPDIR": str(self.folder / "tmp")}
+
+    def assert_no_folder_left(self):
+        eventually(lambda: not os.listdir(self.folder / "tmp"), "the run folder is removed")
+
     def worker(self, job):
         return [pid for pid in children(job.agent())][0]
 
     def test_launcher_killed(self):
-        job = self.family_job()
+        job = self.family_job(env=self.own_tmpdir())
         job.kill(signal.SIGKILL)
         job.process.wait()
         self.assert_nothing_left(job)
+        self.assert_no_folder_left()
 
     def test_agent_killed(self):
-        job = self.family_job()
+        job = self.family_job(env=self.own_tmpdir())
         os.kill(job.agent(), signal.SIGKILL)
         ended = job.end()
         self.assertEqual(ended.code, 137, ended)
         self.assert_nothing_left(job)
+        self.assert_no_folder_left()
 
     def test_launcher_told_to_stop(self):
         for signo in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -98,10 +107,11 @@ class NothingSurvives(JobCase):
         stranger = subprocess.Popen([PUPPET, "wait"])
         self.addCleanup(stranger.wait)
         self.addCleanup(stranger.kill)
-        job = self.family_job()
+        job = self.family_job(env=self.own_tmpdir())
         job.kill(signal.SIGKILL)
         job.process.wait()
         self.assert_nothing_left(job)
+        self.assert_no_folder_left()
         self.assertIsNone(stranger.poll(), "a process that was not ours was killed")
 
     def test_rank_out_of_memory(self):
