@@ -47,8 +47,7 @@ Result<void> write_file(const std::string& path, std::string_view text) {
 void write_last_words(int fd, std::string_view text, Duration patience) {
   const TimePoint give_up_at = steady_now() + patience;
   while (!text.empty()) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(give_up_at - steady_now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(give_up_at - steady_now());
     pollfd wait{fd, POLLOUT, 0};
     if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) <= 0) {
       return;
