@@ -3,7 +3,7 @@
 
 #include "support/catch.hpp"
 
-#include <regex>
+#include <string>
 
 using namespace muster;
 
@@ -19,6 +19,10 @@ TEST_CASE("clock: steady time never goes back") {
 TEST_CASE("clock: wall time is after this was written and reads as a date") {
   const double now = wall_now_seconds();
   CHECK(now > 1.7e9);
-  CHECK(std::regex_match(describe_wall_time(now),
-                         std::regex("20\\d\\d-\\d\\d-\\d\\d_\\d\\d:\\d\\d:\\d\\d")));
+  // The shape, digit by digit.
+  std::string shape = describe_wall_time(now);
+  for (char& c : shape) {
+    c = c >= '0' && c <= '9' ? '9' : c;
+  }
+  CHECK(shape == "9999-99-99_99:99:99");
 }
