@@ -82,7 +82,7 @@ void add_other_goals(std::vector<Goal>& goals) {
                    "storm",
                    kStore,
                    "",
-                   "connect, set, get",
+                   "10,000 clients",
                    true,
                    3000});
   goals.push_back({"server memory of an idle connection, bytes",

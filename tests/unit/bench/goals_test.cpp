@@ -51,3 +51,9 @@ TEST_CASE("goals: every goal has its line, measured or not") {
   CHECK(static_cast<std::size_t>(std::ranges::count(text, '\n')) == verdicts.size() + 2);
   CHECK(text.find("not measured") != std::string::npos);
 }
+
+TEST_CASE("goals: the storm is judged by the column that the store block writes") {
+  auto table = Table::of("storm", "Storm", "ms", {"10,000 clients"});
+  table.add_row(names::kStore).cells = {Cell{{400}, "", 0}};
+  CHECK(verdict_on({{}, {table}}, "10,000 clients connect, set, get: ms").measured == 400);
+}
