@@ -78,13 +78,8 @@ void add_other_goals(std::vector<Goal>& goals) {
                    "SET stream × 8",
                    false,
                    1});
-  goals.push_back({"10,000 clients connect, set, get: ms",
-                   "storm",
-                   kStore,
-                   "",
-                   "10,000 clients",
-                   true,
-                   3000});
+  goals.push_back(
+      {"10,000 clients connect, set, get: ms", "storm", kStore, "", "10,000 clients", true, 3000});
   goals.push_back({"server memory of an idle connection, bytes",
                    "storm-memory",
                    kStore,

@@ -13,7 +13,8 @@ import rules  # noqa: E402
 import source  # noqa: E402
 
 FOLDERS = ('apps', 'lib', 'rendezvous', 'tests', 'scripts', 'examples', '.ci')
-SKIPPED = {'build', '__pycache__', '.cache', 'corpus', 'captures'}
+# What tools wrote.
+SKIPPED = {'build', '__pycache__', '.cache', 'corpus', 'captures', 'results'}
 CPP_ENDINGS = ('.cpp', '.hpp', '.c', '.h')
 COMMENT = {'.cpp': '//', '.hpp': '//', '.c': '//', '.h': '//', '.py': '#', '.sh': '#',
            '.cmake': '#', '.toml': '#'}
