@@ -23,6 +23,7 @@ namespace {
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> result;
+  result.reserve(words.size() + 1);
   for (auto& word : words) {
     result.push_back(word.data());
   }
@@ -146,7 +147,9 @@ std::optional<std::string> find_program(const std::string& name, const Environ& 
     return access(name.c_str(), X_OK) == 0 ? std::optional(name) : std::nullopt;
   }
   for (const auto& folder : split(environ.get("PATH").value_or("/usr/bin:/bin"), ':')) {
-    const auto path = folder + "/" + name;
+    std::string path(folder);
+    path += '/';
+    path += name;
     if (access(path.c_str(), X_OK) == 0) {
       return path;
     }

@@ -71,7 +71,7 @@ Exchange redis_exchange(Operation operation, std::size_t key) {
   return {resp({"INCR", name}), ":1000000001\r\n", false};
 }
 
-Exchange as_echo(Exchange of) {
+Exchange as_echo(const Exchange& of) {
   return {std::string(of.request.size(), 'q'), std::string(of.reply.size(), 'a'), true};
 }
 

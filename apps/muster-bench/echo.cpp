@@ -21,7 +21,7 @@ namespace muster::bench {
 namespace {
 
 constexpr int kEvents = 256;
-constexpr std::size_t kBuffer = 64 * 1024;
+constexpr std::size_t kBuffer = std::size_t{64} * 1024;
 constexpr std::size_t kAnnouncement = 2 * sizeof(std::uint32_t);
 
 // Only 12 bytes for each connection: what it announced and how much of a request is here.

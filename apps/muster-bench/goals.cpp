@@ -115,6 +115,7 @@ std::vector<Verdict> judge(const Report& report) {
   add_rate_goals(goals);
   add_other_goals(goals);
   std::vector<Verdict> verdicts;
+  verdicts.reserve(goals.size());
   for (const auto& goal : goals) {
     verdicts.push_back({goal.text, goal.limit, goal.at_most, measured(report, goal)});
   }

@@ -27,7 +27,7 @@ struct Client {
 
 class Load {
  public:
-  Load() : epoll_(epoll_create1(EPOLL_CLOEXEC)), buffer_(256 * 1024) {}
+  Load() : epoll_(epoll_create1(EPOLL_CLOEXEC)), buffer_(std::size_t{256} * 1024) {}
 
   Result<void> add_client(const LoadPlan& plan, std::size_t number);
   Result<double> run(const LoadPlan& plan);

@@ -18,8 +18,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-extern char** environ;
-
 namespace muster::bench {
 namespace {
 
@@ -33,11 +31,11 @@ struct Options {
 };
 
 const std::vector<std::pair<std::string, Block>>& blocks() {
-  static const std::vector<std::pair<std::string, Block>> all{{"launch", measure_launch},
-                                                              {"restart", measure_restart},
-                                                              {"store", measure_store},
-                                                              {"pump", measure_pump}};
-  return all;
+  static const std::vector<std::pair<std::string, Block>> kAll{{"launch", measure_launch},
+                                                               {"restart", measure_restart},
+                                                               {"store", measure_store},
+                                                               {"pump", measure_pump}};
+  return kAll;
 }
 
 Effort effort_of(const Options& options) {
@@ -120,7 +118,7 @@ int run_blocks(const Options& options) {
     fmt::print(stderr, "{}\n", name);
     for (auto& table : block(peers, effort)) {
       fmt::print("{}\n", markdown_of(table));
-      std::fflush(stdout);
+      static_cast<void>(std::fflush(stdout));
       report.tables.push_back(std::move(table));
     }
   }

@@ -98,7 +98,8 @@ std::string legend(const Table& table, const Layout& layout) {
   std::string svg;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const auto x = kLeft + static_cast<double>(row % layout.legend_columns) * kLegendColumn;
-    const auto y = kTitle + static_cast<double>(row / layout.legend_columns) * kLegendRow;
+    const auto line = row / layout.legend_columns;
+    const auto y = kTitle + static_cast<double>(line) * kLegendRow;
     svg += fmt::format(
         "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{}\"/>"
         "<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n",
@@ -194,26 +195,35 @@ std::string group(const Table& table, const Layout& layout, std::size_t column) 
                            disturbed ? " *" : "");
 }
 
+// The least and the greatest of the positive samples; 0 before the first.
+struct Extent {
+  double least = 0;
+  double greatest = 0;
+
+  void take(double sample) {
+    if (sample > 0) {
+      least = least == 0 ? sample : std::min(least, sample);
+      greatest = std::max(greatest, sample);
+    }
+  }
+};
+
 }  // namespace
 
 Decades decades_of(const Table& table) {
-  double least = 0;
-  double greatest = 0;
+  Extent extent;
   for (const auto& row : table.rows) {
     for (const auto& cell : row.cells) {
       for (const double sample : cell.samples) {
-        if (sample > 0) {
-          least = least == 0 ? sample : std::min(least, sample);
-          greatest = std::max(greatest, sample);
-        }
+        extent.take(sample);
       }
     }
   }
-  if (least == 0) {
+  if (extent.least == 0) {
     return {};
   }
-  const int from = static_cast<int>(std::floor(std::log10(least)));
-  const int to = static_cast<int>(std::ceil(std::log10(greatest)));
+  const int from = static_cast<int>(std::floor(std::log10(extent.least)));
+  const int to = static_cast<int>(std::ceil(std::log10(extent.greatest)));
   return {from, std::max(to, from + 1)};
 }
 

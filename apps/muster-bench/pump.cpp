@@ -28,7 +28,7 @@ constexpr long long kBlock = 32'000;  // bench-floor writes so much at a time
 
 // Reads the console until all its writers are gone; the number of lines that came.
 long long drain(int fd) {
-  std::vector<char> buffer(256 * 1024);
+  std::vector<char> buffer(std::size_t{256} * 1024);
   long long lines = 0;
   for (;;) {
     const auto got = read(fd, buffer.data(), buffer.size());
