@@ -44,7 +44,7 @@ Result<std::vector<double>> crash_under(const std::string& launcher, const Peers
     return std::unexpected(child.error());
   }
   const int code = child->wait(kPatienceMs);
-  const auto recoveries = recoveries_of(contents_of(notes), kWorkers);
+  auto recoveries = recoveries_of(contents_of(notes), kWorkers);
   if (code != 0 || recoveries.empty()) {
     return failure(
         Errc::system,

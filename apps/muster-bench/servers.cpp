@@ -30,7 +30,7 @@ constexpr auto kTorchServer =
 // PyTorch's server asks the resolver about every client. To measure the server and not the
 // resolver, it gets an nsswitch.conf of its own that knows files only, where we may mount one.
 Words torch_words(const Peers& peers, const Scratch& scratch, const std::string& port) {
-  const Words plain{peers.torch_python, "-c", kTorchServer, port};
+  Words plain{peers.torch_python, "-c", kTorchServer, port};
   const auto unshare = find_program("unshare", peers.environ);
   if (!unshare || geteuid() != 0) {
     return plain;

@@ -27,6 +27,7 @@ using Probe = std::function<Result<double>(const Server&)>;
 // One contestant for each server; absent servers keep their rows.
 std::vector<Contestant> contest(const std::vector<Server>& servers, const Probe& probe) {
   std::vector<Contestant> contestants;
+  contestants.reserve(servers.size());
   for (const auto& server : servers) {
     contestants.push_back(
         {server.name, server.missing != "not installed", false, [&server, probe]() -> Samples {

@@ -84,7 +84,7 @@ Result<void> Phase::settle(const std::vector<UniqueFd>& connections, std::size_t
 
 // What each client asks for once it is connected: SET and GET of its own key in one go.
 Exchange set_and_get(Protocol protocol, std::size_t number) {
-  const auto get = exchange(protocol, Operation::get, number);
+  auto get = exchange(protocol, Operation::get, number);
   if (protocol == Protocol::echo) {
     return get;
   }

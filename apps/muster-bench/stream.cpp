@@ -109,10 +109,10 @@ Result<bool> turn(std::vector<Streamer>& streamers, std::vector<char>& buffer) {
   }
   for (std::size_t i = 0; i < streamers.size(); ++i) {
     Result<void> moved{};
-    if (waiting[i].revents & POLLOUT) {
+    if ((waiting[i].revents & POLLOUT) != 0) {
       moved = push(streamers[i]);
     }
-    if (moved && (waiting[i].revents & (POLLIN | POLLHUP | POLLERR))) {
+    if (moved && (waiting[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
       moved = pull(streamers[i], buffer);
     }
     if (!moved) {
@@ -133,7 +133,7 @@ Result<double> measure_stream(const StreamPlan& plan) {
     }
     streamers.push_back(std::move(*streamer));
   }
-  std::vector<char> buffer(256 * 1024);
+  std::vector<char> buffer(std::size_t{256} * 1024);
   const auto begin = steady_now();
   for (;;) {
     const auto done = turn(streamers, buffer);

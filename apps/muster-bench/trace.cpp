@@ -28,7 +28,7 @@ std::map<std::int64_t, Attempt> attempts_of(std::string_view notes) {
     }
     auto& attempt = attempts[*number];
     if (words[0] == "crash") {
-      attempt.crash = *when;
+      attempt.crash = when;
     } else {
       ++attempt.started;
       attempt.last_start = std::max(attempt.last_start, *when);
