@@ -99,7 +99,7 @@ class Agent final : public SupervisorSite {
   void arm();
   void read_link();
   void take_notices(std::size_t bytes);
-  void log(LogLevel level, const std::string& words);
+  void log(LogLevel level, const std::string& words) const;
   void look_up_store();
   Result<void> prepare(int attempt);
   void report(const JobResult& result);
@@ -270,7 +270,7 @@ void Agent::warn(const std::string& words) {
 }
 
 // Seldom used, so the logger is made when there is something to log.
-void Agent::log(LogLevel level, const std::string& words) {
+void Agent::log(LogLevel level, const std::string& words) const {
   Log("muster", setup_.config.log_level).write(level, words);
 }
 
