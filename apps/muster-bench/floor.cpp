@@ -2,8 +2,8 @@
 // bench-floor: what a launcher cannot beat, and the workers of the measurements. Plain libc, no
 // library of ours, so that it costs as little as a program can.
 //   bench-floor spawn N PROGRAM       vfork, exec N times, wait for all
-//   bench-floor crash FILE TIMES SEED worker: notes its start; rank 0 dies in the first TIMES
-//   rounds bench-floor idle FILE             worker: notes its start and sleeps until a signal
+//   bench-floor crash FILE TIMES SEED worker: notes its start; rank 0 dies in the first rounds
+//   bench-floor idle FILE             worker: notes its start and sleeps until a signal
 //   bench-floor flood BYTES           worker: writes numbered lines of 100 bytes to stdout
 #include <fcntl.h>
 #include <stdio.h>

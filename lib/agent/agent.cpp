@@ -95,7 +95,7 @@ class Agent final : public SupervisorSite {
     Agent& agent_;
   };
 
-  void handle(SupervisorEvent event);
+  void handle(const SupervisorEvent& event);
   void arm();
   void read_link();
   void take_notices(std::size_t bytes);
@@ -142,8 +142,8 @@ int Agent::run() {
   return exit_code_;
 }
 
-void Agent::handle(SupervisorEvent event) {
-  supervisor_.handle(std::move(event));
+void Agent::handle(const SupervisorEvent& event) {
+  supervisor_.handle(event);
   arm();
 }
 

@@ -26,7 +26,7 @@ void Supervisor::on_nothing_left() {
 
 // Effects that have an immediate answer step the core again before the next effect; observers are
 // never called from inside the runner, so nothing else can come in between.
-void Supervisor::handle(SupervisorEvent event) {
+void Supervisor::handle(const SupervisorEvent& event) {
   MUSTER_CHECK(!handling_);
   handling_ = true;
   step(event);
@@ -100,7 +100,7 @@ void Supervisor::close_attempt(Duration patience) {
 
 void Supervisor::finish() {
   JobResult result = core_.result();
-  result.failures = std::move(failures_);
+  result.failures = std::exchange(failures_, {});
   // The core knows the workers that were not reaped; the runner knows more about those that run.
   for (const Survivor& worker : core_.result().survivors) {
     const auto same = [&](const Survivor& left) { return left.pid == worker.pid; };
@@ -108,7 +108,7 @@ void Supervisor::finish() {
       survivors_.push_back(worker);
     }
   }
-  result.survivors = std::move(survivors_);
+  result.survivors = std::exchange(survivors_, {});
   site_.finished(result);
 }
 

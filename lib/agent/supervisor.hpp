@@ -34,7 +34,7 @@ class Supervisor : public ProcessObserver {
   Supervisor(SupervisorSite& site, SupervisorSettings settings);
 
   // Takes one event with all that follows from it at once.
-  void handle(SupervisorEvent event);
+  void handle(const SupervisorEvent& event);
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return core_.next_deadline(); }
 
