@@ -93,13 +93,7 @@ std::string help_text(Personality personality, int width) {
   const std::size_t columns =
       std::clamp(static_cast<std::size_t>(std::max(width, 0)), kWidthMin, kWidthMax);
   std::string out = fmt::format(kIntroduction, program_of(personality));
-  for (const HelpGroup group : {HelpGroup::program,
-                                HelpGroup::workers,
-                                HelpGroup::stopping,
-                                HelpGroup::output,
-                                HelpGroup::meeting,
-                                HelpGroup::looking,
-                                HelpGroup::compatible}) {
+  for (const HelpGroup group : kHelpGroups) {
     out += fmt::format("\n{}\n", heading(group));
     for (const Option& row : all_options()) {
       if (row.group == group && !row.hidden && is_offered(row, personality)) {

@@ -98,13 +98,7 @@ std::string describe(const Option& row) {
 
 std::string man_page() {
   std::string out(kBegin);
-  for (const HelpGroup group : {HelpGroup::program,
-                                HelpGroup::workers,
-                                HelpGroup::stopping,
-                                HelpGroup::output,
-                                HelpGroup::meeting,
-                                HelpGroup::looking,
-                                HelpGroup::compatible}) {
+  for (const HelpGroup group : kHelpGroups) {
     out += fmt::format(".SS {}\n", heading(group));
     for (const Option& row : all_options()) {
       if (row.group == group) {

@@ -6,6 +6,7 @@
 
 #include "config/launch_config.hpp"
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -69,6 +70,15 @@ enum class ValueKind {
 };
 
 enum class HelpGroup { program, workers, stopping, output, meeting, looking, compatible };
+
+// In the order of --help and of the manual page.
+inline constexpr std::array kHelpGroups{HelpGroup::program,
+                                        HelpGroup::workers,
+                                        HelpGroup::stopping,
+                                        HelpGroup::output,
+                                        HelpGroup::meeting,
+                                        HelpGroup::looking,
+                                        HelpGroup::compatible};
 
 struct Option {
   OptionId id;
