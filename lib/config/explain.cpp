@@ -71,6 +71,18 @@ std::string describe_nproc(const LaunchConfig& config) {
                         : fmt::format("{} ({})", config.nproc, reason);
 }
 
+std::string describe_endpoints(const std::vector<Endpoint>& endpoints) {
+  std::vector<std::string> parts;
+  std::ranges::transform(endpoints, std::back_inserter(parts), &Endpoint::describe);
+  return or_none(join(parts, ","));
+}
+
+std::string describe_range(const LaunchConfig& config) {
+  return config.port_range
+             ? fmt::format("{}-{}", config.port_range->first, config.port_range->second)
+             : "any";
+}
+
 std::string describe_port(const LaunchConfig& config) {
   return config.master_port == 0 ? "any free one" : std::to_string(config.master_port);
 }
@@ -83,17 +95,23 @@ std::string value_of_meeting(OptionId id, const LaunchConfig& config) {
     case OptionId::nnodes:
       return fmt::format("{}:{}", config.nodes_min, config.nodes_max);
     case OptionId::node_rank:
-      return std::to_string(config.node_rank);
+      return config.node_rank ? std::to_string(*config.node_rank) : "by name";
     case OptionId::master_addr:
       return config.master_addr;
     case OptionId::master_port:
       return describe_port(config);
     case OptionId::local_addr:
       return or_none(config.local_addr);
+    case OptionId::iface:
+      return or_none(config.iface);
+    case OptionId::port_range:
+      return describe_range(config);
+    case OptionId::rank_order:
+      return or_none(join(config.rank_order, ","));
     case OptionId::rdzv_backend:
       return config.rdzv_backend;
     case OptionId::rdzv_endpoint:
-      return config.rdzv_endpoint ? config.rdzv_endpoint->describe() : "none";
+      return describe_endpoints(config.rdzv_endpoints);
     case OptionId::rdzv_id:
       return config.rdzv_id;
     case OptionId::rdzv_conf:

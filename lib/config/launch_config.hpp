@@ -6,6 +6,7 @@
 #include "base/endpoint.hpp"
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "config/meeting_settings.hpp"
 #include "config/std_spec.hpp"
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster {
@@ -48,12 +50,18 @@ struct LaunchConfig {
 
   std::string rdzv_backend;  // "static" or "c10d"
   std::string rdzv_id;
-  std::optional<Endpoint> rdzv_endpoint;
-  std::map<std::string, std::string> rdzv_conf;
-  bool standalone = false;  // asked for, or implied (contract of torchrun: one node, no port)
-  int node_rank = 0;
-  std::string local_addr;  // empty: chosen by us
-  // Where the workers' store is to listen, and what they dial.
+  std::vector<Endpoint> rdzv_endpoints;          // each with its port; more than one for c10d only
+  std::map<std::string, std::string> rdzv_conf;  // as typed
+  MeetingSettings meeting;                       // what it means
+  bool standalone = false;       // asked for, or implied (contract of torchrun: one node, no port)
+  std::optional<int> node_rank;  // static: always there; c10d: if it was given
+  std::vector<std::string> rank_order;  // node names of --rank-order; empty: natural order
+  std::string iface;                    // as typed; its address is in local_addr
+  std::string local_addr;  // this node's, of --local-addr or --iface; empty: chosen by us
+  // Both ends belong to it; every listening socket lies inside. None: any free port.
+  std::optional<std::pair<std::uint16_t, std::uint16_t>> port_range;
+  // Where the workers' store is to listen, and what they dial. Empty if only the round can say it:
+  // many nodes, c10d, no local_addr.
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;  // 0: any free port
 
@@ -86,5 +94,10 @@ struct LaunchConfig {
   // Settings of torchrun that were taken but have no effect here, by long option name.
   std::map<std::string, std::string> accepted;
 };
+
+// Whether nodes have to meet at all. A job of 1:4 may run with one, but others may come.
+[[nodiscard]] inline bool many_nodes(const LaunchConfig& config) {
+  return config.nodes_max > 1;
+}
 
 }  // namespace muster

@@ -70,7 +70,7 @@ void make_standalone(const Resolution& r, const std::string& why) {
   LaunchConfig& config = r.config();
   config.standalone = true;
   config.rdzv_backend = "c10d";
-  config.rdzv_endpoint = Endpoint{"localhost", 0};
+  config.rdzv_endpoints = {Endpoint{"localhost", 0}};
   config.rdzv_id = uuid4(r.machine.random_hex());
   for (const OptionId id :
        {OptionId::standalone, OptionId::rdzv_backend, OptionId::rdzv_endpoint, OptionId::rdzv_id}) {
@@ -129,7 +129,8 @@ Result<void> resolve_static(const Resolution& r) {
   }
   config.master_addr = endpoint.host;
   config.master_port = *endpoint.port;
-  config.rdzv_endpoint = std::move(endpoint);
+  config.rdzv_endpoints = {std::move(endpoint)};
+  config.node_rank = 0;
   const auto rank = r.layers.integer(OptionId::node_rank);
   if (rank != 0) {
     return r.layers.refuse(OptionId::node_rank, "must be less than --nnodes, which is 1");
@@ -146,7 +147,7 @@ Result<void> resolve_c10d(const Resolution& r) {
     return {};
   }
   if (r.layers.text(OptionId::rdzv_endpoint).empty()) {
-    config.rdzv_endpoint = Endpoint{"localhost", kC10dPortDefault};
+    config.rdzv_endpoints = {Endpoint{"localhost", kC10dPortDefault}};
     if (r.layers.is_given(OptionId::master_addr)) {
       r.warn("ignoring --master-addr: it is for --rdzv-backend=static without --rdzv-endpoint");
     }
@@ -156,10 +157,8 @@ Result<void> resolve_c10d(const Resolution& r) {
   if (!typed) {
     return std::unexpected(typed.error());
   }
-  config.rdzv_endpoint = std::move(*typed);
-  if (!config.rdzv_endpoint->port) {
-    config.rdzv_endpoint->port = kC10dPortDefault;
-  }
+  typed->port = typed->port.value_or(kC10dPortDefault);
+  config.rdzv_endpoints = {std::move(*typed)};
   return {};
 }
 

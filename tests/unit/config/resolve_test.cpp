@@ -250,7 +250,7 @@ TEST_CASE("resolve: one node without a port implies standalone, whatever the bac
     const LaunchConfig out = config(words);
     CHECK(out.standalone);
     CHECK(out.rdzv_backend == "c10d");
-    CHECK(out.rdzv_endpoint == Endpoint{"localhost", 0});
+    CHECK(out.rdzv_endpoints == std::vector{Endpoint{"localhost", 0}});
     CHECK(out.rdzv_id == "01234567-89ab-4def-8123-456789abcdef");
     CHECK(out.master_addr == "127.0.0.1");
     CHECK(out.master_port == 0);
@@ -264,7 +264,7 @@ TEST_CASE("resolve: standalone overrides what contradicts it") {
       config({"--standalone", "--rdzv-backend=static", "--rdzv-endpoint=h:1", "--master-port=5"});
   CHECK(out.standalone);
   CHECK(out.rdzv_backend == "c10d");
-  CHECK(out.rdzv_endpoint == Endpoint{"localhost", 0});
+  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"localhost", 0}});
   CHECK(out.master_port == 0);
 }
 
@@ -275,7 +275,7 @@ TEST_CASE("resolve: a master port keeps the back end static, also from its varia
   CHECK(out.rdzv_id == "none");
   CHECK(out.master_addr == "127.0.0.1");
   CHECK(out.master_port == 1234);
-  CHECK(out.rdzv_endpoint == Endpoint{"127.0.0.1", 1234});
+  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"127.0.0.1", 1234}});
   CHECK(Launch{{}, {{"PET_MASTER_PORT", "4321"}}}.config().master_port == 4321);
   CHECK(config({"--master-port=1234", "--master-addr=node1"}).master_addr == "node1");
   CHECK(error({"--master-port=70000"}) == "--master-port=70000: must be from 0 to 65535");
@@ -296,9 +296,12 @@ TEST_CASE("resolve: the endpoint of a static job is what the workers dial") {
 }
 
 TEST_CASE("resolve: c10d on one node, with its default endpoint and port") {
-  CHECK(config({"--rdzv-backend=c10d"}).rdzv_endpoint == Endpoint{"localhost", 29400});
-  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a"}).rdzv_endpoint == Endpoint{"a", 29400});
-  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a:0"}).rdzv_endpoint == Endpoint{"a", 0});
+  CHECK(config({"--rdzv-backend=c10d"}).rdzv_endpoints ==
+        std::vector{Endpoint{"localhost", 29400}});
+  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a"}).rdzv_endpoints ==
+        std::vector{Endpoint{"a", 29400}});
+  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a:0"}).rdzv_endpoints ==
+        std::vector{Endpoint{"a", 0}});
   const LaunchConfig out = config({"--rdzv-backend=c10d", "--local-addr=127.0.0.2"});
   CHECK(out.rdzv_id == "none");
   CHECK(out.master_addr == "127.0.0.2");
