@@ -1,18 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/assignment.hpp"
 
-namespace muster {
+#include <fmt/core.h>
 
-Assignment assign_alone(int nproc, int attempt, const Endpoint& store) {
+#include <cstdint>
+#include <limits>
+
+namespace muster {
+namespace {
+
+Result<void> check(std::span<const NodeShare> members, std::size_t self) {
+  std::int64_t workers = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].nproc < 1) {
+      return failure(Errc::protocol,
+                     fmt::format("group rank {} has {} workers", i, members[i].nproc));
+    }
+    workers += members[i].nproc;
+  }
+  if (workers > std::numeric_limits<int>::max()) {
+    return failure(Errc::protocol, fmt::format("a round of {} workers is too large", workers));
+  }
+  if (self >= members.size()) {
+    return failure(Errc::protocol,
+                   fmt::format("group rank {} is not in a round of {}", self, members.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Assignment> assign(std::span<const NodeShare> members,
+                          std::size_t self,
+                          RoundTimes times,
+                          const Endpoint& store) {
+  if (auto checked = check(members, self); !checked) {
+    return std::unexpected(checked.error());
+  }
   Assignment out;
-  out.world_size = nproc;
-  out.role_world_size = nproc;
-  out.local_world_size = nproc;
-  out.restart_count = attempt;
-  out.attempt = attempt;
+  out.group_rank = static_cast<int>(self);
+  out.group_world_size = static_cast<int>(members.size());
+  out.local_world_size = members[self].nproc;
+  out.world_size = 0;
+  out.role_world_size = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const bool before = i < self;
+    const bool peer = members[i].role == members[self].role;
+    out.world_size += members[i].nproc;
+    out.rank_first += before ? members[i].nproc : 0;
+    out.role_world_size += peer ? members[i].nproc : 0;
+    out.role_rank_first += before && peer ? members[i].nproc : 0;
+  }
+  out.restart_count = times.restart_count;
+  out.attempt = times.attempt;
   out.master_addr = store.host;
   out.master_port = store.port.value_or(0);
   return out;
+}
+
+Assignment assign_alone(int nproc, int attempt, const Endpoint& store) {
+  const NodeShare alone{nproc, ""};
+  return assign({&alone, 1}, 0, {attempt, attempt}, store).value();
 }
 
 }  // namespace muster

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assignment: who this node's workers are in one round. Made from the round's members; with one
-// node it is trivial, but the workers' environment is built from nothing else. Value, pure.
+// Assignment: who this node's workers are in one round. Made from the round's members by assign();
+// the workers' environment is built from nothing else. Values, pure.
 #pragma once
 
 #include "base/endpoint.hpp"
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 namespace muster {
@@ -25,7 +27,29 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
-// One node alone: ranks 0 … nproc-1.
+// One node of a round, as far as ranks depend on it.
+struct NodeShare {
+  int nproc = 1;
+  std::string role;
+  bool operator==(const NodeShare&) const = default;
+};
+
+// Which start of the workers this is.
+struct RoundTimes {
+  int restart_count = 0;
+  int attempt = 0;
+};
+
+// The ranks of node `self` among `members`, which are in the order of group ranks. Ranks count
+// through the nodes in that order, and are consecutive on each; role ranks count likewise among the
+// nodes of one role. Error: protocol, for what no round may consist of (members come from outside):
+// no workers on a node, more than an int can count, `self` not among them.
+[[nodiscard]] Result<Assignment> assign(std::span<const NodeShare> members,
+                                        std::size_t self,
+                                        RoundTimes times,
+                                        const Endpoint& store);
+
+// One node alone: ranks 0 … nproc-1. Its workers are restarted as often as they are started.
 [[nodiscard]] Assignment assign_alone(int nproc, int attempt, const Endpoint& store);
 
 }  // namespace muster
