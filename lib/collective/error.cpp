@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/error.hpp"
+
+#include <array>
+
+namespace muster::collective {
+
+bool is_fatal(Errc code) {
+  switch (code) {
+    case Errc::timeout:
+    case Errc::peer_failed:
+    case Errc::aborted:
+    case Errc::mismatch:
+    case Errc::system:
+    case Errc::cuda:
+    case Errc::nccl:
+      return true;
+    case Errc::ok:
+    case Errc::invalid_argument:
+    case Errc::invalid_state:
+    case Errc::unsupported:
+    case Errc::store:
+      return false;
+  }
+  return true;
+}
+
+std::string_view name_of(Errc code) {
+  constexpr std::array<std::string_view, 12> kNames{"ok",
+                                                    "timeout",
+                                                    "peer_failed",
+                                                    "aborted",
+                                                    "mismatch",
+                                                    "invalid_argument",
+                                                    "invalid_state",
+                                                    "unsupported",
+                                                    "store",
+                                                    "system",
+                                                    "cuda",
+                                                    "nccl"};
+  const auto index = static_cast<std::size_t>(code);
+  return index < kNames.size() ? kNames[index] : "?";
+}
+
+Error wrap(Errc code, std::string_view doing, const muster::Error& error) {
+  return Error{.code = code, .text = std::string(doing) + ": " + error.message};
+}
+
+Error system_failure(std::string_view doing, int errno_value) {
+  return Error{.code = Errc::system,
+               .native = errno_value,
+               .text = std::string(doing) + ": " + errno_words(errno_value)};
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work: an operation that was started. Cheap to copy; keeps alive what the operation needs (not the
+// caller's buffers). One that ended within the call holds nothing. May be waited for by any thread.
+#pragma once
+
+#include "base/time.hpp"
+#include "collective/error.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace muster::collective {
+
+// What a back end keeps of an operation under way. Calls from any thread.
+class Pending {
+ public:
+  Pending() = default;
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+  virtual ~Pending() = default;
+
+  [[nodiscard]] virtual bool done() const = 0;
+  // Until the results can be read by the host. 0: the operation's own deadline only. If `patience`
+  // ends first: timeout, and the operation goes on.
+  [[nodiscard]] virtual Result<void> wait(Duration patience) = 0;
+  // Work queued on `stream` from now on runs after the operation; does not block the host.
+  [[nodiscard]] virtual Result<void> wait_stream(void* stream) = 0;
+};
+
+class Work {
+ public:
+  Work() = default;
+
+  Work(std::uint64_t seq, std::shared_ptr<Pending> pending)
+      : seq_(seq), pending_(std::move(pending)) {}
+
+  [[nodiscard]] bool done() const { return !pending_ || pending_->done(); }
+
+  [[nodiscard]] Result<void> wait(Duration patience = Duration::zero()) const {
+    return pending_ ? pending_->wait(patience) : Result<void>();
+  }
+
+  [[nodiscard]] Result<void> wait_stream(void* stream) const {
+    return pending_ ? pending_->wait_stream(stream) : Result<void>();
+  }
+
+  // Number of the operation on its communicator, from 1; the same on all ranks. 0: none.
+  [[nodiscard]] std::uint64_t seq() const { return seq_; }
+
+ private:
+  std::uint64_t seq_ = 0;
+  std::shared_ptr<Pending> pending_;
+};
+
+}  // namespace muster::collective
