@@ -19,6 +19,15 @@ bool is_passed_on(int signo) {
   return signo == SIGUSR1 || signo == SIGUSR2 || signo == SIGTSTP || signo == SIGCONT;
 }
 
+// The end without what differs from time to time: pids, and how much memory was used.
+FailureFacts facts_of(const WorkerFailure& failure, Duration run_time) {
+  if (failure.spawn_error) {
+    const bool permanent = failure.spawn_error->code != Errc::system;
+    return {"could not be started", permanent, run_time};
+  }
+  return {failure.status.describe(), false, run_time};
+}
+
 }  // namespace
 
 SupervisorCore::SupervisorCore(SupervisorSettings settings)
@@ -130,7 +139,7 @@ void SupervisorCore::record(const WorkerExited& event, bool after_stop) {
 
 void SupervisorCore::decide_after_failure(Turn& turn) {
   const WorkerFailure& first = result_.failures.front();
-  const RestartDecision decision = policy_.decide(first, turn.now - spawned_at_);
+  const RestartDecision decision = policy_.decide(facts_of(first, turn.now - spawned_at_));
   if (decision.restart) {
     turn.out.emplace_back(Warn{fmt::format("rank {} (pid {}) {}; restarting all workers: {}",
                                            first.rank,

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "agent/job_result.hpp"
-#include "agent/restart_policy.hpp"
 #include "agent/supervisor_events.hpp"
 #include "base/time.hpp"
+#include "rendezvous/round/restart_policy.hpp"
 
 #include <map>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/restart_policy.hpp"
+#include "rendezvous/round/restart_policy.hpp"
 
 #include "base/mark.hpp"
 
@@ -7,17 +7,17 @@
 
 namespace muster {
 
-RestartDecision RestartPolicy::decide(const WorkerFailure& first, Duration run_time) {
-  if (run_time < kStartupTime) {
-    startup_failures_ = first.status == startup_status_ ? startup_failures_ + 1 : 1;
-    startup_status_ = first.status;
+RestartDecision RestartPolicy::decide(const FailureFacts& first) {
+  if (first.run_time < kStartupTime) {
+    startup_failures_ = first.end == startup_end_ ? startup_failures_ + 1 : 1;
+    startup_end_ = first.end;
   } else {
     startup_failures_ = 0;
   }
   if (max_restarts_ == 0) {
     return {};
   }
-  if (first.spawn_error && first.spawn_error->code != Errc::system) {
+  if (first.permanent) {
     MUSTER_MARK("no restart of what cannot be executed");
     return {false, "a restart would not help"};
   }
