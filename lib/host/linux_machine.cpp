@@ -169,6 +169,10 @@ bool LinuxMachine::stdin_is_terminal() const {
   return ::isatty(STDIN_FILENO) == 1;
 }
 
+Result<std::vector<OwnAddress>> LinuxMachine::own_addresses() const {
+  return muster::own_addresses();
+}
+
 std::string LinuxMachine::random_hex() const {
   std::array<std::uint64_t, 2> numbers{};
   MUSTER_CHECK(::getrandom(numbers.data(), sizeof numbers, 0) == sizeof numbers);

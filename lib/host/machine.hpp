@@ -6,9 +6,11 @@
 
 #include "base/environ.hpp"
 #include "base/error.hpp"
+#include "host/own_addresses.hpp"
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace muster {
 
@@ -34,6 +36,7 @@ class Machine {
   [[nodiscard]] virtual FileKind file_kind(const std::string& path) const = 0;
   [[nodiscard]] virtual Result<std::string> read_file(const std::string& path) const = 0;
   [[nodiscard]] virtual bool stdin_is_terminal() const = 0;
+  [[nodiscard]] virtual Result<std::vector<OwnAddress>> own_addresses() const = 0;
   // 32 random hexadecimal digits.
   [[nodiscard]] virtual std::string random_hex() const = 0;
 };

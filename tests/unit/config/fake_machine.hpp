@@ -17,6 +17,7 @@ struct FakeMachine : Machine {
                                         {"train.py", FileKind::plain},
                                         {"./solver", FileKind::executable}};
   std::map<std::string, std::string> texts;
+  std::vector<OwnAddress> addresses{{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}};
   mutable int questions = 0;  // about devices
 
   [[nodiscard]] std::string hostname() const override { return "node1"; }
@@ -43,6 +44,8 @@ struct FakeMachine : Machine {
   }
 
   [[nodiscard]] bool stdin_is_terminal() const override { return terminal; }
+
+  [[nodiscard]] Result<std::vector<OwnAddress>> own_addresses() const override { return addresses; }
 
   [[nodiscard]] std::string random_hex() const override {
     return "0123456789abcdef0123456789abcdef";

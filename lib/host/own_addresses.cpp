@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/own_addresses.hpp"
+
+#include "base/text.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <net/if.h>
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace muster {
+namespace {
+
+template <class Socket>
+Socket copy_of(const sockaddr& address) {
+  Socket out{};
+  std::memcpy(&out, &address, sizeof out);
+  return out;
+}
+
+std::string text_of(const sockaddr& address, const char* interface) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.sa_family == AF_INET) {
+    const auto v4 = copy_of<sockaddr_in>(address);
+    return ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+  }
+  const auto v6 = copy_of<sockaddr_in6>(address);
+  std::string out = ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+  if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) {
+    out += fmt::format("%{}", interface);
+  }
+  return out;
+}
+
+bool is_wanted(const ifaddrs& entry) {
+  return entry.ifa_addr != nullptr && (entry.ifa_flags & IFF_UP) != 0 &&
+         (entry.ifa_addr->sa_family == AF_INET || entry.ifa_addr->sa_family == AF_INET6);
+}
+
+std::string describe(std::span<const OwnAddress> addresses) {
+  std::vector<std::string> parts;
+  for (const OwnAddress& own : addresses) {
+    parts.push_back(fmt::format("{} ({})", own.interface, own.address));
+  }
+  return parts.empty() ? "there are none" : "there are " + join(parts, ", ");
+}
+
+}  // namespace
+
+Result<std::vector<OwnAddress>> own_addresses() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    return std::unexpected(system_error("listing this machine's addresses", errno));
+  }
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
+  std::vector<OwnAddress> out;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (is_wanted(*entry)) {
+      out.push_back({entry->ifa_name, text_of(*entry->ifa_addr, entry->ifa_name)});
+    }
+  }
+  return out;
+}
+
+Result<std::string> address_of_interface(std::string_view name,
+                                         std::span<const OwnAddress> addresses) {
+  const auto is_v4 = [&](const OwnAddress& own) {
+    return own.interface == name && own.address.find(':') == std::string::npos;
+  };
+  const auto is_global = [&](const OwnAddress& own) {
+    return own.interface == name && own.address.find('%') == std::string::npos;
+  };
+  auto found = std::ranges::find_if(addresses, is_v4);
+  if (found == addresses.end()) {
+    found = std::ranges::find_if(addresses, is_global);
+  }
+  if (found == addresses.end()) {
+    return failure(Errc::usage,
+                   fmt::format("no interface of this name is up with an address that others can "
+                               "use; {}",
+                               describe(addresses)));
+  }
+  return found->address;
+}
+
+}  // namespace muster
