@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops over the elements, for one instruction set. Included once in each kernels_<isa>.cpp;
-// see kernel_vectors.hpp for why all is unnamed and always inlined. What is left over at the end of
-// a buffer goes through the same vectors, so that an element's bits do not depend on its place.
+// The loops over the elements, for one instruction set; see kernel_vectors.hpp for why all is
+// unnamed. What is left over at the end of a buffer goes through the same vectors, so that an
+// element's bits do not depend on its place.
 #pragma once
 
+#include "collective/kernel_casts.hpp"
 #include "collective/kernel_table.hpp"
 #include "collective/kernel_vectors.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::size_t kUnroll = 4;
 
-// Each operation: the first rank's element, joined with each following one, finished once.
+// Each operation: the first rank's element, joined with each following, finished once.
 template <class T>
 struct Fold {
   using V = typename T::V;
@@ -44,7 +45,7 @@ struct MaxOf : Fold<T> {
   [[gnu::always_inline]] static V join(const V& a, const V& x, const V&) {
     const C left = same_bits<C>(a);
     const C right = same_bits<C>(x);
-    // A NaN on the left stays, one on the right is never smaller than anything.
+    // A NaN on the left stays, one on the right is never smaller.
     return same_bits<V>(((left > right) | (left != left)) ? left : right);
   }
 };
@@ -67,7 +68,13 @@ struct AvgOf : SumOf<T> {
   using C = Vector<typename T::Compared>;
 
   [[gnu::always_inline]] static V finish(const V& x, std::size_t ranks) {
-    return same_bits<V>(same_bits<C>(x) / static_cast<typename T::Compared>(ranks));
+    const auto divisor = static_cast<typename T::Compared>(ranks);
+    if constexpr (T::kFloating) {
+      if ((ranks & (ranks - 1)) == 0) {
+        return x * (1 / divisor);  // as exact, and quicker
+      }
+    }
+    return same_bits<V>(same_bits<C>(x) / divisor);
   }
 };
 
@@ -90,7 +97,7 @@ template <class T, template <class> class Operation, std::size_t N>
   using V = typename T::V;
   constexpr std::size_t kStep = kWidth / sizeof(typename T::Lane) * T::kBytes;
   V sums[N];
-  const char* source = static_cast<const char*>(args.sources[0]) + at;
+  const auto* source = static_cast<const char*>(args.sources[0]) + at;
   for (std::size_t i = 0; i < N; ++i) {
     sums[i] = Operation<T>::first(T::get(source + i * kStep), scale);
   }
@@ -129,7 +136,7 @@ void fold(const KernelArgs& args) {
   const std::size_t bytes = args.count * T::kBytes;
   const typename T::V scale = typename T::V{} + static_cast<typename T::Lane>(
                                                     static_cast<typename T::Compared>(args.scale));
-  char* const out = static_cast<char*>(args.out);
+  auto* const out = static_cast<char*>(args.out);
   std::size_t at = 0;
   for (; at + kUnroll * kStep <= bytes; at += kUnroll * kStep) {
     fold_block<T, Operation, kUnroll>(args, at, scale, out + at);
@@ -139,39 +146,6 @@ void fold(const KernelArgs& args) {
   }
   if (at < bytes) {
     fold_rest<T, Operation>(args, at, bytes - at, scale);
-  }
-}
-
-template <class T>
-void widen_all(const void* in, float* out, std::size_t count) {
-  constexpr std::size_t kLanes = kWidth / sizeof(float);
-  const char* source = static_cast<const char*>(in);
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    store(out + i, T::get(source + i * T::kBytes));
-  }
-  if (i < count) {
-    char piece[kWidth] = {};
-    __builtin_memcpy(piece, source + i * T::kBytes, (count - i) * T::kBytes);
-    const Floats wide = T::get(piece);
-    __builtin_memcpy(out + i, &wide, (count - i) * sizeof(float));
-  }
-}
-
-template <class T>
-void narrow_all(const float* in, void* out, std::size_t count) {
-  constexpr std::size_t kLanes = kWidth / sizeof(float);
-  char* to = static_cast<char*>(out);
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    T::put(to + i * T::kBytes, load<Floats>(in + i));
-  }
-  if (i < count) {
-    Floats wide{};
-    __builtin_memcpy(&wide, in + i, (count - i) * sizeof(float));
-    char piece[kWidth];
-    T::put(piece, wide);
-    __builtin_memcpy(to + i * T::kBytes, piece, (count - i) * T::kBytes);
   }
 }
 

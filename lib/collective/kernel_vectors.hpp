@@ -52,6 +52,30 @@ using Words = Vector<std::uint32_t>;
 using Floats = Vector<float>;
 using Halves = Vector<std::uint16_t, kWidth / 2>;
 
+// Between 16-bit numbers and the 32-bit lanes that they are computed in. By instructions where the
+// compiler would take several.
+[[gnu::always_inline]] inline Words spread(const char* from) {
+#if MUSTER_VECTOR_BYTES == 64
+  return same_bits<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, load<__m256i>(from)));
+#elif MUSTER_VECTOR_BYTES == 32
+  return same_bits<Words>(_mm256_cvtepu16_epi32(load<__m128i>(from)));
+#else
+  return __builtin_convertvector(load<Halves>(from), Words);
+#endif
+}
+
+[[gnu::always_inline]] inline void put_low_halves(char* to, const Words& words) {
+#if MUSTER_VECTOR_BYTES == 64
+  store(to, _mm512_maskz_cvtepi32_epi16(0xffff, same_bits<__m512i>(words)));
+#elif MUSTER_VECTOR_BYTES == 32
+  const __m256i both = same_bits<__m256i>(words);
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(both, both), 0x08);
+  store(to, _mm256_castsi256_si128(packed));
+#else
+  store(to, __builtin_convertvector(words, Halves));
+#endif
+}
+
 // A type that is computed with as it lies in memory.
 template <class Element, class Arithmetic = Element>
 struct Plain {
@@ -59,6 +83,7 @@ struct Plain {
   using Compared = Element;
   using V = Vector<Lane>;
   static constexpr std::size_t kBytes = sizeof(Element);
+  static constexpr bool kFloating = Element(0.5) != Element(0);
 
   [[gnu::always_inline]] static V get(const char* from) { return load<V>(from); }
 
@@ -71,17 +96,16 @@ struct Brain {
   using Compared = float;
   using V = Floats;
   static constexpr std::size_t kBytes = 2;
+  static constexpr bool kFloating = true;
 
-  [[gnu::always_inline]] static V get(const char* from) {
-    return same_bits<V>(__builtin_convertvector(load<Halves>(from), Words) << 16);
-  }
+  [[gnu::always_inline]] static V get(const char* from) { return same_bits<V>(spread(from) << 16); }
 
   [[gnu::always_inline]] static void put(char* to, const V& v) {
     const Words bits = same_bits<Words>(v);
     const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     const Words quiet = (bits >> 16) | 0x40;
     const Words chosen = (bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded;
-    store(to, __builtin_convertvector(chosen, Halves));
+    put_low_halves(to, chosen);
   }
 };
 
@@ -91,9 +115,10 @@ struct HalfByBits {
   using Compared = float;
   using V = Floats;
   static constexpr std::size_t kBytes = 2;
+  static constexpr bool kFloating = true;
 
   [[gnu::always_inline]] static V get(const char* from) {
-    const Words half = __builtin_convertvector(load<Halves>(from), Words);
+    const Words half = spread(from);
     const Words sign = (half & 0x8000) << 16;
     const Words rest = half & 0x7fff;
     // Moves the exponent's bias from 15 to 127, exactly, denormal numbers too.
@@ -114,7 +139,7 @@ struct HalfByBits {
     const Words nan = ((bits >> 13) & 0x3ff) | 0x7e00;
     const Words huge = bits > 0x7f800000 ? nan : (Words{} + 0x7c00);
     const Words chosen = bits >= 0x47800000 ? huge : (bits < 0x38800000 ? small : normal);
-    store(to, __builtin_convertvector(chosen | sign, Halves));
+    put_low_halves(to, chosen | sign);
   }
 };
 
@@ -126,6 +151,7 @@ struct Half {
   using Compared = float;
   using V = Floats;
   static constexpr std::size_t kBytes = 2;
+  static constexpr bool kFloating = true;
 
   [[gnu::always_inline]] static V get(const char* from) {
 // The masked forms: g++ 12 takes the plain ones for use of something uninitialized.
