@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// CudaDriver: the functions of the CUDA driver (libcuda.so.1), which every machine with an NVIDIA
+// GPU has, opened while the program runs. Streams and events of the runtime API are the same
+// handles. Never before a fork: the driver does not survive one. Used by GpuDevice. A value that
+// refers to a library which stays loaded; any thread.
+#pragma once
+
+#include "collective/nccl/library_places.hpp"
+#include "collective/nccl/shared_object.hpp"
+
+#include <cuda.h>
+
+#include <memory>
+
+namespace muster::collective::nccl {
+
+// The names with a version are what cuda.h's macros make of the plain ones since CUDA 4.
+#define MUSTER_CUDA_FUNCTIONS(entry)                                                               \
+  entry(init, cuInit) entry(driver_version, cuDriverGetVersion) entry(                             \
+      error_name, cuGetErrorName) entry(error_string, cuGetErrorString) entry(device_count,        \
+                                                                              cuDeviceGetCount)    \
+      entry(device_get, cuDeviceGet) entry(device_name, cuDeviceGetName) entry(                    \
+          device_attribute, cuDeviceGetAttribute) entry(retain_context, cuDevicePrimaryCtxRetain)  \
+          entry(release_context, cuDevicePrimaryCtxRelease_v2) entry(                              \
+              push_context, cuCtxPushCurrent_v2) entry(pop_context, cuCtxPopCurrent_v2)            \
+              entry(current_context, cuCtxGetCurrent) entry(current_device, cuCtxGetDevice) entry( \
+                  priority_range, cuCtxGetStreamPriorityRange) entry(stream_create,                \
+                                                                     cuStreamCreateWithPriority)   \
+                  entry(stream_destroy, cuStreamDestroy_v2) entry(                                 \
+                      stream_wait_event, cuStreamWaitEvent) entry(stream_synchronize,              \
+                                                                  cuStreamSynchronize)             \
+                      entry(stream_query, cuStreamQuery) entry(event_create, cuEventCreate) entry( \
+                          event_destroy, cuEventDestroy_v2) entry(event_record, cuEventRecord)     \
+                          entry(event_query, cuEventQuery) entry(mem_alloc, cuMemAlloc_v2)         \
+                              entry(mem_free, cuMemFree_v2) entry(copy_to_device, cuMemcpyHtoD_v2) \
+                                  entry(copy_from_device, cuMemcpyDtoH_v2)                         \
+                                      entry(copy_to_device_async, cuMemcpyHtoDAsync_v2)            \
+                                          entry(copy_from_device_async, cuMemcpyDtoHAsync_v2)      \
+                                              entry(copy_on_device_async, cuMemcpyDtoDAsync_v2)    \
+                                                  entry(pointer_attribute, cuPointerGetAttribute)  \
+                                                      entry(exchange_capture_mode,                 \
+                                                            cuThreadExchangeStreamCaptureMode)
+
+struct CudaTable {
+#define MUSTER_ENTRY(name, symbol) decltype(&::symbol) name = nullptr;
+  MUSTER_CUDA_FUNCTIONS(MUSTER_ENTRY)
+#undef MUSTER_ENTRY
+};
+
+struct CudaDriver {
+  CudaTable call;
+  std::string path;
+  int version = 0;  // the newest CUDA that it can run: 13000 is 13.0
+  int devices = 0;
+
+  // "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+  [[nodiscard]] std::string words(CUresult result) const;
+  // "<what>: <words>", with Errc::cuda.
+  [[nodiscard]] Error error(std::string_view what, CUresult result) const;
+};
+
+// Opened and initialised, with at least one device. Error: unsupported, with what is missing: the
+// driver, a device, or why the driver does not start.
+[[nodiscard]] Result<std::shared_ptr<const CudaDriver>> load_cuda(const std::vector<Place>& places);
+
+// Whether the place holds memory that the driver knows, and of which device; -1 for plain memory.
+[[nodiscard]] int device_of(const CudaDriver& driver, const void* data);
+
+}  // namespace muster::collective::nccl

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// NcclLibrary: the functions of a libnccl that was found while the program runs, with the types of
+// the real header, so that a change of NVIDIA's is an error of the compiler. Used by the
+// communicator of this folder. A value that refers to a library which stays loaded; any thread.
+#pragma once
+
+#include "collective/nccl/library_places.hpp"
+#include "collective/nccl/shared_object.hpp"
+
+#include <nccl.h>
+
+#include <memory>
+
+namespace muster::collective::nccl {
+
+// Without one of these a library is refused.
+#define MUSTER_NCCL_REQUIRED(entry)                                                            \
+  entry(get_version, ncclGetVersion) entry(get_unique_id, ncclGetUniqueId)                     \
+      entry(init_rank, ncclCommInitRankConfig) entry(abort, ncclCommAbort)                     \
+          entry(destroy, ncclCommDestroy) entry(finalize, ncclCommFinalize)                    \
+              entry(split, ncclCommSplit) entry(get_async_error, ncclCommGetAsyncError)        \
+                  entry(all_reduce, ncclAllReduce) entry(reduce, ncclReduce)                   \
+                      entry(broadcast, ncclBroadcast) entry(reduce_scatter, ncclReduceScatter) \
+                          entry(all_gather, ncclAllGather) entry(send, ncclSend)               \
+                              entry(recv, ncclRecv) entry(group_start, ncclGroupStart)         \
+                                  entry(group_end, ncclGroupEnd)                               \
+                                      entry(get_error_string, ncclGetErrorString)              \
+                                          entry(get_last_error, ncclGetLastError)
+
+// Null where the library is older than the function.
+#define MUSTER_NCCL_OPTIONAL(entry)                                                         \
+  entry(init_rank_scalable, ncclCommInitRankScalable) entry(all_to_all, ncclAlltoAll)       \
+      entry(mem_alloc, ncclMemAlloc) entry(mem_free, ncclMemFree)                           \
+          entry(comm_register, ncclCommRegister) entry(comm_deregister, ncclCommDeregister) \
+              entry(create_premul_sum, ncclRedOpCreatePreMulSum)                            \
+                  entry(destroy_op, ncclRedOpDestroy)
+
+struct NcclTable {
+#define MUSTER_ENTRY(name, symbol) decltype(&::symbol) name = nullptr;
+  MUSTER_NCCL_REQUIRED(MUSTER_ENTRY)
+  MUSTER_NCCL_OPTIONAL(MUSTER_ENTRY)
+#undef MUSTER_ENTRY
+};
+
+struct NcclLibrary {
+  NcclTable call;
+  std::string path;
+  int version = 0;  // 22809 is 2.28.9
+};
+
+// The first library of the places that can be opened and has what is required. Error:
+// unsupported, with every place that was tried and why not.
+[[nodiscard]] Result<std::shared_ptr<const NcclLibrary>> load_nccl(
+    const std::vector<Place>& places);
+
+// "2.28.9"
+[[nodiscard]] std::string describe_nccl_version(int version);
+
+}  // namespace muster::collective::nccl

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory, copies and kernels: each declares what it uses, and what is not ordered breaks a rule.
+#include "fakes/cuda/extra.h"
+#include "fakes/cuda/world.hpp"
+#include "fakes/violation.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+using muster::fake::current_device;
+using muster::fake::Span;
+using muster::fake::Stream;
+using muster::fake::violation;
+using muster::fake::World;
+
+namespace {
+
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  std::uintptr_t device;  // the side that is device memory
+  bool writes_device;
+};
+
+std::size_t bytes_from(World& world, std::uintptr_t address) {
+  auto after = world.memory.upper_bound(address);
+  if (after == world.memory.begin()) {
+    return 0;
+  }
+  --after;
+  const auto end = after->first + after->second.bytes;
+  return address < end ? end - address : 0;
+}
+
+void touch(World& world, const Stream& stream, Span span, const std::string& what) {
+  const auto bytes = span.end - span.begin;
+  if (bytes > 0 && bytes_from(world, span.begin) < bytes) {
+    violation(what + " goes beyond its buffer, or uses memory that is not the device's");
+  }
+  if (const auto sentence = world.order.touch(stream.number, span, what)) {
+    violation(*sentence);
+  }
+}
+
+CUresult enqueue_copy(const Copy& copy, CUstream handle, bool then_wait) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  World& world = World::get();
+  auto lock = world.lock();
+  Stream& stream = world.stream_of(handle, current_device());
+  world.order.enqueue(stream.number);
+  touch(world, stream, {copy.device, copy.device + copy.bytes, copy.writes_device}, "a copy");
+  world.push(stream, [copy] { std::memcpy(copy.to, copy.from, copy.bytes); });
+  if (then_wait) {
+    world.drain(lock, stream);
+  }
+  return CUDA_SUCCESS;
+}
+
+Copy to_device(CUdeviceptr to, const void* from, std::size_t bytes) {
+  return {reinterpret_cast<void*>(to), from, bytes, to, true};
+}
+
+Copy from_device(void* to, CUdeviceptr from, std::size_t bytes) {
+  return {to, reinterpret_cast<const void*>(from), bytes, from, false};
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
+  if (current_device() < 0 || bytes == 0) {
+    return bytes == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
+  }
+  void* made = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+  if (made == nullptr) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  World& world = World::get();
+  const auto lock = world.lock();
+  *memory = reinterpret_cast<CUdeviceptr>(made);
+  world.memory[*memory] = {bytes, current_device()};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree(CUdeviceptr memory) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  const auto found = world.memory.find(memory);
+  if (found == world.memory.end()) {
+    violation("memory is freed that was not allocated, or twice");
+  }
+  if (const auto sentence = world.order.release({memory, memory + found->second.bytes, true})) {
+    violation(*sentence);
+  }
+  world.memory.erase(found);
+  std::free(reinterpret_cast<void*>(memory));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
+  return enqueue_copy(to_device(to, from, bytes), nullptr, true);
+}
+
+CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
+  return enqueue_copy(from_device(to, from, bytes), nullptr, true);
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+  return enqueue_copy(to_device(to, from, bytes), stream, false);
+}
+
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return enqueue_copy(from_device(to, from, bytes), stream, false);
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  const muster_fake_span spans[] = {{reinterpret_cast<void*>(from), bytes, 0},
+                                    {reinterpret_cast<void*>(to), bytes, 1},
+                                    {nullptr, 0, 0}};
+  auto* copy = new Copy{reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes, 0, true};
+  const auto body = [](void* data) {
+    const std::unique_ptr<Copy> own(static_cast<Copy*>(data));
+    std::memmove(own->to, own->from, own->bytes);
+  };
+  return muster_fake_launch(stream, "a copy", body, copy, spans);
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn body, void* data) {
+  const muster_fake_span none[] = {{nullptr, 0, 0}};
+  return muster_fake_launch(stream, "a host function", body, data, none);
+}
+
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  if (bytes_from(world, address) == 0 || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int device = std::prev(world.memory.upper_bound(address))->second.device;
+  std::memcpy(value, &device, sizeof device);
+  return CUDA_SUCCESS;
+}
+
+// `spans` ends with one of a null address.
+CUresult muster_fake_launch(
+    CUstream handle, const char* what, CUhostFn body, void* data, const muster_fake_span* spans) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  World& world = World::get();
+  const auto lock = world.lock();
+  Stream& stream = world.stream_of(handle, current_device());
+  world.order.enqueue(stream.number);
+  for (; spans->data != nullptr; ++spans) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(spans->data);
+    touch(world, stream, {begin, begin + spans->bytes, spans->write != 0}, what);
+  }
+  world.push(stream, [body, data] { body(data); });
+  return CUDA_SUCCESS;
+}
+
+std::size_t muster_fake_bytes_from(const void* data) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  return bytes_from(world, reinterpret_cast<std::uintptr_t>(data));
+}
+
+}  // extern "C"

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams and events. An event that was recorded twice stands for its last record, as in CUDA.
+#include "fakes/cuda/capture.hpp"
+#include "fakes/cuda/extra.h"
+#include "fakes/cuda/world.hpp"
+#include "fakes/violation.hpp"
+
+using muster::fake::current_device;
+using muster::fake::Event;
+using muster::fake::require;
+using muster::fake::Stream;
+using muster::fake::World;
+
+namespace {
+
+Event& event_of(CUevent handle) {
+  auto* event = reinterpret_cast<Event*>(handle);
+  require(event != nullptr && !event->destroyed, "a destroyed event is used");
+  return *event;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return current_device() < 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int /*flags*/, int /*priority*/) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  World& world = World::get();
+  const auto lock = world.lock();
+  *stream = reinterpret_cast<CUstream>(world.make_stream(current_device()));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  world.close_stream(world.stream_of(stream, current_device()));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream stream) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  World& world = World::get();
+  auto lock = world.lock();
+  world.drain(lock, world.stream_of(stream, current_device()));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamQuery(CUstream stream) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  Stream& own = world.stream_of(stream, current_device());
+  if (!own.tasks.empty() || own.busy) {
+    return CUDA_ERROR_NOT_READY;
+  }
+  world.order.host_knows(world.order.at(own.number));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned int flags) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  require((flags & CU_EVENT_DISABLE_TIMING) != 0,
+          "an event with timing, which slows a stream down");
+  *event = reinterpret_cast<CUevent>(new Event);
+  return CUDA_SUCCESS;
+}
+
+// Its memory is kept, so that a later use is seen.
+CUresult cuEventDestroy(CUevent event) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  event_of(event).destroyed = true;
+  static auto* graveyard = new std::vector<CUevent>;
+  graveyard->push_back(event);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent handle, CUstream stream) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  World& world = World::get();
+  const auto lock = world.lock();
+  Event& event = event_of(handle);
+  Stream& own = world.stream_of(stream, current_device());
+  world.order.enqueue(own.number);
+  event.clock = world.order.at(own.number);
+  const auto mark = ++event.recorded;
+  world.push(own, [&world, &event, mark] {
+    const auto held = world.lock();
+    event.completed = mark;
+    world.notify();
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned int flags) {
+  require(flags == 0, "cuStreamWaitEvent's flags must be 0");
+  World& world = World::get();
+  const auto lock = world.lock();
+  Event& event = event_of(handle);
+  Stream& own = world.stream_of(stream, current_device());
+  world.order.stream_waits(own.number, event.clock);
+  const auto mark = event.recorded;
+  world.push(own, [&world, &event, mark] {
+    auto held = world.lock();
+    while (event.completed < mark) {
+      world.wait(held);
+    }
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventQuery(CUevent handle) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  require(!world.capturing || muster::fake::capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED,
+          "an event is queried while another thread captures a graph, which spoils it: the "
+          "thread's capture mode must be relaxed");
+  const Event& event = event_of(handle);
+  if (event.completed < event.recorded) {
+    return CUDA_ERROR_NOT_READY;
+  }
+  world.order.host_knows(event.clock);
+  return CUDA_SUCCESS;
+}
+
+void muster_fake_hold(CUstream stream, const char* why) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  world.stream_of(stream, current_device()).held = why == nullptr ? "" : why;
+}
+
+}  // extern "C"

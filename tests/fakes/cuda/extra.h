@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the fake driver has beyond CUDA's, for the fake NCCL and for tests that find it by dlsym.
+#pragma once
+
+#include <cuda.h>
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  const void* data;
+  size_t bytes;
+  int write;
+} muster_fake_span;
+
+// A kernel: runs `body(data)` on the stream's own thread, and declares what memory it uses.
+CUresult muster_fake_launch(
+    CUstream stream, const char* what, CUhostFn body, void* data, const muster_fake_span* spans);
+// From now on a use of the stream breaks a rule, for this reason; null: no more.
+void muster_fake_hold(CUstream stream, const char* why);
+// The allocation that the address lies in: bytes from there to its end; 0: not device memory.
+size_t muster_fake_bytes_from(const void* data);
+// As if a thread captured a graph: what would spoil it breaks a rule.
+void muster_fake_capturing(int on);
+
+#ifdef __cplusplus
+}
+#endif

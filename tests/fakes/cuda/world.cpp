@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fakes/cuda/world.hpp"
+
+#include "fakes/violation.hpp"
+
+#include <thread>
+#include <utility>
+
+#include <unistd.h>
+
+namespace muster::fake {
+
+World& World::get() {
+  static auto* world = new World;
+  if (world->pid != 0 && world->pid != getpid()) {
+    violation("CUDA is used in a process that was forked after cuInit");
+  }
+  return *world;
+}
+
+Stream& World::stream_of(CUstream handle, int device) {
+  auto* stream = reinterpret_cast<Stream*>(handle);
+  if (stream == nullptr || handle == CU_STREAM_LEGACY) {
+    Stream*& legacy = legacy_[device];
+    if (legacy == nullptr) {
+      legacy = make_stream(device);
+    }
+    return *legacy;
+  }
+  for (const auto& known : streams_) {
+    if (known.get() == stream) {
+      require(!stream->closing, "a destroyed stream is used");
+      return *stream;
+    }
+  }
+  violation("an address that is no stream is used as one");
+}
+
+Stream* World::make_stream(int device) {
+  auto& stream = *streams_.emplace_back(std::make_unique<Stream>());
+  stream.number = order.add_stream();
+  stream.device = device;
+  std::thread([this, &stream] { run(stream); }).detach();
+  return &stream;
+}
+
+void World::close_stream(Stream& stream) {
+  stream.closing = true;
+  notify();
+}
+
+void World::push(Stream& stream, std::function<void()> task) {
+  if (!stream.held.empty()) {
+    violation("a stream is used while " + stream.held);
+  }
+  stream.tasks.push_back(std::move(task));
+  notify();
+}
+
+void World::drain(Lock& lock, Stream& stream) {
+  const Clock clock = order.at(stream.number);
+  changed_.wait(lock, [&] { return stream.tasks.empty() && !stream.busy; });
+  order.host_knows(clock);
+}
+
+void World::run(Stream& stream) {
+  Lock held = lock();
+  while (true) {
+    changed_.wait(held, [&] { return !stream.tasks.empty() || stream.closing; });
+    if (stream.tasks.empty()) {
+      return;
+    }
+    const auto task = std::move(stream.tasks.front());
+    stream.tasks.pop_front();
+    stream.busy = true;
+    held.unlock();
+    task();
+    held.lock();
+    stream.busy = false;
+    notify();
+  }
+}
+
+std::vector<Context*>& context_stack() {
+  thread_local std::vector<Context*> stack;
+  return stack;
+}
+
+int current_device() {
+  return context_stack().empty() ? -1 : context_stack().back()->device;
+}
+
+}  // namespace muster::fake

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// World: all that the fake driver knows: devices, contexts, streams (each with a thread), events,
+// memory (plain memory of the host). One lock guards it. Never destroyed, as the real driver.
+#pragma once
+
+#include "fakes/cuda/order.hpp"
+
+#include <cuda.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace muster::fake {
+
+struct Context {
+  int device = 0;
+  int retained = 0;
+};
+
+struct Stream {
+  int number = 0;  // in Order
+  int device = 0;
+  std::deque<std::function<void()>> tasks;
+  bool busy = false;
+  bool closing = false;
+  std::string held;  // why it may not be used now
+};
+
+struct Event {
+  std::uint64_t recorded = 0;
+  std::uint64_t completed = 0;
+  Clock clock;
+  bool destroyed = false;
+};
+
+struct Allocation {
+  std::size_t bytes = 0;
+  int device = 0;
+};
+
+class World {
+ public:
+  // Breaks a rule in a process that was forked after cuInit.
+  [[nodiscard]] static World& get();
+
+  using Lock = std::unique_lock<std::mutex>;
+
+  [[nodiscard]] Lock lock() { return Lock(mutex_); }
+
+  // All of these under the lock.
+  [[nodiscard]] Stream& stream_of(CUstream handle, int device);
+  [[nodiscard]] Stream* make_stream(int device);
+  void close_stream(Stream& stream);
+  void push(Stream& stream, std::function<void()> task);
+  // Until the stream has nothing to do; then the host knows its clock.
+  void drain(Lock& lock, Stream& stream);
+
+  void wait(Lock& lock) { changed_.wait(lock); }
+
+  void notify() { changed_.notify_all(); }
+
+  std::vector<Context> contexts;
+  std::map<std::uintptr_t, Allocation> memory;
+  Order order;
+  bool initialised = false;
+  bool capturing = false;
+  int pid = 0;
+
+ private:
+  void run(Stream& stream);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, Stream*> legacy_;  // the default stream of each device
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+// The thread's stack of contexts.
+[[nodiscard]] std::vector<Context*>& context_stack();
+// Of the current context; -1: none.
+[[nodiscard]] int current_device();
+
+}  // namespace muster::fake

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives, sends, receives, groups and operators with a scalar.
+#include "fakes/cuda/extra.h"
+#include "fakes/nccl/operation.hpp"
+#include "fakes/violation.hpp"
+
+#include <utility>
+
+using muster::fake::Comm;
+using muster::fake::comm_at_rest;
+using muster::fake::comm_of;
+using muster::fake::Inside;
+using muster::fake::Operation;
+using muster::fake::require;
+using muster::fake::violation;
+using muster::fake::What;
+
+namespace {
+
+struct Queued {
+  Comm* comm;
+  CUstream stream;
+  Operation operation;
+};
+
+struct Group {
+  int depth = 0;
+  std::vector<Queued> queued;
+};
+
+Group& group() {
+  thread_local Group own;
+  return own;
+}
+
+struct Kernel {
+  Comm* comm;
+  std::vector<Operation> operations;
+};
+
+void kernel_body(void* data) {
+  const std::unique_ptr<Kernel> kernel(static_cast<Kernel*>(data));
+  run_kernel(*kernel->comm, kernel->operations);
+  --kernel->comm->kernels;
+  kernel->comm->segment->wake();
+}
+
+std::vector<muster_fake_span> spans_of(const Comm& comm, const std::vector<Operation>& operations) {
+  std::vector<muster_fake_span> spans;
+  for (const auto& operation : operations) {
+    if (const auto bytes = bytes_in(operation, comm); bytes > 0) {
+      spans.push_back({operation.in, bytes, 0});
+    }
+    if (const auto bytes = bytes_out(operation, comm); bytes > 0) {
+      spans.push_back({operation.out, bytes, 1});
+    }
+  }
+  spans.push_back({nullptr, 0, 0});
+  return spans;
+}
+
+// The uses of one kernel are not ordered among themselves, and need not be.
+ncclResult_t launch(Comm& comm, CUstream stream, std::vector<Operation> operations) {
+  require(comm.stream == nullptr || comm.stream == stream,
+          "the operations of one communicator are queued on two streams");
+  comm.stream = stream;
+  const auto spans = spans_of(comm, operations);
+  const std::string words = describe(operations.front()) + " of rank " + std::to_string(comm.rank);
+  ++comm.kernels;
+  auto* kernel = new Kernel{&comm, std::move(operations)};
+  if (muster_fake_launch(stream, words.c_str(), kernel_body, kernel, spans.data()) !=
+      CUDA_SUCCESS) {
+    violation("an operation is queued without a current context");
+  }
+  comm.polls_left = comm.knobs.in_progress;
+  if (comm.polls_left > 0) {
+    muster_fake_hold(stream, "an operation of NCCL on it is still in progress");
+    return ncclInProgress;
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t flush() {
+  std::vector<Queued> queued = std::exchange(group().queued, {});
+  ncclResult_t result = ncclSuccess;
+  while (!queued.empty()) {
+    Comm* comm = queued.front().comm;
+    CUstream stream = queued.front().stream;
+    std::vector<Operation> operations;
+    std::erase_if(queued, [&](const Queued& entry) {
+      const bool same = entry.comm == comm;
+      if (same) {
+        require(entry.stream == stream, "one group uses two streams of a communicator");
+        operations.push_back(entry.operation);
+      }
+      return same;
+    });
+    const Inside inside(comm, "ncclGroupEnd");
+    result =
+        launch(*comm, stream, std::move(operations)) == ncclInProgress ? ncclInProgress : result;
+  }
+  return result;
+}
+
+ncclResult_t enqueue(const char* call,
+                     Operation operation,
+                     ncclComm_t handle,
+                     cudaStream_t stream) {
+  Comm& comm = comm_at_rest(handle, call);
+  require(operation.root < comm.size, "a root or peer that is no rank");
+  if (const auto scalar = comm.scalars.find(operation.reduction.op); scalar != comm.scalars.end()) {
+    require(scalar->second.type == operation.type, "an operator with a scalar of another type");
+    operation.reduction = {ncclSum, scalar->second.value};
+  } else {
+    require(operation.reduction.op < ncclNumOps, "an operator that was destroyed, or is another's");
+  }
+  operation.number = ++comm.operations;
+  if (group().depth > 0) {
+    group().queued.push_back({&comm, stream, operation});
+    return ncclSuccess;
+  }
+  const Inside inside(&comm, call);
+  return launch(comm, stream, {operation});
+}
+
+}  // namespace
+
+bool muster::fake::in_group() {
+  return group().depth > 0;
+}
+
+// NOLINTBEGIN(readability-function-size): the signatures are NCCL's
+extern "C" {
+
+ncclResult_t ncclAllReduce(const void* in,
+                           void* out,
+                           std::size_t count,
+                           ncclDataType_t type,
+                           ncclRedOp_t op,
+                           ncclComm_t comm,
+                           cudaStream_t stream) {
+  return enqueue(
+      "ncclAllReduce", {What::all_reduce, in, out, count, type, {op, 1}, -1}, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void* in,
+                        void* out,
+                        std::size_t count,
+                        ncclDataType_t type,
+                        ncclRedOp_t op,
+                        int root,
+                        ncclComm_t comm,
+                        cudaStream_t stream) {
+  return enqueue("ncclReduce", {What::reduce, in, out, count, type, {op, 1}, root}, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* in,
+                           void* out,
+                           std::size_t count,
+                           ncclDataType_t type,
+                           int root,
+                           ncclComm_t comm,
+                           cudaStream_t stream) {
+  return enqueue("ncclBroadcast", {What::broadcast, in, out, count, type, {}, root}, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void* in,
+                               void* out,
+                               std::size_t count,
+                               ncclDataType_t type,
+                               ncclRedOp_t op,
+                               ncclComm_t comm,
+                               cudaStream_t stream) {
+  return enqueue(
+      "ncclReduceScatter", {What::reduce_scatter, in, out, count, type, {op, 1}, -1}, comm, stream);
+}
+
+ncclResult_t ncclAllGather(const void* in,
+                           void* out,
+                           std::size_t count,
+                           ncclDataType_t type,
+                           ncclComm_t comm,
+                           cudaStream_t stream) {
+  return enqueue("ncclAllGather", {What::all_gather, in, out, count, type, {}, -1}, comm, stream);
+}
+
+ncclResult_t ncclAlltoAll(const void* in,
+                          void* out,
+                          std::size_t count,
+                          ncclDataType_t type,
+                          ncclComm_t comm,
+                          cudaStream_t stream) {
+  require(in != out, "ncclAlltoAll in place");
+  return enqueue("ncclAlltoAll", {What::all_to_all, in, out, count, type, {}, -1}, comm, stream);
+}
+
+ncclResult_t ncclSend(const void* in,
+                      std::size_t count,
+                      ncclDataType_t type,
+                      int peer,
+                      ncclComm_t comm,
+                      cudaStream_t stream) {
+  return enqueue("ncclSend", {What::send, in, nullptr, count, type, {}, peer}, comm, stream);
+}
+
+ncclResult_t ncclRecv(void* out,
+                      std::size_t count,
+                      ncclDataType_t type,
+                      int peer,
+                      ncclComm_t comm,
+                      cudaStream_t stream) {
+  return enqueue("ncclRecv", {What::recv, nullptr, out, count, type, {}, peer}, comm, stream);
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group().depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  require(group().depth > 0, "ncclGroupEnd without ncclGroupStart");
+  return --group().depth > 0 ? ncclSuccess : flush();
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
+                                      void* scalar,
+                                      ncclDataType_t type,
+                                      ncclScalarResidence_t residence,
+                                      ncclComm_t handle) {
+  Comm& comm = comm_at_rest(handle, "ncclRedOpCreatePreMulSum");
+  const Inside inside(&comm, "ncclRedOpCreatePreMulSum");
+  require(residence == ncclScalarHostImmediate, "a scalar on the device, which the fake lacks");
+  *op = static_cast<ncclRedOp_t>(comm.next_scalar++);
+  comm.scalars[*op] = {type, muster::fake::read_scalar(type, scalar)};
+  return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t handle) {
+  Comm& comm = comm_of(handle, "ncclRedOpDestroy");
+  const Inside inside(&comm, "ncclRedOpDestroy");
+  require(comm.scalars.erase(op) == 1, "an operator is destroyed twice, or is another's");
+  return ncclSuccess;
+}
+
+}  // extern "C"
+// NOLINTEND(readability-function-size)

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comm: a communicator of the fake NCCL, with what its rules need to know. Never freed, so that a
+// use after its end is seen.
+#pragma once
+
+#include "fakes/nccl/arithmetic.hpp"
+#include "fakes/nccl/knobs.hpp"
+#include "fakes/nccl/segment.hpp"
+
+#include <cuda.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace muster::fake {
+
+struct Scalar {
+  ncclDataType_t type;
+  double value;
+};
+
+enum class Life { alive, finalized, destroyed, aborted };
+
+struct Comm {
+  int rank = 0;
+  int size = 1;
+  int device = -1;
+  std::string path;
+  Knobs knobs;
+  std::unique_ptr<Segment> segment;  // once the job has made it
+  std::atomic<Life> life{Life::alive};
+
+  std::atomic<int> result{ncclSuccess};  // its asynchronous error
+  std::atomic<bool> job_runs{false};     // starting, splitting, finalizing
+  std::thread job;
+  std::atomic<long> polls_left{0};  // an operation is in progress for so many polls yet
+  std::atomic<bool> aborting{false};
+
+  std::atomic<int> kernels{0};  // queued or running
+  CUstream stream = nullptr;
+  std::uint64_t operations = 0;
+  int splits = 0;
+  int next_scalar = ncclNumOps;
+  std::map<int, Scalar> scalars;
+  std::set<void*> registered;
+
+  [[nodiscard]] bool busy() const { return job_runs || polls_left > 0; }
+
+  void fail(ncclResult_t with) { result = with; }
+};
+
+// Runs `body` in the communicator's own thread, which its polls wait for.
+template <class Body>
+void start_job(Comm& comm, Body body) {
+  if (comm.job.joinable()) {
+    comm.job.join();
+  }
+  comm.job_runs = true;
+  comm.job = std::thread([&comm, body = std::move(body)] {
+    body();
+    comm.job_runs = false;
+  });
+}
+
+// Checks, and ends the program where a rule is broken. One lives for the length of each call.
+class Inside {
+ public:
+  explicit Inside(Comm* comm, const char* call);
+  ~Inside();
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  int device_;
+};
+
+[[nodiscard]] Comm& comm_of(ncclComm_t handle, const char* call);
+// And the rules for calls that need the communicator at rest.
+[[nodiscard]] Comm& comm_at_rest(ncclComm_t handle, const char* call);
+
+void set_last_error(const std::string& text);
+// In ncclGroupStart … ncclGroupEnd of this thread.
+[[nodiscard]] bool in_group();
+
+}  // namespace muster::fake

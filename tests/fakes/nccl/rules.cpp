@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that hold for every call.
+#include "fakes/nccl/comm.hpp"
+#include "fakes/violation.hpp"
+
+#include <array>
+#include <mutex>
+
+namespace muster::fake {
+namespace {
+
+constexpr std::size_t kMostDevices = 64;
+
+// Which call of a thread is inside NCCL, by device.
+std::array<std::atomic<const char*>, kMostDevices>& inside() {
+  static std::array<std::atomic<const char*>, kMostDevices> calls{};
+  return calls;
+}
+
+}  // namespace
+
+Inside::Inside(Comm* comm, const char* call) : device_(comm == nullptr ? -1 : comm->device) {
+  if (device_ < 0) {
+    return;
+  }
+  auto& slot = inside()[static_cast<std::size_t>(device_) % kMostDevices];
+  const char* other = slot.exchange(call);
+  if (other != nullptr) {
+    violation(std::string(call) + " is called while another thread is inside " + other +
+              " of the same device");
+  }
+}
+
+Inside::~Inside() {
+  if (device_ >= 0) {
+    inside()[static_cast<std::size_t>(device_) % kMostDevices] = nullptr;
+  }
+}
+
+Comm& comm_of(ncclComm_t handle, const char* call) {
+  auto* comm = reinterpret_cast<Comm*>(handle);
+  if (comm == nullptr) {
+    violation(std::string(call) + " is called with a communicator that is not there yet");
+  }
+  if (comm->life == Life::destroyed || comm->life == Life::aborted) {
+    violation(std::string(call) + " is called with a communicator that was " +
+              (comm->life == Life::aborted ? "aborted" : "destroyed"));
+  }
+  return *comm;
+}
+
+Comm& comm_at_rest(ncclComm_t handle, const char* call) {
+  Comm& comm = comm_of(handle, call);
+  if (comm.busy()) {
+    violation(std::string(call) +
+              " is called while the communicator is in progress: poll ncclCommGetAsyncError until "
+              "the call before has ended");
+  }
+  if (comm.result != ncclSuccess) {
+    violation(std::string(call) + " is called after the communicator has failed");
+  }
+  if (comm.life == Life::finalized) {
+    violation(std::string(call) + " is called after ncclCommFinalize");
+  }
+  int device = -1;
+  if (cuCtxGetDevice(&device) != CUDA_SUCCESS || device != comm.device) {
+    violation(std::string(call) + " is called without the communicator's device being current");
+  }
+  return comm;
+}
+
+}  // namespace muster::fake

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segment: a file in shared memory in which the ranks of a fake communicator meet: who has come, a
+// barrier, room for each rank's data, mailboxes for pairs. Ranks may be threads or processes. A
+// rank's death is seen by its lock on the file, which ends with the process.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace muster::fake {
+
+inline constexpr int kMostRanks = 8;
+inline constexpr std::size_t kChunk = 16 << 10;
+
+struct Member {
+  std::atomic<std::uint32_t> joined;
+  std::atomic<std::uint32_t> left;  // in order
+  std::atomic<std::uint32_t> aborted;
+  int version;
+  int device;
+  int color;
+  int key;
+  std::array<char, 64> host;
+  std::array<char, 128> words;  // the operation that it is at
+  std::array<unsigned char, kChunk> data;
+};
+
+struct Mailbox {
+  std::atomic<std::uint32_t> full;
+  std::array<unsigned char, kChunk> data;
+};
+
+struct Meeting {
+  std::atomic<std::uint32_t> arrived;
+  std::atomic<std::uint32_t> turn;
+  std::array<Member, kMostRanks> members;
+  std::array<std::array<Mailbox, kMostRanks>, kMostRanks> mail;  // [from][to]
+};
+
+// Why a wait ended.
+enum class Came { yes, aborted, peer_gone };
+
+class Segment {
+ public:
+  // An empty file for ranks to meet in.
+  static void create(const std::string& path);
+
+  // Creates the file if need be.
+  Segment(const std::string& path, int rank, int size);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  [[nodiscard]] Meeting& meeting() { return *meeting_; }
+
+  [[nodiscard]] Member& own() { return meeting_->members[static_cast<std::size_t>(rank_)]; }
+
+  [[nodiscard]] Member& member(int rank) {
+    return meeting_->members[static_cast<std::size_t>(rank)];
+  }
+
+  [[nodiscard]] Mailbox& mail(int from, int to) {
+    return meeting_->mail[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+  }
+
+  // Until all have come; waits end early when our own abort flag is set, or, unless blind, when a
+  // peer has died, aborted or left.
+  [[nodiscard]] Came barrier();
+  // Sleeps for up to 1 ms, less when somebody calls wake; then tells whether to go on.
+  [[nodiscard]] Came pause();
+  void wake();
+  // The name may go once all have it open.
+  void unlink();
+
+  std::atomic<bool> abort{false};
+  bool blind = false;
+
+ private:
+  [[nodiscard]] bool peer_gone();
+
+  std::string path_;
+  int rank_;
+  int size_;
+  int fd_ = -1;
+  Meeting* meeting_ = nullptr;
+};
+
+}  // namespace muster::fake
