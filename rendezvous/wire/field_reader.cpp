@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/wire/field_reader.hpp"
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+// The least that one node of a list takes: three names with two lengths each and the numbers.
+constexpr std::size_t kLeastNodeBytes = 24;
+
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+bool is_one_of(char c, std::string_view chars) {
+  return chars.find(c) != std::string_view::npos;
+}
+
+// Whether it can only be a numeric address, so that nobody makes us ask a resolver for a name.
+// Empty is allowed: not known yet.
+bool looks_numeric(std::string_view text) {
+  const std::string_view host = text.substr(0, text.find('%'));
+  const bool is_v6 = host.find(':') != std::string_view::npos;
+  const std::string_view allowed = is_v6 ? "0123456789abcdefABCDEF:." : "0123456789.";
+  return (is_v6 || host.size() == text.size()) &&
+         std::ranges::all_of(host, [allowed](char c) { return is_one_of(c, allowed); });
+}
+
+}  // namespace
+
+void FieldReader::fail(std::string fault) {
+  if (fault_.empty()) {
+    fault_ = std::move(fault);
+    rest_ = {};
+  }
+}
+
+std::string_view FieldReader::take(std::size_t size) {
+  if (size > rest_.size()) {
+    fail("it ends too early");
+    return {};
+  }
+  const std::string_view out = rest_.substr(0, size);
+  rest_.remove_prefix(size);
+  return out;
+}
+
+std::size_t FieldReader::take_count(std::string_view what, std::size_t most) {
+  std::uint32_t count = 0;
+  number(count);
+  if (count > most) {
+    fail("a list of " + std::to_string(count) + " " + std::string(what) + "; the limit is " +
+         std::to_string(most));
+    return 0;
+  }
+  return count;
+}
+
+void FieldReader::number(std::int32_t& value, std::int32_t least, std::int32_t most) {
+  number(value);
+  if (ok() && (value < least || value > most)) {
+    fail("a number " + std::to_string(value) + " that must be between " + std::to_string(least) +
+         " and " + std::to_string(most));
+  }
+}
+
+void FieldReader::flag(bool& value) {
+  std::uint8_t raw = 0;
+  number(raw);
+  if (raw > 1) {
+    fail("a flag of " + std::to_string(raw));
+  }
+  value = raw == 1;
+}
+
+void FieldReader::duration(Duration& value, Duration least) {
+  std::int64_t count = 0;
+  number(count);
+  value = Duration(count);
+  if (ok() && (value < least || value > kMaxDuration)) {
+    fail("a duration of " + std::to_string(count) + " ns");
+  }
+}
+
+void FieldReader::prefixed(std::string& value, std::string_view before, std::size_t most) {
+  std::uint8_t shared = 0;
+  std::uint8_t length = 0;
+  number(shared);
+  number(length);
+  if (shared > before.size()) {
+    fail("a name that shares " + std::to_string(shared) + " bytes with one of " +
+         std::to_string(before.size()));
+    return;
+  }
+  if (shared + std::size_t{length} > most) {
+    fail("a name of " + std::to_string(shared + std::size_t{length}) + " bytes; the limit is " +
+         std::to_string(most));
+    return;
+  }
+  const std::string_view rest = take(length);
+  if (std::ranges::any_of(rest, is_control)) {
+    fail("a name with control characters");
+    return;
+  }
+  value.reserve(shared + rest.size());
+  value.assign(before.substr(0, shared));
+  value.append(rest);
+}
+
+void FieldReader::name(std::string& value, std::string_view before) {
+  prefixed(value, before, kMaxNameBytes);
+}
+
+void FieldReader::address(std::string& value, std::string_view before) {
+  prefixed(value, before, kMaxAddressBytes);
+  if (ok() && !looks_numeric(value)) {
+    fail("an address '" + value + "' that is not numeric");
+  }
+}
+
+// It will be shown on terminals, so that nothing in it may steer one.
+void FieldReader::text(std::string& value) {
+  std::uint16_t length = 0;
+  number(length);
+  if (length > kMaxTextBytes) {
+    fail("a text of " + std::to_string(length) + " bytes; the limit is " +
+         std::to_string(kMaxTextBytes));
+    return;
+  }
+  value = take(length);
+  std::ranges::replace_if(value, is_control, ' ');
+}
+
+void FieldReader::blob(std::string& value) {
+  std::uint32_t length = 0;
+  number(length);
+  if (length > kMaxBlobBytes) {
+    fail("evidence of " + std::to_string(length) + " bytes; the limit is " +
+         std::to_string(kMaxBlobBytes));
+    return;
+  }
+  value = take(length);
+}
+
+void FieldReader::texts(std::vector<std::string>& values, std::size_t most) {
+  const std::size_t count = take_count("lines", most);
+  for (std::size_t i = 0; i < count && ok(); ++i) {
+    text(values.emplace_back());
+  }
+}
+
+void FieldReader::nodes(std::vector<NodeInfo>& nodes) {
+  const std::size_t count = take_count("nodes", kMaxMembers);
+  if (count * kLeastNodeBytes > rest_.size()) {
+    fail("a list of " + std::to_string(count) + " nodes in " + std::to_string(rest_.size()) +
+         " bytes");
+    return;
+  }
+  nodes.reserve(count);
+  const NodeInfo none;
+  for (std::size_t i = 0; i < count && ok(); ++i) {
+    nodes.emplace_back();
+    fields(*this, nodes[i], i == 0 ? none : nodes[i - 1]);
+  }
+}
+
+void FieldReader::round(RoundPtr& round) {
+  auto filled = std::make_shared<Round>();
+  fields(*this, *filled);
+  round = std::move(filled);
+}
+
+}  // namespace muster

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/wire/round_decoder.hpp"
+
+#include "base/bytes.hpp"
+#include "rendezvous/wire/field_reader.hpp"
+#include "rendezvous/wire/round_kinds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace muster {
+namespace {
+
+using Decode = std::string (*)(std::string_view body, RoundMessage& message);
+
+struct Kind {
+  FrameKind frame;
+  Decode decode = nullptr;
+};
+
+template <class Message>
+std::string decode_one(std::string_view body, RoundMessage& message) {
+  FieldReader reader(body);
+  fields(reader, message.emplace<Message>());
+  if (reader.ok() && reader.left() > 0) {
+    return std::to_string(reader.left()) + " bytes follow its end";
+  }
+  return reader.fault();
+}
+
+template <std::size_t... I>
+constexpr auto all_kinds(std::index_sequence<I...>) {
+  return std::array{Kind{kKindOf<std::variant_alternative_t<I, RoundMessage>>,
+                         &decode_one<std::variant_alternative_t<I, RoundMessage>>}...};
+}
+
+constexpr auto kKinds = all_kinds(std::make_index_sequence<std::variant_size_v<RoundMessage>>());
+
+const Kind* find_kind(std::uint8_t number) {
+  const auto* const found =
+      std::ranges::find(kKinds, number, [](const Kind& kind) { return kind.frame.number; });
+  return found == kKinds.end() ? nullptr : found;
+}
+
+// Of another version: reasons that we do not know, or fields behind ours, do not matter.
+void take_foreign_refuse(std::string_view body, RoundMessage& message) {
+  FieldReader reader(body);
+  std::uint8_t why = 0;
+  reader.number(why);
+  Refuse refuse{.why = Refusal::wrong_version, .words = {}};
+  reader.text(refuse.words);
+  message = std::move(refuse);
+}
+
+std::string unknown_version(std::uint16_t version) {
+  return "it speaks version " + std::to_string(version) +
+         " of the protocol between nodes, this muster version " + std::to_string(kRoundVersion) +
+         ": use the same muster on all nodes";
+}
+
+}  // namespace
+
+RoundDecoder::Status RoundDecoder::next(std::string_view input,
+                                        RoundMessage& message,
+                                        std::size_t& consumed) {
+  consumed = 0;
+  if (!fault_.empty()) {
+    return Status::broken;
+  }
+  if (!greeted()) {
+    if (const Status status = take_preamble(input, consumed); status != Status::message) {
+      return status;
+    }
+    input.remove_prefix(consumed);
+  }
+  if (version_ != kRoundVersion && side_ == Side::accepted) {
+    return Status::foreign;
+  }
+  return take_frame(input, message, consumed);
+}
+
+RoundDecoder::Status RoundDecoder::take_preamble(std::string_view input, std::size_t& consumed) {
+  const std::size_t seen = std::min(input.size(), kRoundMagic.size());
+  if (input.substr(0, seen) != kRoundMagic.substr(0, seen)) {
+    return break_with("not a node of muster: it does not begin with our greeting");
+  }
+  if (input.size() < kPreambleBytes) {
+    return Status::need_more;
+  }
+  version_ = load_int<std::uint16_t>(input.substr(kRoundMagic.size()));
+  if (version_ == 0) {
+    return break_with("not a node of muster: version 0 of the protocol");
+  }
+  consumed = kPreambleBytes;
+  return Status::message;
+}
+
+RoundDecoder::Status RoundDecoder::take_frame(std::string_view input,
+                                              RoundMessage& message,
+                                              std::size_t& consumed) {
+  if (input.size() < kFrameHeadBytes) {
+    return Status::need_more;
+  }
+  const auto length = load_int<std::uint32_t>(input);
+  const auto number = static_cast<std::uint8_t>(input[sizeof(length)]);
+  if (const Status status = check_head(number, length); status != Status::message) {
+    return status;
+  }
+  if (input.size() - kFrameHeadBytes < length) {
+    return Status::need_more;
+  }
+  const std::string_view body = input.substr(kFrameHeadBytes, length);
+  if (version_ != kRoundVersion) {
+    take_foreign_refuse(body, message);
+    consumed += kFrameHeadBytes + length;
+    return Status::message;
+  }
+  const Kind* const kind = find_kind(number);
+  std::string fault = kind->decode(body, message);
+  if (!fault.empty()) {
+    return break_with("a message " + std::string(kind->frame.name) + ": " + std::move(fault));
+  }
+  said_hello_ = true;
+  consumed += kFrameHeadBytes + length;
+  return Status::message;
+}
+
+// As soon as the head is there, so that nobody can leave us waiting for what we shall not take.
+RoundDecoder::Status RoundDecoder::check_head(std::uint8_t number, std::uint32_t length) {
+  if (version_ != kRoundVersion && number != kKindOf<Refuse>.number) {
+    return break_with(unknown_version(version_));
+  }
+  const Kind* const kind = find_kind(number);
+  if (kind == nullptr) {
+    return break_with("a message of the unknown kind " + std::to_string(number));
+  }
+  if (side_ == Side::accepted && !said_hello_ && number != kKindOf<Hello>.number) {
+    return break_with("its first message is " + std::string(kind->frame.name) + ", not Hello");
+  }
+  const std::uint32_t most =
+      trusted_ ? kind->frame.max_body : std::min(kind->frame.max_body, kMaxUntrustedBody);
+  if (length > most) {
+    return break_with("a message " + std::string(kind->frame.name) + " of " +
+                      std::to_string(length) + " bytes; the limit is " + std::to_string(most));
+  }
+  return Status::message;
+}
+
+RoundDecoder::Status RoundDecoder::break_with(std::string fault) {
+  fault_ = std::move(fault);
+  return Status::broken;
+}
+
+}  // namespace muster

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/wire/round_encoder.hpp"
+
+#include "base/bytes.hpp"
+#include "base/check.hpp"
+#include "rendezvous/wire/round_fields.hpp"
+#include "rendezvous/wire/round_kinds.hpp"
+#include "rendezvous/wire/round_limits.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstring>
+#include <utility>
+
+namespace muster {
+namespace {
+
+// At most `most` bytes, without half a character of UTF-8 at the end.
+std::string_view cut(std::string_view text, std::size_t most) {
+  constexpr unsigned kMarkMask = 0xC0U;
+  constexpr unsigned kMark = 0x80U;
+  if (text.size() <= most) {
+    return text;
+  }
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & kMarkMask) == kMark) {
+    --most;
+  }
+  return text.substr(0, most);
+}
+
+std::size_t shared_beginning(std::string_view left, std::string_view right) {
+  const auto [at, unused] = std::ranges::mismatch(left, right);
+  return static_cast<std::size_t>(at - left.begin());
+}
+
+// The archive that writes.
+class FieldWriter {
+ public:
+  static constexpr bool kWrites = true;
+
+  explicit FieldWriter(std::string& out) : out_(out) {}
+
+  void number(std::integral auto value) { append_int(out_, value); }
+
+  void number(std::int32_t value, std::int32_t least, std::int32_t most) {
+    append_int(out_, std::clamp(value, least, most));
+  }
+
+  void flag(bool value) { append_int(out_, static_cast<std::uint8_t>(value)); }
+
+  template <class Enum>
+  void choice(Enum value, Enum) {
+    append_int(out_, static_cast<std::uint8_t>(value));
+  }
+
+  void duration(Duration value, Duration least = {}) {
+    append_int(out_, std::int64_t{std::clamp(value, least, kMaxDuration).count()});
+  }
+
+  void name(std::string_view value, std::string_view before = {}) {
+    prefixed(cut(value, kMaxNameBytes), before);
+  }
+
+  void address(std::string_view value, std::string_view before = {}) {
+    prefixed(cut(value, kMaxAddressBytes), before);
+  }
+
+  void text(std::string_view value) {
+    value = cut(value, kMaxTextBytes);
+    append_int(out_, static_cast<std::uint16_t>(value.size()));
+    out_ += value;
+  }
+
+  void blob(std::string_view value) {
+    value = value.substr(0, kMaxBlobBytes);
+    append_int(out_, static_cast<std::uint32_t>(value.size()));
+    out_ += value;
+  }
+
+  void texts(const std::vector<std::string>& values, std::size_t most) {
+    const std::size_t count = std::min(values.size(), most);
+    append_int(out_, static_cast<std::uint32_t>(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      text(values[i]);
+    }
+  }
+
+  template <class Item>
+  void list(const std::vector<Item>& items, std::size_t most) {
+    const std::size_t count = std::min(items.size(), most);
+    append_int(out_, static_cast<std::uint32_t>(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      fields(*this, items[i]);
+    }
+  }
+
+  void nodes(const std::vector<NodeInfo>& nodes) {
+    too_long_ = too_long_ || nodes.size() > kMaxMembers;
+    append_int(out_, static_cast<std::uint32_t>(nodes.size()));
+    const NodeInfo none;
+    const NodeInfo* before = &none;
+    for (const NodeInfo& node : nodes) {
+      fields(*this, node, *before);
+      before = &node;
+    }
+  }
+
+  void round(const RoundPtr& round) {
+    MUSTER_CHECK(round != nullptr);
+    fields(*this, *round);
+  }
+
+  [[nodiscard]] bool too_long() const { return too_long_; }
+
+ private:
+  void prefixed(std::string_view value, std::string_view before) {
+    const std::size_t shared = shared_beginning(value, before);
+    append_int(out_, static_cast<std::uint8_t>(shared));
+    append_int(out_, static_cast<std::uint8_t>(value.size() - shared));
+    out_ += value.substr(shared);
+  }
+
+  std::string& out_;
+  bool too_long_ = false;
+};
+
+template <class Message>
+Result<void> append_one(std::string& out, const Message& message) {
+  constexpr FrameKind kKind = kKindOf<Message>;
+  static_assert(kKind.number != 0, "this message needs a number in round_kinds.hpp");
+  const std::size_t start = out.size();
+  append_int(out, std::uint32_t{0});
+  append_int(out, kKind.number);
+  FieldWriter writer(out);
+  fields(writer, message);
+  const std::size_t body = out.size() - start - kFrameHeadBytes;
+  if (writer.too_long() || body > kKind.max_body) {
+    out.resize(start);
+    return failure(Errc::protocol,
+                   "a message " + std::string(kKind.name) + " of " + std::to_string(body) +
+                       " bytes cannot be sent; the limit is " + std::to_string(kKind.max_body) +
+                       ", and " + std::to_string(kMaxMembers) + " nodes: use fewer nodes");
+  }
+  const auto length = static_cast<std::uint32_t>(body);
+  std::memcpy(out.data() + start, &length, sizeof(length));
+  return {};
+}
+
+std::string make_preamble() {
+  std::string out(kRoundMagic);
+  append_int(out, kRoundVersion);
+  return out;
+}
+
+}  // namespace
+
+std::string_view round_preamble() {
+  static const std::string kPreamble = make_preamble();
+  return kPreamble;
+}
+
+Result<void> append_frame(std::string& out, const RoundMessage& message) {
+  return std::visit([&out](const auto& one) { return append_one(out, one); }, message);
+}
+
+Result<SharedFrame> encode_shared(const RoundMessage& message) {
+  std::string bytes;
+  if (auto done = append_frame(bytes, message); !done) {
+    return std::unexpected(std::move(done.error()));
+  }
+  return std::make_shared<const std::string>(std::move(bytes));
+}
+
+std::string refuse_version(std::uint16_t theirs) {
+  std::string out(round_preamble());
+  const Refuse refuse{.why = Refusal::wrong_version,
+                      .words = "version " + std::to_string(theirs) +
+                               " of the protocol between nodes is not known here, only version " +
+                               std::to_string(kRoundVersion) +
+                               ": use the same muster on all nodes"};
+  MUSTER_CHECK(append_frame(out, refuse).has_value());
+  return out;
+}
+
+}  // namespace muster

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of each frame's body, written once: an archive that writes (FieldWriter) and one that
+// reads (FieldReader) walk the same fields in the same order, so that they cannot disagree.
+// Included by the encoder and the decoder only. Pure.
+#pragma once
+
+#include "rendezvous/wire/round_values.hpp"
+
+#include <cstdint>
+
+namespace muster {
+
+template <class A>
+void fields(A& a, Of<A, Hello>& m) {
+  a.choice(m.purpose, Purpose::ask);
+  fields(a, m.terms);
+  fields(a, m.node);
+  a.text(m.credentials);
+  fields(a, m.started);
+  fields(a, m.accepted);
+  a.number(m.lost);
+  a.flag(m.running);
+  a.flag(m.coordinates);
+  a.flag(m.has_quorum);
+}
+
+template <class A>
+void fields(A& a, Of<A, Rounds>& m) {
+  a.round(m.started);
+  a.round(m.accepted);
+  a.round(m.base);
+}
+
+template <class A>
+void fields(A& a, Of<A, Beat>& m) {
+  a.number(m.sequence);
+  a.number(m.heard);
+}
+
+template <class A>
+void fields(A& a, Of<A, Accept>& m) {
+  fields(a, m.round);
+  a.name(m.store_addr);
+  a.number(m.store_port);
+}
+
+template <class A>
+void fields(A& a, Of<A, Failed>& m) {
+  fields(a, m.round);
+  a.number(m.rank, -1, INT32_MAX);
+  a.number(m.exit_code);
+  a.duration(m.age);
+  a.duration(m.run_time);
+  a.flag(m.permanent);
+  a.flag(m.consequence);
+  a.text(m.words);
+}
+
+template <class A>
+void fields(A& a, Of<A, Details>& m) {
+  fields(a, m.round);
+  a.number(m.rank, -1, INT32_MAX);
+  a.blob(m.blob);
+}
+
+template <class A>
+void fields(A& a, Of<A, Stopping>& m) {
+  fields(a, m.round);
+}
+
+template <class A>
+void fields(A& a, Of<A, Finished>& m) {
+  fields(a, m.round);
+}
+
+template <class A>
+void fields(A& a, Of<A, Leave>& m) {
+  a.text(m.reason);
+  a.flag(m.workers_gone);
+}
+
+template <class A>
+void fields(A& a, Of<A, Welcome>& m) {
+  fields(a, m.coordinator);
+  a.duration(m.lease, kMinLease);
+}
+
+// Never changes, in no version.
+template <class A>
+void fields(A& a, Of<A, Refuse>& m) {
+  a.choice(m.why, Refusal::closed);
+  a.text(m.words);
+}
+
+template <class A>
+void fields(A& a, Of<A, Redirect>& m) {
+  fields(a, m.coordinator);
+}
+
+template <class A>
+void fields(A& a, Of<A, Claim>& m) {
+  fields(a, m.node);
+  fields(a, m.coordinator);
+  fields(a, m.started);
+  a.flag(m.has_quorum);
+}
+
+template <class A>
+void fields(A& a, Of<A, Pong>& m) {
+  a.number(m.sequence);
+  a.flag(m.granted);
+}
+
+template <class A>
+void fields(A& a, Of<A, RollCall>& m) {
+  a.number(m.present);
+  a.number(m.needed);
+  a.texts(m.names, kRollCallNamesMax);
+  a.texts(m.awaited, kMaxRollCallLines);
+  a.texts(m.refused, kMaxRollCallLines);
+}
+
+template <class A>
+void fields(A& a, Of<A, Propose>& m) {
+  a.round(m.round);
+  a.round(m.base);
+}
+
+template <class A>
+void fields(A& a, Of<A, Start>& m) {
+  fields(a, m.round);
+  a.name(m.master_addr);
+  a.number(m.master_port);
+}
+
+template <class A>
+void fields(A& a, Of<A, Regroup>& m) {
+  a.text(m.reason);
+}
+
+template <class A>
+void fields(A& a, Of<A, OtherFailure>& m) {
+  a.number(m.rank, -1, INT32_MAX);
+  a.name(m.node);
+  a.text(m.words);
+}
+
+template <class A>
+void fields(A& a, Of<A, Close>& m) {
+  a.flag(m.succeeded);
+  a.number(m.exit_code);
+  a.text(m.reason);
+  a.number(m.root_rank, -1, INT32_MAX);
+  a.name(m.root_node);
+  a.text(m.root_words);
+  a.blob(m.details);
+  a.number(m.others_count, 0, INT32_MAX);
+  a.list(m.others, kOtherFailuresMax);
+}
+
+}  // namespace muster

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of the values inside frames (round_fields.hpp): nodes, terms, rounds. Pure.
+#pragma once
+
+#include "rendezvous/wire/round_limits.hpp"
+#include "rendezvous/wire/round_messages.hpp"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace muster {
+
+// A writer looks at the message, a reader fills it.
+template <class Archive, class Value>
+using Of = std::conditional_t<Archive::kWrites, const Value, Value>;
+
+// Ready, Dismiss, ShowRounds.
+template <class A, class Message>
+requires std::is_empty_v<Message>
+
+void fields(A& /*a*/, Message& /*m*/) {}
+
+template <class A>
+void fields(A& a, Of<A, JobTerms>& m) {
+  a.text(m.job_id);
+  a.name(m.backend);
+  a.number(m.nodes_min, 1, kMaxNodesNamed);
+  a.number(m.nodes_max, 1, kMaxNodesNamed);
+  a.number(m.max_restarts, 0, INT32_MAX);
+  a.name(m.version);
+}
+
+template <class A>
+void fields(A& a, Of<A, RoundId>& m) {
+  a.number(m.number);
+  a.number(m.coordinator);
+}
+
+// In a list, names, addresses and roles share their beginnings with the entry before.
+template <class A>
+void fields(A& a, Of<A, NodeInfo>& m, const NodeInfo& before) {
+  a.number(m.id);
+  a.name(m.name, before.name);
+  a.address(m.address, before.address);
+  a.name(m.role, before.role);
+  a.number(m.port);
+  a.number(m.nproc, 1, kMaxWorkersPerNode);
+  a.number(m.node_rank, -1, kMaxNodesNamed);
+}
+
+template <class A>
+void fields(A& a, Of<A, NodeInfo>& m) {
+  fields(a, m, NodeInfo{});
+}
+
+template <class A>
+void fields(A& a, Of<A, Round>& m) {
+  fields(a, m.id);
+  a.number(m.restart_count, 0, INT32_MAX);
+  a.nodes(m.members);
+}
+
+}  // namespace muster

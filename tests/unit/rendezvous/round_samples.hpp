@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// One message between nodes of each kind, every field filled, for the tests of the codec.
+#pragma once
+
+#include "rendezvous/wire/round_messages.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace muster::testing {
+
+inline NodeInfo sample_node(int index) {
+  return {.id = NodeId{0x1111111111111111} * static_cast<NodeId>(index + 1),
+          .name = "node" + std::to_string(index),
+          .address = "10.0.0." + std::to_string(index + 1),
+          .port = static_cast<std::uint16_t>(40000 + index),
+          .nproc = index + 1,
+          .role = index == 2 ? "trainer" : "default",
+          .node_rank = index - 1};
+}
+
+inline RoundPtr sample_round(std::uint64_t number, int nodes) {
+  auto round = std::make_shared<Round>();
+  round->id = {.number = number, .coordinator = 77};
+  round->restart_count = 3;
+  for (int i = 0; i < nodes; ++i) {
+    round->members.push_back(sample_node(i));
+  }
+  return round;
+}
+
+inline JobTerms sample_terms() {
+  return {.job_id = "job é",
+          .backend = "c10d",
+          .nodes_min = 2,
+          .nodes_max = 4,
+          .max_restarts = 5,
+          .version = "0.1.0"};
+}
+
+inline std::vector<RoundMessage> followers_samples() {
+  const RoundId round{.number = 9, .coordinator = 77};
+  return {Hello{.purpose = Purpose::ask,
+                .terms = sample_terms(),
+                .node = sample_node(1),
+                .credentials = "proof",
+                .started = round,
+                .accepted = {.number = 10, .coordinator = 78},
+                .lost = 55,
+                .running = true,
+                .coordinates = true,
+                .has_quorum = true},
+          Rounds{.started = sample_round(9, 3),
+                 .accepted = sample_round(10, 2),
+                 .base = sample_round(0, 0)},
+          Beat{.sequence = 1ULL << 40U, .heard = 3},
+          Ready{},
+          Accept{.round = round, .store_addr = "10.0.0.7", .store_port = 65535},
+          Failed{.round = round,
+                 .rank = 4,
+                 .exit_code = -9,
+                 .age = std::chrono::milliseconds(7),
+                 .run_time = std::chrono::hours(3),
+                 .permanent = true,
+                 .consequence = true,
+                 .words = "exited with code 7"},
+          Details{.round = round, .rank = 4, .blob = std::string("\0\x01\xff{", 4)},
+          Stopping{round},
+          Finished{round},
+          Leave{.reason = "SIGTERM", .workers_gone = true}};
+}
+
+inline std::vector<RoundMessage> coordinators_samples() {
+  const RoundId round{.number = 9, .coordinator = 77};
+  return {Welcome{.coordinator = sample_node(0), .lease = std::chrono::seconds(9)},
+          Refuse{.why = Refusal::wrong_terms, .words = "--nnodes is 2:4 here and 3:4 there"},
+          Redirect{sample_node(2)},
+          Claim{.node = sample_node(1),
+                .coordinator = sample_node(2),
+                .started = round,
+                .has_quorum = true},
+          Pong{.sequence = 5, .granted = true},
+          RollCall{.present = 1,
+                   .needed = 3,
+                   .names = {"node1", "node2"},
+                   .awaited = {"1 more node"},
+                   .refused = {"node9: another job", ""}},
+          Propose{.round = sample_round(10, 5), .base = sample_round(9, 3)},
+          Start{.round = round, .master_addr = "fe80::1%eth0", .master_port = 29500},
+          Regroup{"node3 is gone"},
+          Dismiss{},
+          Close{.succeeded = false,
+                .exit_code = 143,
+                .reason = "no restart is left",
+                .root_rank = 3,
+                .root_node = "node1",
+                .root_words = "killed by SIGTERM",
+                .details = "{}",
+                .others_count = 2,
+                .others = {{.rank = 1, .node = "node0", .words = "a"},
+                           {.rank = 2, .node = "node0", .words = "b"}}},
+          ShowRounds{}};
+}
+
+inline std::vector<RoundMessage> all_samples() {
+  std::vector<RoundMessage> out = followers_samples();
+  for (RoundMessage& message : coordinators_samples()) {
+    out.push_back(std::move(message));
+  }
+  return out;
+}
+
+// Equal in every field; rounds behind pointers by their values.
+struct SameMessage {
+  template <class Left, class Right>
+  bool operator()(const Left&, const Right&) const {
+    return false;
+  }
+
+  bool operator()(const Rounds& left, const Rounds& right) const {
+    return *left.started == *right.started && *left.accepted == *right.accepted &&
+           *left.base == *right.base;
+  }
+
+  bool operator()(const Propose& left, const Propose& right) const {
+    return *left.round == *right.round && *left.base == *right.base;
+  }
+
+  template <class Message>
+  bool operator()(const Message& left, const Message& right) const {
+    return left == right;
+  }
+};
+
+inline bool same(const RoundMessage& left, const RoundMessage& right) {
+  return std::visit(SameMessage{}, left, right);
+}
+
+}  // namespace muster::testing
