@@ -60,8 +60,8 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
   return setup;
 }
 
-// The processes that would be started; the run folder and the port are made up, since nothing is
-// made and no socket is opened.
+// The processes that would be started; the run folder, the port and what many nodes agree on are
+// made up, since nothing is made and no socket is opened.
 int explain_plan(const CommandLine& line, const AgentSetup& setup) {
   const LaunchConfig& config = setup.config;
   PlanSite site{RunDir::place_of(config, setup.environ, "........"),
@@ -70,14 +70,17 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup) {
   if (config.logs_disabled) {
     site.run_dir.clear();
   }
-  const Endpoint store{config.master_addr, config.master_port};
-  const auto specs =
-      process_specs(config, setup.environ, assign_alone(config.nproc, 0, store), site);
+  const auto assignment = example_assignment(config);
+  if (!assignment) {
+    return refuse(assignment.error());
+  }
+  const auto specs = process_specs(config, setup.environ, *assignment, site);
   if (!specs) {
     return refuse(specs.error());
   }
-  return print(line.errand == Errand::explain_plan ? describe_plan(*specs)
-                                                   : describe_env(*specs, setup.environ));
+  const bool plan = line.errand == Errand::explain_plan;
+  return print(describe_example(config, *assignment) +
+               (plan ? describe_plan(*specs) : describe_env(*specs, setup.environ)));
 }
 
 int launch(const AgentSetup& setup, int argc, char** argv) {
@@ -109,6 +112,11 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
   const AgentSetup setup = setup_of(resolved->config, environ, machine);
   if (line.errand != Errand::launch) {
     return explain_plan(line, setup);
+  }
+  if (many_nodes(setup.config)) {
+    return refuse({Errc::usage,
+                   "--nnodes above 1 is understood (see --explain), but many nodes are not wired "
+                   "yet; use --nnodes=1, or torchrun for more machines"});
   }
   return launch(setup, argc, argv);
 }

@@ -83,8 +83,35 @@ std::string describe_range(const LaunchConfig& config) {
              : "any";
 }
 
+std::string describe_place(const LaunchConfig& config) {
+  if (config.node_rank) {
+    return std::to_string(*config.node_rank);
+  }
+  return config.rank_order.empty() ? "by name" : "by --rank-order";
+}
+
+// With c10d and many nodes the workers' store is on the node that gets rank 0.
+std::string describe_master(const LaunchConfig& config) {
+  return config.master_addr.empty() ? "of the node with rank 0" : config.master_addr;
+}
+
 std::string describe_port(const LaunchConfig& config) {
   return config.master_port == 0 ? "any free one" : std::to_string(config.master_port);
+}
+
+// What --rdzv-conf comes to.
+std::string describe_meeting(const MeetingSettings& meeting) {
+  std::vector<std::string> parts{
+      "join_timeout=" + describe(meeting.join_timeout),
+      "last_call_timeout=" + describe(meeting.last_call_timeout),
+      "close_timeout=" + describe(meeting.close_timeout),
+      "lease=" + describe(meeting.lease),
+      "join_delay=" + (meeting.join_delay ? describe(*meeting.join_delay) : "never"),
+      "risk_two_worlds=" + yes_no(meeting.risk_two_worlds)};
+  if (meeting.is_host) {
+    parts.push_back("is_host=" + yes_no(*meeting.is_host));
+  }
+  return join(parts, ", ");
 }
 
 // The settings that say where and how; one switch would be too long to read.
@@ -95,9 +122,9 @@ std::string value_of_meeting(OptionId id, const LaunchConfig& config) {
     case OptionId::nnodes:
       return fmt::format("{}:{}", config.nodes_min, config.nodes_max);
     case OptionId::node_rank:
-      return config.node_rank ? std::to_string(*config.node_rank) : "by name";
+      return describe_place(config);
     case OptionId::master_addr:
-      return config.master_addr;
+      return describe_master(config);
     case OptionId::master_port:
       return describe_port(config);
     case OptionId::local_addr:
@@ -181,19 +208,24 @@ struct Line {
   std::string origin;
 };
 
-std::vector<Line> program_lines(const LaunchConfig& config) {
+std::vector<Line> first_lines(const LaunchConfig& config) {
   std::vector<std::string> words{shell_quoted(config.program.name)};
   std::ranges::transform(config.program.args, std::back_inserter(words), shell_quoted);
   const bool python = config.program.kind != ProgramKind::executable;
-  return {{"program", join(words, " "), "command line"},
-          {"python", python ? config.program.python : "none", "program's name and options"},
-          {"usable cpus", std::to_string(config.usable_cpus), config.usable_cpus_reason}};
+  std::vector<Line> lines{
+      {"program", join(words, " "), "command line"},
+      {"python", python ? config.program.python : "none", "program's name and options"},
+      {"usable cpus", std::to_string(config.usable_cpus), config.usable_cpus_reason}};
+  if (many_nodes(config)) {
+    lines.push_back({"meeting", describe_meeting(config.meeting), "rdzv-conf and its defaults"});
+  }
+  return lines;
 }
 
 }  // namespace
 
 std::string describe_config(const LaunchConfig& config) {
-  std::vector<Line> lines = program_lines(config);
+  std::vector<Line> lines = first_lines(config);
   for (const Option& row : all_options()) {
     if (row.kind == ValueKind::action || !is_offered(row, config.personality)) {
       continue;

@@ -19,18 +19,20 @@ constexpr std::size_t kWidthMax = 120;  // longer lines are hard to read
 constexpr std::string_view kIntroduction =
     "usage: {0} [OPTION]... PROGRAM [ARGUMENT]...\n"
     "\n"
-    "Runs PROGRAM as cooperating workers on this machine, with what PyTorch's\n"
-    "init_process_group(\"env://\") needs in their environment, and looks after them.\n"
+    "Runs PROGRAM as cooperating workers on this machine, or on all that run the\n"
+    "same command, with what PyTorch's init_process_group(\"env://\") needs in their\n"
+    "environment, and looks after them.\n"
     "\n"
     "  muster --nproc-per-node=4 train.py --lr=0.1\n"
     "  muster --nproc-per-node=auto --max-restarts=3 -m my_package.train\n"
     "  muster --nproc-per-node=2 --tee=3 --log-dir=logs ./solver input.dat\n"
+    "  muster --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=head:29400 train.py\n"
     "  muster --explain=plan --nproc-per-node=2 ./solver   (starts nothing)\n";
 
 constexpr std::string_view kEnding =
     "\nEach option may be written with - or _ between its words, be shortened as long\n"
-    "as it is unique, and be given as MUSTER_<NAME>, as PET_<NAME> where torchrun\n"
-    "reads that, or in the --config file; the first of these wins. Exit code: that of\n"
+    "as it is unique, and be given as MUSTER_<NAME>, as PET_<NAME> where the manual\n"
+    "names that, or in the --config file; the first of these wins. Exit code: that of\n"
     "the worker that failed first (128+n for signal n), 2 for a wrong command line.\n"
     "More in muster(1).\n";
 

@@ -60,8 +60,8 @@ struct LaunchConfig {
   std::string local_addr;  // this node's, of --local-addr or --iface; empty: chosen by us
   // Both ends belong to it; every listening socket lies inside. None: any free port.
   std::optional<std::pair<std::uint16_t, std::uint16_t>> port_range;
-  // Where the workers' store is to listen, and what they dial. Empty if only the round can say it:
-  // many nodes, c10d, no local_addr.
+  // Where the workers' store is to listen, and what they dial. Empty for many nodes with c10d: the
+  // address of the node that gets rank 0.
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;  // 0: any free port
 

@@ -16,7 +16,8 @@ muster \- run a program as cooperating workers, as torchrun does
 .B muster
 [\fIOPTION\fR]... \fIPROGRAM\fR [\fIARGUMENT\fR]...
 .SH DESCRIPTION
-Starts PROGRAM once for each worker of this machine, with the environment that PyTorch's
+Starts PROGRAM once for each worker of this machine, and together with the same command on other
+machines those of a larger job, with the environment that PyTorch's
 init_process_group("env://") reads, hosts the workers' store, keeps or shows their output, and when
 one fails stops or restarts all of them and says which one failed first, and why.
 No process of the job outlives it.
@@ -38,6 +39,48 @@ Options stand before PROGRAM; all words behind it are the program's own. The wor
 name may be joined by - or _, and the name may be shortened as long as it is unique. A setting is
 taken from the command line, else from its MUSTER_ variable, else from its PET_ variable
 (torchrun's), else from the file of \-\-config, else it has its default.
+)";
+
+constexpr std::string_view kMeeting = R"(.SH MANY MACHINES
+Run the same command on each machine, with the number of them and a place to meet:
+.PP
+.nf
+muster \-\-nnodes=2:4 \-\-rdzv\-backend=c10d \-\-rdzv\-endpoint=head:29400 train.py
+.fi
+.PP
+The place is an address of one of them; it needs no server. Further addresses, behind commas, are
+tried when the first is gone. Ranks follow the natural order of the machines' names (node7 before
+node66), \-\-rank\-order, or \-\-node\-rank on every machine. Without \-\-rdzv\-backend=c10d, a job
+has exactly as many machines as \-\-nnodes says, each with its \-\-node\-rank, and
+\-\-master\-addr:\-\-master\-port is where they meet and what the workers see.
+.SS Keys of \-\-rdzv\-conf
+Times are in seconds, with fractions where wanted. Keys that muster does not know are ignored.
+.TP
+join_timeout=600
+how long to wait for MIN machines; with the static back end the key is timeout=900.
+.TP
+last_call_timeout=30
+with MIN machines but not MAX: how long to wait for more before the job starts.
+.TP
+close_timeout=30
+how long the end of the job may take to be known everywhere.
+.TP
+lease=9
+a machine that says nothing for so long is lost to the job; at least 0.2. Also
+keep_alive_interval (5) times keep_alive_max_attempt (3), if one of them is given.
+.TP
+join_delay=0
+how long newcomers to a running job are gathered before it is regrouped with them; never: until it
+is regrouped for another reason.
+.TP
+is_host=true
+this machine hosts the meeting, or must not (false); without it, the one that has the address does.
+.TP
+risk_two_worlds=true
+when the network is cut, go on also without a majority of the machines. Both halves may then run,
+and write the same files: for two machines where waiting is worse.
+.PP
+Taken without an effect: read_timeout, heartbeat_timeout, cas_backoff_max_seconds, store_type=tcp.
 )";
 
 constexpr std::string_view kEnd = R"(.SH CONFIG FILE
@@ -106,7 +149,7 @@ std::string man_page() {
       }
     }
   }
-  return out + std::string(kEnd);
+  return out + std::string(kMeeting) + std::string(kEnd);
 }
 
 }  // namespace muster

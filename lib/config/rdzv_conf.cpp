@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace muster {
 namespace {
@@ -18,60 +19,124 @@ using Conf = std::map<std::string, std::string>;
 constexpr std::array<std::string_view, 6> kReserved{
     "backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr"};
 
-constexpr std::array<std::string_view, 6> kSecondsOfC10d{"join_timeout",
-                                                         "last_call_timeout",
-                                                         "close_timeout",
-                                                         "heartbeat_timeout",
-                                                         "keep_alive_interval",
-                                                         "read_timeout"};
+constexpr double kLeaseMin = 0.2;         // s; less is lost to any busy machine
+constexpr double kSecondsMax = 1e9;       // what is longer is for ever, and fits a Duration
+constexpr double kKeepAliveInterval = 5;  // s; torchrun's defaults
+constexpr double kKeepAliveAttempts = 3;
+constexpr std::chrono::seconds kJoinTimeoutOfStatic{900};
 
-Result<void> check_positive(const Conf& conf, std::string_view key) {
-  const auto found = conf.find(std::string(key));
-  if (found == conf.end()) {
-    return {};
-  }
-  const auto number = parse_python_int(found->second);
-  if (!number || *number <= 0) {
-    return failure(Errc::usage,
-                   fmt::format("{}={} must be a positive whole number", key, found->second));
-  }
-  return {};
+Duration to_duration(double seconds) {
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::min(seconds, kSecondsMax)));
 }
 
-Result<void> check_backoff(const Conf& conf) {
-  const auto found = conf.find("cas_backoff_max_seconds");
-  if (found == conf.end()) {
-    return {};
+// Reads keys one after the other, and keeps the first error. A key that is not there is no error.
+class Reader {
+ public:
+  explicit Reader(const Conf& conf) : conf_(conf) {}
+
+  [[nodiscard]] std::optional<std::string> text(std::string_view key) const {
+    const auto found = conf_.find(std::string(key));
+    return found == conf_.end() ? std::nullopt : std::optional(found->second);
   }
-  const auto number = parse_python_float(found->second);
-  if (!number || *number < 0) {
-    return failure(
-        Errc::usage,
-        fmt::format("cas_backoff_max_seconds={} must be a number of at least 0", found->second));
+
+  // Seconds above 0.
+  std::optional<double> positive(std::string_view key) {
+    const auto value = number(key);
+    return value && *value <= 0 ? refuse(key, "must be a number of seconds above 0") : value;
   }
-  return {};
+
+  std::optional<double> at_least(std::string_view key, double least) {
+    const auto value = number(key);
+    return value && *value < least ? refuse(key, fmt::format("must be at least {} s", least))
+                                   : value;
+  }
+
+  std::optional<double> positive_integer(std::string_view key) {
+    const auto typed = text(key);
+    const auto value = parse_python_int(typed.value_or("1"));
+    if (!value || *value <= 0) {
+      return refuse(key, "must be a positive whole number");
+    }
+    return typed ? std::optional(static_cast<double>(*value)) : std::nullopt;
+  }
+
+  std::optional<bool> flag(std::string_view key) {
+    static constexpr std::array<std::string_view, 5> kYes{"1", "true", "t", "yes", "y"};
+    static constexpr std::array<std::string_view, 5> kNo{"0", "false", "f", "no", "n"};
+    const auto typed = text(key);
+    const std::string word = to_lower(typed.value_or("no"));
+    const bool yes = std::ranges::find(kYes, word) != kYes.end();
+    if (!yes && std::ranges::find(kNo, word) == kNo.end()) {
+      refuse(key, "must be true or false");
+    }
+    return typed ? std::optional(yes) : std::nullopt;
+  }
+
+  // One of the words, in any case, where the key is given.
+  void one_of(std::string_view key, std::string_view first, std::string_view second) {
+    const std::string word = to_lower(trim(text(key).value_or(std::string(first))));
+    if (word != first && word != second) {
+      refuse(key, fmt::format("must be {} or {}", first, second));
+    }
+  }
+
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ private:
+  std::optional<double> number(std::string_view key) {
+    const auto typed = text(key);
+    const auto value = parse_python_float(typed.value_or("0"));
+    if (!value) {
+      return refuse(key, "must be a number");
+    }
+    return typed ? value : std::nullopt;
+  }
+
+  std::nullopt_t refuse(std::string_view key, std::string_view rule) {
+    if (!error_) {
+      error_ = Error{Errc::usage, fmt::format("{}={} {}", key, text(key).value_or(""), rule)};
+    }
+    return std::nullopt;
+  }
+
+  const Conf& conf_;
+  std::optional<Error> error_;
+};
+
+void set(Duration& out, std::optional<double> seconds) {
+  if (seconds) {
+    out = to_duration(*seconds);
+  }
 }
 
-Result<void> check_is_host(const Conf& conf) {
-  static constexpr std::array<std::string_view, 10> kWords{
-      "1", "true", "t", "yes", "y", "0", "false", "f", "no", "n"};
-  const auto found = conf.find("is_host");
-  if (found != conf.end() && std::ranges::find(kWords, to_lower(found->second)) == kWords.end()) {
-    return failure(Errc::usage, fmt::format("is_host={} must be true or false", found->second));
+void read_c10d(Reader& reader, MeetingSettings& out) {
+  set(out.join_timeout, reader.positive("join_timeout"));
+  set(out.last_call_timeout, reader.positive("last_call_timeout"));
+  set(out.close_timeout, reader.positive("close_timeout"));
+  const auto interval = reader.positive("keep_alive_interval");
+  const auto attempts = reader.positive_integer("keep_alive_max_attempt");
+  if (interval || attempts) {
+    const double lease =
+        interval.value_or(kKeepAliveInterval) * attempts.value_or(kKeepAliveAttempts);
+    out.lease = to_duration(std::max(lease, kLeaseMin));
   }
-  return {};
+  out.is_host = reader.flag("is_host");
+  // Checked as torchrun does, but without an effect: nothing here is a client of a store.
+  reader.positive("read_timeout");
+  reader.positive("heartbeat_timeout");
+  reader.at_least("cas_backoff_max_seconds", 0);
+  reader.one_of("store_type", "tcp", "file");
 }
 
-Result<void> check_store_type(const Conf& conf) {
-  const auto found = conf.find("store_type");
-  if (found == conf.end()) {
-    return {};
+void read_own(Reader& reader, MeetingSettings& out) {
+  set(out.lease, reader.at_least("lease", kLeaseMin));
+  if (reader.text("join_delay") == "never") {
+    out.join_delay.reset();
+  } else {
+    set(*out.join_delay, reader.at_least("join_delay", 0));
   }
-  const std::string type = to_lower(trim(found->second));
-  if (type != "tcp" && type != "file") {
-    return failure(Errc::usage, fmt::format("store_type={} must be tcp or file", found->second));
-  }
-  return {};
+  out.risk_two_worlds = reader.flag("risk_two_worlds").value_or(false);
 }
 
 }  // namespace
@@ -103,25 +168,20 @@ Result<Conf> parse_rdzv_conf(std::string_view text) {
   return conf;
 }
 
-Result<void> check_rdzv_conf(const Conf& conf, std::string_view backend) {
+Result<MeetingSettings> read_meeting_settings(const Conf& conf, std::string_view backend) {
+  Reader reader(conf);
+  MeetingSettings out;
   if (backend == "static") {
-    return check_positive(conf, "timeout");
+    out.join_timeout = kJoinTimeoutOfStatic;
+    set(out.join_timeout, reader.positive("timeout"));
+  } else {
+    read_c10d(reader, out);
   }
-  for (const std::string_view key : kSecondsOfC10d) {
-    if (auto checked = check_positive(conf, key); !checked) {
-      return checked;
-    }
+  read_own(reader, out);
+  if (reader.error()) {
+    return std::unexpected(*reader.error());
   }
-  if (auto checked = check_positive(conf, "keep_alive_max_attempt"); !checked) {
-    return checked;
-  }
-  if (auto checked = check_backoff(conf); !checked) {
-    return checked;
-  }
-  if (auto checked = check_is_host(conf); !checked) {
-    return checked;
-  }
-  return check_store_type(conf);
+  return out;
 }
 
 }  // namespace muster

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "config/meeting_settings.hpp"
 
 #include <map>
 #include <string>
@@ -14,8 +15,9 @@ namespace muster {
 // Error: usage.
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
 
-// The rules of torchrun for the values that `backend` ("static", "c10d") reads. Error: usage.
-[[nodiscard]] Result<void> check_rdzv_conf(const std::map<std::string, std::string>& conf,
-                                           std::string_view backend);
+// What the keys mean to `backend` ("static", "c10d"): torchrun's by its rules, but that fractions
+// of a second are allowed; then ours, for both back ends. Error: usage.
+[[nodiscard]] Result<MeetingSettings> read_meeting_settings(
+    const std::map<std::string, std::string>& conf, std::string_view backend);
 
 }  // namespace muster

@@ -34,8 +34,13 @@ struct Resolution {
 [[nodiscard]] Result<void> resolve_program(const Resolution& resolution);
 // How many workers (resolve_workers.cpp).
 [[nodiscard]] Result<void> resolve_workers(const Resolution& resolution);
-// Nodes, back end, addresses (resolve_meeting.cpp).
+// Nodes, back end, and by the three steps behind it, addresses (resolve_meeting.cpp).
 [[nodiscard]] Result<void> resolve_meeting(const Resolution& resolution);
+// Where nodes meet (resolve_endpoints.cpp).
+[[nodiscard]] Result<void> resolve_endpoints(const Resolution& resolution);
+// This node's address and ports, and the order of ranks (resolve_addresses.cpp).
+[[nodiscard]] Result<void> resolve_addresses(const Resolution& resolution);
+[[nodiscard]] Result<void> resolve_rank_order(const Resolution& resolution);
 // Log files and the console (resolve_output.cpp).
 [[nodiscard]] Result<void> resolve_output(const Resolution& resolution);
 // Restarts, signals, the grace period (resolve_stopping.cpp).

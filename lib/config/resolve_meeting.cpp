@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes, back end and addresses, by torchrun's rules for one node. Jobs of more nodes are refused
-// here, in one place, until they are built.
+// How many nodes, by which back end, under which name, by torchrun's rules. What would leave a job
+// of many nodes waiting for nobody, or a world of one where more were asked for, is refused here.
 #include "base/text.hpp"
 #include "config/rdzv_conf.hpp"
 #include "config/resolution.hpp"
@@ -8,13 +8,11 @@
 
 #include <fmt/core.h>
 
-#include <limits>
-
 namespace muster {
 namespace {
 
-constexpr std::uint16_t kC10dPortDefault = 29400;
-constexpr std::uint16_t kStaticPortDefault = 29500;
+// More nodes than any job has; with the most workers on each, ranks still fit an int.
+constexpr int kNodesMax = 100'000;
 
 Result<void> resolve_nodes(const Resolution& r) {
   const auto parts = split(r.layers.text(OptionId::nnodes), ':');
@@ -23,27 +21,23 @@ Result<void> resolve_nodes(const Resolution& r) {
   if (parts.size() > 2 || !min || !max) {
     return r.layers.refuse(OptionId::nnodes, "must be N or MIN:MAX");
   }
-  if (*min < 1 || *max < *min || *max > std::numeric_limits<int>::max()) {
+  if (*min < 1 || *max < *min) {
     return r.layers.refuse(OptionId::nnodes, "must be 0 < MIN <= MAX");
   }
-  if (*max > 1) {
-    return r.layers.refuse(OptionId::nnodes,
-                           "this version runs jobs on one machine only; use --nnodes=1, or "
-                           "torchrun for more machines");
+  if (*max > kNodesMax) {
+    return r.layers.refuse(OptionId::nnodes, fmt::format("must be at most {}", kNodesMax));
   }
+  r.config().nodes_min = static_cast<int>(*min);
+  r.config().nodes_max = static_cast<int>(*max);
   return {};
 }
 
-Result<void> resolve_conf(const Resolution& r) {
-  auto conf = parse_rdzv_conf(r.layers.text(OptionId::rdzv_conf));
-  if (!conf) {
-    return r.layers.refuse(OptionId::rdzv_conf, conf.error().message);
+Result<void> resolve_backend(const Resolution& r) {
+  if (r.config().standalone) {
+    return {};
   }
-  r.config().rdzv_conf = std::move(*conf);
-  return {};
-}
-
-Result<void> check_backend(const Resolution& r, const std::string& backend) {
+  const std::string& backend = r.layers.text(OptionId::rdzv_backend);
+  r.config().rdzv_backend = backend;
   if (backend == "static" || backend == "c10d") {
     return {};
   }
@@ -83,98 +77,19 @@ void make_standalone(const Resolution& r, const std::string& why) {
   }
 }
 
-Result<Endpoint> typed_endpoint(const Resolution& r) {
-  auto endpoint = parse_endpoint(r.layers.text(OptionId::rdzv_endpoint));
-  if (!endpoint) {
-    return r.layers.refuse(OptionId::rdzv_endpoint, endpoint.error().message);
+Result<void> resolve_standalone(const Resolution& r) {
+  const bool many = many_nodes(r.config());
+  if (r.layers.is_on(OptionId::standalone) && many) {
+    return r.layers.refuse(OptionId::nnodes,
+                           "--standalone is for one machine; leave it out and give "
+                           "--rdzv-backend=c10d --rdzv-endpoint=HOST[:PORT]");
   }
-  return endpoint;
-}
-
-Result<std::uint16_t> static_port(const Resolution& r) {
-  if (!r.layers.is_given(OptionId::master_port)) {
-    return kStaticPortDefault;
-  }
-  const auto port = r.layers.integer(OptionId::master_port);
-  if (port < 0 || port > std::numeric_limits<std::uint16_t>::max()) {
-    return r.layers.refuse(OptionId::master_port, "must be from 0 to 65535");
-  }
-  return static_cast<std::uint16_t>(port);
-}
-
-// The endpoint of a static job is what the workers dial.
-Result<void> resolve_static(const Resolution& r) {
-  LaunchConfig& config = r.config();
-  Endpoint endpoint{r.layers.text(OptionId::master_addr), std::nullopt};
-  if (!r.layers.text(OptionId::rdzv_endpoint).empty()) {
-    auto typed = typed_endpoint(r);
-    if (!typed) {
-      return std::unexpected(typed.error());
-    }
-    if (!typed->port) {
-      return r.layers.refuse(OptionId::rdzv_endpoint, "needs a port with --rdzv-backend=static");
-    }
-    endpoint = std::move(*typed);
-  } else {
-    const auto host = parse_endpoint(endpoint.host);
-    if (!host || host->port) {
-      return r.layers.refuse(OptionId::master_addr, "must be a name or an address without a port");
-    }
-    const auto port = static_port(r);
-    if (!port) {
-      return std::unexpected(port.error());
-    }
-    endpoint.host = host->host;
-    endpoint.port = *port;
-  }
-  config.master_addr = endpoint.host;
-  config.master_port = *endpoint.port;
-  config.rdzv_endpoints = {std::move(endpoint)};
-  config.node_rank = 0;
-  const auto rank = r.layers.integer(OptionId::node_rank);
-  if (rank != 0) {
-    return r.layers.refuse(OptionId::node_rank, "must be less than --nnodes, which is 1");
-  }
-  return {};
-}
-
-// One node meets nobody: the endpoint is only checked and kept for --explain.
-Result<void> resolve_c10d(const Resolution& r) {
-  LaunchConfig& config = r.config();
-  const bool file_store = config.rdzv_conf.contains("store_type") &&
-                          to_lower(config.rdzv_conf.at("store_type")) == "file";
-  if (config.standalone || file_store) {
-    return {};
-  }
-  if (r.layers.text(OptionId::rdzv_endpoint).empty()) {
-    config.rdzv_endpoints = {Endpoint{"localhost", kC10dPortDefault}};
-    if (r.layers.is_given(OptionId::master_addr)) {
-      r.warn("ignoring --master-addr: it is for --rdzv-backend=static without --rdzv-endpoint");
-    }
-    return {};
-  }
-  auto typed = typed_endpoint(r);
-  if (!typed) {
-    return std::unexpected(typed.error());
-  }
-  typed->port = typed->port.value_or(kC10dPortDefault);
-  config.rdzv_endpoints = {std::move(*typed)};
-  return {};
-}
-
-Result<void> resolve_local_addr(const Resolution& r) {
-  LaunchConfig& config = r.config();
-  config.local_addr = r.layers.text(OptionId::local_addr);
-  if (config.local_addr.empty()) {
-    return {};
-  }
-  const auto host = parse_endpoint(config.local_addr);
-  if (!host || host->port) {
-    return r.layers.refuse(OptionId::local_addr, "must be a name or an address without a port");
-  }
-  config.local_addr = host->host;
-  if (config.rdzv_backend == "c10d") {
-    config.master_addr = host->host;
+  if (r.layers.is_on(OptionId::standalone)) {
+    make_standalone(r, "implied by --standalone");
+  } else if (!many && r.layers.text(OptionId::rdzv_backend) == "static" &&
+             !r.layers.is_given(OptionId::master_port) &&
+             r.layers.text(OptionId::rdzv_endpoint).empty()) {
+    make_standalone(r, "implied by one machine without a port");
   }
   return {};
 }
@@ -192,38 +107,58 @@ void resolve_id(const Resolution& r) {
   }
 }
 
+Result<void> resolve_conf(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  auto conf = parse_rdzv_conf(r.layers.text(OptionId::rdzv_conf));
+  if (!conf) {
+    return r.layers.refuse(OptionId::rdzv_conf, conf.error().message);
+  }
+  const auto meeting = read_meeting_settings(*conf, config.rdzv_backend);
+  if (!meeting) {
+    return r.layers.refuse(OptionId::rdzv_conf, meeting.error().message);
+  }
+  config.rdzv_conf = std::move(*conf);
+  config.meeting = *meeting;
+  return {};
+}
+
+// A static job has exactly MAX nodes, each of which knows its place.
+Result<void> resolve_place(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  const bool is_static = config.rdzv_backend == "static";
+  if (is_static && config.nodes_min != config.nodes_max) {
+    config.nodes_min = config.nodes_max;
+    r.set_origin(OptionId::nnodes,
+                 fmt::format("{}, all of them: static", r.layers.of(OptionId::nnodes).origin));
+  }
+  const auto rank = r.layers.integer(OptionId::node_rank);
+  if (rank < 0 || rank >= config.nodes_max) {
+    return r.layers.refuse(
+        OptionId::node_rank,
+        fmt::format("must be at least 0 and less than --nnodes, which is {}", config.nodes_max));
+  }
+  if (is_static || r.layers.is_given(OptionId::node_rank)) {
+    config.node_rank = static_cast<int>(rank);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> resolve_meeting(const Resolution& r) {
-  LaunchConfig& config = r.config();
-  if (auto done = resolve_nodes(r); !done) {
-    return done;
-  }
-  if (auto done = resolve_conf(r); !done) {
-    return done;
-  }
-  config.rdzv_backend = r.layers.text(OptionId::rdzv_backend);
-  if (r.layers.is_on(OptionId::standalone)) {
-    make_standalone(r, "implied by --standalone");
-  } else if (config.rdzv_backend == "static" && !r.layers.is_given(OptionId::master_port) &&
-             r.layers.text(OptionId::rdzv_endpoint).empty()) {
-    make_standalone(r, "implied by one machine without a port");
+  for (const auto step : {resolve_nodes, resolve_standalone, resolve_backend}) {
+    if (auto done = step(r); !done) {
+      return done;
+    }
   }
   resolve_id(r);
-  if (auto done = check_backend(r, config.rdzv_backend); !done) {
-    return done;
+  for (const auto step :
+       {resolve_conf, resolve_place, resolve_endpoints, resolve_addresses, resolve_rank_order}) {
+    if (auto done = step(r); !done) {
+      return done;
+    }
   }
-  if (auto checked = check_rdzv_conf(config.rdzv_conf, config.rdzv_backend); !checked) {
-    return r.layers.refuse(OptionId::rdzv_conf, checked.error().message);
-  }
-  const bool is_static = config.rdzv_backend == "static";
-  if (!is_static && r.layers.integer(OptionId::node_rank) != 0) {
-    r.warn("ignoring --node-rank: it is for --rdzv-backend=static");
-  }
-  if (auto done = is_static ? resolve_static(r) : resolve_c10d(r); !done) {
-    return done;
-  }
-  return resolve_local_addr(r);
+  return {};
 }
 
 }  // namespace muster

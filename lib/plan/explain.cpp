@@ -37,7 +37,36 @@ std::string describe_argv(const std::vector<std::string>& argv) {
   return join(words, " ");
 }
 
+// What the meeting decides; the rest was said by the user.
+std::string_view open_questions(const LaunchConfig& config) {
+  if (config.rdzv_backend == "static") {
+    return "the others may have other numbers of workers";
+  }
+  return config.node_rank ? "how many nodes and workers there are is known when they meet"
+                          : "who is who, and how many there are, is known when they meet";
+}
+
 }  // namespace
+
+Result<Assignment> example_assignment(const LaunchConfig& config) {
+  const std::vector<NodeShare> members(static_cast<std::size_t>(config.nodes_max),
+                                       {config.nproc, config.role});
+  return assign(members,
+                static_cast<std::size_t>(config.node_rank.value_or(0)),
+                {},
+                Endpoint{config.master_addr, config.master_port});
+}
+
+std::string describe_example(const LaunchConfig& config, const Assignment& assignment) {
+  if (!many_nodes(config)) {
+    return "";
+  }
+  return fmt::format("# group rank {} of {} nodes with {} workers each, as an example: {}\n",
+                     assignment.group_rank,
+                     assignment.group_world_size,
+                     assignment.local_world_size,
+                     open_questions(config));
+}
 
 std::string describe_plan(const std::vector<ProcessSpec>& specs) {
   std::string out;
@@ -63,7 +92,9 @@ std::string describe_env(const std::vector<ProcessSpec>& specs, const Environ& i
       const auto equals = word.find('=');
       const std::string name = word.substr(0, equals);
       const std::string value = word.substr(equals + 1);
-      if (name == "MASTER_PORT" && value == "0") {
+      if (name == "MASTER_ADDR" && value.empty()) {
+        out += "MASTER_ADDR=<of the node with rank 0>\n";
+      } else if (name == "MASTER_PORT" && value == "0") {
         out += "MASTER_PORT=<any free port>\n";
       } else if (inherited.get(name) != value) {
         out += fmt::format("{}={}\n", name, names_a_secret(name) ? "***" : shell_quoted(value));

@@ -9,6 +9,9 @@ import unittest
 from harness import MUSTER, JobCase
 
 
+MANY = ["--nnodes", "2:4", "--rdzv-backend", "c10d", "--rdzv-endpoint", "head.invalid"]
+
+
 class Usage(JobCase):
     def test_help_and_version_go_to_stdout(self):
         for word in ("--help", "-h", "--version"):
@@ -32,6 +35,7 @@ class Usage(JobCase):
         for words in (["--help"], ["--version"], ["--explain", script],
                       ["--explain=plan", "--nproc-per-node", "2", script],
                       ["--explain=env", script], ["--dry-run", script],
+                      ["--explain=env", *MANY, script],
                       ["--print-completion", "bash"]):
             done = subprocess.run(
                 ["strace", "-f", "-o", trace, "-e", "trace=process,network", MUSTER, *words],
@@ -40,6 +44,23 @@ class Usage(JobCase):
             calls = [line.split("(")[0].split()[-1] for line in trace.read_text().splitlines()
                      if "(" in line]
             self.assertEqual(sorted(set(calls) - {"exit_group"}), ["execve"], (words, calls))
+
+    def test_many_nodes_can_be_explained_before_they_meet(self):
+        ended = self.run_job("--explain=plan", *MANY, "--nproc-per-node", 2, "/bin/true")
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assertRegex(ended.out, "^# group rank 0 of 4 nodes with 2 workers each, as an example")
+        self.assertIn("\nrank 1 (local rank 1)\n", ended.out)
+
+    def test_a_command_line_of_many_nodes_that_cannot_meet_is_refused_at_once(self):
+        for words, said in ((["--nnodes=2", "--rdzv-backend=c10d"], "needs --rdzv-endpoint="),
+                            (["--nnodes=2"], "needs a place to meet"),
+                            (["--nnodes=2", "--standalone"], "is for one machine"),
+                            ([*MANY, "--iface=none0"], "127.0.0.1")):
+            ended = self.run_job(*words, "/bin/true")
+            self.assertEqual((ended.code, ended.out), (2, ""), ended)
+            self.assertEqual(ended.err.count("\n"), 1, ended)
+            self.assertIn(said, ended.err)
+            self.assertLess(ended.seconds, 5.0)
 
     def test_under_the_name_torchrun_it_runs_scripts_and_programs(self):
         name = self.folder / "torchrun"

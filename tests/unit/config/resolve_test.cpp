@@ -1,68 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/resolve.hpp"
 
-#include "base/text.hpp"
-#include "support/catch.hpp"
-#include "unit/config/fake_machine.hpp"
+#include "unit/config/launch.hpp"
 
 #include <csignal>
 
 using namespace muster;
-
-namespace {
-
-// One launch to resolve: words before "train.py", variables, a machine.
-struct Launch {
-  std::vector<std::string> words;
-  std::map<std::string, std::string, std::less<>> variables;
-  FakeMachine machine{};
-  Personality personality = Personality::muster;
-  std::vector<std::string> program{"train.py"};
-
-  [[nodiscard]] Result<Resolved> resolved() const {
-    auto all = words;
-    all.insert(all.end(), program.begin(), program.end());
-    const auto line = parse_command_line(personality, all);
-    if (!line) {
-      return std::unexpected(line.error());
-    }
-    auto environment = variables;
-    environment.emplace("PATH", "/opt/bin:/usr/bin");
-    return resolve(*line, Environ(environment), machine);
-  }
-
-  [[nodiscard]] LaunchConfig config() const {
-    const auto out = resolved();
-    INFO(join(words, " "));
-    if (!out) {
-      FAIL(out.error().message);
-    }
-    return out->config;
-  }
-
-  // The error's text; its kind must be usage unless another one is expected.
-  [[nodiscard]] std::string error(Errc kind = Errc::usage) const {
-    const auto out = resolved();
-    if (out) {
-      return "no error";
-    }
-    CHECK(out.error().code == kind);
-    CHECK(out.error().message.find('\n') == std::string::npos);
-    return out.error().message;
-  }
-
-  [[nodiscard]] std::vector<std::string> warnings() const { return resolved()->warnings; }
-};
-
-LaunchConfig config(std::vector<std::string> words) {
-  return Launch{std::move(words), {}}.config();
-}
-
-std::string error(std::vector<std::string> words) {
-  return Launch{std::move(words), {}}.error();
-}
-
-}  // namespace
 
 TEST_CASE("resolve: the command line beats MUSTER_, that PET_, that the file, that the default") {
   Launch launch{{"--config=job.toml"}, {}};
@@ -83,7 +26,7 @@ TEST_CASE("resolve: the command line beats MUSTER_, that PET_, that the file, th
   CHECK(config({}).origins.at("max-restarts") == "default");
 }
 
-TEST_CASE("resolve: each option of torchrun that has a PET_ variable is read from it") {
+TEST_CASE("resolve: each option that has a PET_ variable is read from it") {
   const std::map<std::string, std::string> values{{"module", "0"},
                                                   {"no-python", "0"},
                                                   {"nproc-per-node", "3"},
@@ -109,6 +52,9 @@ TEST_CASE("resolve: each option of torchrun that has a PET_ variable is read fro
                                                   {"master-addr", "a"},
                                                   {"event-log-handler", "null"},
                                                   {"local-addr", "a"},
+                                                  {"iface", "eth0"},
+                                                  {"port-range", "7-9"},
+                                                  {"rank-order", "file:order"},
                                                   {"rdzv-endpoint", "a:1"}};
   for (const Option& row : all_options()) {
     if (!row.has_pet) {
@@ -118,6 +64,7 @@ TEST_CASE("resolve: each option of torchrun that has a PET_ variable is read fro
     const std::string value = found == values.end() ? "text" : found->second;
     INFO(pet_variable(row));
     Launch launch{{}, {{pet_variable(row), value}}};
+    launch.machine.texts["order"] = "node1\n";
     const std::string origin = launch.config().origins.at(std::string(row.name));
     // Implied settings say what they are in place of.
     CHECK((origin == pet_variable(row) || origin.find("in place of") != std::string::npos ||
@@ -231,109 +178,6 @@ TEST_CASE("resolve: no device is counted that nothing depends on") {
   CHECK(launch.machine.questions == 0);
   launch.variables.erase("OMP_NUM_THREADS");
   CHECK(launch.config().usable_cpus == 8);
-}
-
-TEST_CASE("resolve: nnodes is N or MIN:MAX, and more than one is refused by name") {
-  CHECK(config({"--nnodes=1"}).nodes_max == 1);
-  CHECK(config({"--nnodes=1:1"}).nodes_min == 1);
-  CHECK(error({"--nnodes=2:20:30"}) == "--nnodes=2:20:30: must be N or MIN:MAX");
-  CHECK(error({"--nnodes=a"}).find("must be N or MIN:MAX") != std::string::npos);
-  for (const char* bad : {"0", "0:1", "3:2", "-1:1"}) {
-    CHECK(error({std::string("--nnodes=") + bad}).find("0 < MIN <= MAX") != std::string::npos);
-  }
-  CHECK(error({"--nnodes=1:4"}).find("runs jobs on one machine only") != std::string::npos);
-}
-
-TEST_CASE("resolve: one node without a port implies standalone, whatever the back end's name") {
-  for (const auto& words :
-       std::vector<std::vector<std::string>>{{}, {"--rdzv-backend=static"}, {"--rdzv-id=7"}}) {
-    const LaunchConfig out = config(words);
-    CHECK(out.standalone);
-    CHECK(out.rdzv_backend == "c10d");
-    CHECK(out.rdzv_endpoints == std::vector{Endpoint{"localhost", 0}});
-    CHECK(out.rdzv_id == "01234567-89ab-4def-8123-456789abcdef");
-    CHECK(out.master_addr == "127.0.0.1");
-    CHECK(out.master_port == 0);
-  }
-  CHECK(config({"--rdzv-id=7"}).origins.at("rdzv-id") ==
-        "implied by one machine without a port, in place of 7");
-}
-
-TEST_CASE("resolve: standalone overrides what contradicts it") {
-  const LaunchConfig out =
-      config({"--standalone", "--rdzv-backend=static", "--rdzv-endpoint=h:1", "--master-port=5"});
-  CHECK(out.standalone);
-  CHECK(out.rdzv_backend == "c10d");
-  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"localhost", 0}});
-  CHECK(out.master_port == 0);
-}
-
-TEST_CASE("resolve: a master port keeps the back end static, also from its variable") {
-  const LaunchConfig out = config({"--master-port=1234"});
-  CHECK_FALSE(out.standalone);
-  CHECK(out.rdzv_backend == "static");
-  CHECK(out.rdzv_id == "none");
-  CHECK(out.master_addr == "127.0.0.1");
-  CHECK(out.master_port == 1234);
-  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"127.0.0.1", 1234}});
-  CHECK(Launch{{}, {{"PET_MASTER_PORT", "4321"}}}.config().master_port == 4321);
-  CHECK(config({"--master-port=1234", "--master-addr=node1"}).master_addr == "node1");
-  CHECK(error({"--master-port=70000"}) == "--master-port=70000: must be from 0 to 65535");
-  CHECK(error({"--master-port=1", "--master-addr=a:1"}).find("without a port") !=
-        std::string::npos);
-}
-
-TEST_CASE("resolve: the endpoint of a static job is what the workers dial") {
-  const LaunchConfig out = config({"--rdzv-endpoint=[::1]:7000"});
-  CHECK(out.rdzv_backend == "static");
-  CHECK(out.master_addr == "::1");
-  CHECK(out.master_port == 7000);
-  CHECK(error({"--rdzv-endpoint=node1"}).find("needs a port") != std::string::npos);
-  CHECK(error({"--rdzv-endpoint=node1:x"}).find("must be a number from 0 to 65535") !=
-        std::string::npos);
-  CHECK(error({"--master-port=1", "--node-rank=1"}).find("less than --nnodes") !=
-        std::string::npos);
-}
-
-TEST_CASE("resolve: c10d on one node, with its default endpoint and port") {
-  CHECK(config({"--rdzv-backend=c10d"}).rdzv_endpoints ==
-        std::vector{Endpoint{"localhost", 29400}});
-  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a"}).rdzv_endpoints ==
-        std::vector{Endpoint{"a", 29400}});
-  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a:0"}).rdzv_endpoints ==
-        std::vector{Endpoint{"a", 0}});
-  const LaunchConfig out = config({"--rdzv-backend=c10d", "--local-addr=127.0.0.2"});
-  CHECK(out.rdzv_id == "none");
-  CHECK(out.master_addr == "127.0.0.2");
-  CHECK(out.master_port == 0);
-  CHECK(
-      config({"--rdzv-backend=c10d", "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=5'"})
-          .rdzv_conf.size() == 3);
-}
-
-TEST_CASE("resolve: an empty rdzv-id becomes a random one") {
-  const LaunchConfig out = config({"--rdzv-backend=c10d", "--rdzv-id="});
-  CHECK(out.rdzv_id == "0123456789abcdef0123456789abcdef");
-  CHECK(out.origins.at("rdzv-id") == "random, since empty");
-  CHECK(Launch{{"--rdzv-backend=c10d", "--rdzv-id="}, {}}.warnings().size() == 1);
-  CHECK(Launch{{"--rdzv-id="}, {}}.warnings().empty());
-}
-
-TEST_CASE("resolve: other back ends are refused, etcd with what to use instead") {
-  CHECK(error({"--rdzv-backend=foo"}) == "--rdzv-backend=foo: must be static or c10d");
-  CHECK(error({"--rdzv-backend=etcd-v2"}).find("use --rdzv-backend=c10d") != std::string::npos);
-}
-
-TEST_CASE("resolve: rdzv-conf is refused with its rule") {
-  CHECK(error({"--rdzv-conf=a"}) == "--rdzv-conf=a: 'a' must have a value");
-  CHECK(error({"--rdzv-conf=join_timeout=0"}).find("positive whole number") != std::string::npos);
-}
-
-TEST_CASE("resolve: settings of the static back end alone are ignored aloud elsewhere") {
-  CHECK(Launch{{"--node-rank=2"}, {}}.warnings() ==
-        std::vector<std::string>{"ignoring --node-rank: it is for --rdzv-backend=static"});
-  CHECK(Launch{{"--rdzv-backend=c10d", "--master-addr=a"}, {}}.warnings().size() == 1);
-  CHECK(Launch{{}, {}}.warnings().empty());
 }
 
 TEST_CASE("resolve: restarts and the grace period") {

@@ -190,3 +190,44 @@ TEST_CASE("explain: each setting with its value and where it came from") {
   CHECK(line_of(text, "rdzv-conf") == "rdzv-conf a=1,token=*** command line");
   CHECK_FALSE(has(text, "secret"));
 }
+
+TEST_CASE("explain: many nodes, with what they meet by") {
+  const std::string text = explained({"--nnodes=2:4",
+                                      "--rdzv-backend=c10d",
+                                      "--rdzv-endpoint=a,b:7",
+                                      "--rdzv-conf=lease=0.5,join_delay=never",
+                                      "--iface=eth0",
+                                      "--port-range=7-29400",
+                                      "train.py"},
+                                     Personality::muster);
+  CHECK(line_of(text, "nnodes") == "nnodes 2:4 command line");
+  CHECK(line_of(text, "rdzv-endpoint") == "rdzv-endpoint a:29400,b:7 command line");
+  CHECK(line_of(text, "node-rank") == "node-rank by name default");
+  CHECK(line_of(text, "master-addr") ==
+        "master-addr of the node with rank 0 known when the nodes meet");
+  CHECK(line_of(text, "local-addr") == "local-addr 10.0.0.7 the address of --iface=eth0");
+  CHECK(line_of(text, "iface") == "iface eth0 command line");
+  CHECK(line_of(text, "port-range") == "port-range 7-29400 command line");
+  CHECK(line_of(text, "rank-order") == "rank-order none default");
+  CHECK(line_of(text, "meeting") ==
+        "meeting join_timeout=600s, last_call_timeout=30s, close_timeout=30s, lease=500ms, "
+        "join_delay=never, risk_two_worlds=no rdzv-conf and its defaults");
+  CHECK(line_of(explained({"train.py"}, Personality::muster), "meeting").empty());
+}
+
+TEST_CASE("manual: each key of --rdzv-conf that has an effect, with its default") {
+  const std::string manual = man_page();
+  for (const char* key : {"join_timeout=600",
+                          "timeout=900",
+                          "last_call_timeout=30",
+                          "close_timeout=30",
+                          "lease=9",
+                          "keep_alive_interval (5)",
+                          "keep_alive_max_attempt (3)",
+                          "join_delay=0",
+                          "is_host=true",
+                          "risk_two_worlds=true"}) {
+    INFO(key);
+    CHECK(has(manual, key));
+  }
+}

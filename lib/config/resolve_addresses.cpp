@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this node is for others: its address, the ports that it may listen on, and the order of
+// ranks that it was told.
+#include "base/text.hpp"
+#include "config/resolution.hpp"
+#include "host/own_addresses.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace muster {
+namespace {
+
+Result<void> resolve_local_addr(const Resolution& r) {
+  const std::string& text = r.layers.text(OptionId::local_addr);
+  if (text.empty()) {
+    return {};
+  }
+  const auto host = parse_endpoint(text);
+  if (!host || host->port) {
+    return r.layers.refuse(OptionId::local_addr, "must be a name or an address without a port");
+  }
+  r.config().local_addr = host->host;
+  return {};
+}
+
+Result<void> resolve_iface(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  config.iface = r.layers.text(OptionId::iface);
+  if (config.iface.empty()) {
+    return {};
+  }
+  if (!config.local_addr.empty()) {
+    return r.layers.refuse(OptionId::iface,
+                           "--local-addr says already which address this machine has; give one of "
+                           "the two");
+  }
+  const auto own = r.machine.own_addresses();
+  if (!own) {
+    return r.layers.refuse(OptionId::iface, own.error().message);
+  }
+  const auto address = address_of_interface(config.iface, *own);
+  if (!address) {
+    return r.layers.refuse(OptionId::iface, address.error().message);
+  }
+  config.local_addr = *address;
+  r.set_origin(OptionId::local_addr, "the address of --iface=" + config.iface);
+  return {};
+}
+
+// With c10d the workers dial the node that has rank 0: this one where it is alone.
+void resolve_master(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  if (config.rdzv_backend != "c10d") {
+    return;
+  }
+  if (many_nodes(config)) {
+    config.master_addr.clear();
+    r.set_origin(OptionId::master_addr, "known when the nodes meet");
+  } else if (!config.local_addr.empty()) {
+    config.master_addr = config.local_addr;
+  }
+}
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  const auto number = parse_int(text);
+  const bool fits = number && *number > 0 && *number <= std::numeric_limits<std::uint16_t>::max();
+  return fits ? std::optional(static_cast<std::uint16_t>(*number)) : std::nullopt;
+}
+
+// One node of c10d listens on any free port, whatever its endpoint says.
+Result<void> check_endpoints_in_range(const Resolution& r) {
+  const LaunchConfig& config = r.config();
+  if (!many_nodes(config) && config.rdzv_backend != "static") {
+    return {};
+  }
+  const auto [first, last] = *config.port_range;
+  for (const Endpoint& endpoint : config.rdzv_endpoints) {
+    const std::uint16_t port = endpoint.port.value_or(0);
+    if (port != 0 && (port < first || port > last)) {
+      return r.layers.refuse(
+          OptionId::port_range,
+          fmt::format("the nodes are to meet at {}, which is not in it; give a port that is",
+                      endpoint.describe()));
+    }
+  }
+  return {};
+}
+
+Result<void> resolve_port_range(const Resolution& r) {
+  const std::string& text = r.layers.text(OptionId::port_range);
+  if (text.empty()) {
+    return {};
+  }
+  const auto parts = split(text, '-');
+  const auto first = parse_port(parts.front());
+  const auto last = parse_port(parts.back());
+  if (parts.size() != 2 || !first || !last || *first > *last) {
+    return r.layers.refuse(OptionId::port_range,
+                           "must be A-B, two ports from 1 to 65535, the lower one first");
+  }
+  r.config().port_range = std::pair(*first, *last);
+  return check_endpoints_in_range(r);
+}
+
+// What is wrong with the lines of the file, after those before them; empty if nothing is.
+std::string take_name(std::string_view line, std::set<std::string>& known, LaunchConfig& config) {
+  const std::string name(trim(line.substr(0, line.find('#'))));
+  if (name.empty()) {
+    return "";
+  }
+  if (name.find_first_of(" \t,") != std::string::npos) {
+    return fmt::format("'{}' is not one name; write a name a line", name);
+  }
+  if (!known.insert(to_lower(name)).second) {
+    return fmt::format("'{}' is in it twice", name);
+  }
+  config.rank_order.push_back(name);
+  return "";
+}
+
+}  // namespace
+
+Result<void> resolve_addresses(const Resolution& r) {
+  for (const auto step : {resolve_local_addr, resolve_iface, resolve_port_range}) {
+    if (auto done = step(r); !done) {
+      return done;
+    }
+  }
+  resolve_master(r);
+  return {};
+}
+
+Result<void> resolve_rank_order(const Resolution& r) {
+  static constexpr std::string_view kFile = "file:";
+  LaunchConfig& config = r.config();
+  const std::string& text = r.layers.text(OptionId::rank_order);
+  if (text.empty()) {
+    return {};
+  }
+  if (!text.starts_with(kFile) || text.size() == kFile.size()) {
+    return r.layers.refuse(OptionId::rank_order, "must be file:PATH, a file with a name a line");
+  }
+  if (config.node_rank) {
+    return r.layers.refuse(
+        OptionId::rank_order,
+        config.rdzv_backend == "static"
+            ? "--rdzv-backend=static orders nodes by --node-rank only"
+            : "--node-rank says already where this node is; give one of the two");
+  }
+  const auto file = r.machine.read_file(text.substr(kFile.size()));
+  if (!file) {
+    return r.layers.refuse(OptionId::rank_order, file.error().message);
+  }
+  std::set<std::string> known;
+  for (const std::string& line : split(*file, '\n')) {
+    if (const auto problem = take_name(line, known, config); !problem.empty()) {
+      return r.layers.refuse(OptionId::rank_order, problem);
+    }
+  }
+  return config.rank_order.empty() ? r.layers.refuse(OptionId::rank_order, "there is no name in it")
+                                   : Result<void>{};
+}
+
+}  // namespace muster

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What --explain can say about a round of many nodes before it is formed.
+#include "plan/explain.hpp"
+
+#include "plan/process_specs.hpp"
+#include "support/catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+LaunchConfig many(const std::string& backend) {
+  LaunchConfig config;
+  config.nodes_min = 2;
+  config.nodes_max = 4;
+  config.nproc = 2;
+  config.rdzv_backend = backend;
+  config.master_addr = "";
+  config.program = {ProgramKind::executable, "", "./solver", {}};
+  return config;
+}
+
+Assignment example(const LaunchConfig& config) {
+  const auto out = example_assignment(config);
+  if (!out) {
+    FAIL(out.error().message);
+  }
+  return *out;
+}
+
+}  // namespace
+
+TEST_CASE("explain: the example of many nodes is the first of MAX that are alike") {
+  const LaunchConfig config = many("c10d");
+  const Assignment a = example(config);
+  CHECK(a.group_rank == 0);
+  CHECK(a.group_world_size == 4);
+  CHECK(a.world_size == 8);
+  CHECK(describe_example(config, a) ==
+        "# group rank 0 of 4 nodes with 2 workers each, as an example: who is who, and how many "
+        "there are, is known when they meet\n");
+}
+
+TEST_CASE("explain: a rank that was given is the example's") {
+  LaunchConfig config = many("c10d");
+  config.node_rank = 3;
+  CHECK(example(config).rank_first == 6);
+  CHECK(describe_example(config, example(config)).starts_with("# group rank 3 of 4 nodes"));
+  config = many("static");
+  config.node_rank = 1;
+  CHECK(describe_example(config, example(config)).find("other numbers of workers") !=
+        std::string::npos);
+}
+
+TEST_CASE("explain: one node is no example") {
+  LaunchConfig config;
+  config.nproc = 3;
+  const Assignment a = example(config);
+  CHECK(a == assign_alone(3, 0, Endpoint{"127.0.0.1", 0}));
+  CHECK(describe_example(config, a).empty());
+}
+
+TEST_CASE("explain: an address that is not known before is said to be so") {
+  const LaunchConfig config = many("c10d");
+  const auto specs = process_specs(config, {}, example(config), {"logs/run", "node1", false});
+  REQUIRE(specs);
+  const std::string text = describe_env(*specs, {});
+  CHECK(text.find("\nMASTER_ADDR=<of the node with rank 0>\nMASTER_PORT=<any free port>\n") !=
+        std::string::npos);
+  CHECK(text.find("\nWORLD_SIZE=8\n") != std::string::npos);
+}
