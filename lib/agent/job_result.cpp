@@ -46,6 +46,9 @@ int exit_code_of(const JobResult& result) {
     case Outcome::succeeded:
       return 0;
     case Outcome::failed: {
+      if (result.close) {
+        return result.close->exit_code == 0 ? kInternal : result.close->exit_code;
+      }
       const auto root = root_cause(result.failures, result.stop_signal);
       return root ? exit_code_of(result.failures[*root]) : kInternal;
     }

@@ -5,6 +5,7 @@
 
 #include "agent/failure.hpp"
 #include "process/process_runner.hpp"
+#include "rendezvous/wire/round_messages.hpp"
 
 #include <optional>
 #include <string>
@@ -16,7 +17,7 @@ enum class Outcome {
   succeeded,
   failed,       // a worker failed and was not restarted
   interrupted,  // a signal asked us to stop
-  not_started,  // a round could not be formed: `error`
+  not_started,  // a round could not be formed, or this node may not take part: `error`
   orphaned,     // our guard died; everything was killed
 };
 
@@ -30,6 +31,7 @@ struct JobResult {
   int nproc = 0;
   int attempt = 0;  // the last one, from 0
   int max_restarts = 0;
+  std::optional<Close> close;  // many nodes: the end of the whole job, the same on each of them
   std::string verdict;              // why there was no further restart; may be empty
   std::vector<int> overdue;         // local ranks that outlived the grace period
   std::vector<Survivor> survivors;  // what could not be killed

@@ -25,17 +25,30 @@ void Supervisor::on_nothing_left() {
 }
 
 // Effects that have an immediate answer step the core again before the next effect; observers are
-// never called from inside the runner, so nothing else can come in between.
+// never called from inside the runner, and the rendezvous' words wait, so nothing else can come in
+// between.
 void Supervisor::handle(const SupervisorEvent& event) {
-  MUSTER_CHECK(!handling_);
+  events_.push_back(event);
+  if (handling_) {
+    return;
+  }
   handling_ = true;
-  step(event);
-  while (!effects_.empty()) {
-    const SupervisorEffect effect = std::move(effects_.front());
-    effects_.pop_front();
-    perform(effect);
+  while (!events_.empty()) {
+    const SupervisorEvent next = std::move(events_.front());
+    events_.pop_front();
+    step(next);
+    while (!effects_.empty()) {
+      const SupervisorEffect effect = std::move(effects_.front());
+      effects_.pop_front();
+      perform(effect);
+    }
   }
   handling_ = false;
+}
+
+void Supervisor::run_round(RoundToRun round) {
+  specs_ = std::move(round.specs);
+  handle(RoundFormed{round.nproc, round.rank_first});
 }
 
 void Supervisor::step(const SupervisorEvent& event) {
@@ -49,6 +62,16 @@ void Supervisor::perform(const SupervisorEffect& effect) {
       [this]<class Effect>(const Effect& asked) {
         if constexpr (std::is_same_v<Effect, OpenRound>) {
           open_round(asked);
+        } else if constexpr (std::is_same_v<Effect, AwaitRound>) {
+          site_.await_round(asked.attempt);
+        } else if constexpr (std::is_same_v<Effect, TellGone>) {
+          site_.tell_gone();
+        } else if constexpr (std::is_same_v<Effect, ReportFailure>) {
+          site_.report_failure(asked.failure, asked.run_time);
+        } else if constexpr (std::is_same_v<Effect, ReportFinished>) {
+          site_.report_finished();
+        } else if constexpr (std::is_same_v<Effect, LeaveRound>) {
+          site_.leave_round(asked.reason);
         } else if constexpr (std::is_same_v<Effect, SpawnWorker>) {
           spawn(asked.local_rank);
         } else if constexpr (std::is_same_v<Effect, SignalGroups>) {
@@ -72,18 +95,24 @@ void Supervisor::perform(const SupervisorEffect& effect) {
 }
 
 void Supervisor::open_round(const OpenRound& effect) {
-  auto specs = site_.open_round(effect.attempt, effect.restarts);
-  if (!specs) {
-    step(RoundFailed{specs.error()});
+  specs_ = site_.open_round(effect.attempt, effect.restarts);
+  if (!specs_) {
+    step(RoundFailed{specs_.error()});
     return;
   }
-  specs_ = std::move(*specs);
-  const int rank_first = specs_.empty() ? 0 : specs_.front().rank;
-  step(RoundFormed{static_cast<int>(specs_.size()), rank_first});
+  const int rank_first = specs_->empty() ? 0 : specs_->front().rank;
+  step(RoundFormed{static_cast<int>(specs_->size()), rank_first});
+}
+
+Result<pid_t> Supervisor::start_worker(int local_rank) {
+  if (!specs_) {
+    return std::unexpected(specs_.error());
+  }
+  return site_.runner().spawn(specs_->at(static_cast<std::size_t>(local_rank)));
 }
 
 void Supervisor::spawn(int local_rank) {
-  const auto pid = site_.runner().spawn(specs_.at(static_cast<std::size_t>(local_rank)));
+  const auto pid = start_worker(local_rank);
   if (pid) {
     step(WorkerSpawned{local_rank, *pid});
   } else {

@@ -27,14 +27,37 @@ class SupervisorSite {
   virtual void warn(const std::string& words) = 0;
   // Last call of all.
   virtual void finished(const JobResult& result) = 0;
+
+  // Jobs of many nodes only. Nothing of them is answered at once; the answers are events.
+  virtual void await_round(int /*attempt*/) {}
+
+  virtual void tell_gone() {}
+
+  virtual void report_failure(const WorkerFailure& /*failure*/, Duration /*run_time*/) {}
+
+  virtual void report_finished() {}
+
+  virtual void leave_round(const std::string& /*reason*/) {}
+};
+
+// A round that the nodes have agreed on: what this one runs in it, or why it cannot, which is the
+// failure of its first worker.
+struct RoundToRun {
+  int nproc = 1;
+  int rank_first = 0;
+  Result<std::vector<ProcessSpec>> specs;
 };
 
 class Supervisor : public ProcessObserver {
  public:
   Supervisor(SupervisorSite& site, SupervisorSettings settings);
 
-  // Takes one event with all that follows from it at once.
+  // Takes one event with all that follows from it at once. Called from inside a call to the site,
+  // it is taken after what was begun.
   void handle(const SupervisorEvent& event);
+
+  // Many nodes, between await_round and the next one.
+  void run_round(RoundToRun round);
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return core_.next_deadline(); }
 
@@ -49,12 +72,14 @@ class Supervisor : public ProcessObserver {
   void perform(const SupervisorEffect& effect);
   void open_round(const OpenRound& effect);
   void spawn(int local_rank);
+  [[nodiscard]] Result<pid_t> start_worker(int local_rank);
   void close_attempt(Duration patience);
   void finish();
 
   SupervisorSite& site_;
   SupervisorCore core_;
-  std::vector<ProcessSpec> specs_;
+  Result<std::vector<ProcessSpec>> specs_;
+  std::deque<SupervisorEvent> events_;  // came while another one was handled
   std::deque<SupervisorEffect> effects_;
   std::vector<WorkerFailure> failures_;  // of the closed attempt, with evidence
   std::vector<Survivor> survivors_;

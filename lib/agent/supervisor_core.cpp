@@ -14,9 +14,8 @@
 namespace muster {
 namespace {
 
-// Signals that never end a job.
-bool is_passed_on(int signo) {
-  return signo == SIGUSR1 || signo == SIGUSR2 || signo == SIGTSTP || signo == SIGCONT;
+std::string describe_signal(const SignalReceived& signal) {
+  return fmt::format("told to end by {}", signal_name(signal.signo));
 }
 
 // The end without what differs from time to time: pids, and how much memory was used.
@@ -35,6 +34,10 @@ SupervisorCore::SupervisorCore(SupervisorSettings settings)
   result_.max_restarts = settings_.max_restarts;
 }
 
+bool SupervisorCore::is_passed_on(int signo) {
+  return signo == SIGUSR1 || signo == SIGUSR2 || signo == SIGTSTP || signo == SIGCONT;
+}
+
 // -- joining ----------------------------------------------------------------------------------
 
 void SupervisorCore::open_first_round(Turn& turn) {
@@ -50,7 +53,11 @@ void SupervisorCore::begin_round(Turn& turn) {
   result_.failures.clear();
   result_.overdue.clear();
   result_.stop_signal = SIGTERM;
-  turn.out.emplace_back(OpenRound{result_.attempt, policy_.restarts()});
+  if (settings_.shared_round) {
+    turn.out.emplace_back(AwaitRound{result_.attempt});
+  } else {
+    turn.out.emplace_back(OpenRound{result_.attempt, policy_.restarts()});
+  }
 }
 
 void SupervisorCore::spawn_first(Turn& turn) {
@@ -59,6 +66,7 @@ void SupervisorCore::spawn_first(Turn& turn) {
   result_.nproc = formed.nproc;
   rank_first_ = formed.rank_first;
   state_ = SupervisorState::running;
+  attempt_open_ = true;
   turn.out.emplace_back(SpawnWorker{0});
 }
 
@@ -73,12 +81,25 @@ void SupervisorCore::end_before_start(Turn& turn) {
     return;
   }
   MUSTER_MARK("interrupted before the first worker");
-  result_.interrupting_signal = signal.signo;
-  result_.interrupting_sender = signal.sender;
+  note_interruption(turn, signal);
+  if (settings_.shared_round) {
+    wait_to_leave(turn);
+    return;
+  }
   finish(turn, Outcome::interrupted);
 }
 
+void SupervisorCore::note_interruption(Turn& turn, const SignalReceived& signal) {
+  result_.interrupting_signal = signal.signo;
+  result_.interrupting_sender = signal.sender;
+  signalled_at_ = turn.now;
+  if (settings_.shared_round && !closed_) {
+    turn.out.emplace_back(LeaveRound{describe_signal(signal)});
+  }
+}
+
 void SupervisorCore::end_orphaned(Turn& turn) {
+  close_attempt(turn, Duration{});
   finish(turn, Outcome::orphaned);
 }
 
@@ -138,6 +159,11 @@ void SupervisorCore::record(const WorkerExited& event, bool after_stop) {
 }
 
 void SupervisorCore::decide_after_failure(Turn& turn) {
+  if (settings_.shared_round) {
+    report_failure(turn);
+    stop_workers(turn, Why::regroup, SIGTERM);
+    return;
+  }
   const WorkerFailure& first = result_.failures.front();
   const RestartDecision decision = policy_.decide(facts_of(first, turn.now - spawned_at_));
   if (decision.restart) {
@@ -173,9 +199,7 @@ void SupervisorCore::take_signal(Turn& turn) {
   if (relay(turn, signal.signo)) {
     return;
   }
-  result_.interrupting_signal = signal.signo;
-  result_.interrupting_sender = signal.sender;
-  signalled_at_ = turn.now;
+  note_interruption(turn, signal);
   if (!settings_.signals_to_forward.contains(signal.signo)) {
     MUSTER_MARK("a signal that is not forwarded ends the workers at once");
     why_ = Why::interrupted;
@@ -208,6 +232,9 @@ void SupervisorCore::note_late_exit(Turn& turn) {
   live_.erase(exited.exit.local_rank);
   if (!exited.exit.status.success()) {
     record(exited, true);
+    if (settings_.shared_round && why_ == Why::regroup) {
+      report_failure(turn);
+    }
   }
 }
 
@@ -228,6 +255,10 @@ void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
   // Any reason to stop that we already have is at least as strong, and ends in a new round or in
   // the end of the job.
   MUSTER_MARK("regroup while the workers are being stopped");
+  if (settings_.shared_round && why_ == Why::finished) {
+    MUSTER_MARK("regroup while what finished workers left is being killed");
+    why_ = Why::regroup;
+  }
 }
 
 void SupervisorCore::take_second_signal(Turn& turn) {
@@ -237,10 +268,8 @@ void SupervisorCore::take_second_signal(Turn& turn) {
   }
   if (result_.interrupting_signal == 0) {
     MUSTER_MARK("interrupted while the workers are being stopped");
-    result_.interrupting_signal = signal.signo;
-    result_.interrupting_sender = signal.sender;
-    signalled_at_ = turn.now;
-    if (why_ != Why::give_up) {
+    note_interruption(turn, signal);
+    if (why_ != Why::give_up && why_ != Why::closed) {
       why_ = Why::interrupted;
     }
     if (signal.signo != result_.stop_signal) {
@@ -273,13 +302,14 @@ void SupervisorCore::kill_overdue(Turn& turn) {
 
 void SupervisorCore::take_late_signal(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
-  if (is_passed_on(signal.signo) || (why_ != Why::restart && why_ != Why::regroup)) {
+  const bool goes_on = why_ == Why::restart || why_ == Why::regroup;
+  const bool would_wait = settings_.shared_round && why_ == Why::finished;
+  if (is_passed_on(signal.signo) || (!goes_on && !would_wait)) {
     return;
   }
   MUSTER_MARK("interrupted just before a restart");
   why_ = Why::interrupted;
-  result_.interrupting_signal = signal.signo;
-  result_.interrupting_sender = signal.sender;
+  note_interruption(turn, signal);
   hurry(turn);
 }
 
@@ -300,7 +330,7 @@ Duration SupervisorCore::console_patience() const {
   switch (why_) {
     case Why::restart:
     case Why::regroup:
-      return kConsolePatienceBetween;
+      return settings_.console_patience_between;
     case Why::interrupted:
       return kConsolePatienceInterrupted;
     case Why::orphaned:
@@ -311,7 +341,11 @@ Duration SupervisorCore::console_patience() const {
 }
 
 void SupervisorCore::go_on(Turn& turn) {
-  turn.out.emplace_back(CloseAttempt{turn.now < deadline_ ? console_patience() : Duration{}});
+  if (settings_.shared_round && why_ != Why::give_up && why_ != Why::orphaned) {
+    go_on_shared(turn);
+    return;
+  }
+  close_attempt(turn, turn.now < deadline_ ? console_patience() : Duration{});
   switch (why_) {
     case Why::finished:
       finish(turn, Outcome::succeeded);
@@ -330,6 +364,7 @@ void SupervisorCore::go_on(Turn& turn) {
     case Why::orphaned:
       finish(turn, Outcome::orphaned);
       return;
+    case Why::closed:
     case Why::nothing:
       break;
   }
@@ -349,6 +384,11 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     result_.verdict = "no restart beside processes that cannot be killed";
     why_ = Why::give_up;
   }
+  if (settings_.shared_round && why_ == Why::interrupted) {
+    close_attempt(turn, Duration{});  // the others must not be told that nothing is left
+    finish(turn, Outcome::interrupted);
+    return;
+  }
   go_on(turn);
 }
 
@@ -362,9 +402,10 @@ void SupervisorCore::finish(Turn& turn, Outcome outcome) {
 // -- seeing inside ----------------------------------------------------------------------------
 
 std::string SupervisorCore::describe() const {
-  static constexpr std::array kStateNames{"joining", "running", "stopping", "killing", "done"};
+  static constexpr std::array kStateNames{
+      "joining", "running", "stopping", "killing", "waiting", "done"};
   static constexpr std::array kWhyNames{
-      "-", "finished", "regroup", "restart", "give_up", "interrupted", "orphaned"};
+      "-", "finished", "regroup", "restart", "give_up", "interrupted", "orphaned", "closed"};
   return fmt::format("{} why={} attempt={} restarts={} live={}/{} failures={}",
                      kStateNames.at(static_cast<std::size_t>(state_)),
                      kWhyNames.at(static_cast<std::size_t>(why_)),
@@ -379,11 +420,13 @@ void SupervisorCore::check_invariants() const {
   MUSTER_CHECK(policy_.restarts() <= settings_.max_restarts);
   MUSTER_CHECK(static_cast<int>(live_.size()) <= spawned_);
   MUSTER_CHECK(spawned_ <= result_.nproc);
-  const bool waits = state_ == SupervisorState::stopping || state_ == SupervisorState::killing;
-  MUSTER_CHECK(waits == deadline_.has_value());
+  const bool ends = state_ == SupervisorState::stopping || state_ == SupervisorState::killing;
+  const bool waits = state_ == SupervisorState::waiting;
+  MUSTER_CHECK((ends || (waits && why_ == Why::interrupted)) == deadline_.has_value());
+  MUSTER_CHECK(!waits || settings_.shared_round);
   const bool has_reason = why_ != Why::nothing;
   if (state_ != SupervisorState::done) {
-    MUSTER_CHECK(waits == has_reason);
+    MUSTER_CHECK((ends || waits) == has_reason);
   }
   if (state_ == SupervisorState::running && spawned_ == result_.nproc) {
     MUSTER_CHECK(!live_.empty());

@@ -32,13 +32,19 @@ inline constexpr Duration kConsolePatienceBetween = std::chrono::seconds(2);
 inline constexpr Duration kConsolePatienceAtEnd = std::chrono::seconds(10);
 inline constexpr Duration kConsolePatienceInterrupted = std::chrono::milliseconds(500);
 
+// So long the other nodes may take to let one go that was told to end.
+inline constexpr Duration kLeavePatience = std::chrono::seconds(1);
+
 struct SupervisorSettings {
   int max_restarts = 0;
   Duration grace = std::chrono::seconds(30);
   std::set<int> signals_to_forward;  // others that would end a program kill the workers at once
+  bool shared_round = false;         // many nodes: they decide on rounds and restarts together
+  Duration console_patience_between = kConsolePatienceBetween;
 };
 
-enum class SupervisorState { joining, running, stopping, killing, done };
+// waiting: many nodes, this one has done its part (or was told to end) and stays for the others.
+enum class SupervisorState { joining, running, stopping, killing, waiting, done };
 
 class SupervisorCore {
  public:
@@ -66,7 +72,7 @@ class SupervisorCore {
 
  private:
   // Why the workers are being stopped, or will not be started again.
-  enum class Why { nothing, finished, regroup, restart, give_up, interrupted, orphaned };
+  enum class Why { nothing, finished, regroup, restart, give_up, interrupted, orphaned, closed };
 
   struct Turn {
     TimePoint now;
@@ -99,8 +105,26 @@ class SupervisorCore {
   void kill_overdue(Turn& turn);
   void abandon_unkillable(Turn& turn);
 
+  // Jobs of many nodes: supervisor_shared.cpp.
+  void close_unstarted(Turn& turn);
+  void stop_closed(Turn& turn);
+  void hurry_closed(Turn& turn);
+  void end_closed(Turn& turn);
+  void kill_fenced(Turn& turn);
+  void rejoin(Turn& turn);
+  void leave_finished(Turn& turn);
+  void end_waiting(Turn& turn);
+  void note_closed(const RoundClosed& event);
+  void report_failure(Turn& turn);
+  void wait_to_leave(Turn& turn);
+  void go_on_shared(Turn& turn);
+  void close_attempt(Turn& turn, Duration patience);
+
   void begin_round(Turn& turn);
+  // Signals that never end a job.
+  [[nodiscard]] static bool is_passed_on(int signo);
   bool relay(Turn& turn, int signo);
+  void note_interruption(Turn& turn, const SignalReceived& signal);
   [[nodiscard]] Duration console_patience() const;
   void record(const WorkerExited& event, bool after_stop);
   void decide_after_failure(Turn& turn);
@@ -119,7 +143,9 @@ class SupervisorCore {
   TimePoint signalled_at_{};  // first request to stop
   int rank_first_ = 0;
   int spawned_ = 0;
-  std::map<int, pid_t> live_;  // by local rank: not reaped yet
+  bool attempt_open_ = false;      // started, and no CloseAttempt yet
+  std::map<int, pid_t> live_;      // by local rank: not reaped yet
+  std::optional<Outcome> closed_;  // many nodes: how the job ends for this one
   JobResult result_;
 };
 

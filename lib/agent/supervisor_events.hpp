@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can happen to the supervisor core (past tense) and what it wants done (imperative). Values.
 // An effect with an immediate answer is followed by that answer before any other event: OpenRound
-// by RoundFormed or RoundFailed, SpawnWorker by WorkerSpawned or SpawnFailed.
+// by RoundFormed or RoundFailed, SpawnWorker by WorkerSpawned or SpawnFailed. Jobs of many nodes
+// have AwaitRound instead of OpenRound: RoundFormed comes when the nodes have agreed.
 #pragma once
 
+#include "agent/job_result.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
 #include "process/process_runner.hpp"
 
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -26,9 +29,21 @@ struct RoundFailed {
   Error error;
 };
 
-// The members of the round changed: stop, and form a new one.
+// The members of the round changed, or a worker of another node failed: stop, and form a new one.
 struct RegroupNotice {
   std::string reason;
+};
+
+// This node has lost touch with the others for too long: they may start without it.
+struct Fenced {
+  std::string reason;
+};
+
+// The job ends for this node, by the word of the others or because it cannot take part.
+struct RoundClosed {
+  Outcome outcome = Outcome::succeeded;
+  std::optional<Close> close;  // where the whole job has ended
+  std::optional<Error> error;  // not_started
 };
 
 struct WorkerSpawned {
@@ -72,11 +87,36 @@ using SupervisorEvent = std::variant<Started,
                                      NothingLeft,
                                      SignalReceived,
                                      LinkLost,
-                                     Tick>;
+                                     Tick,
+                                     Fenced,
+                                     RoundClosed>;
 
 struct OpenRound {
   int attempt = 0;   // starts of the local workers, from 0
   int restarts = 0;  // those of them that a failure caused
+};
+
+// Many nodes: the next round is awaited. `attempt` as above.
+struct AwaitRound {
+  int attempt = 0;
+};
+
+// Many nodes: no process of the workers is left.
+struct TellGone {};
+
+// Many nodes: a worker failed, `run_time` after the last one was started. Later failures of the
+// attempt follow as they are seen, with `after_stop`.
+struct ReportFailure {
+  WorkerFailure failure;
+  Duration run_time{};
+};
+
+// Many nodes: all workers ended well, and nothing of them is left.
+struct ReportFinished {};
+
+// Many nodes: this one was told to end. TellGone follows.
+struct LeaveRound {
+  std::string reason;
 };
 
 struct SpawnWorker {
@@ -110,6 +150,11 @@ struct Warn {
 struct Finish {};
 
 using SupervisorEffect = std::variant<OpenRound,
+                                      AwaitRound,
+                                      TellGone,
+                                      ReportFailure,
+                                      ReportFinished,
+                                      LeaveRound,
                                       SpawnWorker,
                                       SignalGroups,
                                       SignalWorkers,

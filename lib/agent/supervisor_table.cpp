@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of SupervisorCore: one row a state, one cell an event. The actions are in
-// supervisor_core.cpp; README.md shows the same table in words.
+// supervisor_core.cpp and supervisor_shared.cpp; README.md shows the same table in words.
 #include "agent/supervisor_core.hpp"
 #include "base/check.hpp"
 
@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kStates = 5;
+constexpr std::size_t kStates = 6;
 constexpr std::size_t kEvents = std::variant_size_v<SupervisorEvent>;
 
 }  // namespace
@@ -32,7 +32,9 @@ struct SupervisorCore::Table {
           &Core::impossible,          // NothingLeft
           &Core::end_before_start,    // SignalReceived
           &Core::end_orphaned,        // LinkLost
-          &Core::ignore}},            // Tick
+          &Core::ignore,              // Tick
+          &Core::ignore,              // Fenced
+          &Core::close_unstarted}},   // RoundClosed
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -45,7 +47,9 @@ struct SupervisorCore::Table {
           &Core::impossible,          // NothingLeft
           &Core::take_signal,         // SignalReceived
           &Core::kill_orphaned,       // LinkLost
-          &Core::ignore}},            // Tick
+          &Core::ignore,              // Tick
+          &Core::kill_fenced,         // Fenced
+          &Core::stop_closed}},       // RoundClosed
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -58,7 +62,9 @@ struct SupervisorCore::Table {
           &Core::impossible,          // NothingLeft
           &Core::take_second_signal,  // SignalReceived
           &Core::kill_orphaned,       // LinkLost
-          &Core::kill_overdue}},      // Tick
+          &Core::kill_overdue,        // Tick
+          &Core::kill_fenced,         // Fenced
+          &Core::hurry_closed}},      // RoundClosed
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -71,7 +77,24 @@ struct SupervisorCore::Table {
           &Core::go_on,               // NothingLeft
           &Core::take_late_signal,    // SignalReceived
           &Core::kill_orphaned,       // LinkLost
-          &Core::abandon_unkillable}},  // Tick
+          &Core::abandon_unkillable,  // Tick
+          &Core::raise_to_regroup,    // Fenced
+          &Core::hurry_closed}},      // RoundClosed
+      {{  // waiting
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::impossible,          // RoundFailed
+          &Core::rejoin,              // RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::impossible,          // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::impossible,          // NothingLeft
+          &Core::leave_finished,      // SignalReceived
+          &Core::end_orphaned,        // LinkLost
+          &Core::end_waiting,         // Tick
+          &Core::rejoin,              // Fenced
+          &Core::end_closed}},        // RoundClosed
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -84,7 +107,9 @@ struct SupervisorCore::Table {
           &Core::ignore,              // NothingLeft
           &Core::ignore,              // SignalReceived
           &Core::ignore,              // LinkLost
-          &Core::ignore}}}};          // Tick
+          &Core::ignore,              // Tick
+          &Core::ignore,              // Fenced
+          &Core::ignore}}}};          // RoundClosed
 
   // clang-format on
 

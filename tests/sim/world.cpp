@@ -20,6 +20,7 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
   SupervisorSettings settings;
   settings.max_restarts = options.max_restarts;
   settings.grace = options.grace;
+  settings.shared_round = options.shared;
   settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // SIGQUIT is left out on purpose
   return settings;
 }
@@ -30,7 +31,7 @@ std::string SwarmOptions::describe() const {
   return fmt::format(
       "nproc={} max_restarts={} grace={} failing={}% hanging={}% deaf={}% unkillable={}% "
       "spawn_error={}% round_error={}% children={}% signals={} signal_after_exit={}% regroups={} "
-      "guard_dies={} quick={}",
+      "guard_dies={} quick={} shared={} fences={} closed_by_others={} others_silent={}",
       nproc,
       max_restarts,
       muster::describe(grace),
@@ -45,7 +46,11 @@ std::string SwarmOptions::describe() const {
       signal_after_exit_percent,
       regroups,
       guard_dies,
-      quick);
+      quick,
+      shared,
+      fences,
+      closed_by_others,
+      others_silent);
 }
 
 SwarmOptions swarm_options(Random& random) {
@@ -69,6 +74,10 @@ SwarmOptions swarm_options(Random& random) {
   options.regroups = random.chance(80) ? 0 : static_cast<int>(random.between(1, 3));
   options.guard_dies = random.chance(5);
   options.quick = random.chance(40);
+  options.shared = random.chance(40);
+  options.fences = random.chance(70) ? 0 : static_cast<int>(random.between(1, 3));
+  options.closed_by_others = random.chance(30);
+  options.others_silent = random.chance(20);
   return options;
 }
 
@@ -128,12 +137,16 @@ Result<std::vector<ProcessSpec>> World::open_round(int attempt, int restarts) {
   if (random_.chance(options_.round_error_percent)) {
     return failure(Errc::system, "simulated: no port");
   }
-  std::vector<ProcessSpec> specs(static_cast<std::size_t>(options_.nproc));
+  return specs();
+}
+
+std::vector<ProcessSpec> World::specs() const {
+  std::vector<ProcessSpec> out(static_cast<std::size_t>(options_.nproc));
   for (int i = 0; i < options_.nproc; ++i) {
-    specs[static_cast<std::size_t>(i)].local_rank = i;
-    specs[static_cast<std::size_t>(i)].rank = i;
+    out[static_cast<std::size_t>(i)].local_rank = i;
+    out[static_cast<std::size_t>(i)].rank = i;
   }
-  return specs;
+  return out;
 }
 
 void World::close_attempt(std::vector<WorkerFailure>& failures, Duration /*patience*/) {
@@ -164,6 +177,10 @@ void World::on_worker_exit(const WorkerExit& exit) {
   }
   supervisor_->on_worker_exit(exit);
   check();
+  if (options_.shared && exit.status.success() && random_.chance(5)) {
+    ++options_.regroups;
+    others_say(std::chrono::microseconds(random_.between(0, 2000)), "regroup", RegroupNotice{"x"});
+  }
 }
 
 void World::on_groups_empty() {
@@ -230,6 +247,9 @@ void World::plan_faults() {
       }
     });
   }
+  if (options_.shared) {
+    plan_shared_faults();
+  }
   if (options_.guard_dies) {
     scheduler_.after(milliseconds(random_.between(0, 100'000)), [this] {
       if (!finished_) {
@@ -277,7 +297,8 @@ void World::check_end() {
   if (runner_->alive() != 0 && result.survivors.empty() && result.outcome != Outcome::not_started) {
     complain("processes are left and nobody named them");
   }
-  if (attempts_ > options_.max_restarts + 1 + options_.regroups) {
+  const int regroups = options_.regroups + (options_.shared ? options_.fences : 0);
+  if (attempts_ > options_.max_restarts + 1 + regroups) {
     complain("more attempts than restarts allow");
   }
   const int code = exit_code_of(result);

@@ -33,7 +33,11 @@ struct SwarmOptions {
   int signal_after_exit_percent = 0;  // a signal within moments of a worker's end
   int regroups = 0;
   bool guard_dies = false;
-  bool quick = false;  // failures come at start-up
+  bool quick = false;             // failures come at start-up
+  bool shared = false;            // one node of many: the others decide on rounds, world_shared.cpp
+  int fences = 0;                 // shared only
+  bool closed_by_others = false;  // shared only: the job ends for a reason elsewhere
+  bool others_silent = false;     // shared only: nobody answers one who leaves
 
   [[nodiscard]] std::string describe() const;
 };
@@ -66,6 +70,12 @@ class World final : public SupervisorSite, public ProcessObserver {
   void warn(const std::string& words) override;
   void finished(const JobResult& result) override;
 
+  void await_round(int attempt) override;
+  void tell_gone() override;
+  void report_failure(const WorkerFailure& failure, Duration run_time) override;
+  void report_finished() override;
+  void leave_round(const std::string& reason) override;
+
   // ProcessObserver
   void on_worker_exit(const WorkerExit& exit) override;
   void on_groups_empty() override;
@@ -74,6 +84,12 @@ class World final : public SupervisorSite, public ProcessObserver {
  private:
   WorkerScript script_for(const ProcessSpec& spec);
   void plan_faults();
+  void plan_shared_faults();
+  void run_shared_round();
+  void close_job(Outcome outcome);
+  void others_say(Duration delay, const std::string& name, const SupervisorEvent& event);
+  void nothing_runs(const std::string& claim);
+  [[nodiscard]] std::vector<ProcessSpec> specs() const;
   void send_signal(int signo);
   void deliver(const std::string& name, SupervisorEvent event);
   void arm();
@@ -92,6 +108,10 @@ class World final : public SupervisorSite, public ProcessObserver {
   RunReport report_;
   int attempts_ = 0;
   int attempts_closed_ = 0;
+  int failures_reported_ = 0;  // shared: first ones of an attempt
+  bool awaiting_ = false;      // shared: the next round may begin
+  bool leaving_ = false;
+  bool closed_ = false;  // shared: the others have said the last word
   bool finished_ = false;
   std::optional<TimePoint> armed_;
   std::optional<TimePoint> stop_asked_;  // the first signal that ends a job

@@ -1,73 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/supervisor_core.hpp"
-
-#include "support/catch.hpp"
+#include "supervisor_bench.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <map>
 
 using namespace muster;
+using namespace muster::testing;
 using namespace std::chrono_literals;
 
 namespace {
 
-using State = SupervisorState;
-
-SupervisorSettings settings(int max_restarts = 0, Duration grace = 30s) {
-  return {max_restarts, grace, {SIGTERM, SIGINT, SIGHUP, SIGQUIT}};
-}
-
-// A core with a clock and the effects of the last step, the immediate ones answered.
-struct Bench {
-  SupervisorCore core;
-  TimePoint now{};
-  std::vector<SupervisorEffect> effects;
-  int nproc = 2;
-
-  explicit Bench(SupervisorSettings chosen = settings()) : core(std::move(chosen)) {}
-
-  void step(const SupervisorEvent& event) {
-    effects.clear();
-    core.step(now, event, effects);
-    core.check_invariants();
-  }
-
-  void spawn_all() {
-    step(RoundFormed{nproc, 0});
-    for (int i = 0; i < nproc; ++i) {
-      REQUIRE(asked<SpawnWorker>());
-      step(WorkerSpawned{i, 100 + i});
-    }
-  }
-
-  void start() {
-    step(Started{});
-    spawn_all();
-  }
-
-  void exit(int local_rank, int code) {
-    step(WorkerExited{WorkerExit{local_rank, 100 + local_rank, {false, code}, false, {}}, 1000});
-  }
-
-  void die(int local_rank, int signo) {
-    step(WorkerExited{WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}, 1000});
-  }
-
-  template <class Effect>
-  const Effect* asked() const {
-    for (const auto& effect : effects) {
-      if (const auto* found = std::get_if<Effect>(&effect)) {
-        return found;
-      }
-    }
-    return nullptr;
-  }
-};
-
 // A core brought into the state by the shortest way.
 Bench in_state(State state) {
-  Bench bench;
+  Bench bench{state == State::waiting ? shared_settings() : settings()};
   if (state == State::joining) {
     return bench;
   }
@@ -78,7 +24,7 @@ Bench in_state(State state) {
     bench.exit(0, 0);
     bench.exit(1, 0);
   }
-  if (state == State::done) {
+  if (state == State::done || state == State::waiting) {
     bench.step(NothingLeft{});
   }
   REQUIRE(bench.core.state() == state);
@@ -86,7 +32,7 @@ Bench in_state(State state) {
 }
 
 constexpr std::array kStates{
-    State::joining, State::running, State::stopping, State::killing, State::done};
+    State::joining, State::running, State::stopping, State::killing, State::waiting, State::done};
 
 // One harmless example of each event, in the order of the variant.
 std::vector<SupervisorEvent> example_events(State state) {
@@ -102,17 +48,21 @@ std::vector<SupervisorEvent> example_events(State state) {
           NothingLeft{},
           SignalReceived{SIGTERM, 1},
           LinkLost{},
-          Tick{}};
+          Tick{},
+          Fenced{"x"},
+          RoundClosed{Outcome::failed, Close{}, std::nullopt}};
 }
 
 }  // namespace
 
 TEST_CASE("supervisor core: every cell of the table acts or is declared impossible") {
-  const std::map<State, std::vector<std::size_t>> impossible{{State::joining, {4, 5, 6, 8}},
-                                                             {State::running, {0, 1, 2, 8}},
-                                                             {State::stopping, {0, 1, 2, 4, 5, 8}},
-                                                             {State::killing, {0, 1, 2, 4, 5}},
-                                                             {State::done, {0, 1, 2, 4, 5}}};
+  const std::map<State, std::vector<std::size_t>> impossible{
+      {State::joining, {4, 5, 6, 8}},
+      {State::running, {0, 1, 2, 8}},
+      {State::stopping, {0, 1, 2, 4, 5, 8}},
+      {State::killing, {0, 1, 2, 4, 5}},
+      {State::waiting, {0, 1, 2, 4, 5, 6, 8}},
+      {State::done, {0, 1, 2, 4, 5}}};
   for (const State state : kStates) {
     const auto events = example_events(state);
     REQUIRE(events.size() == std::variant_size_v<SupervisorEvent>);

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What SupervisorCore does only in jobs of many nodes: there the rendezvous decides on rounds,
+// restarts and the end; a node reports, stops, and waits for its word.
+#include "agent/supervisor_core.hpp"
+#include "base/check.hpp"
+#include "base/mark.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace muster {
+
+// -- failures ---------------------------------------------------------------------------------
+
+// The last one recorded. Whether there is a restart is for the coordinator to say.
+void SupervisorCore::report_failure(Turn& turn) {
+  const Duration run_time = std::max(turn.now - spawned_at_, Duration::zero());
+  turn.out.emplace_back(ReportFailure{result_.failures.back(), run_time});
+}
+
+// -- fencing ----------------------------------------------------------------------------------
+
+// The others may start without us: nothing of ours may run beside them.
+void SupervisorCore::kill_fenced(Turn& turn) {
+  MUSTER_MARK("fenced");
+  if (why_ == Why::nothing) {
+    why_ = Why::regroup;
+  }
+  sweep(turn);
+}
+
+// -- the end of the job -----------------------------------------------------------------------
+
+void SupervisorCore::note_closed(const RoundClosed& event) {
+  closed_ = event.outcome;
+  result_.close = event.close;
+  result_.error = event.error;
+}
+
+void SupervisorCore::close_unstarted(Turn& turn) {
+  const auto& closed = std::get<RoundClosed>(turn.event);
+  note_closed(closed);
+  finish(turn, closed.outcome);
+}
+
+void SupervisorCore::stop_closed(Turn& turn) {
+  note_closed(std::get<RoundClosed>(turn.event));
+  stop_workers(turn, Why::closed, SIGTERM);
+}
+
+// The workers are being ended already. Nobody waits for another round now. A node that was told
+// to end before keeps its own outcome.
+void SupervisorCore::hurry_closed(Turn& turn) {
+  note_closed(std::get<RoundClosed>(turn.event));
+  if (why_ == Why::regroup || why_ == Why::finished) {
+    MUSTER_MARK("closed while the workers are being stopped");
+    why_ = Why::closed;
+    if (state_ == SupervisorState::killing) {
+      hurry(turn);
+    }
+  }
+}
+
+void SupervisorCore::end_closed(Turn& turn) {
+  const auto& closed = std::get<RoundClosed>(turn.event);
+  note_closed(closed);
+  const bool interrupted = why_ == Why::interrupted;
+  close_attempt(turn, console_patience());
+  finish(turn, interrupted ? Outcome::interrupted : closed.outcome);
+}
+
+// -- between rounds ---------------------------------------------------------------------------
+
+void SupervisorCore::close_attempt(Turn& turn, Duration patience) {
+  if (attempt_open_) {
+    attempt_open_ = false;
+    turn.out.emplace_back(CloseAttempt{patience});
+  }
+}
+
+// The others are told before our own output is waited for: they may be waiting for us.
+void SupervisorCore::go_on_shared(Turn& turn) {
+  const Duration patience = turn.now < deadline_ ? console_patience() : Duration{};
+  switch (why_) {
+    case Why::finished:
+      // The output goes on meanwhile; it is waited for when the job lets us go.
+      state_ = SupervisorState::waiting;
+      deadline_.reset();
+      turn.out.emplace_back(ReportFinished{});
+      return;
+    case Why::regroup:
+      turn.out.emplace_back(TellGone{});
+      close_attempt(turn, patience);
+      ++result_.attempt;
+      begin_round(turn);
+      return;
+    case Why::interrupted:
+      if (closed_) {
+        close_attempt(turn, patience);
+        finish(turn, Outcome::interrupted);
+      } else {
+        wait_to_leave(turn);
+      }
+      return;
+    default:
+      MUSTER_CHECK(why_ == Why::closed && closed_.has_value());
+      close_attempt(turn, patience);
+      finish(turn, *closed_);
+  }
+}
+
+// A finished node takes part in a regroup: somebody else's worker has failed, or a node came.
+void SupervisorCore::rejoin(Turn& turn) {
+  if (why_ != Why::finished) {
+    return;
+  }
+  MUSTER_MARK("regroup after all local workers had finished");
+  turn.out.emplace_back(TellGone{});
+  close_attempt(turn, settings_.console_patience_between);
+  ++result_.attempt;
+  begin_round(turn);
+}
+
+// -- leaving ----------------------------------------------------------------------------------
+
+// No worker is left; the others are given a moment to let us go, so that they need not find out.
+void SupervisorCore::wait_to_leave(Turn& turn) {
+  state_ = SupervisorState::waiting;
+  why_ = Why::interrupted;
+  deadline_ = turn.now + kLeavePatience;
+  turn.out.emplace_back(TellGone{});
+  close_attempt(turn, kConsolePatienceInterrupted);
+}
+
+void SupervisorCore::leave_finished(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (is_passed_on(signal.signo)) {
+    return;
+  }
+  if (why_ == Why::finished) {
+    MUSTER_MARK("interrupted while waiting for other nodes to finish");
+    note_interruption(turn, signal);
+    wait_to_leave(turn);
+    return;
+  }
+  if (signal.signo != result_.interrupting_signal || turn.now - signalled_at_ >= kSameRequestTime) {
+    finish(turn, Outcome::interrupted);
+  }
+}
+
+void SupervisorCore::end_waiting(Turn& turn) {
+  if (deadline_ && turn.now >= *deadline_) {
+    MUSTER_MARK("left without an answer of the others");
+    finish(turn, Outcome::interrupted);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other nodes of a job of many, as one of them meets them: they form rounds, count restarts,
+// cut it off, end the job, or say nothing.
+#include "sim/world.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace muster::sim {
+
+using std::chrono::milliseconds;
+
+void World::plan_shared_faults() {
+  for (int i = 0; i < options_.fences; ++i) {
+    others_say(milliseconds(random_.between(0, options_.quick ? 400 : 200'000)),
+               "fenced",
+               Fenced{"simulated"});
+  }
+  if (options_.closed_by_others) {
+    scheduler_.after(milliseconds(random_.between(0, options_.quick ? 400 : 400'000)), [this] {
+      close_job(random_.chance(70) ? Outcome::failed : Outcome::not_started);
+    });
+  }
+}
+
+// Nothing is said to a node that has ended, nor after the last word.
+void World::others_say(Duration delay, const std::string& name, const SupervisorEvent& event) {
+  scheduler_.after(delay, [this, name, event] {
+    if (!finished_ && !closed_) {
+      deliver(name, event);
+    }
+  });
+}
+
+void World::close_job(Outcome outcome) {
+  if (finished_ || closed_) {
+    return;
+  }
+  closed_ = true;
+  RoundClosed closed;
+  closed.outcome = outcome;
+  if (outcome == Outcome::failed) {
+    closed.close = Close{};
+    closed.close->exit_code = 7;
+  }
+  if (outcome == Outcome::not_started) {
+    closed.error = Error{Errc::unreachable, "simulated"};
+  }
+  deliver(fmt::format("closed outcome={}", static_cast<int>(outcome)), closed);
+}
+
+void World::nothing_runs(const std::string& claim) {
+  trace(claim);
+  if (runner_->alive() != 0) {
+    complain("the others were told that nothing runs, but something does");
+  }
+  if (closed_) {
+    complain("the others were told something after the last word");
+  }
+}
+
+void World::await_round(int attempt) {
+  trace(fmt::format("await attempt={}", attempt));
+  if (attempt != attempts_) {
+    complain("attempts are not numbered in order");
+  }
+  if (leaving_) {
+    complain("a node that leaves waits for a round");
+  }
+  awaiting_ = true;
+  scheduler_.after(milliseconds(random_.between(0, 2'000)), [this] { run_shared_round(); });
+}
+
+void World::run_shared_round() {
+  const bool over = failures_reported_ > options_.max_restarts;
+  if (finished_ || closed_ || leaving_ || over || !std::exchange(awaiting_, false)) {
+    return;
+  }
+  if (runner_->alive() != 0) {
+    complain("a new attempt began beside processes of the one before");
+  }
+  ++attempts_;
+  first_failed_.reset();
+  trace("round formed");
+  RoundToRun round{options_.nproc, 0, specs()};
+  if (random_.chance(options_.round_error_percent)) {
+    round.specs = failure(Errc::system, "simulated: no folder");
+  }
+  supervisor_->run_round(std::move(round));
+  check();
+}
+
+void World::tell_gone() {
+  nothing_runs("gone");
+  if (leaving_ && !options_.others_silent) {
+    scheduler_.after(milliseconds(random_.between(0, 1'500)),
+                     [this] { close_job(Outcome::interrupted); });
+  }
+}
+
+void World::report_failure(const WorkerFailure& failure, Duration /*run_time*/) {
+  trace(fmt::format("report local_rank={} after_stop={}", failure.local_rank, failure.after_stop));
+  if (!failure.after_stop && ++failures_reported_ > options_.max_restarts) {
+    scheduler_.after(milliseconds(random_.between(0, 200)), [this] { close_job(Outcome::failed); });
+  }
+}
+
+void World::report_finished() {
+  nothing_runs("finished");
+  if (random_.chance(10)) {
+    ++options_.regroups;
+    others_say(milliseconds(random_.between(0, 5'000)), "regroup", RegroupNotice{"simulated"});
+    return;
+  }
+  scheduler_.after(milliseconds(random_.between(0, 5'000)), [this] {
+    if (supervisor_->core().state() == SupervisorState::waiting && !leaving_) {
+      close_job(Outcome::succeeded);
+    }
+  });
+}
+
+void World::leave_round(const std::string& reason) {
+  trace("leave: " + reason);
+  if (std::exchange(leaving_, true)) {
+    complain("a node leaves twice");
+  }
+}
+
+}  // namespace muster::sim
