@@ -14,13 +14,15 @@ using namespace muster;
 
 namespace {
 
-const std::vector<OwnAddress> kNode{{"lo", "127.0.0.1"},
-                                    {"ib0", "2001:db8::7"},
-                                    {"eth0", "fe80::7%eth0"},
-                                    {"eth0", "2001:db8::8"},
-                                    {"eth0", "10.0.0.7"},
-                                    {"eth0", "10.0.0.8"},
-                                    {"usb0", "fe80::9%usb0"}};
+std::vector<OwnAddress> node() {
+  return {{"lo", "127.0.0.1"},
+          {"ib0", "2001:db8::7"},
+          {"eth0", "fe80::7%eth0"},
+          {"eth0", "2001:db8::8"},
+          {"eth0", "10.0.0.7"},
+          {"eth0", "10.0.0.8"},
+          {"usb0", "fe80::9%usb0"}};
+}
 
 std::string refused(std::string_view name, const std::vector<OwnAddress>& addresses) {
   const auto out = address_of_interface(name, addresses);
@@ -43,17 +45,17 @@ bool can_bind(const std::string& address) {
 }  // namespace
 
 TEST_CASE("address of interface: IPv4 first, then IPv6 that means something elsewhere") {
-  CHECK(address_of_interface("eth0", kNode) == "10.0.0.7");
-  CHECK(address_of_interface("ib0", kNode) == "2001:db8::7");
-  CHECK(address_of_interface("lo", kNode) == "127.0.0.1");
+  CHECK(address_of_interface("eth0", node()) == "10.0.0.7");
+  CHECK(address_of_interface("ib0", node()) == "2001:db8::7");
+  CHECK(address_of_interface("lo", node()) == "127.0.0.1");
 }
 
 TEST_CASE("address of interface: an unknown name is refused with the names that there are") {
   CHECK(refused("eth1", {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}}) ==
         "no interface of this name is up with an address that others can use; there are lo "
         "(127.0.0.1), eth0 (10.0.0.7)");
-  CHECK(refused("usb0", kNode).find("usb0 (fe80::9%usb0)") != std::string::npos);
-  CHECK(refused("ETH0", kNode) != "accepted");
+  CHECK(refused("usb0", node()).find("usb0 (fe80::9%usb0)") != std::string::npos);
+  CHECK(refused("ETH0", node()) != "accepted");
   CHECK(refused("eth0", {}).ends_with("there are none"));
 }
 

@@ -14,10 +14,12 @@ using namespace muster;
 
 namespace {
 
-const Endpoint kStore{"10.0.0.7", 4711};
+Endpoint store() {
+  return {"10.0.0.7", 4711};
+}
 
 Assignment assigned(const std::vector<NodeShare>& members, std::size_t self) {
-  const auto out = assign(members, self, {2, 5}, kStore);
+  const auto out = assign(members, self, {2, 5}, store());
   if (!out) {
     FAIL(out.error().message);
   }
@@ -25,7 +27,7 @@ Assignment assigned(const std::vector<NodeShare>& members, std::size_t self) {
 }
 
 std::string refused(const std::vector<NodeShare>& members, std::size_t self) {
-  const auto out = assign(members, self, {}, kStore);
+  const auto out = assign(members, self, {}, store());
   if (out) {
     return "accepted";
   }
@@ -97,8 +99,8 @@ TEST_CASE("assign: times and store are what was handed in") {
 
 TEST_CASE("assign: one node alone is a case of it") {
   const std::vector<NodeShare> members{{4, "default"}};
-  const Assignment alone = assign_alone(4, 3, kStore);
-  CHECK(assign(members, 0, {3, 3}, kStore) == alone);
+  const Assignment alone = assign_alone(4, 3, store());
+  CHECK(assign(members, 0, {3, 3}, store()) == alone);
   CHECK(alone.world_size == 4);
   CHECK(alone.role_world_size == 4);
   CHECK(alone.group_world_size == 1);
