@@ -32,7 +32,8 @@ struct RestartDecision {
 
 class RestartPolicy {
  public:
-  explicit RestartPolicy(int max_restarts) : max_restarts_(max_restarts) {}
+  explicit RestartPolicy(int max_restarts, int used = 0)
+      : max_restarts_(max_restarts), restarts_(used) {}
 
   [[nodiscard]] RestartDecision decide(const FailureFacts& first);
 

@@ -19,6 +19,7 @@ void fields(A& a, Of<A, Hello>& m) {
   fields(a, m.started);
   fields(a, m.accepted);
   a.number(m.lost);
+  a.flag(m.waited);
   a.flag(m.running);
   a.flag(m.coordinates);
   a.flag(m.has_quorum);
@@ -35,6 +36,11 @@ template <class A>
 void fields(A& a, Of<A, Beat>& m) {
   a.number(m.sequence);
   a.number(m.heard);
+}
+
+template <class A>
+void fields(A& a, Of<A, Ready>& m) {
+  a.flag(m.lost_touch);
 }
 
 template <class A>

@@ -96,8 +96,10 @@ struct Beat {
   bool operator==(const Beat&) const = default;
 };
 
-// No worker of mine runs; I wait for the next round.
+// No worker of mine runs; I wait for the next round. `lost_touch`: they were killed because we did
+// not hear from each other in time.
 struct Ready {
+  bool lost_touch = false;
   bool operator==(const Ready&) const = default;
 };
 

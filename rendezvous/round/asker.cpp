@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/asker.hpp"
+
+#include <algorithm>
+
+namespace muster {
+
+void Asker::want(TimePoint now, const NodeInfo& node) {
+  add(now, {node.id, 0}, node.address, node.port);
+}
+
+void Asker::want_endpoint(TimePoint now, std::size_t index, const Endpoint& endpoint) {
+  add(now, {0, index}, endpoint.host, endpoint.port.value_or(0));
+}
+
+void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t port) {
+  targets_.try_emplace(key, Target{host, port, 0, now, kAskSoonFirst});
+}
+
+void Asker::forget(NodeId node, NodeEffects& out) {
+  drop({node, 0}, out);
+}
+
+void Asker::forget_endpoint(std::size_t index, NodeEffects& out) {
+  drop({0, index}, out);
+}
+
+void Asker::drop(Key key, NodeEffects& out) {
+  const auto found = targets_.find(key);
+  if (found == targets_.end()) {
+    return;
+  }
+  if (found->second.link != 0) {
+    links_.erase(found->second.link);
+    out.emplace_back(CloseLink{found->second.link});
+  }
+  targets_.erase(found);
+}
+
+void Asker::forget_all(NodeEffects& out) {
+  while (!targets_.empty()) {
+    drop(targets_.begin()->first, out);
+  }
+}
+
+void Asker::tick(TimePoint now, NodeEffects& out) {
+  for (auto& [key, target] : targets_) {
+    if (links_.size() >= kAsksMax) {
+      return;
+    }
+    if (target.link != 0 || target.due > now) {
+      continue;
+    }
+    target.link = next_link_;
+    next_link_ += 4;
+    links_.emplace(target.link, key);
+    out.emplace_back(OpenLink{target.link, target.host, target.port, kAskPatience});
+  }
+}
+
+std::optional<TimePoint> Asker::next_deadline() const {
+  std::optional<TimePoint> next;
+  if (links_.size() >= kAsksMax) {
+    return next;
+  }
+  for (const auto& [key, target] : targets_) {
+    if (target.link == 0) {
+      next = next ? std::min(*next, target.due) : target.due;
+    }
+  }
+  return next;
+}
+
+void Asker::opened(LinkId link, const Hello& hello, NodeEffects& out) const {
+  Hello question = hello;
+  question.purpose = Purpose::ask;
+  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(question))});
+}
+
+std::optional<AskResult> Asker::received(TimePoint now,
+                                         LinkId link,
+                                         const RoundMessage& message,
+                                         NodeEffects& out) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) {
+    return std::nullopt;
+  }
+  const Key key = found->second;
+  links_.erase(found);
+  out.emplace_back(CloseLink{link});
+  Target& target = targets_.at(key);
+  target.link = 0;
+  target.due = now + kAskInterval;
+  target.soon = kAskSoonFirst;
+  const auto* claim = std::get_if<Claim>(&message);
+  AskResult result{AskResult::What::alive, key.first, key.second, std::nullopt};
+  if (claim != nullptr) {
+    result.claim = *claim;
+    // Another agent listens there now: the one we asked for has ended, with its guard.
+    if (key.first != 0 && claim->node.id != key.first) {
+      result.what = AskResult::What::gone;
+    }
+  } else if (key.first != 0 && std::holds_alternative<Refuse>(message)) {
+    result.what = AskResult::What::gone;  // an agent of another job
+  }
+  return result;
+}
+
+std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) {
+    return std::nullopt;
+  }
+  const Key key = found->second;
+  links_.erase(found);
+  Target& target = targets_.at(key);
+  target.link = 0;
+  if (how == LinkEnd::closed && key.first != 0) {
+    target.due = now + target.soon;
+    target.soon = std::min(target.soon * 2, kAskSoonMost);
+    return std::nullopt;
+  }
+  target.due = now + kAskInterval;
+  const bool gone = how == LinkEnd::refused && key.first != 0;
+  return AskResult{
+      gone ? AskResult::What::gone : AskResult::What::silent, key.first, key.second, std::nullopt};
+}
+
+}  // namespace muster

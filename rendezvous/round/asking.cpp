@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoundCore's questions to nodes that do not follow it, and the quorum that its leases rest on.
+#include "base/mark.hpp"
+#include "rendezvous/round/round_core.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+
+// -- questions --------------------------------------------------------------------------------
+
+Hello RoundCore::question(TimePoint now) {
+  Hello hello;
+  hello.purpose = Purpose::ask;
+  hello.terms = settings_.terms;
+  hello.node = self_;
+  hello.started = base_->id;
+  hello.coordinates = true;
+  hello.has_quorum = phase_ == Phase::running && has_quorum(now);
+  return hello;
+}
+
+void RoundCore::question_opened(TimePoint now, LinkId link, NodeEffects& out) {
+  asker_.opened(link, question(now), out);
+}
+
+void RoundCore::question_answered(TimePoint now,
+                                  LinkId link,
+                                  const RoundMessage& message,
+                                  NodeEffects& out) {
+  const auto result = asker_.received(now, link, message, out);
+  if (result) {
+    take_answer(now, *result, out);
+  }
+}
+
+void RoundCore::question_ended(TimePoint now, LinkId link, LinkEnd how, NodeEffects& out) {
+  const auto result = asker_.ended(now, link, how);
+  if (result) {
+    take_answer(now, *result, out);
+  }
+  ask_around(now, out);
+}
+
+void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects& out) {
+  if (result.node == 0 && founder_ && unchecked_endpoints_ > 0) {
+    --unchecked_endpoints_;
+    asker_.forget_endpoint(result.endpoint, out);
+  }
+  if (result.what == AskResult::What::gone) {
+    MUSTER_MARK("proof that a node is gone");
+    bury(now, result.node, out);
+  }
+  if (result.claim) {
+    const Claim& claim = *result.claim;
+    if (claim.node.id == self_.id) {
+      asker_.forget_endpoint(result.endpoint, out);
+    } else if (claim.coordinator.id != 0 && claim.coordinator.id != self_.id &&
+               is_stronger(now, claim.coordinator, claim.started, claim.has_quorum)) {
+      stronger_ = claim.coordinator;
+    }
+  }
+  evaluate(now, out);
+}
+
+void RoundCore::ask_around(TimePoint now, NodeEffects& out) {
+  asker_.tick(now, out);
+}
+
+std::optional<NodeInfo> RoundCore::take_stronger() {
+  return std::exchange(stronger_, std::nullopt);
+}
+
+bool RoundCore::is_stronger(TimePoint now,
+                            const NodeInfo& other,
+                            const RoundId& started,
+                            bool quorum) {
+  if (phase_ == Phase::closed) {
+    return false;
+  }
+  if (started != base_->id) {
+    return started > base_->id;
+  }
+  const bool ours = phase_ == Phase::running && has_quorum(now);
+  if (quorum != ours) {
+    return quorum;
+  }
+  const auto place = [&](NodeId id) {
+    const auto found = places_.find(id);
+    return std::pair(found == places_.end() ? places_.size() : found->second, id);
+  };
+  return place(other.id) < place(self_.id);
+}
+
+// -- quorum -----------------------------------------------------------------------------------
+
+std::vector<Evidence> RoundCore::evidence_of(TimePoint now, const Round& round) const {
+  std::vector<Evidence> members;
+  members.reserve(round.members.size());
+  for (const NodeInfo& member : round.members) {
+    const auto loss = losses_.find(member.id);
+    const auto node = nodes_.find(member.id);
+    Evidence evidence;
+    evidence.gone = loss != losses_.end() && loss->second.gone;
+    if (member.id == self_.id) {
+      evidence.heard = now;
+    } else if (node != nodes_.end()) {
+      evidence.heard = node->second.evidence;
+    }
+    members.push_back(evidence);
+  }
+  return members;
+}
+
+// Looking at every member for every beat would be quadratic; what is known only grows.
+void RoundCore::refresh_quorum(TimePoint now) {
+  quorum_checked_ = now;
+  std::optional<TimePoint> until = TimePoint::max();
+  const auto limit = [&](const Round& round) {
+    const auto heard = quorum_time(evidence_of(now, round));
+    if (!heard || !until) {
+      until.reset();
+    } else if (*heard != TimePoint::max()) {
+      until = std::min(*until, *heard + quorum_after(settings_.lease));
+    }
+  };
+  limit(*base_);
+  for (const RoundPtr& round : accepted_) {
+    limit(*round);
+  }
+  quorum_until_ = until;
+}
+
+bool RoundCore::has_quorum(TimePoint now) {
+  if (settings_.risk_two_worlds) {
+    return true;
+  }
+  const bool stale = !quorum_until_ || *quorum_until_ <= now;
+  if (stale &&
+      (quorum_checked_ == TimePoint::min() || now - quorum_checked_ >= settings_.lease / 64)) {
+    refresh_quorum(now);
+  }
+  return quorum_until_ && *quorum_until_ > now;
+}
+
+}  // namespace muster

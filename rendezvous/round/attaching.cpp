@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoundCore and the nodes that come to it: refused, welcomed, told what they missed.
+#include "base/mark.hpp"
+#include "rendezvous/round/round_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace muster {
+
+// -- attachment -------------------------------------------------------------------------------
+
+std::optional<Refuse> RoundCore::refusal_of(const Hello& hello) const {
+  const JobTerms& ours = settings_.terms;
+  const JobTerms& theirs = hello.terms;
+  const auto differ = [](std::string_view what, const auto& here, const auto& there) {
+    return Refuse{
+        Refusal::wrong_terms,
+        fmt::format(
+            "{} is {} there and {} here; all nodes need the same command line", what, here, there)};
+  };
+  if (theirs.job_id != ours.job_id) {
+    return Refuse{Refusal::wrong_job,
+                  fmt::format("the endpoint serves job '{}', not '{}'; use another port for "
+                              "another job, or the same --rdzv-id",
+                              ours.job_id,
+                              theirs.job_id)};
+  }
+  if (theirs.version != ours.version) {
+    return Refuse{Refusal::wrong_version,
+                  fmt::format("muster is version {} there and {} here; all nodes need the same",
+                              ours.version,
+                              theirs.version)};
+  }
+  if (theirs.backend != ours.backend) {
+    return differ("--rdzv-backend", ours.backend, theirs.backend);
+  }
+  if (theirs.nodes_min != ours.nodes_min || theirs.nodes_max != ours.nodes_max) {
+    return differ("--nnodes",
+                  fmt::format("{}:{}", ours.nodes_min, ours.nodes_max),
+                  fmt::format("{}:{}", theirs.nodes_min, theirs.nodes_max));
+  }
+  if (theirs.max_restarts != ours.max_restarts) {
+    return differ("--max-restarts", ours.max_restarts, theirs.max_restarts);
+  }
+  if (ours.backend == "static") {
+    for (const auto& [id, node] : nodes_) {
+      if (node.attached && id != hello.node.id && node.info.node_rank == hello.node.node_rank) {
+        return Refuse{Refusal::wrong_terms,
+                      fmt::format("--node-rank={} is taken by node '{}'; each node needs its own",
+                                  hello.node.node_rank,
+                                  node.info.name)};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
+  if (const auto refused = refusal_of(hello)) {
+    MUSTER_MARK("a node is refused");
+    refused_.insert_or_assign(hello.node.name, refused->words);
+    send(link, *refused, out);
+    out.emplace_back(CloseLink{link});
+    return;
+  }
+  const NodeId id = hello.node.id;
+  if (phase_ == Phase::closed && !is_member(id)) {
+    send(link, Refuse{Refusal::closed, "the job has ended"}, out);
+    out.emplace_back(CloseLink{link});
+    return;
+  }
+  const bool is_new = !nodes_.contains(id);
+  Node& node = nodes_[id];
+  if (is_new) {
+    node.order = ++arrivals_;
+  } else if (node.attached && node.link != link) {
+    MUSTER_MARK("a node comes back on a new connection");
+    links_.erase(node.link);
+    out.emplace_back(CloseLink{node.link});
+  }
+  // Its last coordinator may have granted others something until a moment ago.
+  if (is_new && id != self_.id && !hello.waited && hello.lost != self_.id) {
+    quiet_since_ = std::max(quiet_since_, now);
+  }
+  node.info = hello.node;
+  node.link = link;
+  node.attached = true;
+  node.live = id == self_.id;
+  node.since = now;
+  node.heard = now;
+  node.pongs = {{0, now}};
+  links_[link] = id;
+  losses_.erase(id);
+  asker_.forget(id, out);
+  refused_.erase(hello.node.name);
+  send(link, Welcome{self_, settings_.lease}, out);
+  const auto is_known = [&](const RoundId& round) {
+    return round <= base_->id ||
+           std::ranges::any_of(accepted_, [&](const auto& known) { return known->id == round; });
+  };
+  node.knows_past = is_known(hello.started) && is_known(hello.accepted);
+  if (!node.knows_past) {
+    MUSTER_MARK("a node knows rounds that its coordinator does not");
+    send(link, ShowRounds{}, out);
+  }
+  resume(now, node, hello, out);
+  count_expected(now);
+}
+
+// What a node that was attached before, or belongs to the last round, has to hear.
+void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out) {
+  switch (phase_) {
+    case Phase::idle:
+    case Phase::gathering:
+      set_state(node, State::unknown);
+      return;
+    case Phase::proposing:
+      set_state(node, State::unknown);
+      if (is_in(*proposal_, node.info.id)) {
+        abandon(now, out);
+      }
+      return;
+    case Phase::running:
+      if (!is_in_base(node.info.id)) {
+        set_state(node, State::unknown);
+        return;
+      }
+      if (hello.started != base_->id && hello.accepted == base_->id) {
+        MUSTER_MARK("the order to start was lost with its connection");
+        send_start(node.link, out);
+      }
+      set_state(node, node.state == State::finished ? State::finished : State::running);
+      return;
+    case Phase::stopping:
+      if (is_in_base(node.info.id)) {
+        set_state(node, State::running);
+        send(node.link, Regroup{regroup_reason_}, out);
+      }
+      return;
+    case Phase::closed:
+      send(node.link, *close_, out);
+      return;
+  }
+}
+
+// A later round than ours that was started by another coordinator ends ours.
+void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
+  for (const RoundPtr& round : {rounds.started, rounds.base}) {
+    if (round && round->id > base_->id) {
+      set_base(round);
+    }
+  }
+  if (rounds.accepted) {
+    accepted_.push_back(rounds.accepted);
+  }
+  std::erase_if(accepted_, [&](const RoundPtr& round) { return round->id <= base_->id; });
+  restart_count_ = std::max(restart_count_, base_->restart_count);
+  number_ = std::max(number_, base_->id.number);
+  for (const RoundPtr& round : accepted_) {
+    number_ = std::max(number_, round->id.number);
+    restart_count_ = std::max(restart_count_, round->restart_count);
+  }
+  policy_ = RestartPolicy(settings_.terms.max_restarts, restart_count_);
+  await_missing(now);
+  quorum_until_.reset();
+  quorum_checked_ = TimePoint::min();
+  count_expected(now);
+}
+
+}  // namespace muster

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoundCore while no round runs: who is ready, whether that is enough, proposing and starting.
+#include "base/mark.hpp"
+#include "rendezvous/round/ranking.hpp"
+#include "rendezvous/round/round_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kAwaitedNamesMax = 8;
+
+}  // namespace
+
+void RoundCore::enter(TimePoint now, Phase phase) {
+  phase_ = phase;
+  phase_since_ = now;
+}
+
+// Called after everything that may have changed something.
+void RoundCore::evaluate(TimePoint now, NodeEffects& out) {
+  switch (phase_) {
+    case Phase::idle:
+    case Phase::proposing:
+      return;
+    case Phase::gathering:
+      if (enough_ready(now)) {
+        auto members = choose();
+        if (fills_all_ranks(members)) {
+          propose(now, std::move(members), out);
+          return;
+        }
+      }
+      roll_call(now, out);
+      return;
+    case Phase::running:
+      welcome_newcomers(now, out);
+      return;
+    case Phase::stopping:
+      judge(now, out);
+      return;
+    case Phase::closed:
+      if (links_.size() <= 1 || now >= phase_since_ + kClosePatience) {
+        end_closed(now, out);
+      }
+      return;
+  }
+}
+
+void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEffects& out) {
+  if (node.state == State::leaving) {
+    return;
+  }
+  const bool ran = node.state == State::running && is_in_base(node.info.id);
+  set_state(node, State::ready);
+  if (phase_ == Phase::running && ran) {
+    MUSTER_MARK("a member stopped its workers by itself");
+    regroup(now,
+            fmt::format("node '{}' {}",
+                        node.info.name,
+                        ready.lost_touch ? "lost touch for a while" : "stopped its workers"),
+            true,
+            out);
+  } else if (phase_ == Phase::stopping && ready.lost_touch) {
+    membership_changed_ = true;
+  }
+}
+
+// -- enough? ----------------------------------------------------------------------------------
+
+// Nodes without which no round may be formed: members of the last rounds that may still run.
+void RoundCore::count_expected(TimePoint now) {
+  std::set<NodeId> expected;
+  const auto look = [&](const Round& round) {
+    for (const NodeInfo& member : round.members) {
+      if (!out_of_lease(now, member.id)) {
+        expected.insert(member.id);
+      }
+    }
+  };
+  look(*base_);
+  for (const RoundPtr& round : accepted_) {
+    look(*round);
+  }
+  expected_ = expected.size();
+}
+
+bool RoundCore::is_eligible(const Node& node) {
+  return node.attached && node.live && node.knows_past && node.state == State::ready;
+}
+
+bool RoundCore::enough_ready(TimePoint now) {
+  const auto min = static_cast<std::size_t>(settings_.terms.nodes_min);
+  if (ready_ < std::max(min, expected_)) {
+    enough_since_.reset();
+    return false;
+  }
+  const auto eligible = static_cast<std::size_t>(
+      std::ranges::count_if(nodes_, [](const auto& entry) { return is_eligible(entry.second); }));
+  if (eligible < min) {
+    enough_since_.reset();
+    return false;
+  }
+  if (base_->id.number == 0 && accepted_.empty()) {
+    return enough_founders(now, eligible);
+  }
+  return all_expected_ready(now) && quorum_is_ready();
+}
+
+// The first round of a job: all that may come, or the minimum and nobody else for a while.
+bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
+  if (unchecked_endpoints_ > 0 && now < phase_since_ + kAskPatience) {
+    return false;
+  }
+  if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
+    return true;
+  }
+  if (!enough_since_) {
+    MUSTER_MARK("last call");
+    enough_since_ = now;
+  }
+  return now >= *enough_since_ + settings_.last_call;
+}
+
+bool RoundCore::all_expected_ready(TimePoint now) const {
+  const auto is_settled = [&](const NodeInfo& member) {
+    const auto node = nodes_.find(member.id);
+    return (node != nodes_.end() && is_eligible(node->second)) || out_of_lease(now, member.id);
+  };
+  return std::ranges::all_of(base_->members, is_settled) &&
+         std::ranges::all_of(accepted_, [&](const RoundPtr& round) {
+           return std::ranges::all_of(round->members, is_settled);
+         });
+}
+
+std::vector<Standing> RoundCore::standings_of(const Round& round) const {
+  std::vector<Standing> members;
+  for (const NodeInfo& member : round.members) {
+    const auto node = nodes_.find(member.id);
+    const auto loss = losses_.find(member.id);
+    if (node != nodes_.end() && is_eligible(node->second)) {
+      members.push_back(Standing::here);
+    } else {
+      const bool gone = loss != losses_.end() && loss->second.gone;
+      members.push_back(gone ? Standing::gone : Standing::missing);
+    }
+  }
+  return members;
+}
+
+bool RoundCore::quorum_is_ready() const {
+  if (settings_.risk_two_worlds) {
+    return true;
+  }
+  return is_quorum(standings_of(*base_)) &&
+         std::ranges::all_of(
+             accepted_, [&](const RoundPtr& round) { return is_quorum(standings_of(*round)); });
+}
+
+// Members of the last round first, then by arrival.
+std::vector<NodeInfo> RoundCore::choose() const {
+  std::vector<const Node*> ready;
+  for (const auto& [id, node] : nodes_) {
+    if (is_eligible(node)) {
+      ready.push_back(&node);
+    }
+  }
+  std::ranges::sort(ready, {}, [&](const Node* node) {
+    return std::pair(!is_in_base(node->info.id), node->order);
+  });
+  const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
+  ready.resize(std::min(ready.size(), most));
+  std::vector<NodeInfo> members;
+  for (const Node* node : ready) {
+    members.push_back(node->info);
+  }
+  return rank_nodes(std::move(members), settings_.rank_order, base_->members);
+}
+
+// A static job has a place for each node and needs them all.
+bool RoundCore::fills_all_ranks(const std::vector<NodeInfo>& nodes) const {
+  if (settings_.terms.backend != "static") {
+    return true;
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].node_rank != static_cast<std::int32_t>(i)) {
+      return false;
+    }
+  }
+  return nodes.size() == static_cast<std::size_t>(settings_.terms.nodes_max);
+}
+
+// -- proposing --------------------------------------------------------------------------------
+
+void RoundCore::propose(TimePoint now, std::vector<NodeInfo> members, NodeEffects& out) {
+  enter(now, Phase::proposing);
+  enough_since_.reset();
+  auto round = std::make_shared<Round>();
+  round->id = RoundId{++number_, self_.id};
+  round->restart_count = restart_count_;
+  round->members = std::move(members);
+  proposal_ = std::move(round);
+  accepts_ = 0;
+  store_addr_.clear();
+  store_port_ = 0;
+  const auto message = std::make_shared<const RoundMessage>(Propose{proposal_, base_});
+  for (const NodeInfo& member : proposal_->members) {
+    Node& node = nodes_.at(member.id);
+    node.accepted = false;
+    out.emplace_back(SendMessage{node.link, message});
+  }
+}
+
+void RoundCore::accept(TimePoint now, Node& node, const Accept& accepting, NodeEffects& out) {
+  if (phase_ != Phase::proposing || accepting.round != proposal_->id || node.accepted) {
+    return;
+  }
+  node.accepted = true;
+  node.evidence = std::max(node.evidence.value_or(TimePoint::min()), phase_since_);
+  if (node.info.id == proposal_->members.front().id) {
+    store_addr_ = accepting.store_addr;
+    store_port_ = accepting.store_port;
+  }
+  if (++accepts_ == proposal_->members.size()) {
+    start(now, out);
+  }
+}
+
+// It may have been accepted by some, but nobody was or will be told to start it.
+void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
+  MUSTER_MARK("a proposal is abandoned");
+  enter(now, Phase::gathering);
+  for (const NodeInfo& member : proposal_->members) {
+    if (const auto node = nodes_.find(member.id); node != nodes_.end()) {
+      node->second.accepted = false;
+    }
+  }
+  roll_call_due_ = now + kRollCallInterval;
+}
+
+void RoundCore::drop_slow_newcomers(TimePoint now, NodeEffects& out) {
+  if (phase_ != Phase::proposing || now < phase_since_ + kAcceptPatience) {
+    return;
+  }
+  bool dropped = false;
+  for (const NodeInfo& member : proposal_->members) {
+    Node& node = nodes_.at(member.id);
+    if (!node.accepted && !is_in_base(member.id)) {
+      MUSTER_MARK("a newcomer does not accept");
+      node.live = false;
+      dropped = true;
+    }
+  }
+  if (dropped) {
+    abandon(now, out);
+  }
+}
+
+void RoundCore::start(TimePoint now, NodeEffects& out) {
+  enter(now, Phase::running);
+  set_base(proposal_);
+  accepted_.clear();
+  losses_.clear();
+  asker_.forget_all(out);
+  if (!founder_ && !settings_.endpoints.empty()) {
+    asker_.want_endpoint(now, 0, settings_.endpoints.front());
+  }
+  quorum_until_.reset();
+  quorum_checked_ = TimePoint::min();
+  finished_ = 0;
+  membership_changed_ = false;
+  failures_.clear();
+  details_.clear();
+  verdict_by_.reset();
+  newcomer_since_.reset();
+  roll_call_.reset();
+  for (auto& [id, node] : nodes_) {
+    if (is_in_base(id)) {
+      set_state(node, State::running);
+      send_start(node.link, out);
+    } else if (node.attached) {
+      send(node.link, Rounds{base_, std::make_shared<const Round>(), base_}, out);
+    }
+  }
+  std::erase_if(nodes_, [&](const auto& entry) {
+    return !entry.second.attached && !is_in_base(entry.first);
+  });
+  count_expected(now);
+}
+
+void RoundCore::send_start(LinkId link, NodeEffects& out) const {
+  send(link, Start{base_->id, store_addr_, store_port_}, out);
+}
+
+// -- roll call --------------------------------------------------------------------------------
+
+void RoundCore::roll_call(TimePoint now, NodeEffects& out) {
+  if (now < roll_call_due_) {
+    return;
+  }
+  roll_call_due_ = now + kRollCallInterval;
+  const RollCall call = make_roll_call(now);
+  if (roll_call_ == call) {
+    return;
+  }
+  roll_call_ = call;
+  const auto message = std::make_shared<const RoundMessage>(call);
+  for (const auto& [link, id] : links_) {
+    out.emplace_back(SendMessage{link, message});
+  }
+}
+
+RollCall RoundCore::make_roll_call(TimePoint now) const {
+  RollCall call;
+  const bool first = base_->id.number == 0 && accepted_.empty();
+  call.needed = first ? settings_.terms.nodes_max
+                      : std::max(settings_.terms.nodes_min, static_cast<std::int32_t>(expected_));
+  for (const auto& [id, node] : nodes_) {
+    if (is_eligible(node)) {
+      ++call.present;
+      if (call.names.size() < kRollCallNamesMax) {
+        call.names.push_back(node.info.name);
+      }
+    }
+  }
+  call.awaited = awaited_names(now);
+  for (const auto& [name, words] : refused_) {
+    if (call.refused.size() < kRollCallNamesMax) {
+      call.refused.push_back(fmt::format("{}: {}", name, words));
+    }
+  }
+  return call;
+}
+
+std::vector<std::string> RoundCore::awaited_names(TimePoint now) const {
+  std::vector<std::string> awaited;
+  for (const NodeInfo& member : base_->members) {
+    const auto node = nodes_.find(member.id);
+    const bool here = node != nodes_.end() && node->second.attached;
+    if ((here && is_eligible(node->second)) || awaited.size() >= kAwaitedNamesMax) {
+      continue;
+    }
+    if (here) {
+      awaited.push_back(member.name + " (its workers are ending)");
+    } else if (const auto loss = losses_.find(member.id);
+               loss != losses_.end() && !loss->second.gone) {
+      awaited.push_back(member.name + (out_of_lease(now, member.id)
+                                           ? " (silent, and may still run without us)"
+                                           : " (silent)"));
+    }
+  }
+  return awaited;
+}
+
+}  // namespace muster

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+// Following a coordinator. Finding one is in seeking.cpp.
+#include "rendezvous/round/link_core.hpp"
+
+#include "base/mark.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kBeatsMax = 16;
+constexpr std::size_t kUntoldMax = 4096;
+
+}  // namespace
+
+LinkCore::LinkCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
+    : settings_(std::move(settings)),
+      self_(std::move(self)),
+      random_(seed),
+      started_(std::make_shared<const Round>()),
+      accepted_(started_),
+      accepted_base_(started_),
+      heard_of_(started_) {}
+
+void LinkCore::set_listener(const std::string& address, std::uint16_t port) {
+  self_.address = address;
+  self_.port = port;
+}
+
+void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects& out) {
+  if (state_ == State::joining) {
+    answered(now, message, out);
+    return;
+  }
+  if (state_ != State::attached) {
+    return;
+  }
+  last_word_ = now;
+  if (const auto* pong = std::get_if<Pong>(&message)) {
+    take_pong(*pong, out);
+  } else if (const auto* proposal = std::get_if<Propose>(&message)) {
+    take_proposal(now, *proposal, out);
+  } else if (const auto* order = std::get_if<Start>(&message)) {
+    take_start(now, *order, out);
+  } else if (const auto* regroup = std::get_if<Regroup>(&message)) {
+    take_regroup(*regroup, out);
+  } else if (const auto* call = std::get_if<RollCall>(&message)) {
+    if (work_ == Work::none) {
+      out.emplace_back(ShowRollCall{*call, ""});
+    }
+  } else if (const auto* rounds = std::get_if<Rounds>(&message)) {
+    heard_of_ = rounds->started;
+    join_by_.reset();  // a spare waits as long as the job runs
+  } else if (std::holds_alternative<ShowRounds>(message)) {
+    send(Rounds{started_, accepted_, accepted_base_}, out);
+  } else if (std::holds_alternative<Dismiss>(message)) {
+    if (work_ == Work::finished) {
+      end(EndFinished{}, out);
+    }
+  } else if (const auto* close = std::get_if<Close>(&message)) {
+    end(EndClosed{*close}, out);
+  } else if (const auto* redirect = std::get_if<Redirect>(&message)) {
+    released(now, *redirect, out);
+  } else if (const auto* refuse = std::get_if<Refuse>(&message)) {
+    refused(*refuse, out);
+  }
+}
+
+template <class End>
+void LinkCore::end(End effect, NodeEffects& out) {
+  drop_link(out);
+  state_ = State::ended;
+  out.emplace_back(std::move(effect));
+}
+
+// -- lease ------------------------------------------------------------------------------------
+
+void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
+  send(Beat{++beat_, heard_}, out);
+  beats_.emplace_back(beat_, now);
+  if (beats_.size() > kBeatsMax) {
+    beats_.pop_front();
+  }
+  beat_due_ = now + beat_interval(settings_.lease);
+}
+
+void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
+  heard_ = std::max(heard_, pong.sequence);
+  while (!beats_.empty() && beats_.front().first <= pong.sequence) {
+    if (beats_.front().first == pong.sequence && pong.granted) {
+      grant(beats_.front().second, out);
+    }
+    beats_.pop_front();
+  }
+}
+
+// Counted from the moment at which we asked: whatever the answer's way took is on our side.
+void LinkCore::grant(TimePoint sent, NodeEffects& out) {
+  if (work_ != Work::running && work_ != Work::ending) {
+    return;
+  }
+  const TimePoint until = sent + fence_after(settings_.lease);
+  if (!fence_at_ || until > *fence_at_) {
+    fence_at_ = until;
+    out.emplace_back(LeaseUntil{sent + guard_after(settings_.lease)});
+  }
+}
+
+void LinkCore::end_lease(NodeEffects& out) {
+  if (fence_at_) {
+    out.emplace_back(LeaseUntil{TimePoint::max()});
+  }
+  fence_at_.reset();
+}
+
+// -- rounds -----------------------------------------------------------------------------------
+
+void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
+  const bool is_newer = propose.round->id.number > started_->id.number;
+  const auto self = std::ranges::find(propose.round->members, self_.id, &NodeInfo::id);
+  if (work_ != Work::none || leaving_ || !is_newer || self == propose.round->members.end()) {
+    return;
+  }
+  accepted_ = propose.round;
+  accepted_base_ = propose.base;
+  if (self == propose.round->members.begin()) {
+    out.emplace_back(OpenStore{accepted_->id});
+    return;
+  }
+  accept_sent_ = now;
+  send(Accept{accepted_->id, "", 0}, out);
+}
+
+void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out) {
+  if (opened.round != accepted_->id || state_ != State::attached || work_ != Work::none) {
+    return;
+  }
+  accept_sent_ = now;
+  send(Accept{opened.round, opened.address, opened.port}, out);
+}
+
+void LinkCore::store_failed(const StoreFailed& failed, NodeEffects& out) {
+  if (failed.round != accepted_->id) {
+    return;
+  }
+  send(Leave{failed.error.message, true}, out);
+  end(EndFailed{failed.error}, out);
+}
+
+void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
+  if (start.round != accepted_->id || work_ != Work::none || leaving_) {
+    return;
+  }
+  started_ = std::exchange(accepted_, std::make_shared<const Round>());
+  accepted_base_ = accepted_;
+  work_ = Work::running;
+  lost_touch_ = false;
+  join_by_.reset();
+  untold_.clear();
+  untold_details_.clear();
+  grant(accept_sent_, out);
+  const auto self = std::ranges::find(started_->members, self_.id, &NodeInfo::id);
+  out.emplace_back(RunRound{started_,
+                            static_cast<std::int32_t>(self - started_->members.begin()),
+                            start.master_addr,
+                            start.master_port});
+  if (now >= *fence_at_) {
+    tick(now, out);  // the order was too late
+  }
+}
+
+void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {
+  if (work_ == Work::none) {
+    return;
+  }
+  send(Stopping{started_->id}, out);
+  stop_workers(regroup.reason, out);
+}
+
+void LinkCore::stop_workers(const std::string& reason, NodeEffects& out) {
+  if (work_ == Work::running || work_ == Work::finished) {
+    work_ = Work::ending;
+    out.emplace_back(StopWorkers{reason});
+  }
+}
+
+// -- the agent's news -------------------------------------------------------------------------
+
+void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
+  if (state_ == State::ended) {
+    return;
+  }
+  if (std::holds_alternative<WorkersGone>(event)) {
+    workers_gone(now, out);
+  } else if (const auto* opened = std::get_if<StoreOpened>(&event)) {
+    store_opened(now, *opened, out);
+  } else if (const auto* store = std::get_if<StoreFailed>(&event)) {
+    store_failed(*store, out);
+  } else if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
+    worker_failed(now, *failed, out);
+  } else if (const auto* details = std::get_if<DetailsKnown>(&event)) {
+    if (state_ == State::attached) {
+      send(details->message, out);
+    } else if (untold_details_.size() < kUntoldMax) {
+      untold_details_.push_back(details->message);
+    }
+  } else if (std::holds_alternative<WorkersFinished>(event)) {
+    finish(now, out);
+  } else if (const auto* asked = std::get_if<LeaveAsked>(&event)) {
+    leave(now, *asked, out);
+  }
+}
+
+void LinkCore::workers_gone(TimePoint now, NodeEffects& out) {
+  work_ = Work::none;
+  end_lease(out);
+  if (leaving_) {
+    if (state_ == State::attached) {
+      send(Leave{leave_reason_, true}, out);
+    }
+    end(EndLeft{}, out);
+    return;
+  }
+  join_by_ = now + settings_.join_timeout;
+  if (state_ == State::attached) {
+    send(Ready{lost_touch_}, out);
+  }
+}
+
+void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out) {
+  if (state_ != State::attached) {
+    if (untold_.size() < kUntoldMax) {
+      untold_.push_back(failed);
+    }
+    return;
+  }
+  Failed message = failed.message;
+  message.age = std::max(Duration{}, now - failed.seen_at);
+  send(std::move(message), out);
+}
+
+void LinkCore::finish(TimePoint now, NodeEffects& out) {
+  if (work_ == Work::ending || leaving_) {
+    workers_gone(now, out);
+    return;
+  }
+  work_ = Work::finished;
+  end_lease(out);
+  if (state_ == State::attached) {
+    send(Finished{started_->id}, out);
+  }
+}
+
+void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
+  leaving_ = true;
+  leave_reason_ = asked.reason;
+  if (state_ == State::attached) {
+    send(Leave{asked.reason, false}, out);
+  }
+  if (work_ == Work::none || work_ == Work::finished) {
+    workers_gone(now, out);
+  } else {
+    work_ = Work::ending;
+  }
+}
+
+// After a Welcome: where we are.
+void LinkCore::tell_work(TimePoint now, NodeEffects& out) {
+  if (leaving_) {
+    send(Leave{leave_reason_, false}, out);
+    return;
+  }
+  for (const WorkerFailedHere& failed : std::exchange(untold_, {})) {
+    worker_failed(now, failed, out);
+  }
+  for (const Details& details : std::exchange(untold_details_, {})) {
+    send(details, out);
+  }
+  if (work_ == Work::none) {
+    send(Ready{lost_touch_}, out);
+  } else if (work_ == Work::finished) {
+    send(Finished{started_->id}, out);
+  }
+}
+
+// -- losing the coordinator -------------------------------------------------------------------
+
+void LinkCore::detach(TimePoint now, NodeEffects& out) {
+  drop_link(out);
+  lost_ = coordinator_;
+  lost_proven_ = false;
+  lost_released_ = false;
+  turn_at_ = last_word_ + settings_.lease;
+  if (!join_by_ && work_ == Work::none) {
+    join_by_ = now + settings_.join_timeout;
+  }
+}
+
+void LinkCore::released(TimePoint now, const Redirect& redirect, NodeEffects& out) {
+  MUSTER_MARK("released to another coordinator");
+  detach(now, out);
+  lost_released_ = true;
+  stop_workers("another node leads the job", out);
+  hint_ = redirect.coordinator;
+  turn(now, out);
+}
+
+void LinkCore::closed(TimePoint now, LinkEnd how, const std::string& words, NodeEffects& out) {
+  link_.reset();
+  answer_by_.reset();
+  if (state_ == State::attached) {
+    detach(now, out);
+    seek(now, out);
+    return;
+  }
+  if (state_ != State::ended) {
+    try_failed(now, how, words, out);
+  }
+}
+
+void LinkCore::drop_link(NodeEffects& out) {
+  if (link_ && *link_ != 0) {
+    out.emplace_back(CloseLink{*link_});
+  }
+  link_.reset();
+  answer_by_.reset();
+  beats_.clear();
+}
+
+// -- time -------------------------------------------------------------------------------------
+
+void LinkCore::tick(TimePoint now, NodeEffects& out) {
+  if (state_ == State::ended || state_ == State::idle) {
+    return;
+  }
+  if (fence_at_ && now >= *fence_at_) {
+    MUSTER_MARK("fenced");
+    end_lease(out);
+    lost_touch_ = true;
+    work_ = Work::ending;
+    out.emplace_back(FenceWorkers{fmt::format(
+        "no word from node '{}' for {}", coordinator_.name, muster::describe(now - last_word_))});
+  }
+  if (join_by_ && now >= *join_by_ && work_ == Work::none) {
+    send(Leave{"nobody met in time", true}, out);
+    end(EndFailed{Error{Errc::timed_out,
+                        fmt::format("no round of job '{}' was formed within {}{}{}",
+                                    settings_.terms.job_id,
+                                    muster::describe(settings_.join_timeout),
+                                    trouble_.empty() ? "" : ": ",
+                                    trouble_)}},
+        out);
+    return;
+  }
+  if (state_ == State::attached) {
+    if (*link_ != 0 && now >= last_word_ + settings_.lease) {
+      MUSTER_MARK("the coordinator has been silent for a lease");
+      detach(now, out);
+      turn(now, out);
+    } else if (now >= beat_due_) {
+      send_beat(now, out);
+    }
+    return;
+  }
+  if (retry_at_ && now >= *retry_at_) {
+    retry_at_.reset();
+    seek(now, out);
+  } else if (answer_by_ && now >= *answer_by_) {
+    drop_link(out);
+    try_failed(now, LinkEnd::unreachable, fmt::format("'{}' does not answer", target_.name), out);
+  } else if (lost_.id != 0 && !lost_proven_ && !lost_released_ && now >= turn_at_ &&
+             target_.id == lost_.id && walk_.empty()) {
+    drop_link(out);
+    turn(now, out);
+  }
+  show_trouble(now, out);
+}
+
+std::optional<TimePoint> LinkCore::next_deadline() const {
+  if (state_ == State::ended || state_ == State::idle) {
+    return std::nullopt;
+  }
+  std::optional<TimePoint> next;
+  const auto also = [&next](std::optional<TimePoint> when) {
+    if (when) {
+      next = next ? std::min(*next, *when) : *when;
+    }
+  };
+  also(fence_at_);
+  if (work_ == Work::none) {
+    also(join_by_);
+  }
+  if (state_ == State::attached) {
+    also(beat_due_);
+    if (*link_ != 0) {
+      also(last_word_ + settings_.lease);
+    }
+    return next;
+  }
+  also(retry_at_);
+  also(answer_by_);
+  if (lost_.id != 0 && !lost_proven_ && !lost_released_ && walk_.empty()) {
+    also(turn_at_);
+  }
+  if (trouble_ != trouble_shown_) {
+    also(trouble_due_);
+  }
+  return next;
+}
+
+void LinkCore::send(RoundMessage message, NodeEffects& out) const {
+  if (link_) {
+    out.emplace_back(SendMessage{*link_, std::make_shared<const RoundMessage>(std::move(message))});
+  }
+}
+
+std::string LinkCore::describe() const {
+  static constexpr std::array kStates{
+      "idle", "pausing", "connecting", "joining", "attached", "ended"};
+  static constexpr std::array kWorks{"none", "running", "ending", "finished"};
+  return fmt::format("{} work={} started={} accepted={} to={}",
+                     kStates.at(static_cast<std::size_t>(state_)),
+                     kWorks.at(static_cast<std::size_t>(work_)),
+                     started_->id.number,
+                     accepted_->id.number,
+                     state_ == State::attached ? coordinator_.name : target_.name);
+}
+
+}  // namespace muster

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkCore: one node as follower. Finds a coordinator, stays with it, keeps the lease, turns to
+// another one when the rule allows it, and asks to lead when it is its turn. Part of NodeCore;
+// pure, value-like. Functions of seeking are in seeking.cpp, those of following in link_core.cpp.
+#pragma once
+
+#include "rendezvous/round/node_events.hpp"
+#include "rendezvous/round/node_settings.hpp"
+#include "rendezvous/round/round_core.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+// A fresh node asks again after such a pause, doubled up to the second one, with jitter.
+inline constexpr Duration kSeekPauseFirst = std::chrono::milliseconds(5);
+inline constexpr Duration kSeekPauseMost = std::chrono::milliseconds(500);
+
+// Whom we know to live, but who does not lead yet, is asked again soon.
+inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
+
+// A connection may take so long; a fresh node waits so long for an answer.
+inline constexpr Duration kConnectPatience = std::chrono::seconds(5);
+inline constexpr Duration kAnswerPatience = std::chrono::seconds(5);
+
+class LinkCore {
+ public:
+  LinkCore(NodeSettings settings, NodeInfo self, std::uint64_t seed);
+
+  void set_listener(const std::string& address, std::uint16_t port);
+  void begin(TimePoint now, bool hosts, NodeEffects& out);
+
+  // Of the connection that owns() says is ours.
+  void opened(TimePoint now, NodeEffects& out);
+  void received(TimePoint now, const RoundMessage& message, NodeEffects& out);
+  void closed(TimePoint now, LinkEnd how, const std::string& words, NodeEffects& out);
+
+  // From the agent: WorkersGone, StoreOpened, StoreFailed, WorkerFailedHere, DetailsKnown,
+  // WorkersFinished, LeaveAsked.
+  void take(TimePoint now, const NodeEvent& event, NodeEffects& out);
+
+  // A leader told us of itself while we look for one.
+  void hint(TimePoint now, const NodeInfo& leader, NodeEffects& out);
+  // We led and give it up in favour of `other`.
+  void follow(TimePoint now, const NodeInfo& other, NodeEffects& out);
+
+  void tick(TimePoint now, NodeEffects& out);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] bool owns(LinkId link) const { return link_ == link; }
+
+  [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
+
+  [[nodiscard]] bool has_ended() const { return state_ == State::ended; }
+
+  [[nodiscard]] const NodeInfo& self() const { return self_; }
+
+  // Meaningful while attached.
+  [[nodiscard]] const NodeInfo& coordinator() const { return coordinator_; }
+
+  [[nodiscard]] RoundId started() const { return started_->id; }
+
+  [[nodiscard]] bool is_granted(TimePoint now) const { return fence_at_ && now < *fence_at_; }
+
+  // It is our turn to lead. Empties itself.
+  [[nodiscard]] std::optional<Lead> take_lead();
+
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  enum class State : std::uint8_t {
+    idle,        // before begin
+    pausing,     // no connection; retry_at_
+    connecting,  // link_ is being opened
+    joining,     // Hello is sent
+    attached,
+    ended,
+  };
+
+  enum class Work : std::uint8_t {
+    none,
+    running,
+    ending,    // the workers are being stopped
+    finished,  // all ended well; the job is not over
+  };
+
+  struct Target {
+    NodeId id = 0;  // 0: an endpoint
+    std::string name;
+    std::string host;
+    std::uint16_t port = 0;
+  };
+
+  // seeking (seeking.cpp)
+  [[nodiscard]] bool may_turn(TimePoint now) const;
+  [[nodiscard]] const Round& members() const;
+  [[nodiscard]] std::vector<Target> make_walk() const;
+  void seek(TimePoint now, NodeEffects& out);
+  void turn(TimePoint now, NodeEffects& out);
+  void try_next(TimePoint now, NodeEffects& out);
+  void try_target(Target target, Duration patience, NodeEffects& out);
+  void try_failed(TimePoint now, LinkEnd how, const std::string& words, NodeEffects& out);
+  void pause(TimePoint now, Duration pause);
+  [[nodiscard]] Duration jitter(Duration pause);
+  void ask_to_lead(TimePoint now, bool founder, NodeEffects& out);
+  void drop_link(NodeEffects& out);
+  [[nodiscard]] Hello hello(TimePoint now) const;
+  void answered(TimePoint now, const RoundMessage& message, NodeEffects& out);
+  void redirected(TimePoint now, const Redirect& redirect, NodeEffects& out);
+  void refused(const Refuse& refuse, NodeEffects& out);
+  void welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out);
+  void show_trouble(TimePoint now, NodeEffects& out);
+
+  // following (link_core.cpp)
+  void detach(TimePoint now, NodeEffects& out);
+  void take_pong(const Pong& pong, NodeEffects& out);
+  void grant(TimePoint sent, NodeEffects& out);
+  void end_lease(NodeEffects& out);
+  void take_proposal(TimePoint now, const Propose& propose, NodeEffects& out);
+  void take_start(TimePoint now, const Start& start, NodeEffects& out);
+  void take_regroup(const Regroup& regroup, NodeEffects& out);
+  void released(TimePoint now, const Redirect& redirect, NodeEffects& out);
+  void workers_gone(TimePoint now, NodeEffects& out);
+  void store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out);
+  void store_failed(const StoreFailed& failed, NodeEffects& out);
+  void worker_failed(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out);
+  void finish(TimePoint now, NodeEffects& out);
+  void leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out);
+  void tell_work(TimePoint now, NodeEffects& out);
+  void stop_workers(const std::string& reason, NodeEffects& out);
+  void send(RoundMessage message, NodeEffects& out) const;
+  void send_beat(TimePoint now, NodeEffects& out);
+  template <class End>
+  void end(End effect, NodeEffects& out);
+
+  NodeSettings settings_;
+  NodeInfo self_;
+  std::uint64_t random_;
+  State state_ = State::idle;
+  std::optional<LinkId> link_;
+  LinkId next_link_ = 1;
+
+  // what we know of the job
+  RoundPtr started_;
+  RoundPtr accepted_;
+  RoundPtr accepted_base_;
+  RoundPtr heard_of_;  // the running round of a job in which we are no member
+  Work work_ = Work::none;
+  bool lost_touch_ = false;
+  bool leaving_ = false;
+  std::string leave_reason_;
+  std::vector<WorkerFailedHere> untold_;
+  std::vector<Details> untold_details_;
+
+  // following
+  NodeInfo coordinator_;
+  TimePoint last_word_{};
+  TimePoint accept_sent_{};
+  std::deque<std::pair<std::uint64_t, TimePoint>> beats_;  // sequence, sent; unanswered
+  std::uint64_t beat_ = 0;
+  std::uint64_t heard_ = 0;
+  TimePoint beat_due_{};
+  std::optional<TimePoint> fence_at_;
+
+  // seeking
+  NodeInfo lost_;             // whom we followed last; id 0: nobody
+  bool lost_proven_ = false;  // it is gone
+  bool lost_released_ = false;
+  TimePoint turn_at_{};  // a lease after its last word
+  std::set<NodeId> gone_;
+  std::optional<NodeInfo> hint_;
+  Target target_;
+  std::vector<Target> walk_;
+  std::size_t walked_ = 0;
+  int redirects_ = 0;
+  Duration pause_ = kSeekPauseFirst;
+  std::optional<TimePoint> retry_at_;
+  std::optional<TimePoint> answer_by_;
+  std::optional<TimePoint> join_by_;
+  std::optional<Lead> lead_;
+  std::string trouble_;
+  std::string trouble_shown_;
+  TimePoint trouble_due_{};
+};
+
+}  // namespace muster

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/node_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+namespace muster {
+namespace {
+
+// Questions to a node that does not know yet whom it follows.
+constexpr std::size_t kParkedMax = 65536;
+
+}  // namespace
+
+NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
+    : settings_(std::move(settings)), link_(settings_, self, seed), round_(settings_, self) {}
+
+void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
+  NodeEffects from_link;
+  NodeEffects from_round;
+  route(now, event, from_link, from_round);
+  settle(now, from_link, from_round, out);
+}
+
+void NodeCore::route(TimePoint now,
+                     const NodeEvent& event,
+                     NodeEffects& from_link,
+                     NodeEffects& from_round) {
+  std::visit(
+      [&]<class Event>(const Event& happened) {
+        if constexpr (std::is_same_v<Event, LinkOpened>) {
+          if (round_.owns(happened.link)) {
+            round_.question_opened(now, happened.link, from_round);
+          } else if (link_.owns(happened.link)) {
+            link_.opened(now, from_link);
+          }
+        } else if constexpr (std::is_same_v<Event, LinkClosed>) {
+          end_link(now, happened, from_link, from_round);
+        } else if constexpr (std::is_same_v<Event, LinkAccepted>) {
+          strangers_.insert(happened.link);
+        } else if constexpr (std::is_same_v<Event, MessageReceived>) {
+          take_message(now, happened, from_link, from_round);
+        } else if constexpr (std::is_same_v<Event, NodeStarted>) {
+          link_.begin(now, happened.hosts, from_link);
+        } else if constexpr (std::is_same_v<Event, ListenerKnown>) {
+          link_.set_listener(happened.address, happened.port);
+          round_.set_self(link_.self());
+        } else if constexpr (std::is_same_v<Event, NodeTick>) {
+          link_.tick(now, from_link);
+          round_.tick(now, from_round);
+        } else {
+          link_.take(now, event, from_link);
+        }
+      },
+      event);
+}
+
+void NodeCore::end_link(TimePoint now,
+                        const LinkClosed& ended,
+                        NodeEffects& from_link,
+                        NodeEffects& from_round) {
+  strangers_.erase(ended.link);
+  parked_.erase(ended.link);
+  if (round_.owns(ended.link)) {
+    round_.question_ended(now, ended.link, ended.how, from_round);
+  } else if (round_.knows(ended.link)) {
+    round_.link_ended(now, ended.link, from_round);
+  } else if (link_.owns(ended.link)) {
+    link_.closed(now, ended.how, ended.words, from_link);
+  }
+}
+
+void NodeCore::take_message(TimePoint now,
+                            const MessageReceived& received,
+                            NodeEffects& from_link,
+                            NodeEffects& from_round) {
+  const RoundMessage& message = *received.message;
+  if (round_.owns(received.link)) {
+    round_.question_answered(now, received.link, message, from_round);
+  } else if (round_.knows(received.link)) {
+    round_.receive(now, received.link, message, from_round);
+  } else if (link_.owns(received.link)) {
+    link_.received(now, message, from_link);
+  } else if (strangers_.erase(received.link) > 0) {
+    const auto* hello = std::get_if<Hello>(&message);
+    if (hello != nullptr) {
+      greet(now, received.link, *hello, from_link, from_round);
+    } else {
+      from_round.emplace_back(CloseLink{received.link});
+    }
+  }
+}
+
+// First words of somebody who came to us.
+void NodeCore::greet(TimePoint now,
+                     LinkId link,
+                     const Hello& hello,
+                     NodeEffects& from_link,
+                     NodeEffects& from_round) {
+  if (hello.purpose == Purpose::ask) {
+    answer_question(now, link, hello, from_link, from_round);
+  } else if (round_.leads()) {
+    round_.attach(now, link, hello, from_round);
+  } else if (link_.is_attached() && link_.coordinator().id != hello.lost) {
+    redirect(link, from_round);
+  } else if (parked_.size() < kParkedMax) {
+    parked_.emplace(link, hello);
+  } else {
+    from_round.emplace_back(CloseLink{link});
+  }
+}
+
+void NodeCore::redirect(LinkId link, NodeEffects& out) const {
+  out.emplace_back(
+      SendMessage{link, std::make_shared<const RoundMessage>(Redirect{link_.coordinator()})});
+  out.emplace_back(CloseLink{link});
+}
+
+void NodeCore::answer_question(TimePoint now,
+                               LinkId link,
+                               const Hello& hello,
+                               NodeEffects& from_link,
+                               NodeEffects& from_round) {
+  const bool same_job = hello.terms.job_id == settings_.terms.job_id;
+  RoundMessage answer =
+      Refuse{Refusal::wrong_job, fmt::format("this is a node of job '{}'", settings_.terms.job_id)};
+  if (same_job) {
+    answer = claim(now);
+  }
+  from_round.emplace_back(
+      SendMessage{link, std::make_shared<const RoundMessage>(std::move(answer))});
+  from_round.emplace_back(CloseLink{link});
+  if (!same_job || !hello.coordinates || hello.node.id == link_.self().id) {
+    return;
+  }
+  if (!round_.leads()) {
+    link_.hint(now, hello.node, from_link);
+  } else if (round_.is_stronger(now, hello.node, hello.started, hello.has_quorum)) {
+    yield(now, hello.node, from_link, from_round);
+  }
+}
+
+Claim NodeCore::claim(TimePoint now) {
+  Claim claim;
+  claim.node = link_.self();
+  if (round_.leads()) {
+    claim.coordinator = link_.self();
+    claim.started = round_.started();
+    claim.has_quorum = round_.phase() == Phase::running && round_.has_quorum(now);
+  } else {
+    claim.started = link_.started();
+    if (link_.is_attached()) {
+      claim.coordinator = link_.coordinator();
+      claim.has_quorum = link_.is_granted(now);
+    }
+  }
+  return claim;
+}
+
+void NodeCore::yield(TimePoint now,
+                     const NodeInfo& other,
+                     NodeEffects& from_link,
+                     NodeEffects& from_round) {
+  round_.yield_to(other, from_round);
+  link_.follow(now, other, from_link);
+}
+
+// The node's talk to itself goes round until nothing is left to say.
+void NodeCore::settle(TimePoint now,
+                      NodeEffects& from_link,
+                      NodeEffects& from_round,
+                      NodeEffects& out) {
+  while (true) {
+    NodeEffects link_out = std::exchange(from_link, {});
+    NodeEffects round_out = std::exchange(from_round, {});
+    const auto lead = link_.take_lead();
+    if (link_out.empty() && round_out.empty() && !lead) {
+      break;
+    }
+    if (lead) {
+      round_.lead(now, *lead, from_round);
+      if (!lead->founder) {
+        from_round.emplace_back(HostEndpoints{});
+      }
+    }
+    for (NodeEffect& effect : link_out) {
+      const auto* said = std::get_if<SendMessage>(&effect);
+      if (said != nullptr && said->link == 0) {
+        tell_round(now, *said->message, from_round);
+      } else {
+        out.push_back(std::move(effect));
+      }
+    }
+    for (NodeEffect& effect : round_out) {
+      const auto* said = std::get_if<SendMessage>(&effect);
+      if (said != nullptr && said->link == 0) {
+        if (link_.owns(0)) {
+          link_.received(now, *said->message, from_link);
+        }
+      } else {
+        out.push_back(std::move(effect));
+      }
+    }
+    if (const auto stronger = round_.take_stronger(); stronger && round_.leads()) {
+      yield(now, *stronger, from_link, from_round);
+    }
+    unpark(now, from_round);
+  }
+}
+
+void NodeCore::tell_round(TimePoint now, const RoundMessage& message, NodeEffects& out) {
+  if (const auto* hello = std::get_if<Hello>(&message)) {
+    round_.attach(now, 0, *hello, out);
+  } else {
+    round_.receive(now, 0, message, out);
+  }
+}
+
+void NodeCore::unpark(TimePoint now, NodeEffects& out) {
+  if (parked_.empty() || !(round_.leads() || link_.is_attached())) {
+    return;
+  }
+  for (const auto& [link, hello] : std::exchange(parked_, {})) {
+    if (round_.leads()) {
+      round_.attach(now, link, hello, out);
+    } else if (link_.coordinator().id != hello.lost) {
+      redirect(link, out);
+    } else {
+      parked_.emplace(link, hello);
+    }
+  }
+}
+
+std::optional<TimePoint> NodeCore::next_deadline() const {
+  const auto link = link_.next_deadline();
+  const auto round = round_.next_deadline();
+  if (!link || !round) {
+    return link ? link : round;
+  }
+  return std::min(*link, *round);
+}
+
+std::string NodeCore::describe() const {
+  return fmt::format("{} | {}", link_.describe(), round_.describe());
+}
+
+}  // namespace muster

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeCore: the rendezvous of one node, as follower (LinkCore) and, where it leads, as coordinator
+// (RoundCore). Pure; the rule that it follows is in rendezvous/README.md. Stepped by server/node
+// and by the simulator; single-threaded; value-like.
+//
+// The caller 1. steps NodeStarted first; 2. after each step carries the effects out, in order;
+// 3. re-arms its alarm from next_deadline(); 4. stops stepping after an End… effect.
+#pragma once
+
+#include "rendezvous/round/link_core.hpp"
+#include "rendezvous/round/node_events.hpp"
+#include "rendezvous/round/node_settings.hpp"
+#include "rendezvous/round/round_core.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace muster {
+
+class NodeCore {
+ public:
+  // `seed`: for the jitter of retries only.
+  NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed);
+
+  void step(TimePoint now, const NodeEvent& event, NodeEffects& out);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] const LinkCore& link() const { return link_; }
+
+  [[nodiscard]] const RoundCore& coordinator() const { return round_; }
+
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  void route(TimePoint now,
+             const NodeEvent& event,
+             NodeEffects& from_link,
+             NodeEffects& from_round);
+  void end_link(TimePoint now,
+                const LinkClosed& ended,
+                NodeEffects& from_link,
+                NodeEffects& from_round);
+  void take_message(TimePoint now,
+                    const MessageReceived& received,
+                    NodeEffects& from_link,
+                    NodeEffects& from_round);
+  void greet(TimePoint now,
+             LinkId link,
+             const Hello& hello,
+             NodeEffects& from_link,
+             NodeEffects& from_round);
+  void answer_question(TimePoint now,
+                       LinkId link,
+                       const Hello& hello,
+                       NodeEffects& from_link,
+                       NodeEffects& from_round);
+  [[nodiscard]] Claim claim(TimePoint now);
+  void redirect(LinkId link, NodeEffects& out) const;
+  void yield(TimePoint now, const NodeInfo& other, NodeEffects& from_link, NodeEffects& from_round);
+  void settle(TimePoint now, NodeEffects& from_link, NodeEffects& from_round, NodeEffects& out);
+  void tell_round(TimePoint now, const RoundMessage& message, NodeEffects& out);
+  void unpark(TimePoint now, NodeEffects& out);
+
+  NodeSettings settings_;
+  LinkCore link_;
+  RoundCore round_;
+  std::set<LinkId> strangers_;      // accepted, silent so far
+  std::map<LinkId, Hello> parked_;  // want to join, and we do not know yet whom they shall follow
+};
+
+}  // namespace muster

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who follows us and who is lost. The other parts: attaching.cpp, asking.cpp, forming.cpp,
+// running.cpp.
+#include "rendezvous/round/round_core.hpp"
+
+#include "base/check.hpp"
+#include "base/mark.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr LinkId kFirstQuestion = 3;
+constexpr std::size_t kPongsMax = 16;
+
+RoundPtr no_round() {
+  static const RoundPtr none = std::make_shared<const Round>();
+  return none;
+}
+
+}  // namespace
+
+RoundCore::RoundCore(NodeSettings settings, const NodeInfo& self)
+    : settings_(std::move(settings)),
+      self_(self),
+      base_(no_round()),
+      proposal_(no_round()),
+      policy_(settings_.terms.max_restarts),
+      asker_(kFirstQuestion) {}
+
+void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
+  MUSTER_CHECK(phase_ == Phase::idle);
+  founder_ = lead.founder;
+  phase_ = Phase::gathering;
+  phase_since_ = now;
+  quiet_since_ = lead.waited ? TimePoint::min() : now;
+  scan_due_ = now + settings_.lease / 16;
+  roll_call_due_ = now + kRollCallInterval;
+  learn_rounds(now, Rounds{lead.started, lead.accepted, lead.base});
+  for (std::size_t i = 0; i < settings_.endpoints.size(); ++i) {
+    if (founder_ ? i > 0 : i == 0) {
+      asker_.want_endpoint(now, i, settings_.endpoints[i]);
+      unchecked_endpoints_ += founder_ ? 1 : 0;
+    }
+  }
+  ask_around(now, out);
+}
+
+void RoundCore::yield_to(const NodeInfo& other, NodeEffects& out) {
+  MUSTER_MARK("a leader yields to a stronger one");
+  for (const auto& [link, id] : links_) {
+    if (link != 0) {
+      send(link, Redirect{other}, out);
+      out.emplace_back(CloseLink{link});
+    }
+  }
+  asker_.forget_all(out);
+  Asker asker = std::move(asker_);  // its link ids are never used again
+  *this = RoundCore(settings_, self_);
+  asker_ = std::move(asker);
+}
+
+// Members of earlier rounds that do not follow us: asked until they come or are proven gone.
+void RoundCore::await_missing(TimePoint now) {
+  const auto look = [&](const Round& round) {
+    for (const NodeInfo& member : round.members) {
+      const auto found = nodes_.find(member.id);
+      const bool here = found != nodes_.end() && found->second.attached;
+      if (member.id != self_.id && !here && !losses_.contains(member.id)) {
+        losses_[member.id] = Loss{false, quiet_since_};
+        asker_.want(now, member);
+      }
+    }
+  };
+  look(*base_);
+  for (const RoundPtr& round : accepted_) {
+    look(*round);
+  }
+}
+
+void RoundCore::receive(TimePoint now, LinkId link, const RoundMessage& message, NodeEffects& out) {
+  Node* const node = node_of(link);
+  if (node == nullptr) {
+    return;
+  }
+  node->heard = now;
+  if (const auto* said = std::get_if<Beat>(&message)) {
+    beat(now, *node, *said, out);
+  } else if (const auto* ready = std::get_if<Ready>(&message)) {
+    note_ready(now, *node, *ready, out);
+  } else if (const auto* accepting = std::get_if<Accept>(&message)) {
+    accept(now, *node, *accepting, out);
+  } else if (const auto* failed = std::get_if<Failed>(&message)) {
+    note_failure(now, *node, *failed, out);
+  } else if (const auto* details = std::get_if<Details>(&message)) {
+    note_details(*node, *details);
+  } else if (std::holds_alternative<Stopping>(message)) {
+    if (phase_ == Phase::stopping &&
+        (node->state == State::running || node->state == State::finished)) {
+      set_state(*node, State::stopping);
+    }
+  } else if (const auto* finished = std::get_if<Finished>(&message)) {
+    note_finish(now, *node, *finished, out);
+  } else if (const auto* leave = std::get_if<Leave>(&message)) {
+    note_leave(now, *node, *leave, out);
+  } else if (const auto* rounds = std::get_if<Rounds>(&message)) {
+    take_rounds(now, *node, *rounds, out);
+  }
+  evaluate(now, out);
+}
+
+void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, NodeEffects& out) {
+  const bool later = rounds.started && rounds.started->id > base_->id;
+  if (later && phase_ == Phase::proposing) {
+    abandon(now, out);
+  }
+  if (later && phase_ == Phase::running) {
+    regroup(now, "a later round was formed elsewhere", true, out);
+  }
+  node.knows_past = true;
+  learn_rounds(now, rounds);
+}
+
+void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& out) {
+  node.live = true;
+  while (!node.pongs.empty() && node.pongs.front().first <= said.heard) {
+    node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
+    node.pongs.pop_front();
+  }
+  send(node.link, Pong{said.sequence, has_quorum(now)}, out);
+  node.pongs.emplace_back(said.sequence, now);
+  if (node.pongs.size() > kPongsMax) {
+    node.pongs.pop_front();
+  }
+}
+
+void RoundCore::set_state(Node& node, State state) {
+  const auto tally = [this](State which, std::size_t step) {
+    ready_ += which == State::ready ? step : 0;
+    running_ += which == State::running || which == State::finished ? step : 0;
+  };
+  tally(node.state, static_cast<std::size_t>(-1));
+  tally(state, 1);
+  node.state = state;
+}
+
+// -- losing nodes -----------------------------------------------------------------------------
+
+void RoundCore::link_ended(TimePoint now, LinkId link, NodeEffects& out) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) {
+    return;
+  }
+  lose(now, found->second, out);
+  evaluate(now, out);
+}
+
+// Without a connection. Not dead: the lease, or its kernel, will tell.
+void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
+  Node& node = nodes_.at(id);
+  links_.erase(node.link);
+  node.attached = false;
+  node.link = 0;
+  const bool proposed = phase_ == Phase::proposing && is_in(*proposal_, id);
+  const bool was_leaving = node.state == State::leaving;
+  set_state(node, State::unknown);
+  if (!is_member(id)) {
+    forget(id);
+  } else if (!losses_.contains(id)) {
+    losses_[id] = Loss{false, node.heard};
+    asker_.want(now, node.info);
+  }
+  if (was_leaving) {
+    MUSTER_MARK("a node that leaves loses its connection first");
+  }
+  if (proposed) {
+    abandon(now, out);
+  }
+  count_expected(now);
+}
+
+void RoundCore::forget(NodeId id) {
+  const auto found = nodes_.find(id);
+  if (found != nodes_.end()) {
+    set_state(found->second, State::unknown);
+    links_.erase(found->second.link);
+    nodes_.erase(found);
+  }
+}
+
+// Proven gone, with its workers.
+void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
+  const std::string name = name_of(id);
+  asker_.forget(id, out);
+  const auto found = nodes_.find(id);
+  if (found != nodes_.end() && found->second.attached) {
+    out.emplace_back(CloseLink{found->second.link});
+    lose(now, id, out);
+    asker_.forget(id, out);
+  }
+  forget(id);
+  if (!is_member(id)) {
+    return;
+  }
+  losses_[id].gone = true;
+  note_loss(now, id, fmt::format("node '{}' is gone", name), out);
+}
+
+void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, NodeEffects& out) {
+  count_expected(now);
+  if (phase_ == Phase::running && is_in_base(id)) {
+    regroup(now, reason, true, out);
+  } else if (phase_ == Phase::stopping) {
+    membership_changed_ = true;
+  }
+}
+
+// Silence. Cheap enough to look at all nodes a few times in each lease.
+void RoundCore::scan(TimePoint now, NodeEffects& out) {
+  scan_due_ = now + settings_.lease / 16;
+  std::vector<NodeId> silent;
+  for (const auto& [id, node] : nodes_) {
+    if (node.attached && id != self_.id && node.heard + settings_.lease <= now) {
+      silent.push_back(id);
+    }
+  }
+  for (const NodeId id : silent) {
+    MUSTER_MARK("a connected node has been silent for a lease");
+    out.emplace_back(CloseLink{nodes_.at(id).link});
+    lose(now, id, out);
+  }
+  drop_slow_newcomers(now, out);
+  for (auto& [id, loss] : losses_) {
+    if (!loss.gone && !loss.over && out_of_lease(now, id)) {
+      MUSTER_MARK("a lease ended");
+      loss.over = true;
+      note_loss(
+          now,
+          id,
+          fmt::format(
+              "node '{}' has been silent for {}", name_of(id), muster::describe(settings_.lease)),
+          out);
+    }
+  }
+  count_expected(now);
+}
+
+bool RoundCore::out_of_lease(TimePoint now, NodeId id) const {
+  const auto found = losses_.find(id);
+  if (found == losses_.end() || found->second.gone) {
+    return found != losses_.end();
+  }
+  const TimePoint last = std::max(found->second.silent_since, quiet_since_);
+  return last == TimePoint::min() || now >= last + settings_.lease;
+}
+
+// -- small ones -------------------------------------------------------------------------------
+
+void RoundCore::set_base(RoundPtr base) {
+  base_ = std::move(base);
+  places_.clear();
+  for (std::size_t i = 0; i < base_->members.size(); ++i) {
+    places_.emplace(base_->members[i].id, i);
+  }
+}
+
+bool RoundCore::is_in(const Round& round, NodeId id) {
+  return std::ranges::find(round.members, id, &NodeInfo::id) != round.members.end();
+}
+
+bool RoundCore::is_member(NodeId id) const {
+  return is_in_base(id) ||
+         std::ranges::any_of(accepted_, [&](const RoundPtr& round) { return is_in(*round, id); });
+}
+
+std::string RoundCore::name_of(NodeId id) const {
+  if (const auto node = nodes_.find(id); node != nodes_.end()) {
+    return node->second.info.name;
+  }
+  const auto place = places_.find(id);
+  return place != places_.end() ? base_->members[place->second].name : std::string("?");
+}
+
+RoundCore::Node* RoundCore::node_of(LinkId link) {
+  const auto found = links_.find(link);
+  return found == links_.end() ? nullptr : &nodes_.at(found->second);
+}
+
+void RoundCore::send(LinkId link, RoundMessage message, NodeEffects& out) {
+  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(message))});
+}
+
+void RoundCore::tick(TimePoint now, NodeEffects& out) {
+  if (phase_ == Phase::idle) {
+    return;
+  }
+  ask_around(now, out);
+  if (now >= scan_due_) {
+    scan(now, out);
+  }
+  evaluate(now, out);
+}
+
+std::optional<TimePoint> RoundCore::next_deadline() const {
+  if (phase_ == Phase::idle) {
+    return std::nullopt;
+  }
+  TimePoint next = scan_due_;
+  const auto also = [&next](std::optional<TimePoint> when) {
+    next = when ? std::min(next, *when) : next;
+  };
+  also(asker_.next_deadline());
+  also(verdict_by_);
+  if (phase_ == Phase::gathering) {
+    also(roll_call_due_);
+    if (enough_since_) {
+      also(*enough_since_ + settings_.last_call);
+    }
+    if (founder_ && unchecked_endpoints_ > 0) {
+      also(phase_since_ + kAskPatience);
+    }
+  }
+  if (phase_ == Phase::running && newcomer_since_ && settings_.join_delay) {
+    also(*newcomer_since_ + *settings_.join_delay);
+  }
+  if (phase_ == Phase::closed) {
+    also(phase_since_ + kClosePatience);
+  }
+  return next;
+}
+
+std::string RoundCore::describe() const {
+  static constexpr std::array kNames{
+      "idle", "gathering", "proposing", "running", "stopping", "closed"};
+  return fmt::format("{} round={} size={} nodes={} ready={} running={} lost={} restarts={}",
+                     kNames.at(static_cast<std::size_t>(phase_)),
+                     base_->id.number,
+                     base_->members.size(),
+                     nodes_.size(),
+                     ready_,
+                     running_,
+                     losses_.size(),
+                     restart_count_);
+}
+
+}  // namespace muster

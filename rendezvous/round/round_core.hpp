@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoundCore: the coordinator of a job. Who is in, which round is formed of them, when it has to be
+// formed anew, when the job is over. Idle on nodes that lead nobody. Part of NodeCore; pure,
+// value-like. The table of phases and events is in README.md; functions of one phase lie together:
+// round_core.cpp (links and nodes), forming.cpp, running.cpp.
+#pragma once
+
+#include "rendezvous/round/asker.hpp"
+#include "rendezvous/round/node_events.hpp"
+#include "rendezvous/round/node_settings.hpp"
+#include "rendezvous/round/quorum.hpp"
+#include "rendezvous/round/restart_policy.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// What a node that begins to lead knows of the job's past.
+struct Lead {
+  RoundPtr started;      // the last round that it was told to start; number 0: none
+  RoundPtr accepted;     // a later one that it accepted; number 0: none
+  RoundPtr base;         // of `accepted`
+  bool founder = false;  // owns the first endpoint and begins the job
+  bool waited = true;    // a whole lease has passed since the last word of its last coordinator
+};
+
+// While nodes wait, they hear who is there so often, if it changed.
+inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
+
+// A newcomer that does not accept for so long does not hold up the others.
+inline constexpr Duration kAcceptPatience = std::chrono::seconds(1);
+
+// How long the end of a job waits for evidence of its root cause, and for the last node to hear it.
+inline constexpr Duration kDetailsPatience = std::chrono::seconds(1);
+inline constexpr Duration kClosePatience = std::chrono::seconds(1);
+
+// Failures of one round that are kept.
+inline constexpr std::size_t kFailuresMax = 65536;
+
+enum class Phase : std::uint8_t {
+  idle,       // leads nobody
+  gathering,  // waits for enough nodes that are ready
+  proposing,  // waits for all of them to accept
+  running,    // the workers of `base` run
+  stopping,   // a round has to end: waits until everybody has heard it
+  closed,     // the job is over: waits until everybody has heard it
+};
+
+class RoundCore {
+ public:
+  RoundCore(NodeSettings settings, const NodeInfo& self);
+
+  void set_self(const NodeInfo& self) { self_ = self; }
+
+  void lead(TimePoint now, const Lead& lead, NodeEffects& out);
+  // Sends everybody to `other`; idle afterwards.
+  void yield_to(const NodeInfo& other, NodeEffects& out);
+
+  // A Hello for joining. Link 0 is this node itself.
+  void attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out);
+  void receive(TimePoint now, LinkId link, const RoundMessage& message, NodeEffects& out);
+  void link_ended(TimePoint now, LinkId link, NodeEffects& out);
+  void tick(TimePoint now, NodeEffects& out);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  // The connections of its own questions.
+  [[nodiscard]] bool owns(LinkId link) const { return asker_.owns(link); }
+
+  void question_opened(TimePoint now, LinkId link, NodeEffects& out);
+  void question_answered(TimePoint now, LinkId link, const RoundMessage& message, NodeEffects& out);
+  void question_ended(TimePoint now, LinkId link, LinkEnd how, NodeEffects& out);
+
+  [[nodiscard]] bool leads() const { return phase_ != Phase::idle; }
+
+  [[nodiscard]] Phase phase() const { return phase_; }
+
+  [[nodiscard]] bool knows(LinkId link) const { return links_.contains(link); }
+
+  // May form rounds and grant leases.
+  [[nodiscard]] bool has_quorum(TimePoint now);
+
+  [[nodiscard]] RoundId started() const { return base_->id; }
+
+  // A stronger leader that an answer told of: NodeCore then yields to it. Empties itself.
+  [[nodiscard]] std::optional<NodeInfo> take_stronger();
+
+  // Whether another leader with this claim goes before us.
+  [[nodiscard]] bool is_stronger(TimePoint now,
+                                 const NodeInfo& other,
+                                 const RoundId& started,
+                                 bool quorum);
+
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  enum class State : std::uint8_t {
+    unknown,   // attached; has not said yet what it does
+    ready,     // no worker runs; waits for a round
+    running,   // in the running round
+    stopping,  // heard that the round ends; its workers may still run
+    finished,  // all its workers ended well
+    leaving,   // told us that it goes
+  };
+
+  struct Node {
+    NodeInfo info;
+    LinkId link = 0;
+    bool attached = false;
+    bool live = false;  // has answered once since it attached
+    bool accepted = false;
+    bool knows_past = true;  // we know the rounds that it named
+    State state = State::unknown;
+    std::uint64_t order = 0;            // of arrival
+    TimePoint since{};                  // in this state of attachment
+    TimePoint heard{};                  // last message received
+    std::optional<TimePoint> evidence;  // sending time of the last Pong that it has heard
+    std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // sequence, sent
+  };
+
+  struct Loss {
+    bool gone = false;
+    TimePoint silent_since{};  // out of lease one lease later
+    bool over = false;         // that has come, and was told
+  };
+
+  struct Failure {
+    NodeId node = 0;
+    TimePoint when{};
+    Failed message;
+  };
+
+  // links and nodes (round_core.cpp)
+  [[nodiscard]] std::optional<Refuse> refusal_of(const Hello& hello) const;
+  void resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out);
+  void learn_rounds(TimePoint now, const Rounds& rounds);
+  void take_rounds(TimePoint now, Node& node, const Rounds& rounds, NodeEffects& out);
+  void await_missing(TimePoint now);
+  void beat(TimePoint now, Node& node, const Beat& said, NodeEffects& out);
+  void set_state(Node& node, State state);
+  void lose(TimePoint now, NodeId id, NodeEffects& out);
+  void forget(NodeId id);
+  void bury(TimePoint now, NodeId id, NodeEffects& out);
+  void note_loss(TimePoint now, NodeId id, const std::string& reason, NodeEffects& out);
+  void scan(TimePoint now, NodeEffects& out);
+  [[nodiscard]] bool out_of_lease(TimePoint now, NodeId id) const;
+  [[nodiscard]] Hello question(TimePoint now);
+  void take_answer(TimePoint now, const AskResult& result, NodeEffects& out);
+  void ask_around(TimePoint now, NodeEffects& out);
+  void refresh_quorum(TimePoint now);
+  [[nodiscard]] std::vector<Evidence> evidence_of(TimePoint now, const Round& round) const;
+  void set_base(RoundPtr base);
+
+  [[nodiscard]] bool is_in_base(NodeId id) const { return places_.contains(id); }
+
+  [[nodiscard]] static bool is_in(const Round& round, NodeId id);
+  [[nodiscard]] bool is_member(NodeId id) const;
+  [[nodiscard]] std::string name_of(NodeId id) const;
+  [[nodiscard]] Node* node_of(LinkId link);
+  static void send(LinkId link, RoundMessage message, NodeEffects& out);
+
+  // forming (forming.cpp)
+  void evaluate(TimePoint now, NodeEffects& out);
+  void count_expected(TimePoint now);
+  [[nodiscard]] bool enough_ready(TimePoint now);
+  [[nodiscard]] bool enough_founders(TimePoint now, std::size_t eligible);
+  [[nodiscard]] bool all_expected_ready(TimePoint now) const;
+  [[nodiscard]] bool quorum_is_ready() const;
+  [[nodiscard]] std::vector<Standing> standings_of(const Round& round) const;
+  [[nodiscard]] static bool is_eligible(const Node& node);
+  [[nodiscard]] std::vector<NodeInfo> choose() const;
+  [[nodiscard]] bool fills_all_ranks(const std::vector<NodeInfo>& nodes) const;
+  void note_ready(TimePoint now, Node& node, const Ready& ready, NodeEffects& out);
+  void propose(TimePoint now, std::vector<NodeInfo> members, NodeEffects& out);
+  void accept(TimePoint now, Node& node, const Accept& accepting, NodeEffects& out);
+  void abandon(TimePoint now, NodeEffects& out);
+  void drop_slow_newcomers(TimePoint now, NodeEffects& out);
+  void start(TimePoint now, NodeEffects& out);
+  void send_start(LinkId link, NodeEffects& out) const;
+  void enter(TimePoint now, Phase phase);
+  void roll_call(TimePoint now, NodeEffects& out);
+  [[nodiscard]] RollCall make_roll_call(TimePoint now) const;
+  [[nodiscard]] std::vector<std::string> awaited_names(TimePoint now) const;
+
+  // running (running.cpp)
+  void regroup(TimePoint now, const std::string& reason, bool membership, NodeEffects& out);
+  void note_failure(TimePoint now, const Node& node, const Failed& failed, NodeEffects& out);
+  void note_details(const Node& node, const Details& details);
+  void note_finish(TimePoint now, Node& node, const Finished& finished, NodeEffects& out);
+  void note_leave(TimePoint now, Node& node, const Leave& leave, NodeEffects& out);
+  void welcome_newcomers(TimePoint now, NodeEffects& out);
+  void judge(TimePoint now, NodeEffects& out);
+  [[nodiscard]] bool everybody_heard() const;
+  [[nodiscard]] const Failure& root() const;
+  void close(TimePoint now, Close words, NodeEffects& out);
+  void close_failed(TimePoint now, NodeEffects& out);
+  void end_closed(TimePoint now, NodeEffects& out);
+
+  NodeSettings settings_;
+  NodeInfo self_;
+  Phase phase_ = Phase::idle;
+  TimePoint phase_since_{};
+  bool founder_ = false;
+  RoundPtr base_;                         // the last round that was started
+  std::map<NodeId, std::size_t> places_;  // group ranks in it
+  std::vector<RoundPtr> accepted_;        // later ones that somebody may have started
+  RoundPtr proposal_;
+  std::uint64_t number_ = 0;  // the highest ever heard of
+  std::map<NodeId, Node> nodes_;
+  std::map<LinkId, NodeId> links_;
+  std::map<NodeId, Loss> losses_;             // of members of base_ and accepted_
+  TimePoint quiet_since_ = TimePoint::min();  // no former coordinator granted anything later
+  std::optional<TimePoint> quorum_until_;
+  TimePoint quorum_checked_ = TimePoint::min();
+  std::uint64_t arrivals_ = 0;
+  std::size_t ready_ = 0;     // nodes in that state
+  std::size_t accepts_ = 0;   // of the proposal
+  std::size_t finished_ = 0;  // members of the running round
+  std::size_t running_ = 0;   // nodes that have not heard of the round's end
+  std::size_t expected_ = 0;  // members that are awaited while gathering
+  bool membership_changed_ = false;
+  std::string regroup_reason_;
+  TimePoint regroup_sent_{};
+  std::optional<TimePoint> newcomer_since_;
+  std::optional<TimePoint> enough_since_;  // the minimum is there: the last call runs
+  std::vector<Failure> failures_;
+  std::map<std::int32_t, std::string> details_;
+  std::optional<TimePoint> verdict_by_;
+  std::string verdict_;
+  std::optional<Close> close_;
+  RestartPolicy policy_;
+  std::int32_t restart_count_ = 0;
+  std::string store_addr_;
+  std::uint16_t store_port_ = 0;
+  std::map<std::string, std::string> refused_;  // name: words
+  std::optional<RollCall> roll_call_;           // the last one sent
+  TimePoint roll_call_due_{};
+  TimePoint scan_due_{};
+  Asker asker_;
+  std::optional<NodeInfo> stronger_;
+  std::size_t unchecked_endpoints_ = 0;
+};
+
+}  // namespace muster

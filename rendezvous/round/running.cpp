@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoundCore while a round runs or ends: failures, leaves, newcomers, the verdict, the end of the
+// job.
+#include "base/mark.hpp"
+#include "rendezvous/round/round_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace muster {
+
+// Everybody stops; what follows is decided once everybody has heard it (judge).
+void RoundCore::regroup(TimePoint now,
+                        const std::string& reason,
+                        bool membership,
+                        NodeEffects& out) {
+  enter(now, Phase::stopping);
+  regroup_reason_ = reason;
+  regroup_sent_ = now;
+  membership_changed_ = membership_changed_ || membership;
+  const auto message = std::make_shared<const RoundMessage>(Regroup{reason});
+  for (const auto& [id, node] : nodes_) {
+    if (node.attached && (node.state == State::running || node.state == State::finished)) {
+      out.emplace_back(SendMessage{node.link, message});
+    }
+  }
+  count_expected(now);
+}
+
+void RoundCore::note_failure(TimePoint now,
+                             const Node& node,
+                             const Failed& failed,
+                             NodeEffects& out) {
+  const bool counts = phase_ == Phase::running || phase_ == Phase::stopping;
+  if (!counts || failed.round != base_->id || failures_.size() >= kFailuresMax) {
+    return;
+  }
+  failures_.push_back(Failure{node.info.id, now - failed.age, failed});
+  if (phase_ == Phase::running) {
+    regroup(now,
+            fmt::format("rank {} on '{}' {}", failed.rank, node.info.name, failed.words),
+            false,
+            out);
+  }
+}
+
+void RoundCore::note_details(const Node& /*node*/, const Details& details) {
+  if (details.round == base_->id && details_.size() < kOtherFailuresMax) {
+    details_.try_emplace(details.rank, details.blob);
+  }
+}
+
+// Who is done may go, but for the workers' store and ourselves.
+void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished, NodeEffects& out) {
+  const NodeId id = node.info.id;
+  if (phase_ != Phase::running || finished.round != base_->id || !is_in_base(id) ||
+      node.state != State::running) {
+    return;
+  }
+  set_state(node, State::finished);
+  if (++finished_ == base_->members.size()) {
+    Close words;
+    words.succeeded = true;
+    close(now, std::move(words), out);
+    return;
+  }
+  if (id != self_.id && id != base_->members.front().id) {
+    send(node.link, Dismiss{}, out);
+    losses_[id] = Loss{true, now, true};
+    links_.erase(node.link);
+    set_state(node, State::unknown);
+    nodes_.erase(id);
+  }
+}
+
+void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEffects& out) {
+  const NodeId id = node.info.id;
+  const std::string name = node.info.name;
+  if (leave.workers_gone) {
+    if (id != self_.id) {
+      bury(now, id, out);
+    }
+    return;
+  }
+  const bool proposed = phase_ == Phase::proposing && is_in(*proposal_, id);
+  const bool runs = node.state == State::running || node.state == State::finished;
+  set_state(node, State::leaving);
+  if (proposed) {
+    abandon(now, out);
+  } else if (phase_ == Phase::running && runs) {
+    regroup(now, fmt::format("node '{}' leaves: {}", name, leave.reason), true, out);
+  } else if (phase_ == Phase::stopping) {
+    membership_changed_ = true;
+  }
+}
+
+// Nodes that are ready while a round runs: they get in if there is room, or stay as spares.
+void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
+  const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
+  if (ready_ == 0 || finished_ > 0 || base_->members.size() >= most || !settings_.join_delay) {
+    return;
+  }
+  const auto found =
+      std::ranges::find_if(nodes_, [](const auto& entry) { return is_eligible(entry.second); });
+  if (found == nodes_.end()) {
+    return;
+  }
+  if (!newcomer_since_) {
+    newcomer_since_ = now;
+  }
+  if (now >= *newcomer_since_ + *settings_.join_delay) {
+    MUSTER_MARK("a newcomer makes the job regroup");
+    regroup(now, fmt::format("node '{}' joins", found->second.info.name), false, out);
+  }
+}
+
+// -- verdict ----------------------------------------------------------------------------------
+
+// Whoever has not answered may be dying, and then its peers' failures are only consequences.
+bool RoundCore::everybody_heard() const {
+  return running_ == 0 && std::ranges::all_of(losses_, [](const auto& entry) {
+           return entry.second.gone || entry.second.over;
+         });
+}
+
+// By the time at which it happened: each node says how long ago that was, so that no clock of
+// another machine is asked.
+const RoundCore::Failure& RoundCore::root() const {
+  return *std::ranges::min_element(failures_, {}, [](const Failure& failure) {
+    return std::pair(failure.message.consequence, failure.when);
+  });
+}
+
+void RoundCore::judge(TimePoint now, NodeEffects& out) {
+  if (verdict_by_) {
+    if (details_.contains(root().message.rank) || now >= *verdict_by_) {
+      close_failed(now, out);
+    }
+    return;
+  }
+  if (!everybody_heard()) {
+    return;
+  }
+  if (!membership_changed_ && !failures_.empty()) {
+    const Failed& first = root().message;
+    const RestartDecision decision =
+        policy_.decide(FailureFacts{first.words, first.permanent, first.run_time});
+    if (!decision.restart) {
+      MUSTER_MARK("no restart is left");
+      verdict_ = decision.reason;
+      verdict_by_ = now + kDetailsPatience;
+      judge(now, out);
+      return;
+    }
+    ++restart_count_;
+    out.emplace_back(SayNode{fmt::format("rank {} on '{}' {}; restarting all workers: {}",
+                                         first.rank,
+                                         name_of(root().node),
+                                         first.words,
+                                         decision.reason)});
+  }
+  enter(now, Phase::gathering);
+  roll_call_due_ = now + kRollCallInterval;
+  evaluate(now, out);
+}
+
+// -- the end ----------------------------------------------------------------------------------
+
+void RoundCore::close_failed(TimePoint now, NodeEffects& out) {
+  const Failure& first = root();
+  Close words;
+  words.exit_code = first.message.exit_code;
+  words.reason = verdict_;
+  words.root_rank = first.message.rank;
+  words.root_node = name_of(first.node);
+  words.root_words = first.message.words;
+  if (const auto found = details_.find(first.message.rank); found != details_.end()) {
+    words.details = found->second;
+  }
+  for (const Failure& failure : failures_) {
+    if (failure.message.rank == first.message.rank) {
+      continue;
+    }
+    ++words.others_count;
+    if (words.others.size() < kOtherFailuresMax) {
+      words.others.push_back(
+          OtherFailure{failure.message.rank, name_of(failure.node), failure.message.words});
+    }
+  }
+  close(now, std::move(words), out);
+}
+
+// We go last: whoever hears of the end closes its connection.
+void RoundCore::close(TimePoint now, Close words, NodeEffects& out) {
+  enter(now, Phase::closed);
+  verdict_by_.reset();
+  close_ = std::move(words);
+  asker_.forget_all(out);
+  const auto message = std::make_shared<const RoundMessage>(*close_);
+  for (const auto& [link, id] : links_) {
+    if (link != 0) {
+      out.emplace_back(SendMessage{link, message});
+    }
+  }
+  evaluate(now, out);
+}
+
+void RoundCore::end_closed(TimePoint /*now*/, NodeEffects& out) {
+  if (const auto self = links_.find(0); self != links_.end()) {
+    links_.erase(self);
+    send(0, *close_, out);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkCore without a coordinator: whom to try, in which order, and when to lead oneself.
+#include "base/mark.hpp"
+#include "rendezvous/round/link_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr int kRedirectsMax = 8;
+
+// A spare knows the members but is none: it tries so many of them.
+constexpr std::size_t kStrangersMax = 8;
+
+constexpr Duration kTroubleAfter = std::chrono::seconds(1);
+
+}  // namespace
+
+void LinkCore::begin(TimePoint now, bool hosts, NodeEffects& out) {
+  join_by_ = now + settings_.join_timeout;
+  trouble_due_ = now + kTroubleAfter;
+  if (hosts) {
+    ask_to_lead(now, true, out);
+  } else {
+    turn(now, out);
+  }
+}
+
+// Proof, a whole lease of silence, or its own word.
+bool LinkCore::may_turn(TimePoint now) const {
+  return lost_.id == 0 || lost_proven_ || lost_released_ || now >= turn_at_;
+}
+
+// The latest membership that we know.
+const Round& LinkCore::members() const {
+  if (accepted_->id.number > 0) {
+    return *accepted_;
+  }
+  return started_->id.number > 0 ? *started_ : *heard_of_;
+}
+
+// In the order of group ranks up to ourselves: whoever comes to itself leads.
+std::vector<LinkCore::Target> LinkCore::make_walk() const {
+  std::vector<Target> walk;
+  const auto& nodes = members().members;
+  const bool is_member = std::ranges::find(nodes, self_.id, &NodeInfo::id) != nodes.end();
+  for (const NodeInfo& node : nodes) {
+    if (node.id == self_.id || (!is_member && walk.size() == kStrangersMax)) {
+      break;
+    }
+    if (!gone_.contains(node.id)) {
+      walk.push_back(Target{node.id, node.name, node.address, node.port});
+    }
+  }
+  if (is_member) {
+    walk.push_back(Target{self_.id, self_.name, "", 0});
+    return walk;
+  }
+  for (const Endpoint& endpoint : settings_.endpoints) {
+    walk.push_back(Target{0, endpoint.describe(), endpoint.host, endpoint.port.value_or(0)});
+  }
+  return walk;
+}
+
+void LinkCore::seek(TimePoint now, NodeEffects& out) {
+  if (may_turn(now)) {
+    if (walk_.empty()) {
+      walk_ = make_walk();
+      walked_ = 0;
+    }
+    try_next(now, out);
+    return;
+  }
+  walk_.clear();
+  try_target(Target{lost_.id, lost_.name, lost_.address, lost_.port},
+             std::min(kConnectPatience, settings_.lease),
+             out);
+}
+
+// From the start of the list.
+void LinkCore::turn(TimePoint now, NodeEffects& out) {
+  walk_ = make_walk();
+  walked_ = 0;
+  pause_ = kSeekPauseFirst;
+  try_next(now, out);
+}
+
+void LinkCore::try_next(TimePoint now, NodeEffects& out) {
+  const bool is_fresh = members().id.number == 0;
+  const Duration patience = is_fresh ? kConnectPatience : settings_.lease / 4;
+  if (hint_) {
+    const NodeInfo leader = *std::exchange(hint_, std::nullopt);
+    try_target(Target{leader.id, leader.name, leader.address, leader.port}, patience, out);
+    return;
+  }
+  if (walked_ >= walk_.size()) {
+    walk_.clear();
+    pause(now, jitter(pause_));
+    pause_ = std::min(pause_ * 2, kSeekPauseMost);
+    return;
+  }
+  Target target = walk_[walked_++];
+  if (target.id == self_.id) {
+    ask_to_lead(now, false, out);
+    return;
+  }
+  try_target(std::move(target), patience, out);
+}
+
+void LinkCore::try_target(Target target, Duration patience, NodeEffects& out) {
+  target_ = std::move(target);
+  state_ = State::connecting;
+  link_ = next_link_;
+  next_link_ += 4;
+  retry_at_.reset();
+  out.emplace_back(OpenLink{*link_, target_.host, target_.port, patience});
+}
+
+void LinkCore::opened(TimePoint now, NodeEffects& out) {
+  if (state_ != State::connecting) {
+    return;
+  }
+  state_ = State::joining;
+  const bool is_fresh = members().id.number == 0;
+  answer_by_ = now + (is_fresh ? kAnswerPatience : settings_.lease / 4);
+  send(hello(now), out);
+}
+
+Hello LinkCore::hello(TimePoint now) const {
+  Hello hello;
+  hello.terms = settings_.terms;
+  hello.node = self_;
+  hello.started = started_->id;
+  hello.accepted = accepted_->id;
+  hello.lost = lost_.id;
+  hello.waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
+  hello.running = work_ == Work::running || work_ == Work::ending;
+  return hello;
+}
+
+// -- failed attempts --------------------------------------------------------------------------
+
+void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& words, NodeEffects& out) {
+  state_ = State::pausing;
+  trouble_ = fmt::format("cannot reach {}: {}", target_.name, words);
+  if (how == LinkEnd::refused && target_.id != 0) {
+    gone_.insert(target_.id);
+  }
+  if (lost_.id != 0 && target_.id == lost_.id && !may_turn(now)) {
+    if (how == LinkEnd::refused) {
+      MUSTER_MARK("proof that the coordinator is gone");
+      lost_proven_ = true;
+      stop_workers(fmt::format("node '{}', which led the job, is gone", lost_.name), out);
+      turn(now, out);
+      return;
+    }
+    // Closed without a word: its guard is ending the workers that it left.
+    pause(now, jitter(how == LinkEnd::closed ? kSeekPauseFirst / 8 : kSeekPauseFirst * 4));
+    return;
+  }
+  if (how == LinkEnd::closed && target_.id != 0) {
+    // It lives, or its guard does: the same one again, after a moment.
+    walked_ = walked_ > 0 && walk_[walked_ - 1].id == target_.id ? walked_ - 1 : walked_;
+    pause(now, jitter(kFollowPause));
+    return;
+  }
+  try_next(now, out);
+}
+
+void LinkCore::pause(TimePoint now, Duration pause) {
+  state_ = State::pausing;
+  retry_at_ = now + pause;
+}
+
+// Half of it to all of it.
+Duration LinkCore::jitter(Duration pause) {
+  random_ += 0x9e3779b97f4a7c15;
+  std::uint64_t z = random_;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  const auto half = static_cast<std::uint64_t>(pause.count() / 2 + 1);
+  return Duration(pause.count() / 2 + static_cast<Duration::rep>((z ^ (z >> 31)) % half));
+}
+
+// -- answers ----------------------------------------------------------------------------------
+
+void LinkCore::answered(TimePoint now, const RoundMessage& message, NodeEffects& out) {
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    welcomed(now, *welcome, out);
+  } else if (const auto* redirect = std::get_if<Redirect>(&message)) {
+    redirected(now, *redirect, out);
+  } else if (const auto* refuse = std::get_if<Refuse>(&message)) {
+    refused(*refuse, out);
+  } else if (const auto* close = std::get_if<Close>(&message)) {
+    end(EndClosed{*close}, out);
+  }
+}
+
+void LinkCore::redirected(TimePoint now, const Redirect& redirect, NodeEffects& out) {
+  drop_link(out);
+  const NodeId leader = redirect.coordinator.id;
+  const bool is_useful = leader != self_.id && !gone_.contains(leader) && leader != target_.id &&
+                         ++redirects_ <= kRedirectsMax;
+  if (is_useful && may_turn(now)) {
+    hint_ = redirect.coordinator;
+    try_next(now, out);
+    return;
+  }
+  // It does not know yet what we know.
+  redirects_ = 0;
+  trouble_ = fmt::format("'{}' follows a node that cannot be reached", target_.name);
+  walked_ = walked_ > 0 ? walked_ - 1 : 0;
+  pause(now, jitter(kFollowPause));
+}
+
+void LinkCore::refused(const Refuse& refuse, NodeEffects& out) {
+  const Errc code = refuse.why == Refusal::closed ? Errc::closed : Errc::usage;
+  end(EndFailed{Error{code, fmt::format("refused by {}: {}", target_.name, refuse.words)}}, out);
+}
+
+void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out) {
+  if (work_ == Work::running && welcome.coordinator.id != started_->id.coordinator) {
+    stop_workers(fmt::format("node '{}' leads the job now", welcome.coordinator.name), out);
+  }
+  state_ = State::attached;
+  coordinator_ = welcome.coordinator;
+  answer_by_.reset();
+  last_word_ = now;
+  lost_ = NodeInfo{};
+  gone_.clear();
+  walk_.clear();
+  redirects_ = 0;
+  pause_ = kSeekPauseFirst;
+  trouble_.clear();
+  beats_.clear();
+  heard_ = 0;
+  beat_ = 0;
+  send_beat(now, out);
+  tell_work(now, out);
+}
+
+// -- leading ----------------------------------------------------------------------------------
+
+void LinkCore::ask_to_lead(TimePoint now, bool founder, NodeEffects& out) {
+  MUSTER_MARK("a node begins to lead");
+  lead_ = Lead{started_, accepted_, accepted_base_, founder, hello(now).waited};
+  state_ = State::joining;
+  link_ = 0;
+  target_ = Target{self_.id, self_.name, "", 0};
+  send(hello(now), out);
+}
+
+std::optional<Lead> LinkCore::take_lead() {
+  return std::exchange(lead_, std::nullopt);
+}
+
+void LinkCore::hint(TimePoint now, const NodeInfo& leader, NodeEffects& out) {
+  const bool is_seeking = state_ == State::pausing || state_ == State::connecting ||
+                          (state_ == State::joining && link_ != LinkId{0});
+  if (!is_seeking || !may_turn(now) || leader.id == target_.id) {
+    return;
+  }
+  drop_link(out);
+  hint_ = leader;
+  try_next(now, out);
+}
+
+void LinkCore::follow(TimePoint now, const NodeInfo& other, NodeEffects& out) {
+  link_.reset();
+  coordinator_ = self_;
+  last_word_ = now;
+  detach(now, out);
+  lost_released_ = true;
+  stop_workers(fmt::format("node '{}' leads the job", other.name), out);
+  hint_ = other;
+  turn(now, out);
+}
+
+void LinkCore::show_trouble(TimePoint now, NodeEffects& out) {
+  if (now < trouble_due_ || trouble_ == trouble_shown_ || work_ != Work::none) {
+    return;
+  }
+  trouble_shown_ = trouble_;
+  trouble_due_ = now + kTroubleAfter;
+  out.emplace_back(ShowRollCall{RollCall{}, trouble_});
+}
+
+}  // namespace muster
