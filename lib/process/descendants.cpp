@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
@@ -14,6 +15,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,27 +96,55 @@ std::vector<ProcessRow> all_processes() {
   return rows;
 }
 
-void kill_below(pid_t parent);
-
 // A pid from a list may have gone to a stranger meanwhile; a pidfd that was opened before its
-// parent was confirmed cannot.
-void kill_confirmed(pid_t pid, pid_t parent) {
-  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+// parent was confirmed cannot. None where it was no longer that child; the handle is empty with
+// kernels before 5.3.
+std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
+  UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   const auto row = read_process(pid);
   if (!row || row->parent != parent) {
-    return;
+    return std::nullopt;
   }
   if (handle) {
     ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0);
   } else {
-    ::kill(pid, SIGKILL);  // kernels before 5.3
+    ::kill(pid, SIGKILL);
   }
-  kill_below(pid);
+  return handle;
 }
 
 void kill_below(pid_t parent) {
   for (const pid_t child : children_of(parent)) {
-    kill_confirmed(child, parent);
+    if (kill_one(child, parent)) {
+      kill_below(child);
+    }
+  }
+}
+
+std::vector<ProcessRow> all_below(pid_t root) {
+  if (!kernel_lists_children()) {
+    return rows_below(root, all_processes());
+  }
+  std::vector<ProcessRow> rows;
+  std::vector<pid_t> queue{root};
+  for (std::size_t next = 0; next < queue.size(); ++next) {
+    for (const pid_t child : children_of(queue[next])) {
+      if (auto row = read_process(child)) {
+        rows.push_back(std::move(*row));
+        queue.push_back(child);
+      }
+    }
+  }
+  return rows;
+}
+
+// Until all of them have ended, or `until`. Where there are no handles, a moment.
+void wait_for_ends(const std::vector<UniqueFd>& dying, TimePoint until) {
+  for (const UniqueFd& one : dying) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
+    pollfd end{.fd = one.get(), .events = POLLIN, .revents = 0};
+    const int most = one ? static_cast<int>(std::max<long>(0, left.count())) : 1;
+    ::poll(&end, 1, most);
   }
 }
 
@@ -208,20 +238,7 @@ std::vector<pid_t> children_of(pid_t pid) {
 }
 
 std::vector<ProcessRow> descendants() {
-  if (!kernel_lists_children()) {
-    return rows_below(::getpid(), all_processes());
-  }
-  std::vector<ProcessRow> rows;
-  std::vector<pid_t> queue{::getpid()};
-  for (std::size_t next = 0; next < queue.size(); ++next) {
-    for (const pid_t child : children_of(queue[next])) {
-      if (auto row = read_process(child)) {
-        rows.push_back(std::move(*row));
-        queue.push_back(child);
-      }
-    }
-  }
-  return rows;
+  return all_below(::getpid());
 }
 
 void Sweeper::sweep() {
@@ -240,6 +257,26 @@ bool Sweeper::any_left() const {
     }
   }
   return false;
+}
+
+KilledBelow kill_all_below(pid_t root, Duration patience) {
+  const auto until = steady_now() + patience;
+  std::set<pid_t> killed;
+  while (true) {
+    auto rows = all_below(root);
+    std::erase_if(rows, [](const ProcessRow& row) { return survivors_among({row}).empty(); });
+    if (rows.empty() || steady_now() >= until) {
+      return {killed.size(), survivors_among(rows)};
+    }
+    std::vector<UniqueFd> dying;
+    for (const ProcessRow& row : rows) {
+      if (auto handle = kill_one(row.pid, row.parent)) {
+        killed.insert(row.pid);
+        dying.push_back(std::move(*handle));
+      }
+    }
+    wait_for_ends(dying, until);
+  }
 }
 
 std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows, pid_t reaper) {

@@ -68,6 +68,15 @@ class Sweeper {
 [[nodiscard]] std::vector<Survivor> kill_descendants_until_none(const std::set<pid_t>& spared,
                                                                 Duration patience);
 
+struct KilledBelow {
+  std::size_t count = 0;       // processes that were killed
+  std::vector<Survivor> left;  // still there when `patience` was over
+};
+
+// Kills all that is below `root`, which is ours but may be stopped and so reap nothing: what is
+// below it is left as zombies. Blocks for at most `patience`.
+[[nodiscard]] KilledBelow kill_all_below(pid_t root, Duration patience);
+
 // The rows that still run or cannot die. Zombies have died, and wait for their parents only; but
 // one of `reaper`, which tried, cannot be reaped (a debugger holds it) and counts.
 [[nodiscard]] std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows,

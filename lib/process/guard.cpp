@@ -6,6 +6,7 @@
 #include "process/signals.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -71,14 +73,17 @@ int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
 
 class Guard {
  public:
-  Guard(pid_t agent, UniqueFd signals, UniqueFd link, std::set<pid_t> spared)
-      : agent_(agent),
-        signals_(std::move(signals)),
-        link_(std::move(link)),
-        spared_(std::move(spared)) {}
+  Guard(pid_t agent, UniqueFd signals, UniqueFd link, const LeaseTimer* lease)
+      : agent_(agent), signals_(std::move(signals)), link_(std::move(link)), lease_(lease) {}
+
+  // Children from before us are nobody's business.
+  void spare(std::set<pid_t> children) { spared_ = std::move(children); }
 
   int watch() {
     while (!ended_) {
+      if (lease_ != nullptr && !signal_is_next()) {
+        continue;
+      }
       signalfd_siginfo info{};
       const auto count = ::read(signals_.get(), &info, sizeof(info));
       if (count != static_cast<ssize_t>(sizeof(info))) {
@@ -96,6 +101,36 @@ class Guard {
   }
 
  private:
+  // Waits for a signal or for the lease. False: it was not, or not only, a signal.
+  bool signal_is_next() {
+    std::array<pollfd, 2> ready{{{.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                                 {.fd = lease_->fd(), .events = POLLIN, .revents = 0}}};
+    if (::poll(ready.data(), ready.size(), -1) <= 0) {
+      return false;
+    }
+    if (ready[1].revents != 0 && lease_->take_expired()) {
+      fence();
+    }
+    return ready[0].revents != 0;
+  }
+
+  // The agent may be stopped: what it runs may run no longer, since other nodes may go on without
+  // it. It stays, to give an account of itself when it is continued.
+  void fence() {
+    const auto below = children_of(::getpid());
+    if (std::ranges::find(below, agent_) == below.end()) {
+      ::kill(agent_, SIGKILL);  // nothing can be listed without /proc: its workers die with it
+      return;
+    }
+    const auto killed = kill_all_below(agent_, kSweepPatience);
+    if (killed.count > 0) {
+      say("the agent (pid " + std::to_string(agent_) +
+          ") is stopped or hangs, and the other nodes may go on without it; its workers were "
+          "ended");
+    }
+    tell_left(killed.left, "it is left alone");
+  }
+
   // As the first process of a container or the heir of a shell we may have other children.
   void reap() {
     while (true) {
@@ -125,9 +160,13 @@ class Guard {
   }
 
   void sweep() {
-    for (const auto& left : kill_descendants_until_none(spared_, kSweepPatience)) {
+    tell_left(kill_descendants_until_none(spared_, kSweepPatience), "muster ends without it");
+  }
+
+  static void tell_left(const std::vector<Survivor>& survivors, const std::string& outcome) {
+    for (const auto& left : survivors) {
       say("process " + std::to_string(left.pid) + " (" + left.command + ", state " + left.state +
-          ") was killed but does not end; muster ends without it");
+          ") was killed but does not end; " + outcome);
     }
   }
 
@@ -142,6 +181,7 @@ class Guard {
   pid_t agent_;
   UniqueFd signals_;
   UniqueFd link_;
+  const LeaseTimer* lease_;
   std::set<pid_t> spared_;
   bool ended_ = false;
   ExitStatus status_;
@@ -150,7 +190,8 @@ class Guard {
 }  // namespace
 
 int run_guarded(const std::function<int(UniqueFd link)>& agent,
-                const std::vector<int>& more_signals) {
+                const std::vector<int>& more_signals,
+                const LeaseTimer* lease) {
   const sigset_t relayed = relayed_signals(more_signals);
   ::pthread_sigmask(SIG_BLOCK, &relayed, nullptr);
   auto link = make_pipe();
@@ -172,7 +213,9 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
   if (!signals) {
     return give_up("opening the guard's signals");
   }
-  return Guard(pid, std::move(signals), std::move(link->write), std::move(spared)).watch();
+  Guard guard(pid, std::move(signals), std::move(link->write), lease);
+  guard.spare(std::move(spared));
+  return guard.watch();
 }
 
 void hide_command_line(int argc, char** argv) {

@@ -5,10 +5,14 @@
 #include "process/descendants.hpp"
 #include "support/catch.hpp"
 
+#include <array>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 
 #include <grp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +39,22 @@ void wait_for_all(JobProbe& job) {
   REQUIRE(job.says("ready"));
   REQUIRE(job.says("deep"));
   REQUIRE(job.says("daemon"));
+}
+
+bool is_refused(int port) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  place.sin_port = htons(static_cast<std::uint16_t>(port));
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0 &&
+         errno == ECONNREFUSED;
+}
+
+void stop(pid_t pid) {
+  ::kill(pid, SIGSTOP);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED) == 0);
 }
 
 }  // namespace
@@ -209,4 +229,48 @@ TEST_CASE("guard: closed standard streams do not become something else") {
       {.argv = mini_job({"--quiet", "1", kPuppet, "fds"}), .in_child = [] { ::close(0); }});
   CHECK(job.says("open: 0 1 2\n"));
   CHECK(job.exit_code() == 0);
+}
+
+TEST_CASE("guard: nobody is refused at the agent's socket before its last descendant is gone") {
+  JobProbe job(
+      {.argv = mini_job({"--listen", "1", kPuppet, "daemon", "{", "pids", "wait", "}", "wait"})});
+  const pid_t agent = job.number_after(" agent ");
+  const int port = job.number_after("port ");
+  const pid_t daemon = job.number_after("pid ");
+  REQUIRE(daemon > 0);
+  CHECK_FALSE(is_refused(port));
+  stop(job.pid());
+  ::kill(agent, SIGKILL);
+  REQUIRE(ends(agent));
+  // The agent is gone and the guard has not swept yet.
+  CHECK(read_process(daemon));
+  CHECK_FALSE(is_refused(port));
+  job.signal(SIGCONT);
+  while (!is_refused(port)) {
+  }
+  CHECK_FALSE(read_process(daemon));
+  CHECK(job.nothing_is_left());
+}
+
+TEST_CASE(
+    "guard: when the lease of a stopped agent runs out, its workers are killed and it is not") {
+  auto argv = clinging_job();
+  argv.insert(argv.begin() + 1, {"--lease", "500"});
+  argv.insert(argv.begin() + 5, {"ignore", "USR2"});
+  JobProbe job({.argv = argv});
+  wait_for_all(job);
+  const pid_t agent = job.number_after(" agent ");
+  job.signal(SIGUSR2);
+  REQUIRE(job.says("notice 12"));
+  ::kill(agent, SIGSTOP);
+  REQUIRE(job.warns("the agent (pid " + std::to_string(agent) +
+                    ") is stopped or hangs, and the other nodes may go on without it; its workers "
+                    "were ended\n"));
+  CHECK(kill_all_below(agent, Duration{}).left.empty());
+  const auto row = read_process(agent);
+  REQUIRE(row);
+  CHECK(row->state == 'T');
+  ::kill(agent, SIGCONT);
+  CHECK(job.nothing_is_left());
+  CHECK(job.exit_code() == 128 + SIGKILL);  // the workers', as the agent has seen it
 }

@@ -3,9 +3,13 @@
 // ends them all on a signal or when the guard dies, and returns the first failure's code.
 //   mini-job [--out KIND] [--err KIND] [--dir DIR] [--prefix TEXT] [--filter TEXT] [--more SIGNO]
 //            [--patience MS] [--tails] [--stdin] [--path PATH] [--quiet] [--plain] [--tell-end]
+//            [--listen] [--lease MS]
 //            COUNT PROGRAM ARGS...
 // KIND is inherit, discard, capture, file or tee. Unless --quiet it tells its own pid, the
-// agent's and the workers' as lines on standard output.
+// agent's and the workers' as lines on standard output. --listen: guard and agent both hold a
+// socket from before the fork; the agent listens there and tells the port. --lease: from each
+// SIGUSR2 on, the workers may run so long.
+#include "base/clock.hpp"
 #include "process/guard.hpp"
 #include "process/linux_runner.hpp"
 
@@ -17,9 +21,12 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace {
@@ -45,7 +52,7 @@ Options parse(int argc, char** argv) {
   for (; at < argc && std::strncmp(argv[at], "--", 2) == 0; ++at) {
     const std::string name = argv[at];
     const bool flag = name == "--tails" || name == "--stdin" || name == "--quiet" ||
-                      name == "--plain" || name == "--tell-end";
+                      name == "--plain" || name == "--tell-end" || name == "--listen";
     options.values[name] = flag ? "1" : argv[++at];
   }
   options.count = std::atoi(argv[at++]);
@@ -74,10 +81,16 @@ OutputPlan plan_for(const Options& options, const std::string& name, int rank) {
   return plan;
 }
 
+// What main makes before it forks.
+struct Shared {
+  UniqueFd socket;
+  std::optional<LeaseTimer> lease;
+};
+
 class MiniAgent final : public ProcessObserver {
  public:
-  MiniAgent(const Options& options, UniqueFd link)
-      : options_(options), link_(io_, link.release()) {}
+  MiniAgent(const Options& options, const Shared& shared, UniqueFd link)
+      : options_(options), shared_(shared), link_(io_, link.release()) {}
 
   int run() {
     auto runner = LinuxRunner::open(
@@ -88,6 +101,9 @@ class MiniAgent final : public ProcessObserver {
     }
     runner_ = std::move(*runner);
     tell("job " + std::to_string(::getppid()) + " agent " + std::to_string(::getpid()));
+    if (shared_.socket) {
+      listen();
+    }
     for (int rank = 0; rank < options_.count && code_ == 0; ++rank) {
       start(rank);
     }
@@ -119,6 +135,26 @@ class MiniAgent final : public ProcessObserver {
   void on_nothing_left() override { io_.stop(); }
 
  private:
+  void listen() {
+    sockaddr_in place{};
+    place.sin_family = AF_INET;
+    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(place);
+    const int fd = shared_.socket.get();
+    if (::bind(fd, reinterpret_cast<sockaddr*>(&place), size) != 0 || ::listen(fd, 8) != 0 ||
+        ::getsockname(fd, reinterpret_cast<sockaddr*>(&place), &size) != 0) {
+      std::_Exit(95);
+    }
+    tell("port " + std::to_string(ntohs(place.sin_port)));
+  }
+
+  void renew_lease() const {
+    if (shared_.lease) {
+      shared_.lease->run_until(
+          steady_now() + std::chrono::milliseconds(std::atoi(options_.get("--lease", "").c_str())));
+    }
+  }
+
   void start(int rank) {
     ProcessSpec spec;
     spec.local_rank = rank;
@@ -152,6 +188,9 @@ class MiniAgent final : public ProcessObserver {
 
   void obey() {
     const int signo = notice_.signo;
+    if (signo == SIGUSR2) {
+      renew_lease();
+    }
     tell("notice " + std::to_string(signo));
     if (signo == SIGUSR1 || signo == SIGUSR2) {
       runner_->signal_workers(signo);
@@ -176,6 +215,7 @@ class MiniAgent final : public ProcessObserver {
   }
 
   const Options& options_;
+  const Shared& shared_;
   asio::io_context io_{1};
   asio::posix::stream_descriptor link_;
   std::unique_ptr<LinuxRunner> runner_;
@@ -192,10 +232,18 @@ int main(int argc, char** argv) {
   if (options.has("--more")) {
     more.push_back(std::atoi(options.get("--more", "").c_str()));
   }
+  Shared shared;
+  if (options.has("--listen")) {
+    shared.socket = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  }
+  if (options.has("--lease")) {
+    shared.lease = *LeaseTimer::make();
+  }
   return run_guarded(
       [&](UniqueFd link) {
         hide_command_line(argc, argv);
-        return MiniAgent(options, std::move(link)).run();
+        return MiniAgent(options, shared, std::move(link)).run();
       },
-      more);
+      more,
+      shared.lease ? &*shared.lease : nullptr);
 }

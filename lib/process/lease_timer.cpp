@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/lease_timer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+// Zero would mean: never.
+itimerspec at(Duration since_boot) {
+  const Duration when = std::max<Duration>(since_boot, std::chrono::nanoseconds(1));
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(when);
+  itimerspec spec{};
+  spec.it_value.tv_sec = seconds.count();
+  spec.it_value.tv_nsec = (when - seconds).count();
+  return spec;
+}
+
+}  // namespace
+
+Result<LeaseTimer> LeaseTimer::make() {
+  UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer) {
+    return std::unexpected(system_error("making the timer of the lease", errno));
+  }
+  return LeaseTimer(std::move(timer));
+}
+
+void LeaseTimer::run_until(TimePoint when) const {
+  const itimerspec spec = at(when.time_since_epoch());
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+}
+
+void LeaseTimer::rest() const {
+  const itimerspec never{};
+  ::timerfd_settime(timer_.get(), 0, &never, nullptr);
+}
+
+bool LeaseTimer::take_expired() const {
+  std::uint64_t times = 0;
+  return ::read(timer_.get(), &times, sizeof(times)) == sizeof(times);
+}
+
+}  // namespace muster

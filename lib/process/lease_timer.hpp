@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// LeaseTimer: the dead man's switch between agent and guard. One timer of the kernel that both
+// hold: the agent sets it anew for as long as it is allowed to run workers, the guard waits for it
+// to go off. So a stopped agent is noticed on time and nobody looks at a clock meanwhile. Made by
+// main before run_guarded, in jobs of many nodes only. Resource.
+#pragma once
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/time.hpp"
+
+namespace muster {
+
+class LeaseTimer {
+ public:
+  [[nodiscard]] static Result<LeaseTimer> make();
+
+  // The agent: workers may run until then. A later word replaces an earlier one, also one that was
+  // due and not yet seen.
+  void run_until(TimePoint when) const;
+
+  // The agent: no worker runs, nothing is to be watched.
+  void rest() const;
+
+  // The guard: readable once the time has come.
+  [[nodiscard]] int fd() const { return timer_.get(); }
+
+  // The guard: whether the time has come and no other was set since; true once for each.
+  [[nodiscard]] bool take_expired() const;
+
+ private:
+  explicit LeaseTimer(UniqueFd timer) : timer_(std::move(timer)) {}
+
+  UniqueFd timer_;
+};
+
+}  // namespace muster

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/lease_timer.hpp"
+
+#include "base/clock.hpp"
+#include "support/catch.hpp"
+
+#include <poll.h>
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool goes_off(const LeaseTimer& timer, int within_ms) {
+  pollfd ready{.fd = timer.fd(), .events = POLLIN, .revents = 0};
+  return ::poll(&ready, 1, within_ms) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("lease timer: it goes off once the time has come, and once only") {
+  const LeaseTimer timer = *LeaseTimer::make();
+  CHECK_FALSE(goes_off(timer, 0));
+  timer.run_until(steady_now() + 10ms);
+  CHECK(goes_off(timer, 10'000));
+  CHECK(timer.take_expired());
+  CHECK_FALSE(timer.take_expired());
+  CHECK_FALSE(goes_off(timer, 0));
+}
+
+TEST_CASE("lease timer: a time that has passed is due at once, the beginning of time too") {
+  const LeaseTimer timer = *LeaseTimer::make();
+  timer.run_until(GENERATE(TimePoint{}, steady_now() - 1s));
+  CHECK(goes_off(timer, 10'000));
+  CHECK(timer.take_expired());
+}
+
+TEST_CASE("lease timer: a later word replaces one that was due and not yet seen") {
+  const LeaseTimer timer = *LeaseTimer::make();
+  timer.run_until(steady_now());
+  REQUIRE(goes_off(timer, 10'000));
+  if (GENERATE(false, true)) {
+    timer.rest();
+  } else {
+    timer.run_until(steady_now() + 1h);
+  }
+  CHECK_FALSE(timer.take_expired());
+  CHECK_FALSE(goes_off(timer, 0));
+}
