@@ -15,31 +15,42 @@
 namespace muster::collective::nccl {
 
 // The names with a version are what cuda.h's macros make of the plain ones since CUDA 4.
-#define MUSTER_CUDA_FUNCTIONS(entry)                                                               \
-  entry(init, cuInit) entry(driver_version, cuDriverGetVersion) entry(                             \
-      error_name, cuGetErrorName) entry(error_string, cuGetErrorString) entry(device_count,        \
-                                                                              cuDeviceGetCount)    \
-      entry(device_get, cuDeviceGet) entry(device_name, cuDeviceGetName) entry(                    \
-          device_attribute, cuDeviceGetAttribute) entry(retain_context, cuDevicePrimaryCtxRetain)  \
-          entry(release_context, cuDevicePrimaryCtxRelease_v2) entry(                              \
-              push_context, cuCtxPushCurrent_v2) entry(pop_context, cuCtxPopCurrent_v2)            \
-              entry(current_context, cuCtxGetCurrent) entry(current_device, cuCtxGetDevice) entry( \
-                  priority_range, cuCtxGetStreamPriorityRange) entry(stream_create,                \
-                                                                     cuStreamCreateWithPriority)   \
-                  entry(stream_destroy, cuStreamDestroy_v2) entry(                                 \
-                      stream_wait_event, cuStreamWaitEvent) entry(stream_synchronize,              \
-                                                                  cuStreamSynchronize)             \
-                      entry(stream_query, cuStreamQuery) entry(event_create, cuEventCreate) entry( \
-                          event_destroy, cuEventDestroy_v2) entry(event_record, cuEventRecord)     \
-                          entry(event_query, cuEventQuery) entry(mem_alloc, cuMemAlloc_v2)         \
-                              entry(mem_free, cuMemFree_v2) entry(copy_to_device, cuMemcpyHtoD_v2) \
-                                  entry(copy_from_device, cuMemcpyDtoH_v2)                         \
-                                      entry(copy_to_device_async, cuMemcpyHtoDAsync_v2)            \
-                                          entry(copy_from_device_async, cuMemcpyDtoHAsync_v2)      \
-                                              entry(copy_on_device_async, cuMemcpyDtoDAsync_v2)    \
-                                                  entry(pointer_attribute, cuPointerGetAttribute)  \
-                                                      entry(exchange_capture_mode,                 \
-                                                            cuThreadExchangeStreamCaptureMode)
+// clang-format off
+#define MUSTER_CUDA_FUNCTIONS(entry)                              \
+  entry(init, cuInit)                                             \
+  entry(driver_version, cuDriverGetVersion)                       \
+  entry(error_name, cuGetErrorName)                               \
+  entry(error_string, cuGetErrorString)                           \
+  entry(device_count, cuDeviceGetCount)                           \
+  entry(device_get, cuDeviceGet)                                  \
+  entry(device_name, cuDeviceGetName)                             \
+  entry(device_attribute, cuDeviceGetAttribute)                   \
+  entry(retain_context, cuDevicePrimaryCtxRetain)                 \
+  entry(release_context, cuDevicePrimaryCtxRelease_v2)            \
+  entry(push_context, cuCtxPushCurrent_v2)                        \
+  entry(pop_context, cuCtxPopCurrent_v2)                          \
+  entry(priority_range, cuCtxGetStreamPriorityRange)              \
+  entry(stream_create, cuStreamCreateWithPriority)                \
+  entry(stream_destroy, cuStreamDestroy_v2)                       \
+  entry(stream_wait_event, cuStreamWaitEvent)                     \
+  entry(stream_synchronize, cuStreamSynchronize)                  \
+  entry(event_create, cuEventCreate)                              \
+  entry(event_destroy, cuEventDestroy_v2)                         \
+  entry(event_record, cuEventRecord)                              \
+  entry(event_query, cuEventQuery)                                \
+  entry(mem_alloc, cuMemAlloc_v2)                                 \
+  entry(mem_set, cuMemsetD8_v2)                                   \
+  entry(mem_free, cuMemFree_v2)                                   \
+  entry(copy_to_device, cuMemcpyHtoD_v2)                          \
+  entry(copy_from_device, cuMemcpyDtoH_v2)                        \
+  entry(copy_to_device_async, cuMemcpyHtoDAsync_v2)               \
+  entry(copy_from_device_async, cuMemcpyDtoHAsync_v2)             \
+  entry(copy_on_device_async, cuMemcpyDtoDAsync_v2)               \
+  entry(pointer_attribute, cuPointerGetAttribute)                 \
+  entry(launch_host_function, cuLaunchHostFunc)                   \
+  entry(exchange_capture_mode, cuThreadExchangeStreamCaptureMode)
+
+// clang-format on
 
 struct CudaTable {
 #define MUSTER_ENTRY(name, symbol) decltype(&::symbol) name = nullptr;

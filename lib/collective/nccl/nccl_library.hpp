@@ -14,26 +14,44 @@
 namespace muster::collective::nccl {
 
 // Without one of these a library is refused.
-#define MUSTER_NCCL_REQUIRED(entry)                                                            \
-  entry(get_version, ncclGetVersion) entry(get_unique_id, ncclGetUniqueId)                     \
-      entry(init_rank, ncclCommInitRankConfig) entry(abort, ncclCommAbort)                     \
-          entry(destroy, ncclCommDestroy) entry(finalize, ncclCommFinalize)                    \
-              entry(split, ncclCommSplit) entry(get_async_error, ncclCommGetAsyncError)        \
-                  entry(all_reduce, ncclAllReduce) entry(reduce, ncclReduce)                   \
-                      entry(broadcast, ncclBroadcast) entry(reduce_scatter, ncclReduceScatter) \
-                          entry(all_gather, ncclAllGather) entry(send, ncclSend)               \
-                              entry(recv, ncclRecv) entry(group_start, ncclGroupStart)         \
-                                  entry(group_end, ncclGroupEnd)                               \
-                                      entry(get_error_string, ncclGetErrorString)              \
-                                          entry(get_last_error, ncclGetLastError)
+// clang-format off
+#define MUSTER_NCCL_REQUIRED(entry)             \
+  entry(get_version, ncclGetVersion)            \
+  entry(get_unique_id, ncclGetUniqueId)         \
+  entry(init_rank, ncclCommInitRankConfig)      \
+  entry(abort, ncclCommAbort)                   \
+  entry(destroy, ncclCommDestroy)               \
+  entry(finalize, ncclCommFinalize)             \
+  entry(split, ncclCommSplit)                   \
+  entry(get_async_error, ncclCommGetAsyncError) \
+  entry(all_reduce, ncclAllReduce)              \
+  entry(reduce, ncclReduce)                     \
+  entry(broadcast, ncclBroadcast)               \
+  entry(reduce_scatter, ncclReduceScatter)      \
+  entry(all_gather, ncclAllGather)              \
+  entry(send, ncclSend)                         \
+  entry(recv, ncclRecv)                         \
+  entry(group_start, ncclGroupStart)            \
+  entry(group_end, ncclGroupEnd)                \
+  entry(get_error_string, ncclGetErrorString)   \
+  entry(get_last_error, ncclGetLastError)       \
+  entry(count, ncclCommCount)                   \
+  entry(user_rank, ncclCommUserRank)
+// clang-format on
 
 // Null where the library is older than the function.
-#define MUSTER_NCCL_OPTIONAL(entry)                                                         \
-  entry(init_rank_scalable, ncclCommInitRankScalable) entry(all_to_all, ncclAlltoAll)       \
-      entry(mem_alloc, ncclMemAlloc) entry(mem_free, ncclMemFree)                           \
-          entry(comm_register, ncclCommRegister) entry(comm_deregister, ncclCommDeregister) \
-              entry(create_premul_sum, ncclRedOpCreatePreMulSum)                            \
-                  entry(destroy_op, ncclRedOpDestroy)
+// clang-format off
+#define MUSTER_NCCL_OPTIONAL(entry)                   \
+  entry(init_rank_scalable, ncclCommInitRankScalable) \
+  entry(all_to_all, ncclAlltoAll)                     \
+  entry(mem_alloc, ncclMemAlloc)                      \
+  entry(mem_free, ncclMemFree)                        \
+  entry(comm_register, ncclCommRegister)              \
+  entry(comm_deregister, ncclCommDeregister)          \
+  entry(create_premul_sum, ncclRedOpCreatePreMulSum)  \
+  entry(destroy_op, ncclRedOpDestroy)
+
+// clang-format on
 
 struct NcclTable {
 #define MUSTER_ENTRY(name, symbol) decltype(&::symbol) name = nullptr;

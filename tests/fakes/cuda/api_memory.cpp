@@ -101,6 +101,11 @@ CUresult cuMemFree(CUdeviceptr memory) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
+  const std::vector<unsigned char> from(bytes, value);
+  return enqueue_copy(to_device(to, from.data(), bytes), nullptr, true);
+}
+
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
   return enqueue_copy(to_device(to, from, bytes), nullptr, true);
 }

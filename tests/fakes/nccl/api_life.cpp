@@ -223,6 +223,16 @@ ncclResult_t ncclCommSplit(
   return ncclInProgress;
 }
 
+ncclResult_t ncclCommCount(ncclComm_t handle, int* size) {
+  *size = comm_at_rest(handle, "ncclCommCount").size;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(ncclComm_t handle, int* rank) {
+  *rank = comm_at_rest(handle, "ncclCommUserRank").rank;
+  return ncclSuccess;
+}
+
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   Comm& comm = comm_at_rest(handle, "ncclCommFinalize");
   const Inside inside(&comm, "ncclCommFinalize");

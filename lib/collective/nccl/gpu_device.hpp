@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// GpuDevice: one GPU of this process: its primary context (the one that the CUDA runtime and
+// PyTorch use) and the lock that lets one thread at a time into NCCL, which is not thread-safe on
+// one device. Shared by all communicators of the device. Resource type; any thread.
+#pragma once
+
+#include "collective/nccl/cuda_driver.hpp"
+
+#include <memory>
+#include <mutex>
+
+namespace muster::collective::nccl {
+
+class GpuDevice {
+ public:
+  // The same object for everybody in the process. Errors: invalid_argument (no such device), cuda.
+  [[nodiscard]] static Result<std::shared_ptr<GpuDevice>> open(
+      std::shared_ptr<const CudaDriver> driver, int ordinal);
+  ~GpuDevice();
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
+
+  [[nodiscard]] const CudaTable& cuda() const { return driver_->call; }
+
+  [[nodiscard]] const CudaDriver& driver() const { return *driver_; }
+
+  [[nodiscard]] int ordinal() const { return ordinal_; }
+
+  // "GPU 0 (NVIDIA H200)".
+  [[nodiscard]] const std::string& words() const { return words_; }
+
+  // fp8 sums need compute capability 9.
+  [[nodiscard]] bool sums_fp8() const { return major_ >= 9; }
+
+  [[nodiscard]] std::mutex& nccl_lock() { return nccl_lock_; }
+
+  [[nodiscard]] CUcontext context() const { return context_; }
+
+ private:
+  GpuDevice(std::shared_ptr<const CudaDriver> driver, int ordinal);
+  [[nodiscard]] Result<void> start();
+
+  std::shared_ptr<const CudaDriver> driver_;
+  int ordinal_;
+  CUcontext context_ = nullptr;
+  int major_ = 0;
+  std::string words_;
+  std::mutex nccl_lock_;
+};
+
+// Makes the device current for the calling thread, and what was current before again at its end.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(const GpuDevice& device);
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  const GpuDevice& device_;
+  bool pushed_ = false;
+};
+
+}  // namespace muster::collective::nccl

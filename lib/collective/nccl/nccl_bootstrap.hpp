@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the ranks of a communicator agree on NCCL's unique id, over the store: each says which NCCL
+// it has, rank 0 compares and answers with an id or with a sentence, the same for all. So a
+// mismatch is text before anything is started, not a hang. Blocking, one thread at a time.
+#pragma once
+
+#include "base/time.hpp"
+#include "collective/nccl/nccl_words.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+class Store;
+}
+
+namespace muster::collective::nccl {
+
+struct Meeting {
+  Store& store;
+  std::string prefix;  // ends with '/'
+  Speaker speaker;
+  std::string host;  // for messages
+  Duration patience{};
+};
+
+// Errors: mismatch (versions), timeout (who has not come), store, nccl.
+[[nodiscard]] Result<ncclUniqueId> agree_on_id(const Meeting& meeting, const NcclLibrary& library);
+
+// A sentence if the ranks' words ("22809 2.28.9 (/path) on host") name several versions. Pure.
+[[nodiscard]] std::optional<std::string> compare_versions(const std::vector<std::string>& words);
+
+}  // namespace muster::collective::nccl

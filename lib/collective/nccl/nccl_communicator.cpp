@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/nccl/nccl_communicator.hpp"
+
+#include "base/clock.hpp"
+#include "collective/nccl/nccl_ops.hpp"
+#include "collective/nccl/planted.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace muster::collective::nccl {
+namespace {
+
+constexpr std::size_t kScratchBytes = 512;
+// For the others to leave as well; after that we go alone.
+constexpr Duration kLeavePatience = std::chrono::seconds(10);
+
+ncclConfig_t non_blocking(const std::string& name) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = planted("blocking communicator") ? 1 : 0;
+  config.commName = name.c_str();
+  return config;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclState> state,
+                                   NcclOptions options,
+                                   Progress* progress)
+    : state_(std::move(state)), options_(options), progress_(progress) {}
+
+Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
+                                                                   Meeting meeting,
+                                                                   NcclOptions options,
+                                                                   Progress* progress) {
+  const TimePoint deadline = steady_now() + options.init_timeout;
+  meeting.patience = options.init_timeout;
+  const auto id = agree_on_id(meeting, *setup.nccl);
+  if (!id) {
+    return std::unexpected(id.error());
+  }
+  const Speaker speaker = setup.speaker;
+  auto state = std::make_shared<NcclState>(std::move(setup));
+  const auto started = state->run({.name = "ncclCommInitRankConfig",
+                                   .request = nullptr,
+                                   .deadline = deadline,
+                                   .body = [&](ncclComm_t /*none*/) {
+                                     ncclComm_t comm = nullptr;
+                                     ncclConfig_t config = non_blocking(speaker.name);
+                                     const auto result = state->nccl().init_rank(
+                                         &comm, speaker.size, *id, speaker.rank, &config);
+                                     state->adopt(comm);
+                                     return result;
+                                   }});
+  if (!started) {
+    return std::unexpected(started.error());
+  }
+  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(std::move(state), options, progress));
+  if (auto prepared = made->prepare(); !prepared) {
+    return std::unexpected(made->state_->kill(prepared.error()));
+  }
+  return made;
+}
+
+Result<void> NcclCommunicator::prepare() {
+  const std::shared_ptr<GpuDevice>& device = state_->setup().device;
+  const CurrentDevice current(*device);
+  auto stream = GpuStream::create(device);
+  if (!stream) {
+    return std::unexpected(stream.error());
+  }
+  stream_ = *std::move(stream);
+  events_ = std::make_shared<EventPool>(device);
+  CUdeviceptr scratch = 0;
+  if (const auto result = device->cuda().mem_alloc(&scratch, kScratchBytes);
+      result != CUDA_SUCCESS) {
+    return std::unexpected(device->driver().error("cuMemAlloc", result));
+  }
+  scratch_ = reinterpret_cast<void*>(scratch);
+  watchdog_ = std::make_unique<NcclWatchdog>(state_, progress_);
+  return {};
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (watchdog_ && !state_->dead()) {
+    watchdog_->drain();
+  }
+  watchdog_.reset();
+  leave();
+  if (state_->dead()) {
+    state_->wait_for_abort();
+  }
+  const CurrentDevice current(state_->device());
+  for (const auto& [memory, how] : std::exchange(memory_, {})) {
+    static_cast<void>(release(memory, how));
+  }
+  if (scratch_ != nullptr) {
+    state_->device().cuda().mem_free(reinterpret_cast<CUdeviceptr>(scratch_));
+  }
+}
+
+void NcclCommunicator::leave() {
+  if (state_->dead()) {
+    return;
+  }
+  for (auto& [memory, how] : memory_) {
+    if (how.registration != nullptr && !planted("registration is kept")) {
+      static_cast<void>(state_->run({.name = "ncclCommDeregister",
+                                     .request = nullptr,
+                                     .deadline = steady_now() + kLeavePatience,
+                                     .body = [&, registration = how.registration](ncclComm_t comm) {
+                                       return state_->nccl().comm_deregister(comm, registration);
+                                     }}));
+      how.registration = nullptr;
+    }
+  }
+  const Result<void> finalized = planted("no finalize")
+                                     ? Result<void>()
+                                     : state_->run({.name = "ncclCommFinalize",
+                                                    .request = nullptr,
+                                                    .deadline = steady_now() + kLeavePatience,
+                                                    .body = [this](ncclComm_t comm) {
+                                                      return state_->nccl().finalize(comm);
+                                                    }});
+  // A failure has started the abort already.
+  if (finalized) {
+    static_cast<void>(state_->destroy());
+  }
+}
+
+Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int key) {
+  // NCCL stores the child from a thread of its own, perhaps after we have given up.
+  auto child = std::make_shared<ncclComm_t>(nullptr);
+  state_->keep(child);
+  const int nccl_color = color < 0 ? NCCL_SPLIT_NOCOLOR : color;
+  ncclConfig_t config = non_blocking(state_->setup().speaker.name);
+  const auto done = state_->run(
+      {.name = "ncclCommSplit",
+       .request = nullptr,
+       .deadline = steady_now() + options_.init_timeout,
+       .body = [&](ncclComm_t comm) {
+         const auto result = state_->nccl().split(comm, nccl_color, key, child.get(), &config);
+         ncclResult_t of_child = ncclSuccess;
+         return planted("split polls the child") ? state_->nccl().get_async_error(*child, &of_child)
+                                                 : result;
+       }});
+  if (!done) {
+    return std::unexpected(done.error());
+  }
+  if (*child == nullptr) {
+    return nullptr;
+  }
+  Setup setup = state_->setup();
+  auto state = std::make_shared<NcclState>(setup, *child);
+  setup.speaker.name += fmt::format("/{}", color);
+  const auto asked = state->run(
+      {.name = "ncclCommCount",
+       .request = nullptr,
+       .deadline = steady_now() + options_.init_timeout,
+       .body = [&](ncclComm_t comm) {
+         const auto result = state->nccl().count(comm, &setup.speaker.size);
+         return result == ncclSuccess ? state->nccl().user_rank(comm, &setup.speaker.rank) : result;
+       }});
+  if (!asked) {
+    return std::unexpected(asked.error());
+  }
+  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(
+      std::make_shared<NcclState>(std::move(setup), *child), options_, progress_));
+  if (auto prepared = made->prepare(); !prepared) {
+    return std::unexpected(made->state_->kill(prepared.error()));
+  }
+  return made;
+}
+
+Result<void> NcclCommunicator::refuse(const Request& request) const {
+  const int device = state_->device().ordinal();
+  if (request.kind != Kind::barrier && request.device != device) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("{}: the buffer is on device {}, the communicator on {}",
+                               request.describe(),
+                               request.device,
+                               state_->device().words()));
+  }
+  if (auto words = cannot_perform(request, state_->nccl(), state_->device().sums_fp8())) {
+    return failure(Errc::unsupported, fmt::format("{}: {}", request.describe(), *words));
+  }
+  return {};
+}
+
+Result<std::shared_ptr<Pending>> NcclCommunicator::start(const Request& request) {
+  if (auto error = state_->dead()) {
+    return std::unexpected(*std::move(error));
+  }
+  if (auto refused = refuse(request); !refused) {
+    return std::unexpected(refused.error());
+  }
+  const CurrentDevice current(state_->device());
+  const TimePoint now = steady_now();
+  auto operation =
+      std::make_shared<NcclPending>(state_, request, OperationClock(now, request.deadline - now));
+  if (auto queued = queue(request, *operation); !queued) {
+    return std::unexpected(queued.error());
+  }
+  watchdog_->watch(operation);
+  return operation;
+}
+
+Result<void> NcclCommunicator::queue(const Request& request, NcclPending& operation) {
+  auto ready = events_->take();
+  auto begin = events_->take();
+  auto end = events_->take();
+  if (!ready || !begin || !end) {
+    return std::unexpected(!ready ? ready.error() : !begin ? begin.error() : end.error());
+  }
+  operation.begin = *std::move(begin);
+  operation.end = *std::move(end);
+  // What the caller has queued so far comes first.
+  Result<void> done = ready->record(static_cast<CUstream>(request.stream));
+  if (done && !planted("no wait for the caller's stream")) {
+    done = ready->hold(stream_->get());
+  }
+  if (done) {
+    done = operation.begin.record(stream_->get());
+  }
+  if (done && planted("end is recorded too early")) {
+    done = operation.end.record(stream_->get());
+  }
+  if (done) {
+    done = call(request);
+  }
+  if (done && !planted("end is recorded too early")) {
+    done = operation.end.record(stream_->get());
+  }
+  return done;
+}
+
+Result<void> NcclCommunicator::call(const Request& request) {
+  if (const auto scalar = scalar_before_sum(request, size())) {
+    return reduce_with_scalar(request, *scalar);
+  }
+  const Target target{state_->nccl(), rank(), size(), stream_->get(), scratch_};
+  return state_->run({.name = "NCCL",
+                      .request = &request,
+                      .deadline = request.deadline,
+                      .body = [&](ncclComm_t comm) {
+                        return enqueue(target, request, built_in_operator(request.op), comm);
+                      }});
+}
+
+Result<void> NcclCommunicator::reduce_with_scalar(const Request& request, double scalar) {
+  const Target target{state_->nccl(), rank(), size(), stream_->get(), scratch_};
+  auto bytes = encode_scalar(request.dtype, scalar);
+  ncclRedOp_t op = ncclSum;
+  Call step{.name = "ncclRedOpCreatePreMulSum",
+            .request = &request,
+            .deadline = request.deadline,
+            .body = {}};
+  step.body = [&](ncclComm_t comm) {
+    return state_->nccl().create_premul_sum(
+        &op, bytes.data(), nccl_type(request.dtype), ncclScalarHostImmediate, comm);
+  };
+  auto done = state_->run(step);
+  if (!done) {
+    return done;
+  }
+  step.name = "NCCL";
+  step.body = [&](ncclComm_t comm) { return enqueue(target, request, op, comm); };
+  done = state_->run(step);
+  if (!done || planted("operator is kept")) {
+    return done;
+  }
+  step.name = "ncclRedOpDestroy";
+  step.body = [&](ncclComm_t comm) { return state_->nccl().destroy_op(op, comm); };
+  return state_->run(step);
+}
+
+void NcclCommunicator::abort(const Error& why) {
+  static_cast<void>(state_->kill(why));
+}
+
+}  // namespace muster::collective::nccl

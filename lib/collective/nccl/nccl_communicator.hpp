@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// NcclCommunicator: the back end for buffers on GPUs. Queues each operation on a stream of its own
+// between two events, so that the caller's stream is not stopped. Always non-blocking, always
+// abortable. start(), alloc() and split() are one thread's, abort() is anybody's. Resource type.
+#pragma once
+
+#include "collective/nccl/nccl_bootstrap.hpp"
+#include "collective/nccl/nccl_watchdog.hpp"
+
+#include <map>
+
+namespace muster::collective::nccl {
+
+struct NcclOptions {
+  Duration init_timeout = std::chrono::seconds(60);
+  // Memory of alloc() is registered with NCCL (zero copy over NVLink SHARP and InfiniBand). All
+  // ranks alike.
+  bool register_buffers = false;
+};
+
+class NcclCommunicator final : public Transport {
+ public:
+  // Called by all ranks. `prefix` is in front of the keys of the store.
+  [[nodiscard]] static Result<std::unique_ptr<NcclCommunicator>> create(Setup setup,
+                                                                        Meeting meeting,
+                                                                        NcclOptions options,
+                                                                        Progress* progress);
+  // Waits for what is under way and leaves, or aborts where that is not possible.
+  ~NcclCommunicator() override;
+
+  // Ranks of the same colour, ordered by key; null for those with a negative colour.
+  [[nodiscard]] Result<std::unique_ptr<NcclCommunicator>> split(int color, int key);
+
+  [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
+  void abort(const Error& why) override;
+  [[nodiscard]] Result<void*> alloc(std::size_t bytes) override;
+  [[nodiscard]] Result<void> free(void* memory) override;
+
+  [[nodiscard]] int rank() const { return state_->setup().speaker.rank; }
+
+  [[nodiscard]] int size() const { return state_->setup().speaker.size; }
+
+  // After death: until the GPU is free again.
+  void wait_for_abort() { state_->wait_for_abort(); }
+
+ private:
+  struct Memory {
+    bool from_nccl = false;
+    void* registration = nullptr;
+  };
+
+  NcclCommunicator(std::shared_ptr<NcclState> state, NcclOptions options, Progress* progress);
+  [[nodiscard]] Result<void> prepare();
+  [[nodiscard]] Result<void> queue(const Request& request, NcclPending& operation);
+  [[nodiscard]] Result<void> call(const Request& request);
+  [[nodiscard]] Result<void> reduce_with_scalar(const Request& request, double scalar);
+  [[nodiscard]] Result<void> refuse(const Request& request) const;
+  [[nodiscard]] Result<void> release(void* memory, const Memory& how);
+  void leave();
+
+  std::shared_ptr<NcclState> state_;
+  NcclOptions options_;
+  Progress* progress_;
+  std::shared_ptr<EventPool> events_;
+  std::unique_ptr<GpuStream> stream_;
+  std::unique_ptr<NcclWatchdog> watchdog_;
+  std::map<void*, Memory> memory_;
+  void* scratch_ = nullptr;
+};
+
+}  // namespace muster::collective::nccl

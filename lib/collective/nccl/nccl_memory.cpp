@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that the library owns: of CUDA, or of NCCL and registered with it.
+#include "base/clock.hpp"
+#include "collective/nccl/nccl_communicator.hpp"
+
+#include <fmt/format.h>
+
+namespace muster::collective::nccl {
+
+Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
+  const CurrentDevice current(state_->device());
+  const NcclTable& nccl = state_->nccl();
+  Memory how{.from_nccl = options_.register_buffers && nccl.mem_alloc != nullptr &&
+                          nccl.mem_free != nullptr && nccl.comm_register != nullptr &&
+                          nccl.comm_deregister != nullptr,
+             .registration = nullptr};
+  void* memory = nullptr;
+  if (how.from_nccl) {
+    const auto done =
+        state_->run({.name = "ncclMemAlloc",
+                     .request = nullptr,
+                     .deadline = steady_now() + options_.init_timeout,
+                     .body = [&](ncclComm_t /*comm*/) { return nccl.mem_alloc(&memory, bytes); }});
+    if (!done) {
+      return std::unexpected(done.error());
+    }
+  } else {
+    CUdeviceptr made = 0;
+    if (const auto result = state_->device().cuda().mem_alloc(&made, bytes);
+        result != CUDA_SUCCESS) {
+      return std::unexpected(
+          state_->device().driver().error(fmt::format("{} bytes on the GPU", bytes), result));
+    }
+    memory = reinterpret_cast<void*>(made);
+  }
+  if (const auto result =
+          state_->device().cuda().mem_set(reinterpret_cast<CUdeviceptr>(memory), 0, bytes);
+      result != CUDA_SUCCESS) {
+    return std::unexpected(state_->device().driver().error("cuMemsetD8", result));
+  }
+  memory_[memory] = how;
+  if (how.from_nccl) {
+    const auto done = state_->run({.name = "ncclCommRegister",
+                                   .request = nullptr,
+                                   .deadline = steady_now() + options_.init_timeout,
+                                   .body = [&](ncclComm_t comm) {
+                                     return nccl.comm_register(
+                                         comm, memory, bytes, &memory_[memory].registration);
+                                   }});
+    if (!done) {
+      return std::unexpected(done.error());
+    }
+  }
+  return memory;
+}
+
+Result<void> NcclCommunicator::free(void* memory) {
+  const auto found = memory_.find(memory);
+  if (found == memory_.end()) {
+    return failure(Errc::invalid_argument, "free: this memory is not of alloc(), or freed already");
+  }
+  const Memory how = found->second;
+  memory_.erase(found);
+  const CurrentDevice current(state_->device());
+  return release(memory, how);
+}
+
+Result<void> NcclCommunicator::release(void* memory, const Memory& how) {
+  const NcclTable& nccl = state_->nccl();
+  if (how.registration != nullptr && !state_->dead()) {
+    const auto done = state_->run(
+        {.name = "ncclCommDeregister",
+         .request = nullptr,
+         .deadline = steady_now() + options_.init_timeout,
+         .body = [&](ncclComm_t comm) { return nccl.comm_deregister(comm, how.registration); }});
+    if (!done) {
+      return done;
+    }
+  }
+  if (how.from_nccl) {
+    const auto result = nccl.mem_free(memory);
+    return result == ncclSuccess
+               ? Result<void>()
+               : failure(Errc::nccl, fmt::format("ncclMemFree: {}", nccl.get_error_string(result)));
+  }
+  const auto result = state_->device().cuda().mem_free(reinterpret_cast<CUdeviceptr>(memory));
+  return result == CUDA_SUCCESS
+             ? Result<void>()
+             : std::unexpected(state_->device().driver().error("cuMemFree", result));
+}
+
+}  // namespace muster::collective::nccl

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/nccl/nccl_pending.hpp"
+
+#include "base/clock.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace muster::collective::nccl {
+namespace {
+
+// An operation that is short ends while we ask; a longer one costs no processor.
+constexpr int kEagerAsks = 100;
+constexpr Duration kFirstRest = std::chrono::microseconds(20);
+constexpr Duration kLongestRest = std::chrono::microseconds(500);
+
+}  // namespace
+
+bool NcclPending::passed() const {
+  if (finished_) {
+    return true;
+  }
+  const auto reached = end.passed();
+  if (!reached) {
+    static_cast<void>(state_->kill(reached.error()));
+    return false;
+  }
+  if (!*reached) {
+    return false;
+  }
+  state_->look();
+  if (!state_->dead()) {
+    finished_ = true;
+  }
+  return finished_;
+}
+
+bool NcclPending::done() const {
+  const CurrentDevice current(state_->device());
+  return passed() || state_->dead().has_value();
+}
+
+Result<void> NcclPending::wait(Duration patience) {
+  const CurrentDevice current(state_->device());
+  const TimePoint from = steady_now();
+  Duration rest = kFirstRest;
+  for (int asked = 0; !passed(); ++asked) {
+    if (auto error = state_->dead()) {
+      return std::unexpected(*std::move(error));
+    }
+    const Duration waited = steady_now() - from;
+    if (patience > Duration::zero() && waited >= patience) {
+      return std::unexpected(Error{
+          .code = Errc::timeout,
+          .epoch = state_->setup().speaker.epoch,
+          .seq = request_.seq,
+          .text =
+              fmt::format("{} goes on after {}", request_.describe(), muster::describe(patience))});
+    }
+    if (asked >= kEagerAsks) {
+      state_->pause(rest);
+      rest = std::min(2 * rest, kLongestRest);
+    }
+  }
+  return {};
+}
+
+Result<void> NcclPending::wait_stream(void* stream) {
+  if (finished_) {
+    return {};
+  }
+  if (auto error = state_->dead()) {
+    return std::unexpected(*std::move(error));
+  }
+  const CurrentDevice current(state_->device());
+  return end.hold(static_cast<CUstream>(stream));
+}
+
+void NcclPending::look_at_start(TimePoint now, Progress* progress) {
+  if (clock_.has_started() || !begin.passed().value_or(false)) {
+    return;
+  }
+  clock_.started(now);
+  if (progress != nullptr) {
+    progress->started(request_);
+  }
+}
+
+Error NcclPending::late() const {
+  return {.code = Errc::timeout,
+          .epoch = state_->setup().speaker.epoch,
+          .seq = request_.seq,
+          .text = fmt::format("{}: {} {} - a rank did not come to it, or hangs",
+                              describe(state_->setup().speaker),
+                              request_.describe(),
+                              clock_.has_started()
+                                  ? fmt::format("has not ended {} after the GPU came to it",
+                                                muster::describe(clock_.patience()))
+                                  : "was queued, but the GPU has not come to it")};
+}
+
+}  // namespace muster::collective::nccl

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/nccl/nccl_state.hpp"
+
+#include "base/clock.hpp"
+#include "collective/nccl/nccl_core.hpp"
+#include "collective/nccl/planted.hpp"
+
+#include <fmt/format.h>
+
+#include <thread>
+#include <utility>
+
+#include <unistd.h>
+
+namespace muster::collective::nccl {
+namespace {
+
+constexpr Duration kBlamePatience = std::chrono::milliseconds(100);
+constexpr Duration kBlamePause = std::chrono::milliseconds(1);
+
+std::string doing(const Call& call) {
+  return call.request == nullptr ? std::string(call.name)
+                                 : fmt::format("{} ({})", call.request->describe(), call.name);
+}
+
+}  // namespace
+
+Result<ncclResult_t> NcclState::enter(const std::function<ncclResult_t(ncclComm_t)>& body) {
+  std::unique_lock inside(device().nccl_lock(), std::defer_lock);
+  if (!planted("no device lock")) {
+    inside.lock();
+  }
+  if (auto error = dead()) {
+    return std::unexpected(*std::move(error));
+  }
+  return body(comm_);
+}
+
+Result<void> NcclState::run(const Call& call) {
+  const CurrentDevice current(device());
+  PollCore poll(call.deadline);
+  auto answer = enter(call.body);
+  while (answer) {
+    const auto step = poll.next(*answer, steady_now());
+    if (step.kind == PollCore::Step::Kind::ended || planted("no poll")) {
+      return {};
+    }
+    if (step.kind == PollCore::Step::Kind::failed) {
+      return std::unexpected(kill(failed(call, *answer)));
+    }
+    if (step.kind == PollCore::Step::Kind::late) {
+      return std::unexpected(kill(late(call)));
+    }
+    pause(step.pause);
+    look_at_peers();
+    answer = enter([this](ncclComm_t comm) {
+      ncclResult_t state = ncclSuccess;
+      const auto asked = nccl().get_async_error(comm, &state);
+      return asked == ncclSuccess ? state : asked;
+    });
+  }
+  return std::unexpected(answer.error());
+}
+
+void NcclState::look() {
+  ncclResult_t state = ncclSuccess;
+  const auto asked = enter([&](ncclComm_t comm) { return nccl().get_async_error(comm, &state); });
+  if (!asked) {
+    return;
+  }
+  state = *asked == ncclSuccess ? state : *asked;
+  if (ends_communicator(state)) {
+    static_cast<void>(kill(
+        failed({.name = "an operation", .request = nullptr, .deadline = {}, .body = {}}, state)));
+  }
+}
+
+void NcclState::look_at_peers() {
+  if (setup_.peers != nullptr) {
+    if (auto error = setup_.peers->failure()) {
+      static_cast<void>(kill(*std::move(error)));
+    }
+  }
+}
+
+Error NcclState::failed(const Call& call, ncclResult_t result) {
+  const Failure what{.doing = doing(call),
+                     .seq = call.request == nullptr ? 0 : call.request->seq,
+                     .result = result};
+  return blame(nccl_error(setup_.speaker, what, *setup_.nccl, device().driver()));
+}
+
+Error NcclState::blame(Error error) {
+  if (error.code != Errc::peer_failed || setup_.peers == nullptr) {
+    return error;
+  }
+  for (Duration waited{0}; waited < kBlamePatience; waited += kBlamePause) {
+    if (auto known = setup_.peers->failure()) {
+      return *std::move(known);
+    }
+    pause(kBlamePause);
+  }
+  return error;
+}
+
+Error NcclState::late(const Call& call) const {
+  return {
+      .code = Errc::timeout,
+      .epoch = setup_.speaker.epoch,
+      .seq = call.request == nullptr ? 0 : call.request->seq,
+      .text = fmt::format("{}: {} has not ended in time - a rank did not come to it, or hangs - "
+                          "{}",
+                          describe(setup_.speaker),
+                          doing(call),
+                          describe(*setup_.nccl, device().driver()))};
+}
+
+Error NcclState::kill(Error error) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (dead_) {
+      return *dead_;
+    }
+    dead_ = error;
+  }
+  changed_.notify_all();
+  if (setup_.peers != nullptr) {
+    setup_.peers->report(error);
+  }
+  start_abort();
+  return error;
+}
+
+void NcclState::start_abort() {
+  // Two threads: one that may hang in NCCL, one that sees it.
+  std::thread([self = shared_from_this()] {
+    std::thread([self] { self->abort_now(); }).detach();
+    std::unique_lock lock(self->mutex_);
+    if (!self->changed_.wait_for(lock, kAbortPatience, [&] { return self->aborted_; })) {
+      fmt::print(stderr,
+                 "muster: {}: ncclCommAbort has not returned within {}, the process ends with "
+                 "{} - why it was called: {}\n",
+                 describe(self->setup_.speaker),
+                 muster::describe(kAbortPatience),
+                 kStuckExit,
+                 self->dead_->text);
+      _exit(kStuckExit);
+    }
+  }).detach();
+}
+
+void NcclState::abort_now() {
+  {
+    const CurrentDevice current(device());
+    std::unique_lock inside(device().nccl_lock(), std::defer_lock);
+    if (!planted("no device lock")) {
+      inside.lock();
+    }
+    ncclComm_t comm = planted("use after abort") ? comm_ : std::exchange(comm_, nullptr);
+    if (comm != nullptr) {
+      nccl().abort(comm);
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  aborted_ = true;
+  changed_.notify_all();
+}
+
+std::optional<Error> NcclState::dead() const {
+  const std::scoped_lock lock(mutex_);
+  return planted("use after abort") ? std::nullopt : dead_;
+}
+
+void NcclState::pause(Duration most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, most, [this] { return dead_.has_value(); });
+}
+
+void NcclState::wait_for_abort() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return aborted_; });
+}
+
+Result<void> NcclState::destroy() {
+  const CurrentDevice current(device());
+  auto answer = enter([this](ncclComm_t comm) { return nccl().destroy(comm); });
+  if (!answer) {
+    return std::unexpected(answer.error());
+  }
+  if (*answer != ncclSuccess) {
+    return std::unexpected(failed(
+        {.name = "ncclCommDestroy", .request = nullptr, .deadline = {}, .body = {}}, *answer));
+  }
+  return {};
+}
+
+}  // namespace muster::collective::nccl

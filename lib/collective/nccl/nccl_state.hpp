@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// NcclState: a communicator of NCCL and why it is dead, shared by those who call it, by its
+// watchdog and by operations that somebody still waits for. Sees to NCCL's rules: one thread
+// inside per device, a call that goes on in the background is polled to its end before anything
+// else, and abort happens once, in a thread of its own, with a deadline. Any thread.
+#pragma once
+
+#include "collective/nccl/gpu_device.hpp"
+#include "collective/nccl/nccl_words.hpp"
+#include "collective/transport.hpp"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace muster::collective::nccl {
+
+// What the process ends with when ncclCommAbort hangs: a GPU that cannot be stopped otherwise.
+inline constexpr int kStuckExit = 75;
+inline constexpr Duration kAbortPatience = std::chrono::seconds(2);
+
+struct Setup {
+  std::shared_ptr<const NcclLibrary> nccl;
+  std::shared_ptr<GpuDevice> device;
+  Speaker speaker;
+  PeerWatch* peers = nullptr;  // outlives the transport; may be null
+};
+
+// One call, and what it is for.
+struct Call {
+  const char* name = "";             // "ncclAllReduce"
+  const Request* request = nullptr;  // null: outside of an operation
+  TimePoint deadline;
+  std::function<ncclResult_t(ncclComm_t)> body;
+};
+
+class NcclState : public std::enable_shared_from_this<NcclState> {
+ public:
+  explicit NcclState(Setup setup, ncclComm_t comm = nullptr)
+      : setup_(std::move(setup)), comm_(comm) {}
+
+  NcclState(const NcclState&) = delete;
+  NcclState& operator=(const NcclState&) = delete;
+  ~NcclState() = default;
+
+  // Calls, and polls until the call has ended or the deadline is over, which kills.
+  [[nodiscard]] Result<void> run(const Call& call);
+
+  // Of init only: what run's body has made.
+  void adopt(ncclComm_t comm) { comm_ = comm; }
+
+  // Asks for an asynchronous error, and kills if there is one.
+  void look();
+  // Ends everything with this error; the first one counts and is returned.
+  Error kill(Error error);
+  // Whether the peers know of a failure; kills.
+  void look_at_peers();
+
+  [[nodiscard]] std::optional<Error> dead() const;
+  // Sleeps, less if the communicator dies.
+  void pause(Duration most);
+  // After death: until the abort is over.
+  void wait_for_abort();
+  // Destroys, after a finalize that has ended.
+  [[nodiscard]] Result<void> destroy();
+
+  // Keeps something alive as long as this is.
+  void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
+
+  [[nodiscard]] const Setup& setup() const { return setup_; }
+
+  [[nodiscard]] GpuDevice& device() const { return *setup_.device; }
+
+  [[nodiscard]] const NcclTable& nccl() const { return setup_.nccl->call; }
+
+ private:
+  // Into NCCL, if not dead.
+  [[nodiscard]] Result<ncclResult_t> enter(const std::function<ncclResult_t(ncclComm_t)>& body);
+  [[nodiscard]] Error failed(const Call& call, ncclResult_t result);
+  [[nodiscard]] Error late(const Call& call) const;
+  // A peer's death is often known better a moment later than NCCL sees a broken connection.
+  [[nodiscard]] Error blame(Error error);
+  void start_abort();
+  void abort_now();
+
+  Setup setup_;
+  ncclComm_t comm_;  // under the device's lock
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Error> dead_;
+  bool aborted_ = false;
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+}  // namespace muster::collective::nccl

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The door to the communicator: finds the libraries, checks the settings, starts.
+#include "base/environ.hpp"
+#include "collective/nccl/nccl_communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+
+#include <unistd.h>
+
+namespace muster::collective {
+namespace nccl {
+namespace {
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Where NCCL reads settings from besides the environment: its own order.
+std::vector<std::string> conf_files(const Environ& environ) {
+  const auto named = environ.get("NCCL_CONF_FILE");
+  const auto user = named ? *named : environ.get("HOME").value_or("") + "/.nccl.conf";
+  return {read_text(user), read_text("/etc/nccl.conf")};
+}
+
+std::string this_host() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+bool is_set(const Environ& environ, const char* variable) {
+  const auto value = environ.get(variable);
+  return value && !value->empty() && *value != "0";
+}
+
+}  // namespace
+}  // namespace nccl
+
+Result<std::unique_ptr<Transport>> make_nccl_transport(const TransportContext& context) {
+  nccl::Surroundings here = nccl::this_process();
+  if (context.environ != nullptr) {
+    here.environ = *context.environ;
+  }
+  if (nccl::asks_for_blocking(here.environ.get("NCCL_COMM_BLOCKING"),
+                              nccl::conf_files(here.environ))) {
+    return failure(Errc::unsupported,
+                   "NCCL_COMM_BLOCKING is set (environment or nccl.conf): a blocking communicator "
+                   "cannot be aborted when a rank dies - unset it");
+  }
+  auto driver = nccl::load_cuda(nccl::cuda_places(here));
+  if (!driver) {
+    return std::unexpected(driver.error());
+  }
+  auto library = nccl::load_nccl(nccl::nccl_places(here));
+  if (!library) {
+    return std::unexpected(library.error());
+  }
+  auto device = nccl::GpuDevice::open(*driver, context.device);
+  if (!device) {
+    return std::unexpected(device.error());
+  }
+  const nccl::Speaker speaker{context.name, context.rank, context.size, context.epoch};
+  nccl::NcclOptions options;
+  options.init_timeout = context.init_timeout;
+  options.register_buffers = nccl::is_set(here.environ, "MUSTER_COLLECTIVE_NCCL_REGISTER");
+  return nccl::NcclCommunicator::create(
+      {*library, *device, speaker, context.peers},
+      {*context.store, context.prefix, speaker, nccl::this_host(), options.init_timeout},
+      options,
+      context.progress);
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/nccl/nccl_watchdog.hpp"
+
+#include "base/clock.hpp"
+#include "collective/nccl/planted.hpp"
+
+#include <algorithm>
+
+namespace muster::collective::nccl {
+
+NcclWatchdog::NcclWatchdog(std::shared_ptr<NcclState> state, Progress* progress)
+    : state_(std::move(state)), progress_(progress), thread_([this] { run(); }) {}
+
+NcclWatchdog::~NcclWatchdog() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void NcclWatchdog::watch(std::shared_ptr<NcclPending> operation) {
+  {
+    const std::scoped_lock lock(mutex_);
+    operations_.push_back(std::move(operation));
+  }
+  changed_.notify_all();
+}
+
+void NcclWatchdog::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return operations_.empty() || state_->dead(); });
+}
+
+void NcclWatchdog::run() {
+  // Asking for an event would spoil a graph that another thread captures.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (!planted("no capture mode")) {
+    state_->device().cuda().exchange_capture_mode(&mode);
+  }
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (operations_.empty() || state_->dead()) {
+      operations_.clear();
+      changed_.notify_all();
+      changed_.wait(lock);
+      continue;
+    }
+    changed_.wait_for(lock, kPeriod, [this] { return stop_; });
+    lock.unlock();
+    look();
+    lock.lock();
+    changed_.notify_all();
+  }
+}
+
+void NcclWatchdog::look() {
+  const CurrentDevice current(state_->device());
+  std::vector<std::shared_ptr<NcclPending>> operations;
+  {
+    const std::scoped_lock lock(mutex_);
+    operations = operations_;
+  }
+  state_->look_at_peers();
+  state_->look();
+  for (const auto& operation : operations) {
+    const TimePoint now = steady_now();
+    operation->look_at_start(now, progress_);
+    if (operation->ended()) {
+      if (progress_ != nullptr) {
+        progress_->completed(operation->request());
+      }
+      const std::scoped_lock lock(mutex_);
+      std::erase(operations_, operation);
+    } else if (operation->overdue(now)) {
+      static_cast<void>(state_->kill(operation->late()));
+    }
+  }
+}
+
+}  // namespace muster::collective::nccl
