@@ -36,7 +36,7 @@ struct Error {
   std::uint64_t epoch = 0;  // of the communicator
   std::uint64_t seq = 0;    // number of the operation; 0: outside of one
   int native = 0;
-  std::string text;  // one sentence for people, names the rank and the operation
+  std::string text = {};  // one sentence for people, names the rank and the operation
 
   bool operator==(const Error&) const = default;
 };

@@ -37,7 +37,7 @@ struct Request {
   int device = kHost;
   void* stream = nullptr;
   std::uint64_t seq = 0;  // send and recv have numbers of their own pair
-  TimePoint deadline;
+  TimePoint deadline = {};
 
   // "all_reduce #119 sum f32[6553600]".
   [[nodiscard]] std::string describe() const;

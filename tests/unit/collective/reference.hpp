@@ -226,15 +226,20 @@ inline std::string compare(
 
 // Random elements: floats between -2 and 2, integers of all sizes.
 inline Bytes random_elements(DType dtype, std::size_t count, std::uint64_t seed) {
-  muster::testing::Dice dice(seed);
-  if (!is_float(dtype)) {
-    const std::string bytes = dice.bytes(count * size_of(dtype));
-    return {bytes.begin(), bytes.end()};
-  }
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
+  const auto next = [&state] {  // xorshift64*: buffers are large
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return state * 0x2545f4914f6cdd1d;
+  };
   Bytes out(count * size_of(dtype));
   for (std::size_t i = 0; i < count; ++i) {
-    const double value = std::ldexp(static_cast<double>(dice.below(1U << 26)), -24) - 2;
-    if (dtype == DType::f64) {
+    const double value = static_cast<double>(next() >> 38) * 0x1p-24 - 2;
+    if (!is_float(dtype)) {
+      const std::uint64_t bits = next();
+      std::memcpy(out.data() + i * size_of(dtype), &bits, size_of(dtype));
+    } else if (dtype == DType::f64) {
       put(out, i, value);
     } else if (dtype == DType::f32) {
       put(out, i, static_cast<float>(value));

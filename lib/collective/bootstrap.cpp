@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/bootstrap.hpp"
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "rendezvous/client/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace muster::collective {
+namespace {
+
+std::string card_key(const Meeting& meeting, std::string_view topic, int rank) {
+  return fmt::format("{}{}/{}", meeting.prefix, topic, rank);
+}
+
+Error store_failed(const Meeting& meeting, std::string_view topic, const muster::Error& error) {
+  return wrap(
+      Errc::store,
+      fmt::format(
+          "rank {} of {}, exchanging '{}' over the store", meeting.rank, meeting.size, topic),
+      error);
+}
+
+// Who has not written a card, for the message after a time-out.
+Error missing_ranks(const Meeting& meeting, std::string_view topic) {
+  Error error{.code = Errc::timeout};
+  std::string names;
+  int missing = 0;
+  for (int rank = 0; rank < meeting.size; ++rank) {
+    const auto there = meeting.store->check({card_key(meeting, topic, rank)});
+    if (there && *there) {
+      continue;
+    }
+    if (++missing <= 8) {
+      names += (names.empty() ? "" : ", ") + std::to_string(rank);
+      error.rank = error.rank < 0 ? rank : error.rank;
+    }
+  }
+  error.text = fmt::format("rank {}: {} of {} ranks did not come in time: {}{}",
+                           meeting.rank,
+                           missing,
+                           meeting.size,
+                           names,
+                           missing > 8 ? ", …" : "");
+  return error;
+}
+
+std::string join_cards(const std::vector<std::string>& cards) {
+  std::string out;
+  for (const auto& card : cards) {
+    append_int(out, static_cast<std::uint32_t>(card.size()));
+    out += card;
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> split_cards(std::string_view all, int size) {
+  std::vector<std::string> out;
+  while (all.size() >= sizeof(std::uint32_t)) {
+    const auto length = load_int<std::uint32_t>(all);
+    all.remove_prefix(sizeof(length));
+    if (length > all.size()) {
+      break;
+    }
+    out.emplace_back(all.substr(0, length));
+    all.remove_prefix(length);
+  }
+  if (!all.empty() || out.size() != static_cast<std::size_t>(size)) {
+    return failure(Errc::store, "the store holds something else where the ranks' cards should be");
+  }
+  return out;
+}
+
+// Rank 0 reads all cards, once, and writes them for the others as one value.
+Result<std::string> gather_cards(const Meeting& meeting, std::string_view topic) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < meeting.size; ++rank) {
+    keys.push_back(card_key(meeting, topic, rank));
+  }
+  const auto cards = meeting.store->multi_get(keys, left_until(meeting.deadline));
+  if (!cards) {
+    return std::unexpected(cards.error().code == muster::Errc::timed_out
+                               ? missing_ranks(meeting, topic)
+                               : store_failed(meeting, topic, cards.error()));
+  }
+  const std::string all = join_cards(*cards);
+  if (auto done = meeting.store->set(card_key(meeting, topic, -1), all); !done) {
+    return std::unexpected(store_failed(meeting, topic, done.error()));
+  }
+  return all;
+}
+
+std::string read_line(const char* path) {
+  const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  std::array<char, 128> buffer{};
+  const auto count = fd ? ::read(fd.get(), buffer.data(), buffer.size()) : -1;
+  std::string text(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+Duration left_until(TimePoint deadline) {
+  return std::max<Duration>(deadline - steady_now(), std::chrono::milliseconds(1));
+}
+
+Result<std::vector<std::string>> exchange_cards(const Meeting& meeting,
+                                                std::string_view topic,
+                                                const std::string& card) {
+  const auto set = meeting.store->set(card_key(meeting, topic, meeting.rank), card);
+  if (!set) {
+    return std::unexpected(store_failed(meeting, topic, set.error()));
+  }
+  if (meeting.rank == 0) {
+    const auto all = gather_cards(meeting, topic);
+    return all ? split_cards(*all, meeting.size) : std::unexpected(all.error());
+  }
+  const auto all = meeting.store->get(card_key(meeting, topic, -1), left_until(meeting.deadline));
+  if (!all) {
+    return std::unexpected(all.error().code == muster::Errc::timed_out
+                               ? missing_ranks(meeting, topic)
+                               : store_failed(meeting, topic, all.error()));
+  }
+  return split_cards(*all, meeting.size);
+}
+
+std::string host_word() {
+  struct stat network {};
+
+  const bool known = ::stat("/proc/self/ns/net", &network) == 0;
+  return fmt::format("{}/{}/{}",
+                     read_line("/proc/sys/kernel/random/boot_id"),
+                     known ? network.st_ino : 0,
+                     ::geteuid());
+}
+
+std::string random_word() {
+  std::array<std::uint64_t, 2> bits{};
+  static_cast<void>(::getrandom(bits.data(), sizeof(bits), 0));
+  return fmt::format("{:016x}{:016x}", bits[0], bits[1]);
+}
+
+}  // namespace muster::collective

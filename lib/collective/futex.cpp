@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/futex.hpp"
+
+#include <climits>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+namespace muster::collective {
+namespace {
+
+// linux/futex.h of Debian 12 has these; older ones do not.
+struct WaitEntry {
+  std::uint64_t value;
+  std::uint64_t address;
+  std::uint32_t flags;
+  std::uint32_t reserved;
+};
+
+constexpr std::uint32_t kSize32 = 2;
+constexpr std::size_t kMostWatches = 128;
+
+}  // namespace
+
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Duration patience) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(patience);
+  timespec limit{};
+  limit.tv_sec = seconds.count();
+  limit.tv_nsec = (patience - seconds).count();
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
+}
+
+void futex_wake_all(const std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool futex_wait_any(const std::vector<FutexWatch>& watches) {
+  if (watches.empty() || watches.size() > kMostWatches) {
+    return false;
+  }
+  std::array<WaitEntry, kMostWatches> entries{};
+  for (std::size_t i = 0; i < watches.size(); ++i) {
+    entries[i] = {watches[i].value, reinterpret_cast<std::uint64_t>(watches[i].word), kSize32, 0};
+  }
+  const auto done =
+      ::syscall(SYS_futex_waitv, entries.data(), watches.size(), 0, nullptr, CLOCK_MONOTONIC);
+  return done >= 0 || (errno != ENOSYS && errno != EINVAL && errno != EPERM);
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three futex calls that we need, on words in memory that processes share. Any thread.
+#pragma once
+
+#include "base/time.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace muster::collective {
+
+// A word of a robust list: the kernel sets this bit when the thread whose id it holds has died.
+inline constexpr std::uint32_t kOwnerDied = 0x40000000;
+// Asks the kernel to wake somebody then.
+inline constexpr std::uint32_t kHasWaiters = 0x80000000;
+
+// While the word is `value`, until woken or `patience` is over. May return for no reason.
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Duration patience);
+
+void futex_wake_all(const std::atomic<std::uint32_t>& word);
+
+struct FutexWatch {
+  const std::atomic<std::uint32_t>* word;
+  std::uint32_t value;
+};
+
+// While all words have their values; false: this kernel cannot (before 5.16), or not so many.
+[[nodiscard]] bool futex_wait_any(const std::vector<FutexWatch>& watches);
+
+}  // namespace muster::collective

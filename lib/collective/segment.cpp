@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/segment.hpp"
+
+#include "base/bytes.hpp"
+#include "collective/fd_exchange.hpp"
+#include "collective/futex.hpp"
+#include "rendezvous/client/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <sched.h>
+#include <unistd.h>
+
+namespace muster::collective {
+namespace {
+
+// Looking is cheap: a lost wake-up, or a death whose only wake-up went to somebody who died as
+// well, costs this much.
+constexpr Duration kLongestSleep = std::chrono::milliseconds(20);
+constexpr int kSpinRounds = 16;
+constexpr int kYieldRounds = 64;
+
+// With more ranks than processors spinning only keeps the others from their work.
+int spin_rounds(std::size_t ranks) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  const bool known = ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
+  return !known || static_cast<std::size_t>(CPU_COUNT(&cpus)) >= ranks ? kSpinRounds : 0;
+}
+
+std::string memory_key(const Meeting& meeting, const SegmentPlan& plan) {
+  return fmt::format("{}memory/{}", meeting.prefix, plan.ranks[0]);
+}
+
+}  // namespace
+
+Segment::Segment(SegmentPlan plan, SharedMemory memory, SharedMemory arena, char* base)
+    : plan_(std::move(plan)),
+      memory_(std::move(memory)),
+      arena_(std::move(arena)),
+      base_(base),
+      header_(reinterpret_cast<SegmentHeader*>(base)),
+      spin_rounds_(spin_rounds(plan_.ranks.size())) {
+  for (std::size_t i = 0; i < plan_.ranks.size(); ++i) {
+    members_.push_back(reinterpret_cast<Member*>(base_ + plan_.layout.member_at(i)));
+  }
+}
+
+Segment::~Segment() {
+  liveness_.reset();
+  ring();
+}
+
+Result<std::vector<SharedMemory>> Segment::share_memory(const Meeting& meeting,
+                                                        const SegmentPlan& plan) {
+  std::vector<SharedMemory> out;
+  if (plan.self != 0) {
+    const auto word = meeting.store->get(memory_key(meeting, plan), left_until(meeting.deadline));
+    if (!word) {
+      return std::unexpected(wrap(
+          Errc::store,
+          fmt::format("rank {}: waiting for the memory of rank {}", meeting.rank, plan.ranks[0]),
+          word.error()));
+    }
+    auto fds = take_fds(*word, 2, meeting.deadline);
+    for (std::size_t i = 0; fds && i < 2; ++i) {
+      auto memory = SharedMemory::attach(std::move((*fds)[i]));
+      if (!memory) {
+        return std::unexpected(memory.error());
+      }
+      out.push_back(std::move(*memory));
+    }
+    return fds ? Result<std::vector<SharedMemory>>(std::move(out)) : std::unexpected(fds.error());
+  }
+  for (const std::uint64_t bytes :
+       {static_cast<std::uint64_t>(plan.layout.total()), plan.arena_bytes * plan.ranks.size()}) {
+    auto memory = SharedMemory::create("muster-" + plan.name, bytes);
+    if (!memory) {
+      return std::unexpected(memory.error());
+    }
+    out.push_back(std::move(*memory));
+  }
+  if (auto taken = out[0].reserve(0, plan.layout.total()); !taken) {
+    return std::unexpected(taken.error());
+  }
+  const std::string word = random_word();
+  const auto giver = FdGiver::open(word);
+  if (!giver) {
+    return std::unexpected(giver.error());
+  }
+  if (auto told = meeting.store->set(memory_key(meeting, plan), word); !told) {
+    return std::unexpected(wrap(Errc::store, "telling where the shared memory is", told.error()));
+  }
+  const int takers = static_cast<int>(plan.ranks.size()) - 1;
+  if (auto given = giver->give({out[0].fd(), out[1].fd()}, takers, meeting.deadline); !given) {
+    return std::unexpected(given.error());
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPlan plan) {
+  auto memories = share_memory(meeting, plan);
+  if (!memories) {
+    return std::unexpected(memories.error());
+  }
+  const auto base = (*memories)[0].map();
+  if (!base) {
+    return std::unexpected(base.error());
+  }
+  if ((*memories)[0].size() != plan.layout.total()) {
+    return collective::failure(Errc::mismatch,
+                               "the ranks of this host run different versions of muster");
+  }
+  std::unique_ptr<Segment> segment(
+      new Segment(std::move(plan), (*memories)[0], (*memories)[1], *base));
+  Segment& s = *segment;
+  s.me().rank = s.plan_.ranks[s.self()];
+  s.me().pid = ::getpid();
+  s.liveness_.emplace(s.members_, s.self(), [&s](std::size_t dead) {
+    const int rank = s.member(dead).rank;
+    s.report({.code = Errc::peer_failed,
+              .rank = rank,
+              .text = fmt::format(
+                  "rank {} (pid {}) has died; it {}", rank, s.member(dead).pid, s.where(dead))});
+  });
+  s.ring();
+  const Request joining{.deadline = meeting.deadline};
+  auto here = s.wait(joining, [&s] {
+    for (std::size_t i = 0; i < s.size(); ++i) {
+      if (s.member(i).state.load() == kAbsent) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  });
+  if (!here) {
+    return std::unexpected(here.error());
+  }
+  s.liveness_->watch();
+  return segment;
+}
+
+void Segment::wake_sleepers() {
+  header_->bell.fetch_add(1);
+  futex_wake_all(header_->bell);
+}
+
+bool Segment::tired(int round) const {
+  if (round < spin_rounds_) {
+    return false;
+  }
+  if (round < spin_rounds_ + kYieldRounds) {
+    ::sched_yield();
+    return false;
+  }
+  return true;
+}
+
+void Segment::sleep(std::uint32_t bell) {
+  futex_wait(header_->bell, bell, kLongestSleep);
+}
+
+std::optional<Error> Segment::look(const Request& request, int missing) {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if ((members_[i]->life.load(std::memory_order_relaxed) & kOwnerDied) != 0 && !failure()) {
+      report(
+          {.code = Errc::peer_failed,
+           .rank = members_[i]->rank,
+           .text = fmt::format(
+               "rank {} (pid {}) has died; it {}", members_[i]->rank, members_[i]->pid, where(i))});
+    }
+  }
+  if (auto error = failure()) {
+    return error;
+  }
+  if (missing >= 0 && members_[static_cast<std::size_t>(missing)]->state.load() == kLeft) {
+    report(has_left(request, missing));
+  } else if (missing >= 0 && steady_now() >= request.deadline) {
+    report(timed_out(request, missing));
+  }
+  return failure();
+}
+
+Error Segment::timed_out(const Request& request, int missing) const {
+  const auto i = static_cast<std::size_t>(missing);
+  Error error{.code = Errc::timeout, .rank = plan_.ranks[i], .seq = request.seq};
+  error.text = request.seq == 0
+                   ? fmt::format("rank {} of this host did not come in time", error.rank)
+                   : fmt::format("{} timed out on rank {}: rank {} is missing; it {}",
+                                 request.describe(),
+                                 plan_.ranks[self()],
+                                 error.rank,
+                                 where(i));
+  return error;
+}
+
+Error Segment::has_left(const Request& request, int missing) const {
+  const auto i = static_cast<std::size_t>(missing);
+  return {
+      .code = Errc::peer_failed,
+      .rank = plan_.ranks[i],
+      .seq = request.seq,
+      .text = fmt::format("rank {} has left (exited, or closed its communicator), rank {} waits "
+                          "for it in {}",
+                          plan_.ranks[i],
+                          plan_.ranks[self()],
+                          request.describe())};
+}
+
+std::string Segment::where(std::size_t i) const {
+  const std::uint64_t done = member(i).completed.load(std::memory_order_relaxed);
+  const Post& next = post(i, done + 1);
+  if (next.seq.load(std::memory_order_acquire) == done + 1) {
+    Request at;
+    at.kind = static_cast<Kind>(next.what & 0xff);
+    at.op = static_cast<Op>(next.what >> 8 & 0xff);
+    at.dtype = static_cast<DType>(next.what >> 16 & 0xff);
+    at.count = next.count;
+    at.root = next.root;
+    at.seq = done + 1;
+    return "is in " + at.describe();
+  }
+  return done == 0 ? "has not done any operation" : fmt::format("last completed #{}", done);
+}
+
+std::optional<Error> Segment::failure() const {
+  if (header_->fault.load(std::memory_order_acquire) != 2) {
+    return std::nullopt;
+  }
+  const auto length = ::strnlen(header_->text, kFaultText);
+  return Error{.code = static_cast<Errc>(header_->code),
+               .rank = header_->rank,
+               .epoch = plan_.epoch,
+               .seq = header_->seq,
+               .native = header_->native,
+               .text = std::string(header_->text, length)};
+}
+
+void Segment::report(const Error& error) {
+  std::uint32_t nothing = 0;
+  if (header_->fault.compare_exchange_strong(nothing, 1)) {
+    header_->code = static_cast<std::uint32_t>(error.code);
+    header_->rank = error.rank;
+    header_->native = error.native;
+    header_->seq = error.seq;
+    const std::size_t length = std::min(error.text.size(), kFaultText - 1);
+    std::memcpy(header_->text, error.text.data(), length);
+    header_->fault.store(2, std::memory_order_release);
+  }
+  wake_sleepers();
+}
+
+std::string Segment::describe() const {
+  std::string out;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const bool dead = (member(i).life.load() & kOwnerDied) != 0;
+    out += fmt::format(
+        "rank {} (pid {}{}) {}\n", plan_.ranks[i], member(i).pid, dead ? ", dead" : "", where(i));
+  }
+  return out;
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segment: what the ranks of one host share: posts, staging, who lives, why all has ended, and the
+// waiting for each other (spin, yield, sleep). Nothing of it outlives the last rank. Resource type;
+// one thread at a time but for failure() and report().
+#pragma once
+
+#include "base/clock.hpp"
+#include "collective/bootstrap.hpp"
+#include "collective/liveness.hpp"
+#include "collective/segment_page.hpp"
+#include "collective/shared_memory.hpp"
+#include "collective/transport.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::collective {
+
+struct SegmentPlan {
+  std::vector<int> ranks;  // of this host, in the order of the communicator
+  std::size_t self = 0;    // our place among them
+  std::uint64_t epoch = 0;
+  SegmentLayout layout;
+  std::uint64_t arena_bytes = 0;  // per rank
+  std::string name;
+};
+
+class Segment final : public PeerWatch {
+ public:
+  // Returns when all ranks of this host are here.
+  [[nodiscard]] static Result<std::unique_ptr<Segment>> join(const Meeting& meeting,
+                                                             SegmentPlan plan);
+  ~Segment() override;
+
+  [[nodiscard]] std::size_t self() const { return plan_.self; }
+
+  [[nodiscard]] std::size_t size() const { return plan_.ranks.size(); }
+
+  [[nodiscard]] Member& member(std::size_t i) const { return *members_[i]; }
+
+  [[nodiscard]] Member& me() const { return *members_[plan_.self]; }
+
+  [[nodiscard]] Post& post(std::size_t i, std::uint64_t seq) const {
+    return *reinterpret_cast<Post*>(base_ + plan_.layout.post_at(i, seq));
+  }
+
+  [[nodiscard]] char* post_data(std::size_t i, std::uint64_t seq) const {
+    return base_ + plan_.layout.post_at(i, seq) + sizeof(Post);
+  }
+
+  [[nodiscard]] char* staging(std::size_t i) const { return base_ + plan_.layout.staging_at(i); }
+
+  [[nodiscard]] const SegmentPlan& plan() const { return plan_; }
+
+  // Room for buffers that operations use without a copy: plan().arena_bytes for each rank.
+  [[nodiscard]] SharedMemory& arena() { return arena_; }
+
+  // Until `missing()` is negative; else it is the place of a rank that is waited for.
+  template <class Missing>
+  [[nodiscard]] Result<void> wait(const Request& request, const Missing& missing);
+
+  // After a store that others may wait for.
+  void ring() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (header_->sleepers.load(std::memory_order_relaxed) != 0) {
+      wake_sleepers();
+    }
+  }
+
+  [[nodiscard]] std::optional<Error> failure() const override;
+  void report(const Error& error) override;
+
+  // One line for each rank: where it is.
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  static constexpr int kSpins = 256;  // between two looks at what else may have happened
+
+  Segment(SegmentPlan plan, SharedMemory memory, SharedMemory arena, char* base);
+
+  [[nodiscard]] static Result<std::vector<SharedMemory>> share_memory(const Meeting& meeting,
+                                                                      const SegmentPlan& plan);
+  void wake_sleepers();
+  [[nodiscard]] std::optional<Error> look(const Request& request, int missing);
+  [[nodiscard]] Error timed_out(const Request& request, int missing) const;
+  [[nodiscard]] Error has_left(const Request& request, int missing) const;
+  [[nodiscard]] std::string where(std::size_t i) const;
+  // Yields, or says that it is time to sleep.
+  [[nodiscard]] bool tired(int round) const;
+  void sleep(std::uint32_t bell);
+
+  SegmentPlan plan_;
+  SharedMemory memory_;
+  SharedMemory arena_;
+  char* base_;
+  SegmentHeader* header_;
+  std::vector<Member*> members_;
+  int spin_rounds_;
+  std::optional<Liveness> liveness_;
+};
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+template <class Missing>
+Result<void> Segment::wait(const Request& request, const Missing& missing) {
+  for (int round = 0;; ++round) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (missing() < 0) [[likely]] {
+        return {};
+      }
+      relax();
+    }
+    if (auto error = look(request, missing())) {
+      return std::unexpected(std::move(*error));
+    }
+    if (tired(round)) {
+      header_->sleepers.fetch_add(1);
+      const std::uint32_t bell = header_->bell.load();
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      if (missing() >= 0) {
+        sleep(bell);
+      }
+      header_->sleepers.fetch_sub(1);
+    }
+  }
+}
+
+}  // namespace muster::collective

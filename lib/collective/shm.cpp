@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/shm.hpp"
+
+#include "collective/kernels.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace muster::collective {
+namespace {
+
+// Up to here every rank reads everything: one wait, no second one.
+constexpr std::size_t kPostBytes = 32UL * 1024;
+constexpr std::size_t kStaging = 576UL * 1024;
+constexpr std::size_t kStagingPerMember = 48UL * 1024;
+
+std::uint32_t what_of(const Request& r) {
+  return static_cast<std::uint32_t>(r.kind) | static_cast<std::uint32_t>(r.op) << 8 |
+         static_cast<std::uint32_t>(r.dtype) << 16;
+}
+
+// Bytes that this rank puts in.
+std::size_t input_bytes(const Request& r, std::size_t members) {
+  const std::size_t bytes = r.count * size_of(r.dtype);
+  switch (r.kind) {
+    case Kind::barrier:
+      return 0;
+    case Kind::reduce_scatter:
+    case Kind::all_to_all:
+      return bytes * members;
+    default:
+      return bytes;
+  }
+}
+
+}  // namespace
+
+SegmentLayout shm_layout(std::size_t members) {
+  return {.members = members,
+          .post_data = kPostBytes,
+          .staging = std::max(kStaging, members * kStagingPerMember)};
+}
+
+Shm::Shm(Segment& segment)
+    : segment_(segment),
+      arena_(
+          segment.arena(), segment.self() * segment.plan().arena_bytes, segment.plan().arena_bytes),
+      n_(segment.size()),
+      self_(segment.self()),
+      sources_(n_),
+      places_(n_) {}
+
+Result<void> Shm::run(const Request& request) {
+  if (auto error = segment_.failure()) {
+    return std::unexpected(std::move(*error));
+  }
+  // Every rank reads the posts of all: with many ranks the bound is lower.
+  const std::size_t bytes = input_bytes(request, n_);
+  const bool small = bytes <= kPostBytes && bytes * n_ <= 4 * kPostBytes;
+  auto done = small ? run_small(request, bytes) : run_large(request);
+  if (done) {
+    segment_.me().completed.store(request.seq, std::memory_order_release);
+  }
+  return done;
+}
+
+Result<void> Shm::meet(const Request& request, const void* data, std::size_t bytes) {
+  Post& mine = segment_.post(self_, request.seq);
+  mine.what = what_of(request);
+  mine.root = request.root;
+  mine.count = request.count;
+  mine.scale = request.scale;
+  if (bytes > 0) {
+    std::memcpy(segment_.post_data(self_, request.seq), data, bytes);
+  }
+  mine.seq.store(request.seq, std::memory_order_release);
+  segment_.ring();
+  for (std::size_t i = 0; i < n_; ++i) {
+    const Post& theirs = segment_.post(i, request.seq);
+    const auto missing = [&theirs, &request, i] {
+      return theirs.seq.load(std::memory_order_acquire) == request.seq ? -1 : static_cast<int>(i);
+    };
+    if (auto come = segment_.wait(request, missing); !come) {
+      return come;
+    }
+    if (auto same = compare(request, i); !same) {
+      return same;
+    }
+  }
+  return {};
+}
+
+Result<void> Shm::compare(const Request& request, std::size_t other) {
+  const Post& theirs = segment_.post(other, request.seq);
+  if (theirs.what == what_of(request) && theirs.root == request.root &&
+      theirs.count == request.count && theirs.scale == request.scale) [[likely]] {
+    return {};
+  }
+  Request called = request;
+  called.kind = static_cast<Kind>(theirs.what & 0xff);
+  called.op = static_cast<Op>(theirs.what >> 8 & 0xff);
+  called.dtype = static_cast<DType>(theirs.what >> 16 & 0xff);
+  called.root = theirs.root;
+  called.count = theirs.count;
+  called.scale = theirs.scale;
+  const auto words = [&](const Request& r) {
+    return r.op == Op::premul_sum ? fmt::format("{} scale {}", r.describe(), r.scale)
+                                  : r.describe();
+  };
+  segment_.report({.code = Errc::mismatch,
+                   .rank = segment_.plan().ranks[other],
+                   .seq = request.seq,
+                   .text = fmt::format("the ranks disagree: rank {} called {}, rank {} called {}",
+                                       segment_.plan().ranks[self_],
+                                       words(request),
+                                       segment_.plan().ranks[other],
+                                       words(called))});
+  auto error = segment_.failure();
+  return std::unexpected(error ? *error : Error{.code = Errc::mismatch, .seq = request.seq});
+}
+
+Result<void> Shm::run_small(const Request& request, std::size_t bytes) {
+  const bool gives = request.kind != Kind::broadcast || static_cast<int>(self_) == request.root;
+  const void* const data = request.kind == Kind::broadcast ? request.out : request.in;
+  auto met = meet(request, data, gives ? bytes : 0);
+  if (met) {
+    take_small(request);
+  }
+  return met;
+}
+
+void Shm::take_small(const Request& request) {
+  const std::size_t bytes = request.count * size_of(request.dtype);
+  auto* const out = static_cast<char*>(request.out);
+  const auto post = [&](std::size_t i) { return segment_.post_data(i, request.seq); };
+  const bool root = static_cast<int>(self_) == request.root;
+  if (bytes == 0) {
+    return;
+  }
+  switch (request.kind) {
+    case Kind::all_reduce:
+      combine_posts(request, 0);
+      break;
+    case Kind::reduce:
+      if (root) {
+        combine_posts(request, 0);
+      }
+      break;
+    case Kind::reduce_scatter:
+      combine_posts(request, self_ * bytes);
+      break;
+    case Kind::broadcast:
+      if (!root) {
+        std::memcpy(out, post(static_cast<std::size_t>(request.root)), bytes);
+      }
+      break;
+    case Kind::all_gather:
+    case Kind::all_to_all:
+      for (std::size_t i = 0; i < n_; ++i) {
+        const std::size_t from = request.kind == Kind::all_to_all ? self_ * bytes : 0;
+        std::memcpy(out + i * bytes, post(i) + from, bytes);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void Shm::combine_posts(const Request& request, std::size_t offset) {
+  for (std::size_t i = 0; i < n_; ++i) {
+    sources_[i] = segment_.post_data(i, request.seq) + offset;
+  }
+  combine(request, request.count, request.out);
+}
+
+void Shm::combine(const Request& request, std::size_t count, void* out) {
+  reduce({.op = request.op,
+          .dtype = request.dtype,
+          .scale = request.scale,
+          .sources = sources_.data(),
+          .source_count = n_,
+          .count = count},
+         out);
+}
+
+void Shm::advance(Counter counter) {
+  auto& mine = segment_.me().*counter;
+  mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  segment_.ring();
+}
+
+Result<void> Shm::wait_all(const Request& request, Counter counter, std::uint64_t least) {
+  return segment_.wait(request, [&] {
+    for (std::size_t i = 0; i < n_; ++i) {
+      if ((segment_.member(i).*counter).load(std::memory_order_acquire) < least) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  });
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shm: the operations among the ranks of one host, in their shared memory. Ranks are places in the
+// segment (Request::root too). Small operations: each rank posts its data, each reads all. Large
+// ones: every rank combines the slice that it owns, either in place in buffers that all ranks have
+// from alloc(), or in pieces that pass through staging memory small enough for the caches.
+#pragma once
+
+#include "collective/arena.hpp"
+#include "collective/segment.hpp"
+#include "collective/transport.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace muster::collective {
+
+// What a segment for Shm must hold.
+[[nodiscard]] SegmentLayout shm_layout(std::size_t members);
+
+class Shm {
+ public:
+  explicit Shm(Segment& segment);
+
+  // Performs it before it returns; all kinds but send and recv.
+  [[nodiscard]] Result<void> run(const Request& request);
+
+  [[nodiscard]] Result<void*> alloc(std::size_t bytes) { return arena_.alloc(bytes); }
+
+  [[nodiscard]] Result<void> free(void* memory) { return arena_.free(memory); }
+
+ private:
+  // Where a rank's buffers are in the arena, posted for large operations.
+  struct Places {
+    std::uint64_t in = 0;
+    std::uint64_t out = 0;
+  };
+
+  // The steps of an operation in rounds; what a kind does not need is empty.
+  struct Rounds {
+    std::size_t count = 0;
+    std::size_t combined = 0;  // 1: between filling and taking there is a combining step
+  };
+
+  [[nodiscard]] Result<void> meet(const Request& request, const void* data, std::size_t bytes);
+  [[nodiscard]] Result<void> compare(const Request& request, std::size_t other);
+  [[nodiscard]] Result<void> run_small(const Request& request, std::size_t bytes);
+  void take_small(const Request& request);
+  void combine_posts(const Request& request, std::size_t offset);
+
+  [[nodiscard]] Result<void> run_large(const Request& request);
+  [[nodiscard]] bool all_in_arena(const Request& request);
+  [[nodiscard]] Result<void> run_direct(const Request& request);
+  void combine_direct(const Request& request);
+  void copy_direct(const Request& request);
+
+  [[nodiscard]] Result<void> run_staged(const Request& request);
+  [[nodiscard]] Result<void> staged_reduce(const Request& request);
+  [[nodiscard]] Result<void> staged_scatter(const Request& request);
+  [[nodiscard]] Result<void> staged_copy(const Request& request);
+  template <class Fill, class Combine, class Take>
+  [[nodiscard]] Result<void> in_rounds(const Request& request,
+                                       Rounds rounds,
+                                       const Fill& fill,
+                                       const Combine& combine,
+                                       const Take& take);
+
+  using Counter = std::atomic<std::uint64_t> Member::*;
+  void advance(Counter counter);
+  [[nodiscard]] Result<void> wait_all(const Request& request, Counter counter, std::uint64_t least);
+  void combine(const Request& request, std::size_t count, void* out);
+
+  Segment& segment_;
+  Arena arena_;
+  std::size_t n_;
+  std::size_t self_;
+  std::vector<const void*> sources_;  // of the combination under way, in the order of ranks
+  std::vector<Places> places_;
+};
+
+}  // namespace muster::collective

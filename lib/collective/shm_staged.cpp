@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shm: large operations on private buffers, in rounds through the staging memory. While a round is
+// taken out, the next is being combined and the one after it filled in.
+#include "collective/shm.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace muster::collective {
+namespace {
+
+constexpr std::size_t kBlock = 16UL * 1024;
+constexpr std::size_t kReduceSlots = 3;
+constexpr std::size_t kCopySlots = 4;
+
+std::size_t lines(std::size_t bytes) {
+  return bytes / kLine * kLine;
+}
+
+}  // namespace
+
+// Why slots can be used again without a further wait. With a combining step: who fills round i has
+// taken round i-3, so all have combined it, which was the last reading of that slot's input; and
+// who combines round i-1 knows that all have filled it, which they do after taking round i-4.
+// Without: who fills round i has seen all fill round i-2, which they do after taking round i-4.
+template <class Fill, class Combine, class Take>
+Result<void> Shm::in_rounds(const Request& request,
+                            Rounds rounds,
+                            const Fill& fill,
+                            const Combine& combine_round,
+                            const Take& take) {
+  const std::uint64_t filled = segment_.me().filled.load(std::memory_order_relaxed);
+  const std::uint64_t combined = segment_.me().combined.load(std::memory_order_relaxed);
+  const std::size_t delay = 1 + rounds.combined;
+  for (std::size_t i = 0; i < rounds.count + delay; ++i) {
+    if (i < rounds.count) {
+      fill(i);
+      advance(&Member::filled);
+    }
+    if (i >= 1 && i - 1 < rounds.count) {
+      if (auto all = wait_all(request, &Member::filled, filled + i); !all) {
+        return all;
+      }
+      if (rounds.combined != 0) {
+        combine_round(i - 1);
+        advance(&Member::combined);
+      }
+    }
+    if (i >= delay) {
+      if (rounds.combined != 0) {
+        if (auto all = wait_all(request, &Member::combined, combined + i - 1); !all) {
+          return all;
+        }
+      }
+      take(i - delay);
+    }
+  }
+  return {};
+}
+
+Result<void> Shm::run_staged(const Request& request) {
+  switch (request.kind) {
+    case Kind::all_reduce:
+    case Kind::reduce:
+      return staged_reduce(request);
+    case Kind::reduce_scatter:
+      return staged_scatter(request);
+    default:
+      return staged_copy(request);
+  }
+}
+
+// Each round is a region of the buffer, cut into one slice for each rank, which combines it.
+Result<void> Shm::staged_reduce(const Request& request) {
+  const std::size_t piece = lines(segment_.plan().layout.staging / (kReduceSlots * (n_ + 1)));
+  const std::size_t total = request.count * size_of(request.dtype);
+  const std::size_t region = piece * n_;
+  const bool wanted = request.kind == Kind::all_reduce || static_cast<int>(self_) == request.root;
+  const auto* const in = static_cast<const char*>(request.in);
+  auto* const out = static_cast<char*>(request.out);
+  // Bytes of slice i in a round: [first, last) of the buffer.
+  const auto slice = [&](std::size_t round, std::size_t i) {
+    const std::size_t begin = round * region;
+    const std::size_t size = std::min(region, total - begin);
+    const std::size_t part = lines((size + n_ - 1) / n_ + kLine - 1);
+    return std::pair(begin + std::min(i * part, size), begin + std::min((i + 1) * part, size));
+  };
+  const auto input = [&](std::size_t rank, std::size_t round, std::size_t i) {
+    return segment_.staging(rank) + (round % kReduceSlots * n_ + i) * piece;
+  };
+  const auto result = [&](std::size_t rank, std::size_t round) {
+    return segment_.staging(rank) + (kReduceSlots * n_ + round % kReduceSlots) * piece;
+  };
+  const auto fill = [&](std::size_t round) {
+    for (std::size_t i = 0; i < n_; ++i) {
+      const auto [first, last] = slice(round, i);
+      if (i != self_ && first < last) {
+        std::memcpy(input(self_, round, i), in + first, last - first);
+      }
+    }
+  };
+  const auto combine_round = [&](std::size_t round) {
+    const auto [first, last] = slice(round, self_);
+    for (std::size_t at = first; at < last; at += kBlock) {
+      const std::size_t bytes = std::min(kBlock, last - at);
+      for (std::size_t i = 0; i < n_; ++i) {
+        sources_[i] = i == self_ ? in + at : input(i, round, self_) + (at - first);
+      }
+      char* const to = result(self_, round) + (at - first);
+      combine(request, bytes / size_of(request.dtype), to);
+      if (wanted) {
+        std::memcpy(out + at, to, bytes);
+      }
+    }
+  };
+  const auto take = [&](std::size_t round) {
+    for (std::size_t i = 0; wanted && i < n_; ++i) {
+      const auto [first, last] = slice(round, i);
+      if (i != self_ && first < last) {
+        std::memcpy(out + first, result(i, round), last - first);
+      }
+    }
+  };
+  return in_rounds(request, {(total + region - 1) / region, 1}, fill, combine_round, take);
+}
+
+// Each round is a piece of every block; what belongs to a rank is combined straight into its out.
+Result<void> Shm::staged_scatter(const Request& request) {
+  const std::size_t piece = lines(segment_.plan().layout.staging / kCopySlots / n_);
+  const std::size_t block = request.count * size_of(request.dtype);
+  const auto* const in = static_cast<const char*>(request.in);
+  const auto input = [&](std::size_t rank, std::size_t round, std::size_t i) {
+    return segment_.staging(rank) + (round % kCopySlots * n_ + i) * piece;
+  };
+  const auto size = [&](std::size_t round) { return std::min(piece, block - round * piece); };
+  const auto fill = [&](std::size_t round) {
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (i != self_) {
+        std::memcpy(input(self_, round, i), in + i * block + round * piece, size(round));
+      }
+    }
+  };
+  const auto take = [&](std::size_t round) {
+    for (std::size_t i = 0; i < n_; ++i) {
+      sources_[i] = i == self_ ? in + self_ * block + round * piece : input(i, round, self_);
+    }
+    combine(request,
+            size(round) / size_of(request.dtype),
+            static_cast<char*>(request.out) + round * piece);
+  };
+  return in_rounds(
+      request, {(block + piece - 1) / piece, 0}, fill, [](std::size_t) {}, take);
+}
+
+// all_gather, broadcast (one piece for all) and all_to_all (one for each).
+Result<void> Shm::staged_copy(const Request& request) {
+  const bool each = request.kind == Kind::all_to_all;
+  const bool from_root = request.kind == Kind::broadcast;
+  const std::size_t parts = each ? n_ : 1;
+  const std::size_t piece = lines(segment_.plan().layout.staging / kCopySlots / parts);
+  const std::size_t block = request.count * size_of(request.dtype);
+  const auto* const in = static_cast<const char*>(from_root ? request.out : request.in);
+  auto* const out = static_cast<char*>(request.out);
+  const auto staged = [&](std::size_t rank, std::size_t round, std::size_t i) {
+    return segment_.staging(rank) + (round % kCopySlots * parts + i) * piece;
+  };
+  const auto size = [&](std::size_t round) { return std::min(piece, block - round * piece); };
+  const auto fill = [&](std::size_t round) {
+    if (from_root && static_cast<int>(self_) != request.root) {
+      return;
+    }
+    for (std::size_t i = 0; i < parts; ++i) {
+      if (!each || i != self_) {
+        std::memcpy(staged(self_, round, i), in + i * block + round * piece, size(round));
+      }
+    }
+    const std::size_t own = (each ? self_ * block : 0) + round * piece;
+    char* const to = out + self_ * block + round * piece;
+    if (!from_root && to != in + own) {
+      std::memmove(to, in + own, size(round));
+    }
+  };
+  const auto take = [&](std::size_t round) {
+    for (std::size_t i = 0; i < n_; ++i) {
+      const bool mine = i == self_ || (from_root && static_cast<int>(i) != request.root);
+      if (!mine) {
+        std::memcpy(out + (from_root ? 0 : i * block) + round * piece,
+                    staged(i, round, each ? self_ : 0),
+                    size(round));
+      }
+    }
+  };
+  return in_rounds(
+      request, {(block + piece - 1) / piece, 0}, fill, [](std::size_t) {}, take);
+}
+
+}  // namespace muster::collective
