@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// The communicator over the fakes: every operation with every type, in and out of place, streams,
+// split, memory of its own, a new epoch. Ranks are threads.
+#include "support/catch.hpp"
+#include "unit/collective_nccl/fakes.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace muster::testing {
+namespace {
+
+using collective::Pending;
+using collective::Result;
+
+constexpr std::array kTypes = {DType::i8,
+                               DType::u8,
+                               DType::i32,
+                               DType::u32,
+                               DType::i64,
+                               DType::u64,
+                               DType::f16,
+                               DType::f32,
+                               DType::f64,
+                               DType::bf16,
+                               DType::f8e4m3,
+                               DType::f8e5m2};
+constexpr std::array kOps = {Op::sum, Op::prod, Op::max, Op::min, Op::avg, Op::premul_sum};
+
+// Small enough for sums and products to be exact in every type.
+double value_of(int rank, std::size_t i) {
+  return static_cast<double>(1 + (static_cast<std::size_t>(rank) + i) % 2);
+}
+
+double expected(Op op, int size, std::size_t i) {
+  double sum = 0;
+  double product = 1;
+  double most = 0;
+  double least = 9;
+  for (int rank = 0; rank < size; ++rank) {
+    const double value = value_of(rank, i);
+    sum += value;
+    product *= value;
+    most = std::max(most, value);
+    least = std::min(least, value);
+  }
+  switch (op) {
+    case Op::prod:
+      return product;
+    case Op::max:
+      return most;
+    case Op::min:
+      return least;
+    case Op::avg:
+      return sum / size;
+    case Op::premul_sum:
+      return 2 * sum;
+    case Op::sum:
+      break;
+  }
+  return sum;
+}
+
+struct Outcome {
+  std::string error;
+  std::vector<std::byte> bytes;
+};
+
+// Performs one request on every rank, on fresh memory, and returns each rank's output.
+using Fill = std::function<std::vector<std::byte>(int rank)>;
+
+class Group {
+ public:
+  explicit Group(int size) : communicators_(static_cast<std::size_t>(size)) {
+    on_ranks(size, [&](int rank) {
+      auto made = join({.store = store_, .rank = rank, .size = size});
+      if (made) {
+        communicators_[static_cast<std::size_t>(rank)] = *std::move(made);
+      }
+    });
+  }
+
+  ~Group() {
+    on_ranks(size(), [&](int rank) { communicators_[static_cast<std::size_t>(rank)].reset(); });
+  }
+
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  [[nodiscard]] int size() const { return static_cast<int>(communicators_.size()); }
+
+  [[nodiscard]] bool complete() const {
+    return std::ranges::all_of(communicators_, [](const auto& one) { return one != nullptr; });
+  }
+
+  [[nodiscard]] nccl::NcclCommunicator& at(int rank) {
+    return *communicators_[static_cast<std::size_t>(rank)];
+  }
+
+  // `what` says the same for all; out_bytes of output; in place where `in_place`.
+  std::vector<Outcome> perform(const Request& what,
+                               const Fill& fill,
+                               std::size_t out_bytes,
+                               bool in_place = false) {
+    std::vector<Outcome> outcomes(communicators_.size());
+    on_ranks(size(), [&](int rank) {
+      auto& outcome = outcomes[static_cast<std::size_t>(rank)];
+      const auto input = fill(rank);
+      DeviceMemory in(rank, std::max(input.size(), out_bytes));
+      DeviceMemory out(rank, out_bytes);
+      in.upload(input);
+      Request own = what;
+      own.device = rank;
+      own.in = in.get();
+      own.out = in_place ? in.get() : out.get();
+      const auto work = at(rank).start(own);
+      const auto done =
+          work ? (*work)->wait(Duration::zero()) : Result<void>(std::unexpected(work.error()));
+      outcome.error = done ? "" : done.error().text;
+      outcome.bytes = in_place ? in.download() : out.download();
+      outcome.bytes.resize(out_bytes);
+    });
+    return outcomes;
+  }
+
+ private:
+  LocalStore store_;
+  std::vector<std::unique_ptr<nccl::NcclCommunicator>> communicators_;
+};
+
+TEST_CASE("all_reduce: every type and operator, in and out of place") {
+  Group group(4);
+  REQUIRE(group.complete());
+  for (const DType dtype : kTypes) {
+    for (const Op op : kOps) {
+      for (const std::size_t count : {std::size_t{1}, std::size_t{5001}}) {
+        Request what = request(Kind::all_reduce, dtype, count, 0);
+        what.op = op;
+        what.scale = 2;
+        const auto want =
+            elements(dtype, count, [&](std::size_t i) { return expected(op, group.size(), i); });
+        const auto outcomes = group.perform(
+            what,
+            [&](int rank) {
+              return elements(dtype, count, [&](std::size_t i) { return value_of(rank, i); });
+            },
+            count * collective::size_of(dtype),
+            count == 1);
+        for (const auto& outcome : outcomes) {
+          INFO(what.describe());
+          CHECK(outcome.error.empty());
+          CHECK(outcome.bytes == want);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("reduce and broadcast: the root's") {
+  Group group(3);
+  REQUIRE(group.complete());
+  const auto fill = [](int rank) {
+    return elements(DType::i32, 7, [&](std::size_t i) { return 10.0 * rank + double(i); });
+  };
+  Request what = request(Kind::reduce, DType::i32, 7, 0);
+  what.root = 2;
+  const auto reduced = group.perform(what, fill, 28);
+  CHECK(reduced[2].bytes ==
+        elements(DType::i32, 7, [](std::size_t i) { return 30 + 3.0 * double(i); }));
+  what.kind = Kind::broadcast;
+  const auto sent = group.perform(what, fill, 28, true);
+  for (const auto& outcome : sent) {
+    CHECK(outcome.error.empty());
+    CHECK(outcome.bytes == fill(2));
+  }
+}
+
+TEST_CASE("all_gather, reduce_scatter, all_to_all: blocks in the order of ranks") {
+  Group group(3);
+  REQUIRE(group.complete());
+  const auto block = [](int rank) {
+    return elements(DType::f32, 6000, [&](std::size_t i) { return rank * 1e4 + double(i); });
+  };
+  std::vector<std::byte> all;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto own = block(rank);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  const std::size_t bytes = 24000;
+  for (const auto& outcome :
+       group.perform(request(Kind::all_gather, DType::f32, 6000, 0), block, 3 * bytes)) {
+    CHECK(outcome.error.empty());
+    CHECK(outcome.bytes == all);
+  }
+  const auto same = [&](int) { return all; };
+  const auto scattered =
+      group.perform(request(Kind::reduce_scatter, DType::f32, 6000, 0), same, bytes);
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto want =
+        elements(DType::f32, 6000, [&](std::size_t i) { return 3 * (rank * 1e4 + double(i)); });
+    CHECK(scattered[static_cast<std::size_t>(rank)].bytes == want);
+  }
+  const auto turned =
+      group.perform(request(Kind::all_to_all, DType::f32, 6000, 0), same, 3 * bytes);
+  for (int rank = 0; rank < 3; ++rank) {
+    std::vector<std::byte> want;
+    for (int from = 0; from < 3; ++from) {
+      const auto own = block(rank);
+      want.insert(want.end(), own.begin(), own.end());
+    }
+    CHECK(turned[static_cast<std::size_t>(rank)].bytes == want);
+  }
+}
+
+TEST_CASE("all_to_all where NCCL is older than the call: sends and receives in one group") {
+  auto old = std::make_shared<nccl::NcclLibrary>(*fake_nccl());
+  old->call.all_to_all = nullptr;
+  LocalStore store;
+  std::vector<Outcome> outcomes(2);
+  on_ranks(2, [&](int rank) {
+    auto made = join({.store = store, .rank = rank, .size = 2, .library = old});
+    DeviceMemory in(rank, 8);
+    DeviceMemory out(rank, 8);
+    in.upload(elements(DType::i32, 2, [&](std::size_t i) { return 10.0 * rank + double(i); }));
+    Request what = request(Kind::all_to_all, DType::i32, 1, rank);
+    what.in = in.get();
+    what.out = out.get();
+    auto& outcome = outcomes[static_cast<std::size_t>(rank)];
+    const auto work = made ? (*made)->start(what) : std::unexpected(made.error());
+    outcome.error = !work ? work.error().text : (*work)->wait({}) ? "" : "wait failed";
+    outcome.bytes = out.download();
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    CHECK(outcomes[static_cast<std::size_t>(rank)].error.empty());
+    CHECK(outcomes[static_cast<std::size_t>(rank)].bytes ==
+          elements(DType::i32, 2, [&](std::size_t i) { return 10.0 * double(i) + rank; }));
+  }
+}
+
+TEST_CASE("send, recv and barrier") {
+  Group group(2);
+  REQUIRE(group.complete());
+  std::vector<Outcome> outcomes(2);
+  const auto message = elements(DType::u8, 100'000, [](std::size_t i) { return double(i % 251); });
+  on_ranks(2, [&](int rank) {
+    DeviceMemory memory(rank, message.size());
+    memory.upload(rank == 0 ? message : std::vector<std::byte>(message.size()));
+    Request what = request(rank == 0 ? Kind::send : Kind::recv, DType::u8, message.size(), rank);
+    what.root = 1 - rank;
+    what.in = memory.get();
+    what.out = memory.get();
+    const auto work = group.at(rank).start(what);
+    const auto all_here = group.at(rank).start(request(Kind::barrier, DType::u8, 0, rank));
+    auto& outcome = outcomes[static_cast<std::size_t>(rank)];
+    outcome.error = work && (*work)->wait({}) && all_here && (*all_here)->wait({}) ? "" : "failed";
+    outcome.bytes = memory.download();
+  });
+  CHECK(outcomes[0].error.empty());
+  CHECK(outcomes[1].error.empty());
+  CHECK(outcomes[1].bytes == message);
+}
+
+TEST_CASE("an operation runs between what the caller's stream has before and after it") {
+  Group group(2);
+  REQUIRE(group.complete());
+  std::vector<std::vector<std::byte>> results(2);
+  const auto input = elements(DType::f32, 1000, [](std::size_t i) { return double(i); });
+  on_ranks(2, [&](int rank) {
+    const auto device = *nccl::GpuDevice::open(fake_driver(), rank);
+    const nccl::CurrentDevice current(*device);
+    const auto stream = *nccl::GpuStream::create(device);
+    DeviceMemory memory(rank, input.size());
+    const auto place = reinterpret_cast<CUdeviceptr>(memory.get());
+    device->cuda().copy_to_device_async(place, input.data(), input.size(), stream->get());
+    Request what = request(Kind::all_reduce, DType::f32, 1000, rank);
+    what.in = what.out = memory.get();
+    what.stream = stream->get();
+    const auto work = group.at(rank).start(what);
+    auto& result = results[static_cast<std::size_t>(rank)];
+    result.resize(input.size());
+    if (work && (*work)->wait_stream(stream->get())) {
+      device->cuda().copy_from_device_async(result.data(), place, result.size(), stream->get());
+    }
+    device->cuda().stream_synchronize(stream->get());
+  });
+  const auto want = elements(DType::f32, 1000, [](std::size_t i) { return 2.0 * double(i); });
+  CHECK(results[0] == want);
+  CHECK(results[1] == want);
+}
+
+TEST_CASE("calls that go on in the background are polled to their end") {
+  const Faults slow("in_progress=5 init_ms=30");
+  Group group(2);
+  REQUIRE(group.complete());
+  const auto fill = [](int) { return elements(DType::f32, 3, [](std::size_t) { return 2.0; }); };
+  Request what = request(Kind::all_reduce, DType::f32, 3, 0);
+  what.op = Op::premul_sum;
+  what.scale = 0.5;
+  for (const auto& outcome : group.perform(what, fill, 12)) {
+    CHECK(outcome.error.empty());
+    CHECK(outcome.bytes == fill(0));
+  }
+}
+
+TEST_CASE("split: colours meet in the order of keys") {
+  Group group(4);
+  REQUIRE(group.complete());
+  std::array<int, 4> ranks{};
+  std::array<int, 4> sizes{};
+  std::array<std::vector<std::byte>, 4> sums;
+  on_ranks(4, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    auto child = group.at(rank).split(rank == 3 ? -1 : rank % 2, -rank);
+    sizes[at] = child && !*child ? 0 : -1;
+    if (!child || !*child) {
+      return;
+    }
+    ranks[at] = (*child)->rank();
+    sizes[at] = (*child)->size();
+    DeviceMemory memory(rank, 4);
+    memory.upload(elements(DType::i32, 1, [&](std::size_t) { return 1 << rank; }));
+    Request what = request(Kind::all_reduce, DType::i32, 1, rank);
+    what.in = what.out = memory.get();
+    const auto work = (*child)->start(what);
+    static_cast<void>(work && (*work)->wait({}));
+    sums[at] = memory.download();
+  });
+  CHECK(sizes == std::array{2, 1, 2, 0});
+  CHECK(ranks == std::array{1, 0, 0, 0});
+  CHECK(sums[0] == elements(DType::i32, 1, [](std::size_t) { return 5.0; }));
+  CHECK(sums[1] == elements(DType::i32, 1, [](std::size_t) { return 2.0; }));
+}
+
+TEST_CASE("memory of the communicator is zeroed, and registered where that is asked for") {
+  for (const bool registered : {false, true}) {
+    LocalStore store;
+    auto made = join({.store = store, .register_buffers = registered});
+    REQUIRE(made);
+    const auto first = (*made)->alloc(1000);
+    const auto second = (*made)->alloc(1000);
+    REQUIRE(first);
+    REQUIRE(second);
+    std::vector<std::byte> bytes(1000, std::byte{1});
+    const auto device = *nccl::GpuDevice::open(fake_driver(), 0);
+    const nccl::CurrentDevice current(*device);
+    device->cuda().copy_from_device(bytes.data(), reinterpret_cast<CUdeviceptr>(*first), 1000);
+    CHECK(bytes == std::vector<std::byte>(1000));
+    CHECK((*made)->free(*first));
+    CHECK_FALSE((*made)->free(*first));
+    // The second one goes with the communicator.
+  }
+}
+
+TEST_CASE("what NCCL cannot do is refused before it is called") {
+  LocalStore store;
+  auto made = join({.store = store});
+  REQUIRE(made);
+  DeviceMemory memory(0, 8);
+  Request what = request(Kind::all_to_all, DType::f32, 1, 0);
+  what.in = what.out = memory.get();
+  CHECK((*made)->start(what).error().code == collective::Errc::unsupported);
+  what = request(Kind::all_reduce, DType::f32, 1, 1);
+  CHECK((*made)->start(what).error().code == collective::Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace muster::testing
