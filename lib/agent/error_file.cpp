@@ -49,6 +49,27 @@ std::optional<double> seconds_of(const Json* value) {
   return seconds;
 }
 
+int int_of(const Json* value) {
+  return value != nullptr && value->is_number_integer() ? value->get<int>() : 0;
+}
+
+bool is_true(const Json* value) {
+  return value != nullptr && value->is_boolean() && value->get<bool>();
+}
+
+// The end of a long text, from the start of a line; of a traceback also its first line, since it
+// says that it is one.
+std::string last_bytes(const std::string& text) {
+  if (text.size() <= kEvidenceTextBytesMax) {
+    return text;
+  }
+  constexpr std::string_view kTracebackStart = "Traceback (most recent call last):\n";
+  const std::string head(text.starts_with(kTracebackStart) ? kTracebackStart : "");
+  const auto line = text.find('\n', text.size() - kEvidenceTextBytesMax);
+  return head +
+         text.substr(line == std::string::npos ? text.size() - kEvidenceTextBytesMax : line + 1);
+}
+
 std::optional<Json> parse(std::string_view text) {
   if (text.empty() || text.size() > kErrorFileBytesMax) {
     return std::nullopt;
@@ -86,6 +107,29 @@ Json failure_json(const WorkerFailure& failure) {
   json["stderr_tail"] = failure.stderr_tail;
   json["error_file"] = failure.error_file;
   return json;
+}
+
+void add_failures(Json& json, const JobResult& result, const ReportSite& site) {
+  const auto story = story_of(result, site);
+  json["root_cause"] = Json();
+  json["other_failures"] = Json::array();
+  if (!story) {
+    return;
+  }
+  json["root_cause"] = failure_json(story->root);
+  json["root_cause"]["end"] = story->end;
+  json["root_cause"]["node"] = story->node;
+  if (!result.close) {
+    for (const WorkerFailure* failure : other_failures(result)) {
+      json["other_failures"].push_back(failure_json(*failure));
+    }
+    return;
+  }
+  for (const OtherFailure& other : story->others) {
+    json["other_failures"].push_back(
+        {{"rank", other.rank}, {"node", other.node}, {"end", other.words}});
+  }
+  json["other_failures_count"] = story->others.size() + story->others_unnamed;
 }
 
 std::string_view outcome_name(Outcome outcome) {
@@ -151,6 +195,63 @@ std::string make_error_file(const WorkerFailure& failure, const std::string& tra
   return dump(Json{{"message", message}});
 }
 
+// -- evidence for the other nodes ---------------------------------------------------------------
+
+std::string evidence_text(const Evidence& evidence) {
+  const WorkerFailure& failure = evidence.failure;
+  Json json;
+  json["program"] = evidence.program;
+  json["logs"] = evidence.logs;
+  json["restarts"] = evidence.restarts;
+  json["rank"] = failure.rank;
+  json["local_rank"] = failure.local_rank;
+  json["pid"] = failure.pid;
+  json["attempt"] = failure.attempt;
+  json["unix_time"] = failure.wall_seconds;
+  json["signaled"] = failure.status.signaled;
+  json["value"] = failure.status.value;
+  json["out_of_memory"] = failure.out_of_memory;
+  json["memory"] = failure.memory_words;
+  json["spawn_error"] = failure.spawn_error ? Json(failure.spawn_error->message) : Json();
+  json["stderr_tail"] = last_bytes(failure.stderr_tail);
+  json["message"] =
+      failure.record ? Json(failure.record->message.substr(0, kEvidenceTextBytesMax)) : Json();
+  json["traceback"] = failure.record ? last_bytes(failure.record->traceback) : std::string();
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<Evidence> parse_evidence(std::string_view text) {
+  const auto json = parse(text);
+  if (!json || member(*json, "rank") == nullptr) {
+    return std::nullopt;
+  }
+  Evidence evidence;
+  evidence.program = text_of(member(*json, "program"));
+  evidence.logs = text_of(member(*json, "logs"));
+  evidence.restarts = int_of(member(*json, "restarts"));
+  WorkerFailure& failure = evidence.failure;
+  failure.rank = int_of(member(*json, "rank"));
+  failure.local_rank = int_of(member(*json, "local_rank"));
+  failure.pid = int_of(member(*json, "pid"));
+  failure.attempt = int_of(member(*json, "attempt"));
+  failure.wall_seconds = seconds_of(member(*json, "unix_time")).value_or(0);
+  failure.status = ExitStatus{is_true(member(*json, "signaled")), int_of(member(*json, "value"))};
+  failure.out_of_memory = is_true(member(*json, "out_of_memory"));
+  failure.memory_words = text_of(member(*json, "memory"));
+  if (auto words = text_of(member(*json, "spawn_error")); !words.empty()) {
+    failure.spawn_error = Error{Errc::system, std::move(words)};
+  }
+  failure.stderr_tail = text_of(member(*json, "stderr_tail"));
+  const std::string message = text_of(member(*json, "message"));
+  const std::string traceback = text_of(member(*json, "traceback"));
+  if (!message.empty() || !traceback.empty()) {
+    failure.record = ErrorRecord{message, traceback, std::nullopt};
+  }
+  return evidence;
+}
+
+// -- the whole report ---------------------------------------------------------------------------
+
 std::string report_json(const JobResult& result, const ReportSite& site) {
   Json json;
   json["outcome"] = outcome_name(result.outcome);
@@ -160,19 +261,14 @@ std::string report_json(const JobResult& result, const ReportSite& site) {
   json["workers"] = result.nproc;
   json["attempts"] = result.attempt + 1;
   json["max_restarts"] = result.max_restarts;
-  json["verdict"] = result.verdict;
+  json["verdict"] = result.close ? result.close->reason : result.verdict;
   if (result.outcome == Outcome::interrupted) {
     json["interruption"] = describe_interruption(result);
   }
   if (result.error) {
     json["error"] = result.error->message;
   }
-  const auto root = root_cause(result.failures, result.stop_signal);
-  json["root_cause"] = root ? failure_json(result.failures[*root]) : Json();
-  json["other_failures"] = Json::array();
-  for (const WorkerFailure* failure : other_failures(result)) {
-    json["other_failures"].push_back(failure_json(*failure));
-  }
+  add_failures(json, result, site);
   json["overdue_local_ranks"] = result.overdue;
   json["not_killed"] = Json::array();
   for (const Survivor& left : result.survivors) {

@@ -26,6 +26,22 @@ inline constexpr std::size_t kErrorFileBytesMax = std::size_t{1} << 20;
 [[nodiscard]] std::string make_error_file(const WorkerFailure& failure,
                                           const std::string& traceback);
 
+// What the node of a failure tells the others of it, for a report that is the same everywhere.
+struct Evidence {
+  WorkerFailure failure;  // texts cut to kEvidenceTextBytesMax each
+  std::string program;
+  std::string logs;  // folder on that node; empty where it keeps none
+  int restarts = 0;  // of the job, before
+};
+
+inline constexpr std::size_t kEvidenceTextBytesMax = 8192;
+
+// The ends of long texts: the report shows a few lines of them.
+[[nodiscard]] std::string evidence_text(const Evidence& evidence);
+
+// None where the text is none of ours.
+[[nodiscard]] std::optional<Evidence> parse_evidence(std::string_view text);
+
 struct ReportSite;
 
 // report.json: everything that the report on stderr says, and what it had no room for.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report.hpp"
 
+#include "agent/error_file.hpp"
 #include "base/text.hpp"
 
 #include <fmt/core.h>
@@ -13,31 +14,10 @@ namespace {
 constexpr std::string_view kTracebackStart = "Traceback (most recent call last):";
 constexpr std::size_t kEvidenceLinesMax = 8;  // with the seven others: kReportLinesMax
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
-constexpr std::size_t kNamesMax = 8;  // ranks or pids named before "and n more"
+
+constexpr std::size_t kErrorBytesMax = 2000;  // it may come from another node
 
 using Lines = std::vector<std::string>;
-
-// One printable line of bounded length: workers print escape sequences and endless lines.
-std::string printable(std::string_view line) {
-  std::string out;
-  for (const char c : line.substr(0, kReportLineBytesMax)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\t' || (byte >= 0x20 && byte != 0x7f)) {
-      out += c;
-    }
-  }
-  if (line.size() > kReportLineBytesMax) {
-    // Not in the middle of a character.
-    while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xc0) == 0x80) {
-      out.pop_back();
-    }
-    if (!out.empty() && (static_cast<unsigned char>(out.back()) & 0x80) != 0) {
-      out.pop_back();
-    }
-    out += "...";
-  }
-  return out;
-}
 
 // Without empty lines.
 Lines lines_of(std::string_view text) {
@@ -63,23 +43,6 @@ Lines last_lines(const Lines& lines, std::size_t count) {
     out.emplace_back("  ...");
   }
   out.insert(out.end(), lines.end() - static_cast<std::ptrdiff_t>(count - head), lines.end());
-  return out;
-}
-
-// "0, 2, 3 and 5 more"
-template <class Range, class Words>
-std::string name_some(const Range& things, Words words) {
-  std::string out;
-  std::size_t count = 0;
-  for (const auto& thing : things) {
-    if (count < kNamesMax) {
-      out += (count == 0 ? "" : ", ") + words(thing);
-    }
-    ++count;
-  }
-  if (count > kNamesMax) {
-    out += fmt::format(" and {} more", count - kNamesMax);
-  }
   return out;
 }
 
@@ -128,53 +91,52 @@ void add_evidence(Lines& out, const WorkerFailure& root) {
   }
 }
 
-void add_others(Lines& out, const JobResult& result, const WorkerFailure& root) {
-  const auto others = other_failures(result);
-  if (others.empty()) {
+void add_others(Lines& out, const FailureStory& story) {
+  const std::size_t count = story.others.size() + story.others_unnamed;
+  if (count == 0) {
     return;
   }
-  const std::string traceback = traceback_of(root);
-  const auto same = std::ranges::count_if(others, [&](const WorkerFailure* other) {
-    return !traceback.empty() && traceback_of(*other) == traceback;
-  });
-  std::string words = fmt::format(
-      "  {} other rank{} failed after it: {}",
-      others.size(),
-      others.size() == 1 ? "" : "s",
-      name_some(others, [](const WorkerFailure* other) { return fmt::format("{}", other->rank); }));
-  if (same > 0) {
-    words += fmt::format(" ({} with the same traceback)", same);
+  std::string words =
+      fmt::format("  {} other rank{} failed after it: {}",
+                  count,
+                  count == 1 ? "" : "s",
+                  name_some(
+                      story.others,
+                      [](const OtherFailure& other) { return fmt::format("{}", other.rank); },
+                      story.others_unnamed));
+  if (story.same_traceback > 0) {
+    words += fmt::format(" ({} with the same traceback)", story.same_traceback);
   }
   out.push_back(std::move(words));
 }
 
-void add_failure(Lines& out, const JobResult& result, const ReportSite& site) {
-  const auto at = root_cause(result.failures, result.stop_signal);
-  if (!at) {
-    return;
+void add_failure(Lines& out, const FailureStory& story) {
+  const WorkerFailure& root = story.root;
+  out.push_back(
+      printable(fmt::format("muster: {}: rank {} {}", story.program, root.rank, story.end)));
+  std::string where = "  node " + story.node;
+  if (story.has_details) {
+    where += fmt::format(", local rank {}", root.local_rank);
   }
-  const WorkerFailure& root = result.failures[*at];
-  out.push_back(printable(
-      fmt::format("muster: {}: rank {} {}", site.program, root.rank, describe_end(root))));
-  std::string where = fmt::format("  node {}, local rank {}", site.node, root.local_rank);
   if (root.pid != 0) {
     where += fmt::format(", pid {}", root.pid);
   }
-  if (result.attempt > 0) {
-    where += fmt::format(", attempt {} of {}", root.attempt + 1, result.max_restarts + 1);
+  if (story.attempt > 1) {
+    where += fmt::format(", attempt {} of {}", story.attempt, story.attempts);
   }
   out.push_back(printable(where));
-  if (!result.verdict.empty()) {
-    out.push_back("  " + result.verdict);
+  if (!story.verdict.empty()) {
+    out.push_back("  " + printable(story.verdict));
   }
   add_evidence(out, root);
-  add_others(out, result, root);
+  add_others(out, story);
 }
 
-void add_leftovers(Lines& out, const JobResult& result, const ReportSite& site) {
+Lines leftovers_of(const JobResult& result) {
+  Lines out;
   if (!result.overdue.empty()) {
     out.push_back(
-        fmt::format("  killed after the grace period: local rank{} {}",
+        fmt::format("killed after the grace period: local rank{} {}",
                     result.overdue.size() == 1 ? "" : "s",
                     name_some(result.overdue, [](int rank) { return fmt::format("{}", rank); })));
   }
@@ -184,10 +146,69 @@ void add_leftovers(Lines& out, const JobResult& result, const ReportSite& site) 
           left.state == '?' ? "not reaped" : fmt::format("state {}", left.state);
       return fmt::format("pid {} ({}, {})", left.pid, left.command, state);
     });
-    out.push_back(printable((out.empty() ? "muster: warning: " : "  ") +
-                            std::string("could not be killed: ") + names));
+    out.push_back("could not be killed: " + names);
   }
-  if (!out.empty() && !site.logs.empty()) {
+  return out;
+}
+
+// Below what has been said; without that, or where it is the same on all nodes, lines of their own.
+void add_leftovers(Lines& out, const JobResult& result) {
+  const bool alone = out.empty() || result.close;
+  Lines own;
+  for (const std::string& words : leftovers_of(result)) {
+    own.push_back(printable((alone ? "muster: warning: " : "  ") + words));
+  }
+  out.insert(alone ? out.begin() : out.end(), own.begin(), own.end());
+}
+
+// The end of a job of many nodes came with all that is known of it.
+FailureStory told_story(const Close& close, const JobResult& result, const ReportSite& site) {
+  FailureStory story;
+  story.program = site.program;
+  story.node = close.root_node;
+  story.end = close.root_words;
+  story.verdict = close.reason;
+  story.attempts = result.max_restarts + 1;
+  story.others = close.others;
+  const auto count = static_cast<std::size_t>(std::max(close.others_count, 0));
+  story.others_unnamed = count - std::min(count, close.others.size());
+  story.has_details = false;
+  if (auto told = parse_evidence(close.details)) {
+    story.has_details = true;
+    story.root = std::move(told->failure);
+    story.program = std::move(told->program);
+    story.attempt = told->restarts + 1;
+    story.logs = std::move(told->logs);
+  }
+  story.root.rank = close.root_rank;
+  return story;
+}
+
+FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
+  FailureStory story;
+  story.program = site.program;
+  story.node = site.node;
+  story.end = describe_end(root);
+  story.root = root;
+  story.attempt = result.attempt > 0 ? root.attempt + 1 : 1;
+  story.attempts = result.max_restarts + 1;
+  story.verdict = result.verdict;
+  const std::string traceback = traceback_of(root);
+  for (const WorkerFailure* other : other_failures(result)) {
+    story.others.push_back(OtherFailure{other->rank, site.node, describe_end(*other)});
+    story.same_traceback += !traceback.empty() && traceback_of(*other) == traceback ? 1U : 0U;
+  }
+  story.logs = site.logs;
+  return story;
+}
+
+void add_logs(Lines& out,
+              const FailureStory* story,
+              const JobResult& result,
+              const ReportSite& site) {
+  if (result.close && story != nullptr && !story->logs.empty()) {
+    out.push_back(printable("  logs on node " + story->node + ": " + story->logs));
+  } else if (!result.close && !out.empty() && !site.logs.empty()) {
     out.push_back(printable("  logs: " + site.logs));
   }
 }
@@ -221,25 +242,40 @@ std::string describe_interruption(const JobResult& result) {
   return words;
 }
 
+std::optional<FailureStory> story_of(const JobResult& result, const ReportSite& site) {
+  if (result.close) {
+    return result.close->succeeded ? std::nullopt
+                                   : std::optional(told_story(*result.close, result, site));
+  }
+  const auto at = root_cause(result.failures, result.stop_signal);
+  return at ? std::optional(own_story(result.failures[*at], result, site)) : std::nullopt;
+}
+
 std::string render_report(const JobResult& result, const ReportSite& site) {
   Lines lines;
+  std::optional<FailureStory> story;
   switch (result.outcome) {
     case Outcome::succeeded:
       break;
     case Outcome::failed:
-      add_failure(lines, result, site);
+      story = story_of(result, site);
+      if (story) {
+        add_failure(lines, *story);
+      }
       break;
     case Outcome::interrupted:
       lines.push_back("muster: " + describe_interruption(result));
       break;
     case Outcome::not_started:
-      lines.push_back("muster: " + (result.error ? result.error->message : "not started"));
+      lines.push_back("muster: " + (result.error ? printable(result.error->message, kErrorBytesMax)
+                                                 : "not started"));
       break;
     case Outcome::orphaned:
       lines.emplace_back("muster: the guarding process died; all workers were killed");
       break;
   }
-  add_leftovers(lines, result, site);
+  add_leftovers(lines, result);
+  add_logs(lines, story ? &*story : nullptr, result, site);
   if (lines.size() > kReportLinesMax) {
     lines.resize(kReportLinesMax);
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "agent/job_result.hpp"
+#include "agent/words.hpp"
 
 #include <string>
 #include <string_view>
@@ -12,7 +13,6 @@
 namespace muster {
 
 inline constexpr std::size_t kReportLinesMax = 15;
-inline constexpr std::size_t kReportLineBytesMax = 200;
 
 struct ReportSite {
   std::string node;     // name of this machine
@@ -20,6 +20,27 @@ struct ReportSite {
   std::string logs;     // folder with output and report.json; empty where there is none
   bool colour = false;
 };
+
+// What a failed job has to tell. For a job of many nodes it is made of the words that its end came
+// with, and so the same on each node, as is the report but for the lines on what this node could
+// not stop or kill, which come before it.
+struct FailureStory {
+  std::string program;
+  std::string node;  // of the root cause
+  std::string end;   // "exited with code 7"
+  WorkerFailure root;
+  bool has_details = true;  // false: of `root` only the rank is known
+  int attempt = 1;          // of the job
+  int attempts = 1;         // that it may have
+  std::string verdict;      // why there is no further one
+  std::vector<OtherFailure> others;
+  std::size_t others_unnamed = 0;
+  std::size_t same_traceback = 0;  // of the others
+  std::string logs;                // where those of the root cause are; empty: there are none
+};
+
+// None where no worker failed.
+[[nodiscard]] std::optional<FailureStory> story_of(const JobResult& result, const ReportSite& site);
 
 // Empty where there is nothing to say: all workers ended well and nothing is left. Else at most
 // kReportLinesMax lines, each with its line break.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/roll_call.hpp"
+
+#include "agent/words.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+constexpr const char* kRewrite = "\r\x1b[K";
+constexpr std::size_t kRefusalsShownMax = 64;  // a stranger may come again and again
+
+std::string names_of(const RollCall& call) {
+  const auto here = static_cast<std::size_t>(std::max(call.present, 0));
+  const std::size_t more = here - std::min(here, call.names.size());
+  return name_some(
+      call.names, [](const std::string& name) { return name; }, more);
+}
+
+// What is missing: by name where the nodes are known, else by number.
+std::string missing_in(const RollCall& call) {
+  if (!call.awaited.empty()) {
+    return name_some(call.awaited, [](const std::string& name) { return name; });
+  }
+  const int missing = call.needed - call.present;
+  return missing > 0 ? fmt::format("{} more", missing) : std::string();
+}
+
+}  // namespace
+
+std::string describe(const RollCall& call) {
+  if (call.needed <= 0) {
+    return {};
+  }
+  std::string words = fmt::format(
+      "{} of {} nodes {} here", call.present, call.needed, call.present == 1 ? "is" : "are");
+  if (!call.names.empty()) {
+    words += ": " + names_of(call);
+  }
+  if (const std::string missing = missing_in(call); !missing.empty()) {
+    words += "; waiting for " + missing;
+  }
+  return words;
+}
+
+void RollCallView::begin(TimePoint now) {
+  since_ = now;
+  news_ = false;
+  call_ = RollCall{};
+  trouble_.clear();
+  shown_.clear();
+}
+
+std::string RollCallView::take(TimePoint now, const RollCall& call, const std::string& trouble) {
+  if (!since_ || style_.silent) {
+    return {};
+  }
+  call_ = call;
+  trouble_ = trouble;
+  news_ = true;
+  return now >= *since_ + kRollCallQuiet ? show() : std::string();
+}
+
+std::optional<TimePoint> RollCallView::next_deadline() const {
+  return since_ && news_ ? std::optional(*since_ + kRollCallQuiet) : std::nullopt;
+}
+
+std::string RollCallView::tick(TimePoint now) {
+  const auto due = next_deadline();
+  return due && now >= *due ? show() : std::string();
+}
+
+// Refusals stay on a terminal too: they are for somebody to act on.
+std::string RollCallView::show() {
+  news_ = false;
+  std::string out;
+  for (const std::string& refused : call_.refused) {
+    if (refusals_shown_.size() < kRefusalsShownMax && refusals_shown_.insert(refused).second) {
+      out += end() + fmt::format("muster: refused node {}\n", printable(refused));
+    }
+  }
+  const std::string words = trouble_.empty() ? describe(call_) : trouble_ + "; trying again";
+  if (!words.empty() && (words != shown_ || !out.empty())) {
+    out += words != shown_ || style_.live ? line(words) : std::string();
+    shown_ = words;
+  }
+  return out;
+}
+
+std::string RollCallView::line(const std::string& words) {
+  if (!style_.live) {
+    return fmt::format("muster: {}\n", printable(words));
+  }
+  line_there_ = true;
+  const std::size_t room = std::max<std::size_t>(style_.columns, 24) - 4;
+  return kRewrite + printable("muster: " + words, room);
+}
+
+std::string RollCallView::end() {
+  if (!line_there_) {
+    return {};
+  }
+  line_there_ = false;
+  return kRewrite;
+}
+
+std::string RollCallView::summary() const {
+  return describe(call_);
+}
+
+}  // namespace muster

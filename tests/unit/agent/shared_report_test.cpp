@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report of a job of many nodes: made of the words that its end came with.
+#include "agent/error_file.hpp"
+#include "agent/report.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+using namespace muster;
+
+namespace {
+
+Evidence evidence() {
+  Evidence told;
+  told.program = "train.py";
+  told.logs = "/logs/job_x";
+  told.restarts = 1;
+  told.failure.rank = 5;
+  told.failure.local_rank = 1;
+  told.failure.pid = 4711;
+  told.failure.attempt = 3;
+  told.failure.wall_seconds = 1795249486.5;
+  told.failure.status = ExitStatus{false, 7};
+  told.failure.stderr_tail = "loading\nTraceback (most recent call last):\n  x\nValueError: boom\n";
+  return told;
+}
+
+JobResult closed() {
+  JobResult result;
+  result.outcome = Outcome::failed;
+  result.max_restarts = 1;
+  result.close = Close{};
+  Close& close = *result.close;
+  close.exit_code = 7;
+  close.reason = "all 1 restarts are used up";
+  close.root_rank = 5;
+  close.root_node = "node3";
+  close.root_words = "exited with code 7";
+  close.details = evidence_text(evidence());
+  close.others_count = 2;
+  close.others = {{0, "node1", "exited with code 1"}, {2, "node2", "killed by SIGABRT"}};
+  return result;
+}
+
+constexpr const char* kBlock =
+    "muster: train.py: rank 5 exited with code 7\n"
+    "  node node3, local rank 1, pid 4711, attempt 2 of 2\n"
+    "  all 1 restarts are used up\n"
+    "  | Traceback (most recent call last):\n"
+    "  |   x\n"
+    "  | ValueError: boom\n"
+    "  2 other ranks failed after it: 0, 2\n"
+    "  logs on node node3: /logs/job_x\n";
+
+}  // namespace
+
+TEST_CASE("shared report: it names the first failure of the whole job, wherever that was") {
+  CHECK(render_report(closed(), ReportSite{"node1", "train.py", "/own", false}) == kBlock);
+}
+
+TEST_CASE("shared report: it is the same on every node, byte by byte") {
+  JobResult elsewhere = closed();
+  elsewhere.nproc = 8;
+  elsewhere.attempt = 9;
+  elsewhere.stop_signal = SIGINT;
+  WorkerFailure own;
+  own.status = ExitStatus{true, SIGTERM};
+  own.after_stop = true;
+  elsewhere.failures = {own};
+  CHECK(render_report(elsewhere, ReportSite{"node3", "/abs/train.py", "", false}) == kBlock);
+}
+
+TEST_CASE("shared report: what a node could not stop comes before the common block") {
+  JobResult result = closed();
+  result.overdue = {1};
+  result.survivors = {Survivor{77, 'D', "stuck"}};
+  const std::string report = render_report(result, ReportSite{"node1", "train.py", "", false});
+  CHECK(report == std::string("muster: warning: killed after the grace period: local rank 1\n"
+                              "muster: warning: could not be killed: pid 77 (stuck, state D)\n") +
+                      kBlock);
+}
+
+TEST_CASE("shared report: without evidence it still says who failed and how") {
+  JobResult result = closed();
+  result.close->details = GENERATE(std::string(), std::string("{"), std::string("{\"a\": 1}"));
+  result.close->others_count = 40;
+  CHECK(render_report(result, ReportSite{"node1", "train.py", "", false}) ==
+        "muster: train.py: rank 5 exited with code 7\n"
+        "  node node3\n"
+        "  all 1 restarts are used up\n"
+        "  40 other ranks failed after it: 0, 2 and 38 more\n");
+}
+
+TEST_CASE("shared report: at most fifteen lines, whatever was sent") {
+  JobResult result = closed();
+  Evidence told = evidence();
+  for (int i = 0; i < 5000; ++i) {
+    told.failure.stderr_tail += "line \x1b[2J\xff" + std::to_string(i) + "\n";
+  }
+  told.failure.record = ErrorRecord{std::string(100'000, 'm'), std::string(100'000, '\n'), 5.0};
+  result.close->details = evidence_text(told);
+  result.close->root_node = "a\nb\x1b";
+  result.close->reason = std::string(5000, 'r') + "\n";
+  const std::string report = render_report(result, ReportSite{"node1", "train.py", "", false});
+  CHECK(std::ranges::count(report, '\n') <= static_cast<long>(kReportLinesMax));
+  CHECK(report.find('\x1b') == std::string::npos);
+  CHECK(report.find("line [2J") != std::string::npos);
+  CHECK(result.close->details.size() < 5 * kEvidenceTextBytesMax);
+}
+
+TEST_CASE("shared report: a success says nothing") {
+  JobResult result;
+  result.close = Close{};
+  result.close->succeeded = true;
+  CHECK(render_report(result, ReportSite{"node1", "train.py", "", false}).empty());
+  CHECK(exit_code_of(result) == 0);
+}
+
+TEST_CASE("shared report: evidence comes back as it was told") {
+  Evidence told = evidence();
+  told.failure.record = ErrorRecord{"ValueError: boom", "Traceback x", std::nullopt};
+  told.failure.out_of_memory = true;
+  told.failure.memory_words = "limit 512 MiB";
+  const auto back = parse_evidence(evidence_text(told));
+  REQUIRE(back);
+  CHECK(back->failure == told.failure);
+  CHECK(back->program == told.program);
+  CHECK(back->logs == told.logs);
+  CHECK(back->restarts == told.restarts);
+  told.failure.spawn_error = Error{Errc::system, "exec './x': not found"};
+  CHECK(parse_evidence(evidence_text(told))->failure == told.failure);
+}
+
+TEST_CASE("shared report: the end of a long text is told, from the start of a line") {
+  Evidence told = evidence();
+  told.failure.stderr_tail = "Traceback (most recent call last):\n";
+  for (int i = 0; i < 10'000; ++i) {
+    told.failure.stderr_tail += "frame " + std::to_string(i) + "\n";
+  }
+  const auto back = parse_evidence(evidence_text(told));
+  REQUIRE(back);
+  const std::string& tail = back->failure.stderr_tail;
+  CHECK(tail.starts_with("Traceback (most recent call last):\nframe "));
+  CHECK(tail.ends_with("frame 9999\n"));
+  CHECK(tail.size() < kEvidenceTextBytesMax + 64);
+}
+
+TEST_CASE("shared report: the JSON tells the same on every node") {
+  const std::string json = report_json(closed(), ReportSite{"node1", "train.py", "/own", false});
+  CHECK(json.find("\"exit_code\": 7") != std::string::npos);
+  CHECK(json.find("\"node\": \"node3\"") != std::string::npos);
+  CHECK(json.find("ValueError: boom") != std::string::npos);
+  CHECK(json.find("\"end\": \"killed by SIGABRT\"") != std::string::npos);
+  CHECK(json.find("\"verdict\": \"all 1 restarts are used up\"") != std::string::npos);
+}
