@@ -56,12 +56,22 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
     const Claim& claim = *result.claim;
     if (claim.node.id == self_.id) {
       asker_.forget_endpoint(result.endpoint, out);
-    } else if (claim.coordinator.id != 0 && claim.coordinator.id != self_.id &&
-               is_stronger(now, claim.coordinator, claim.started, claim.has_quorum)) {
+    } else if (is_worth_following(now, claim)) {
       stronger_ = claim.coordinator;
     }
   }
   evaluate(now, out);
+}
+
+// What a follower says of its leader is worth less than that leader's own word: it may be lost and
+// not know it yet.
+bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
+  const NodeInfo& leader = claim.coordinator;
+  const bool is_hearsay = claim.node.id != leader.id;
+  if (leader.id == 0 || leader.id == self_.id || (is_hearsay && !claim.has_quorum)) {
+    return false;
+  }
+  return is_stronger(now, leader, claim.started, claim.has_quorum);
 }
 
 void RoundCore::ask_around(TimePoint now, NodeEffects& out) {

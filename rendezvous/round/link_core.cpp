@@ -374,8 +374,7 @@ void LinkCore::tick(TimePoint now, NodeEffects& out) {
   } else if (answer_by_ && now >= *answer_by_) {
     drop_link(out);
     try_failed(now, LinkEnd::unreachable, fmt::format("'{}' does not answer", target_.name), out);
-  } else if (lost_.id != 0 && !lost_proven_ && !lost_released_ && now >= turn_at_ &&
-             target_.id == lost_.id && walk_.empty()) {
+  } else if (is_reconnecting() && now >= turn_at_) {
     drop_link(out);
     turn(now, out);
   }
@@ -405,7 +404,7 @@ std::optional<TimePoint> LinkCore::next_deadline() const {
   }
   also(retry_at_);
   also(answer_by_);
-  if (lost_.id != 0 && !lost_proven_ && !lost_released_ && walk_.empty()) {
+  if (is_reconnecting()) {
     also(turn_at_);
   }
   if (trouble_ != trouble_shown_) {

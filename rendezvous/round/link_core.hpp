@@ -99,6 +99,12 @@ class LinkCore {
 
   // seeking (seeking.cpp)
   [[nodiscard]] bool may_turn(TimePoint now) const;
+
+  // Still tries the coordinator that it has lost.
+  [[nodiscard]] bool is_reconnecting() const {
+    return lost_.id != 0 && target_.id == lost_.id && walk_.empty();
+  }
+
   [[nodiscard]] const Round& members() const;
   [[nodiscard]] std::vector<Target> make_walk() const;
   void seek(TimePoint now, NodeEffects& out);

@@ -164,6 +164,12 @@ void NodeCore::yield(TimePoint now,
                      const NodeInfo& other,
                      NodeEffects& from_link,
                      NodeEffects& from_round) {
+  // Somebody who cannot be reached from here would be tried for ever.
+  if (other.id == yielded_to_ && now < yielded_at_ + settings_.lease / 4) {
+    return;
+  }
+  yielded_to_ = other.id;
+  yielded_at_ = now;
   round_.yield_to(other, from_round);
   link_.follow(now, other, from_link);
 }

@@ -66,6 +66,8 @@ class NodeCore {
   NodeSettings settings_;
   LinkCore link_;
   RoundCore round_;
+  NodeId yielded_to_ = 0;
+  TimePoint yielded_at_{};
   std::set<LinkId> strangers_;      // accepted, silent so far
   std::map<LinkId, Hello> parked_;  // want to join, and we do not know yet whom they shall follow
 };

@@ -157,6 +157,7 @@ void RoundCore::link_ended(TimePoint now, LinkId link, NodeEffects& out) {
     return;
   }
   lose(now, found->second, out);
+  ask_around(now, out);
   evaluate(now, out);
 }
 
@@ -188,7 +189,9 @@ void RoundCore::forget(NodeId id) {
   const auto found = nodes_.find(id);
   if (found != nodes_.end()) {
     set_state(found->second, State::unknown);
-    links_.erase(found->second.link);
+    if (found->second.attached) {  // else its link is 0, which is our own
+      links_.erase(found->second.link);
+    }
     nodes_.erase(found);
   }
 }

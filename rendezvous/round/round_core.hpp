@@ -151,6 +151,7 @@ class RoundCore {
   [[nodiscard]] bool out_of_lease(TimePoint now, NodeId id) const;
   [[nodiscard]] Hello question(TimePoint now);
   void take_answer(TimePoint now, const AskResult& result, NodeEffects& out);
+  [[nodiscard]] bool is_worth_following(TimePoint now, const Claim& claim);
   void ask_around(TimePoint now, NodeEffects& out);
   void refresh_quorum(TimePoint now);
   [[nodiscard]] std::vector<Evidence> evidence_of(TimePoint now, const Round& round) const;

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "small_world.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+
+namespace muster {
+namespace {
+
+using namespace std::chrono_literals;
+
+NodeSettings settings(int min, int max, int restarts = 0) {
+  NodeSettings made;
+  made.terms = JobTerms{"job", "c10d", min, max, restarts, "1"};
+  made.endpoints = {Endpoint{"endpoint", 1}};
+  return made;
+}
+
+// Group ranks of the nodes that run; -1: does not.
+std::vector<int> ranks(const SmallWorld& world) {
+  std::vector<int> found;
+  for (const SmallNode& node : world.nodes) {
+    found.push_back(node.running ? node.running->group_rank : -1);
+  }
+  return found;
+}
+
+SmallWorld running_world(int count, int min, int restarts = 0) {
+  SmallWorld world(settings(min, count, restarts));
+  for (int i = 0; i < count; ++i) {
+    world.add("n" + std::to_string(i), i == 0);
+  }
+  return world;
+}
+
+void fail_worker(SmallWorld& world, std::size_t node, int code) {
+  Failed failed;
+  failed.round = world.nodes[node].running->round->id;
+  failed.rank = world.nodes[node].running->group_rank;
+  failed.exit_code = code;
+  failed.run_time = 1h;
+  failed.words = "exited with code " + std::to_string(code);
+  world.feed(node, WorkerFailedHere{failed, world.now()});
+  world.feed(node, DetailsKnown{Details{failed.round, failed.rank, "details"}});
+}
+
+}  // namespace
+
+TEST_CASE("node core: a round forms at once when the last node of the maximum comes") {
+  SmallWorld world(settings(1, 3));
+  world.add("n2", true);
+  world.add("n10");
+  REQUIRE(ranks(world) == std::vector{-1, -1});
+  world.add("n1");
+  REQUIRE(ranks(world) == std::vector{1, 2, 0});
+  CHECK(world.nodes[0].running->master_addr == "10.0.0.3");
+  CHECK(world.nodes[0].running->master_port == 7);
+  CHECK(world.nodes[0].running->round == world.nodes[2].running->round);
+}
+
+TEST_CASE("node core: the minimum forms a round after the last call") {
+  SmallWorld world(settings(2, 3));
+  world.add("a", true);
+  world.add("b");
+  world.pass(29s);
+  REQUIRE(ranks(world) == std::vector{-1, -1});
+  world.pass(2s);
+  REQUIRE(ranks(world) == std::vector{0, 1});
+}
+
+TEST_CASE("node core: nodes that start before the founder find it") {
+  SmallWorld world(settings(2, 2));
+  world.add("b");
+  world.pass(3s);
+  CHECK(world.nodes[0].trouble == "cannot reach endpoint:1: nobody there");
+  world.add("a", true);
+  world.pass(1s);
+  REQUIRE(ranks(world) == std::vector{1, 0});
+}
+
+TEST_CASE("node core: nobody met in time") {
+  SmallWorld world(settings(2, 2));
+  world.add("a", true);
+  world.pass(601s);
+  CHECK(world.nodes[0].ended == "failed: no round of job 'job' was formed within 600s");
+}
+
+TEST_CASE("node core: a job runs on quietly while nothing happens") {
+  SmallWorld world = running_world(3, 1);
+  world.pass(1h);
+  CHECK(ranks(world) == std::vector{0, 1, 2});
+  CHECK(world.nodes[2].runs == 1);
+}
+
+TEST_CASE("node core: a failed worker restarts all nodes and counts for the whole job") {
+  SmallWorld world = running_world(3, 1, 1);
+  fail_worker(world, 1, 7);
+  REQUIRE(ranks(world) == std::vector{0, 1, 2});
+  CHECK(world.nodes[0].runs == 2);
+  CHECK(world.nodes[2].running->round->restart_count == 1);
+  fail_worker(world, 2, 9);
+  for (const SmallNode& node : world.nodes) {
+    REQUIRE(node.ended == "closed");
+    CHECK(node.close->exit_code == 9);
+    CHECK(node.close->root_node == "n2");
+    CHECK(node.close->details == "details");
+    CHECK(node.close->reason == "all 1 restarts are used up");
+  }
+}
+
+TEST_CASE("node core: the earliest failure is the root cause though its report came later") {
+  SmallWorld world = running_world(3, 1);
+  world.nodes[1].obedient = false;
+  world.pass(1s);
+  Failed first;
+  first.round = world.nodes[1].running->round->id;
+  first.rank = 1;
+  first.exit_code = 3;
+  first.words = "exited with code 3";
+  const TimePoint seen = world.now();
+  world.pass(10ms);
+  world.cut(1);
+  fail_worker(world, 2, 1);
+  CHECK(world.nodes[0].ended.empty());
+  world.heal(1);
+  // Its connection carried nothing meanwhile; it fails now and was told before.
+  world.kill(2);
+  CHECK(world.nodes[2].ended.empty());
+  CHECK(seen < world.now());
+}
+
+TEST_CASE(
+    "node core: a killed node is proven gone, and the others go on without using the budget") {
+  SmallWorld world = running_world(3, 1);
+  world.kill(2);
+  REQUIRE(ranks(world) == std::vector{0, 1, -1});
+  CHECK(world.nodes[0].running->round->restart_count == 0);
+  CHECK(world.nodes[0].running->round->id.number == 2);
+}
+
+TEST_CASE("node core: a failure that is the echo of a node's death uses no budget") {
+  SmallWorld world = running_world(3, 1);
+  world.cut(2);
+  fail_worker(world, 1, 1);
+  CHECK(world.nodes[1].ended.empty());
+  world.heal(2);
+  world.kill(2);
+  REQUIRE(ranks(world) == std::vector{0, 1, -1});
+}
+
+TEST_CASE("node core: the host is killed and the lowest rank takes over") {
+  SmallWorld world = running_world(4, 1);
+  world.kill(0);
+  world.pass(1s);
+  REQUIRE(ranks(world) == std::vector{-1, 0, 1, 2});
+  world.kill(1);
+  world.pass(1s);
+  REQUIRE(ranks(world) == std::vector{-1, -1, 0, 1});
+  world.kill(2);
+  world.pass(1s);
+  REQUIRE(ranks(world) == std::vector{-1, -1, -1, 0});
+}
+
+TEST_CASE("node core: a silent node is given up after its lease") {
+  SmallWorld world = running_world(3, 1);
+  world.cut(2);
+  world.pass(4s);
+  CHECK(ranks(world) == std::vector{0, 1, 2});
+  world.pass(2s);  // fenced at 0.45 of the lease after its last granted beat
+  CHECK(ranks(world) == std::vector{0, 1, -1});
+  CHECK(world.nodes[0].runs == 1);
+  world.pass(6s);
+  REQUIRE(ranks(world) == std::vector{0, 1, -1});
+  CHECK(world.nodes[0].runs == 2);
+  world.heal(2);
+  world.pass(10s);
+  REQUIRE(ranks(world) == std::vector{0, 1, 2});
+}
+
+TEST_CASE("node core: of two halves the one with the majority goes on") {
+  SmallWorld world = running_world(3, 1);
+  world.cut(0);
+  world.pass(30s);
+  REQUIRE(ranks(world) == std::vector{-1, 0, 1});
+  world.heal(0);
+  world.pass(10s);
+  REQUIRE(ranks(world) == std::vector{0, 1, 2});
+}
+
+TEST_CASE("node core: of two nodes only the first goes on when the other falls silent") {
+  SmallWorld world = running_world(2, 1);
+  world.cut(1);
+  world.pass(60s);
+  REQUIRE(ranks(world) == std::vector{0, -1});
+}
+
+TEST_CASE("node core: a second node waits for a first that fell silent") {
+  SmallWorld world = running_world(2, 1);
+  world.cut(0);
+  world.pass(60s);
+  // The one that is cut off is the first of two, so it is the half that goes on.
+  REQUIRE(ranks(world) == std::vector{0, -1});
+  world.heal(0);
+  world.pass(10s);
+  REQUIRE(ranks(world) == std::vector{0, 1});
+}
+
+TEST_CASE("node core: a spare steps in for a lost member") {
+  SmallWorld world = running_world(2, 2);
+  world.add("spare");
+  world.pass(5s);
+  REQUIRE(ranks(world) == std::vector{0, 1, -1});
+  world.kill(1);
+  REQUIRE(ranks(world) == std::vector{0, -1, 1});
+}
+
+TEST_CASE("node core: a newcomer makes a running job with room regroup, before and after rank 0") {
+  SmallWorld world(settings(1, 3));
+  world.add("m", true);
+  world.pass(31s);
+  REQUIRE(ranks(world) == std::vector{0});
+  world.add("z");
+  REQUIRE(ranks(world) == std::vector{0, 1});
+  world.add("a");
+  REQUIRE(ranks(world) == std::vector{1, 2, 0});
+}
+
+TEST_CASE("node core: a node that is told to leave is not waited for once its workers are gone") {
+  SmallWorld world = running_world(3, 1);
+  world.feed(1, LeaveAsked{"SIGTERM"});
+  REQUIRE(world.nodes[0].runs == 1);
+  world.nodes[1].running.reset();
+  world.feed(1, WorkersGone{});
+  CHECK(world.nodes[1].ended == "left");
+  REQUIRE(ranks(world) == std::vector{0, -1, 1});
+}
+
+TEST_CASE("node core: the host leaves") {
+  SmallWorld world = running_world(3, 1);
+  world.feed(0, LeaveAsked{"SIGTERM"});
+  world.nodes[0].running.reset();
+  world.feed(0, WorkersGone{});
+  CHECK(world.nodes[0].ended == "left");
+  world.pass(1s);
+  REQUIRE(ranks(world) == std::vector{-1, 0, 1});
+}
+
+TEST_CASE("node core: who finishes early leaves, and all end well") {
+  SmallWorld world = running_world(3, 1);
+  world.nodes[2].running.reset();
+  world.feed(2, WorkersFinished{});
+  CHECK(world.nodes[2].ended == "finished");
+  world.feed(0, WorkersFinished{});
+  CHECK(world.nodes[0].ended.empty());
+  world.pass(60s);
+  CHECK(world.nodes[1].running);
+  world.feed(1, WorkersFinished{});
+  world.pass(2s);
+  REQUIRE(world.nodes[0].ended == "closed");
+  CHECK(world.nodes[0].close->succeeded);
+}
+
+TEST_CASE("node core: a node of another job is refused with both names") {
+  SmallWorld world(settings(2, 2));
+  world.add("a", true);
+  NodeSettings other = settings(2, 2);
+  other.terms.job_id = "other";
+  NodeInfo info;
+  info.id = 77;
+  info.name = "x";
+  info.address = "10.0.0.2";
+  world.add("x");
+  world.nodes[1].core = std::make_unique<NodeCore>(other, info, 1);
+  world.feed(1, NodeStarted{false});
+  CHECK(world.nodes[1].ended ==
+        "failed: refused by endpoint:1: the endpoint serves job 'job', not 'other'; use another "
+        "port for another job, or the same --rdzv-id");
+}
+
+TEST_CASE("node core: a restarted host is found by its successor") {
+  SmallWorld world = running_world(3, 1);
+  world.kill(0);
+  world.pass(1s);
+  REQUIRE(ranks(world) == std::vector{-1, 0, 1});
+  world.add("n0", true);
+  world.pass(2s);
+  REQUIRE(ranks(world) == std::vector{-1, 1, 2, 0});
+}
+
+}  // namespace muster

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/quorum.hpp"
+
+#include "support/catch.hpp"
+
+#include <string_view>
+
+namespace muster {
+namespace {
+
+// h here, g gone, m missing.
+bool quorum(std::string_view members) {
+  std::vector<Standing> standings;
+  for (const char c : members) {
+    standings.push_back(c == 'h' ? Standing::here : c == 'g' ? Standing::gone : Standing::missing);
+  }
+  return is_quorum(standings);
+}
+
+TimePoint at(int seconds) {
+  return TimePoint(std::chrono::seconds(seconds));
+}
+
+}  // namespace
+
+TEST_CASE("quorum: more than half, or half with the first, or nobody missing") {
+  CHECK(quorum(""));
+  CHECK(quorum("h"));
+  CHECK(quorum("hhm"));
+  CHECK(quorum("mhh"));
+  CHECK_FALSE(quorum("hmm"));
+  CHECK(quorum("hm"));
+  CHECK_FALSE(quorum("mh"));
+  CHECK(quorum("hmmh"));
+  CHECK_FALSE(quorum("mmhh"));
+  CHECK(quorum("ggggh"));
+  CHECK(quorum("gg"));
+}
+
+TEST_CASE("quorum: a gone member stays in the count, since it may have known more") {
+  CHECK_FALSE(quorum("hmg"));
+  CHECK_FALSE(quorum("ghm"));
+  CHECK_FALSE(quorum("gghhm"));
+  CHECK(quorum("hhgm"));
+}
+
+TEST_CASE("quorum: of two disjoint sides at most one has it") {
+  for (int count = 1; count <= 8; ++count) {
+    int sides = 1;
+    for (int i = 0; i < count; ++i) {
+      sides *= 3;
+    }
+    for (int split = 0; split < sides; ++split) {
+      std::vector<Standing> left;
+      std::vector<Standing> right;
+      for (int i = 0, rest = split; i < count; ++i, rest /= 3) {
+        const int who = rest % 3;  // 2: gone, both may know it
+        left.push_back(who == 0 ? Standing::here : who == 1 ? Standing::missing : Standing::gone);
+        right.push_back(who == 1 ? Standing::here : who == 0 ? Standing::missing : Standing::gone);
+      }
+      const auto is_here = [](Standing standing) { return standing == Standing::here; };
+      if (std::ranges::any_of(left, is_here) && std::ranges::any_of(right, is_here)) {
+        REQUIRE_FALSE((is_quorum(left) && is_quorum(right)));
+      }
+    }
+  }
+}
+
+TEST_CASE("quorum time: the latest moment at which the heard members were a quorum") {
+  const auto heard = [](int seconds) { return Evidence{false, at(seconds)}; };
+  const Evidence gone{true, std::nullopt};
+  const Evidence never{};
+  CHECK(quorum_time({heard(5)}) == at(5));
+  CHECK(quorum_time({heard(9), heard(5), heard(7)}) == at(7));
+  CHECK(quorum_time({heard(9), heard(5)}) == at(9));  // half with the first
+  CHECK(quorum_time({heard(5), heard(9)}) == at(5));  // the second alone is none
+  CHECK(quorum_time({heard(9), never, never}) == std::nullopt);
+  CHECK(quorum_time({heard(9), gone, gone}) == at(9));
+  CHECK(quorum_time({heard(9), gone, never}) == std::nullopt);
+  CHECK(quorum_time({heard(8), heard(9), heard(1), heard(2)}) == at(8));
+  CHECK(quorum_time({heard(1), heard(9), heard(8), heard(2)}) == at(2));
+  CHECK(quorum_time({}) == TimePoint::max());
+}
+
+}  // namespace muster

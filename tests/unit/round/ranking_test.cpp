@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/ranking.hpp"
+
+#include "support/catch.hpp"
+
+namespace muster {
+namespace {
+
+NodeInfo node(const std::string& name, NodeId id = 0, int node_rank = -1) {
+  NodeInfo made;
+  made.id = id;
+  made.name = name;
+  made.node_rank = node_rank;
+  return made;
+}
+
+std::vector<std::string> names(const std::vector<NodeInfo>& nodes) {
+  std::vector<std::string> found;
+  for (const NodeInfo& each : nodes) {
+    found.push_back(each.name);
+  }
+  return found;
+}
+
+std::vector<NodeId> ids(const std::vector<NodeInfo>& nodes) {
+  std::vector<NodeId> found;
+  for (const NodeInfo& each : nodes) {
+    found.push_back(each.id);
+  }
+  return found;
+}
+
+using Names = std::vector<std::string>;
+using Ids = std::vector<NodeId>;
+
+}  // namespace
+
+TEST_CASE("ranking: natural order of names") {
+  const auto ranked =
+      rank_nodes({node("node66"), node("node7"), node("node70"), node("node8")}, {}, {});
+  CHECK(names(ranked) == Names{"node7", "node8", "node66", "node70"});
+}
+
+TEST_CASE("ranking: a node rank asked for is honoured, the others fill the rest") {
+  const auto ranked = rank_nodes({node("a"), node("b", 0, 0), node("c"), node("d", 0, 2)}, {}, {});
+  CHECK(names(ranked) == Names{"b", "a", "d", "c"});
+}
+
+TEST_CASE("ranking: node ranks that are too high or taken go behind") {
+  const auto ranked = rank_nodes({node("z", 1, 0), node("y", 2, 0), node("x", 3, 9)}, {}, {});
+  CHECK(names(ranked) == Names{"z", "x", "y"});
+}
+
+TEST_CASE("ranking: a list of names decides, short or full, without regard to case") {
+  const auto ranked =
+      rank_nodes({node("n1.cluster"), node("n2"), node("n3"), node("n4")}, {"N4", "n1"}, {});
+  CHECK(names(ranked) == Names{"n4", "n1.cluster", "n2", "n3"});
+}
+
+TEST_CASE("ranking: agents of one machine keep their places, and a new one takes the lost one's") {
+  const auto first = rank_nodes({node("m", 5), node("m", 3), node("m", 9)}, {}, {});
+  CHECK(ids(first) == Ids{5, 3, 9});
+  CHECK(ids(rank_nodes({node("m", 9), node("m", 7), node("m", 5)}, {}, first)) == Ids{5, 7, 9});
+  CHECK(ids(rank_nodes({node("m", 9), node("m", 5)}, {}, first)) == Ids{5, 9});
+}
+
+}  // namespace muster

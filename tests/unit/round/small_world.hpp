@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// SmallWorld: a few NodeCores that talk without delay, for tests of their rules. Workers obey at
+// once. No faults but those that a test makes by hand; the simulator (tests/sim) does the rest.
+#pragma once
+
+#include "rendezvous/round/node_core.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+struct SmallNode {
+  std::unique_ptr<NodeCore> core;
+  NodeInfo info;
+  bool alive = true;
+  bool obedient = true;  // its workers end when they are told to
+  std::optional<RunRound> running;
+  int runs = 0;
+  std::string ended;  // "closed", "failed: …", "left", "finished"
+  std::optional<Close> close;
+  RollCall roll_call;
+  std::string trouble;
+};
+
+class SmallWorld {
+ public:
+  explicit SmallWorld(NodeSettings settings) : settings_(std::move(settings)) {}
+
+  // Its address is 10.0.0.<index + 1>, the endpoint's port 1, its own port 2.
+  std::size_t add(const std::string& name, bool hosts = false) {
+    const std::size_t index = nodes.size();
+    NodeInfo info;
+    info.id = 1000 + index;
+    info.name = name;
+    info.address = "10.0.0." + std::to_string(index + 1);
+    info.port = 2;
+    nodes.push_back(SmallNode{});
+    nodes.back().info = info;
+    nodes.back().core = std::make_unique<NodeCore>(settings_, info, index);
+    if (hosts) {
+      host_ = index;
+    }
+    feed(index, ListenerKnown{info.address, info.port});
+    feed(index, NodeStarted{hosts});
+    return index;
+  }
+
+  void feed(std::size_t index, const NodeEvent& event) {
+    events_.emplace_back(index, event);
+    settle();
+  }
+
+  // Lets time pass, deadline by deadline.
+  void pass(Duration duration) {
+    const TimePoint until = now_ + duration;
+    while (true) {
+      std::optional<std::size_t> next;
+      TimePoint when = until;
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const auto due = nodes[i].core->next_deadline();
+        if (is_up(i) && due && *due <= when && (!next || *due < when)) {
+          next = i;
+          when = std::max(*due, now_);
+        }
+      }
+      if (!next) {
+        break;
+      }
+      now_ = when;
+      feed(*next, NodeTick{});
+    }
+    now_ = until;
+  }
+
+  // The process dies: its kernel closes what it had and refuses from now on.
+  void kill(std::size_t index) {
+    nodes[index].alive = false;
+    nodes[index].running.reset();
+    for (const auto& [end, other] : std::map(ends_)) {
+      if (end.first == index) {
+        drop(end, LinkEnd::closed);
+      }
+    }
+    settle();
+  }
+
+  // Nothing reaches it or comes from it any more; connections stay as they are.
+  void cut(std::size_t index) { cut_.insert(index); }
+
+  void heal(std::size_t index) { cut_.erase(index); }
+
+  [[nodiscard]] TimePoint now() const { return now_; }
+
+  std::vector<SmallNode> nodes;
+
+ private:
+  using End = std::pair<std::size_t, LinkId>;  // node and its id of the connection
+
+  [[nodiscard]] bool is_up(std::size_t index) const {
+    return nodes[index].alive && nodes[index].ended.empty();
+  }
+
+  [[nodiscard]] bool is_cut(std::size_t a, std::size_t b) const {
+    return a != b && (cut_.contains(a) || cut_.contains(b));
+  }
+
+  void settle() {
+    if (settling_) {
+      return;
+    }
+    settling_ = true;
+    while (!events_.empty()) {
+      const auto [index, event] = events_.front();
+      events_.pop_front();
+      if (!is_up(index)) {
+        continue;
+      }
+      NodeEffects out;
+      nodes[index].core->step(now_, event, out);
+      for (const NodeEffect& effect : out) {
+        std::visit([&](const auto& asked) { perform(index, asked); }, effect);
+      }
+    }
+    settling_ = false;
+  }
+
+  void drop(End end, LinkEnd how) {
+    const auto found = ends_.find(end);
+    if (found == ends_.end()) {
+      return;
+    }
+    const End other = found->second;
+    ends_.erase(found);
+    ends_.erase(other);
+    if (!is_cut(end.first, other.first)) {
+      events_.emplace_back(other.first, LinkClosed{other.second, how, "closed"});
+    }
+  }
+
+  void perform(std::size_t from, const OpenLink& asked) {
+    for (std::size_t to = 0; to < nodes.size(); ++to) {
+      const bool is_endpoint = asked.host == "endpoint" && to == host_;
+      if (!is_endpoint && asked.host != nodes[to].info.address) {
+        continue;
+      }
+      if (is_cut(from, to)) {
+        events_.emplace_back(from, LinkClosed{asked.link, LinkEnd::unreachable, "no answer"});
+      } else if (!is_up(to)) {
+        events_.emplace_back(from, LinkClosed{asked.link, LinkEnd::refused, "refused"});
+      } else {
+        const End here{from, asked.link};
+        const End there{to, accepted_ += 2};
+        ends_[here] = there;
+        ends_[there] = here;
+        events_.emplace_back(to, LinkAccepted{there.second, nodes[from].info.address});
+        events_.emplace_back(from, LinkOpened{asked.link});
+      }
+      return;
+    }
+    events_.emplace_back(from, LinkClosed{asked.link, LinkEnd::unreachable, "nobody there"});
+  }
+
+  void perform(std::size_t from, const SendMessage& asked) {
+    const auto found = ends_.find({from, asked.link});
+    if (found != ends_.end() && !is_cut(from, found->second.first)) {
+      events_.emplace_back(found->second.first,
+                           MessageReceived{found->second.second, asked.message});
+    }
+  }
+
+  void perform(std::size_t from, const CloseLink& asked) {
+    drop({from, asked.link}, LinkEnd::closed);
+  }
+
+  void perform(std::size_t from, const OpenStore& asked) {
+    events_.emplace_back(from, StoreOpened{asked.round, nodes[from].info.address, 7});
+  }
+
+  void perform(std::size_t from, const RunRound& asked) {
+    nodes[from].running = asked;
+    ++nodes[from].runs;
+  }
+
+  void perform(std::size_t from, const StopWorkers& /*asked*/) {
+    if (nodes[from].obedient) {
+      nodes[from].running.reset();
+      events_.emplace_back(from, WorkersGone{});
+    }
+  }
+
+  void perform(std::size_t from, const FenceWorkers& /*asked*/) {
+    nodes[from].running.reset();
+    events_.emplace_back(from, WorkersGone{});
+  }
+
+  void perform(std::size_t from, const ShowRollCall& asked) {
+    nodes[from].roll_call = asked.call;
+    nodes[from].trouble = asked.trouble;
+  }
+
+  void perform(std::size_t from, const EndClosed& asked) {
+    nodes[from].close = asked.close;
+    end(from, "closed");
+  }
+
+  void perform(std::size_t from, const EndFailed& asked) {
+    end(from, "failed: " + asked.error.message);
+  }
+
+  void perform(std::size_t from, const EndFinished& /*asked*/) { end(from, "finished"); }
+
+  void perform(std::size_t from, const EndLeft& /*asked*/) { end(from, "left"); }
+
+  template <class Other>
+  void perform(std::size_t /*from*/, const Other& /*asked*/) {}
+
+  void end(std::size_t index, const std::string& how) {
+    nodes[index].running.reset();
+    nodes[index].ended = how;
+    for (const auto& [end, other] : std::map(ends_)) {
+      if (end.first == index) {
+        drop(end, LinkEnd::closed);
+      }
+    }
+  }
+
+  NodeSettings settings_;
+  TimePoint now_ = TimePoint(std::chrono::hours(1));
+  std::map<End, End> ends_;
+  std::deque<std::pair<std::size_t, NodeEvent>> events_;
+  std::set<std::size_t> cut_;
+  std::size_t host_ = static_cast<std::size_t>(-1);
+  LinkId accepted_ = 0;
+  bool settling_ = false;
+};
+
+}  // namespace muster
