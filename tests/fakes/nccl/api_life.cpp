@@ -75,7 +75,7 @@ void meet(Comm& comm) {
   own.version = version_of(comm.knobs);
   own.device = comm.device;
   std::strncpy(own.host.data(), host_words().c_str(), own.host.size() - 1);
-  const Came came = segment.barrier();
+  const Came came = segment.barrier(muster::fake::Where::life);
   segment.unlink();
   if (came != Came::yes) {
     set_last_error("fake: a rank went away while the communicator was started");
@@ -128,7 +128,7 @@ void fill_child(Comm& child, Comm& parent) {
 }
 
 void split(Comm& parent, ncclComm_t* out) {
-  Came came = parent.segment->barrier();
+  Came came = parent.segment->barrier(muster::fake::Where::life);
   ++parent.splits;
   std::unique_ptr<Comm> child;
   if (came == Came::yes && parent.segment->own().color != NCCL_SPLIT_NOCOLOR) {
@@ -137,7 +137,7 @@ void split(Comm& parent, ncclComm_t* out) {
     fill_child(*child, parent);
     meet(*child);
   }
-  came = came == Came::yes ? parent.segment->barrier() : came;
+  came = came == Came::yes ? parent.segment->barrier(muster::fake::Where::life) : came;
   if (came != Came::yes) {
     parent.fail(came == Came::aborted ? ncclInternalError : ncclRemoteError);
   }
@@ -238,7 +238,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   const Inside inside(&comm, "ncclCommFinalize");
   start_job(comm, [&comm] {
     finish_kernels(comm);
-    if (comm.segment->barrier() == Came::peer_gone) {
+    if (comm.segment->barrier(muster::fake::Where::life) == Came::peer_gone) {
       comm.fail(ncclRemoteError);
     }
   });
@@ -278,6 +278,9 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
     muster_fake_hold(comm.stream, nullptr);
   }
   finish_kernels(comm);
+  if (comm.stream != nullptr) {
+    cuStreamSynchronize(comm.stream);  // the host knows now that buffers are free
+  }
   comm.segment->unlink();
   comm.life = Life::aborted;
   return ncclSuccess;

@@ -5,6 +5,7 @@
 //   async_error_at=N:E the N-th fails with result E      init_ms=N      starting takes that long
 //   in_progress=K      K polls until a call has ended    init_error=E   starting fails
 //   init_hangs         starting never ends               abort_hangs    ncclCommAbort never returns
+//   call_ms=N                      every call lasts that long
 //   blind              the death of a peer is not seen   version=V      what ncclGetVersion says
 #pragma once
 
@@ -22,6 +23,7 @@ struct Knobs {
   long init_ms = 0;
   long in_progress = 0;
   long init_error = 0;
+  long call_ms = 0;
   bool init_hangs = false;
   bool abort_hangs = false;
   bool blind = false;
@@ -35,6 +37,7 @@ inline void read_knob(Knobs& knobs, const std::string& name, const std::string& 
   knobs.init_ms = name == "init_ms" ? number : knobs.init_ms;
   knobs.in_progress = name == "in_progress" ? number : knobs.in_progress;
   knobs.init_error = name == "init_error" ? number : knobs.init_error;
+  knobs.call_ms = name == "call_ms" ? number : knobs.call_ms;
   knobs.version = name == "version" ? number : knobs.version;
   knobs.init_hangs |= name == "init_hangs";
   knobs.abort_hangs |= name == "abort_hangs";

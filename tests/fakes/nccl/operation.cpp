@@ -52,7 +52,7 @@ class Exchange {
   [[nodiscard]] Came compare() {
     auto& words = segment_.own().words;
     std::strncpy(words.data(), describe(op_).c_str(), words.size() - 1);
-    Came came = segment_.barrier();
+    Came came = segment_.barrier(Where::operation);
     for (int rank = 0; rank < comm_.size && came == Came::yes; ++rank) {
       if (std::strncmp(words.data(), segment_.member(rank).words.data(), words.size() - 1) != 0) {
         violation("ranks meet in different operations: rank " + std::to_string(comm_.rank) +
@@ -60,7 +60,7 @@ class Exchange {
                   segment_.member(rank).words.data());
       }
     }
-    return came == Came::yes ? segment_.barrier() : came;
+    return came == Came::yes ? segment_.barrier(Where::operation) : came;
   }
 
   [[nodiscard]] Came round(std::size_t from, std::size_t bytes) {
@@ -68,10 +68,10 @@ class Exchange {
     if (gives) {
       std::memcpy(segment_.own().data.data(), at(op_.in, from), bytes);
     }
-    Came came = segment_.barrier();
+    Came came = segment_.barrier(Where::operation);
     if (came == Came::yes) {
       take(from, bytes);
-      came = segment_.barrier();
+      came = segment_.barrier(Where::operation);
     }
     return came;
   }

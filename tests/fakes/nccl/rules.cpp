@@ -29,6 +29,9 @@ Inside::Inside(Comm* comm, const char* call) : device_(comm == nullptr ? -1 : co
     violation(std::string(call) + " is called while another thread is inside " + other +
               " of the same device");
   }
+  for (long ms = 0; ms < comm->knobs.call_ms && comm->segment; ++ms) {
+    static_cast<void>(comm->segment->pause());
+  }
 }
 
 Inside::~Inside() {

@@ -22,6 +22,12 @@ int open_file(const std::string& path) {
   return fd;
 }
 
+// For 1 ms at most.
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  const timespec patience = {.tv_sec = 0, .tv_nsec = 1'000'000};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &patience, nullptr, 0);
+}
+
 struct flock byte_lock(short type, int rank) {
   struct flock lock = {};
   lock.l_type = type;
@@ -69,27 +75,29 @@ bool Segment::peer_gone() {
 }
 
 Came Segment::pause() {
-  const timespec patience = {.tv_sec = 0, .tv_nsec = 1'000'000};
-  syscall(SYS_futex, &meeting_->turn, FUTEX_WAIT, meeting_->turn.load(), &patience, nullptr, 0);
+  sleep_on(meeting_->bell, meeting_->bell.load());
   return abort ? Came::aborted : peer_gone() ? Came::peer_gone : Came::yes;
 }
 
 void Segment::wake() {
-  syscall(SYS_futex, &meeting_->turn, FUTEX_WAKE, 1 << 20, nullptr, nullptr, 0);
+  ++meeting_->bell;
+  for (auto* word : {&meeting_->bell, &meeting_->gates[0].turn, &meeting_->gates[1].turn}) {
+    syscall(SYS_futex, word, FUTEX_WAKE, 1 << 20, nullptr, nullptr, 0);
+  }
 }
 
-Came Segment::barrier() {
-  const auto turn = meeting_->turn.load();
-  if (meeting_->arrived.fetch_add(1) + 1 == static_cast<std::uint32_t>(size_)) {
-    meeting_->arrived = 0;
-    ++meeting_->turn;
+Came Segment::barrier(Where where) {
+  Gate& gate = meeting_->gates.at(static_cast<std::size_t>(where));
+  const auto turn = gate.turn.load();
+  if (gate.arrived.fetch_add(1) + 1 == static_cast<std::uint32_t>(size_)) {
+    gate.arrived = 0;
+    ++gate.turn;
     wake();
     return Came::yes;
   }
-  while (meeting_->turn == turn) {
-    const timespec patience = {.tv_sec = 0, .tv_nsec = 1'000'000};
-    syscall(SYS_futex, &meeting_->turn, FUTEX_WAIT, turn, &patience, nullptr, 0);
-    if (meeting_->turn == turn && (abort || peer_gone())) {
+  while (gate.turn == turn) {
+    sleep_on(gate.turn, turn);
+    if (gate.turn == turn && (abort || peer_gone())) {
       return abort ? Came::aborted : Came::peer_gone;
     }
   }

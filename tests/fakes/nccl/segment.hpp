@@ -32,9 +32,17 @@ struct Mailbox {
   std::array<unsigned char, kChunk> data;
 };
 
-struct Meeting {
+struct Gate {
   std::atomic<std::uint32_t> arrived;
   std::atomic<std::uint32_t> turn;
+};
+
+// Ranks meet in operations, and elsewhere in the life of the communicator, independently.
+enum class Where { operation, life };
+
+struct Meeting {
+  std::array<Gate, 2> gates;
+  std::atomic<std::uint32_t> bell;  // what pauses sleep on
   std::array<Member, kMostRanks> members;
   std::array<std::array<Mailbox, kMostRanks>, kMostRanks> mail;  // [from][to]
 };
@@ -67,7 +75,7 @@ class Segment {
 
   // Until all have come; waits end early when our own abort flag is set, or, unless blind, when a
   // peer has died, aborted or left.
-  [[nodiscard]] Came barrier();
+  [[nodiscard]] Came barrier(Where where);
   // Sleeps for up to 1 ms, less when somebody calls wake; then tells whether to go on.
   [[nodiscard]] Came pause();
   void wake();

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong: ranks that do not come, hang, fail, abort; every wait ends with words, and a new
+// epoch works again. Ranks are threads; killed and stopped processes are in tests/gpu.
+#include "support/catch.hpp"
+#include "unit/collective_nccl/fakes.hpp"
+
+#include <mutex>
+
+namespace muster::testing {
+namespace {
+
+using collective::Errc;
+using collective::Error;
+
+// One sum of one element on the communicator; how it ended.
+std::optional<Error> sum(nccl::NcclCommunicator& communicator, int device, Duration timeout) {
+  DeviceMemory memory(device, 4);
+  memory.upload(std::vector<std::byte>(4));
+  Request what = request(Kind::all_reduce, DType::f32, 1, device);
+  what.deadline += timeout - std::chrono::seconds(30);
+  what.in = memory.get();
+  what.out = memory.get();
+  const auto work = communicator.start(what);
+  if (!work) {
+    return work.error();
+  }
+  const auto done = (*work)->wait(Duration::zero());
+  if (!done) {
+    communicator.wait_for_abort();  // before the memory goes
+    return done.error();
+  }
+  return std::nullopt;
+}
+
+// How each rank's communicator of two ended after `sums` operations.
+std::array<std::optional<Error>, 2> run_two(
+    int sums, Duration timeout, const std::array<collective::PeerWatch*, 2>& peers = {}) {
+  LocalStore store;
+  std::array<std::optional<Error>, 2> ended;
+  on_ranks(2, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    auto made = join({.store = store, .rank = rank, .size = 2, .peers = peers[at]});
+    if (!made) {
+      ended[at] = made.error();
+    }
+    for (int i = 0; i < sums && !ended[at]; ++i) {
+      ended[at] = sum(**made, rank, timeout);
+    }
+  });
+  return ended;
+}
+
+bool says(const std::optional<Error>& error, std::string_view words) {
+  return error && error->text.find(words) != std::string::npos;
+}
+
+class Peers final : public collective::PeerWatch {
+ public:
+  [[nodiscard]] std::optional<Error> failure() const override {
+    const std::scoped_lock lock(mutex_);
+    return known_;
+  }
+
+  void report(const Error& error) override {
+    const std::scoped_lock lock(mutex_);
+    reported.push_back(error);
+  }
+
+  void learn(Error error) {
+    const std::scoped_lock lock(mutex_);
+    known_ = std::move(error);
+  }
+
+  std::vector<Error> reported;
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Error> known_;
+};
+
+TEST_CASE("an operation that hangs ends on all ranks, and a new epoch works") {
+  {
+    const Faults hang("hang_at=2@1");
+    const auto ended = run_two(3, std::chrono::milliseconds(200));
+    REQUIRE(ended[0]);
+    REQUIRE(ended[1]);
+    // One of the two is first; the other hears of it as its peer's end.
+    const bool timed_out = ended[0]->code == Errc::timeout || ended[1]->code == Errc::timeout;
+    CHECK(timed_out);
+    CHECK(
+        (says(ended[0], "all_reduce #1 sum f32[1]") || says(ended[1], "all_reduce #1 sum f32[1]")));
+  }
+  const auto again = run_two(3, std::chrono::seconds(20));
+  CHECK_FALSE(again[0]);
+  CHECK_FALSE(again[1]);
+}
+
+TEST_CASE("an asynchronous error is words about the rank, the operation, NCCL and what it said") {
+  const Faults broken("async_error_at=1:2@0 blind@1");
+  Peers peers;
+  const auto ended = run_two(1, std::chrono::milliseconds(700), {&peers, nullptr});
+  REQUIRE(ended[0]);
+  CHECK(ended[0]->code == Errc::nccl);
+  CHECK(ended[0]->native == ncclSystemError);
+  CHECK(says(ended[0], "rank 0 of 2, 'world', epoch 0"));
+  CHECK(says(ended[0], "unhandled system error"));
+  CHECK(says(ended[0], "NCCL last reported: fake: a network error"));
+  CHECK(says(ended[0], "NCCL 2."));
+  CHECK(says(ended[0], "CUDA driver 13.0"));
+  CHECK(peers.reported.size() == 1);
+  CHECK(ended[1]->code == Errc::timeout);
+}
+
+TEST_CASE("a peer that goes away is peer_failed, named where the peers know it") {
+  const Faults broken("async_error_at=1:3@1");
+  Peers peers;
+  peers.learn({});
+  Peers knows;
+  std::array<std::optional<Error>, 2> ended;
+  {
+    LocalStore store;
+    on_ranks(2, [&](int rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      auto made = join({.store = store, .rank = rank, .size = 2});
+      ended[at] = made ? sum(**made, rank, std::chrono::seconds(20)) : made.error();
+    });
+  }
+  REQUIRE(ended[0]);
+  CHECK(ended[0]->code == Errc::peer_failed);
+  CHECK(ended[0]->native == ncclRemoteError);
+  CHECK(says(ended[0], "remote process exited"));
+}
+
+TEST_CASE("what the peers know ends an operation at once") {
+  LocalStore store;
+  Peers peers;
+  std::array<std::optional<Error>, 2> ended;
+  on_ranks(2, [&](int rank) {
+    const Faults none("");
+    auto made =
+        join({.store = store, .rank = rank, .size = 2, .peers = rank == 0 ? &peers : nullptr});
+    if (rank == 0) {
+      peers.learn({.code = Errc::peer_failed, .rank = 1, .text = "rank 1 was killed"});
+      ended[0] = sum(**made, 0, std::chrono::seconds(20));
+    }
+  });
+  REQUIRE(ended[0]);
+  CHECK(ended[0]->rank == 1);
+  CHECK(ended[0]->text == "rank 1 was killed");
+}
+
+TEST_CASE("abort by another thread ends a wait, once and for all") {
+  LocalStore store;
+  on_ranks(1, [&](int) {
+    const Faults hang("hang_at=1");
+    auto made = join({.store = store});
+    REQUIRE(made);
+    std::thread other([&] { (*made)->abort({.code = Errc::aborted, .text = "enough"}); });
+    const auto ended = sum(**made, 0, std::chrono::seconds(20));
+    other.join();
+    CHECK(says(ended, "enough"));
+    (*made)->abort({.code = Errc::aborted, .text = "more than enough"});
+    CHECK(says(sum(**made, 0, std::chrono::seconds(20)), "enough"));
+  });
+}
+
+TEST_CASE("ranks that do not come are named within the time for starting") {
+  LocalStore store;
+  const Duration soon = std::chrono::milliseconds(100);
+  const auto root = join({.store = store, .rank = 0, .size = 3, .init_timeout = soon});
+  REQUIRE_FALSE(root);
+  CHECK(root.error().code == Errc::timeout);
+  CHECK(root.error().rank == 1);
+  CHECK(says(root.error(), "of 3 ranks, rank 1, 2 did not come"));
+  LocalStore empty;
+  const auto other = join({.store = empty, .rank = 1, .size = 2, .init_timeout = soon});
+  REQUIRE_FALSE(other);
+  CHECK(other.error().rank == 0);
+  CHECK(says(other.error(), "rank 0 did not give NCCL's id"));
+}
+
+TEST_CASE("a start that hangs or fails inside NCCL ends in time") {
+  LocalStore store;
+  {
+    const Faults hang("init_hangs");
+    const auto made = join({.store = store, .init_timeout = std::chrono::milliseconds(100)});
+    REQUIRE_FALSE(made);
+    CHECK(made.error().code == Errc::timeout);
+    CHECK(says(made.error(), "ncclCommInitRankConfig"));
+  }
+  const Faults broken("init_error=3");
+  const auto made = join({.store = store, .epoch = 1});
+  REQUIRE_FALSE(made);
+  CHECK(made.error().native == ncclInternalError);
+}
+
+TEST_CASE("two ranks on one GPU are refused in NCCL's words") {
+  LocalStore store;
+  std::array<std::string, 2> words;
+  on_ranks(2, [&](int rank) {
+    const nccl::Speaker speaker{"world", rank, 2, 0};
+    const nccl::Setup setup{
+        fake_nccl(), *nccl::GpuDevice::open(fake_driver(), 0), speaker, nullptr};
+    const auto made = nccl::NcclCommunicator::create(setup,
+                                                     {store, "x/", speaker, "here", {}},
+                                                     {.init_timeout = std::chrono::seconds(20)},
+                                                     nullptr);
+    words[static_cast<std::size_t>(rank)] = made ? "" : made.error().text;
+  });
+  CHECK(words[0].find("Duplicate GPU detected") != std::string::npos);
+  CHECK(words[1].find("Duplicate GPU detected") != std::string::npos);
+}
+
+TEST_CASE("different versions of NCCL are words on every rank before anything is started") {
+  auto other = std::make_shared<nccl::NcclLibrary>(*fake_nccl());
+  other->version = 23007;
+  LocalStore store;
+  std::array<std::optional<Error>, 2> ended;
+  on_ranks(2, [&](int rank) {
+    const auto made =
+        join({.store = store, .rank = rank, .size = 2, .library = rank == 0 ? fake_nccl() : other});
+    ended[static_cast<std::size_t>(rank)] = made ? std::nullopt : std::optional(made.error());
+  });
+  for (const auto& error : ended) {
+    REQUIRE(error);
+    CHECK(error->code == Errc::mismatch);
+    CHECK(says(error, "rank 0 has 2.28.9"));
+    CHECK(says(error, "rank 1 has 2.30.7"));
+  }
+}
+
+}  // namespace
+}  // namespace muster::testing

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real libraries, where they are installed: they can be opened, asked and made to fail without
+// a GPU. And what is said where something is missing.
+#include "base/environ.hpp"
+#include "support/catch.hpp"
+#include "unit/collective_nccl/fakes.hpp"
+#include "unit/collective_nccl/run_scenario.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace muster::testing {
+namespace {
+
+using collective::Errc;
+
+std::vector<std::string> real_libraries() {
+  std::vector<std::string> found;
+  const auto add = [&](const std::filesystem::path& path) {
+    if (std::filesystem::exists(path)) {
+      found.push_back(path.string());
+    }
+  };
+  add("/usr/local/cuda/lib64/libnccl.so.2");
+  if (found.empty()) {
+    add("/usr/local/cuda/lib/libnccl.so.2");
+  }
+  const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe)
+  std::error_code none;
+  for (const auto& venv : std::filesystem::directory_iterator(
+           std::string(home == nullptr ? "" : home) + "/.cache/muster", none)) {
+    for (const auto& python : std::filesystem::directory_iterator(venv.path() / "lib", none)) {
+      add(python.path() / "site-packages/nvidia/nccl/lib/libnccl.so.2");
+    }
+  }
+  return found;
+}
+
+// Whether NVIDIA's driver is there: not asked through dlopen, which would find the fake here.
+bool has_a_gpu() {
+  return std::filesystem::exists("/dev/nvidiactl");
+}
+
+TEST_CASE("each real libnccl is opened, says its version and makes an id, without a GPU") {
+  const auto libraries = real_libraries();
+  if (libraries.empty()) {
+    WARN("no libnccl.so.2 is installed here");
+  }
+  for (const auto& path : libraries) {
+    CAPTURE(path);
+    const auto library = nccl::load_nccl({{nccl::Place::Kind::named, path}});
+    REQUIRE(library);
+    CHECK((*library)->version >= 21800);
+    CHECK(nccl::describe_nccl_version((*library)->version).starts_with("2."));
+    ncclUniqueId id = {};
+    CHECK((*library)->call.get_unique_id(&id) == ncclSuccess);
+    CHECK(std::string((*library)->call.get_error_string(ncclInProgress)) ==
+          "NCCL operation in progress");
+  }
+}
+
+TEST_CASE("a real NCCL that finds no driver is words, not a crash") {
+  if (has_a_gpu()) {
+    return;
+  }
+  for (const auto& path : real_libraries()) {
+    // In a process of its own: it would take the fake driver for the real one.
+    const auto ended = run_scenario({"real NCCL", path});
+    CAPTURE(path, ended.words);
+    CHECK(ended.exit_code() == 0);
+    CHECK(
+        ended.words.find("rank 0 of 1, 'world', epoch 0: starting failed: unhandled cuda error") !=
+        std::string::npos);
+    CHECK(ended.words.find("CUDA driver version is insufficient") != std::string::npos);
+    CHECK(ended.words.find(path) != std::string::npos);
+  }
+}
+
+TEST_CASE("what is missing is said: the driver, NCCL, a function, a device") {
+  const auto driver = nccl::load_cuda({{nccl::Place::Kind::linker, "libno-cuda.so.1"}});
+  REQUIRE_FALSE(driver);
+  CHECK(driver.error().code == Errc::unsupported);
+  CHECK(driver.error().text.starts_with("no GPU can be used: NVIDIA's driver is missing"));
+  CHECK(driver.error().text.find("libno-cuda.so.1") != std::string::npos);
+  const auto library = nccl::load_nccl({{nccl::Place::Kind::linker, "libno-nccl.so.2"}});
+  REQUIRE_FALSE(library);
+  CHECK(library.error().text.find("libno-nccl.so.2") != std::string::npos);
+  CHECK(library.error().text.find("MUSTER_NCCL_LIBRARY") != std::string::npos);
+  const auto old = nccl::load_nccl({{nccl::Place::Kind::named, MUSTER_FAKE_CUDA}});
+  REQUIRE_FALSE(old);
+  CHECK(old.error().text.find("lacks ncclGetVersion") != std::string::npos);
+  const auto device = nccl::GpuDevice::open(fake_driver(), kFakeDevices);
+  REQUIRE_FALSE(device);
+  CHECK(device.error().code == Errc::invalid_argument);
+  CHECK(device.error().text.find("there is no GPU 8") != std::string::npos);
+}
+
+collective::Result<std::unique_ptr<collective::Transport>> make(const Environ& environ,
+                                                                LocalStore& store) {
+  collective::TransportContext context;
+  context.store = &store;
+  context.prefix = "coll/x/0/world/";
+  context.name = "world";
+  context.device = 0;
+  context.init_timeout = std::chrono::seconds(20);
+  context.environ = &environ;
+  return collective::make_nccl_transport(context);
+}
+
+TEST_CASE("the door: finds libraries by the environment, refuses blocking, says there is no GPU") {
+  LocalStore store;
+  Environ environ;
+  static_cast<void>(fake_driver());
+  environ.set("MUSTER_CUDA_LIBRARY", MUSTER_FAKE_CUDA);
+  environ.set("MUSTER_NCCL_LIBRARY", MUSTER_FAKE_NCCL);
+  CHECK(make(environ, store));
+  environ.set("NCCL_COMM_BLOCKING", "1");
+  const auto blocking = make(environ, store);
+  REQUIRE_FALSE(blocking);
+  CHECK(blocking.error().text.find("NCCL_COMM_BLOCKING") != std::string::npos);
+  if (!has_a_gpu()) {
+    const auto ended = run_scenario({"no fakes"});
+    CAPTURE(ended.words);
+    CHECK(ended.exit_code() == 0);
+    CHECK(ended.words.starts_with("unsupported: no GPU can be used: NVIDIA's driver is missing"));
+  }
+}
+
+TEST_CASE("a device of which the process sees none") {
+  CHECK(nccl::device_of(*fake_driver(), nullptr) == -1);
+  const DeviceMemory memory(3, 10);
+  CHECK(nccl::device_of(*fake_driver(), static_cast<char*>(memory.get()) + 9) == 3);
+}
+
+}  // namespace
+}  // namespace muster::testing

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fakes see what they are there to see: each error planted in our code, and each misuse by
+// calls of our own, ends a program with the sentence of its rule. Without the planted error the
+// same scenarios go well, so the fakes raise no false alarms either.
+#include "support/catch.hpp"
+#include "unit/collective_nccl/run_scenario.hpp"
+#include "unit/collective_nccl/scenario.hpp"
+
+#include <array>
+#include <csignal>
+
+#include <sys/wait.h>
+
+namespace muster::testing {
+namespace {
+
+struct Expected {
+  const char* scenario;
+  const char* planted;  // empty: the scenario itself is the misuse
+  const char* sentence;
+};
+
+constexpr std::array kExpected = {
+    Expected{"sums", "blocking communicator", "without a config that says blocking = 0"},
+    Expected{"sums in progress", "no poll", "in progress"},
+    Expected{"sums", "no finalize", "ncclCommDestroy without ncclCommFinalize"},
+    Expected{"sums", "no current device", "without a current context"},
+    Expected{"slow calls", "no device lock", "is called while another thread is inside"},
+    Expected{"on a stream", "no wait for the caller's stream", "reuse before the event"},
+    Expected{"on a stream", "end is recorded too early", "reuse before the event"},
+    Expected{"sums", "end is recorded too early", "reuse before the event"},
+    Expected{"with factor", "operator is kept", "destroyed before its operators"},
+    Expected{"split", "split polls the child", "with a communicator that is not there yet"},
+    Expected{"registered memory", "registration is kept", "before its buffers are deregistered"},
+    Expected{"after a failure", "use after abort", "with a communicator that was aborted"},
+    Expected{"operation after a failure",
+             "failure is ignored",
+             "is called after the communicator has failed"},
+    Expected{"while a graph is captured", "no capture mode", "while another thread captures"},
+    Expected{"versions differ", "versions are not compared", "different versions of NCCL meet"},
+    Expected{"memory is freed in use", "", "memory is freed that a copy may still use"},
+    Expected{"memory is freed twice", "", "not allocated, or twice"},
+    Expected{"memory is read before it is written", "", "reuse before the event"},
+    Expected{"a buffer is too short", "", "goes beyond its buffer"},
+    Expected{"a buffer of the host", "", "memory that is not the device's"},
+    Expected{"two streams", "", "queued on two streams"},
+    Expected{"an event is used after its end", "", "a destroyed event is used"},
+    Expected{"an event has timing", "", "an event with timing"},
+    Expected{"an id is used twice", "", "is the unique id used again?"},
+    Expected{"a group is not open", "", "ncclGroupEnd without ncclGroupStart"},
+    Expected{"ranks call different operations", "", "ranks meet in different operations"},
+    Expected{"CUDA after a fork", "", "forked after cuInit"}};
+
+TEST_CASE("each broken rule ends the program with its sentence") {
+  for (const auto& expected : kExpected) {
+    CAPTURE(expected.scenario, expected.planted);
+    const auto ended = *expected.planted == '\0'
+                           ? run_scenario({expected.scenario})
+                           : run_scenario({expected.scenario, expected.planted});
+    CAPTURE(ended.words);
+    CHECK(WIFSIGNALED(ended.status));
+    CHECK(WTERMSIG(ended.status) == SIGABRT);
+    CHECK(ended.words.find("fake: broken rule: ") != std::string::npos);
+    CHECK(ended.words.find(expected.sentence) != std::string::npos);
+  }
+}
+
+TEST_CASE("without a planted error the same scenarios break no rule") {
+  for (const auto& [name, scenario] : back_end_scenarios()) {
+    const auto ended = run_scenario({name});
+    CAPTURE(name, ended.words);
+    CHECK(WIFEXITED(ended.status));
+    CHECK(WEXITSTATUS(ended.status) == 0);
+  }
+}
+
+}  // namespace
+}  // namespace muster::testing

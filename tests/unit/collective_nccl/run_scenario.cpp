@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/collective_nccl/run_scenario.hpp"
+
+#include "base/check.hpp"
+
+#include <array>
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace muster::testing {
+
+int Ended::exit_code() const {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Ended run_scenario(std::vector<std::string> words) {
+  words.insert(words.begin(), MUSTER_NCCL_SCENARIO);
+  std::vector<char*> argv;
+  for (auto& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  std::array<int, 2> ends{};
+  MUSTER_CHECK(pipe(ends.data()) == 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  pid_t pid = 0;
+  MUSTER_CHECK(posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ) == 0);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  Ended ended;
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = read(ends[0], buffer.data(), buffer.size())) > 0;) {
+    ended.words.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  close(ends[0]);
+  waitpid(pid, &ended.status, 0);
+  return ended;
+}
+
+}  // namespace muster::testing

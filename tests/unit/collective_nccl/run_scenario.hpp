@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs muster-nccl-scenario and keeps what it says on stderr.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muster::testing {
+
+struct Ended {
+  int status = -1;  // of waitpid
+  std::string words;
+
+  // -1: ended by a signal.
+  [[nodiscard]] int exit_code() const;
+};
+
+[[nodiscard]] Ended run_scenario(std::vector<std::string> words);
+
+}  // namespace muster::testing

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program muster-nccl-scenario can do: use the back end over the fakes, perhaps with a
+// planted error, or break a rule by calls of its own. Each in a process of its own, because a
+// broken rule ends it.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace muster::testing {
+
+// Exit code 0: all went well; 1: an operation failed. By name.
+using Scenario = int (*)();
+[[nodiscard]] const std::map<std::string, Scenario>& back_end_scenarios();
+[[nodiscard]] const std::map<std::string, Scenario>& misuse_scenarios();
+
+}  // namespace muster::testing

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/collective_nccl/fakes.hpp"
+#include "unit/collective_nccl/scenario.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <semaphore>
+
+#include <dlfcn.h>
+
+namespace muster::testing {
+namespace {
+
+using Body = std::function<collective::Result<void>(nccl::NcclCommunicator&, int rank)>;
+
+// Two ranks, each of which runs the body on its communicator.
+int two_ranks(const Body& body, bool register_buffers = false) {
+  LocalStore store;
+  std::atomic<int> failed{0};
+  on_ranks(2, [&](int rank) {
+    auto made =
+        join({.store = store, .rank = rank, .size = 2, .register_buffers = register_buffers});
+    const auto done = made ? body(**made, rank) : std::unexpected(made.error());
+    if (!done) {
+      failed = 1;
+      std::fprintf(stderr, "rank %d: %s\n", rank, done.error().text.c_str());
+    }
+  });
+  return failed;
+}
+
+collective::Result<void> sum_once(nccl::NcclCommunicator& communicator,
+                                  DeviceMemory& memory,
+                                  int device,
+                                  Op op = Op::sum) {
+  Request what = request(Kind::all_reduce, DType::f32, 4, device);
+  what.op = op;
+  what.in = memory.get();
+  what.out = memory.get();
+  const auto work = communicator.start(what);
+  return work ? (*work)->wait(Duration::zero())
+              : collective::Result<void>(std::unexpected(work.error()));
+}
+
+const std::vector<std::byte>& ones() {
+  static const auto kOnes = elements(DType::f32, 4, [](std::size_t) { return 1.0; });
+  return kOnes;
+}
+
+int sums(const std::string& faults) {
+  const Faults planned(faults);
+  return two_ranks([](nccl::NcclCommunicator& communicator, int rank) {
+    collective::Result<void> done;
+    DeviceMemory memory(rank, 16);
+    memory.upload(ones());
+    for (int i = 0; i < 30 && done; ++i) {
+      done = sum_once(communicator, memory, rank);
+      static_cast<void>(memory.download());
+    }
+    return done;
+  });
+}
+
+// Without a wait of the host between the upload, the sum and the download.
+int on_a_stream() {
+  return two_ranks([](nccl::NcclCommunicator& communicator, int rank) {
+    const auto device = *nccl::GpuDevice::open(fake_driver(), rank);
+    const nccl::CurrentDevice current(*device);
+    const auto stream = *nccl::GpuStream::create(device);
+    DeviceMemory memory(rank, 16);
+    const auto place = reinterpret_cast<CUdeviceptr>(memory.get());
+    std::vector<std::byte> back(16);
+    device->cuda().copy_to_device_async(place, ones().data(), 16, stream->get());
+    Request what = request(Kind::all_reduce, DType::f32, 4, rank);
+    what.in = memory.get();
+    what.out = memory.get();
+    what.stream = stream->get();
+    const auto work = communicator.start(what);
+    const auto done = work ? (*work)->wait_stream(stream->get())
+                           : collective::Result<void>(std::unexpected(work.error()));
+    device->cuda().copy_from_device_async(back.data(), place, 16, stream->get());
+    device->cuda().stream_synchronize(stream->get());
+    return done;
+  });
+}
+
+int with_factor() {
+  return two_ranks([](nccl::NcclCommunicator& communicator, int rank) {
+    DeviceMemory memory(rank, 16);
+    memory.upload(ones());
+    return sum_once(communicator, memory, rank, Op::premul_sum);
+  });
+}
+
+int split_in_two() {
+  return two_ranks([](nccl::NcclCommunicator& communicator, int rank) -> collective::Result<void> {
+    const auto child = communicator.split(rank, 0);
+    return child ? collective::Result<void>() : std::unexpected(child.error());
+  });
+}
+
+int registered_memory() {
+  return two_ranks(
+      [](nccl::NcclCommunicator& communicator, int) -> collective::Result<void> {
+        const auto memory = communicator.alloc(4096);
+        return memory ? collective::Result<void>() : std::unexpected(memory.error());
+      },
+      true);
+}
+
+// The failure is expected; what is done after it is the test.
+int after_a_failure() {
+  const Faults planned("async_error_at=2:3");
+  LocalStore store;
+  on_ranks(2, [&](int rank) {
+    auto made = join({.store = store, .rank = rank, .size = 2});
+    DeviceMemory memory(rank, 16);
+    memory.upload(ones());
+    static_cast<void>(sum_once(**made, memory, rank));
+    static_cast<void>(sum_once(**made, memory, rank));
+    (*made)->abort({.code = collective::Errc::aborted, .text = "enough"});
+    (*made)->wait_for_abort();
+    static_cast<void>(sum_once(**made, memory, rank));
+  });
+  return 0;
+}
+
+// The second operation comes after a failure that must not have been overlooked.
+int operation_after_a_failure() {
+  const Faults planned("async_error_at=1:3");
+  LocalStore store;
+  auto made = join({.store = store});
+  DeviceMemory memory(0, 16);
+  memory.upload(ones());
+  Request what = request(Kind::all_reduce, DType::f32, 4, 0);
+  what.in = memory.get();
+  what.out = memory.get();
+  const auto first = (*made)->start(what);
+  const auto waited = (*first)->wait(std::chrono::milliseconds(500));
+  const auto second = (*made)->start(what);
+  (*made)->wait_for_abort();
+  return !waited && !second ? 0 : 1;
+}
+
+int while_a_graph_is_captured() {
+  static_cast<void>(fake_driver());
+  void* library = dlopen(MUSTER_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
+  const auto capturing = reinterpret_cast<void (*)(int)>(dlsym(library, "muster_fake_capturing"));
+  std::binary_semaphore late{0};
+  return two_ranks([&](nccl::NcclCommunicator& communicator, int rank) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    fake_driver()->call.exchange_capture_mode(&mode);
+    DeviceMemory memory(rank, 16);
+    memory.upload(ones());
+    capturing(1);
+    // Rank 1 comes late, so that the watchdog of rank 0 has asked for the event by then.
+    if (rank == 1) {
+      late.acquire();
+    }
+    Request what = request(Kind::all_reduce, DType::f32, 4, rank);
+    what.in = memory.get();
+    what.out = memory.get();
+    const auto work = communicator.start(what);
+    if (rank == 0) {
+      static_cast<void>(work && (*work)->wait(5 * nccl::NcclWatchdog::kPeriod));
+      late.release();
+    }
+    const auto done = work ? (*work)->wait(Duration::zero())
+                           : collective::Result<void>(std::unexpected(work.error()));
+    return done;
+  });
+}
+
+int versions_differ() {
+  const Faults planned("version=22705@1");
+  auto other = std::make_shared<nccl::NcclLibrary>(*fake_nccl());
+  other->version = 22705;
+  LocalStore store;
+  std::atomic<int> refused{0};
+  on_ranks(2, [&](int rank) {
+    auto made =
+        join({.store = store, .rank = rank, .size = 2, .library = rank == 0 ? fake_nccl() : other});
+    refused += made ? 0 : 1;
+  });
+  return refused == 2 ? 0 : 1;
+}
+
+}  // namespace
+
+const std::map<std::string, Scenario>& back_end_scenarios() {
+  static const std::map<std::string, Scenario> kScenarios = {
+      {"sums", [] { return sums(""); }},
+      {"sums in progress", [] { return sums("in_progress=3"); }},
+      {"slow calls", [] { return sums("call_ms=3"); }},
+      {"on a stream", on_a_stream},
+      {"with factor", with_factor},
+      {"split", split_in_two},
+      {"registered memory", registered_memory},
+      {"after a failure", after_a_failure},
+      {"operation after a failure", operation_after_a_failure},
+      {"while a graph is captured", while_a_graph_is_captured},
+      {"versions differ", versions_differ}};
+  return kScenarios;
+}
+
+}  // namespace muster::testing
