@@ -69,7 +69,11 @@ Result<std::unique_ptr<StoreServer>> StoreServer::open(asio::io_context& loop,
   if (!listener) {
     return std::unexpected(std::move(listener.error()));
   }
-  auto sockets = SessionSockets::open(std::move(*listener));
+  return open(loop, std::move(*listener));
+}
+
+Result<std::unique_ptr<StoreServer>> StoreServer::open(asio::io_context& loop, UniqueFd listener) {
+  auto sockets = SessionSockets::open(std::move(listener));
   if (!sockets) {
     return std::unexpected(std::move(sockets.error()));
   }
@@ -88,6 +92,10 @@ std::uint16_t StoreServer::port() const {
 
 void StoreServer::set_notice(std::function<void(const std::string&)> notice) {
   impl_->sockets->set_notice(std::move(notice));
+}
+
+void StoreServer::set_adopter(std::function<void(UniqueFd, std::string)> adopter) {
+  impl_->sockets->set_adopter(std::move(adopter));
 }
 
 }  // namespace muster

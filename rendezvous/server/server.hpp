@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/fd.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -24,6 +25,9 @@ class StoreServer {
   [[nodiscard]] static Result<std::unique_ptr<StoreServer>> open(asio::io_context& loop,
                                                                  const std::string& address,
                                                                  std::uint16_t port);
+  // The same on a socket that listens already.
+  [[nodiscard]] static Result<std::unique_ptr<StoreServer>> open(asio::io_context& loop,
+                                                                 UniqueFd listener);
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
   // Closes the listening socket and every session at once.
@@ -34,6 +38,10 @@ class StoreServer {
   // Called on the loop with one sentence for each client that is closed because it broke the
   // format or a limit. Bytes of what is no client at all (port scanners) go without a word.
   void set_notice(std::function<void(const std::string&)> notice);
+
+  // Called on the loop with each connection whose first byte is that of a node (kRoundDialect),
+  // with all bytes read so far. Without it such a connection is closed like any other stranger.
+  void set_adopter(std::function<void(UniqueFd, std::string)> adopter);
 
  private:
   struct Impl;

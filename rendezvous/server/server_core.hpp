@@ -41,6 +41,11 @@ class ServerCore {
   // Whether the session ever spoke the protocol: if not, nobody needs to hear why it was closed.
   [[nodiscard]] bool greeted(SessionId id) const { return sessions_[id].decoder.greeted(); }
 
+  // Whether the session has sent nothing so far.
+  [[nodiscard]] bool untouched(SessionId id) const {
+    return !greeted(id) && sessions_[id].input.empty();
+  }
+
   void forget(SessionId id);
 
   // Sessions that got output, or a reason to be closed, by what others did. Each once.

@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "rendezvous/server/listener.hpp"
+#include "rendezvous/wire/round_limits.hpp"
 
 #include <array>
 #include <cerrno>
@@ -170,11 +171,28 @@ void SessionSockets::accept_again() {
 void SessionSockets::read(SessionId id) {
   const auto count = ::recv(connections_[id].fd.get(), buffer_.get(), kReadBytes, 0);
   if (count > 0) {
-    core_.receive(id, {buffer_.get(), static_cast<std::size_t>(count)});
+    const std::string_view bytes(buffer_.get(), static_cast<std::size_t>(count));
+    if (is_node(id, bytes)) [[unlikely]] {
+      give_away(id, bytes);
+      return;
+    }
+    core_.receive(id, bytes);
     flush(id);
   } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
     drop(id);
   }
+}
+
+bool SessionSockets::is_node(SessionId id, std::string_view bytes) const {
+  return static_cast<std::uint8_t>(bytes.front()) == kRoundDialect && adopter_ &&
+         core_.untouched(id);
+}
+
+void SessionSockets::give_away(SessionId id, std::string_view bytes) {
+  UniqueFd fd = std::move(connections_[id].fd);
+  control(EPOLL_CTL_DEL, fd.get(), 0, 0);
+  core_.forget(id);
+  adopter_(std::move(fd), std::string(bytes));
 }
 
 void SessionSockets::flush(SessionId id) {

@@ -16,6 +16,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/epoll.h>
@@ -39,6 +41,11 @@ class SessionSockets {
   // Told in one sentence why a client was closed, if it was a client at all.
   void set_notice(Notice notice) { notice_ = std::move(notice); }
 
+  // Given each connection that begins as one between nodes does, with the bytes read so far.
+  using Adopter = std::function<void(UniqueFd, std::string)>;
+
+  void set_adopter(Adopter adopter) { adopter_ = std::move(adopter); }
+
   // True while no descriptor is left for a new connection: new clients wait in the backlog until a
   // session ends or the owner calls accept_again.
   [[nodiscard]] bool accept_paused() const { return accept_paused_; }
@@ -59,6 +66,8 @@ class SessionSockets {
   void adopt(UniqueFd fd);
   void pause_accept();
   void read(SessionId id);
+  [[nodiscard]] bool is_node(SessionId id, std::string_view bytes) const;
+  void give_away(SessionId id, std::string_view bytes);
   void flush(SessionId id);
   void flush_touched();
   void arm(SessionId id);
@@ -72,6 +81,7 @@ class SessionSockets {
   std::vector<Connection> connections_;
   std::unique_ptr<char[]> buffer_;
   Notice notice_;
+  Adopter adopter_;
   TimePoint went_idle_{};
   TimePoint crowded_until_{};
   bool accept_paused_ = false;

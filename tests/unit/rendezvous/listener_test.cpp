@@ -34,3 +34,40 @@ TEST_CASE("listener: an address of another machine is refused with what to do") 
         "cannot listen on 192.0.2.1:0: Cannot assign requested address; this machine has no such "
         "address: use one of its own, or :: for all");
 }
+
+TEST_CASE("listener: the first free port of a range") {
+  const auto any = listen_on("127.0.0.1", 0);
+  REQUIRE(any);
+  const std::uint16_t taken = port_of(any->get());
+  const auto next = static_cast<std::uint16_t>(taken + 1);
+  const auto only = listen_in_range("127.0.0.1", {taken, taken});
+  REQUIRE_FALSE(only);
+  const std::string port = std::to_string(taken);
+  CHECK(only.error().message == "cannot listen on 127.0.0.1: every port from " + port + " to " +
+                                    port + " is taken; widen --port-range, or stop what uses them");
+  const auto found = listen_in_range("127.0.0.1", {taken, next});
+  // Somebody else may have the other one.
+  CHECK((!found || port_of(found->get()) == next));
+  CHECK(listen_in_range("127.0.0.1", {}));
+  CHECK_FALSE(listen_in_range("192.0.2.1", {taken, next}));
+}
+
+TEST_CASE("listener: a socket that was made earlier listens in a range") {
+  const auto any = listen_on("127.0.0.1", 0);
+  REQUIRE(any);
+  const std::uint16_t taken = port_of(any->get());
+  const auto late = make_unbound_socket(AF_INET);
+  REQUIRE(late);
+  CHECK_FALSE(listen_with(late->get(), "127.0.0.1", {taken, taken}));
+  REQUIRE(listen_with(late->get(), "127.0.0.1", {taken, 65535}));
+  CHECK(port_of(late->get()) > taken);
+  CHECK(local_address(late->get()).host() == "127.0.0.1");
+}
+
+TEST_CASE("socket address: numeric both ways") {
+  CHECK(SocketAddress::parse("10.0.0.1", 80)->describe() == "10.0.0.1:80");
+  CHECK(SocketAddress::parse("::1", 80)->describe() == "[::1]:80");
+  CHECK(SocketAddress::parse("::ffff:10.0.0.1", 80)->host() == "10.0.0.1");
+  CHECK_FALSE(SocketAddress::parse("localhost", 80));
+  CHECK(local_address(-1).host().empty());
+}

@@ -76,6 +76,21 @@ std::string fault_of(std::string_view frame) {
   return decoded.fault;
 }
 
+// How many fields an aggregate has.
+struct Any {
+  template <class T>
+  operator T() const;  // NOLINT(google-explicit-constructor): it stands for any field
+};
+
+template <class T, class... Found>
+consteval std::size_t field_count() {
+  if constexpr (requires { T{Found{}..., Any{}}; }) {
+    return field_count<T, Found..., Any>();
+  } else {
+    return sizeof...(Found);
+  }
+}
+
 constexpr std::uint8_t kHello = 1;
 constexpr std::uint8_t kRefuse = 2;
 constexpr std::uint8_t kWelcome = 3;
@@ -106,6 +121,35 @@ TEST_CASE("round codec: every message comes back as it was, in any split") {
       }
     }
   }
+}
+
+TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fields.hpp and here") {
+  CHECK(field_count<NodeInfo>() == 7);
+  CHECK(field_count<JobTerms>() == 6);
+  CHECK(field_count<Round>() == 3);
+  CHECK(field_count<Hello>() == 11);
+  CHECK(field_count<Rounds>() == 3);
+  CHECK(field_count<Beat>() == 2);
+  CHECK(field_count<Ready>() == 1);
+  CHECK(field_count<Accept>() == 3);
+  CHECK(field_count<Failed>() == 8);
+  CHECK(field_count<Details>() == 3);
+  CHECK(field_count<Stopping>() == 1);
+  CHECK(field_count<Finished>() == 1);
+  CHECK(field_count<Leave>() == 2);
+  CHECK(field_count<Welcome>() == 2);
+  CHECK(field_count<Refuse>() == 2);
+  CHECK(field_count<Redirect>() == 1);
+  CHECK(field_count<Claim>() == 4);
+  CHECK(field_count<Pong>() == 2);
+  CHECK(field_count<RollCall>() == 5);
+  CHECK(field_count<Propose>() == 2);
+  CHECK(field_count<Start>() == 3);
+  CHECK(field_count<Regroup>() == 1);
+  CHECK(field_count<Dismiss>() == 0);
+  CHECK(field_count<OtherFailure>() == 3);
+  CHECK(field_count<Close>() == 9);
+  CHECK(field_count<ShowRounds>() == 0);
 }
 
 TEST_CASE("round codec: every kind has a number of its own") {

@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "support/hex.hpp"
 
+#include <array>
 #include <future>
 
 #include <arpa/inet.h>
@@ -93,6 +94,35 @@ TEST_CASE("server: what is no client is closed without a word") {
     CHECK(is_closed_by_server(client));
   }
   CHECK_FALSE(said);
+}
+
+TEST_CASE("server: a connection of a node is handed over with what it sent, a worker's is not") {
+  asio::io_context loop(1);
+  auto server = StoreServer::open(loop, "127.0.0.1", 0);
+  REQUIRE(server);
+  UniqueFd adopted;
+  std::string bytes;
+  (*server)->set_adopter([&](UniqueFd fd, const std::string& read) {
+    adopted = std::move(fd);
+    bytes = read;
+  });
+  const UniqueFd worker = raw_connection((*server)->port());
+  send_all(worker, from_hex("00CEF7853C 0D 01020304"));
+  const UniqueFd node = raw_connection((*server)->port());
+  send_all(node, "\xA7MUSTER and more");
+  while (!adopted) {
+    loop.run_one();
+  }
+  CHECK(bytes == "\xA7MUSTER and more");
+  send_all(adopted, "answer");
+  std::array<char, 6> answer{};
+  CHECK(::recv(node.get(), answer.data(), answer.size(), MSG_WAITALL) == 6);
+  std::array<char, 4> pong{};
+  CHECK(::recv(worker.get(), pong.data(), pong.size(), MSG_WAITALL) == 4);
+  // In the middle of a session that byte is one like any other.
+  send_all(worker, "\xA7MUSTER");
+  server->reset();
+  CHECK(is_closed_by_server(worker));
 }
 
 TEST_CASE("server: without descriptors new clients wait and are served when some are free") {

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/node/endpoint_binder.hpp"
+
+#include "io/name_lookup.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr Duration kLookupPatience = std::chrono::seconds(5);
+
+// Between two attempts in the background.
+constexpr Duration kTryAgain = std::chrono::seconds(1);
+
+struct Place {
+  EndpointPlace place;
+  EndpointBinding binding;
+  std::unique_ptr<NameLookup> lookup;
+  std::string trouble;
+};
+
+}  // namespace
+
+// Shared with the handlers in flight, which do nothing once `open` is false.
+struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl> {
+  asio::io_context& loop;
+  asio::steady_timer again;
+  std::vector<Place> places;
+  Take take;
+  std::function<void()> done;
+  std::size_t under_way = 0;
+  bool open = true;
+  bool trying = false;
+
+  Impl(asio::io_context& on, const std::vector<Endpoint>& endpoints, Take given)
+      : loop(on), again(on), take(std::move(given)) {
+    for (const Endpoint& endpoint : endpoints) {
+      Place place;
+      place.place.host = endpoint.host;
+      place.place.port = endpoint.port.value_or(0);
+      places.push_back(std::move(place));
+    }
+  }
+
+  void try_all(std::function<void()> when_done) {
+    done = std::move(when_done);
+    ++under_way;
+    for (Place& place : places) {
+      if (place.binding.state != EndpointState::ours && !place.lookup) {
+        look_up(place);
+      }
+    }
+    asio::post(loop, [self = shared_from_this()] { self->one_less(); });
+  }
+
+  void look_up(Place& place) {
+    ++under_way;
+    place.lookup = std::make_unique<NameLookup>(
+        loop,
+        place.place.host,
+        kLookupPatience,
+        [this, &place](Result<std::vector<std::string>> found) {
+          // The lookup may not be destroyed by its own callback.
+          asio::post(loop, [gone = std::shared_ptr<NameLookup>(std::move(place.lookup))] {});
+          if (found) {
+            place.place.addresses = std::move(*found);
+            place.trouble.clear();
+            bind(place);
+          } else {
+            place.trouble = found.error().message;
+          }
+          one_less();
+        });
+  }
+
+  void bind(Place& place) {
+    place.binding = bind_endpoint(place.place);
+    for (UniqueFd& listener : std::exchange(place.binding.listeners, {})) {
+      take(std::move(listener));
+    }
+  }
+
+  void one_less() {
+    if (--under_way == 0 && open && done) {
+      std::exchange(done, nullptr)();
+    }
+  }
+
+  void keep_trying() {
+    if (std::exchange(trying, true)) {
+      return;
+    }
+    try_all([this] {
+      const bool is_left = std::ranges::any_of(places, [](const Place& place) {
+        return place.binding.state == EndpointState::taken || !place.trouble.empty();
+      });
+      if (!is_left) {
+        trying = false;
+        return;
+      }
+      again.expires_after(kTryAgain);
+      again.async_wait([self = shared_from_this()](const std::error_code& error) {
+        if (!error && self->open) {
+          self->trying = false;
+          self->keep_trying();
+        }
+      });
+    });
+  }
+};
+
+EndpointBinder::EndpointBinder(asio::io_context& loop,
+                               const std::vector<Endpoint>& endpoints,
+                               Take take)
+    : impl_(std::make_shared<Impl>(loop, endpoints, std::move(take))) {}
+
+EndpointBinder::~EndpointBinder() {
+  impl_->open = false;
+  impl_->again.cancel();
+  impl_->places.clear();
+}
+
+void EndpointBinder::try_all(std::function<void()> done) {
+  impl_->try_all(std::move(done));
+}
+
+void EndpointBinder::keep_trying() {
+  impl_->keep_trying();
+}
+
+Result<void> EndpointBinder::host_first_everywhere() {
+  auto bound = bind_everywhere(impl_->places.front().place.port);
+  if (!bound) {
+    return std::unexpected(std::move(bound.error()));
+  }
+  for (UniqueFd& listener : std::exchange(bound->listeners, {})) {
+    impl_->take(std::move(listener));
+  }
+  impl_->places.front().binding = std::move(*bound);
+  return {};
+}
+
+const EndpointBinding& EndpointBinder::first() const {
+  return impl_->places.front().binding;
+}
+
+bool EndpointBinder::any_known() const {
+  return std::ranges::any_of(impl_->places,
+                             [](const Place& place) { return !place.place.addresses.empty(); });
+}
+
+std::string EndpointBinder::trouble() const {
+  const auto found = std::ranges::find_if(
+      impl_->places, [](const Place& place) { return !place.trouble.empty(); });
+  return found == impl_->places.end() ? std::string() : found->trouble;
+}
+
+}  // namespace muster

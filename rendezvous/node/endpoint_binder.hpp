@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// EndpointBinder: looks the endpoints' names up without stopping the loop, and binds those that are
+// this machine's. Lives on the loop; destroying it cancels what is under way. Resource.
+#pragma once
+
+#include "base/endpoint.hpp"
+#include "base/fd.hpp"
+#include "rendezvous/node/node_sockets.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+class EndpointBinder {
+ public:
+  // Given each listener as soon as it listens.
+  using Take = std::function<void(UniqueFd)>;
+
+  EndpointBinder(asio::io_context& loop, const std::vector<Endpoint>& endpoints, Take take);
+  EndpointBinder(const EndpointBinder&) = delete;
+  EndpointBinder& operator=(const EndpointBinder&) = delete;
+  ~EndpointBinder();
+
+  // Tries those that are not ours yet; `done` is called once, never from inside.
+  void try_all(std::function<void()> done);
+
+  // Tries again until nothing of this machine is left to others; in the background.
+  void keep_trying();
+
+  // Listens on every address at the port of the first endpoint.
+  [[nodiscard]] Result<void> host_first_everywhere();
+
+  [[nodiscard]] const EndpointBinding& first() const;
+
+  // Whether a single name could be looked up; if not, why.
+  [[nodiscard]] bool any_known() const;
+  [[nodiscard]] std::string trouble() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace muster

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Link: one connection between nodes with what waits to be sent and what has not been decoded yet.
+// It only moves bytes; LinkSockets decides when. Resource; one thread.
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/time.hpp"
+#include "rendezvous/round/node_events.hpp"
+#include "rendezvous/server/socket_address.hpp"
+#include "rendezvous/wire/round_decoder.hpp"
+#include "rendezvous/wire/round_encoder.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// What waits to be sent: frames that many links share.
+class LinkOutput {
+ public:
+  void push(SharedFrame frame);
+
+  [[nodiscard]] bool empty() const { return first_ == frames_.size(); }
+
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+  // Sends what the kernel takes; 0 or the errno.
+  [[nodiscard]] int flush(int fd);
+
+ private:
+  void drop(std::size_t count);
+
+  std::vector<SharedFrame> frames_;
+  std::size_t first_ = 0;  // the first one that is not wholly sent
+  std::size_t sent_ = 0;   // so much of that one is gone
+  std::size_t bytes_ = 0;
+};
+
+enum class LinkState : std::uint8_t {
+  connecting,
+  stranger,   // accepted; no Hello yet
+  open,       // the core knows it
+  closing,    // nobody listens to it any more; its output is still to go
+  lingering,  // all is out; the other side closes first, or what it has not read might be lost
+  dead,
+};
+
+struct Link {
+  Link(LinkId link_id, RoundDecoder::Side side) : id(link_id), decoder(side) {}
+
+  LinkId id;
+  UniqueFd fd;
+  LinkState state = LinkState::connecting;
+  RoundDecoder decoder;
+  std::string input;     // half a frame
+  std::size_t held = 0;  // so much of it is counted
+  LinkOutput output;
+  std::uint32_t armed = 0;                  // the events that epoll reports
+  bool touched = false;                     // has new output in this turn
+  std::optional<TimePoint> deadline;        // of connecting, a stranger, lingering
+  std::vector<SocketAddress> alternatives;  // still to be tried, the next one last
+  Duration patience{};                      // for all of them together
+  TimePoint patience_ends{};
+};
+
+// How a connection ended, from its errno, and in words.
+[[nodiscard]] LinkEnd end_of(int errno_value);
+
+// A connecting socket, with an errno if it failed at once (EINPROGRESS: it did not).
+struct Dialled {
+  UniqueFd fd;
+  int error = 0;
+};
+
+// `source`: from this address of ours, if it is of the same version of IP.
+[[nodiscard]] Dialled dial(const SocketAddress& address,
+                           const std::optional<SocketAddress>& source);
+
+// What became of it once it is writable: 0 or the errno. A connection of a socket with itself, as
+// happens on one machine where nobody listens, is ECONNREFUSED; an ECONNREFUSED that a firewall
+// made is EHOSTUNREACH, since it proves nothing.
+[[nodiscard]] int outcome_of_dial(int fd);
+
+// For both directions: dead connections are noticed after so long.
+void set_user_timeout(int fd, Duration timeout);
+
+}  // namespace muster

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeOwner: what RendezvousNode asks of the agent around it: the effects of NodeCore that are not
+// about the network (round/node_events.hpp says what each means and what is to follow). Called on
+// the loop; each function may call RendezvousNode::tell at once or later.
+#pragma once
+
+#include "base/time.hpp"
+#include "rendezvous/round/node_events.hpp"
+
+#include <string>
+#include <variant>
+
+namespace muster {
+
+using NodeEnd = std::variant<EndFinished, EndClosed, EndFailed, EndLeft>;
+
+class NodeOwner {
+ public:
+  virtual ~NodeOwner() = default;
+  virtual void run_round(const RunRound& run) = 0;
+  virtual void stop_workers(const std::string& reason) = 0;
+  virtual void fence_workers(const std::string& reason) = 0;
+  virtual void lease_until(TimePoint when) = 0;
+  virtual void open_store(RoundId round) = 0;
+  virtual void show_roll_call(const ShowRollCall& show) = 0;
+  virtual void say(const std::string& words) = 0;
+
+  // Last call; what the others had to be told is out. The node may be destroyed in it.
+  virtual void ended(const NodeEnd& end) = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/node/node_sockets.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace muster {
+namespace {
+
+// Of documentation (RFC 5737, RFC 3849): only asked for a route, never sent to.
+constexpr const char* kFarV4 = "192.0.2.1";
+constexpr const char* kFarV6 = "2001:db8::1";
+
+// The address of ours from which the kernel would send there; nothing is sent.
+std::string source_towards(const std::string& address) {
+  const auto there = SocketAddress::parse(address, 9);
+  if (!there) {
+    return {};
+  }
+  const UniqueFd fd(::socket(there->family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd || ::connect(fd.get(), there->get(), there->size) != 0) {
+    return {};
+  }
+  return local_address(fd.get()).host();
+}
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+bool has_interface(const std::string& address) {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) {
+    return false;
+  }
+  bool found = false;
+  for (const ifaddrs* one = all; one != nullptr && !found; one = one->ifa_next) {
+    const int family = one->ifa_addr == nullptr ? AF_UNSPEC : one->ifa_addr->sa_family;
+    if (family == AF_INET || family == AF_INET6) {
+      SocketAddress known;
+      known.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      std::memcpy(&known.storage, one->ifa_addr, known.size);
+      found = known.host() == address;
+    }
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+bool is_v6(const std::string& address) {
+  return address.find(':') != std::string::npos;
+}
+
+}  // namespace
+
+// Binding alone does not tell where net.ipv4.ip_nonlocal_bind is set.
+bool is_own_address(const std::string& address) {
+  const auto parsed = SocketAddress::parse(address, 0);
+  return parsed && (is_loopback(address) || source_towards(address) == parsed->host() ||
+                    has_interface(parsed->host()));
+}
+
+namespace {
+
+// An address by which others may reach this machine: of the interface that leads outwards.
+std::string outward_address() {
+  for (const char* far : {kFarV4, kFarV6}) {
+    if (std::string found = source_towards(far); !found.empty()) {
+      return found;
+    }
+  }
+  return "127.0.0.1";
+}
+
+// 0 and the listener, or the errno.
+int listen_at(const std::string& address, std::uint16_t port, EndpointBinding& binding) {
+  const auto parsed = SocketAddress::parse(address, port);
+  if (!parsed) {
+    return EADDRNOTAVAIL;
+  }
+  auto fd = try_listen(*parsed);
+  if (!fd) {
+    return fd.error();
+  }
+  binding.listeners.push_back(std::move(*fd));
+  return 0;
+}
+
+int listen_everywhere(std::uint16_t port, EndpointBinding& binding) {
+  const int why = listen_at("::", port, binding);
+  return why == EAFNOSUPPORT || why == EADDRNOTAVAIL ? listen_at("0.0.0.0", port, binding) : why;
+}
+
+// IPv4 before IPv6, the lowest number first.
+std::string deciding_address(const std::vector<std::string>& addresses) {
+  const auto number = [](const std::string& text) {
+    const auto parsed = SocketAddress::parse(text, 0);
+    const auto* const raw = reinterpret_cast<const unsigned char*>(&parsed->storage);
+    return std::pair(is_v6(text), std::string(raw, raw + parsed->size));
+  };
+  std::string lowest;
+  for (const std::string& address : addresses) {
+    if (SocketAddress::parse(address, 0) && (lowest.empty() || number(address) < number(lowest))) {
+      lowest = address;
+    }
+  }
+  return lowest;
+}
+
+void settle_state(int why, EndpointBinding& binding) {
+  binding.state = why == 0 ? EndpointState::ours : EndpointState::taken;
+}
+
+EndpointBinding bind_localhost(std::uint16_t port) {
+  EndpointBinding binding{.listeners = {}, .address = "127.0.0.1"};
+  const int v4 = listen_at("127.0.0.1", port, binding);
+  if (v4 == EADDRINUSE) {
+    binding.state = EndpointState::taken;
+    return binding;
+  }
+  // Either alone will do: clients try both.
+  const int v6 = listen_at("::1", port, binding);
+  if (v4 != 0) {
+    binding.address = "::1";
+  }
+  settle_state(v4 == 0 ? 0 : v6, binding);
+  return binding;
+}
+
+}  // namespace
+
+Result<NodeSockets> make_node_sockets() {
+  NodeSockets sockets;
+  auto v4 = make_unbound_socket(AF_INET);
+  auto v6 = make_unbound_socket(AF_INET6);
+  if (!v4 && !v6) {
+    return std::unexpected(std::move(v4.error()));
+  }
+  if (v4) {
+    sockets.v4 = std::move(*v4);
+  }
+  if (v6) {
+    sockets.v6 = std::move(*v6);
+  }
+  return sockets;
+}
+
+Result<OwnListener> open_own_listener(NodeSockets& sockets,
+                                      const std::string& local_addr,
+                                      const std::string& reached_by,
+                                      PortRange range) {
+  const std::string& announced = local_addr.empty() ? reached_by : local_addr;
+  UniqueFd& chosen = is_v6(announced) ? sockets.v6 : sockets.v4;
+  if (!chosen) {
+    return failure(
+        Errc::system,
+        "cannot listen on " + announced + ": this machine does not speak that version of IP");
+  }
+  const bool everywhere = !is_own_address(announced);
+  const std::string address = !everywhere ? announced : is_v6(announced) ? "::" : "0.0.0.0";
+  if (auto listening = listen_with(chosen.get(), address, range); !listening) {
+    return std::unexpected(std::move(listening.error()));
+  }
+  OwnListener own{.fd = std::move(chosen), .address = announced};
+  own.port = port_of(own.fd.get());
+  return own;
+}
+
+EndpointBinding bind_endpoint(const EndpointPlace& place) {
+  if (place.host == "localhost") {
+    return bind_localhost(place.port);
+  }
+  EndpointBinding binding;
+  const std::string address = deciding_address(place.addresses);
+  if (address.empty() || !is_own_address(address)) {
+    return binding;
+  }
+  const bool is_name = !SocketAddress::parse(place.host, 0);
+  const int why =
+      is_name ? listen_everywhere(place.port, binding) : listen_at(address, place.port, binding);
+  binding.address = is_name && is_loopback(address) ? outward_address() : address;
+  // Neither ours nor taken: a race with an address that goes away.
+  binding.state = why == EADDRNOTAVAIL ? EndpointState::elsewhere : EndpointState::ours;
+  if (why != 0 && why != EADDRNOTAVAIL) {
+    binding.state = EndpointState::taken;
+  }
+  return binding;
+}
+
+Result<EndpointBinding> bind_everywhere(std::uint16_t port) {
+  EndpointBinding binding{.listeners = {}, .address = outward_address()};
+  if (const int why = listen_everywhere(port, binding); why != 0) {
+    return std::unexpected(system_error(
+        "told to host the meeting (is_host), but cannot listen on port " + std::to_string(port),
+        why));
+  }
+  binding.state = EndpointState::ours;
+  return binding;
+}
+
+}  // namespace muster

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/node/rendezvous_node.hpp"
+
+#include "base/clock.hpp"
+#include "io/name_lookup.hpp"
+#include "rendezvous/node/endpoint_binder.hpp"
+#include "rendezvous/node/link_sockets.hpp"
+#include "rendezvous/round/node_core.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <type_traits>
+#include <utility>
+
+#include <fcntl.h>
+
+namespace muster {
+namespace {
+
+// How long the last words may take to reach the others.
+constexpr Duration kEndPatience = std::chrono::seconds(1);
+
+// Between two lookups while no endpoint's name is known.
+constexpr Duration kNamesAgain = std::chrono::seconds(1);
+
+constexpr Duration kConnectAtLeast = std::chrono::milliseconds(100);
+
+}  // namespace
+
+// Shared with the handlers in flight, which do nothing once `open` is false.
+struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl> {
+  asio::io_context& loop;
+  RendezvousSettings settings;
+  NodeSockets unbound;
+  NodeOwner& owner;
+  NodeCore core;
+  std::unique_ptr<LinkSockets> sockets;
+  asio::posix::stream_descriptor watch;
+  asio::steady_timer timer;
+  asio::steady_timer names_again;
+  EndpointBinder binder;
+  std::map<LinkId, std::unique_ptr<NameLookup>> lookups;
+  std::deque<NodeEvent> queue;
+  std::map<std::shared_ptr<const RoundMessage>, SharedFrame> frames;  // of this turn
+  std::optional<NodeEnd> end;
+  std::optional<TimePoint> armed_for;
+  TimePoint now = steady_now();
+  TimePoint end_by{};  // of the last words; of the names before we began
+  TimePoint names_by{};
+  std::string own_address;
+  std::uint16_t own_port = 0;
+  int endpoint_fd = -1;
+  bool open = true;
+  bool begun = false;
+  bool in_turn = false;
+  bool draining = false;
+  bool end_told = false;
+
+  Impl(asio::io_context& on, RendezvousSettings given, NodeSockets before, NodeOwner& whose)
+      : loop(on),
+        settings(std::move(given)),
+        unbound(std::move(before)),
+        owner(whose),
+        core(settings.core, settings.self, settings.seed),
+        watch(on),
+        timer(on),
+        names_again(on),
+        binder(on, settings.core.endpoints, [this](UniqueFd fd) { take_endpoint(std::move(fd)); }) {
+  }
+
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  ~Impl() { shut(); }
+
+  void shut() {
+    open = false;
+    if (watch.is_open()) {
+      watch.release();
+    }
+    timer.cancel();
+    names_again.cancel();
+    lookups.clear();
+    sockets.reset();
+  }
+
+  // -- turns: one `now` each; events are stepped one by one, in order ---------------------------
+
+  template <class Work>
+  void turn(Work work) {
+    if (!open) {
+      return;
+    }
+    if (std::exchange(in_turn, true)) {
+      work();
+      return;
+    }
+    now = steady_now();
+    work();
+    sockets->settle(now);
+    frames.clear();
+    in_turn = false;
+    tell_end();
+    arm();
+  }
+
+  void push(NodeEvent event) {
+    queue.push_back(std::move(event));
+    drain();
+  }
+
+  void drain() {
+    if (std::exchange(draining, true)) {
+      return;
+    }
+    NodeEffects effects;
+    while (!queue.empty() && !end) {
+      const NodeEvent event = std::move(queue.front());
+      queue.pop_front();
+      core.step(now, event, effects);
+      for (const NodeEffect& effect : effects) {
+        std::visit([this](const auto& wanted) { carry_out(wanted); }, effect);
+      }
+      effects.clear();
+    }
+    draining = false;
+  }
+
+  void await_ready() {
+    watch.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](const asio::error_code& error) {
+                       if (!error && self->open) {
+                         self->turn([&self] { self->sockets->serve(self->now); });
+                       }
+                       if (!error && self->open) {
+                         self->await_ready();
+                       }
+                     });
+  }
+
+  // -- time ------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const {
+    std::optional<TimePoint> next = sockets->next_deadline();
+    const auto sooner = [&next](std::optional<TimePoint> other) {
+      next = next && other ? std::min(*next, *other) : next ? next : other;
+    };
+    if (begun && !end) {
+      sooner(core.next_deadline());
+    }
+    if (end && !end_told) {
+      sooner(end_by);
+    }
+    return next;
+  }
+
+  // A timer that is set too early only looks again: most deadlines move away before they come.
+  void arm() {
+    if (!open) {
+      return;
+    }
+    const auto next = next_deadline();
+    if (!next || (armed_for && *armed_for <= *next)) {
+      return;
+    }
+    armed_for = next;
+    timer.expires_at(*next);
+    timer.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (!error && self->open) {
+        self->armed_for.reset();
+        self->turn([&self] { self->tick(); });
+      }
+    });
+  }
+
+  void tick() {
+    const auto due = core.next_deadline();
+    if (begun && !end && due && *due <= now) {
+      push(NodeTick{});
+    }
+  }
+
+  // -- the beginning: where are the endpoints, and are they ours? ------------------------------
+
+  void prepare() {
+    names_by = steady_now() + settings.core.join_timeout;
+    if (settings.is_host == false) {
+      asio::post(loop, [self = shared_from_this()] { self->turn([&] { self->begin(false); }); });
+      return;
+    }
+    look_up_endpoints();
+  }
+
+  void look_up_endpoints() {
+    binder.try_all([this] { turn([this] { endpoints_tried(); }); });
+  }
+
+  void endpoints_tried() {
+    const bool ours = binder.first().state == EndpointState::ours;
+    if (settings.is_host == true && !ours) {
+      const auto hosted = binder.host_first_everywhere();
+      if (!hosted) {
+        finish(EndFailed{hosted.error()});
+        return;
+      }
+    }
+    if (settings.is_host == true || ours) {
+      begin(true);
+    } else if (binder.any_known()) {
+      begin(false);
+    } else if (now >= names_by) {
+      finish(EndFailed{Error{Errc::timed_out, binder.trouble()}});
+    } else {
+      owner.show_roll_call({.call = {}, .trouble = binder.trouble()});
+      names_again.expires_after(kNamesAgain);
+      names_again.async_wait([self = shared_from_this()](const asio::error_code& error) {
+        if (!error && self->open) {
+          self->look_up_endpoints();
+        }
+      });
+    }
+  }
+
+  void take_endpoint(UniqueFd fd) {
+    if (endpoint_fd < 0) {
+      endpoint_fd = fd.get();
+    }
+    sockets->add_listener(std::move(fd));
+  }
+
+  void begin(bool hosts) {
+    begun = true;
+    const std::string& announced = settings.core.local_addr;
+    if (hosts || !announced.empty()) {
+      open_own(announced.empty() ? binder.first().address : announced);
+    }
+    if (!end) {
+      push(NodeStarted{hosts});
+    }
+  }
+
+  // Before the core hears of the first connection: it tells the others where we listen.
+  void open_own(const std::string& reached_by) {
+    auto own = open_own_listener(unbound, settings.core.local_addr, reached_by, settings.ports);
+    if (!own) {
+      finish(EndFailed{own.error()});
+      return;
+    }
+    own_address = own->address;
+    own_port = own->port;
+    sockets->add_listener(std::move(own->fd));
+    if (const auto source = SocketAddress::parse(settings.core.local_addr, 0);
+        source && is_own_address(settings.core.local_addr)) {
+      sockets->set_source(*source);
+    }
+    push(ListenerKnown{own_address, own_port});
+  }
+
+  void take_event(NodeEvent event) {
+    const auto* opened = std::get_if<LinkOpened>(&event);
+    if (opened != nullptr && own_port == 0 && !end) {
+      open_own(sockets->local_host(opened->link));
+    }
+    push(std::move(event));
+  }
+
+  // -- effects on the network ------------------------------------------------------------------
+
+  void carry_out(const OpenLink& wanted) {
+    if (auto numeric = SocketAddress::parse(wanted.host, wanted.port)) {
+      sockets->connect(wanted.link, {*numeric}, wanted.patience);
+      return;
+    }
+    auto lookup = std::make_unique<NameLookup>(
+        loop,
+        wanted.host,
+        wanted.patience,
+        [this, wanted, asked = now](Result<std::vector<std::string>> found) {
+          turn([&] { name_found(wanted, asked, std::move(found)); });
+        });
+    lookups.emplace(wanted.link, std::move(lookup));
+  }
+
+  void name_found(const OpenLink& wanted, TimePoint asked, Result<std::vector<std::string>> found) {
+    // A lookup may not be destroyed by its own callback.
+    auto node = lookups.extract(wanted.link);
+    asio::post(loop, [gone = std::shared_ptr<NameLookup>(std::move(node.mapped()))] {});
+    if (!found) {
+      push(LinkClosed{wanted.link, LinkEnd::no_name, found.error().message});
+      return;
+    }
+    std::vector<SocketAddress> addresses;
+    for (const std::string& address : *found) {
+      if (const auto parsed = SocketAddress::parse(address, wanted.port)) {
+        addresses.push_back(*parsed);
+      }
+    }
+    const Duration left = std::max(wanted.patience - (now - asked), kConnectAtLeast);
+    sockets->connect(wanted.link, std::move(addresses), left);
+  }
+
+  void carry_out(const SendMessage& wanted) {
+    auto frame = frame_of(wanted.message);
+    if (!frame) {
+      owner.say(frame.error().message);
+      sockets->close(wanted.link);
+      queue.push_back(LinkClosed{wanted.link, LinkEnd::broken, frame.error().message});
+      return;
+    }
+    if (std::holds_alternative<Welcome>(*wanted.message) ||
+        std::holds_alternative<ShowRounds>(*wanted.message)) {
+      sockets->trust(wanted.link);
+    }
+    sockets->send(wanted.link, std::move(*frame));
+  }
+
+  // A message that goes to many is encoded once.
+  [[nodiscard]] Result<SharedFrame> frame_of(const std::shared_ptr<const RoundMessage>& message) {
+    if (message.use_count() == 1) {
+      return encode_shared(*message);
+    }
+    if (const auto found = frames.find(message); found != frames.end()) {
+      return found->second;
+    }
+    auto frame = encode_shared(*message);
+    if (frame) {
+      frames.emplace(message, *frame);
+    }
+    return frame;
+  }
+
+  void carry_out(const CloseLink& wanted) {
+    lookups.erase(wanted.link);
+    sockets->close(wanted.link);
+  }
+
+  void carry_out(const HostEndpoints&) { binder.keep_trying(); }
+
+  // -- effects on the agent --------------------------------------------------------------------
+
+  void carry_out(const OpenStore& wanted) { owner.open_store(wanted.round); }
+
+  void carry_out(const RunRound& wanted) { owner.run_round(wanted); }
+
+  void carry_out(const StopWorkers& wanted) { owner.stop_workers(wanted.reason); }
+
+  void carry_out(const LeaseUntil& wanted) { owner.lease_until(wanted.when); }
+
+  void carry_out(const FenceWorkers& wanted) { owner.fence_workers(wanted.reason); }
+
+  void carry_out(const ShowRollCall& wanted) { owner.show_roll_call(wanted); }
+
+  void carry_out(const SayNode& wanted) { owner.say(wanted.words); }
+
+  // -- the end ---------------------------------------------------------------------------------
+
+  template <class End>
+  void carry_out(const End& wanted) requires std::is_constructible_v<NodeEnd, End> {
+    finish(wanted);
+  }
+
+  void finish(NodeEnd how) {
+    if (end) {
+      return;
+    }
+    end = std::move(how);
+    end_by = now + kEndPatience;
+    lookups.clear();
+    sockets->close_listeners();
+    sockets->close_all();
+  }
+
+  void tell_end() {
+    if (!end || end_told || !(sockets->drained() || now >= end_by)) {
+      return;
+    }
+    end_told = true;
+    asio::post(loop, [self = shared_from_this()] {
+      if (self->open) {
+        self->owner.ended(*self->end);
+      }
+    });
+  }
+};
+
+Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& loop,
+                                                              RendezvousSettings settings,
+                                                              NodeSockets sockets,
+                                                              NodeOwner& owner) {
+  auto impl = std::make_shared<Impl>(loop, std::move(settings), std::move(sockets), owner);
+  LinkLimits limits;
+  limits.user_timeout = impl->settings.core.lease;
+  auto opened = LinkSockets::open(
+      limits, [raw = impl.get()](NodeEvent event) { raw->take_event(std::move(event)); });
+  if (!opened) {
+    return std::unexpected(std::move(opened.error()));
+  }
+  impl->sockets = std::move(*opened);
+  impl->watch.assign(impl->sockets->fd());
+  impl->await_ready();
+  impl->prepare();
+  return std::unique_ptr<RendezvousNode>(new RendezvousNode(std::move(impl)));
+}
+
+RendezvousNode::RendezvousNode(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+RendezvousNode::~RendezvousNode() {
+  impl_->shut();
+}
+
+void RendezvousNode::tell(NodeEvent event) {
+  impl_->turn([&] { impl_->push(std::move(event)); });
+}
+
+const std::string& RendezvousNode::address() const {
+  return impl_->own_address;
+}
+
+std::uint16_t RendezvousNode::port() const {
+  return impl_->own_port;
+}
+
+bool RendezvousNode::has_endpoint() const {
+  return impl_->endpoint_fd >= 0;
+}
+
+Result<std::unique_ptr<StoreServer>> RendezvousNode::open_store_on_endpoint() {
+  const int endpoint = impl_->endpoint_fd;
+  if (endpoint < 0) {
+    return failure(Errc::system,
+                   "the workers' store cannot be opened: this node does not have the endpoint's "
+                   "address");
+  }
+  UniqueFd shared(::fcntl(endpoint, F_DUPFD_CLOEXEC, 0));
+  if (!shared) {
+    return std::unexpected(system_error("sharing the endpoint's socket", errno));
+  }
+  auto store = StoreServer::open(impl_->loop, std::move(shared));
+  if (store) {
+    impl_->sockets->lend_listener(endpoint, true);
+    (*store)->set_adopter([weak = std::weak_ptr(impl_)](UniqueFd fd, const std::string& bytes) {
+      if (const auto impl = weak.lock()) {
+        impl->turn([&] { impl->sockets->adopt(std::move(fd), bytes); });
+      }
+    });
+  }
+  return store;
+}
+
+void RendezvousNode::store_closed() {
+  if (impl_->endpoint_fd >= 0) {
+    impl_->sockets->lend_listener(impl_->endpoint_fd, false);
+  }
+}
+
+std::string RendezvousNode::describe() const {
+  return impl_->core.describe();
+}
+
+}  // namespace muster

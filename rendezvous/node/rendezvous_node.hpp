@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// RendezvousNode: NodeCore with sockets, names and a clock, on the loop of its owner. It decides
+// nothing about rounds: what concerns the network it carries out, the rest it hands to NodeOwner.
+// Resource; one thread.
+#pragma once
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "rendezvous/node/node_owner.hpp"
+#include "rendezvous/node/node_sockets.hpp"
+#include "rendezvous/round/node_events.hpp"
+#include "rendezvous/round/node_settings.hpp"
+#include "rendezvous/server/server.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+struct RendezvousSettings {
+  NodeSettings core;
+  NodeInfo self;                // id, name, nproc, role, node_rank; the rest is found out here
+  std::uint64_t seed = 0;       // for jitter
+  std::optional<bool> is_host;  // hosts or not, whatever the endpoint's address is
+  PortRange ports;              // of the own listener
+};
+
+class RendezvousNode {
+ public:
+  // Begins at once; the owner's functions are called from the loop. `owner` outlives the node.
+  [[nodiscard]] static Result<std::unique_ptr<RendezvousNode>> start(asio::io_context& loop,
+                                                                     RendezvousSettings settings,
+                                                                     NodeSockets sockets,
+                                                                     NodeOwner& owner);
+  RendezvousNode(const RendezvousNode&) = delete;
+  RendezvousNode& operator=(const RendezvousNode&) = delete;
+  // Closes every connection at once, as death would.
+  ~RendezvousNode();
+
+  // From the agent: WorkersGone, StoreOpened, StoreFailed, WorkerFailedHere, DetailsKnown,
+  // WorkersFinished, LeaveAsked.
+  void tell(NodeEvent event);
+
+  // Where the others reach this node; empty as long as that is not known.
+  [[nodiscard]] const std::string& address() const;
+  [[nodiscard]] std::uint16_t port() const;
+
+  // Whether the first endpoint is ours.
+  [[nodiscard]] bool has_endpoint() const;
+
+  // Static back end: the workers' store on the first endpoint, which it shares with the nodes. It
+  // accepts there for both until store_closed is called. Errors: the endpoint is not ours.
+  [[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store_on_endpoint();
+  void store_closed();
+
+  // For logs and tests.
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  struct Impl;
+  explicit RendezvousNode(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace muster

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real sockets, one process: nodes meet, lose each other and meet again.
+#include "rendezvous/client/blocking_store.hpp"
+#include "test_node.hpp"
+
+#include <algorithm>
+#include <future>
+#include <set>
+
+using namespace muster;
+using namespace muster::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Nodes = std::vector<std::unique_ptr<TestNode>>;
+
+bool all_in_world_of(const Nodes& nodes, std::size_t world) {
+  return std::ranges::all_of(nodes, [world](const auto& node) { return node->world() == world; });
+}
+
+// Each rank once, and one idea of where the store is.
+void check_agreement(const Nodes& nodes) {
+  std::set<std::int32_t> ranks;
+  for (const auto& node : nodes) {
+    ranks.insert(node->round->group_rank);
+    CHECK(*node->round->round == *nodes.front()->round->round);
+    CHECK(node->round->master_addr == "127.0.0.1");
+    CHECK(node->round->master_port == 12345);
+  }
+  CHECK(ranks.size() == nodes.size());
+}
+
+Nodes form(TestJob& job, std::size_t count) {
+  Nodes nodes;
+  for (std::size_t i = 0; i < count; ++i) {
+    nodes.push_back(job.add());
+  }
+  REQUIRE(job.until([&] { return all_in_world_of(nodes, count); }));
+  return nodes;
+}
+
+}  // namespace
+
+TEST_CASE("nodes: three meet at an endpoint that one of them can bind") {
+  for (const char* host : {"127.0.0.1", "localhost", "::1"}) {
+    TestJob job(host);
+    Nodes nodes;
+    for (int i = 0; i < 3; ++i) {
+      nodes.push_back(job.add());
+    }
+    CAPTURE(host);
+    REQUIRE(job.until([&] { return all_in_world_of(nodes, 3); }));
+    const auto owners =
+        std::ranges::count_if(nodes, [](const auto& node) { return node->node().has_endpoint(); });
+    CHECK(owners == 1);
+    for (const auto& node : nodes) {
+      CHECK(node->rounds == 1);
+      CHECK(node->node().address() == (std::string(host) == "::1" ? "::1" : "127.0.0.1"));
+      CHECK(node->node().port() != 0);
+    }
+  }
+}
+
+TEST_CASE("nodes: a follower dies, and the others go on without it") {
+  TestJob job;
+  Nodes nodes = form(job, 3);
+  check_agreement(nodes);
+  nodes.erase(
+      std::ranges::find_if(nodes, [](const auto& node) { return !node->node().has_endpoint(); }));
+  REQUIRE(job.until([&] { return all_in_world_of(nodes, 2); }));
+  check_agreement(nodes);
+  CHECK(nodes.front()->round->round->restart_count == 0);
+}
+
+TEST_CASE("nodes: whoever hosts dies, another one takes over, and a newcomer finds the job") {
+  TestJob job;
+  Nodes nodes = form(job, 3);
+  nodes.erase(
+      std::ranges::find_if(nodes, [](const auto& node) { return node->node().has_endpoint(); }));
+  REQUIRE(job.until([&] { return all_in_world_of(nodes, 2); }));
+  check_agreement(nodes);
+  nodes.push_back(job.add());
+  REQUIRE(job.until([&] { return all_in_world_of(nodes, 3); }));
+  check_agreement(nodes);
+}
+
+TEST_CASE("nodes: all finish, all end") {
+  TestJob job;
+  Nodes nodes = form(job, 3);
+  for (const auto& node : nodes) {
+    node->finish_workers();
+  }
+  REQUIRE(job.until([&] {
+    return std::ranges::all_of(nodes, [](const auto& node) { return node->end.has_value(); });
+  }));
+  for (const auto& node : nodes) {
+    const auto* closed = std::get_if<EndClosed>(&*node->end);
+    CHECK((std::holds_alternative<EndFinished>(*node->end) ||
+           (closed != nullptr && closed->close.succeeded)));
+  }
+}
+
+TEST_CASE("nodes: a name that nobody knows is said, and is the end after join_timeout") {
+  TestJob job("no-such-host.invalid");
+  auto settings = job.settings();
+  settings.core.join_timeout = 50ms;
+  const auto node = job.add(settings);
+  REQUIRE(job.until([&] { return node->end.has_value(); }));
+  REQUIRE(std::holds_alternative<EndFailed>(*node->end));
+  CHECK_THAT(std::get<EndFailed>(*node->end).error.message,
+             Catch::Contains("no-such-host.invalid"));
+}
+
+TEST_CASE("nodes: told to host, a node does so at an address that is not its own") {
+  TestJob job("192.0.2.1");
+  auto settings = job.settings();
+  settings.is_host = true;
+  settings.core.local_addr = "127.0.0.1";
+  const auto host = job.add(settings);
+  REQUIRE(job.until([&] { return host->node().has_endpoint(); }));
+  TestJob other("127.0.0.1");
+  auto joining = job.settings();
+  joining.core.endpoints = {{"127.0.0.1", job.endpoint().port}};
+  joining.is_host = false;
+  const auto guest = job.add(joining);
+  REQUIRE(job.until([&] { return host->world() == 2 && guest->world() == 2; }));
+}
+
+TEST_CASE("nodes: every listening socket lies in the port range") {
+  TestJob job;
+  const std::uint16_t base = free_port();
+  const auto last = static_cast<std::uint16_t>(std::min(base + 20, 65535));
+  Nodes nodes;
+  for (int i = 0; i < 3; ++i) {
+    auto settings = job.settings();
+    settings.ports = {base, last};
+    nodes.push_back(job.add(settings));
+  }
+  REQUIRE(job.until([&] { return all_in_world_of(nodes, 3); }));
+  for (const auto& node : nodes) {
+    CHECK(node->node().port() >= base);
+    CHECK(node->node().port() <= last);
+  }
+}
+
+TEST_CASE("nodes: another job at the same endpoint is refused with both names") {
+  TestJob job;
+  const auto host = job.add();
+  auto settings = job.settings();
+  settings.core.terms.job_id = "other";
+  const auto stranger = job.add(settings);
+  REQUIRE(job.until([&] { return stranger->end.has_value(); }));
+  REQUIRE(std::holds_alternative<EndFailed>(*stranger->end));
+  const std::string words = std::get<EndFailed>(*stranger->end).error.message;
+  CHECK_THAT(words, Catch::Contains("'job'") && Catch::Contains("'other'"));
+}
+
+TEST_CASE("nodes: workers' store and meeting share one port") {
+  TestJob job;
+  Nodes nodes = form(job, 2);
+  TestNode& host = *(nodes[0]->node().has_endpoint() ? nodes[0] : nodes[1]);
+  TestNode& other = *(nodes[0]->node().has_endpoint() ? nodes[1] : nodes[0]);
+  CHECK_FALSE(other.node().open_store_on_endpoint());
+  for (int time = 0; time < 2; ++time) {
+    auto store = host.node().open_store_on_endpoint();
+    REQUIRE(store);
+    CHECK((*store)->port() == *job.endpoint().port);
+    // A worker, on a thread since it blocks.
+    auto talk = std::async(std::launch::async, [&job] {
+      const auto client = BlockingStore::connect("127.0.0.1", *job.endpoint().port, 10s);
+      return client && (*client)->add("ready", 1) == 1;
+    });
+    REQUIRE(job.until([&] { return talk.wait_for(0s) == std::future_status::ready; }));
+    CHECK(talk.get());
+    // A node, by the same port.
+    nodes.push_back(job.add());
+    REQUIRE(job.until([&] { return all_in_world_of(nodes, 3); }));
+    nodes.pop_back();
+    REQUIRE(job.until([&] { return all_in_world_of(nodes, 2); }));
+    store->reset();
+    host.node().store_closed();
+  }
+  nodes.push_back(job.add());
+  REQUIRE(job.until([&] { return all_in_world_of(nodes, 3); }));
+}

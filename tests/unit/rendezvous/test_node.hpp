@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// A RendezvousNode with an agent around it whose workers are only words: they run until they are
+// told to stop. For tests with real sockets on one loop.
+#pragma once
+
+#include "base/clock.hpp"
+#include "rendezvous/node/rendezvous_node.hpp"
+#include "support/catch.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::testing {
+
+// A port of 127.0.0.1 that was free a moment ago.
+inline std::uint16_t free_port() {
+  const auto listener = listen_on("127.0.0.1", 0);
+  return port_of(listener->get());
+}
+
+class TestNode : public NodeOwner {
+ public:
+  TestNode(asio::io_context& loop, RendezvousSettings settings) {
+    auto sockets = make_node_sockets();
+    REQUIRE(sockets);
+    auto started = RendezvousNode::start(loop, std::move(settings), std::move(*sockets), *this);
+    REQUIRE(started);
+    node_ = std::move(*started);
+  }
+
+  void run_round(const RunRound& run) override {
+    ++rounds;
+    round = run;
+    running = true;
+  }
+
+  void stop_workers(const std::string& reason) override {
+    why_stopped = reason;
+    workers_end();
+  }
+
+  void fence_workers(const std::string& reason) override { stop_workers(reason); }
+
+  void lease_until(TimePoint when) override { lease = when; }
+
+  void open_store(RoundId of) override {
+    node_->tell(StoreOpened{.round = of, .address = node_->address(), .port = 12345});
+  }
+
+  void show_roll_call(const ShowRollCall& show) override { shown.push_back(show); }
+
+  void say(const std::string& words) override { said.push_back(words); }
+
+  void ended(const NodeEnd& how) override {
+    end = how;
+    node_.reset();
+  }
+
+  void workers_end() {
+    running = false;
+    node_->tell(WorkersGone{});
+  }
+
+  void finish_workers() {
+    running = false;
+    node_->tell(WorkersFinished{});
+  }
+
+  [[nodiscard]] RendezvousNode& node() { return *node_; }
+
+  [[nodiscard]] std::size_t world() const { return running ? round->round->members.size() : 0; }
+
+  int rounds = 0;
+  bool running = false;
+  std::optional<RunRound> round;
+  std::string why_stopped;
+  TimePoint lease{};
+  std::vector<ShowRollCall> shown;
+  std::vector<std::string> said;
+  std::optional<NodeEnd> end;
+
+ private:
+  std::unique_ptr<RendezvousNode> node_;
+};
+
+// Nodes of one job on one loop, and the time until something is so.
+class TestJob {
+ public:
+  explicit TestJob(const std::string& host = "127.0.0.1") : endpoint_{host, free_port()} {}
+
+  [[nodiscard]] RendezvousSettings settings() {
+    RendezvousSettings out;
+    out.core.terms = {.job_id = "job",
+                      .backend = "c10d",
+                      .nodes_min = 2,
+                      .nodes_max = 3,
+                      .max_restarts = 1,
+                      .version = "1"};
+    out.core.endpoints = {endpoint_};
+    out.core.last_call = std::chrono::milliseconds(20);
+    out.self.id = ++count_ * 1000;
+    out.self.name = "node" + std::to_string(count_);
+    out.seed = count_;
+    return out;
+  }
+
+  std::unique_ptr<TestNode> add() { return add(settings()); }
+
+  std::unique_ptr<TestNode> add(const RendezvousSettings& settings) {
+    return std::make_unique<TestNode>(loop, settings);
+  }
+
+  // Runs the loop until it is so; false after 20 s.
+  [[nodiscard]] bool until(const std::function<bool()>& condition) {
+    const TimePoint deadline = steady_now() + std::chrono::seconds(20);
+    while (!condition() && steady_now() < deadline) {
+      loop.restart();
+      loop.run_one_for(std::chrono::milliseconds(100));
+    }
+    return condition();
+  }
+
+  asio::io_context loop;
+
+  [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }
+
+ private:
+  Endpoint endpoint_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace muster::testing
