@@ -84,8 +84,11 @@ Result<std::vector<SharedMemory>> Segment::share_memory(const Meeting& meeting,
     }
     out.push_back(std::move(*memory));
   }
-  if (auto taken = out[0].reserve(0, plan.layout.total()); !taken) {
+  if (auto taken = out[0].reserve(0, plan.layout.reserved()); !taken) {
     return std::unexpected(taken.error());
+  }
+  if (plan.ranks.size() == 1) {
+    return out;
   }
   const std::string word = random_word();
   const auto giver = FdGiver::open(word);
@@ -160,7 +163,7 @@ bool Segment::tired(int round) const {
   return true;
 }
 
-void Segment::sleep(std::uint32_t bell) {
+void Segment::doze(std::uint32_t bell) {
   futex_wait(header_->bell, bell, kLongestSleep);
 }
 

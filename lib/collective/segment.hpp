@@ -51,6 +51,10 @@ class Segment final : public PeerWatch {
 
   [[nodiscard]] char* staging(std::size_t i) const { return base_ + plan_.layout.staging_at(i); }
 
+  [[nodiscard]] Channel& channel(std::size_t from, std::size_t to) const {
+    return *reinterpret_cast<Channel*>(base_ + plan_.layout.channel_at(from, to));
+  }
+
   [[nodiscard]] const SegmentPlan& plan() const { return plan_; }
 
   // Room for buffers that operations use without a copy: plan().arena_bytes for each rank.
@@ -60,6 +64,15 @@ class Segment final : public PeerWatch {
   template <class Missing>
   [[nodiscard]] Result<void> wait(const Request& request, const Missing& missing);
 
+  // What ends an operation that waits for the rank at place `missing` (negative: for nobody): a
+  // death, an abort, the deadline. The first such error is everybody's.
+  [[nodiscard]] std::optional<Error> look(const Request& request, int missing);
+
+  // Between two looks of somebody who does not wait by wait(): spins, yields, and after enough
+  // rounds sleeps, 20 ms at most, unless `ready()`.
+  template <class Ready>
+  void rest(int round, const Ready& ready);
+
   // After a store that others may wait for.
   void ring() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -67,6 +80,8 @@ class Segment final : public PeerWatch {
       wake_sleepers();
     }
   }
+
+  void wake_sleepers();
 
   [[nodiscard]] std::optional<Error> failure() const override;
   void report(const Error& error) override;
@@ -81,14 +96,12 @@ class Segment final : public PeerWatch {
 
   [[nodiscard]] static Result<std::vector<SharedMemory>> share_memory(const Meeting& meeting,
                                                                       const SegmentPlan& plan);
-  void wake_sleepers();
-  [[nodiscard]] std::optional<Error> look(const Request& request, int missing);
   [[nodiscard]] Error timed_out(const Request& request, int missing) const;
   [[nodiscard]] Error has_left(const Request& request, int missing) const;
   [[nodiscard]] std::string where(std::size_t i) const;
   // Yields, or says that it is time to sleep.
   [[nodiscard]] bool tired(int round) const;
-  void sleep(std::uint32_t bell);
+  void doze(std::uint32_t bell);
 
   SegmentPlan plan_;
   SharedMemory memory_;
@@ -120,15 +133,20 @@ Result<void> Segment::wait(const Request& request, const Missing& missing) {
     if (auto error = look(request, missing())) {
       return std::unexpected(std::move(*error));
     }
-    if (tired(round)) {
-      header_->sleepers.fetch_add(1);
-      const std::uint32_t bell = header_->bell.load();
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-      if (missing() >= 0) {
-        sleep(bell);
-      }
-      header_->sleepers.fetch_sub(1);
+    rest(round, [&missing] { return missing() < 0; });
+  }
+}
+
+template <class Ready>
+void Segment::rest(int round, const Ready& ready) {
+  if (tired(round)) {
+    header_->sleepers.fetch_add(1);
+    const std::uint32_t bell = header_->bell.load();
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!ready()) {
+      doze(bell);
     }
+    header_->sleepers.fetch_sub(1);
   }
 }
 

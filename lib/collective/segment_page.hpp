@@ -63,10 +63,25 @@ struct alignas(32) Post {
 
 static_assert(sizeof(Post) == 32);
 
+// From one rank to another: a ring of pieces. Each slot begins with a PieceHead.
+struct Channel {
+  alignas(kLine) std::atomic<std::uint64_t> written;  // pieces, by the sender
+  alignas(kLine) std::atomic<std::uint64_t> taken;    // by the receiver
+};
+
+struct PieceHead {
+  std::uint64_t count;  // elements of the whole message
+  std::uint32_t dtype;
+  std::uint32_t bytes;  // of this piece
+};
+
+inline constexpr std::size_t kChannelSlots = 4;
+
 struct SegmentLayout {
   std::size_t members = 0;
   std::size_t post_data = 0;  // bytes that may follow a post
   std::size_t staging = 0;    // bytes per member
+  std::size_t piece = 0;      // bytes in a slot of a channel, with its head
 
   [[nodiscard]] std::size_t member_at(std::size_t index) const {
     return round(sizeof(SegmentHeader)) + index * round(sizeof(Member));
@@ -80,13 +95,24 @@ struct SegmentLayout {
     return pages(member_at(members) + members * 2 * post_bytes()) + index * pages(staging);
   }
 
-  [[nodiscard]] std::size_t total() const { return staging_at(members); }
+  [[nodiscard]] std::size_t channel_at(std::size_t from, std::size_t to) const {
+    return staging_at(members) + (from * members + to) * channel_bytes();
+  }
+
+  // What every operation uses; the channels behind it take memory when they are used.
+  [[nodiscard]] std::size_t reserved() const { return staging_at(members); }
+
+  [[nodiscard]] std::size_t total() const { return pages(channel_at(members, 0)); }
 
  private:
   // Two lines apart: processors fetch lines in pairs.
   static std::size_t round(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
   static std::size_t pages(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+  [[nodiscard]] std::size_t channel_bytes() const {
+    return sizeof(Channel) + kChannelSlots * piece;
+  }
 
   [[nodiscard]] std::size_t post_bytes() const { return round(sizeof(Post) + post_data); }
 };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace muster::collective {
@@ -13,6 +14,8 @@ namespace {
 // Up to here every rank reads everything: one wait, no second one.
 constexpr std::size_t kPostBytes = 32UL * 1024;
 constexpr std::size_t kStaging = 576UL * 1024;
+constexpr std::size_t kChannelBytes = 2UL * 1024 * 1024;
+constexpr std::size_t kMostPiece = 64UL * 1024;
 constexpr std::size_t kStagingPerMember = 48UL * 1024;
 
 std::uint32_t what_of(const Request& r) {
@@ -37,9 +40,12 @@ std::size_t input_bytes(const Request& r, std::size_t members) {
 }  // namespace
 
 SegmentLayout shm_layout(std::size_t members) {
+  // There are as many channels as pairs.
+  const std::size_t piece = std::clamp(kChannelBytes / (members * members), 4096UL, kMostPiece);
   return {.members = members,
           .post_data = kPostBytes,
-          .staging = std::max(kStaging, members * kStagingPerMember)};
+          .staging = std::max(kStaging, members * kStagingPerMember),
+          .piece = piece / kLine * kLine};
 }
 
 Shm::Shm(Segment& segment)

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/communicator_impl.hpp"
+
+#include "collective/shm_transport.hpp"
+#include "rendezvous/client/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::collective {
+namespace {
+
+bool is_transfer(Kind kind) {
+  return kind == Kind::send || kind == Kind::recv;
+}
+
+}  // namespace
+
+Result<Communicator> Communicator::Impl::make(Recipe recipe) {
+  const Membership& m = recipe.membership;
+  if (m.size < 1 || m.rank < 0 || m.rank >= m.size) {
+    return failure(Errc::invalid_argument, fmt::format("rank {} of {}", m.rank, m.size));
+  }
+  if (m.size > 1 && recipe.store == nullptr) {
+    return failure(Errc::invalid_argument, "there is no store for the ranks to meet at");
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->recipe = std::move(recipe);
+  if (auto met = impl->meet(); !met) {
+    Error error = std::move(met.error());
+    error.epoch = impl->recipe.membership.epoch;
+    return std::unexpected(std::move(error));
+  }
+  return Communicator(std::move(impl));
+}
+
+Communicator::Impl::~Impl() {
+  if (generation != fork_generation()) {
+    // Threads and places in shared memory are the parent's.
+    static_cast<void>(collectives.release());
+    static_cast<void>(transfers.release());
+    static_cast<void>(device.release());
+    static_cast<void>(host.release());
+    static_cast<void>(segment.release());
+  }
+}
+
+Result<Communicator> Communicator::Impl::make_child(const Membership& membership,
+                                                    std::string name) {
+  Recipe child = recipe;
+  child.membership = membership;
+  child.options.name = std::move(name);
+  return make(std::move(child));
+}
+
+Result<void> Communicator::Impl::meet() {
+  const Membership& m = recipe.membership;
+  const CommOptions& o = recipe.options;
+  prefix = fmt::format("coll/{}/{}/{}/", m.job, m.epoch, o.name);
+  const Meeting meeting{.store = recipe.store.get(),
+                        .prefix = prefix,
+                        .rank = m.rank,
+                        .size = m.size,
+                        .deadline = steady_now() + o.init_timeout};
+  auto opened = FlightRecorder::open({.folder = o.recorder_folder,
+                                      .name = o.name,
+                                      .rank = m.rank,
+                                      .size = m.size,
+                                      .epoch = m.epoch,
+                                      .entries = o.recorder_entries});
+  if (!opened) {
+    return std::unexpected(opened.error());
+  }
+  recorder = std::move(*opened);
+  const std::string word = o.host.empty() ? host_word() : o.host;
+  const auto words = m.size == 1 ? Result<std::vector<std::string>>({word})
+                                 : exchange_cards(meeting, "hosts", word);
+  if (!words) {
+    return std::unexpected(words.error());
+  }
+  hosts = group_by_host(*words);
+  const auto chosen = choose_backend(o.backend, hosts);
+  if (!chosen) {
+    return std::unexpected(chosen.error());
+  }
+  backend = *chosen;
+  if (auto joined = join_host(meeting); !joined) {
+    return joined;
+  }
+  if (auto made = make_transport(meeting); !made) {
+    return made;
+  }
+  collectives = std::make_unique<CollectiveQueue>(*host, *recorder);
+  transfers = std::make_unique<TransferQueue>(*host, *recorder);
+  return {};
+}
+
+Result<void> Communicator::Impl::join_host(const Meeting& meeting) {
+  SegmentPlan plan;
+  plan.ranks = hosts.beside(meeting.rank);
+  plan.self =
+      static_cast<std::size_t>(std::ranges::find(plan.ranks, meeting.rank) - plan.ranks.begin());
+  plan.epoch = recipe.membership.epoch;
+  plan.layout = shm_layout(plan.ranks.size());
+  plan.arena_bytes = recipe.options.arena_bytes / 4096 * 4096;
+  plan.name = recipe.options.name;
+  auto joined = Segment::join(meeting, std::move(plan));
+  if (!joined) {
+    return std::unexpected(joined.error());
+  }
+  segment = std::move(*joined);
+  peers = segment.get();
+  return {};
+}
+
+Result<void> Communicator::Impl::make_transport(const Meeting&) {
+  if (backend != Backend::shm) {
+    return failure(Errc::unsupported, fmt::format("no back end {} yet", name_of(backend)));
+  }
+  host = std::make_unique<ShmTransport>(*segment);
+  return {};
+}
+
+std::optional<Error> Communicator::Impl::fate() const {
+  auto error = peers->failure();
+  if (error) {
+    error->epoch = recipe.membership.epoch;
+  }
+  return error;
+}
+
+Result<Transport*> Communicator::Impl::device_transport(int ordinal) {
+  if (!device) {
+    auto made = make_nccl_transport({.store = recipe.store.get(),
+                                     .prefix = prefix,
+                                     .name = recipe.options.name,
+                                     .rank = recipe.membership.rank,
+                                     .size = recipe.membership.size,
+                                     .epoch = recipe.membership.epoch,
+                                     .device = ordinal,
+                                     .init_timeout = recipe.options.init_timeout,
+                                     .environ = &recipe.environ,
+                                     .progress = recorder.get(),
+                                     .peers = peers});
+    if (!made) {
+      return std::unexpected(made.error());
+    }
+    device = std::move(*made);
+  }
+  return device.get();
+}
+
+std::uint64_t Communicator::Impl::next_number(const Request& request) {
+  return is_transfer(request.kind) ? ++transfer_numbers_[{request.kind, request.root}] : ++seq;
+}
+
+Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& options) {
+  auto request = checked(call, recipe.membership.rank, recipe.membership.size);
+  if (!request) {
+    return std::unexpected(std::move(request.error()));
+  }
+  if (generation != fork_generation()) {
+    return failure(Errc::invalid_state,
+                   "this process was forked from a rank; only the rank itself may use its "
+                   "communicator");
+  }
+  if (auto dead = fate()) [[unlikely]] {
+    return std::unexpected(std::move(*dead));
+  }
+  request->scale = call.op == Op::premul_sum ? options.scale : 1;
+  request->stream = options.stream;
+  const TimePoint now = steady_now();
+  const Duration timeout =
+      options.timeout > Duration::zero() ? options.timeout : recipe.options.timeout;
+  request->deadline = now + timeout;
+  if (request->device != kHost) {
+    request->seq = next_number(*request);
+    return submit_device(*request);
+  }
+  request->seq = next_number(*request);
+  auto work = submit_host(*request, options, now);
+  if (!work) {
+    work.error().epoch = recipe.membership.epoch;
+    work.error().seq = work.error().seq == 0 ? request->seq : work.error().seq;
+  }
+  return work;
+}
+
+Result<Work> Communicator::Impl::submit_device(const Request& request) {
+  const auto transport = device_transport(request.device);
+  if (!transport) {
+    return std::unexpected(transport.error());
+  }
+  recorder->queued(request, steady_now());
+  auto pending = (*transport)->start(request);
+  return pending ? Result<Work>(Work(request.seq, std::move(*pending)))
+                 : std::unexpected(std::move(pending.error()));
+}
+
+Result<Work> Communicator::Impl::submit_host(Request request,
+                                             const OpOptions& options,
+                                             TimePoint now) {
+  AsyncJob job{request, request.deadline - now, recorder->queued(request, now), nullptr};
+  if (is_transfer(request.kind)) {
+    return submit_transfer(job, options.async);
+  }
+  if (options.async) {
+    job.pending = std::make_shared<HostPending>();
+    collectives->add(job);
+    return Work(request.seq, job.pending);
+  }
+  collectives->drain();
+  recorder->started_at(job.ticket, now);
+  auto done = host->start(request);
+  if (!done) {
+    return std::unexpected(std::move(done.error()));
+  }
+  recorder->completed_at(job.ticket, steady_now());
+  return Work(request.seq, nullptr);
+}
+
+Result<Work> Communicator::Impl::submit_transfer(const AsyncJob& job, bool async) {
+  if (async || !transfers->empty()) {
+    AsyncJob queued = job;
+    queued.pending = std::make_shared<HostPending>();
+    transfers->add(queued);
+    Work work(job.request.seq, queued.pending);
+    if (!async) {
+      if (auto done = work.wait(); !done) {
+        return std::unexpected(std::move(done.error()));
+      }
+    }
+    return work;
+  }
+  auto transfer = host->begin(job.request);
+  if (!transfer) {
+    return std::unexpected(std::move(transfer.error()));
+  }
+  recorder->started_at(job.ticket, steady_now());
+  if (auto done = finish(*host, **transfer, job.request); !done) {
+    return std::unexpected(std::move(done.error()));
+  }
+  recorder->completed_at(job.ticket, steady_now());
+  return Work(job.request.seq, nullptr);
+}
+
+}  // namespace muster::collective

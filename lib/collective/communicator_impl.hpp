@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Communicator is made of. Private to communicator*.cpp.
+#pragma once
+
+#include "base/environ.hpp"
+#include "collective/async_queue.hpp"
+#include "collective/checks.hpp"
+#include "collective/communicator.hpp"
+#include "collective/flight_recorder.hpp"
+#include "collective/hosts.hpp"
+#include "collective/segment.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace muster::collective {
+
+// What a communicator is made with; kept for split and rebuild.
+struct Recipe {
+  std::shared_ptr<Store> store;
+  Membership membership;
+  CommOptions options;
+  Environ environ;
+};
+
+class Communicator::Impl {
+ public:
+  [[nodiscard]] static Result<Communicator> make(Recipe recipe);
+  ~Impl();
+
+  [[nodiscard]] Result<Work> submit(const Call& call, const OpOptions& options);
+  [[nodiscard]] Result<Communicator> make_child(const Membership& membership, std::string name);
+  [[nodiscard]] Result<Transport*> device_transport(int device);
+  [[nodiscard]] std::optional<Error> fate() const;
+
+  Recipe recipe;
+  Backend backend = Backend::shm;
+  Hosts hosts;
+  std::string prefix;
+  std::unique_ptr<FlightRecorder> recorder;
+  std::unique_ptr<Segment> segment;
+  PeerWatch* peers = nullptr;  // the one that knows of all ranks
+  std::unique_ptr<HostTransport> host;
+  std::unique_ptr<CollectiveQueue> collectives;
+  std::unique_ptr<TransferQueue> transfers;
+  std::unique_ptr<Transport> device;
+  std::uint64_t seq = 0;
+  std::uint64_t splits = 0;
+  std::uint32_t generation = fork_generation();
+
+ private:
+  [[nodiscard]] Result<void> meet();
+  [[nodiscard]] Result<void> join_host(const Meeting& meeting);
+  [[nodiscard]] Result<void> make_transport(const Meeting& meeting);
+  [[nodiscard]] Result<Work> submit_host(Request request, const OpOptions& options, TimePoint now);
+  [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async);
+  [[nodiscard]] Result<Work> submit_device(const Request& request);
+  [[nodiscard]] std::uint64_t next_number(const Request& request);
+
+  std::map<std::pair<Kind, int>, std::uint64_t> transfer_numbers_;
+};
+
+}  // namespace muster::collective

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// FlightRecorder: the last operations of one rank, in memory that others can read while it runs,
+// hangs, or after it was killed: a file in a folder of the job, else a memfd that /proc/PID/fd
+// shows while the process lives. Written with plain stores. Resource; any thread.
+#pragma once
+
+#include "base/fd.hpp"
+#include "collective/error.hpp"
+#include "collective/transport.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace muster::collective {
+
+// One operation as read back.
+struct FlightRecord {
+  Request request;              // without pointers and deadline
+  std::uint64_t queued_ns = 0;  // of the steady clock of that machine; 0: not yet
+  std::uint64_t started_ns = 0;
+  std::uint64_t completed_ns = 0;
+};
+
+struct FlightLog {
+  std::string name;  // of the communicator
+  int rank = 0;
+  int size = 0;
+  int pid = 0;
+  std::uint64_t epoch = 0;
+  std::vector<FlightRecord> records;  // oldest first
+};
+
+class FlightRecorder final : public Progress {
+ public:
+  struct Place {
+    std::string folder = {};  // empty, or where no file can be made: a memfd
+    std::string name = {};
+    int rank = 0;
+    int size = 1;
+    std::uint64_t epoch = 0;
+    std::size_t entries = 2048;  // 0: nothing is recorded
+  };
+
+  [[nodiscard]] static Result<std::unique_ptr<FlightRecorder>> open(const Place& place);
+  ~FlightRecorder() override;
+
+  // The operation was called; gives what completed() wants for it.
+  std::uint64_t queued(const Request& request, TimePoint now);
+  void started_at(std::uint64_t ticket, TimePoint now);
+  void completed_at(std::uint64_t ticket, TimePoint now);
+
+  // Of operations whose ticket the caller does not have.
+  void started(const Request& request) override;
+  void completed(const Request& request) override;
+
+  // Where others can read it: a path.
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  struct Head;
+  struct Entry;
+  FlightRecorder() = default;
+
+  [[nodiscard]] Result<void> map(int fd, const Place& place);
+  [[nodiscard]] Entry* entry(std::uint64_t ticket);
+  [[nodiscard]] Entry* find(const Request& request);
+
+  friend Result<FlightLog> read_flight(const std::string& path);
+
+  std::string path_;
+  UniqueFd fd_;
+  std::size_t bytes_ = 0;
+  std::size_t entries_ = 0;
+  Head* head_ = nullptr;
+  Entry* ring_ = nullptr;
+};
+
+// Of a rank that may be dead. Errors: invalid_argument (not such a file), system.
+[[nodiscard]] Result<FlightLog> read_flight(const std::string& path);
+
+// "rank 3 last completed #118 all_reduce sum f32[6553600]; 3 others are in #119 …": what a person
+// wants to know of ranks that hang. One line for each group of ranks that are at the same place.
+[[nodiscard]] std::string describe_flights(const std::vector<FlightLog>& logs);
+
+}  // namespace muster::collective

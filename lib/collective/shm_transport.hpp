@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// ShmTransport: all ranks on one host; operations by Shm, sends and receives through rings of
+// pieces between each pair.
+#pragma once
+
+#include "collective/host_transport.hpp"
+#include "collective/shm.hpp"
+
+namespace muster::collective {
+
+class ShmTransport final : public HostTransport {
+ public:
+  // The ranks are places in the segment, which outlives this.
+  explicit ShmTransport(Segment& segment) : segment_(segment), shm_(segment) {}
+
+  [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
+
+  void abort(const Error& why) override { segment_.report(why); }
+
+  [[nodiscard]] Result<void*> alloc(std::size_t bytes) override { return shm_.alloc(bytes); }
+
+  [[nodiscard]] Result<void> free(void* memory) override { return shm_.free(memory); }
+
+  [[nodiscard]] Result<std::unique_ptr<Transfer>> begin(const Request& request) override;
+  void rest(int round) override;
+
+  [[nodiscard]] std::optional<Error> look(const Request& request) override {
+    return segment_.look(request, request.root);
+  }
+
+  void wake() override { segment_.wake_sleepers(); }
+
+ private:
+  Segment& segment_;
+  Shm shm_;
+};
+
+}  // namespace muster::collective

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/communicator.hpp"
+
+#include "support/catch.hpp"
+#include "unit/collective/operations.hpp"
+#include "unit/collective/world.hpp"
+
+#include <mutex>
+#include <numeric>
+#include <optional>
+
+namespace muster::collective {
+namespace {
+
+using testing::Bytes;
+using testing::error_of;
+using testing::Operation;
+using testing::World;
+
+Buffer floats(std::vector<float>& data) {
+  return {data.data(), data.size(), DType::f32};
+}
+
+Result<Work> call(Communicator& comm, const Operation& operation, char* memory, bool async) {
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  const DType t = operation.request.dtype;
+  const ConstBuffer in(memory + operation.in_at(rank), operation.in_count(), t);
+  const Buffer out{memory + operation.out_at(rank), operation.out_count(), t};
+  const OpOptions options{.scale = operation.request.scale, .async = async};
+  const Request& r = operation.request;
+  switch (r.kind) {
+    case Kind::all_reduce:
+      return comm.all_reduce(in, out, r.op, options);
+    case Kind::reduce:
+      return comm.reduce(in, out, r.op, r.root, options);
+    case Kind::broadcast:
+      return comm.broadcast(out, r.root, options);
+    case Kind::all_gather:
+      return comm.all_gather(in, out, options);
+    case Kind::reduce_scatter:
+      return comm.reduce_scatter(in, out, r.op, options);
+    default:
+      return comm.all_to_all(in, out, options);
+  }
+}
+
+// All at once where they are asynchronous.
+std::vector<std::string> run_all(const World& world,
+                                 const std::vector<Operation>& operations,
+                                 bool async) {
+  const auto ranks = static_cast<std::size_t>(world.ranks);
+  std::vector<std::vector<Bytes>> outputs(operations.size(), std::vector<Bytes>(ranks));
+  std::vector<std::string> errors(ranks);
+  world.run([&](Communicator& comm) {
+    const auto self = static_cast<std::size_t>(comm.rank());
+    std::vector<Bytes> memory;
+    std::vector<Work> works;
+    for (const Operation& operation : operations) {
+      memory.emplace_back(operation.room() + 1);
+      operation.fill(memory.back().data(), self);
+    }
+    for (std::size_t k = 0; k < operations.size(); ++k) {
+      const auto work = call(comm, operations[k], memory[k].data(), async);
+      if (!work) {
+        errors[self] = work.error().text;
+        return;
+      }
+      works.push_back(*work);
+    }
+    for (std::size_t k = 0; k < operations.size(); ++k) {
+      if (const auto done = works[k].wait(); !done) {
+        errors[self] = done.error().text;
+      }
+      outputs[k][self] = operations[k].output(memory[k].data(), self);
+    }
+  });
+  for (std::size_t k = 0; k < operations.size(); ++k) {
+    errors.push_back(operations[k].check(outputs[k]));
+  }
+  std::erase(errors, "");
+  return errors;
+}
+
+std::vector<Operation> some_operations(std::size_t ranks, std::uint64_t seed) {
+  std::vector<Operation> out;
+  for (const Kind kind : {Kind::all_reduce,
+                          Kind::reduce,
+                          Kind::broadcast,
+                          Kind::all_gather,
+                          Kind::reduce_scatter,
+                          Kind::all_to_all}) {
+    for (const std::size_t count : {0UL, 1UL, 1001UL, 40001UL}) {
+      Request request;
+      request.kind = kind;
+      request.count = count;
+      request.dtype = DType::f32;
+      request.op = Op::avg;
+      request.root = kind == Kind::reduce || kind == Kind::broadcast ? 0 : -1;
+      out.emplace_back(request, ranks, seed);
+    }
+  }
+  return out;
+}
+
+TEST_CASE("communicator: every operation, called one by one and all at once") {
+  const muster::testing::Seed seed;
+  INFO(seed.words());
+  for (const int ranks : {1, 2, 4}) {
+    const auto operations = some_operations(static_cast<std::size_t>(ranks), seed.value());
+    INFO(ranks << " ranks");
+    CHECK(run_all({.ranks = ranks}, operations, false) == std::vector<std::string>{});
+    CHECK(run_all({.ranks = ranks}, operations, true) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("communicator: numbers of operations are the same on all ranks, also mixed with async") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    std::vector<float> a(10, 1);
+    std::vector<float> b(10, 2);
+    const bool odd = comm.rank() == 1;
+    const auto first = comm.all_reduce(floats(a), floats(a), Op::sum, {.async = odd});
+    const auto second = comm.all_reduce(floats(b), floats(b), Op::sum, {.async = !odd});
+    RANK_REQUIRE(first.has_value());
+    RANK_REQUIRE(second.has_value());
+    RANK_CHECK(first->seq() == 1);
+    RANK_CHECK(second->seq() == 2);
+    RANK_CHECK(first->wait().has_value());
+    RANK_CHECK(second->wait().has_value());
+    RANK_CHECK(a[9] == 2);
+    RANK_CHECK(b[9] == 4);
+  });
+}
+
+TEST_CASE("communicator: buffers that do not fit are refused, and nothing is sent") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    std::vector<float> a(10, 1);
+    std::vector<float> b(12);
+    const auto code = [](const Result<Work>& work) { return error_of(work).code; };
+    RANK_CHECK(code(comm.all_reduce(floats(a), floats(b), Op::sum)) == Errc::invalid_argument);
+    RANK_CHECK(code(comm.all_gather(floats(a), floats(b))) == Errc::invalid_argument);
+    RANK_CHECK(
+        code(comm.all_reduce({a.data(), 10, DType::f32}, {b.data(), 10, DType::i32}, Op::sum)) ==
+        Errc::invalid_argument);
+    RANK_CHECK(code(comm.all_reduce({nullptr, 1, DType::f32}, {nullptr, 1, DType::f32}, Op::sum)) ==
+               Errc::invalid_argument);
+    RANK_CHECK(
+        code(comm.all_reduce({a.data(), 5, DType::f32}, {a.data() + 2, 5, DType::f32}, Op::sum)) ==
+        Errc::invalid_argument);
+    RANK_CHECK(code(comm.broadcast(floats(a), 2)) == Errc::invalid_argument);
+    RANK_CHECK(code(comm.send(floats(a), comm.rank())) == Errc::invalid_argument);
+    RANK_CHECK(code(comm.broadcast({a.data(), 4, DType::f8e4m3}, 0)) == Errc::unsupported);
+    RANK_CHECK(code(comm.broadcast({a.data(), 4, static_cast<DType>(99)}, 0)) ==
+               Errc::invalid_argument);
+    RANK_CHECK(!comm.error().has_value());
+    RANK_CHECK(comm.barrier().has_value());
+  });
+}
+
+TEST_CASE("communicator: sends and receives, also crossing ones and of all sizes") {
+  World{.ranks = 3}.run([](Communicator& comm) {
+    const int next = (comm.rank() + 1) % 3;
+    const int before = (comm.rank() + 2) % 3;
+    for (const std::size_t count : {0UL, 1UL, 100UL, 500000UL}) {
+      std::vector<float> out(count, static_cast<float>(comm.rank()));
+      std::vector<float> in(count, -1);
+      const auto sent = comm.send(floats(out), next, {.async = true});
+      const auto got = comm.recv(floats(in), before);
+      RANK_REQUIRE(sent.has_value());
+      RANK_CHECK(error_of(got).text == "");
+      RANK_CHECK(sent->wait().has_value());
+      RANK_CHECK(in == std::vector<float>(count, static_cast<float>(before)));
+    }
+  });
+}
+
+TEST_CASE("communicator: messages of a pair keep their order, a collective may be in between") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    std::vector<std::vector<float>> data(20, std::vector<float>(30000));
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      if (comm.rank() == 0) {
+        std::fill(data[i].begin(), data[i].end(), static_cast<float>(i));
+      }
+      auto work = comm.rank() == 0 ? comm.send(floats(data[i]), 1, {.async = true})
+                                   : comm.recv(floats(data[i]), 0, {.async = true});
+      RANK_REQUIRE(work.has_value());
+      RANK_CHECK(work->seq() == i + 1);
+      works.push_back(*work);
+    }
+    RANK_CHECK(comm.barrier().has_value());
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      RANK_CHECK(works[i].wait().has_value());
+      RANK_CHECK(data[i].back() == static_cast<float>(i));
+    }
+  });
+}
+
+TEST_CASE("communicator: a message of another size or type than expected is a mismatch") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    std::vector<float> data(10);
+    if (comm.rank() == 0) {
+      RANK_CHECK(error_of(comm.send(floats(data), 1)).text == "");
+      while (!comm.error()) {
+        std::this_thread::yield();
+      }
+    } else {
+      const Error error = error_of(comm.recv({data.data(), 9, DType::f32}, 0));
+      RANK_CHECK(error.code == Errc::mismatch);
+      RANK_CHECK(error.text.find("sent f32[10]") != std::string::npos);
+      RANK_CHECK(error.text.find("recv #1 f32[9]") != std::string::npos);
+    }
+  });
+}
+
+TEST_CASE("communicator: after abort every operation of every rank ends with the reason") {
+  World{.ranks = 3}.run([](Communicator& comm) {
+    std::vector<float> data(10);
+    if (comm.rank() == 2) {
+      RANK_CHECK(comm.barrier().has_value());
+      comm.abort("the model has NaN");
+    } else {
+      RANK_CHECK(comm.barrier().has_value());
+      const auto waiting = comm.recv(floats(data), 2, {.async = true});
+      const Error error = error_of(comm.all_reduce(floats(data), floats(data), Op::sum));
+      RANK_CHECK(error.code == Errc::aborted);
+      RANK_CHECK(error.rank == 2);
+      RANK_CHECK(error.text == "rank 2 aborted: the model has NaN");
+      RANK_CHECK(error_of(waiting).code == Errc::aborted);
+    }
+    RANK_CHECK(error_of(comm.barrier()).code == Errc::aborted);
+    RANK_CHECK(comm.error().has_value());
+  });
+}
+
+TEST_CASE("communicator: wait with a patience of its own leaves the operation going") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    std::vector<float> data(10, 1);
+    if (comm.rank() == 1) {
+      RANK_CHECK(comm.barrier().has_value());
+      RANK_CHECK(comm.send(floats(data), 0).has_value());
+      return;
+    }
+    const auto early = comm.recv(floats(data), 1, {.async = true});
+    RANK_REQUIRE(early.has_value());
+    RANK_CHECK(error_of(early->wait(std::chrono::milliseconds(1))).code == Errc::timeout);
+    RANK_CHECK(!early->done());
+    RANK_CHECK(comm.barrier().has_value());
+    RANK_CHECK(early->wait().has_value());
+    RANK_CHECK(early->done());
+  });
+}
+
+TEST_CASE("communicator: split by colour, ordered by key") {
+  World{.ranks = 5}.run([](Communicator& comm) {
+    const int color = comm.rank() == 4 ? -1 : comm.rank() % 2;
+    auto part = comm.split(color, -comm.rank());
+    RANK_REQUIRE(part.has_value());
+    RANK_CHECK(part->has_value() == (color >= 0));
+    if (*part) {
+      Communicator& mine = **part;
+      RANK_CHECK(mine.size() == 2);
+      RANK_CHECK(mine.rank() == (comm.rank() < 2 ? 1 : 0));
+      std::vector<float> data{static_cast<float>(comm.rank())};
+      RANK_CHECK(error_of(mine.all_reduce(floats(data), floats(data), Op::sum)).text == "");
+      RANK_CHECK(data[0] == static_cast<float>(color == 0 ? 0 + 2 : 1 + 3));
+    }
+    RANK_CHECK(comm.barrier().has_value());
+  });
+}
+
+TEST_CASE("communicator: after a failure the ranks meet again under another epoch") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    comm.abort("enough");
+    Membership next;
+    next.rank = comm.rank();
+    next.size = 2;
+    RANK_CHECK(!comm.rebuild(next).has_value());
+    next.epoch = 1;
+    auto again = comm.rebuild(next);
+    RANK_REQUIRE(again.has_value());
+    RANK_CHECK(again->epoch() == 1);
+    RANK_CHECK(again->barrier().has_value());
+    RANK_CHECK(!comm.barrier().has_value());
+  });
+}
+
+TEST_CASE("communicator: ranks that do not come are named") {
+  const World world{.ranks = 3};
+  auto options = world.options(0);
+  options.init_timeout = std::chrono::milliseconds(50);
+  Membership membership;
+  membership.size = 3;
+  const auto made = Communicator::create(world.store, membership, options);
+  REQUIRE_FALSE(made.has_value());
+  CHECK(made.error().code == Errc::timeout);
+  CHECK(made.error().rank == 1);
+  CHECK(made.error().text.find("2 of 3 ranks did not come in time: 1, 2") != std::string::npos);
+}
+
+TEST_CASE("communicator: a back end that cannot reach all ranks says so on all of them") {
+  const World world{.ranks = 2, .backend = Backend::shm, .per_host = 1};
+  std::vector<std::thread> threads;
+  std::vector<Error> errors(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Membership membership;
+      membership.rank = rank;
+      membership.size = 2;
+      const auto made = Communicator::create(world.store, membership, world.options(rank));
+      errors[static_cast<std::size_t>(rank)] = made ? Error{} : made.error();
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  CHECK(errors[0].code == Errc::unsupported);
+  CHECK(errors[1].code == Errc::unsupported);
+}
+
+}  // namespace
+}  // namespace muster::collective
