@@ -8,8 +8,10 @@
 #include "rendezvous/round/asker.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
+#include "rendezvous/round/phase.hpp"
 #include "rendezvous/round/quorum.hpp"
 #include "rendezvous/round/restart_policy.hpp"
+#include "rendezvous/round/roster.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -20,37 +22,6 @@
 #include <vector>
 
 namespace muster {
-
-// What a node that begins to lead knows of the job's past.
-struct Lead {
-  RoundPtr started;      // the last round that it was told to start; number 0: none
-  RoundPtr accepted;     // a later one that it accepted; number 0: none
-  RoundPtr base;         // of `accepted`
-  bool founder = false;  // owns the first endpoint and begins the job
-  bool waited = true;    // a whole lease has passed since the last word of its last coordinator
-};
-
-// While nodes wait, they hear who is there so often, if it changed.
-inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
-
-// A newcomer that does not accept for so long does not hold up the others.
-inline constexpr Duration kAcceptPatience = std::chrono::seconds(1);
-
-// How long the end of a job waits for evidence of its root cause, and for the last node to hear it.
-inline constexpr Duration kDetailsPatience = std::chrono::seconds(1);
-inline constexpr Duration kClosePatience = std::chrono::seconds(1);
-
-// Failures of one round that are kept.
-inline constexpr std::size_t kFailuresMax = 65536;
-
-enum class Phase : std::uint8_t {
-  idle,       // leads nobody
-  gathering,  // waits for enough nodes that are ready
-  proposing,  // waits for all of them to accept
-  running,    // the workers of `base` run
-  stopping,   // a round has to end: waits until everybody has heard it
-  closed,     // the job is over: waits until everybody has heard it
-};
 
 class RoundCore {
  public:
@@ -99,41 +70,9 @@ class RoundCore {
   [[nodiscard]] std::string describe() const;
 
  private:
-  enum class State : std::uint8_t {
-    unknown,   // attached; has not said yet what it does
-    ready,     // no worker runs; waits for a round
-    running,   // in the running round
-    stopping,  // heard that the round ends; its workers may still run
-    finished,  // all its workers ended well
-    leaving,   // told us that it goes
-  };
-
-  struct Node {
-    NodeInfo info;
-    LinkId link = 0;
-    bool attached = false;
-    bool live = false;  // has answered once since it attached
-    bool accepted = false;
-    bool knows_past = true;  // we know the rounds that it named
-    State state = State::unknown;
-    std::uint64_t order = 0;            // of arrival
-    TimePoint since{};                  // in this state of attachment
-    TimePoint heard{};                  // last message received
-    std::optional<TimePoint> evidence;  // sending time of the last Pong that it has heard
-    std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // sequence, sent
-  };
-
-  struct Loss {
-    bool gone = false;
-    TimePoint silent_since{};  // out of lease one lease later
-    bool over = false;         // that has come, and was told
-  };
-
-  struct Failure {
-    NodeId node = 0;
-    TimePoint when{};
-    Failed message;
-  };
+  using State = FollowerState;
+  using Node = Follower;
+  using Failure = FailureReport;
 
   // links and nodes (round_core.cpp)
   [[nodiscard]] std::optional<Refuse> refusal_of(const Hello& hello) const;

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rendezvous of one node wants done, in the order given. Values; the shell
+// (rendezvous/node) and the simulator carry them out.
+#pragma once
+
+#include "base/error.hpp"
+#include "base/time.hpp"
+#include "rendezvous/wire/round_messages.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace muster {
+
+// One connection, of either direction. Ids of outgoing ones are given by the core (odd), those of
+// incoming ones by the shell (even, from 2). Never used twice. 0 is the node's talk to itself.
+using LinkId = std::uint64_t;
+
+// -- to the network ----------------------------------------------------------------------------
+
+// Host may be a name (an endpoint as typed) or numeric. LinkOpened or LinkClosed follows, within
+// `patience`.
+struct OpenLink {
+  LinkId link = 0;
+  std::string host;
+  std::uint16_t port = 0;
+  Duration patience{};
+};
+
+// Messages of one link arrive in the order in which they were given out.
+struct SendMessage {
+  LinkId link = 0;
+  std::shared_ptr<const RoundMessage> message;
+};
+
+// After what was sent is out.
+struct CloseLink {
+  LinkId link = 0;
+};
+
+// -- to the agent ------------------------------------------------------------------------------
+
+// We have become the coordinator of a running job: listen on those endpoints that are ours too, so
+// that newcomers find the job.
+struct HostEndpoints {};
+
+// We are group rank 0 of this proposal: open the workers' store. Answer: StoreOpened, StoreFailed.
+struct OpenStore {
+  RoundId round;
+};
+
+// Start the workers.
+struct RunRound {
+  RoundPtr round;
+  std::int32_t group_rank = 0;
+  std::string master_addr;
+  std::uint16_t master_port = 0;
+};
+
+// Stop the workers in good order; WorkersGone is expected.
+struct StopWorkers {
+  std::string reason;
+};
+
+// Until this moment workers may run without another word of ours. Later ones replace it. At the
+// moment itself FenceWorkers is given out; whoever watches the agent kills them a little later.
+struct LeaseUntil {
+  TimePoint when{};
+};
+
+// We have lost touch for too long: kill the workers at once. WorkersGone is expected.
+struct FenceWorkers {
+  std::string reason;
+};
+
+// While we wait for a round: who is there and, if we cannot even connect, why.
+struct ShowRollCall {
+  RollCall call;
+  std::string trouble;  // "cannot reach h1:29400: connection refused"; empty where there is none
+};
+
+// All our workers are gone and the job does not need this node any more: exit 0.
+struct EndFinished {};
+
+// The job is over.
+struct EndClosed {
+  Close close;
+};
+
+// This node cannot take part: refused, or nobody met in time.
+struct EndFailed {
+  Error error;
+};
+
+// A LeaveAsked has been carried out: nobody needs us.
+struct EndLeft {};
+
+// One line for a log.
+struct SayNode {
+  std::string words;
+};
+
+using NodeEffect = std::variant<OpenLink,
+                                SendMessage,
+                                CloseLink,
+                                HostEndpoints,
+                                OpenStore,
+                                RunRound,
+                                StopWorkers,
+                                LeaseUntil,
+                                FenceWorkers,
+                                ShowRollCall,
+                                EndFinished,
+                                EndClosed,
+                                EndFailed,
+                                EndLeft,
+                                SayNode>;
+
+using NodeEffects = std::vector<NodeEffect>;
+
+}  // namespace muster

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The phases of a coordinator, what it begins with, and how long it is patient. Values.
+#pragma once
+
+#include "base/time.hpp"
+#include "rendezvous/wire/round_info.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace muster {
+
+// What a node that begins to lead knows of the job's past.
+struct Lead {
+  RoundPtr started;      // the last round that it was told to start; number 0: none
+  RoundPtr accepted;     // a later one that it accepted; number 0: none
+  RoundPtr base;         // of `accepted`
+  bool founder = false;  // owns the first endpoint and begins the job
+  bool waited = true;    // a whole lease has passed since the last word of its last coordinator
+};
+
+// While nodes wait, they hear who is there so often, if it changed.
+inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
+
+// A newcomer that does not accept for so long does not hold up the others.
+inline constexpr Duration kAcceptPatience = std::chrono::seconds(1);
+
+// How long the end of a job waits for evidence of its root cause, and for the last node to hear it.
+inline constexpr Duration kDetailsPatience = std::chrono::seconds(1);
+inline constexpr Duration kClosePatience = std::chrono::seconds(1);
+
+// Failures of one round that are kept.
+inline constexpr std::size_t kFailuresMax = 65536;
+
+enum class Phase : std::uint8_t {
+  idle,       // leads nobody
+  gathering,  // waits for enough nodes that are ready
+  proposing,  // waits for all of them to accept
+  running,    // the workers of `base` run
+  stopping,   // a round has to end: waits until everybody has heard it
+  closed,     // the job is over: waits until everybody has heard it
+};
+
+}  // namespace muster

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node says to its coordinator, or to whom it takes for one. Values; the bytes are made by
+// wire/round_encoder, the meaning is in round/. PROTOCOL.md. Any thread.
+#pragma once
+
+#include "base/time.hpp"
+#include "rendezvous/wire/round_info.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace muster {
+
+enum class Purpose : std::uint8_t {
+  join,  // attach me
+  ask,   // only tell me who you are and whom you follow: a probe
+};
+
+// First message on every connection. `credentials` is empty in this version: room for a proof that
+// the sender may take part.
+struct Hello {
+  Purpose purpose = Purpose::join;
+  JobTerms terms;
+  NodeInfo node;
+  std::string credentials;
+  RoundId started;           // the last round that this node was told to start
+  RoundId accepted;          // a later one that it accepted and does not know to have started
+  NodeId lost = 0;           // the coordinator that it followed and cannot reach any more
+  bool waited = false;       // a whole lease has passed since that one's last word
+  bool running = false;      // its workers of `started` run
+  bool coordinates = false;  // it leads others (purpose ask: a claim)
+  bool has_quorum = false;   // and may form rounds
+  bool operator==(const Hello&) const = default;
+};
+
+// The rounds behind the ids in Hello, for a coordinator that does not know them.
+struct Rounds {
+  RoundPtr started;
+  RoundPtr accepted;
+  RoundPtr base;  // of `accepted`
+};
+
+// Sign of life. `heard` is the last Pong seen.
+struct Beat {
+  std::uint64_t sequence = 0;
+  std::uint64_t heard = 0;
+  bool operator==(const Beat&) const = default;
+};
+
+// No worker of mine runs; I wait for the next round. `lost_touch`: they were killed because we did
+// not hear from each other in time.
+struct Ready {
+  bool lost_touch = false;
+  bool operator==(const Ready&) const = default;
+};
+
+// I hold this proposal. The first member has opened the workers' store.
+struct Accept {
+  RoundId round;
+  std::string store_addr;        // what workers dial; group rank 0 only
+  std::uint16_t store_port = 0;  // the same
+  bool operator==(const Accept&) const = default;
+};
+
+// A worker of mine failed, `age` ago.
+struct Failed {
+  RoundId round;
+  std::int32_t rank = 0;
+  std::int32_t exit_code = 1;  // for the launcher, should this be the root cause
+  Duration age{};
+  Duration run_time{};       // from the start of the last local worker to the failure
+  bool permanent = false;    // no restart can help: the program cannot be executed
+  bool consequence = false;  // ended after we had told it to stop, with proof of an earlier error
+  std::string words;         // "exited with code 7"
+  bool operator==(const Failed&) const = default;
+};
+
+// Evidence for the report on the failure of `rank`: opaque to the rendezvous.
+struct Details {
+  RoundId round;
+  std::int32_t rank = 0;
+  std::string blob;
+  bool operator==(const Details&) const = default;
+};
+
+// Regroup was heard; whatever failed here before it was told earlier on this connection.
+struct Stopping {
+  RoundId round;
+  bool operator==(const Stopping&) const = default;
+};
+
+// All my workers ended well.
+struct Finished {
+  RoundId round;
+  bool operator==(const Finished&) const = default;
+};
+
+// I leave for good. `workers_gone` false: my workers are being stopped, a second one follows.
+struct Leave {
+  std::string reason;
+  bool workers_gone = false;
+  bool operator==(const Leave&) const = default;
+};
+
+}  // namespace muster

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes, jobs and rounds as the messages of the rendezvous name them. Values. Any thread.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// One incarnation of an agent: random, never 0. A node that is started again has another one.
+using NodeId = std::uint64_t;
+
+// What every node knows of another one.
+struct NodeInfo {
+  NodeId id = 0;
+  std::string name;        // host name: for people and for the order of ranks
+  std::string address;     // numeric; where its own listener is reached
+  std::uint16_t port = 0;  // of that listener
+  std::int32_t nproc = 1;  // workers
+  std::string role;
+  std::int32_t node_rank = -1;  // asked for by the user; -1: not
+  bool operator==(const NodeInfo&) const = default;
+};
+
+// What all nodes of a job must agree on.
+struct JobTerms {
+  std::string job_id;
+  std::string backend;  // "c10d" or "static"
+  std::int32_t nodes_min = 1;
+  std::int32_t nodes_max = 1;
+  std::int32_t max_restarts = 0;
+  std::string version;  // of muster
+  bool operator==(const JobTerms&) const = default;
+};
+
+// Names one round, also between two coordinators that chose the same number. Ordered by number.
+struct RoundId {
+  std::uint64_t number = 0;  // 0: no round
+  NodeId coordinator = 0;    // who proposed it
+  auto operator<=>(const RoundId&) const = default;
+};
+
+// A membership that was agreed on, or is proposed.
+struct Round {
+  RoundId id;
+  std::int32_t restart_count = 0;  // times that a failure restarted the job's workers
+  std::vector<NodeInfo> members;   // in the order of their group ranks
+  bool operator==(const Round&) const = default;
+};
+
+// Shared, since one list goes to thousands of nodes. Never null inside a message: an empty round
+// (number 0) stands for none.
+using RoundPtr = std::shared_ptr<const Round>;
+
+}  // namespace muster
