@@ -45,6 +45,13 @@ void Asker::forget_all(NodeEffects& out) {
 
 void Asker::tick(TimePoint now, NodeEffects& out) {
   for (auto& [key, target] : targets_) {
+    if (target.link != 0 && target.due <= now) {
+      // It took the question and says nothing: stopped, or lost since.
+      out.emplace_back(CloseLink{target.link});
+      links_.erase(target.link);
+      target.link = 0;
+      target.due = now + kAskInterval;
+    }
     if (links_.size() >= kAsksMax) {
       return;
     }
@@ -53,6 +60,7 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
     }
     target.link = next_link_;
     next_link_ += 4;
+    target.due = now + 2 * kAskPatience;
     links_.emplace(target.link, key);
     out.emplace_back(OpenLink{target.link, target.host, target.port, kAskPatience});
   }
@@ -60,11 +68,9 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
 
 std::optional<TimePoint> Asker::next_deadline() const {
   std::optional<TimePoint> next;
-  if (links_.size() >= kAsksMax) {
-    return next;
-  }
+  const bool is_full = links_.size() >= kAsksMax;
   for (const auto& [key, target] : targets_) {
-    if (target.link == 0) {
+    if (target.link != 0 || !is_full) {
       next = next ? std::min(*next, target.due) : target.due;
     }
   }

@@ -69,7 +69,7 @@ class Asker {
     std::string host;
     std::uint16_t port = 0;
     LinkId link = 0;
-    TimePoint due{};
+    TimePoint due{};  // to be asked; while it is asked: to answer
     Duration soon = kAskSoonFirst;
   };
 

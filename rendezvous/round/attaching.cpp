@@ -94,7 +94,10 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   node.heard = now;
   node.pongs = {{0, now}};
   links_[link] = id;
+  // Looking at all members for each one that comes would be quadratic.
+  const bool was_given_up = losses_.contains(id) && out_of_lease(now, id);
   losses_.erase(id);
+  expected_ += was_given_up && is_member(id) ? 1U : 0U;
   asker_.forget(id, out);
   refused_.erase(hello.node.name);
   send(link, Welcome{self_, settings_.lease}, out);
@@ -108,7 +111,6 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     send(link, ShowRounds{}, out);
   }
   resume(now, node, hello, out);
-  count_expected(now);
 }
 
 // What a node that was attached before, or belongs to the last round, has to hear.

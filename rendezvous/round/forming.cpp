@@ -76,19 +76,17 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
 
 // Nodes without which no round may be formed: members of the last rounds that may still run.
 void RoundCore::count_expected(TimePoint now) {
-  std::set<NodeId> expected;
-  const auto look = [&](const Round& round) {
-    for (const NodeInfo& member : round.members) {
-      if (!out_of_lease(now, member.id)) {
-        expected.insert(member.id);
+  expected_ = static_cast<std::size_t>(std::ranges::count_if(
+      base_->members, [&](const NodeInfo& member) { return !out_of_lease(now, member.id); }));
+  std::set<NodeId> others;
+  for (const RoundPtr& round : accepted_) {
+    for (const NodeInfo& member : round->members) {
+      if (!is_in_base(member.id) && !out_of_lease(now, member.id)) {
+        others.insert(member.id);
       }
     }
-  };
-  look(*base_);
-  for (const RoundPtr& round : accepted_) {
-    look(*round);
   }
-  expected_ = expected.size();
+  expected_ += others.size();
 }
 
 bool RoundCore::is_eligible(const Node& node) {

@@ -96,6 +96,7 @@ bool names_match(const std::string& listed, const std::string& name) {
 }
 
 Nodes rank_nodes(Nodes nodes, const std::vector<std::string>& rank_order, const Nodes& previous) {
+  sort_by_name(nodes, rank_order, previous);
   std::vector<std::optional<NodeInfo>> places(nodes.size());
   Nodes others;
   for (NodeInfo& node : nodes) {
@@ -106,7 +107,6 @@ Nodes rank_nodes(Nodes nodes, const std::vector<std::string>& rank_order, const 
       others.push_back(std::move(node));
     }
   }
-  sort_by_name(others, rank_order, previous);
   std::ranges::stable_partition(others, [](const NodeInfo& node) { return node.node_rank < 0; });
   Nodes ranked;
   auto next = others.begin();

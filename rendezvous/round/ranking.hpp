@@ -9,11 +9,12 @@
 
 namespace muster {
 
-// Nodes with a place of their own (node_rank below their number, the first to ask) get it. The
-// others fill the rest: those listed in `rank_order` first, in its order, then by natural order of
-// name, then of address. Nodes that are equal in all this (agents of one machine) keep the order
-// that they have in `previous`, and a newcomer among them takes the place of the one that it
-// replaces; else they stay in the order given.
+// Nodes with a place of their own (node_rank below their number) get it; where several ask for one,
+// the first in the order that follows does, and the others go behind. The rest fill what is left:
+// those listed in `rank_order` first, in its order, then by natural order of name, then of address.
+// Nodes that are equal in all this (agents of one machine) keep the order that they have in
+// `previous`, and a newcomer among them takes the place of the one that it replaces; else they stay
+// in the order given.
 [[nodiscard]] std::vector<NodeInfo> rank_nodes(std::vector<NodeInfo> nodes,
                                                const std::vector<std::string>& rank_order,
                                                const std::vector<NodeInfo>& previous);

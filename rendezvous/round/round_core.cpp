@@ -182,7 +182,6 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   if (proposed) {
     abandon(now, out);
   }
-  count_expected(now);
 }
 
 void RoundCore::forget(NodeId id) {

@@ -37,10 +37,8 @@ bool LinkCore::may_turn(TimePoint now) const {
 
 // The latest membership that we know.
 const Round& LinkCore::members() const {
-  if (accepted_->id.number > 0) {
-    return *accepted_;
-  }
-  return started_->id.number > 0 ? *started_ : *heard_of_;
+  const Round& ours = accepted_->id.number > 0 ? *accepted_ : *started_;
+  return heard_of_->id > ours.id ? *heard_of_ : ours;
 }
 
 // In the order of group ranks up to ourselves: whoever comes to itself leads.

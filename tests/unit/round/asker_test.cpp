@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/asker.hpp"
+
+#include "support/catch.hpp"
+
+namespace muster {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr TimePoint kStart = TimePoint(std::chrono::hours(1));
+
+NodeInfo node(NodeId id) {
+  NodeInfo made;
+  made.id = id;
+  made.address = "10.0.0.1";
+  made.port = 2;
+  return made;
+}
+
+// The links that a tick opens.
+std::vector<LinkId> opens(Asker& asker, TimePoint now) {
+  NodeEffects out;
+  asker.tick(now, out);
+  std::vector<LinkId> links;
+  for (const NodeEffect& effect : out) {
+    if (const auto* open = std::get_if<OpenLink>(&effect)) {
+      links.push_back(open->link);
+    }
+  }
+  return links;
+}
+
+RoundMessage claim_of(NodeId id) {
+  Claim claim;
+  claim.node = node(id);
+  return claim;
+}
+
+}  // namespace
+
+TEST_CASE("asker: a refused connection proves that the node is gone") {
+  Asker asker(3);
+  asker.want(kStart, node(7));
+  REQUIRE(opens(asker, kStart) == std::vector<LinkId>{3});
+  const auto result = asker.ended(kStart, 3, LinkEnd::refused);
+  REQUIRE(result);
+  CHECK(result->what == AskResult::What::gone);
+  CHECK(result->node == 7);
+}
+
+TEST_CASE("asker: no answer proves nothing, and is asked again") {
+  Asker asker(3);
+  asker.want(kStart, node(7));
+  opens(asker, kStart);
+  const auto result = asker.ended(kStart, 3, LinkEnd::unreachable);
+  REQUIRE(result);
+  CHECK(result->what == AskResult::What::silent);
+  CHECK(opens(asker, kStart + kAskInterval - 1ns).empty());
+  CHECK(opens(asker, kStart + kAskInterval) == std::vector<LinkId>{7});
+}
+
+TEST_CASE("asker: a connection closed without a word is a guard at work: asked again soon") {
+  Asker asker(3);
+  asker.want(kStart, node(7));
+  opens(asker, kStart);
+  CHECK_FALSE(asker.ended(kStart, 3, LinkEnd::closed));
+  CHECK(asker.next_deadline() == kStart + kAskSoonFirst);
+}
+
+TEST_CASE("asker: another agent in its place proves that the node is gone, itself that it lives") {
+  Asker asker(3);
+  NodeEffects out;
+  asker.want(kStart, node(7));
+  opens(asker, kStart);
+  CHECK(asker.received(kStart, 3, claim_of(7), out)->what == AskResult::What::alive);
+  opens(asker, kStart + kAskInterval);
+  CHECK(asker.received(kStart, 7, claim_of(8), out)->what == AskResult::What::gone);
+}
+
+TEST_CASE("asker: who takes the question and says nothing is asked on a new connection") {
+  Asker asker(3);
+  asker.want(kStart, node(7));
+  opens(asker, kStart);
+  const TimePoint later = kStart + 2 * kAskPatience;
+  CHECK(asker.next_deadline() == later);
+  CHECK(opens(asker, later).empty());
+  CHECK_FALSE(asker.owns(3));
+  CHECK(opens(asker, later + kAskInterval) == std::vector<LinkId>{7});
+}
+
+TEST_CASE("asker: a refused endpoint says nothing about a node") {
+  Asker asker(3);
+  asker.want_endpoint(kStart, 0, Endpoint{"h", 1});
+  opens(asker, kStart);
+  CHECK(asker.ended(kStart, 3, LinkEnd::refused)->what == AskResult::What::silent);
+}
+
+TEST_CASE("asker: so many connections at one time, the others follow") {
+  Asker asker(3);
+  for (NodeId id = 1; id <= kAsksMax + 1; ++id) {
+    asker.want(kStart, node(id));
+  }
+  CHECK(opens(asker, kStart).size() == kAsksMax);
+  CHECK(opens(asker, kStart).empty());
+  static_cast<void>(asker.ended(kStart, 3, LinkEnd::refused));
+  CHECK(opens(asker, kStart).size() == 1);
+}
+
+}  // namespace muster
