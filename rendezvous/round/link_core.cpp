@@ -159,6 +159,12 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   }
   started_ = std::exchange(accepted_, std::make_shared<const Round>());
   accepted_base_ = accepted_;
+  if (now >= accept_sent_ + fence_after(settings_.lease)) {
+    MUSTER_MARK("the order to start came too late");
+    lost_touch_ = true;
+    send(Ready{lost_touch_}, out);
+    return;
+  }
   work_ = Work::running;
   lost_touch_ = false;
   join_by_.reset();
@@ -170,9 +176,6 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
                             static_cast<std::int32_t>(self - started_->members.begin()),
                             start.master_addr,
                             start.master_port});
-  if (now >= *fence_at_) {
-    tick(now, out);  // the order was too late
-  }
 }
 
 void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {
