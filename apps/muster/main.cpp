@@ -17,7 +17,10 @@
 #include "plan/explain.hpp"
 #include "plan/process_specs.hpp"
 #include "process/guard.hpp"
+#include "process/lease_timer.hpp"
+#include "rendezvous/node/node_sockets.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,9 +45,9 @@ int refuse(const Error& error) {
   return exit_code_of(error);
 }
 
-int terminal_width() {
+int terminal_width(int fd) {
   winsize size{};
-  if (::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     return size.ws_col;
   }
   return kWidthWithoutTerminal;
@@ -55,8 +58,10 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
   setup.config = config;
   setup.environ = environ;
   setup.hostname = machine.hostname();
+  setup.version = version_number();
   setup.random = machine.random_hex();
   setup.stderr_is_terminal = ::isatty(2) == 1;
+  setup.stderr_columns = static_cast<std::size_t>(terminal_width(2));
   return setup;
 }
 
@@ -83,14 +88,45 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup) {
                (plan ? describe_plan(*specs) : describe_env(*specs, setup.environ)));
 }
 
+// What guard and agent of a job of many nodes share: sockets and a timer from before the fork.
+struct Shared {
+  NodeSockets sockets;
+  LeaseTimer lease;
+};
+
+Result<std::optional<Shared>> share(const LaunchConfig& config) {
+  if (!many_nodes(config)) {
+    return std::nullopt;
+  }
+  auto sockets = make_node_sockets();
+  if (!sockets) {
+    return std::unexpected(sockets.error());
+  }
+  auto lease = LeaseTimer::make();
+  if (!lease) {
+    return std::unexpected(lease.error());
+  }
+  return Shared{std::move(*sockets), std::move(*lease)};
+}
+
 int launch(const AgentSetup& setup, int argc, char** argv) {
   const pid_t guard = ::getpid();
+  auto shared = share(setup.config);
+  if (!shared) {
+    return refuse(shared.error());
+  }
+  const LeaseTimer* lease = *shared ? &(*shared)->lease : nullptr;
   const int code = run_guarded(
       [&](UniqueFd link) {
         hide_command_line(argc, argv);
-        return run_agent(setup, std::move(link));
+        std::optional<MeetingMeans> means;
+        if (*shared) {
+          means = MeetingMeans{std::move((*shared)->sockets), lease};
+        }
+        return run_agent(setup, std::move(link), std::move(means));
       },
-      setup.config.signals_to_handle);
+      setup.config.signals_to_handle,
+      lease);
   if (::getpid() == guard && setup.config.log_dir.empty() && !setup.config.logs_disabled) {
     RunDir::remove_empty(RunDir::place_of(setup.config, setup.environ, setup.random));
   }
@@ -113,18 +149,13 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
   if (line.errand != Errand::launch) {
     return explain_plan(line, setup);
   }
-  if (many_nodes(setup.config)) {
-    return refuse({Errc::usage,
-                   "--nnodes above 1 is understood (see --explain), but many nodes are not wired "
-                   "yet; use --nnodes=1, or torchrun for more machines"});
-  }
   return launch(setup, argc, argv);
 }
 
 int obey(const CommandLine& line, const Environ& environ, int argc, char** argv) {
   switch (line.errand) {
     case Errand::help:
-      return print(help_text(line.personality, terminal_width()));
+      return print(help_text(line.personality, terminal_width(1)));
     case Errand::version:
       return print(version_text());
     case Errand::bash_completion:

@@ -10,7 +10,7 @@ std::string version_text() {
   return fmt::format(
       "muster {}\n"
       "compiler    {} {}, {} build\n"
-      "nodes       one (rendezvous back ends static and c10d)\n"
+      "nodes       any number (rendezvous back ends static and c10d)\n"
       "store       TCPStore, both dialects (PyTorch up to 2.0, and later)\n"
       "devices     counted without CUDA libraries; none are linked\n"
       "names       /etc/hosts and DNS by c-ares; no getaddrinfo\n",
@@ -23,6 +23,10 @@ std::string version_text() {
       __VERSION__,
 #endif
       MUSTER_BUILD_TYPE);
+}
+
+std::string version_number() {
+  return MUSTER_VERSION;
 }
 
 }  // namespace muster

@@ -8,4 +8,7 @@ namespace muster {
 
 [[nodiscard]] std::string version_text();
 
+// "0.1.0": nodes of one job have the same.
+[[nodiscard]] std::string version_number();
+
 }  // namespace muster

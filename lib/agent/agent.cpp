@@ -3,6 +3,7 @@
 
 #include "agent/error_file.hpp"
 #include "agent/files.hpp"
+#include "agent/meeting.hpp"
 #include "agent/report.hpp"
 #include "agent/run_dir.hpp"
 #include "agent/store_place.hpp"
@@ -20,6 +21,7 @@
 #include <asio/steady_timer.hpp>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -45,16 +47,23 @@ SupervisorSettings settings_of(const LaunchConfig& config) {
   settings.max_restarts = config.max_restarts;
   settings.grace = config.shutdown_timeout;
   settings.signals_to_forward = {config.signals_to_handle.begin(), config.signals_to_handle.end()};
+  settings.shared_round = many_nodes(config);
+  if (settings.shared_round) {
+    // Longer than that without a sign of life would worry the other nodes.
+    settings.console_patience_between =
+        std::min(kConsolePatienceBetween, beat_interval(config.meeting.lease));
+  }
   return settings;
 }
 
-class Agent final : public SupervisorSite {
+class Agent final : public SupervisorSite, public MeetingHost {
  public:
-  Agent(const AgentSetup& setup, UniqueFd link)
+  Agent(const AgentSetup& setup, UniqueFd link, std::optional<MeetingMeans> means)
       : setup_(setup),
         link_(loop_, link.release()),
         alarm_(loop_),
-        supervisor_(*this, settings_of(setup.config)) {}
+        supervisor_(*this, settings_of(setup.config)),
+        means_(std::move(means)) {}
 
   int run();
 
@@ -70,6 +79,16 @@ class Agent final : public SupervisorSite {
   void warn(const std::string& words) override;
   void finished(const JobResult& result) override;
 
+  void tell_gone() override { meeting_->tell_gone(); }
+
+  void report_failure(const WorkerFailure& failure, Duration run_time) override {
+    meeting_->report_failure(failure, run_time);
+  }
+
+  void report_finished() override { meeting_->report_finished(); }
+
+  void leave_round(const std::string& reason) override { meeting_->leave(reason); }
+
  private:
   // Passes the runner's news on and re-arms the alarm after each.
   class Observer final : public ProcessObserver {
@@ -83,6 +102,9 @@ class Agent final : public SupervisorSite {
             fmt::format(
                 "local rank {} (pid {}) {}", exit.local_rank, exit.pid, exit.status.describe()));
       }
+      if (agent_.meeting_) {
+        agent_.meeting_->check_lease();
+      }
       agent_.supervisor_.on_worker_exit(exit);
       agent_.arm();
     }
@@ -95,11 +117,23 @@ class Agent final : public SupervisorSite {
     Agent& agent_;
   };
 
-  void handle(const SupervisorEvent& event);
+  // MeetingHost
+  void handle(const SupervisorEvent& event) override;
+  void run_round(RoundToRun round) override;
+
+  int attempt() const override { return supervisor_.core().result().attempt; }
+
+  Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;
+  void add_record(WorkerFailure& failure) override;
+  void add_last_words(WorkerFailure& failure) override;
+  std::string kept_logs() const override;
+  void log(LogLevel level, const std::string& words) override;
+
+  void fail(const Error& error);
+  void meet();
   void arm();
   void read_link();
   void take_notices(std::size_t bytes);
-  void log(LogLevel level, const std::string& words) const;
   void look_up_store();
   Result<void> prepare(int attempt);
   void report(const JobResult& result);
@@ -118,6 +152,8 @@ class Agent final : public SupervisorSite {
   std::optional<NameLookup> lookup_;
   Result<std::vector<std::string>> store_addresses_;
   std::unique_ptr<StoreServer> store_;
+  std::optional<MeetingMeans> means_;
+  std::unique_ptr<Meeting> meeting_;  // many nodes
   RunDir run_dir_;
   PlanSite site_;
   int exit_code_ = 0;
@@ -129,17 +165,40 @@ int Agent::run() {
   settings.interrupt_fd = link_.native_handle();
   auto runner = LinuxRunner::open(loop_, observer_, settings);
   if (!runner) {
-    JobResult result;
-    result.outcome = Outcome::not_started;
-    result.error = runner.error();
-    finished(result);
+    fail(runner.error());
     return exit_code_;
   }
   runner_ = std::move(*runner);
   read_link();
-  look_up_store();
+  if (means_) {
+    meet();
+  } else {
+    look_up_store();
+  }
   loop_.run();
   return exit_code_;
+}
+
+// Before the supervisor has begun.
+void Agent::fail(const Error& error) {
+  JobResult result;
+  result.outcome = Outcome::not_started;
+  result.error = error;
+  finished(result);
+}
+
+void Agent::meet() {
+  meeting_ = std::make_unique<Meeting>(loop_, setup_, *this);
+  if (const auto started = meeting_->start(std::move(*means_)); !started) {
+    fail(started.error());
+    return;
+  }
+  handle(Started{});
+}
+
+void Agent::run_round(RoundToRun round) {
+  supervisor_.run_round(std::move(round));
+  arm();
 }
 
 void Agent::handle(const SupervisorEvent& event) {
@@ -240,8 +299,15 @@ Result<std::vector<ProcessSpec>> Agent::open_round(int attempt, int restarts) {
   return process_specs(config, setup_.environ, assignment, site_);
 }
 
+Result<std::vector<ProcessSpec>> Agent::prepare_round(const Assignment& assignment) {
+  if (const auto ready = prepare(assignment.attempt); !ready) {
+    return std::unexpected(ready.error());
+  }
+  return process_specs(setup_.config, setup_.environ, assignment, site_);
+}
+
 Result<void> Agent::prepare(int attempt) {
-  if (attempt == 0) {
+  if (run_dir_.path().empty()) {
     auto made = RunDir::make(setup_.config, setup_.environ, setup_.random);
     if (!made) {
       return std::unexpected(made.error());
@@ -258,11 +324,28 @@ void Agent::close_attempt(std::vector<WorkerFailure>& failures, Duration patienc
     if (failure.spawn_error) {
       continue;
     }
-    failure.stderr_tail = runner_->stderr_tail(failure.local_rank);
-    const std::string path = error_file_path(site_, failure.attempt, failure.local_rank);
-    failure.record = parse_error_file(read_some(path, kErrorFileBytesMax + 1));
-    failure.error_file = failure.record ? path : std::string();
+    add_last_words(failure);
+    add_record(failure);
   }
+}
+
+void Agent::add_record(WorkerFailure& failure) {
+  if (failure.spawn_error) {
+    return;
+  }
+  const std::string path = error_file_path(site_, failure.attempt, failure.local_rank);
+  failure.record = parse_error_file(read_some(path, kErrorFileBytesMax + 1));
+  failure.error_file = failure.record ? path : std::string();
+}
+
+void Agent::add_last_words(WorkerFailure& failure) {
+  if (!failure.spawn_error) {
+    failure.stderr_tail = runner_->stderr_tail(failure.local_rank);
+  }
+}
+
+std::string Agent::kept_logs() const {
+  return setup_.config.log_dir.empty() ? std::string() : run_dir_.path();
 }
 
 void Agent::warn(const std::string& words) {
@@ -270,21 +353,30 @@ void Agent::warn(const std::string& words) {
 }
 
 // Seldom used, so the logger is made when there is something to log.
-void Agent::log(LogLevel level, const std::string& words) const {
+void Agent::log(LogLevel level, const std::string& words) {
+  if (level < setup_.config.log_level) {
+    return;
+  }
+  if (meeting_) {
+    meeting_->clear_line();
+  }
   Log("muster", setup_.config.log_level).write(level, words);
 }
 
 void Agent::finished(const JobResult& result) {
   exit_code_ = exit_code_of(result);
   store_.reset();
+  if (meeting_) {
+    meeting_->close();
+  }
   report(result);
   loop_.stop();
 }
 
 void Agent::report(const JobResult& result) {
   if (result.outcome == Outcome::failed) {
-    if (const auto root = root_cause(result.failures, result.stop_signal)) {
-      write_error_file(result.failures[*root]);
+    if (const auto story = story_of(result, ReportSite{})) {
+      write_error_file(story->root);
     }
   }
   ReportSite site;
@@ -322,8 +414,8 @@ void Agent::write_error_file(const WorkerFailure& root) {
 
 }  // namespace
 
-int run_agent(const AgentSetup& setup, UniqueFd link) {
-  return Agent(setup, std::move(link)).run();
+int run_agent(const AgentSetup& setup, UniqueFd link, std::optional<MeetingMeans> means) {
+  return Agent(setup, std::move(link), std::move(means)).run();
 }
 
 }  // namespace muster

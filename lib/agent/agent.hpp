@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent: runs the job's workers on this node, from the first store to the report. The shell
 // around the supervisor: one loop, one timer, the link to the guard, a store for each round, the
-// real processes. Called once, by main, in the process that run_guarded made.
+// real processes; in jobs of many nodes a Meeting with the others. Called once, by main, in the
+// process that run_guarded made.
 #pragma once
 
 #include "base/environ.hpp"
 #include "base/fd.hpp"
 #include "config/launch_config.hpp"
+#include "process/lease_timer.hpp"
+#include "rendezvous/node/node_sockets.hpp"
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
 namespace muster {
@@ -16,11 +21,22 @@ struct AgentSetup {
   LaunchConfig config;
   Environ environ;
   std::string hostname;
-  std::string random;  // letters and digits for the run folder's name
+  std::string version;  // of muster: all nodes of a job have the same
+  std::string random;   // 32 hexadecimal digits, for the run folder's name and this node's id
   bool stderr_is_terminal = false;
+  std::size_t stderr_columns = 80;
 };
 
-// Returns the launcher's exit code; everything that it has to say was said.
-[[nodiscard]] int run_agent(const AgentSetup& setup, UniqueFd link);
+// What a job of many nodes shares with its guard: made by main before run_guarded.
+struct MeetingMeans {
+  NodeSockets sockets;
+  const LeaseTimer* lease = nullptr;
+};
+
+// Returns the launcher's exit code; everything that it has to say was said. `means` where
+// many_nodes(setup.config).
+[[nodiscard]] int run_agent(const AgentSetup& setup,
+                            UniqueFd link,
+                            std::optional<MeetingMeans> means = std::nullopt);
 
 }  // namespace muster

@@ -12,14 +12,14 @@ constexpr int kInternal = 70;
 constexpr int kNotExecutable = 126;
 constexpr int kNotFound = 127;
 
+}  // namespace
+
 int exit_code_of(const WorkerFailure& failure) {
   if (failure.spawn_error) {
     return exit_code_of(*failure.spawn_error);
   }
   return failure.status.shell_code();
 }
-
-}  // namespace
 
 int exit_code_of(const Error& error) {
   switch (error.code) {

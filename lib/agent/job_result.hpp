@@ -41,6 +41,9 @@ struct JobResult {
 
 [[nodiscard]] int exit_code_of(const JobResult& result);
 
+// As a shell would see the worker's end.
+[[nodiscard]] int exit_code_of(const WorkerFailure& failure);
+
 // The documented code for an operating failure of our own.
 [[nodiscard]] int exit_code_of(const Error& error);
 

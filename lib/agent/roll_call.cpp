@@ -58,7 +58,9 @@ std::string RollCallView::take(TimePoint now, const RollCall& call, const std::s
   if (!since_ || style_.silent) {
     return {};
   }
-  call_ = call;
+  if (call.needed > 0) {
+    call_ = call;  // who cannot connect knows nothing of the others
+  }
   trouble_ = trouble;
   news_ = true;
   return now >= *since_ + kRollCallQuiet ? show() : std::string();
