@@ -15,11 +15,16 @@ struct Mark {
 
 }  // namespace muster
 
-// The linker gathers all marks between __start_muster_marks and __stop_muster_marks.
-#define MUSTER_MARK(words)                                                                   \
-  do {                                                                                       \
-    [[gnu::section("muster_marks"), gnu::used]] static ::muster::Mark muster_mark{words, 0}; \
-    ++muster_mark.count;                                                                     \
+// The linker gathers all marks between __start_muster_marks and __stop_muster_marks, or those of a
+// section of another name.
+#ifndef MUSTER_MARK_SECTION
+#define MUSTER_MARK_SECTION "muster_marks"
+#endif
+
+#define MUSTER_MARK(words)                                                                        \
+  do {                                                                                            \
+    [[gnu::section(MUSTER_MARK_SECTION), gnu::used]] static ::muster::Mark muster_mark{words, 0}; \
+    ++muster_mark.count;                                                                          \
   } while (false)
 
 #else

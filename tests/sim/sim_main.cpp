@@ -2,7 +2,9 @@
 // muster-sim: plays thousands of simulated jobs, each from a seed, and prints the command that
 // replays the first one that breaks an invariant. Each tenth seed is played twice: the two traces
 // must have the same hash. Ends with the marks (base/mark.hpp) and how often they were reached.
+// With --nodes the jobs are of many nodes (nodes/nodes_run.hpp).
 #include "base/mark.hpp"
+#include "sim/nodes/nodes_main.hpp"
 #include "sim/world.hpp"
 
 #include <fmt/core.h>
@@ -13,15 +15,19 @@
 #include <optional>
 #include <string_view>
 
-extern "C" muster::Mark __start_muster_marks[];  // NOLINT: named by the linker
-extern "C" muster::Mark __stop_muster_marks[];   // NOLINT
+extern "C" muster::Mark __start_muster_marks[];       // NOLINT: named by the linker
+extern "C" muster::Mark __stop_muster_marks[];        // NOLINT
+extern "C" muster::Mark __start_muster_node_marks[];  // NOLINT: those of the cores of nodes
+extern "C" muster::Mark __stop_muster_node_marks[];   // NOLINT
 
 namespace {
 
+constexpr std::string_view kUsage =
+    "usage: muster-sim [--seeds COUNT] [--first SEED] [--seed SEED] [--trace] [--all-marks]\n"
+    "                  [--nodes N [--level A|B] [--keep-going] [--scale]]\n";
+
 struct Options {
-  std::uint64_t first = 1;
-  std::uint64_t count = 1000;
-  bool trace = false;
+  muster::sim::NodesCommand command;  // its nodes are 0 for jobs of one node
   bool all_marks = false;
 };
 
@@ -36,22 +42,44 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
+// A word with a value. False: it is none of ours, or the value is wrong.
+bool take_value(std::string_view word, std::string_view text, Options& options) {
+  muster::sim::NodesCommand& command = options.command;
+  if (word == "--level") {
+    command.bytes = text == "B";
+    return text == "A" || text == "B";
+  }
+  const auto value = number(text);
+  if (!value) {
+    return false;
+  }
+  if (word == "--seed" || word == "--first") {
+    command.first = *value;
+    command.count = word == "--seed" ? 1 : command.count;
+  } else if (word == "--seeds") {
+    command.count = *value;
+  } else if (word == "--nodes") {
+    command.nodes = static_cast<std::uint32_t>(*value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
+  options.command.nodes = 0;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--trace") {
-      options.trace = true;
+      options.command.trace = true;
     } else if (word == "--all-marks") {
       options.all_marks = true;
-    } else if ((word == "--seed" || word == "--seeds" || word == "--first") && i + 1 < argc) {
-      const auto value = number(argv[++i]);
-      if (!value) {
-        return std::nullopt;
-      }
-      (word == "--seeds" ? options.count : options.first) = *value;
-      options.count = word == "--seed" ? 1 : options.count;
-    } else {
+    } else if (word == "--keep-going") {
+      options.command.keep_going = true;
+    } else if (word == "--scale") {
+      options.command.scale = true;
+    } else if (i + 1 == argc || !take_value(word, argv[++i], options)) {
       return std::nullopt;
     }
   }
@@ -74,13 +102,26 @@ bool play(std::uint64_t seed, bool trace, std::uint64_t& events) {
   return problem.empty();
 }
 
-int missing_marks() {
+int missing_marks(const muster::Mark* from, const muster::Mark* to) {
   int missing = 0;
-  for (const muster::Mark* mark = __start_muster_marks; mark != __stop_muster_marks; ++mark) {
+  for (const muster::Mark* mark = from; mark != to; ++mark) {
     fmt::print("mark {:>8}  {}\n", mark->count, mark->name);
     missing += mark->count == 0 ? 1 : 0;
   }
   return missing;
+}
+
+int play_one_node(const muster::sim::NodesCommand& command) {
+  fmt::print("seeds {:#x} ... {:#x}\n", command.first, command.first + command.count - 1);
+  std::uint64_t events = 0;
+  for (std::uint64_t i = 0; i < command.count; ++i) {
+    std::fflush(stdout);
+    if (!play(command.first + i, command.trace, events)) {
+      return 1;
+    }
+  }
+  fmt::print("{} jobs, {} events, all invariants held\n", command.count, events);
+  return 0;
 }
 
 }  // namespace
@@ -88,21 +129,17 @@ int missing_marks() {
 int main(int argc, char** argv) {
   const auto options = parse(argc, argv);
   if (!options) {
-    fmt::print(stderr,
-               "usage: muster-sim [--seeds COUNT] [--first SEED] [--seed SEED] [--trace] "
-               "[--all-marks]\n");
+    fmt::print(stderr, "{}", kUsage);
     return 2;
   }
-  fmt::print("seeds {:#x} ... {:#x}\n", options->first, options->first + options->count - 1);
-  std::uint64_t events = 0;
-  for (std::uint64_t i = 0; i < options->count; ++i) {
-    std::fflush(stdout);
-    if (!play(options->first + i, options->trace, events)) {
-      return 1;
-    }
+  const bool many = options->command.nodes > 0;
+  const int code =
+      many ? muster::sim::play_nodes(options->command) : play_one_node(options->command);
+  if (code != 0 || options->command.scale) {
+    return code;
   }
-  fmt::print("{} jobs, {} events, all invariants held\n", options->count, events);
-  const int missing = missing_marks();
+  const int missing = many ? missing_marks(__start_muster_node_marks, __stop_muster_node_marks)
+                           : missing_marks(__start_muster_marks, __stop_muster_marks);
   if (options->all_marks && missing > 0) {
     fmt::print("{} marks were never reached\n", missing);
     return 1;

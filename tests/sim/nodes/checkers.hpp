@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkers: what must hold in every simulated run, written from the rules (rendezvous/README.md)
+// and not from the cores. The world tells what really happens; the first rule that is broken is
+// kept in words. Value-like; one for each run.
+//
+// What counts as running: a worker from its spawning to its death in the kernel, whatever its agent
+// believes. On a frozen machine nothing runs. For kThawGrace after the thaw its workers are not
+// counted either: no software can act before it is scheduled, so the promise for that case is that
+// the guard, whose timer is overdue, kills them within that time.
+#pragma once
+
+#include "rendezvous/round/node_events.hpp"
+#include "sim/nodes/event_queue.hpp"
+#include "sim/nodes/options.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster::sim {
+
+inline constexpr Duration kThawGrace = std::chrono::milliseconds(10);
+
+class Checkers {
+ public:
+  explicit Checkers(const NodesOptions& options) : options_(options) {}
+
+  // A node was told to run a round. `remembered`: the latest round that a living node was told to
+  // run before; number 0: none.
+  void ran(NodeId node, const RunRound& run, RoundId remembered, VirtualTime now);
+
+  // Workers of a round begin or cease to run on a node.
+  void runs(RoundId round);
+  void runs_no_more(RoundId round);
+
+  void store_opened(RoundId round, std::uint16_t port) { stores_[round] = port; }
+
+  void worker_failed(RoundId round, VirtualTime now);
+  void node_gone(NodeId node, VirtualTime now);
+  void closed(const Close& close);
+
+  void complain(const std::string& problem);
+
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  [[nodiscard]] const std::optional<Close>& close() const { return close_; }
+
+  // Rounds of which workers run now.
+  [[nodiscard]] const std::vector<std::pair<RoundId, std::uint32_t>>& running() const {
+    return running_;
+  }
+
+  [[nodiscard]] std::uint64_t rounds() const { return rounds_.size(); }
+
+  [[nodiscard]] RoundPtr round(RoundId id) const;
+
+ private:
+  struct Record {
+    RoundPtr round;
+    std::string master_addr;
+    std::uint16_t master_port = 0;
+    std::optional<VirtualTime> first_failure;
+    std::optional<VirtualTime> first_loss;  // of a member
+  };
+
+  void check_new(const Round& round, RoundId remembered, VirtualTime now);
+  void check_budget(const Round& round, const Record& before);
+
+  const NodesOptions& options_;
+  std::map<RoundId, Record> rounds_;
+  std::map<RoundId, std::uint16_t> stores_;
+  std::map<NodeId, RoundId> last_;  // of each node that ever ran
+  std::map<NodeId, VirtualTime> gone_;
+  std::vector<std::pair<RoundId, std::uint32_t>> running_;
+  std::optional<Close> close_;
+  std::string problem_;
+};
+
+}  // namespace muster::sim

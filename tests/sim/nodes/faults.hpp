@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults: what strikes a simulated world, when and whom, by chance. Made from the options; used by
+// one run.
+#pragma once
+
+#include "sim/nodes/nodes_world.hpp"
+#include "sim/nodes/options.hpp"
+#include "sim/random.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace muster::sim {
+
+class Faults {
+ public:
+  Faults(NodesWorld& world, const NodesOptions& options, std::uint64_t seed);
+
+  // Every place gets its agent, some of them late.
+  void start_all();
+  // Plays the time of trouble.
+  void play();
+  // The last word: what has died may be started again, so that the job can go on.
+  void put_right();
+
+ private:
+  void strike();
+  void strike_with(Fault fault);
+  void kill_agent();
+  void lose_machine();
+  void cut(bool one_way);
+  void join();
+  void start_when_allowed(std::uint32_t place);
+  [[nodiscard]] bool may_found(std::uint32_t place) const;
+  [[nodiscard]] bool founder_is_blank() const;
+  [[nodiscard]] std::uint32_t some_agent();
+  Duration length();
+  Duration between(Duration low, Duration high);
+
+  NodesWorld& world_;
+  const NodesOptions& options_;
+  Random random_;
+};
+
+}  // namespace muster::sim

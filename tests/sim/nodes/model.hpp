@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a simulated world consists of, besides its network: machines, places at which an agent may
+// be started again and again, agents (one incarnation each) and their workers. Plain data; the
+// rules of their lives are in world_agents.cpp.
+#pragma once
+
+#include "rendezvous/round/node_core.hpp"
+#include "sim/nodes/node_clock.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::sim {
+
+// All worker processes of one node, as one: alive while any of them is.
+struct Workers {
+  bool alive = false;
+  bool stopping = false;
+  bool finished = false;         // all ended well
+  bool counted = false;          // by the checkers
+  std::uint64_t generation = 0;  // tells events of an earlier set from those of this one
+  RoundPtr round;
+  std::int32_t group_rank = 0;
+  VirtualTime since{};
+};
+
+enum class Ending : std::uint8_t { none, finished, closed, failed, left };
+
+struct Agent {
+  std::uint32_t place = 0;
+  std::uint32_t machine = 0;
+  NodeInfo info;
+  std::string label;  // in traces
+  std::unique_ptr<NodeCore> core;
+  bool process = true;  // false: dead, or has ended
+  bool frozen = false;  // SIGSTOP
+  bool hosts = false;   // was told that it may found
+  bool met = false;     // some other node has welcomed it
+  bool listener_known = false;
+  Ending ending = Ending::none;
+  VirtualTime ended_at{};
+  std::string reason;  // of a failed ending
+  std::optional<VirtualTime> armed;
+  std::optional<VirtualTime> guard_at;  // its workers die then, unless the lease is renewed
+  bool guard_posted = false;
+  Workers workers;
+  RoundId told;  // the last round that it was told to run
+  RoundId store_asked;
+  RoundPtr proposed;               // the last proposal that it was given
+  RoundPtr accepted;               // and the last that it accepted
+  std::deque<NodeEvent> deferred;  // what it will find when it goes on
+};
+
+struct Place {
+  std::uint32_t machine = 0;
+  std::string name;
+  std::int32_t node_rank = -1;
+  std::uint32_t agent = kNobody;  // the living one
+  std::uint32_t started = 0;
+};
+
+struct MachineState {
+  std::string address;
+  NodeClock clock;
+  bool power = true;
+  bool frozen = false;
+  std::vector<Happening> held;  // what happens on it when it goes on
+};
+
+// What workers do in a round, decided when it is first run.
+struct RoundPlan {
+  std::int32_t failing = -1;  // group rank
+  Duration fails_after{};
+  bool permanent = false;
+  bool finishes = false;
+  Duration finishes_after{};
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/nodes/nodes_main.hpp"
+
+#include "sim/nodes/nodes_run.hpp"
+#include "sim/nodes/scale.hpp"
+#include "sim/random.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <string>
+
+namespace muster::sim {
+namespace {
+
+struct Totals {
+  std::uint64_t events = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t rounds = 0;
+  std::uint64_t closed = 0;
+  std::uint64_t converged = 0;
+};
+
+NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
+  Random random(seed * 0x9e3779b97f4a7c15 + command.nodes);
+  NodesOptions options = nodes_options(command.nodes, random);
+  options.bytes = command.bytes;
+  Trace record;
+  record.on = trace;
+  return run_nodes(options, random.next(), record);
+}
+
+// Empty: all rules held.
+std::string play_seed(const NodesCommand& command, std::uint64_t seed, Totals& totals) {
+  const NodesReport report = play(command, seed, command.trace);
+  totals.events += report.events;
+  totals.messages += report.messages;
+  totals.rounds += report.rounds;
+  totals.closed += report.closed ? 1 : 0;
+  totals.converged += report.converged ? 1 : 0;
+  if (report.problem.empty() && seed % 10 == 0 &&
+      play(command, seed, false).trace_hash != report.trace_hash) {
+    return "two runs of one seed differ";
+  }
+  return report.problem;
+}
+
+}  // namespace
+
+int play_nodes(const NodesCommand& command) {
+  if (command.scale) {
+    return measure_scale(command.nodes);
+  }
+  const char level = command.bytes ? 'B' : 'A';
+  fmt::print("{} nodes, level {}, seeds {:#x} ... {:#x}\n",
+             command.nodes,
+             level,
+             command.first,
+             command.first + command.count - 1);
+  Totals totals;
+  std::uint64_t failed = 0;
+  for (std::uint64_t seed = command.first; seed < command.first + command.count; ++seed) {
+    std::fflush(stdout);
+    const std::string problem = play_seed(command, seed, totals);
+    if (problem.empty()) {
+      continue;
+    }
+    fmt::print("seed {:#x}: {}\n", seed, problem);
+    fmt::print("reproduce: scripts/sim --seed {:#x} --nodes {} --level {} --trace\n",
+               seed,
+               command.nodes,
+               level);
+    ++failed;
+    if (!command.keep_going) {
+      return 1;
+    }
+  }
+  if (failed > 0) {
+    fmt::print("{} seeds failed\n", failed);
+    return 1;
+  }
+  fmt::print(
+      "{} jobs, {} rounds, {} messages, {} events; {} closed under fire, {} had to form a round "
+      "in the calm and did; all rules held\n",
+      command.count,
+      totals.rounds,
+      totals.messages,
+      totals.events,
+      totals.closed,
+      totals.converged);
+  return 0;
+}
+
+}  // namespace muster::sim

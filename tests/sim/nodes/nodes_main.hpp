@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of muster-sim that plays many nodes: called by sim_main for --nodes.
+#pragma once
+
+#include <cstdint>
+
+namespace muster::sim {
+
+struct NodesCommand {
+  std::uint32_t nodes = 64;
+  std::uint64_t first = 1;
+  std::uint64_t count = 1000;
+  bool bytes = false;  // level B
+  bool trace = false;
+  bool scale = false;       // measures instead of checking
+  bool keep_going = false;  // past seeds that fail
+};
+
+// Exit code.
+[[nodiscard]] int play_nodes(const NodesCommand& command);
+
+}  // namespace muster::sim

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/nodes/nodes_run.hpp"
+
+#include "sim/nodes/faults.hpp"
+#include "sim/nodes/nodes_world.hpp"
+#include "sim/nodes/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+namespace muster::sim {
+namespace {
+
+using std::chrono::seconds;
+
+class Verdict {
+ public:
+  Verdict(NodesWorld& world, const NodesOptions& options) : world_(world), options_(options) {}
+
+  void check_converged();
+  void end_job();
+
+  [[nodiscard]] bool converged() const { return converged_; }
+
+ private:
+  [[nodiscard]] std::size_t living() const;
+  [[nodiscard]] bool anybody(Ending how) const;
+  [[nodiscard]] bool has_quorum(const Round& round) const;
+  [[nodiscard]] bool has_founder() const;
+  [[nodiscard]] bool must_run() const;
+  void check_running(const Round& round);
+  void check_closed();
+
+  NodesWorld& world_;
+  const NodesOptions& options_;
+  bool converged_ = false;
+};
+
+std::size_t Verdict::living() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      world_.agents(), [&](const Agent& agent) { return world_.lives(agent); }));
+}
+
+bool Verdict::anybody(Ending how) const {
+  return std::ranges::any_of(world_.agents(),
+                             [&](const Agent& agent) { return agent.ending == how; });
+}
+
+// Of those members who live: more than half of all, exactly half with the first, or all whose
+// machine cannot say that they are gone.
+bool Verdict::has_quorum(const Round& round) const {
+  std::size_t here = 0;
+  std::size_t missing = 0;
+  bool first = false;
+  for (const NodeInfo& member : round.members) {
+    const auto agent =
+        std::ranges::find(world_.agents(), member.id, [](const Agent& a) { return a.info.id; });
+    if (world_.lives(*agent)) {
+      ++here;
+      first = first || member.id == round.members.front().id;
+    } else if (!world_.machines()[agent->machine].power) {
+      ++missing;
+    }
+  }
+  const std::size_t all = round.members.size();
+  return missing == 0 || here * 2 > all || (here * 2 == all && first);
+}
+
+bool Verdict::has_founder() const {
+  return std::ranges::any_of(
+      world_.agents(), [&](const Agent& agent) { return world_.lives(agent) && agent.hosts; });
+}
+
+// Whether the rule demands that a round runs now.
+bool Verdict::must_run() const {
+  if (anybody(Ending::closed) || anybody(Ending::finished) ||
+      living() < static_cast<std::size_t>(options_.min)) {
+    return false;
+  }
+  const RoundId latest = world_.remembered();
+  if (latest.number == 0) {
+    return has_founder();
+  }
+  const auto quorum_of = [&](const RoundPtr& round) { return !round || has_quorum(*round); };
+  return quorum_of(world_.checkers().round(latest)) &&
+         std::ranges::all_of(world_.agents(), [&](const Agent& agent) {
+           return !world_.lives(agent) || !agent.accepted || agent.accepted->id <= latest ||
+                  quorum_of(agent.accepted);
+         });
+}
+
+void Verdict::check_running(const Round& round) {
+  for (const Agent& agent : world_.agents()) {
+    const bool member =
+        std::ranges::find(round.members, agent.info.id, &NodeInfo::id) != round.members.end();
+    const bool runs = agent.workers.alive && agent.workers.round->id == round.id;
+    if (member && world_.lives(agent) && !runs && !agent.workers.finished) {
+      world_.complain(
+          fmt::format("{} does not run in the round of which it is a member", agent.label));
+    }
+  }
+  const std::size_t most = std::min(living(), static_cast<std::size_t>(options_.max));
+  const bool may_wait = !options_.join_delay || anybody(Ending::finished);
+  if (round.members.size() < most && !may_wait) {
+    world_.complain(fmt::format("a round of {} runs, but {} nodes live, and {} could be in it",
+                                round.members.size(),
+                                living(),
+                                options_.max));
+  }
+}
+
+// An ended job ends on all who took part in it.
+void Verdict::check_closed() {
+  for (const Agent& agent : world_.agents()) {
+    if (world_.lives(agent) && agent.told.number > 0) {
+      world_.complain(fmt::format("{} lives on after the end of the job", agent.label));
+    }
+  }
+}
+
+void Verdict::check_converged() {
+  const auto& running = world_.checkers().running();
+  if (world_.checkers().close()) {
+    check_closed();
+    return;
+  }
+  if (!running.empty()) {
+    check_running(*world_.checkers().round(running.front().first));
+    converged_ = true;
+    return;
+  }
+  if (must_run()) {
+    world_.complain(
+        fmt::format("no round runs, though {} nodes live and a quorum of {} is among them",
+                    living(),
+                    words_of(world_.remembered())));
+  }
+}
+
+// All workers end well: so must the job, everywhere.
+void Verdict::end_job() {
+  if (world_.checkers().running().empty()) {
+    return;
+  }
+  for (std::uint32_t i = 0; i < world_.agents().size(); ++i) {
+    if (world_.agents()[i].workers.alive) {
+      world_.finish_workers(i, options_.lease * (i % 7) / 20);
+    }
+  }
+  world_.run_until(world_.now() + options_.lease * 2 + seconds(5));
+  for (const Agent& agent : world_.agents()) {
+    if (world_.lives(agent)) {
+      world_.complain(fmt::format("{} lives on after the success of the job", agent.label));
+    }
+  }
+  if (world_.checkers().close() && !world_.checkers().close()->succeeded) {
+    world_.complain("all workers ended well, but the job failed");
+  }
+}
+
+}  // namespace
+
+// One lease until what was frozen or cut is out of lease everywhere, one for silent machines, one
+// for a store that is slow; the last call; connecting and asking again; stubborn workers, twice.
+Duration convergence_time(const NodesOptions& options) {
+  return options.lease * 4 + options.last_call + options.grace * 2 + seconds(12) +
+         options.join_delay.value_or(Duration{});
+}
+
+NodesReport run_nodes(const NodesOptions& options, std::uint64_t seed, Trace& trace) {
+  NodesWorld world(options, seed, trace);
+  Faults faults(world, options, seed);
+  Verdict verdict(world, options);
+  world.note("-", '!', options.describe());
+  faults.start_all();
+  faults.play();
+  NodesReport report;
+  report.closed = world.checkers().close().has_value();
+  if (world.checkers().problem().empty()) {
+    faults.put_right();
+    world.run_until(world.now() + convergence_time(options));
+  }
+  if (world.checkers().problem().empty()) {
+    verdict.check_converged();
+  }
+  if (world.checkers().problem().empty()) {
+    verdict.end_job();
+  }
+  report.problem = world.checkers().problem();
+  report.trace_hash = trace.hash;
+  report.events = world.events();
+  report.rounds = world.checkers().rounds();
+  report.messages = world.network().sent();
+  report.converged = verdict.converged();
+  return report;
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/nodes/nodes_world.hpp"
+
+#include "sim/nodes/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::sim {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr std::uint16_t kEndpointPort = 29400;
+
+// A run that has more is one in which somebody goes round in circles.
+constexpr std::uint64_t kEventsMin = 500'000;
+constexpr std::uint64_t kEventsEach = 20'000;
+
+NetworkOptions network_options(const NodesOptions& options) {
+  NetworkOptions network;
+  network.latency_min = std::min<Duration>(microseconds(50), options.latency_max);
+  network.latency_max = options.latency_max;
+  network.tcp_timeout = options.tcp_timeout;
+  network.resend_max = options.lease / 5;
+  network.dial_lost_percent = options.dial_lost_percent;
+  network.dial_slow_percent = options.dial_slow_percent;
+  network.bytes = options.bytes;
+  return network;
+}
+
+}  // namespace
+
+NodesWorld::NodesWorld(const NodesOptions& options, std::uint64_t seed, Trace& trace)
+    : options_(options),
+      random_(seed),
+      trace_(trace),
+      checkers_(options),
+      network_(queue_, random_, *this, network_options(options)) {
+  make_machines();
+}
+
+void NodesWorld::make_machines() {
+  const auto each = static_cast<std::uint32_t>(options_.agents_per_machine);
+  for (std::uint32_t i = 0; i < options_.nodes; ++i) {
+    if (i % each == 0) {
+      const std::uint32_t machine = i / each;
+      MachineState& state = machines_.emplace_back();
+      state.address = fmt::format("10.{}.{}.{}", machine >> 16, machine >> 8 & 255, machine & 255);
+      state.clock.offset = std::chrono::seconds(random_.between(1, 100'000'000));
+      state.clock.ppm = random_.between(-options_.ppm_max, options_.ppm_max);
+      network_.add_machine(fmt::format("n{}", machine), state.address);
+    }
+    Place& place = places_.emplace_back();
+    place.machine = i / each;
+    place.name = fmt::format("n{}", i / each);
+    place.node_rank = options_.ranked ? static_cast<std::int32_t>(i) : -1;
+  }
+}
+
+Duration NodesWorld::between(Duration low, Duration high) {
+  return Duration(random_.between(low.count(), high.count()));
+}
+
+bool NodesWorld::lives(const Agent& agent) const {
+  return agent.process && agent.ending == Ending::none;
+}
+
+bool NodesWorld::awake() const {
+  return std::ranges::none_of(machines_, [](const auto& m) { return m.frozen; }) &&
+         std::ranges::none_of(agents_, [](const auto& a) { return a.process && a.frozen; });
+}
+
+RoundId NodesWorld::remembered() const {
+  RoundId latest;
+  for (const Agent& agent : agents_) {
+    if (lives(agent) && agent.told > latest) {
+      latest = agent.told;
+    }
+  }
+  return latest;
+}
+
+void NodesWorld::complain(const std::string& problem) {
+  checkers_.complain(problem);
+  if (trace_.on) {
+    note("-", '!', "PROBLEM " + problem);
+  }
+}
+
+void NodesWorld::note(std::string_view node, char letter, std::string_view words) const {
+  if (trace_.on) {
+    trace_.line(queue_.now(), node, letter, words);
+  }
+}
+
+bool NodesWorld::run_next() {
+  if (queue_.empty() || !checkers_.problem().empty()) {
+    return false;
+  }
+  Happening what = queue_.pop();
+  handle(what);
+  if (queue_.popped() > kEventsMin + kEventsEach * options_.nodes) {
+    complain("events without end");
+  }
+  return checkers_.problem().empty();
+}
+
+void NodesWorld::run_until(VirtualTime when) {
+  while (!queue_.empty() && queue_.next_time() <= when && run_next()) {
+  }
+  if (checkers_.problem().empty()) {
+    queue_.move_to(when);
+  }
+}
+
+void NodesWorld::post(Duration delay, Kind kind, std::uint32_t subject) {
+  queue_.after(delay, Happening{kind, 0, subject, 0, nullptr, nullptr});
+}
+
+void NodesWorld::handle(Happening& what) {
+  trace_.mix(static_cast<std::uint64_t>(queue_.now().time_since_epoch().count()));
+  trace_.mix(std::uint64_t{what.subject} << 8 | static_cast<std::uint64_t>(what.kind));
+  switch (what.kind) {
+    case Kind::syn:
+    case Kind::opened:
+    case Kind::refused:
+    case Kind::dial_over:
+    case Kind::arrival:
+    case Kind::flush:
+    case Kind::overdue:
+      network_.handle(what);
+      break;
+    case Kind::start_place:
+      start(what.subject);
+      break;
+    case Kind::thaw_machine:
+      thaw_machine(what.subject);
+      break;
+    case Kind::heal:
+      note("net", '!', "a cut heals");
+      network_.heal(what.detail);
+      break;
+    case Kind::boot:
+      boot(what.subject);
+      break;
+    default:
+      handle_agent(what);
+      break;
+  }
+}
+
+void NodesWorld::handle_agent(Happening& what) {
+  const std::uint32_t agent = what.subject;
+  MachineState& machine = machines_[agents_[agent].machine];
+  if (machine.frozen) {
+    machine.held.push_back(std::move(what));
+    return;
+  }
+  Workers& workers = agents_[agent].workers;
+  const bool current = what.detail == workers.generation;
+  switch (what.kind) {
+    case Kind::tick:
+      on_tick(what);
+      break;
+    case Kind::worker_fails:
+      if (current && !calm_) {
+        on_worker_fails(agent);
+      }
+      break;
+    case Kind::workers_die:
+    case Kind::workers_finish:
+      if (current) {
+        on_workers_die(agent, what.side != 0, what.kind == Kind::workers_finish);
+      }
+      break;
+    case Kind::noticed:
+      on_noticed(agent, what.side, what.detail);
+      break;
+    case Kind::guard:
+      on_guard(agent);
+      break;
+    case Kind::swept:
+      on_swept(agent);
+      break;
+    case Kind::exited:
+      kill_agent(agent);
+      break;
+    case Kind::store_opens:
+      on_store(agent);
+      break;
+    case Kind::leaves:
+      leave(agent);
+      break;
+    case Kind::thaw_agent:
+      go_on(agent);
+      break;
+    case Kind::thaw_over:
+      count(agent, workers.alive);
+      break;
+    default:
+      break;
+  }
+}
+
+void NodesWorld::start(std::uint32_t number) {
+  Place& place = places_[number];
+  const MachineState& machine = machines_[place.machine];
+  if (place.agent != kNobody || !machine.power || machine.frozen) {
+    return;
+  }
+  const auto agent = static_cast<std::uint32_t>(agents_.size());
+  place.agent = agent;
+  ++place.started;
+  Agent& made = agents_.emplace_back();
+  made.place = number;
+  made.machine = place.machine;
+  made.info.id = random_.next() | 1;
+  made.info.name = place.name;
+  made.info.node_rank = place.node_rank;
+  // "n3", "n3.1" for the second place on its machine, "n3'2" for its second incarnation.
+  const std::uint32_t beside = number % static_cast<std::uint32_t>(options_.agents_per_machine);
+  made.label = place.name + (beside > 0 ? fmt::format(".{}", beside) : "") +
+               (place.started > 1 ? fmt::format("'{}", place.started) : "");
+  network_.add_agent(agent, place.machine);
+  made.core = std::make_unique<NodeCore>(settings(), made.info, random_.next());
+  host_endpoints(agent);
+  note(made.label, '!', fmt::format("an agent starts: {:x}", made.info.id & 0xffff));
+  to_agent(agent, NodeStarted{made.hosts});
+  if (made.hosts || random_.chance(50)) {
+    know_listener(agent);
+  }
+}
+
+NodeSettings NodesWorld::settings() const {
+  NodeSettings settings;
+  settings.terms.job_id = "job";
+  settings.terms.backend = "c10d";
+  settings.terms.nodes_min = options_.min;
+  settings.terms.nodes_max = options_.max;
+  settings.terms.max_restarts = options_.max_restarts;
+  settings.terms.version = "1";
+  for (int i = 0; i < options_.endpoints && i < static_cast<int>(machines_.size()); ++i) {
+    settings.endpoints.push_back(Endpoint{fmt::format("n{}", i), kEndpointPort});
+  }
+  settings.join_timeout = options_.join_timeout;
+  settings.last_call = options_.last_call;
+  settings.lease = options_.lease;
+  settings.join_delay = options_.join_delay;
+  return settings;
+}
+
+// At its start an agent binds the endpoints that are addresses of its machine; a successor looks
+// again for what has become free.
+void NodesWorld::host_endpoints(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  if (static_cast<int>(agent.machine) < options_.endpoints &&
+      network_.port_free(agent.machine, kEndpointPort)) {
+    network_.listen(agent.machine, kEndpointPort, number);
+    agent.hosts = agent.machine == 0;
+  }
+}
+
+void NodesWorld::know_listener(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  if (agent.listener_known || !agent.process || agent.frozen) {
+    return;
+  }
+  agent.listener_known = true;
+  agent.info.address = machines_[agent.machine].address;
+  agent.info.port = static_cast<std::uint16_t>(30000 + number % 30000);
+  network_.listen(agent.machine, agent.info.port, number);
+  to_agent(number, ListenerKnown{agent.info.address, agent.info.port});
+}
+
+void NodesWorld::on_network(std::uint32_t agent, NodeEvent event) {
+  if (std::holds_alternative<LinkOpened>(event)) {
+    know_listener(agent);
+  }
+  to_agent(agent, std::move(event));
+}
+
+void NodesWorld::to_agent(std::uint32_t number, NodeEvent event) {
+  Agent& agent = agents_[number];
+  if (!lives(agent)) {
+    return;
+  }
+  if (agent.frozen || machines_[agent.machine].frozen) {
+    agent.deferred.push_back(std::move(event));
+    return;
+  }
+  step(number, event);
+}
+
+// All that has come while it was stopped is found in its order; the alarm somewhere in between.
+void NodesWorld::go_on(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  if (!agent.frozen || machines_[agent.machine].frozen) {
+    return;
+  }
+  agent.frozen = false;
+  note(name_of(number), '!', "the agent goes on");
+  std::deque<NodeEvent> events = std::move(agent.deferred);
+  agent.deferred.clear();
+  const auto place = random_.between(0, static_cast<std::int64_t>(events.size()));
+  events.insert(events.begin() + place, NodeTick{});
+  for (NodeEvent& event : events) {
+    if (std::holds_alternative<LinkOpened>(event)) {
+      know_listener(number);
+    }
+    to_agent(number, std::move(event));
+  }
+}
+
+void NodesWorld::thaw_machine(std::uint32_t number) {
+  MachineState& machine = machines_[number];
+  if (!machine.frozen) {
+    return;
+  }
+  machine.frozen = false;
+  network_.set_frozen(number, false);
+  note(fmt::format("n{}", number), '!', "the machine goes on");
+  for (Happening& what : machine.held) {
+    queue_.after(between(Duration{}, milliseconds(2)), std::move(what));
+  }
+  machine.held.clear();
+  for (std::uint32_t i = 0; i < agents_.size(); ++i) {
+    Agent& agent = agents_[i];
+    if (agent.machine == number && agent.workers.alive) {
+      queue_.after(kThawGrace, Happening{Kind::thaw_over, 0, i, 0, nullptr, nullptr});
+    }
+    if (agent.machine == number && lives(agent) && !agent.frozen) {
+      agent.frozen = true;
+      queue_.after(between(Duration{}, milliseconds(2)),
+                   Happening{Kind::thaw_agent, 0, i, 0, nullptr, nullptr});
+    }
+  }
+}
+
+void NodesWorld::count(std::uint32_t number, bool running) {
+  Agent& agent = agents_[number];
+  if (agent.workers.counted == running || (running && machines_[agent.machine].frozen)) {
+    return;
+  }
+  agent.workers.counted = running;
+  if (running) {
+    checkers_.runs(agent.workers.round->id);
+  } else {
+    checkers_.runs_no_more(agent.workers.round->id);
+  }
+}
+
+void NodesWorld::arm(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  const auto deadline = agent.core->next_deadline();
+  if (!deadline) {
+    return;
+  }
+  const VirtualTime when = std::max(machines_[agent.machine].clock.reach(*deadline), queue_.now());
+  if (agent.armed && *agent.armed <= when) {
+    return;
+  }
+  agent.armed = when;
+  // An alarm rings late, never early.
+  const Duration late = options_.calm_network ? Duration{} : between(Duration{}, microseconds(300));
+  queue_.at(when + late,
+            Happening{Kind::tick,
+                      0,
+                      number,
+                      static_cast<std::uint64_t>(when.time_since_epoch().count()),
+                      nullptr,
+                      nullptr});
+}
+
+void NodesWorld::on_tick(Happening& what) {
+  Agent& agent = agents_[what.subject];
+  const VirtualTime when = VirtualTime{} + Duration(static_cast<std::int64_t>(what.detail));
+  if (!lives(agent) || agent.armed != when) {
+    return;
+  }
+  agent.armed.reset();
+  const auto deadline = agent.core->next_deadline();
+  if (deadline && machines_[agent.machine].clock.local(queue_.now()) >= *deadline) {
+    to_agent(what.subject, NodeTick{});
+  }
+  if (!agent.frozen && lives(agent)) {
+    arm(what.subject);
+  }
+}
+
+}  // namespace muster::sim

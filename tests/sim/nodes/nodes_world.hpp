@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodesWorld: a job of many nodes in virtual time: real NodeCores over a simulated network, a model
+// of what agent and guard do with the workers of a node, and the checkers, asked after every event.
+// Mechanism only: who strikes when is up to its caller (faults.cpp, transcripts, scale). Resource.
+#pragma once
+
+#include "sim/nodes/checkers.hpp"
+#include "sim/nodes/model.hpp"
+#include "sim/nodes/network.hpp"
+#include "sim/nodes/options.hpp"
+#include "sim/nodes/trace.hpp"
+#include "sim/random.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace muster::sim {
+
+class NodesWorld final : public NetworkUser {
+ public:
+  NodesWorld(const NodesOptions& options, std::uint64_t seed, Trace& trace);
+
+  // False: nothing is left to happen, or a rule is broken.
+  bool run_next();
+  // Until then, unless a rule is broken before.
+  void run_until(VirtualTime when);
+
+  // -- what may befall it --
+  void start(std::uint32_t place);
+  void kill_agent(std::uint32_t agent);
+  void lose_machine(std::uint32_t machine);
+  void boot(std::uint32_t machine);
+  void freeze_agent(std::uint32_t agent, Duration length);
+  void freeze_machine(std::uint32_t machine, Duration length);
+  void cut(std::vector<std::uint8_t> inside, bool one_way, Duration length);
+  void leave(std::uint32_t agent);
+  void fail_worker(std::uint32_t agent);
+  void finish_workers(std::uint32_t agent, Duration after);
+  void post(Duration delay, Kind kind, std::uint32_t subject);
+  // From here on nothing fails any more; what is cut or frozen is put right.
+  void calm();
+
+  // -- what can be seen --
+  [[nodiscard]] VirtualTime now() const { return queue_.now(); }
+
+  [[nodiscard]] const std::deque<Agent>& agents() const { return agents_; }
+
+  [[nodiscard]] const std::vector<Place>& places() const { return places_; }
+
+  [[nodiscard]] const std::vector<MachineState>& machines() const { return machines_; }
+
+  [[nodiscard]] const Checkers& checkers() const { return checkers_; }
+
+  [[nodiscard]] Network& network() { return network_; }
+
+  [[nodiscard]] std::uint64_t events() const { return queue_.popped(); }
+
+  [[nodiscard]] bool lives(const Agent& agent) const;
+  // No machine and no agent is frozen.
+  [[nodiscard]] bool awake() const;
+  // The latest round that a living node was told to run.
+  [[nodiscard]] RoundId remembered() const;
+
+  void complain(const std::string& problem);
+  void note(std::string_view node, char letter, std::string_view words) const;
+
+  void on_network(std::uint32_t agent, NodeEvent event) override;
+
+ private:
+  friend struct Performer;
+
+  NodeSettings settings() const;
+  void make_machines();
+  void handle(Happening& what);
+  void handle_agent(Happening& what);
+  void to_agent(std::uint32_t agent, NodeEvent event);
+  void step(std::uint32_t agent, const NodeEvent& event);
+  void before(std::uint32_t agent, const NodeEvent& event);
+  void know_listener(std::uint32_t agent);
+  void arm(std::uint32_t agent);
+  void on_tick(Happening& what);
+  void go_on(std::uint32_t agent);
+  void thaw_machine(std::uint32_t machine);
+  void count(std::uint32_t agent, bool running);
+  Duration between(Duration low, Duration high);
+
+  // effects, and what follows from them
+  void run_round(std::uint32_t agent, const RunRound& run);
+  void open_store(std::uint32_t agent, RoundId round);
+  void on_store(std::uint32_t agent);
+  void lease_until(std::uint32_t agent, TimePoint when);
+  void end(std::uint32_t agent, Ending how, std::string words);
+  void host_endpoints(std::uint32_t agent);
+
+  // workers
+  RoundPlan& plan_of(RoundId round, std::size_t members);
+  void stop_workers(std::uint32_t agent, bool kill);
+  void on_worker_fails(std::uint32_t agent);
+  void on_workers_die(std::uint32_t agent, bool by_guard, bool finished);
+  void on_noticed(std::uint32_t agent, int how, std::uint64_t generation);
+  void on_guard(std::uint32_t agent);
+  void on_swept(std::uint32_t agent);
+  void cascade(RoundId round);
+
+  [[nodiscard]] const std::string& name_of(std::uint32_t agent) const {
+    return agents_[agent].label;
+  }
+
+  const NodesOptions& options_;
+  Random random_;
+  EventQueue queue_;
+  Trace& trace_;
+  Checkers checkers_;
+  Network network_;
+  std::vector<MachineState> machines_;
+  std::vector<Place> places_;
+  std::deque<Agent> agents_;
+  std::map<RoundId, RoundPlan> plans_;
+  NodeEffects effects_;
+  std::uint16_t next_store_ = 30000;
+  bool calm_ = false;
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/nodes/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace muster::sim {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+void choose_job(NodesOptions& options, Random& random) {
+  const auto nodes = static_cast<std::int64_t>(options.nodes);
+  static constexpr std::array kLeases{seconds(2), seconds(9), seconds(9), seconds(30)};
+  options.lease = kLeases.at(static_cast<std::size_t>(random.between(0, 3)));
+  // Some places are left over for spares.
+  options.max =
+      static_cast<std::int32_t>(random.chance(60) ? nodes : random.between((nodes + 1) / 2, nodes));
+  options.min =
+      static_cast<std::int32_t>(random.chance(20) ? options.max : random.between(1, options.max));
+  options.max_restarts = static_cast<std::int32_t>(random.chance(30) ? 0 : random.between(1, 8));
+  // Longer than a lease: see World::may_found for the case that is left out.
+  options.last_call = options.lease * random.between(2, 4);
+  options.join_timeout = options.lease * (random.chance(90) ? 1000 : random.between(5, 40));
+  if (random.chance(15)) {
+    options.join_delay.reset();
+  } else if (random.chance(15)) {
+    options.join_delay = options.lease * random.between(1, 20) / 10;
+  }
+  options.endpoints = static_cast<int>(random.chance(60) ? 1 : random.between(2, 3));
+  options.ranked = random.chance(10);
+}
+
+void choose_machines(NodesOptions& options, Random& random) {
+  options.agents_per_machine = static_cast<int>(random.chance(80) ? 1 : random.between(2, 4));
+  options.latency_max = random.chance(80) ? microseconds(random.between(60, 3000))
+                                          : microseconds(random.between(3000, 60'000));
+  options.ppm_max = random.chance(30) ? 0 : 200;
+  options.tcp_timeout = random.chance(50) ? Duration{} : options.lease * random.between(2, 40) / 10;
+  options.dial_lost_percent = static_cast<int>(random.chance(70) ? 0 : random.between(1, 40));
+  options.dial_slow_percent = static_cast<int>(random.chance(70) ? 0 : random.between(1, 40));
+  options.late_percent = static_cast<int>(random.chance(50) ? 0 : random.between(1, 50));
+  options.start_spread =
+      random.chance(50) ? Duration{} : options.lease * random.between(1, 20) / 10;
+}
+
+void choose_workers(NodesOptions& options, Random& random) {
+  const auto sometimes = [&](std::int64_t max) {
+    return static_cast<int>(random.chance(50) ? 0 : random.between(1, max));
+  };
+  options.round_fails_percent = sometimes(90);
+  options.round_finishes_percent = sometimes(10);
+  options.cascade_percent = sometimes(100);
+  options.stubborn_percent = sometimes(20);
+  options.grace = milliseconds(random.between(0, 5000));
+  options.store_fails_percent = random.chance(80) ? 0 : 10;
+  options.store_slow_percent = sometimes(50);
+}
+
+void choose_faults(NodesOptions& options, Random& random) {
+  options.trouble = options.lease * random.between(6, 24);
+  if (random.chance(10)) {
+    return;  // only workers fail
+  }
+  options.faults =
+      static_cast<int>(random.chance(30) ? random.between(1, 4) : random.between(4, 40));
+  for (int& weight : options.weights) {
+    weight = static_cast<int>(random.chance(60) ? 0 : random.between(1, 10));
+  }
+  options.lost_for_good_percent = random.chance(70) ? 0 : 50;
+}
+
+}  // namespace
+
+NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
+  NodesOptions options;
+  options.nodes = nodes;
+  choose_job(options, random);
+  choose_machines(options, random);
+  choose_workers(options, random);
+  choose_faults(options, random);
+  options.calm_network = options.only_workers_fail();
+  return options;
+}
+
+NodesOptions quiet_options(std::uint32_t nodes) {
+  NodesOptions options;
+  options.nodes = nodes;
+  options.min = static_cast<std::int32_t>(std::max<std::uint32_t>(1, nodes / 2));
+  options.max = static_cast<std::int32_t>(nodes);
+  options.max_restarts = 3;
+  options.latency_max = microseconds(60);
+  return options;
+}
+
+bool NodesOptions::only_workers_fail() const {
+  return faults == 0 && late_percent == 0 && start_spread == Duration{} && dial_lost_percent == 0 &&
+         dial_slow_percent == 0 && store_fails_percent == 0;
+}
+
+std::string NodesOptions::describe() const {
+  return fmt::format(
+      "nodes={} min={} max={} max_restarts={} lease={} last_call={} join_timeout={} join_delay={} "
+      "endpoints={} ranked={} per_machine={} latency={} ppm={} tcp_timeout={} dial_lost={}% "
+      "dial_slow={}% late={}% spread={} fails={}% finishes={}% cascade={}% stubborn={}% grace={} "
+      "store_fails={}% store_slow={}% faults={} weights={} trouble={} lost_for_good={}% bytes={}",
+      nodes,
+      min,
+      max,
+      max_restarts,
+      muster::describe(lease),
+      muster::describe(last_call),
+      muster::describe(join_timeout),
+      join_delay ? muster::describe(*join_delay) : "none",
+      endpoints,
+      ranked,
+      agents_per_machine,
+      muster::describe(latency_max),
+      ppm_max,
+      muster::describe(tcp_timeout),
+      dial_lost_percent,
+      dial_slow_percent,
+      late_percent,
+      muster::describe(start_spread),
+      round_fails_percent,
+      round_finishes_percent,
+      cascade_percent,
+      stubborn_percent,
+      muster::describe(grace),
+      store_fails_percent,
+      store_slow_percent,
+      faults,
+      fmt::join(weights, ","),
+      muster::describe(trouble),
+      lost_for_good_percent,
+      bytes);
+}
+
+}  // namespace muster::sim

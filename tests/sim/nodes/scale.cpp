@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/nodes/scale.hpp"
+
+#include "sim/nodes/nodes_world.hpp"
+
+#include <fmt/core.h>
+
+#include <ctime>
+
+namespace muster::sim {
+namespace {
+
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+// Until `count` nodes run in one round. False: they did not within a minute.
+bool run_until_all_run(NodesWorld& world, std::uint64_t round, std::uint32_t count) {
+  const VirtualTime limit = world.now() + std::chrono::minutes(1);
+  while (world.now() < limit && world.run_next()) {
+    const auto& running = world.checkers().running();
+    if (running.size() == 1 && running.front().first.number == round &&
+        running.front().second == count) {
+      return true;
+    }
+  }
+  return false;
+}
+
+double milliseconds_of(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+}  // namespace
+
+int measure_scale(std::uint32_t nodes) {
+  const NodesOptions options = quiet_options(nodes);
+  Trace trace;
+  NodesWorld world(options, 1, trace);
+  const double start = cpu_seconds();
+  for (std::uint32_t place = 0; place < nodes; ++place) {
+    world.start(place);
+  }
+  if (!run_until_all_run(world, 1, nodes)) {
+    fmt::print("{} nodes did not form: {}\n", nodes, world.checkers().problem());
+    return 1;
+  }
+  const double formed = cpu_seconds();
+  const VirtualTime formed_at = world.now();
+  const std::uint64_t form_messages = world.network().sent();
+  const std::uint64_t form_events = world.events();
+  world.kill_agent(nodes / 2);
+  if (!run_until_all_run(world, 2, nodes - 1)) {
+    fmt::print("{} nodes did not form again: {}\n", nodes, world.checkers().problem());
+    return 1;
+  }
+  const double again = cpu_seconds();
+  fmt::print(
+      "nodes={} form_ms={:.1f} form_messages_per_node={:.2f} form_events={} "
+      "form_cpu_ms={:.1f} regroup_ms={:.1f} regroup_messages_per_node={:.2f} "
+      "regroup_events={} regroup_cpu_ms={:.1f}\n",
+      nodes,
+      milliseconds_of(formed_at.time_since_epoch()),
+      static_cast<double>(form_messages) / nodes,
+      form_events,
+      (formed - start) * 1e3,
+      milliseconds_of(world.now() - formed_at),
+      static_cast<double>(world.network().sent() - form_messages) / nodes,
+      world.events() - form_events,
+      (again - formed) * 1e3);
+  return 0;
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/nodes/words.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+
+namespace muster::sim {
+namespace {
+
+// What a NodeId looks like to people: its last digits.
+std::string words_of(NodeId id) {
+  return fmt::format("{:x}", id & 0xffff);
+}
+
+std::string words_of(const RoundPtr& round) {
+  if (!round || round->id.number == 0) {
+    return "none";
+  }
+  std::string members;
+  for (std::size_t i = 0; i < round->members.size() && i < 8; ++i) {
+    members += (i == 0 ? "" : ",") + round->members[i].name;
+  }
+  members += round->members.size() > 8 ? fmt::format(",… {}", round->members.size()) : "";
+  return fmt::format(
+      "{} [{}] restarts={}", sim::words_of(round->id), members, round->restart_count);
+}
+
+struct MessageWords {
+  std::string operator()(const Hello& m) const {
+    return fmt::format("Hello {} {} started={} accepted={}{}{}{}{}",
+                       m.purpose == Purpose::join ? "join" : "ask",
+                       m.node.name,
+                       sim::words_of(m.started),
+                       sim::words_of(m.accepted),
+                       m.lost == 0 ? "" : " lost=" + words_of(m.lost),
+                       m.running ? " running" : "",
+                       m.coordinates ? " coordinates" : "",
+                       m.has_quorum ? " quorum" : "");
+  }
+
+  std::string operator()(const Rounds& m) const {
+    return fmt::format("Rounds started={} accepted={} base={}",
+                       words_of(m.started),
+                       words_of(m.accepted),
+                       words_of(m.base));
+  }
+
+  std::string operator()(const Beat& m) const {
+    return fmt::format("Beat {} heard={}", m.sequence, m.heard);
+  }
+
+  std::string operator()(const Ready& /*m*/) const { return "Ready"; }
+
+  std::string operator()(const Accept& m) const {
+    return "Accept " + sim::words_of(m.round) +
+           (m.store_port == 0 ? "" : fmt::format(" store={}:{}", m.store_addr, m.store_port));
+  }
+
+  std::string operator()(const Failed& m) const {
+    return fmt::format("Failed {} rank={} code={}{}{} '{}'",
+                       sim::words_of(m.round),
+                       m.rank,
+                       m.exit_code,
+                       m.permanent ? " permanent" : "",
+                       m.consequence ? " consequence" : "",
+                       m.words);
+  }
+
+  std::string operator()(const Details& m) const {
+    return fmt::format("Details {} rank={}", sim::words_of(m.round), m.rank);
+  }
+
+  std::string operator()(const Stopping& m) const { return "Stopping " + sim::words_of(m.round); }
+
+  std::string operator()(const Finished& m) const { return "Finished " + sim::words_of(m.round); }
+
+  std::string operator()(const Leave& m) const {
+    return fmt::format("Leave '{}'{}", m.reason, m.workers_gone ? " workers gone" : "");
+  }
+
+  std::string operator()(const Welcome& m) const { return "Welcome to " + m.coordinator.name; }
+
+  std::string operator()(const Refuse& m) const { return "Refuse '" + m.words + "'"; }
+
+  std::string operator()(const Redirect& m) const { return "Redirect to " + m.coordinator.name; }
+
+  std::string operator()(const Claim& m) const {
+    return fmt::format("Claim {} follows={} started={}{}",
+                       m.node.name,
+                       m.coordinator.id == 0 ? "nobody" : m.coordinator.name,
+                       sim::words_of(m.started),
+                       m.has_quorum ? " quorum" : "");
+  }
+
+  std::string operator()(const Pong& m) const {
+    return fmt::format("Pong {}{}", m.sequence, m.granted ? " granted" : "");
+  }
+
+  std::string operator()(const RollCall& m) const {
+    return fmt::format(
+        "RollCall {}/{} [{}] awaited [{}]{}",
+        m.present,
+        m.needed,
+        fmt::join(m.names, ","),
+        fmt::join(m.awaited, ","),
+        m.refused.empty() ? "" : fmt::format(" refused [{}]", fmt::join(m.refused, ",")));
+  }
+
+  std::string operator()(const Propose& m) const {
+    return "Propose " + words_of(m.round) +
+           " base=" + (m.base ? sim::words_of(m.base->id) : "null");
+  }
+
+  std::string operator()(const Start& m) const {
+    return fmt::format(
+        "Start {} master={}:{}", sim::words_of(m.round), m.master_addr, m.master_port);
+  }
+
+  std::string operator()(const Regroup& m) const { return "Regroup '" + m.reason + "'"; }
+
+  std::string operator()(const Dismiss& /*m*/) const { return "Dismiss"; }
+
+  std::string operator()(const Close& m) const {
+    return fmt::format("Close {} code={} '{}' root={} {} '{}'",
+                       m.succeeded ? "succeeded" : "failed",
+                       m.exit_code,
+                       m.reason,
+                       m.root_rank,
+                       m.root_node,
+                       m.root_words);
+  }
+
+  std::string operator()(const ShowRounds& /*m*/) const { return "ShowRounds"; }
+};
+
+struct EventWords {
+  std::string operator()(const LinkOpened& e) const { return fmt::format("open {}", e.link); }
+
+  std::string operator()(const LinkClosed& e) const {
+    return fmt::format("closed {} {}", e.link, e.words);
+  }
+
+  std::string operator()(const LinkAccepted& e) const {
+    return fmt::format("accepted {} from {}", e.link, e.from);
+  }
+
+  std::string operator()(const MessageReceived& e) const {
+    return fmt::format("{} < {}", e.link, sim::words_of(*e.message));
+  }
+
+  std::string operator()(const NodeStarted& e) const {
+    return e.hosts ? "started, hosts" : "started";
+  }
+
+  std::string operator()(const ListenerKnown& e) const {
+    return fmt::format("listens at {}:{}", e.address, e.port);
+  }
+
+  std::string operator()(const WorkersGone& /*e*/) const { return "workers gone"; }
+
+  std::string operator()(const StoreOpened& e) const {
+    return fmt::format("store opened {} {}:{}", sim::words_of(e.round), e.address, e.port);
+  }
+
+  std::string operator()(const StoreFailed& e) const {
+    return fmt::format("store failed {} {}", sim::words_of(e.round), e.error.message);
+  }
+
+  std::string operator()(const WorkerFailedHere& e) const {
+    return fmt::format("worker failed rank={} {}", e.message.rank, e.message.words);
+  }
+
+  std::string operator()(const DetailsKnown& e) const {
+    return fmt::format("details known rank={}", e.message.rank);
+  }
+
+  std::string operator()(const WorkersFinished& /*e*/) const { return "workers finished"; }
+
+  std::string operator()(const LeaveAsked& e) const { return "asked to leave: " + e.reason; }
+
+  std::string operator()(const NodeTick& /*e*/) const { return "tick"; }
+};
+
+struct EffectWords {
+  std::string operator()(const OpenLink& e) const {
+    return fmt::format("dial {} {}:{}", e.link, e.host, e.port);
+  }
+
+  std::string operator()(const SendMessage& e) const {
+    return fmt::format("{} > {}", e.link, sim::words_of(*e.message));
+  }
+
+  std::string operator()(const CloseLink& e) const { return fmt::format("close {}", e.link); }
+
+  std::string operator()(const HostEndpoints& /*e*/) const { return "host the endpoints"; }
+
+  std::string operator()(const OpenStore& e) const {
+    return "open the store of " + sim::words_of(e.round);
+  }
+
+  std::string operator()(const RunRound& e) const {
+    return fmt::format(
+        "run {} as {} master={}:{}", words_of(e.round), e.group_rank, e.master_addr, e.master_port);
+  }
+
+  std::string operator()(const StopWorkers& e) const { return "stop workers: " + e.reason; }
+
+  std::string operator()(const LeaseUntil& e) const {
+    return fmt::format("lease until {:.3f}",
+                       std::chrono::duration<double>(e.when.time_since_epoch()).count());
+  }
+
+  std::string operator()(const FenceWorkers& e) const { return "fence workers: " + e.reason; }
+
+  std::string operator()(const ShowRollCall& e) const {
+    return "show " + MessageWords{}(e.call) + (e.trouble.empty() ? "" : " trouble: " + e.trouble);
+  }
+
+  std::string operator()(const EndFinished& /*e*/) const { return "END finished"; }
+
+  std::string operator()(const EndClosed& e) const { return "END " + MessageWords{}(e.close); }
+
+  std::string operator()(const EndFailed& e) const { return "END failed: " + e.error.message; }
+
+  std::string operator()(const EndLeft& /*e*/) const { return "END left"; }
+
+  std::string operator()(const SayNode& e) const { return "say: " + e.words; }
+};
+
+bool is_beat(const RoundMessage& message) {
+  return std::holds_alternative<Beat>(message) || std::holds_alternative<Pong>(message);
+}
+
+}  // namespace
+
+std::string words_of(const RoundId& round) {
+  return round.number == 0 ? "none"
+                           : fmt::format("r{}@{}", round.number, words_of(round.coordinator));
+}
+
+std::string words_of(const RoundMessage& message) {
+  return std::visit(MessageWords{}, message);
+}
+
+std::string words_of(const NodeEvent& event) {
+  return std::visit(EventWords{}, event);
+}
+
+std::string words_of(const NodeEffect& effect) {
+  return std::visit(EffectWords{}, effect);
+}
+
+bool is_beat(const NodeEvent& event) {
+  const auto* received = std::get_if<MessageReceived>(&event);
+  return received != nullptr && is_beat(*received->message);
+}
+
+bool is_beat(const NodeEffect& effect) {
+  const auto* sent = std::get_if<SendMessage>(&effect);
+  return (sent != nullptr && is_beat(*sent->message)) || std::holds_alternative<LeaseUntil>(effect);
+}
+
+}  // namespace muster::sim

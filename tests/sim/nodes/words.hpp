@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nodes hear, say and do, in one short line each: for traces and transcripts. Pure.
+#pragma once
+
+#include "rendezvous/round/node_events.hpp"
+
+#include <string>
+
+namespace muster::sim {
+
+[[nodiscard]] std::string words_of(const RoundMessage& message);
+[[nodiscard]] std::string words_of(const NodeEvent& event);
+[[nodiscard]] std::string words_of(const NodeEffect& effect);
+[[nodiscard]] std::string words_of(const RoundId& round);
+
+// Signs of life, which would bury everything else.
+[[nodiscard]] bool is_beat(const NodeEvent& event);
+[[nodiscard]] bool is_beat(const NodeEffect& effect);
+
+}  // namespace muster::sim

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent does around its core: it carries effects out, dies, leaves, is frozen.
+#include "sim/nodes/nodes_world.hpp"
+#include "sim/nodes/words.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace muster::sim {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// One overload for each effect.
+struct Performer {
+  NodesWorld& world;
+  std::uint32_t agent;
+
+  void operator()(const OpenLink& e) const { world.network_.open(agent, e); }
+
+  void operator()(const SendMessage& e) const {
+    Agent& self = world.agents_[agent];
+    const auto* accept = std::get_if<Accept>(e.message.get());
+    if (accept != nullptr && self.proposed && self.proposed->id == accept->round) {
+      self.accepted = self.proposed;
+    }
+    if (e.link == 0) {
+      world.complain("a message for the node itself reached the network");
+    }
+    world.network_.send(agent, e.link, e.message);
+  }
+
+  void operator()(const CloseLink& e) const { world.network_.close(agent, e.link); }
+
+  void operator()(const HostEndpoints& /*e*/) const { world.host_endpoints(agent); }
+
+  void operator()(const OpenStore& e) const { world.open_store(agent, e.round); }
+
+  void operator()(const RunRound& e) const { world.run_round(agent, e); }
+
+  void operator()(const StopWorkers& /*e*/) const { world.stop_workers(agent, false); }
+
+  void operator()(const LeaseUntil& e) const { world.lease_until(agent, e.when); }
+
+  void operator()(const FenceWorkers& /*e*/) const { world.stop_workers(agent, true); }
+
+  void operator()(const ShowRollCall& /*e*/) const {}
+
+  void operator()(const EndFinished& /*e*/) const { world.end(agent, Ending::finished, ""); }
+
+  void operator()(const EndClosed& e) const {
+    world.checkers_.closed(e.close);
+    world.end(agent, Ending::closed, e.close.reason);
+  }
+
+  void operator()(const EndFailed& e) const {
+    if (e.error.message.empty()) {
+      world.complain("a node is refused without a word");
+    }
+    world.end(agent, Ending::failed, e.error.message);
+  }
+
+  void operator()(const EndLeft& /*e*/) const { world.end(agent, Ending::left, ""); }
+
+  void operator()(const SayNode& /*e*/) const {}
+};
+
+void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
+  Agent& agent = agents_[number];
+  const auto* received = std::get_if<MessageReceived>(&event);
+  if (received != nullptr && network_.dropped(number, received->link)) {
+    return;
+  }
+  const auto* closed = std::get_if<LinkClosed>(&event);
+  if (closed != nullptr && network_.dropped(number, closed->link)) {
+    return;
+  }
+  if (std::holds_alternative<WorkersGone>(event) && agent.workers.alive) {
+    return;  // of a set before this one
+  }
+  if (trace_.on && (trace_.beats || !is_beat(event))) {
+    note(agent.label, '<', words_of(event));
+  }
+  before(number, event);
+  effects_.clear();
+  agent.core->step(machines_[agent.machine].clock.local(queue_.now()), event, effects_);
+  trace_.mix(event.index());
+  for (std::size_t i = 0; i < effects_.size() && lives(agent); ++i) {
+    trace_.mix(effects_[i].index());
+    if (trace_.on && (trace_.beats || !is_beat(effects_[i]))) {
+      note(agent.label, '>', words_of(effects_[i]));
+    }
+    std::visit(Performer{*this, number}, effects_[i]);
+  }
+  if (trace_.on && (trace_.beats || !is_beat(event))) {
+    note(agent.label, '=', agent.core->describe());
+  }
+  if (lives(agent)) {
+    arm(number);
+  }
+}
+
+// What the agent's other half does of itself, and what the checkers have to know.
+void NodesWorld::before(std::uint32_t number, const NodeEvent& event) {
+  Agent& agent = agents_[number];
+  if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
+    if (!failed->message.consequence) {
+      checkers_.worker_failed(failed->message.round, queue_.now());
+    }
+    if (agent.workers.alive && agent.workers.round->id == failed->message.round) {
+      stop_workers(number, false);
+    }
+  } else if (std::holds_alternative<LeaveAsked>(event)) {
+    checkers_.node_gone(agent.info.id, queue_.now());
+    stop_workers(number, false);
+  } else if (const auto* received = std::get_if<MessageReceived>(&event)) {
+    agent.met = agent.met || std::holds_alternative<Welcome>(*received->message);
+    if (const auto* propose = std::get_if<Propose>(received->message.get())) {
+      agent.proposed = propose->round;
+    }
+  }
+}
+
+void NodesWorld::open_store(std::uint32_t number, RoundId round) {
+  agents_[number].store_asked = round;
+  const Duration delay = random_.chance(options_.store_slow_percent)
+                             ? between(Duration{}, options_.lease)
+                             : between(microseconds(50), milliseconds(1));
+  post(delay, Kind::store_opens, number);
+}
+
+void NodesWorld::on_store(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  const RoundId round = agent.store_asked;
+  if (!calm_ && random_.chance(options_.store_fails_percent)) {
+    to_agent(number, StoreFailed{round, Error{Errc::system, "simulated: no port"}});
+    return;
+  }
+  ++next_store_;
+  checkers_.store_opened(round, next_store_);
+  to_agent(number, StoreOpened{round, machines_[agent.machine].address, next_store_});
+}
+
+void NodesWorld::lease_until(std::uint32_t number, TimePoint when) {
+  Agent& agent = agents_[number];
+  if (when == TimePoint::max()) {
+    agent.guard_at.reset();
+    return;
+  }
+  agent.guard_at = machines_[agent.machine].clock.reach(when);
+  if (!agent.guard_posted) {
+    agent.guard_posted = true;
+    queue_.at(*agent.guard_at, Happening{Kind::guard, 0, number, 0, nullptr, nullptr});
+  }
+}
+
+void NodesWorld::end(std::uint32_t number, Ending how, std::string words) {
+  Agent& agent = agents_[number];
+  agent.ending = how;
+  agent.reason = std::move(words);
+  agent.ended_at = queue_.now();
+  agent.deferred.clear();
+  if (agent.workers.alive) {
+    if (how == Ending::finished || how == Ending::left) {
+      complain("an agent ends in good order while its workers run");
+    }
+    stop_workers(number, false);
+  } else {
+    post(between(microseconds(10), milliseconds(2)), Kind::exited, number);
+  }
+}
+
+// SIGKILL, or the end that it chose itself. Its kernel closes its sockets; its own listener is held
+// by its guard until that has swept the workers.
+void NodesWorld::kill_agent(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  if (!agent.process) {
+    return;
+  }
+  if (agent.ending == Ending::none) {
+    note(agent.label, '!', "the agent is killed");
+    if (!agent.workers.finished) {
+      checkers_.node_gone(agent.info.id, queue_.now());
+    }
+  }
+  agent.process = false;
+  agent.deferred.clear();
+  places_[agent.place].agent = kNobody;
+  network_.stop_listening(number, agent.info.port);
+  network_.process_gone(number, false);
+  const bool slow = random_.chance(3);  // a worker that the kernel cannot end at once
+  const Duration sweep = agent.workers.alive || random_.chance(50)
+                             ? between(Duration{}, slow ? milliseconds(1500) : milliseconds(5))
+                             : Duration{};
+  post(sweep, Kind::swept, number);
+}
+
+void NodesWorld::on_swept(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  if (agent.workers.alive) {
+    on_workers_die(number, false, false);
+  }
+  network_.stop_listening(number);
+}
+
+void NodesWorld::lose_machine(std::uint32_t number) {
+  MachineState& machine = machines_[number];
+  note(fmt::format("n{}", number), '!', "the machine loses its power");
+  machine.power = false;
+  machine.frozen = false;
+  machine.held.clear();
+  network_.set_power(number, false);
+  for (std::uint32_t i = 0; i < agents_.size(); ++i) {
+    Agent& agent = agents_[i];
+    if (agent.machine != number) {
+      continue;
+    }
+    if (lives(agent) && !agent.workers.finished) {
+      checkers_.node_gone(agent.info.id, queue_.now());
+    }
+    if (agent.process) {
+      network_.process_gone(i, true);
+      places_[agent.place].agent = kNobody;
+    }
+    network_.stop_listening(i);
+    agent.process = false;
+    agent.deferred.clear();
+    agent.workers.alive = false;
+    ++agent.workers.generation;
+    count(i, false);
+  }
+}
+
+void NodesWorld::boot(std::uint32_t number) {
+  if (!machines_[number].power) {
+    note(fmt::format("n{}", number), '!', "the machine boots");
+    machines_[number].power = true;
+    network_.set_power(number, true);
+  }
+}
+
+void NodesWorld::freeze_agent(std::uint32_t number, Duration length) {
+  Agent& agent = agents_[number];
+  if (agent.frozen || !agent.process) {
+    return;
+  }
+  agent.frozen = true;
+  note(agent.label, '!', "the agent is frozen for " + muster::describe(length));
+  post(length, Kind::thaw_agent, number);
+}
+
+void NodesWorld::freeze_machine(std::uint32_t number, Duration length) {
+  MachineState& machine = machines_[number];
+  if (machine.frozen || !machine.power) {
+    return;
+  }
+  machine.frozen = true;
+  network_.set_frozen(number, true);
+  note(fmt::format("n{}", number), '!', "the machine is frozen for " + muster::describe(length));
+  for (std::uint32_t i = 0; i < agents_.size(); ++i) {
+    if (agents_[i].machine == number) {
+      count(i, false);
+    }
+  }
+  post(length, Kind::thaw_machine, number);
+}
+
+void NodesWorld::cut(std::vector<std::uint8_t> inside, bool one_way, Duration length) {
+  if (trace_.on) {
+    std::string names;
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+      names += inside[i] != 0 ? fmt::format(" n{}", i) : "";
+    }
+    note(
+        "net",
+        '!',
+        fmt::format("cut{} for {}:{}", one_way ? " one way" : "", muster::describe(length), names));
+  }
+  const std::uint64_t cut = network_.cut(std::move(inside), one_way);
+  queue_.after(length, Happening{Kind::heal, 0, 0, cut, nullptr, nullptr});
+}
+
+void NodesWorld::leave(std::uint32_t number) {
+  to_agent(number, LeaveAsked{"SIGTERM"});
+}
+
+void NodesWorld::calm() {
+  calm_ = true;
+  note("-", '!', "CALM: no more faults");
+  network_.calm();
+  for (std::uint32_t i = 0; i < machines_.size(); ++i) {
+    thaw_machine(i);
+  }
+  for (std::uint32_t i = 0; i < agents_.size(); ++i) {
+    go_on(i);
+  }
+}
+
+}  // namespace muster::sim
