@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker for the tests of the collective library across processes: takes its place from the
+// environment, does what its first argument says, prints one line for the test to read.
+#include "collective/communicator.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace muster::collective;  // NOLINT(google-build-using-namespace): a program
+
+using Floats = std::vector<float>;
+
+std::uint64_t now_us() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+Buffer buffer(Floats& data) {
+  return {data.data(), data.size(), DType::f32};
+}
+
+int fail(const Error& error) {
+  std::printf("error %s rank %d seq %llu at %llu: %s\n",
+              std::string(name_of(error.code)).c_str(),
+              error.rank,
+              static_cast<unsigned long long>(error.seq),
+              static_cast<unsigned long long>(now_us()),
+              error.text.c_str());
+  std::fflush(stdout);
+  return 9;
+}
+
+std::uint64_t hash(const Floats& data) {
+  std::uint64_t out = 14695981039346656037U;
+  for (const float value : data) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    out = (out ^ bits) * 1099511628211U;
+  }
+  return out;
+}
+
+// Sums of buffers whose elements differ in every rank, place and size.
+int sums(Communicator& comm) {
+  std::uint64_t all = 0;
+  for (const std::size_t count : {1UL, 3UL, 1000UL, 100003UL, 2000000UL}) {
+    Floats data(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      data[i] = 1.0F / static_cast<float>(i + 3 + static_cast<std::size_t>(comm.rank()));
+    }
+    const auto done = comm.all_reduce(buffer(data), buffer(data), Op::sum);
+    if (!done) {
+      return fail(done.error());
+    }
+    all = all * 31 + hash(data);
+  }
+  std::printf("sums %016llx of %d by %s\n",
+              static_cast<unsigned long long>(all),
+              comm.size(),
+              std::string(name_of(comm.backend())).c_str());
+  return 0;
+}
+
+// Until an error, which is printed; `victim` does `end` before its operation 100.
+template <class End>
+int loop(Communicator& comm, std::size_t count, int victim, const End& end) {
+  Floats data(count, 1);
+  for (int i = 1;; ++i) {
+    if (i == 100 && comm.rank() == victim) {
+      end();
+    }
+    const auto done = comm.all_reduce(buffer(data), buffer(data), Op::max);
+    if (!done) {
+      return fail(done.error());
+    }
+  }
+}
+
+void print_moment(const char* word) {
+  std::printf("%s at %llu\n", word, static_cast<unsigned long long>(now_us()));
+  std::fflush(stdout);
+}
+
+int die(Communicator& comm, std::size_t count, std::size_t megabytes) {
+  std::vector<char> ballast(comm.rank() == 1 ? megabytes << 20 : 0, 'x');
+  return loop(comm, count, 1, [&ballast] {
+    print_moment("dies");
+    ::kill(::getpid(), SIGKILL);
+    ballast.clear();
+  });
+}
+
+// In the middle of an operation: another thread ends the process.
+int die_inside(Communicator& comm) {
+  if (comm.rank() == 1) {
+    ::alarm(1);  // its default action ends the process
+  }
+  return loop(comm, 3000000, -1, [] {});
+}
+
+int forks(Communicator& comm) {
+  Floats data(10, 1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto done = comm.all_reduce(buffer(data), buffer(data), Op::sum);
+    std::exit(!done && done.error().code == Errc::invalid_state ? 42 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  const auto done = comm.all_reduce(buffer(data), buffer(data), Op::sum);
+  if (!done) {
+    return fail(done.error());
+  }
+  std::printf("child %d, sum %g\n", WEXITSTATUS(status), static_cast<double>(data[0]));
+  return 0;
+}
+
+int run(Communicator& comm, std::string_view what, std::size_t number) {
+  if (what == "sums") {
+    return sums(comm);
+  }
+  if (what == "die") {
+    return die(comm, 1000, number);
+  }
+  if (what == "die-large") {
+    return die(comm, 5000000, number);
+  }
+  if (what == "die-inside") {
+    return die_inside(comm);
+  }
+  if (what == "begin") {
+    const auto met = comm.barrier();
+    print_moment("begins");
+    return met ? loop(comm, 1000, -1, [] {}) : fail(met.error());
+  }
+  if (what == "stop") {
+    return loop(comm, 1000, 1, [] { ::raise(SIGSTOP); });
+  }
+  if (what == "exit") {
+    return loop(comm, 1000, 1, [] { std::exit(3); });
+  }
+  if (what == "forks") {
+    return forks(comm);
+  }
+  std::fprintf(stderr, "collective_puppet: what is '%s'?\n", std::string(what).c_str());
+  return 2;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  auto comm = Communicator::from_env();
+  if (!comm) {
+    return fail(comm.error());
+  }
+  const std::string what = count > 1 ? words[1] : "sums";
+  // Static, so that exit() finds it open.
+  static Communicator kept = std::move(*comm);
+  return run(kept, what, count > 2 ? std::strtoul(words[2], nullptr, 10) : 0);
+}
