@@ -229,13 +229,15 @@ void Meeting::stop_workers(const std::string& reason) {
 
 void Meeting::fence_workers(const std::string& reason) {
   stopped_at_ = stopped_at_ == 0 ? wall_now_seconds() : stopped_at_;
-  say(reason + ": the workers of this node were ended, since the others may go on without it");
+  say((overslept_ ? "this node did not run for longer than its lease" : reason) +
+      ": its workers were ended, since the other nodes may go on without it");
   await_round();
   host_.handle(Fenced{reason});
 }
 
 void Meeting::lease_until(TimePoint when) {
   const bool none = when == TimePoint::max();
+  overslept_ = none && lease_end_ && steady_now() >= *lease_end_;
   lease_end_ = none ? std::nullopt : std::optional(when);
   if (lease_ == nullptr) {
     return;

@@ -99,6 +99,7 @@ class Meeting final : public NodeOwner {
   TimePoint started_at_{};
   double stopped_at_ = 0;  // unix time: the first failure, or the others' word to stop; 0: runs
   std::optional<TimePoint> lease_end_;
+  bool overslept_ = false;  // we noticed the lease's end later than the guard
 };
 
 }  // namespace muster

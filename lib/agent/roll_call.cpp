@@ -110,7 +110,7 @@ std::string RollCallView::end() {
 }
 
 std::string RollCallView::summary() const {
-  return describe(call_);
+  return trouble_.empty() ? describe(call_) : std::string();
 }
 
 }  // namespace muster

@@ -41,7 +41,7 @@ class RollCallView {
   [[nodiscard]] std::string end();
 
   // For the error that ends the waiting: who was there and what is missing. Empty where nothing is
-  // known of that.
+  // known of that, or not any more.
   [[nodiscard]] std::string summary() const;
 
  private:

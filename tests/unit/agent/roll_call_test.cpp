@@ -119,6 +119,15 @@ TEST_CASE("roll call: names of other nodes cannot write to our terminal") {
         "muster: 1 of 4 nodes is here: a[2Jb; waiting for 3 more\n");
 }
 
+TEST_CASE(
+    "roll call: the error of a time-out lists what is missing, unless nobody can be reached") {
+  RollCallView roll = view();
+  CHECK(roll.take(kStart + 2s, call_of(1, {"node3 (silent)"}), "") != "");
+  CHECK(roll.summary() == "1 of 4 nodes is here: node1; waiting for node3 (silent)");
+  CHECK(roll.take(kStart + 3s, RollCall{}, "cannot reach node1: Connection refused") != "");
+  CHECK(roll.summary().empty());
+}
+
 TEST_CASE("roll call: each time of waiting begins anew") {
   RollCallView roll = view();
   CHECK_FALSE(roll.take(kStart + 2s, call_of(1), "").empty());
