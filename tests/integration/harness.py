@@ -33,9 +33,10 @@ class Ended:
 
 
 class Job:
-    """A running launcher. All its descendants carry a token in their environment."""
+    """A running launcher. All its descendants carry a token in their environment. `prefix` is a
+    program that becomes the launcher, with its arguments."""
 
-    def __init__(self, args, env=None, **popen):
+    def __init__(self, args, env=None, prefix=(), **popen):
         self.token = "MUSTER_TEST_TOKEN=" + uuid.uuid4().hex
         variables = dict(os.environ if env is None else env)
         variables[self.token.split("=")[0]] = self.token.split("=")[1]
@@ -44,7 +45,7 @@ class Job:
         popen.setdefault("stderr", subprocess.PIPE)
         popen.setdefault("preexec_fn", no_core_files)
         self.started = time.monotonic()
-        self.process = subprocess.Popen([MUSTER, *args], env=variables, **popen)
+        self.process = subprocess.Popen([*prefix, MUSTER, *args], env=variables, **popen)
 
     def kill(self, signo):
         self.process.send_signal(signo)
@@ -123,14 +124,15 @@ def state(pid):
 
 
 def eventually(check, what, within=DEADLINE):
-    """Waits until check() is true and returns its value."""
+    """Waits until check() is true and returns its value; `what` are words, or makes them."""
     give_up = time.monotonic() + within
     while True:
         value = check()
         if value:
             return value
         if time.monotonic() > give_up:
-            raise AssertionError(f"did not happen within {within} s: {what}")
+            words = what() if callable(what) else what
+            raise AssertionError(f"did not happen within {within} s: {words}")
         time.sleep(0.005)
 
 

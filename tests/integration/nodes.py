@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of many nodes on this machine: one agent for each node, on a loopback address of its own.
+The workers are muster-node-worker (tests/support/node_worker.cpp), which tells what it was told and
+when it lived. At the end of every test: no two rounds of one job ran at the same time, and nothing
+of a job is left."""
+
+import collections
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import time
+import uuid
+
+from harness import DEADLINE, Ended, Job, JobCase, children, eventually, state
+
+WORKER = os.environ["MUSTER_NODE_WORKER"]
+THAW_WITHIN = 2.0  # s; a busy machine: so long the workers of a node that thaws may be seen
+LEASE = 1.0  # s, of --rdzv-conf: short, so that tests that wait for silence are soon done
+
+
+class Node(Job):
+    """A running launcher whose output goes to files, since nobody reads while a test waits."""
+
+    def __init__(self, folder, label, args, **kwargs):
+        self.label = label
+        self.files = [folder / f"{label}.{stream}" for stream in ("out", "err")]
+        streams = [path.open("wb") for path in self.files]
+        kwargs.setdefault("stdout", streams[0])
+        kwargs.setdefault("stderr", streams[1])
+        super().__init__(args, **kwargs)
+        for stream in streams:
+            stream.close()
+
+    def err(self):
+        return self.files[1].read_text(errors="replace")
+
+    def end(self, timeout=DEADLINE):
+        eventually(lambda: self.process.poll() is not None,
+                   lambda: f"node {self.label} ends; it said:\n{self.err()}", timeout)
+        seconds = time.monotonic() - self.started
+        return Ended(self.process.returncode, self.files[0].read_bytes(), self.err(), seconds)
+
+    def stop_all(self, signo=signal.SIGSTOP):
+        """SIGSTOP or SIGCONT to guard, agent and workers, as if the machine had halted."""
+        pids = self.pids()
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signo)
+        if signo == signal.SIGSTOP:
+            eventually(lambda: all(state(pid) in "TtZ" for pid in pids), "all are stopped")
+
+    def thaw(self):
+        """Guard and agent first: what they do not end in time may run again."""
+        agent = self.agent()
+        workers = children(agent)
+        for pid in (self.process.pid, agent):
+            os.kill(pid, signal.SIGCONT)
+        eventually(lambda: all(state(pid) in "ZX" for pid in workers), "its old workers are dead")
+        self.thaw_at_once()
+
+    def thaw_at_once(self):
+        """As a machine thaws: for a moment its workers may run, too. Returns when that was."""
+        at = time.monotonic_ns()
+        self.stop_all(signal.SIGCONT)
+        return at
+
+    def kill_agent(self):
+        os.kill(self.agent(), signal.SIGKILL)
+
+    def kill_all(self):
+        """Everything of the node at once, as far as signals can."""
+        for pid in [self.process.pid, *self.pids()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def worker_pids(self):
+        agent = self.agent()
+        return children(agent)
+
+    def wait_for_words(self, *words, within=DEADLINE):
+        """Until it has said all of these on stderr."""
+        return eventually(lambda: all(some in self.err() for some in words) and self.err(),
+                          lambda: f"{self.label} says {words}; it said:\n{self.err()}", within)
+
+
+class Round:
+    """What the workers of one round were told, by rank."""
+
+    def __init__(self, name, workers):
+        self.name = name
+        self.workers = dict(sorted(workers.items()))
+        self.env = {rank: worker["env"] for rank, worker in self.workers.items()}
+
+    @property
+    def world(self):
+        return len(self.workers)
+
+    @property
+    def nodes(self):
+        """Labels in the order of ranks, each once."""
+        return list(dict.fromkeys(worker["node"] for worker in self.workers.values()))
+
+    @property
+    def restarts(self):
+        """One number, since it is the same on all ranks."""
+        count, = {env["TORCHELASTIC_RESTART_COUNT"] for env in self.env.values()}
+        return int(count)
+
+    def rank_of(self, label):
+        return next(rank for rank, worker in self.workers.items() if worker["node"] == label)
+
+
+class Story:
+    """What the workers of one job wrote: events and beats."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.thaws = {}  # label: (frozen, thawed), in ns
+        for name in ("beats", "do"):
+            (folder / name).mkdir(parents=True)
+        (folder / "events").touch()
+
+    def events(self):
+        lines = (self.folder / "events").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def rounds(self):
+        """All rounds in which every worker has met all others, in order."""
+        starts, found = {}, collections.defaultdict(dict)
+        for event in self.events():
+            if event["what"] == "start":
+                starts[event["pid"]] = event
+            elif event["what"] == "up":
+                start = starts[event["pid"]]
+                found[event["round"]][int(start["env"]["RANK"])] = start
+        return [Round(name, workers) for name, workers in found.items()
+                if len(workers) == int(next(iter(workers.values()))["env"]["WORLD_SIZE"])]
+
+    def order(self, name, words):
+        new = self.folder / f"new-{uuid.uuid4().hex}"
+        new.write_text(words + "\n")
+        new.rename(self.folder / "do" / name)
+
+    def lives(self):
+        """(round, node, start, last beat) of all workers, in ns of the steady clock."""
+        round_of, places = {}, collections.defaultdict(set)
+        starts = {}
+        for event in self.events():
+            if event["what"] == "start":
+                env = event["env"]
+                starts[event["pid"]] = tuple(env[name] for name in (
+                    "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "WORLD_SIZE"))
+            elif event["what"] == "met":
+                round_of[event["pid"]] = event["round"]
+                places[starts[event["pid"]]].add(event["round"])
+        out = []
+        for path in (self.folder / "beats").iterdir():
+            data = path.read_bytes()
+            if len(data) != 16:  # killed before its first beat
+                continue
+            start, last = struct.unpack("qq", data)
+            label, _, pid, _ = path.name.rsplit(".", 3)
+            name = round_of.get(int(pid))
+            if name is None and int(pid) in starts:
+                # It never reached its store, but others did.
+                place = starts[int(pid)]
+                name, = places[place] if len(places[place]) == 1 else [str(place)]
+            if name is not None and start:
+                out.append((name, label, start, self.excuse(label, last)))
+        return out
+
+    def excuse(self, label, last):
+        """What a machine's workers do before its guard has been given the processor again."""
+        froze, thawed = self.thaws.get(label, (0, 0))
+        return froze if thawed <= last < thawed + THAW_WITHIN * 1e9 else last
+
+    def overlaps(self):
+        """Pairs of workers of different rounds that lived at the same time."""
+        out, latest = [], None
+        lives = sorted(self.lives(), key=lambda life: life[2])
+        for life in lives:
+            if latest and latest[0] != life[0] and latest[3] >= life[2]:
+                out.append(f"round {latest[0]} on {latest[1]} was alive until {latest[3]}, "
+                           f"round {life[0]} on {life[1]} began {latest[3] - life[2]} ns before")
+            if latest is None or life[3] >= latest[3]:
+                latest = life
+        return out
+
+
+def free_port(address="127.0.0.1"):
+    """Below the ports that the kernel gives to connections, so that none takes it meanwhile."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    while True:
+        port = random.randint(12000, 31000)
+        with socket.socket(family) as probe:
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+            return port
+
+
+class Cluster:
+    """One job: its command line, its story, its nodes."""
+
+    def __init__(self, case, nnodes, conf="", **options):
+        self.case = case
+        self.nnodes = nnodes
+        self.conf = conf
+        self.name = options.pop("id", "job-" + uuid.uuid4().hex[:8])
+        self.backend = options.pop("backend", "c10d")
+        self.endpoint = options.pop("endpoint", None) or f"127.0.0.1:{free_port()}"
+        self.options = options.pop("options", [])
+        self.addresses = options.pop("addresses", lambda n: f"127.0.0.{n}")
+        assert not options, options
+        self.folder = case.folder / uuid.uuid4().hex[:8]
+        self.story = Story(self.folder)
+        self.nodes = []
+        case.clusters.append(self)
+
+    def words(self, number, nproc=1, options=(), program=WORKER, **changed):
+        conf = changed.get("conf", self.conf)
+        address = changed.get("address", self.addresses and self.addresses(number))
+        out = ["--nnodes", changed.get("nnodes", self.nnodes), "--nproc-per-node", nproc,
+               "--rdzv-backend", self.backend,
+               "--rdzv-endpoint", changed.get("endpoint", self.endpoint),
+               "--rdzv-id", changed.get("id", self.name)]
+        out += ["--rdzv-conf", conf] if conf else []
+        out += ["--local-addr", address] if address else []
+        return [str(word) for word in
+                (*out, *self.options, *options, *([program] if isinstance(program, str) else program))]
+
+    def start(self, number, label=None, env=None, popen=None, **how):
+        """Starts node `number`; its label is "n<number>" unless it is given."""
+        label = label or f"n{number}"
+        taken = sum(node.label.split("~")[0] == label for node in self.nodes)
+        label += f"~{taken + 1}" if taken else ""
+        variables = {**os.environ, "NODE_DIR": str(self.folder), "NODE_LABEL": label, **(env or {})}
+        node = Node(self.folder, label, self.words(number, **how), env=variables, **(popen or {}))
+        self.nodes.append(node)
+        return node
+
+    def start_all(self, count, **how):
+        return [self.start(number, **how) for number in range(1, count + 1)]
+
+    def round(self, world, within=DEADLINE, nodes=None, fresh=True):
+        """Waits for a round with so many workers that this was not asked for before."""
+        def look():
+            for one in self.story.rounds():
+                if fresh and one.name in self.case.seen_rounds:
+                    continue
+                if one.world == world and (nodes is None or sorted(one.nodes) == sorted(nodes)):
+                    return one
+            return None
+        one = eventually(look, lambda: f"a round of {world} workers\n{self.describe()}", within)
+        self.case.seen_rounds.update(each.name for each in self.story.rounds())
+        return one
+
+    def order(self, one, rank, words):
+        self.story.order(f"{one.name}.{rank}", words)
+
+    def finish(self, *nodes, code=0):
+        """All workers of all rounds are told to end; all agents must end with `code`."""
+        self.story.order("all", f"exit {code}")
+        return self.ends(*nodes, code=code)
+
+    def ends(self, *nodes, code=0):
+        out = []
+        for node in nodes or [node for node in self.nodes if node.process.poll() is None]:
+            ended = node.end()
+            self.case.assertEqual(ended.code, code, f"{node.label}: {ended}\n{self.describe()}")
+            out.append(ended)
+        return out
+
+    def describe(self):
+        said = "\n".join(f"--- {node.label} ({node.process.poll()})\n{node.err()}"
+                         for node in self.nodes)
+        rounds = [(one.name, one.nodes, one.world) for one in self.story.rounds()]
+        return f"rounds: {rounds}\n{said}"
+
+
+class NodesCase(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.clusters = []
+        self.seen_rounds = set()
+        self.addCleanup(self.check)
+
+    def cluster(self, nnodes, **how):
+        return Cluster(self, nnodes, **how)
+
+    def check(self):
+        """Of each test: what must never happen."""
+        nodes = [node for cluster in self.clusters for node in cluster.nodes]
+        try:
+            for node in nodes:
+                if node.process.poll() is not None:
+                    self.assert_nothing_left(node)
+        finally:
+            for node in nodes:
+                node.__exit__()
+        for cluster in self.clusters:
+            self.assertEqual(cluster.story.overlaps(), [], "two rounds at one time\n" +
+                             cluster.describe())
+
+
+def last_block(ended):
+    """The report without the line about logs, which each node has for itself."""
+    lines = ended.err.splitlines()
+    starts = [i for i, line in enumerate(lines) if line.startswith("muster: ")]
+    block = lines[starts[-1]:] if starts else []
+    return [line for line in block if not line.lstrip().startswith("logs")]

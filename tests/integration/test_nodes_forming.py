@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes find each other: at MAX at once, at MIN after the last call, whoever comes first."""
+
+import os
+import time
+import unittest
+
+from nodes import Cluster, NodesCase, free_port
+
+QUICK = "last_call_timeout=0.5"
+NEVER = "last_call_timeout=500"
+
+
+class Forming(NodesCase):
+    def test_complete_at_max_at_once(self):
+        job = self.cluster("2:3", conf=NEVER)
+        nodes = job.start_all(3)
+        one = job.round(3)
+        self.assertEqual(one.nodes, ["n1", "n2", "n3"])
+        for ended in job.finish(*nodes):
+            self.assertEqual(ended.err, "", "a success is not talked about")
+
+    def test_at_min_after_the_last_call_and_not_before(self):
+        job = self.cluster("2:3", conf="last_call_timeout=1.5")
+        job.start(1)
+        job.start(2)
+        begun = time.monotonic_ns()
+        one = job.round(2)
+        waited = (min(worker["at"] for worker in one.workers.values()) - begun) / 1e9
+        # Both were started before `begun`, but they met after it or a little earlier.
+        self.assertGreater(waited, 1.0)
+        job.finish()
+
+    def test_below_min_nothing_starts(self):
+        job = self.cluster("3", conf="join_timeout=2")
+        nodes = job.start_all(2)
+        ended = job.ends(*nodes, code=69)
+        self.assertEqual(job.story.events(), [])
+        for one in ended:
+            self.assertIn("no round", one.err)
+            self.assertIn("2 of 3 nodes are here", one.err)
+
+    def test_several_agents_on_one_machine_elect_whoever_binds_first(self):
+        # Nothing tells them apart, not even an address.
+        job = self.cluster("4", addresses=None, endpoint=f"localhost:{free_port()}")
+        nodes = job.start_all(4)
+        one = job.round(4)
+        self.assertEqual({env["GROUP_WORLD_SIZE"] for env in one.env.values()}, {"4"})
+        self.assertEqual(sorted(one.nodes), ["n1", "n2", "n3", "n4"])
+        job.finish(*nodes)
+
+    def test_no_address_is_given_and_the_endpoint_is_another_of_this_machine(self):
+        job = self.cluster("3", addresses=None, endpoint=f"127.0.0.7:{free_port('127.0.0.7')}")
+        nodes = job.start_all(3)
+        address, = {env["MASTER_ADDR"] for env in job.round(3).env.values()}
+        # Who connects to 127.0.0.7 has the address 127.0.0.1 there, and may have the first rank.
+        self.assertIn(address, ("127.0.0.1", "127.0.0.7"))
+        job.finish(*nodes)
+
+    def test_the_founder_comes_late(self):
+        # is_host=false: these two would otherwise found the job, since the address is theirs too.
+        job = self.cluster("3", conf=NEVER)
+        early = [job.start(number, conf="is_host=false," + NEVER) for number in (2, 3)]
+        for node in early:
+            node.wait_for_words("Connection refused")
+        late = job.start(1)
+        one = job.round(3)
+        self.assertEqual(one.nodes, ["n1", "n2", "n3"])
+        job.finish(late, *early)
+
+    def test_whoever_is_told_to_host_does(self):
+        job = self.cluster("2", conf=NEVER)
+        client = job.start(1, conf="is_host=0," + NEVER)
+        client.wait_for_words("Connection refused")
+        host = job.start(2, conf="is_host=1," + NEVER)
+        job.round(2)
+        job.finish(client, host)
+
+    def test_a_job_of_one_to_two_with_quoted_settings(self):
+        # Contract, launch_elastic: PyTorch's own test passes the quotes literally.
+        job = self.cluster("1:2", conf="'join_timeout=5,last_call_timeout=1,timeout=5',"
+                           "last_call_timeout=0.5")
+        node = job.start(1, nproc=4)
+        one = job.round(4)
+        self.assertEqual(one.env[3]["GROUP_WORLD_SIZE"], "1")
+        job.finish(node)
+
+    def test_two_agents_of_one_machine_with_four_workers_each(self):
+        job = self.cluster("1:2", conf=NEVER, addresses=None)
+        nodes = job.start_all(2, nproc=4)
+        one = job.round(8)
+        self.assertEqual(list(one.env), list(range(8)))
+        job.finish(*nodes)
+
+    def test_several_endpoints_and_any_of_them_will_do(self):
+        ports = [free_port() for _ in range(3)]
+        endpoints = ",".join(f"127.0.0.{i + 1}:{port}" for i, port in enumerate(ports))
+        job = self.cluster("2:3", conf=QUICK, endpoint=endpoints)
+        nodes = job.start_all(3)
+        job.round(3)
+        job.finish(*nodes)
+
+    def test_ten_jobs_at_once_do_not_disturb_each_other(self):
+        jobs = [self.cluster("2", conf=NEVER) for _ in range(10)]
+        for job in jobs:
+            job.start_all(2)
+        stores = set()
+        for job in jobs:
+            one = job.round(2)
+            store, = {(env["MASTER_ADDR"], env["MASTER_PORT"]) for env in one.env.values()}
+            self.assertEqual({env["TORCHELASTIC_RUN_ID"] for env in one.env.values()}, {job.name})
+            stores.add(store)
+        self.assertEqual(len(stores), 10)
+        for job in jobs:
+            job.finish()
+
+    def test_a_python_script_under_each_node(self):
+        script = self.python("import os, pathlib\n"
+                             f"pathlib.Path({str(self.folder)!r}, os.environ['RANK']).touch()\n")
+        job = self.cluster("2", conf=NEVER)
+        nodes = job.start_all(2, nproc=2, program=script)
+        job.ends(*nodes)
+        self.assertEqual([rank for rank in range(9) if (self.folder / str(rank)).exists()],
+                         [0, 1, 2, 3])
+
+
+class Addresses(NodesCase):
+    def run_on(self, host, addresses=None, expect=None):
+        job = self.cluster("2", conf=NEVER, endpoint=f"{host}:{free_port()}", addresses=addresses)
+        nodes = job.start_all(2)
+        one = job.round(2)
+        self.assertEqual({env["MASTER_ADDR"] for env in one.env.values()}, expect, job.describe())
+        job.finish(*nodes)
+
+    def test_localhost(self):
+        job = self.cluster("2", conf=NEVER, endpoint=f"localhost:{free_port()}", addresses=None)
+        nodes = job.start_all(2)
+        address, = {env["MASTER_ADDR"] for env in job.round(2).env.values()}
+        self.assertIn(address, ("127.0.0.1", "::1"))
+        job.finish(*nodes)
+
+    @unittest.skipUnless(os.path.exists("/proc/net/if_inet6"), "this machine has no IPv6")
+    def test_ipv6(self):
+        self.run_on("[::1]", expect={"::1"})
+
+    def test_ipv4(self):
+        self.run_on("127.0.0.1", expect={"127.0.0.1"})
+
+    def test_the_local_address_is_what_workers_dial(self):
+        self.run_on("127.0.0.1", addresses=lambda n: f"127.0.0.{n + 4}", expect={"127.0.0.5"})
+
+    def test_the_address_of_an_interface(self):
+        job = self.cluster("2", conf=NEVER, addresses=None)
+        nodes = job.start_all(2, options=["--iface", "lo"])
+        address, = {env["MASTER_ADDR"] for env in job.round(2).env.values()}
+        self.assertEqual(address, "127.0.0.1")
+        job.finish(*nodes)
+
+
+class Harness(NodesCase):
+    def test_overlaps_are_seen(self):
+        # The other tests would pass with a check that is blind.
+        first, second = (Cluster(self, "1:2", conf="last_call_timeout=0.1") for _ in range(2))
+        first.start(1)
+        first.round(1)
+        second.folder, second.story = first.folder, first.story
+        second.start(1, label="x1")
+        second.round(1)
+        self.assertEqual(len(first.story.overlaps()), 1, first.story.lives())
+        self.clusters.clear()
+        for node in first.nodes + second.nodes:
+            node.__exit__()
+
+
+if __name__ == "__main__":
+    unittest.main()
