@@ -190,6 +190,7 @@ Result<void> NcclCommunicator::refuse(const Request& request) const {
 
 Result<std::shared_ptr<Pending>> NcclCommunicator::start(const Request& request) {
   if (auto error = state_->dead()) {
+    state_->wait_for_abort();
     return std::unexpected(*std::move(error));
   }
   if (auto refused = refuse(request); !refused) {
@@ -200,6 +201,9 @@ Result<std::shared_ptr<Pending>> NcclCommunicator::start(const Request& request)
   auto operation =
       std::make_shared<NcclPending>(state_, request, OperationClock(now, request.deadline - now));
   if (auto queued = queue(request, *operation); !queued) {
+    if (state_->dead()) {
+      state_->wait_for_abort();
+    }
     return std::unexpected(queued.error());
   }
   watchdog_->watch(operation);

@@ -184,6 +184,11 @@ void NcclState::wait_for_abort() {
   changed_.wait(lock, [this] { return aborted_; });
 }
 
+bool NcclState::aborted() const {
+  const std::scoped_lock lock(mutex_);
+  return aborted_;
+}
+
 Result<void> NcclState::destroy() {
   const CurrentDevice current(device());
   auto answer = enter([this](ncclComm_t comm) { return nccl().destroy(comm); });

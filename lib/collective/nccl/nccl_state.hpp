@@ -61,8 +61,9 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] std::optional<Error> dead() const;
   // Sleeps, less if the communicator dies.
   void pause(Duration most);
-  // After death: until the abort is over.
+  // After death: until the abort is over, and the GPU leaves all buffers alone.
   void wait_for_abort();
+  [[nodiscard]] bool aborted() const;
   // Destroys, after a finalize that has ended.
   [[nodiscard]] Result<void> destroy();
 

@@ -299,8 +299,12 @@ const char* ncclGetErrorString(ncclResult_t result) {
   return number < kTexts.size() ? kTexts.at(number) : "unknown result code";
 }
 
+// The real one gives out its buffer itself, and a reader may see half of another thread's words.
 const char* ncclGetLastError(ncclComm_t /*comm*/) {
-  return last_error().text.data();
+  thread_local std::array<char, 1024> copy{};
+  const std::scoped_lock lock(last_error().mutex);
+  copy = last_error().text;
+  return copy.data();
 }
 
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {

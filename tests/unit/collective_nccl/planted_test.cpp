@@ -2,6 +2,7 @@
 // The fakes see what they are there to see: each error planted in our code, and each misuse by
 // calls of our own, ends a program with the sentence of its rule. Without the planted error the
 // same scenarios go well, so the fakes raise no false alarms either.
+#include "collective/nccl/nccl_state.hpp"
 #include "support/catch.hpp"
 #include "unit/collective_nccl/run_scenario.hpp"
 #include "unit/collective_nccl/scenario.hpp"
@@ -36,6 +37,7 @@ constexpr std::array kExpected = {
     Expected{"operation after a failure",
              "failure is ignored",
              "is called after the communicator has failed"},
+    Expected{"free after an error", "error before the abort ends", "memory is freed that"},
     Expected{"while a graph is captured", "no capture mode", "while another thread captures"},
     Expected{"versions differ", "versions are not compared", "different versions of NCCL meet"},
     Expected{"memory is freed in use", "", "memory is freed that a copy may still use"},
@@ -63,6 +65,14 @@ TEST_CASE("each broken rule ends the program with its sentence") {
     CHECK(ended.words.find("fake: broken rule: ") != std::string::npos);
     CHECK(ended.words.find(expected.sentence) != std::string::npos);
   }
+}
+
+TEST_CASE("an abort that hangs ends the process with a code of its own, and says why") {
+  const auto ended = run_scenario({"abort hangs"});
+  CAPTURE(ended.words);
+  CHECK(ended.exit_code() == collective::nccl::kStuckExit);
+  CHECK(ended.words.find("ncclCommAbort has not returned within 2s") != std::string::npos);
+  CHECK(ended.words.find("the test's reason") != std::string::npos);
 }
 
 TEST_CASE("without a planted error the same scenarios break no rule") {

@@ -12,6 +12,8 @@ namespace muster::testing {
 // Exit code 0: all went well; 1: an operation failed. By name.
 using Scenario = int (*)();
 [[nodiscard]] const std::map<std::string, Scenario>& back_end_scenarios();
+// Ends the process by itself, with another code.
+[[nodiscard]] const std::map<std::string, Scenario>& ending_scenarios();
 [[nodiscard]] const std::map<std::string, Scenario>& misuse_scenarios();
 
 }  // namespace muster::testing

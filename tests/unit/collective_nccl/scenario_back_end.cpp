@@ -138,8 +138,32 @@ int operation_after_a_failure() {
   const auto first = (*made)->start(what);
   const auto waited = (*first)->wait(std::chrono::milliseconds(500));
   const auto second = (*made)->start(what);
-  (*made)->wait_for_abort();
   return !waited && !second ? 0 : 1;
+}
+
+// An error is told when the buffer is free again, so freeing it at once is allowed.
+int free_after_an_error() {
+  const Faults planned("async_error_at=1:3 call_ms=20");
+  LocalStore store;
+  auto made = join({.store = store});
+  DeviceMemory memory(0, 16);
+  memory.upload(ones());
+  return sum_once(**made, memory, 0) ? 1 : 0;
+}
+
+// The GPU cannot be stopped: the process ends with a code of its own, and says why.
+int abort_hangs() {
+  const Faults planned("hang_at=1 abort_hangs");
+  LocalStore store;
+  auto made = join({.store = store});
+  DeviceMemory memory(0, 16);
+  Request what = request(Kind::all_reduce, DType::f32, 4, 0);
+  what.in = memory.get();
+  what.out = memory.get();
+  const auto work = (*made)->start(what);
+  (*made)->abort({.code = collective::Errc::aborted, .text = "the test's reason"});
+  static_cast<void>((*work)->wait(Duration::zero()));
+  return 1;
 }
 
 int while_a_graph_is_captured() {
@@ -198,8 +222,14 @@ const std::map<std::string, Scenario>& back_end_scenarios() {
       {"registered memory", registered_memory},
       {"after a failure", after_a_failure},
       {"operation after a failure", operation_after_a_failure},
+      {"free after an error", free_after_an_error},
       {"while a graph is captured", while_a_graph_is_captured},
       {"versions differ", versions_differ}};
+  return kScenarios;
+}
+
+const std::map<std::string, Scenario>& ending_scenarios() {
+  static const std::map<std::string, Scenario> kScenarios = {{"abort hangs", abort_hangs}};
   return kScenarios;
 }
 

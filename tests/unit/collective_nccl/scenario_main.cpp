@@ -62,8 +62,9 @@ int main(int argc, char** argv) {
   if (argc > 2) {
     nccl::planted_error = argv[2];
   }
-  for (const auto* scenarios :
-       {&muster::testing::back_end_scenarios(), &muster::testing::misuse_scenarios()}) {
+  for (const auto* scenarios : {&muster::testing::back_end_scenarios(),
+                                &muster::testing::ending_scenarios(),
+                                &muster::testing::misuse_scenarios()}) {
     const auto found = scenarios->find(std::string(name));
     if (found != scenarios->end()) {
       return found->second();
