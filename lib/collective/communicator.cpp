@@ -63,6 +63,10 @@ const std::string& Communicator::name() const {
   return impl_->recipe.options.name;
 }
 
+const std::string& Communicator::job() const {
+  return impl_->recipe.membership.job;
+}
+
 Backend Communicator::backend() const {
   return impl_->backend;
 }

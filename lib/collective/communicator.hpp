@@ -69,6 +69,7 @@ class MUSTER_COLLECTIVE_API Communicator {
   [[nodiscard]] int size() const;
   [[nodiscard]] std::uint64_t epoch() const;
   [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] const std::string& job() const;
   // What host buffers travel by.
   [[nodiscard]] Backend backend() const;
 
@@ -111,7 +112,7 @@ class MUSTER_COLLECTIVE_API Communicator {
   [[nodiscard]] std::string dump() const;
 
  private:
-  class Impl;
+  class MUSTER_COLLECTIVE_HIDDEN Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;

@@ -24,7 +24,7 @@ struct Recipe {
   Environ environ;
 };
 
-class Communicator::Impl {
+class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
  public:
   [[nodiscard]] static Result<Communicator> make(Recipe recipe);
   ~Impl();

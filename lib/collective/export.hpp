@@ -3,3 +3,4 @@
 #pragma once
 
 #define MUSTER_COLLECTIVE_API __attribute__((visibility("default")))
+#define MUSTER_COLLECTIVE_HIDDEN __attribute__((visibility("hidden")))

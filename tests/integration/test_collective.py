@@ -1,22 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collective library among processes: by hand, under muster, and when ranks die."""
+import ctypes
 import os
 import re
 import signal
 import socket
 import statistics
 import subprocess
+import sys
 import time
 import unittest
 
 PUPPET = os.environ['MUSTER_COLLECTIVE_PUPPET']
 MUSTER = os.environ['MUSTER_BIN']
+LIBRARY = os.environ['MUSTER_COLLECTIVE_LIBRARY']
 
 
 def free_port():
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
         return probe.getsockname()[1]
+
+
+class CBuffer(ctypes.Structure):
+    _fields_ = [('data', ctypes.c_void_p), ('count', ctypes.c_size_t), ('dtype', ctypes.c_int32),
+                ('device', ctypes.c_int32)]
+
+
+class CCall(ctypes.Structure):
+    _fields_ = [('size', ctypes.c_size_t), ('kind', ctypes.c_int32), ('op', ctypes.c_int32),
+                ('root', ctypes.c_int32), ('is_async', ctypes.c_int32), ('input', CBuffer),
+                ('output', CBuffer), ('timeout_ns', ctypes.c_int64), ('scale', ctypes.c_double),
+                ('stream', ctypes.c_void_p)]
+
+
+def c_worker():
+    """A rank that knows the C ABI only: this file, run with "worker"."""
+    library = ctypes.CDLL(LIBRARY)
+    assert library.muster_abi_version() == 1
+    comm = ctypes.c_void_p()
+    assert library.muster_comm_from_env(None, ctypes.byref(comm)) == 0
+    data = (ctypes.c_float * 4)(1, 2, 3, 4)
+    buffer = CBuffer(ctypes.addressof(data), 4, 7, -1)
+    work = ctypes.c_void_p()
+    call = CCall(ctypes.sizeof(CCall), 1, 0, -1, 1, buffer, buffer, 0, 1.0, None)
+    assert library.muster_run(comm, ctypes.byref(call), ctypes.byref(work)) == 0
+    assert library.muster_work_wait(work, ctypes.c_int64(0)) == 0
+    library.muster_work_free(work)
+    # The same struct without its last fields, as a caller of an older version has it.
+    call.size = CCall.timeout_ns.offset
+    assert library.muster_run(comm, ctypes.byref(call), None) == 0
+    call.kind = 99
+    code = library.muster_run(comm, ctypes.byref(call), None)
+    text = ctypes.create_string_buffer(200)
+    library.muster_last_error_text(text, ctypes.c_size_t(200))
+    print(library.muster_comm_rank(comm), list(data), code, text.value.decode())
+    library.muster_comm_destroy(comm)
 
 
 class Job:
@@ -32,7 +71,8 @@ class Job:
                            MASTER_PORT=str(port))
             for name, value in variables.items():
                 environ[f'MUSTER_COLLECTIVE_{name}'] = value(rank) if callable(value) else value
-            self.ranks.append(subprocess.Popen([PUPPET, *words], stdout=subprocess.PIPE, text=True,
+            program = words if words[0] == sys.executable else [PUPPET, *words]
+            self.ranks.append(subprocess.Popen(program, stdout=subprocess.PIPE, text=True,
                                                env=environ))
 
     def outputs(self, timeout=60):
@@ -71,6 +111,12 @@ class Sums(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertEqual(len(set(done.stdout.splitlines())), 1, done.stdout)
         self.assertIn('of 3 by shm', done.stdout)
+
+    def test_from_c(self):
+        with Job(2, sys.executable, '-B', __file__, 'worker') as job:
+            for rank, line in enumerate(job.outputs()):
+                self.assertEqual(line, f'{rank} [4.0, 8.0, 12.0, 16.0] -5 muster_run: there is no '
+                                       'such kind of operation\n')
 
     def test_nothing_is_left_in_dev_shm(self):
         before = set(os.listdir('/dev/shm'))
@@ -155,4 +201,7 @@ class Starts(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    if sys.argv[1:] == ['worker']:
+        c_worker()
+    else:
+        unittest.main()
