@@ -121,7 +121,7 @@ class Agent final : public SupervisorSite, public MeetingHost {
   void handle(const SupervisorEvent& event) override;
   void run_round(RoundToRun round) override;
 
-  int attempt() const override { return supervisor_.core().result().attempt; }
+  int attempt() const override { return supervisor_.core().starts(); }
 
   Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;
   void add_record(WorkerFailure& failure) override;

@@ -77,8 +77,11 @@ RendezvousSettings Meeting::settings() const {
   out.core.risk_two_worlds = config.meeting.risk_two_worlds;
   out.core.rank_order = config.rank_order;
   out.core.local_addr = config.local_addr;
+  out.is_host = config.meeting.is_host;
   if (is_static) {
+    // The workers of rank 0 have their store at the endpoint.
     out.core.fixed_store = Endpoint{config.master_addr, config.master_port};
+    out.is_host = config.meeting.is_host.value_or(config.node_rank == 0);
   }
   out.self.id = number_from(std::string_view(setup_.random).substr(0, 16));
   out.self.name = setup_.hostname;
@@ -86,7 +89,6 @@ RendezvousSettings Meeting::settings() const {
   out.self.role = config.role;
   out.self.node_rank = config.node_rank.value_or(-1);
   out.seed = number_from(std::string_view(setup_.random).substr(16, 16));
-  out.is_host = config.meeting.is_host;
   if (config.port_range) {
     out.ports = PortRange{config.port_range->first, config.port_range->second};
   }

@@ -54,9 +54,9 @@ void SupervisorCore::begin_round(Turn& turn) {
   result_.overdue.clear();
   result_.stop_signal = SIGTERM;
   if (settings_.shared_round) {
-    turn.out.emplace_back(AwaitRound{result_.attempt});
+    turn.out.emplace_back(AwaitRound{starts_});
   } else {
-    turn.out.emplace_back(OpenRound{result_.attempt, policy_.restarts()});
+    turn.out.emplace_back(OpenRound{starts_, policy_.restarts()});
   }
 }
 
@@ -67,6 +67,7 @@ void SupervisorCore::spawn_first(Turn& turn) {
   rank_first_ = formed.rank_first;
   state_ = SupervisorState::running;
   attempt_open_ = true;
+  result_.attempt = starts_++;
   turn.out.emplace_back(SpawnWorker{0});
 }
 
@@ -352,7 +353,6 @@ void SupervisorCore::go_on(Turn& turn) {
       return;
     case Why::regroup:
     case Why::restart:
-      ++result_.attempt;
       begin_round(turn);
       return;
     case Why::give_up:

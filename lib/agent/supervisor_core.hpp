@@ -62,6 +62,9 @@ class SupervisorCore {
   // Complete once Finish was given out; the failures of an attempt from its CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
+  // Attempts so far: the number of the next one.
+  [[nodiscard]] int starts() const { return starts_; }
+
   // One line for traces and failed checks.
   [[nodiscard]] std::string describe() const;
 
@@ -142,6 +145,7 @@ class SupervisorCore {
   TimePoint spawned_at_{};    // last worker of this attempt
   TimePoint signalled_at_{};  // first request to stop
   int rank_first_ = 0;
+  int starts_ = 0;
   int spawned_ = 0;
   bool attempt_open_ = false;      // started, and no CloseAttempt yet
   std::map<int, pid_t> live_;      // by local rank: not reaped yet

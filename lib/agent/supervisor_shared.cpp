@@ -91,7 +91,6 @@ void SupervisorCore::go_on_shared(Turn& turn) {
     case Why::regroup:
       turn.out.emplace_back(TellGone{});
       close_attempt(turn, patience);
-      ++result_.attempt;
       begin_round(turn);
       return;
     case Why::interrupted:
@@ -117,7 +116,6 @@ void SupervisorCore::rejoin(Turn& turn) {
   MUSTER_MARK("regroup after all local workers had finished");
   turn.out.emplace_back(TellGone{});
   close_attempt(turn, settings_.console_patience_between);
-  ++result_.attempt;
   begin_round(turn);
 }
 
