@@ -57,6 +57,12 @@ class LinkCore {
 
   [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
 
+  // We follow another one than whom somebody has lost, or the same one and hear it well.
+  [[nodiscard]] bool knows_better(TimePoint now, NodeId lost) const {
+    return is_attached() &&
+           (coordinator_.id != lost || now - last_word_ < 2 * beat_interval(settings_.lease));
+  }
+
   [[nodiscard]] bool has_ended() const { return state_ == State::ended; }
 
   [[nodiscard]] const NodeInfo& self() const { return self_; }

@@ -104,7 +104,7 @@ void NodeCore::greet(TimePoint now,
     answer_question(now, link, hello, from_link, from_round);
   } else if (round_.leads()) {
     round_.attach(now, link, hello, from_round);
-  } else if (link_.is_attached() && link_.coordinator().id != hello.lost) {
+  } else if (link_.knows_better(now, hello.lost)) {
     redirect(link, from_round);
   } else if (parked_.size() < kParkedMax) {
     parked_.emplace(link, hello);
@@ -232,7 +232,7 @@ void NodeCore::unpark(TimePoint now, NodeEffects& out) {
   for (const auto& [link, hello] : std::exchange(parked_, {})) {
     if (round_.leads()) {
       round_.attach(now, link, hello, out);
-    } else if (link_.coordinator().id != hello.lost) {
+    } else if (link_.knows_better(now, hello.lost)) {
       redirect(link, out);
     } else {
       parked_.emplace(link, hello);

@@ -43,7 +43,7 @@ void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
   roll_call_due_ = now + kRollCallInterval;
   learn_rounds(now, Rounds{lead.started, lead.accepted, lead.base});
   for (std::size_t i = 0; i < settings_.endpoints.size(); ++i) {
-    if (founder_ ? i > 0 : i == 0) {
+    if (!founder_ || i > 0) {  // a fresh node that owns one is found only there
       asker_.want_endpoint(now, i, settings_.endpoints[i]);
       unchecked_endpoints_ += founder_ ? 1 : 0;
     }
