@@ -2,6 +2,7 @@
 #include "apps/muster-bench/tools.hpp"
 
 #include "apps/muster-bench/child.hpp"
+#include "apps/muster-bench/crowd.hpp"
 #include "apps/muster-bench/echo.hpp"
 #include "apps/muster-bench/load.hpp"
 #include "apps/muster-bench/storm.hpp"
@@ -95,6 +96,26 @@ int run_storm(const Options& options) {
   return 0;
 }
 
+int run_crowd(const Options& options) {
+  CrowdPlan plan;
+  plan.nodes = options.clients;
+  const auto crowd = measure_crowd(plan);
+  if (!crowd) {
+    return complain(crowd.error());
+  }
+  fmt::print(
+      "{} nodes: joined after {:.0f} ms, started after {:.0f} ms ({:.1f} messages each), again "
+      "{:.0f} ms after a loss; idle: {:.2f} % of a core, {:.0f} bytes/s for each node\n",
+      options.clients,
+      milliseconds(crowd->joined),
+      milliseconds(crowd->started),
+      crowd->messages_per_node,
+      milliseconds(crowd->regrouped),
+      crowd->idle_share * 100,
+      crowd->bytes_per_node_second);
+  return 0;
+}
+
 int run_echo(const Options& options) {
   const auto served = serve_echo(options.port);
   return served ? 0 : complain(served.error());
@@ -124,6 +145,10 @@ void add_tools(CLI::App& app, int& exit_code) {
   auto* storm = app.add_subcommand("storm", "many clients connect, set and get");
   add_server_options(*storm, options);
   storm->callback([options, &exit_code] { exit_code = run_storm(*options); });
+
+  auto* crowd = app.add_subcommand("crowd", "many nodes join one coordinator and lose one");
+  crowd->add_option("--nodes", options->clients, "connections of followers");
+  crowd->callback([options, &exit_code] { exit_code = run_crowd(*options); });
 }
 
 }  // namespace muster::bench

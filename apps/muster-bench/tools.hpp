@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The single tools of muster-bench, for tuning one thing by hand: echo, load, stream, storm. Each
-// prints one line. Called by main.
+// The single tools of muster-bench, for tuning one thing by hand: echo, load, stream, storm, crowd.
+// Each prints one line. Called by main.
 #pragma once
 
 #include <CLI/CLI.hpp>

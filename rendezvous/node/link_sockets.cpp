@@ -17,6 +17,10 @@ constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 constexpr int kAcceptsAtOnce = 64;
 
+// Bytes sent in one turn. A long list for thousands would otherwise keep us from reading their
+// signs of life.
+constexpr std::size_t kSendAtOnce = 16UL * 1024 * 1024;
+
 // How long new connections wait in the backlog before we look for a free descriptor again.
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 
@@ -192,13 +196,14 @@ void LinkSockets::take_outcome(Link& link) {
 
 // -- bytes in ----------------------------------------------------------------------------------
 
-void LinkSockets::serve(TimePoint now) {
+bool LinkSockets::serve(TimePoint now) {
   now_ = now;
   std::array<epoll_event, kEventsAtOnce> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsAtOnce, 0);
   for (int i = 0; i < count; ++i) {
     handle(events[static_cast<std::size_t>(i)]);
   }
+  return count == kEventsAtOnce;
 }
 
 void LinkSockets::handle(const epoll_event& event) {
@@ -354,7 +359,11 @@ void LinkSockets::flush(Link& link) {
   if (link.state == LinkState::dead || link.state == LinkState::connecting) {
     return;
   }
-  if (const int error = link.output.flush(link.fd.get()); error != 0) {
+  const std::size_t before = link.output.bytes();
+  const bool may_send = before == 0 || sent_ < kSendAtOnce;
+  const int error = may_send ? link.output.flush(link.fd.get()) : 0;
+  sent_ += before - link.output.bytes();
+  if (error != 0) {
     fail(link, end_of(error), errno_words(error));
   } else if (link.output.bytes() > limits_.unsent_bytes) {
     fail(link,
@@ -388,6 +397,7 @@ void LinkSockets::arm(Link& link) {
 
 void LinkSockets::settle(TimePoint now) {
   now_ = now;
+  sent_ = 0;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     expire(*links_.at(deadlines_.begin()->second));
   }

@@ -66,7 +66,8 @@ class LinkSockets {
   void close(LinkId id);
   void close_all();
 
-  void serve(TimePoint now);
+  // True if more may be ready.
+  bool serve(TimePoint now);
   void settle(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
@@ -128,6 +129,7 @@ class LinkSockets {
   TimePoint now_{};
   LinkId next_id_ = 2;
   std::size_t held_ = 0;
+  std::size_t sent_ = 0;  // in this turn
 };
 
 }  // namespace muster

@@ -30,6 +30,9 @@ constexpr Duration kEndPatience = std::chrono::seconds(1);
 // Between two lookups while no endpoint's name is known.
 constexpr Duration kNamesAgain = std::chrono::seconds(1);
 
+// Looks at what is ready before a deadline is believed, 256 links each: enough for 65,536 links.
+constexpr int kCatchUpMost = 256;
+
 constexpr Duration kConnectAtLeast = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -180,7 +183,11 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
+  // What came while we could not run comes before what time says: or we would take those for
+  // silent whom only we did not hear.
   void tick() {
+    for (int i = 0; i < kCatchUpMost && sockets->serve(now); ++i) {
+    }
     const auto due = core.next_deadline();
     if (begun && !end && due && *due <= now) {
       push(NodeTick{});
