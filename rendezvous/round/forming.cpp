@@ -225,9 +225,23 @@ void RoundCore::accept(TimePoint now, Node& node, const Accept& accepting, NodeE
     store_addr_ = accepting.store_addr;
     store_port_ = accepting.store_port;
   }
-  if (++accepts_ == proposal_->members.size()) {
-    start(now, out);
+  if (++accepts_ < proposal_->members.size()) {
+    return;
   }
+  if (may_start(now)) {
+    start(now, out);
+  } else {
+    MUSTER_MARK("all have accepted, but too long ago");
+    abandon(now, out);
+  }
+}
+
+// To start is to grant: who accepted and has turned away since, a lease after our last word, may
+// run another round by now. A store that opens late, or a coordinator that was stopped.
+bool RoundCore::may_start(TimePoint now) const {
+  const auto heard = quorum_time(evidence_of(now, *proposal_));
+  return settings_.risk_two_worlds ||
+         (heard && (*heard == TimePoint::max() || now < *heard + quorum_after(settings_.lease)));
 }
 
 // It may have been accepted by some, but nobody was or will be told to start it.
@@ -266,8 +280,8 @@ void RoundCore::start(TimePoint now, NodeEffects& out) {
   accepted_.clear();
   losses_.clear();
   asker_.forget_all(out);
-  if (!founder_ && !settings_.endpoints.empty()) {
-    asker_.want_endpoint(now, 0, settings_.endpoints.front());
+  for (std::size_t i = 0; !founder_ && i < settings_.endpoints.size(); ++i) {
+    asker_.want_endpoint(now, i, settings_.endpoints[i]);
   }
   quorum_until_.reset();
   quorum_checked_ = TimePoint::min();

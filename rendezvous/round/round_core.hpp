@@ -118,6 +118,7 @@ class RoundCore {
   void note_ready(TimePoint now, Node& node, const Ready& ready, NodeEffects& out);
   void propose(TimePoint now, std::vector<NodeInfo> members, NodeEffects& out);
   void accept(TimePoint now, Node& node, const Accept& accepting, NodeEffects& out);
+  [[nodiscard]] bool may_start(TimePoint now) const;
   void abandon(TimePoint now, NodeEffects& out);
   void drop_slow_newcomers(TimePoint now, NodeEffects& out);
   void start(TimePoint now, NodeEffects& out);
