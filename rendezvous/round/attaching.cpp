@@ -110,6 +110,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     MUSTER_MARK("a node knows rounds that its coordinator does not");
     send(link, ShowRounds{}, out);
   }
+  recount(node);
   resume(now, node, hello, out);
 }
 
@@ -129,6 +130,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
     case Phase::running:
       if (!is_in_base(node.info.id)) {
         set_state(node, State::unknown);
+        send(node.link, Rounds{base_, std::make_shared<const Round>(), base_}, out);
         return;
       }
       if (hello.started != base_->id && hello.accepted == base_->id) {

@@ -95,18 +95,12 @@ bool RoundCore::is_eligible(const Node& node) {
 
 bool RoundCore::enough_ready(TimePoint now) {
   const auto min = static_cast<std::size_t>(settings_.terms.nodes_min);
-  if (ready_ < std::max(min, expected_)) {
-    enough_since_.reset();
-    return false;
-  }
-  const auto eligible = static_cast<std::size_t>(
-      std::ranges::count_if(nodes_, [](const auto& entry) { return is_eligible(entry.second); }));
-  if (eligible < min) {
+  if (eligible_ < std::max(min, expected_)) {
     enough_since_.reset();
     return false;
   }
   if (base_->id.number == 0 && accepted_.empty()) {
-    return enough_founders(now, eligible);
+    return enough_founders(now, eligible_);
   }
   return all_expected_ready(now) && quorum_is_ready();
 }
@@ -266,6 +260,7 @@ void RoundCore::drop_slow_newcomers(TimePoint now, NodeEffects& out) {
     if (!node.accepted && !is_in_base(member.id)) {
       MUSTER_MARK("a newcomer does not accept");
       node.live = false;
+      recount(node);
       dropped = true;
     }
   }

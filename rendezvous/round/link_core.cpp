@@ -55,8 +55,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
       out.emplace_back(ShowRollCall{*call, ""});
     }
   } else if (const auto* rounds = std::get_if<Rounds>(&message)) {
-    heard_of_ = rounds->started;
-    join_by_.reset();  // a spare waits as long as the job runs
+    take_rounds(*rounds, out);
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
   } else if (std::holds_alternative<Dismiss>(message)) {
@@ -135,6 +134,23 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   }
   accept_sent_ = now;
   send(Accept{accepted_->id, "", 0}, out);
+}
+
+// A round runs without us: we join it soon, or are a spare, who waits as long as the job runs.
+void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
+  heard_of_ = rounds.started;
+  join_by_.reset();
+  RollCall call;
+  call.needed = static_cast<std::int32_t>(heard_of_->members.size());
+  call.present = call.needed;
+  for (const NodeInfo& member : heard_of_->members) {
+    if (call.names.size() < kRollCallNamesMax) {
+      call.names.push_back(member.name);
+    }
+  }
+  if (work_ == Work::none) {
+    out.emplace_back(ShowRollCall{std::move(call), ""});
+  }
 }
 
 void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out) {
@@ -351,6 +367,9 @@ void LinkCore::tick(TimePoint now, NodeEffects& out) {
         "no word from node '{}' for {}", coordinator_.name, muster::describe(now - last_word_))});
   }
   if (join_by_ && now >= *join_by_ && work_ == Work::none) {
+    if (trouble_.empty() && (state_ == State::connecting || state_ == State::joining)) {
+      trouble_ = fmt::format("{} does not answer", target_.name);
+    }
     send(Leave{"nobody met in time", true}, out);
     end(EndFailed{Error{Errc::timed_out,
                         fmt::format("no round of job '{}' was formed within {}{}{}",
@@ -410,7 +429,7 @@ std::optional<TimePoint> LinkCore::next_deadline() const {
   if (is_reconnecting()) {
     also(turn_at_);
   }
-  if (trouble_ != trouble_shown_) {
+  if (trouble_ != trouble_shown_ && work_ == Work::none) {
     also(trouble_due_);
   }
   return next;

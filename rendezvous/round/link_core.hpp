@@ -136,6 +136,7 @@ class LinkCore {
   void end_lease(NodeEffects& out);
   void take_proposal(TimePoint now, const Propose& propose, NodeEffects& out);
   void take_start(TimePoint now, const Start& start, NodeEffects& out);
+  void take_rounds(const Rounds& rounds, NodeEffects& out);
   void take_regroup(const Regroup& regroup, NodeEffects& out);
   void released(TimePoint now, const Redirect& redirect, NodeEffects& out);
   void workers_gone(TimePoint now, NodeEffects& out);

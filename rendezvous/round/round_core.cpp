@@ -123,11 +123,13 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
     regroup(now, "a later round was formed elsewhere", true, out);
   }
   node.knows_past = true;
+  recount(node);
   learn_rounds(now, rounds);
 }
 
 void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& out) {
   node.live = true;
+  recount(node);
   while (!node.pongs.empty() && node.pongs.front().first <= said.heard) {
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
@@ -147,6 +149,15 @@ void RoundCore::set_state(Node& node, State state) {
   tally(node.state, static_cast<std::size_t>(-1));
   tally(state, 1);
   node.state = state;
+  recount(node);
+}
+
+// After each change of what makes a node eligible: counting all for each message is quadratic.
+void RoundCore::recount(Node& node) {
+  if (is_eligible(node) != node.counted) {
+    node.counted = !node.counted;
+    eligible_ += node.counted ? 1 : static_cast<std::size_t>(-1);
+  }
 }
 
 // -- losing nodes -----------------------------------------------------------------------------
@@ -167,6 +178,7 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   links_.erase(node.link);
   node.attached = false;
   node.link = 0;
+  recount(node);
   const bool proposed = phase_ == Phase::proposing && is_in(*proposal_, id);
   const bool was_leaving = node.state == State::leaving;
   set_state(node, State::unknown);

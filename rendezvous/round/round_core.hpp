@@ -82,6 +82,7 @@ class RoundCore {
   void await_missing(TimePoint now);
   void beat(TimePoint now, Node& node, const Beat& said, NodeEffects& out);
   void set_state(Node& node, State state);
+  void recount(Node& node);
   void lose(TimePoint now, NodeId id, NodeEffects& out);
   void forget(NodeId id);
   void bury(TimePoint now, NodeId id, NodeEffects& out);
@@ -159,6 +160,7 @@ class RoundCore {
   std::optional<TimePoint> quorum_until_;
   TimePoint quorum_checked_ = TimePoint::min();
   std::uint64_t arrivals_ = 0;
+  std::size_t eligible_ = 0;  // nodes of whom a round can be formed
   std::size_t ready_ = 0;     // nodes in that state
   std::size_t accepts_ = 0;   // of the proposal
   std::size_t finished_ = 0;  // members of the running round
