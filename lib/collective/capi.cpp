@@ -3,9 +3,11 @@
 
 #include "collective/communicator.hpp"
 #include "collective/environment.hpp"
+#include "collective/served_store.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -17,6 +19,10 @@ struct muster_comm {
 
 struct muster_work {
   muster::collective::Work work;
+};
+
+struct muster_store {
+  std::unique_ptr<muster::collective::ServedStore> served;
 };
 
 namespace muster::collective {
@@ -175,6 +181,23 @@ size_t muster_last_error_text(char* text, size_t n) {
 
 const char* muster_error_name(int code) {
   return name_of(static_cast<Errc>(code > 0 || code < -255 ? 255 : -code)).data();
+}
+
+int muster_store_serve(int port, muster_store** store, int* listening) {
+  if (port < 0 || port > 65535) {
+    return keep({.code = Errc::invalid_argument, .text = "muster_store_serve: no such port"});
+  }
+  auto served = ServedStore::open(static_cast<std::uint16_t>(port));
+  if (!served) {
+    return keep(std::move(served.error()));
+  }
+  *listening = (*served)->port();
+  *store = new muster_store{std::move(*served)};
+  return 0;
+}
+
+void muster_store_close(muster_store* store) {
+  delete store;
 }
 
 int muster_comm_from_env(const muster_comm_options* options, muster_comm** comm) {

@@ -2,6 +2,8 @@
 #include "collective/communicator_impl.hpp"
 
 #include "collective/shm_transport.hpp"
+#include "collective/tcp_socket.hpp"
+#include "collective/tcp_transport.hpp"
 #include "rendezvous/client/store.hpp"
 
 #include <fmt/format.h>
@@ -58,7 +60,9 @@ Result<Communicator> Communicator::Impl::make_child(const Membership& membership
 Result<void> Communicator::Impl::meet() {
   const Membership& m = recipe.membership;
   const CommOptions& o = recipe.options;
-  prefix = fmt::format("coll/{}/{}/{}/", m.job, m.epoch, o.name);
+  if (auto numbered = choose_prefix(); !numbered) {
+    return numbered;
+  }
   const Meeting meeting{.store = recipe.store.get(),
                         .prefix = prefix,
                         .rank = m.rank,
@@ -97,6 +101,21 @@ Result<void> Communicator::Impl::meet() {
   return {};
 }
 
+// A second communicator of the same name, job and epoch must not read what the first has left in
+// the store: every rank counts how many it has made.
+Result<void> Communicator::Impl::choose_prefix() {
+  const Membership& m = recipe.membership;
+  prefix = fmt::format("coll/{}/{}/{}/", m.job, m.epoch, recipe.options.name);
+  if (m.size > 1) {
+    const auto number = recipe.store->add(fmt::format("{}made/{}", prefix, m.rank), 1);
+    if (!number) {
+      return std::unexpected(wrap(Errc::store, "numbering the communicator", number.error()));
+    }
+    prefix += fmt::format("{}/", *number);
+  }
+  return {};
+}
+
 Result<void> Communicator::Impl::join_host(const Meeting& meeting) {
   SegmentPlan plan;
   plan.ranks = hosts.beside(meeting.rank);
@@ -115,11 +134,26 @@ Result<void> Communicator::Impl::join_host(const Meeting& meeting) {
   return {};
 }
 
-Result<void> Communicator::Impl::make_transport(const Meeting&) {
-  if (backend != Backend::shm) {
-    return failure(Errc::unsupported, fmt::format("no back end {} yet", name_of(backend)));
+Result<void> Communicator::Impl::make_transport(const Meeting& meeting) {
+  if (backend == Backend::shm) {
+    host = std::make_unique<ShmTransport>(*segment);
+    return {};
   }
-  host = std::make_unique<ShmTransport>(*segment);
+  std::string address = recipe.options.address;
+  if (address.empty()) {
+    const std::string store = recipe.environ.get("MASTER_ADDR").value_or("127.0.0.1");
+    address = address_towards(store, left_until(meeting.deadline));
+  }
+  auto mesh = Mesh::connect(meeting, address.empty() ? "127.0.0.1" : address, *segment);
+  if (!mesh) {
+    return std::unexpected(mesh.error());
+  }
+  peers = mesh->get();
+  if (backend == Backend::hier) {
+    host = std::make_unique<HierTransport>(std::move(*mesh), *segment, hosts);
+  } else {
+    host = std::make_unique<TcpTransport>(std::move(*mesh));
+  }
   return {};
 }
 

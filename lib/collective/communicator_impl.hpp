@@ -51,6 +51,7 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
 
  private:
   [[nodiscard]] Result<void> meet();
+  [[nodiscard]] Result<void> choose_prefix();
   [[nodiscard]] Result<void> join_host(const Meeting& meeting);
   [[nodiscard]] Result<void> make_transport(const Meeting& meeting);
   [[nodiscard]] Result<Work> submit_host(Request request, const OpOptions& options, TimePoint now);

@@ -67,10 +67,10 @@ struct AvgOf : SumOf<T> {
   using V = typename T::V;
   using C = Vector<typename T::Compared>;
 
-  [[gnu::always_inline]] static V finish(const V& x, std::size_t ranks) {
-    const auto divisor = static_cast<typename T::Compared>(ranks);
+  [[gnu::always_inline]] static V finish(const V& x, std::size_t by) {
+    const auto divisor = static_cast<typename T::Compared>(by);
     if constexpr (T::kFloating) {
-      if ((ranks & (ranks - 1)) == 0) {
+      if ((by & (by - 1)) == 0) {
         return x * (1 / divisor);  // as exact, and quicker
       }
     }
@@ -108,7 +108,7 @@ template <class T, template <class> class Operation, std::size_t N>
     }
   }
   for (std::size_t i = 0; i < N; ++i) {
-    T::put(out + i * kStep, Operation<T>::finish(sums[i], args.source_count));
+    T::put(out + i * kStep, Operation<T>::finish(sums[i], args.divisor));
   }
 }
 
@@ -126,7 +126,7 @@ void fold_rest(const KernelArgs& args,
     __builtin_memcpy(piece, static_cast<const char*>(args.sources[rank]) + at, bytes);
     sum = Operation<T>::join(sum, T::get(piece), scale);
   }
-  T::put(piece, Operation<T>::finish(sum, args.source_count));
+  T::put(piece, Operation<T>::finish(sum, args.divisor));
   __builtin_memcpy(static_cast<char*>(args.out) + at, piece, bytes);
 }
 

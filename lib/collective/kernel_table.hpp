@@ -14,6 +14,7 @@ struct KernelArgs {
   void* out;
   std::size_t count;
   double scale;
+  std::size_t divisor;
 };
 
 using ReduceKernel = void (*)(const KernelArgs&);

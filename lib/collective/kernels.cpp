@@ -74,8 +74,12 @@ void reduce(const ReduceTask& task, void* out, Isa isa) {
     return;
   }
   const PlainArithmetic plain;
-  checked_table(isa).reduce[op][dtype](
-      {task.sources, task.source_count, out, task.count, task.scale});
+  checked_table(isa).reduce[op][dtype]({task.sources,
+                                        task.source_count,
+                                        out,
+                                        task.count,
+                                        task.scale,
+                                        task.divisor == 0 ? task.source_count : task.divisor});
 }
 
 void widen(DType from, const void* in, float* out, std::size_t count, Isa isa) {

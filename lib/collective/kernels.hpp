@@ -33,6 +33,7 @@ struct ReduceTask {
   const void* const* sources = nullptr;
   std::size_t source_count = 0;  // at least 1: the ranks
   std::size_t count = 0;         // elements
+  std::size_t divisor = 0;       // of avg; 0: source_count
 };
 
 // `out` may be one of the sources; other overlaps are not allowed.

@@ -186,7 +186,8 @@ void Shm::combine(const Request& request, std::size_t count, void* out) {
           .scale = request.scale,
           .sources = sources_.data(),
           .source_count = n_,
-          .count = count},
+          .count = count,
+          .divisor = request.average_over},
          out);
 }
 

@@ -38,6 +38,8 @@ struct Request {
   void* stream = nullptr;
   std::uint64_t seq = 0;  // send and recv have numbers of their own pair
   TimePoint deadline = {};
+  // hier only, which sums in two steps: what avg divides by, if not the ranks of this step.
+  std::uint64_t average_over = 0;
 
   // "all_reduce #119 sum f32[6553600]".
   [[nodiscard]] std::string describe() const;

@@ -113,6 +113,62 @@ TEST_CASE("communicator: every operation, called one by one and all at once") {
   }
 }
 
+TEST_CASE("communicator: every operation over TCP and between pretended hosts") {
+  const muster::testing::Seed seed;
+  INFO(seed.words());
+  const std::vector<World> worlds{{.ranks = 2, .backend = Backend::tcp},
+                                  {.ranks = 3, .backend = Backend::tcp, .per_host = 1},
+                                  {.ranks = 4, .backend = Backend::hier, .per_host = 2},
+                                  {.ranks = 5, .per_host = 2}};
+  for (const World& world : worlds) {
+    INFO(world.ranks << " ranks, back end " << name_of(world.backend));
+    auto operations = some_operations(static_cast<std::size_t>(world.ranks), seed.value());
+    for (const Op op : testing::kAllOps) {
+      for (const DType dtype : testing::kHostTypes) {
+        Request request;
+        request.kind = Kind::all_reduce;
+        request.count = 1003;
+        request.dtype = dtype;
+        request.op = op;
+        request.scale = 3;
+        // Two roundings of f16 and bf16 and other orders of sums: by the reference only of f32.
+        if (world.per_host < 2 || !(dtype == DType::f16 || dtype == DType::bf16)) {
+          operations.emplace_back(request, static_cast<std::size_t>(world.ranks), seed.value());
+        }
+      }
+    }
+    CHECK(run_all(world, operations, false) == std::vector<std::string>{});
+    CHECK(run_all(world, operations, true) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("communicator: sums over TCP have the bits of shared memory, whatever their size") {
+  std::vector<Operation> operations;
+  for (const std::size_t count : {5UL, 5000UL, 700001UL}) {
+    Request request;
+    request.kind = Kind::all_reduce;
+    request.count = count;
+    request.dtype = DType::f32;
+    operations.emplace_back(request, 3, 11);
+  }
+  std::vector<std::vector<Bytes>> results;
+  for (const Backend backend : {Backend::shm, Backend::tcp}) {
+    std::vector<Bytes> outputs(operations.size());
+    World{.ranks = 3, .backend = backend}.run([&](Communicator& comm) {
+      for (std::size_t k = 0; k < operations.size(); ++k) {
+        Bytes memory(operations[k].room());
+        operations[k].fill(memory.data(), static_cast<std::size_t>(comm.rank()));
+        RANK_REQUIRE(call(comm, operations[k], memory.data(), false).has_value());
+        if (comm.rank() == 1) {
+          outputs[k] = operations[k].output(memory.data(), 1);
+        }
+      }
+    });
+    results.push_back(outputs);
+  }
+  CHECK(results[0] == results[1]);
+}
+
 TEST_CASE("communicator: numbers of operations are the same on all ranks, also mixed with async") {
   World{.ranks = 2}.run([](Communicator& comm) {
     std::vector<float> a(10, 1);
@@ -128,6 +184,24 @@ TEST_CASE("communicator: numbers of operations are the same on all ranks, also m
     RANK_CHECK(second->wait().has_value());
     RANK_CHECK(a[9] == 2);
     RANK_CHECK(b[9] == 4);
+  });
+}
+
+TEST_CASE("communicator: two at the same time in one process") {
+  World{.ranks = 2, .per_host = GENERATE(0, 1)}.run([](Communicator& comm) {
+    auto other = comm.split(0, 0);
+    RANK_REQUIRE(other.has_value() && other->has_value());
+    std::vector<float> a(100, 1);
+    std::vector<float> b(100, 2);
+    // In different orders on the two ranks: they do not wait for each other.
+    Communicator& first = comm.rank() == 0 ? comm : **other;
+    Communicator& second = comm.rank() == 0 ? **other : comm;
+    auto& x = comm.rank() == 0 ? a : b;
+    auto& y = comm.rank() == 0 ? b : a;
+    const auto one = first.all_reduce(floats(x), floats(x), Op::sum, {.async = true});
+    const auto two = second.all_reduce(floats(y), floats(y), Op::sum, {.async = true});
+    RANK_CHECK(one && two && one->wait() && two->wait());
+    RANK_CHECK(a[99] == 2 && b[99] == 4);
   });
 }
 
@@ -157,7 +231,8 @@ TEST_CASE("communicator: buffers that do not fit are refused, and nothing is sen
 }
 
 TEST_CASE("communicator: sends and receives, also crossing ones and of all sizes") {
-  World{.ranks = 3}.run([](Communicator& comm) {
+  const auto backend = GENERATE(Backend::shm, Backend::tcp);
+  World{.ranks = 3, .backend = backend}.run([](Communicator& comm) {
     const int next = (comm.rank() + 1) % 3;
     const int before = (comm.rank() + 2) % 3;
     for (const std::size_t count : {0UL, 1UL, 100UL, 500000UL}) {
@@ -174,7 +249,8 @@ TEST_CASE("communicator: sends and receives, also crossing ones and of all sizes
 }
 
 TEST_CASE("communicator: messages of a pair keep their order, a collective may be in between") {
-  World{.ranks = 2}.run([](Communicator& comm) {
+  const auto backend = GENERATE(Backend::shm, Backend::tcp);
+  World{.ranks = 2, .backend = backend}.run([](Communicator& comm) {
     std::vector<std::vector<float>> data(20, std::vector<float>(30000));
     std::vector<Work> works;
     for (std::size_t i = 0; i < data.size(); ++i) {
@@ -196,7 +272,8 @@ TEST_CASE("communicator: messages of a pair keep their order, a collective may b
 }
 
 TEST_CASE("communicator: a message of another size or type than expected is a mismatch") {
-  World{.ranks = 2}.run([](Communicator& comm) {
+  const auto backend = GENERATE(Backend::shm, Backend::tcp);
+  World{.ranks = 2, .backend = backend}.run([](Communicator& comm) {
     std::vector<float> data(10);
     if (comm.rank() == 0) {
       RANK_CHECK(error_of(comm.send(floats(data), 1)).text == "");
@@ -213,7 +290,8 @@ TEST_CASE("communicator: a message of another size or type than expected is a mi
 }
 
 TEST_CASE("communicator: after abort every operation of every rank ends with the reason") {
-  World{.ranks = 3}.run([](Communicator& comm) {
+  const int per_host = GENERATE(0, 1, 2);
+  World{.ranks = 3, .per_host = per_host}.run([](Communicator& comm) {
     std::vector<float> data(10);
     if (comm.rank() == 2) {
       RANK_CHECK(comm.barrier().has_value());
@@ -248,6 +326,43 @@ TEST_CASE("communicator: wait with a patience of its own leaves the operation go
     RANK_CHECK(early->wait().has_value());
     RANK_CHECK(early->done());
   });
+}
+
+TEST_CASE("communicator: over TCP too ranks that disagree, or do not come, are named") {
+  std::vector<Error> errors(3);
+  const World world{.ranks = 3, .per_host = 1};
+  world.run([&](Communicator& comm) {
+    std::vector<float> data(comm.rank() == 1 ? 12 : 10);
+    const auto self = static_cast<std::size_t>(comm.rank());
+    errors[self] = error_of(comm.all_reduce(floats(data), floats(data), Op::sum));
+  });
+  for (const Error& error : errors) {
+    CHECK(error.code == Errc::mismatch);
+    CHECK(error.text.find("all_reduce #1 sum f32[10]") != std::string::npos);
+    CHECK(error.text.find("rank 1 called all_reduce #1 sum f32[12]") != std::string::npos);
+  }
+  World{.ranks = 3, .per_host = 1}.run([&](Communicator& comm) {
+    const auto self = static_cast<std::size_t>(comm.rank());
+    errors[self] = {};
+    if (comm.rank() != 1) {
+      errors[self] = error_of(comm.barrier({.timeout = std::chrono::milliseconds(50)}));
+    }
+    while (!comm.error()) {
+      std::this_thread::yield();
+    }
+  });
+  CHECK(errors[0].code == Errc::timeout);
+  CHECK(errors[0].rank == 1);
+  CHECK(errors[2].code == Errc::timeout);
+  World{.ranks = 3, .per_host = 1}.run([&](Communicator& comm) {
+    const auto self = static_cast<std::size_t>(comm.rank());
+    errors[self] = comm.rank() == 1 ? Error{} : error_of(comm.barrier());
+  });
+  for (const std::size_t rank : {0UL, 2UL}) {
+    CHECK(errors[rank].code == Errc::peer_failed);
+    CHECK(errors[rank].rank == 1);
+    CHECK(errors[rank].text.find("rank 1 has left") != std::string::npos);
+  }
 }
 
 TEST_CASE("communicator: split by colour, ordered by key") {

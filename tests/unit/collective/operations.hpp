@@ -82,6 +82,11 @@ struct Operation {
 
   // "" or what is wrong with the outputs of all ranks.
   [[nodiscard]] std::string check(const std::vector<Bytes>& outputs) const {
+    for (const Bytes& output : outputs) {
+      if (output.size() != out_count() * width()) {
+        return "a rank has no output";
+      }
+    }
     switch (request.kind) {
       case Kind::barrier:
         return "";

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/mesh.hpp"
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "collective/tcp_socket.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace muster::collective {
+namespace {
+
+constexpr std::uint64_t kHelloMagic = 0x316c6c6f4354534d;  // "MSTColl1"
+constexpr std::size_t kMostText = 1024;
+// Somebody who connects and says nothing must not keep us from the others.
+constexpr Duration kHelloPatience = std::chrono::seconds(2);
+
+struct Hello {
+  std::uint64_t magic;
+  std::uint64_t token;
+  std::int32_t rank;
+  std::uint32_t lane;
+};
+
+// On the control lane; text follows. Code 0: I leave.
+struct Word {
+  std::uint32_t code;
+  std::int32_t rank;
+  std::int32_t native;
+  std::uint32_t text;
+  std::uint64_t seq;
+};
+
+std::string encode(const Error& error) {
+  const std::string text = error.text.substr(0, kMostText);
+  const Word word{static_cast<std::uint32_t>(error.code),
+                  error.rank,
+                  error.native,
+                  static_cast<std::uint32_t>(text.size()),
+                  error.seq};
+  std::string out(sizeof(word), '\0');
+  std::memcpy(out.data(), &word, sizeof(word));
+  return out + text;
+}
+
+template <class Struct>
+std::span<const char> bytes_of(const Struct& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+}  // namespace
+
+Mesh::Mesh(int rank, int size, PeerWatch& local)
+    : rank_(rank), local_(local), poller_(::epoll_create1(EPOLL_CLOEXEC)) {
+  static_cast<void>(::getrandom(&token_, sizeof(token_), 0));
+  peers_.resize(static_cast<std::size_t>(size));
+}
+
+Mesh::~Mesh() {
+  const std::scoped_lock lock(mutex_);
+  if (!fault_) {
+    tell_all(Error{});
+  }
+}
+
+Result<std::unique_ptr<Mesh>> Mesh::connect(const Meeting& meeting,
+                                            const std::string& address,
+                                            PeerWatch& local) {
+  std::unique_ptr<Mesh> mesh(new Mesh(meeting.rank, meeting.size, local));
+  const auto listening = listen_anywhere(meeting.size * static_cast<int>(kLanes));
+  if (!listening) {
+    return std::unexpected(listening.error());
+  }
+  const auto cards = exchange_cards(
+      meeting, "tcp", fmt::format("{} {} {}", address, listening->port, mesh->token_));
+  if (!cards) {
+    return std::unexpected(cards.error());
+  }
+  if (auto reached = mesh->reach_lower(meeting, *cards); !reached) {
+    return std::unexpected(reached.error());
+  }
+  if (auto came = mesh->accept_higher(meeting, listening->fd.get()); !came) {
+    return std::unexpected(came.error());
+  }
+  for (std::size_t i = 0; i < mesh->peers_.size(); ++i) {
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
+    const int control = mesh->fd(static_cast<int>(i), Lane::control);
+    if (control >= 0) {
+      static_cast<void>(::epoll_ctl(mesh->poller_.get(), EPOLL_CTL_ADD, control, &event));
+    }
+  }
+  return mesh;
+}
+
+Result<void> Mesh::reach_lower(const Meeting& meeting, const std::vector<std::string>& cards) {
+  for (int other = 0; other < rank_; ++other) {
+    const auto words = muster::split(cards[static_cast<std::size_t>(other)], ' ');
+    const auto port = words.size() == 3 ? parse_int(words[1]) : std::nullopt;
+    if (!port) {
+      return collective::failure(
+          Errc::store,
+          fmt::format("the store holds something else where rank {}'s address should be", other));
+    }
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      auto fd = connect_until(words[0], static_cast<std::uint16_t>(*port), meeting.deadline);
+      const Hello hello{kHelloMagic, std::strtoull(words[2].c_str(), nullptr, 10), rank_, lane};
+      if (!fd || !send_all(fd->get(), bytes_of(hello), meeting.deadline)) {
+        Error error = fd ? system_failure("greeting", errno) : fd.error();
+        error.rank = other;
+        error.text = fmt::format("rank {} cannot reach rank {}: {}", rank_, other, error.text);
+        return std::unexpected(std::move(error));
+      }
+      peers_[static_cast<std::size_t>(other)].lanes[lane] = std::move(*fd);
+    }
+  }
+  return {};
+}
+
+Result<void> Mesh::accept_higher(const Meeting& meeting, int listener) {
+  std::size_t wanted = static_cast<std::size_t>(meeting.size - 1 - rank_) * kLanes;
+  while (wanted > 0) {
+    UniqueFd fd = accept_until(listener, meeting.deadline);
+    if (!fd) {
+      return std::unexpected(not_come(meeting));
+    }
+    const TimePoint patience = std::min(meeting.deadline, steady_now() + kHelloPatience);
+    wanted -= take_connection(std::move(fd), patience) ? 1U : 0U;
+  }
+  return {};
+}
+
+bool Mesh::take_connection(UniqueFd fd, TimePoint deadline) {
+  Hello hello{};
+  if (!receive_all(fd.get(), {reinterpret_cast<char*>(&hello), sizeof(hello)}, deadline) ||
+      hello.magic != kHelloMagic || hello.token != token_ || hello.rank <= rank_ ||
+      hello.rank >= size() || hello.lane >= kLanes) {
+    return false;
+  }
+  auto& place = peers_[static_cast<std::size_t>(hello.rank)].lanes[hello.lane];
+  if (place) {
+    return false;
+  }
+  place = std::move(fd);
+  return true;
+}
+
+Error Mesh::not_come(const Meeting& meeting) const {
+  Error error{.code = Errc::timeout};
+  for (int other = rank_ + 1; other < meeting.size && error.rank < 0; ++other) {
+    const auto& lanes = peers_[static_cast<std::size_t>(other)].lanes;
+    error.rank =
+        std::ranges::all_of(lanes, [](const UniqueFd& fd) { return bool(fd); }) ? -1 : other;
+  }
+  error.text = fmt::format("rank {} did not connect to rank {} in time", error.rank, rank_);
+  return error;
+}
+
+std::optional<Error> Mesh::failure() const {
+  const std::scoped_lock lock(mutex_);
+  if (!fault_) {
+    if (const auto local = local_.failure()) {
+      settle(*local);
+    } else {
+      listen_to_all();
+    }
+  }
+  return fault_;
+}
+
+void Mesh::report(const Error& error) {
+  local_.report(error);
+  const std::scoped_lock lock(mutex_);
+  settle(error);
+}
+
+// The first reason is the one that all get.
+void Mesh::settle(const Error& error) const {
+  if (!fault_) {
+    fault_ = error;
+    tell_all(error);
+  }
+}
+
+// One try: the buffer of a connection that carries nothing else has room.
+void Mesh::tell_all(const Error& error) const {
+  const std::string words = encode(error);
+  for (const Peer& peer : peers_) {
+    const int control = peer.lanes[static_cast<std::size_t>(Lane::control)].get();
+    if (control >= 0) {
+      static_cast<void>(::send(control, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+    }
+  }
+}
+
+void Mesh::listen_to_all() const {
+  std::array<epoll_event, 16> events{};
+  const int count = ::epoll_wait(poller_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    listen_to(events[static_cast<std::size_t>(i)].data.u64);
+  }
+}
+
+void Mesh::listen_to(std::size_t rank) const {
+  Peer& peer = peers_[rank];
+  UniqueFd& control = peer.lanes[static_cast<std::size_t>(Lane::control)];
+  std::array<char, 4096> buffer{};
+  ssize_t count = 0;
+  while ((count = ::recv(control.get(), buffer.data(), buffer.size(), MSG_DONTWAIT)) > 0) {
+    peer.words.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  const int why = errno;
+  understand(rank);
+  if (count == 0 || (why != EAGAIN && why != EINTR)) {
+    peer.is_gone = true;
+    static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
+    if (!peer.has_left && !fault_) {
+      settle({.code = Errc::peer_failed,
+              .rank = static_cast<int>(rank),
+              .text = fmt::format("rank {} has died, or its host cannot be reached{}",
+                                  rank,
+                                  count == 0 ? "" : ": " + errno_words(why))});
+    }
+  }
+}
+
+void Mesh::understand(std::size_t rank) const {
+  Peer& peer = peers_[rank];
+  Word word{};
+  if (peer.words.size() < sizeof(word)) {
+    return;
+  }
+  std::memcpy(&word, peer.words.data(), sizeof(word));
+  if (word.code == 0) {
+    peer.has_left = true;
+    return;
+  }
+  const std::size_t length = std::min<std::size_t>(word.text, kMostText);
+  if (peer.words.size() >= sizeof(word) + length && word.code <= 11) {
+    settle({.code = static_cast<Errc>(word.code),
+            .rank = word.rank,
+            .seq = word.seq,
+            .native = word.native,
+            .text = peer.words.substr(sizeof(word), length)});
+  }
+}
+
+std::optional<Error> Mesh::look(const Request& request, int missing) {
+  if (auto error = failure()) {
+    local_.report(*error);
+    return error;
+  }
+  if (missing < 0) {
+    return std::nullopt;
+  }
+  bool left = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    left = peers_[static_cast<std::size_t>(missing)].has_left;
+  }
+  Error error{
+      .code = left ? Errc::peer_failed : Errc::timeout, .rank = missing, .seq = request.seq};
+  if (left) {
+    error.text = fmt::format(
+        "rank {} has left (exited, or closed its communicator), rank {} waits for it in {}",
+        missing,
+        rank_,
+        request.describe());
+  } else if (steady_now() >= request.deadline) {
+    error.text = fmt::format(
+        "{} timed out on rank {}: rank {} is missing", request.describe(), rank_, missing);
+  } else {
+    return std::nullopt;
+  }
+  report(error);
+  return failure();
+}
+
+Error Mesh::closed(const Request& request, int rank) {
+  // The reason comes on the control lane, a moment before or after.
+  const TimePoint deadline = steady_now() + std::chrono::milliseconds(200);
+  while (steady_now() < deadline) {
+    if (auto error = look(request, rank)) {
+      return *error;
+    }
+    epoll_event event{};
+    static_cast<void>(::epoll_wait(poller_.get(), &event, 1, 10));
+  }
+  Error error{.code = Errc::peer_failed, .rank = rank, .seq = request.seq};
+  error.text = fmt::format(
+      "rank {} closed its connection to rank {} during {}", rank, rank_, request.describe());
+  report(error);
+  return failure().value_or(error);
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mesh: connections between every pair of ranks, three lanes each: collective operations, messages
+// of pairs, and control. On the control lane a rank says why it gives up, or that it leaves; where
+// it closes without a word, its rank has died. Resource type; failure() and report() on any thread.
+#pragma once
+
+#include "base/fd.hpp"
+#include "collective/bootstrap.hpp"
+#include "collective/transport.hpp"
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::collective {
+
+enum class Lane : std::uint8_t { data = 0, message = 1, control = 2 };
+
+inline constexpr std::size_t kLanes = 3;
+
+class Mesh final : public PeerWatch {
+ public:
+  // `address` is how the others reach this rank. `local` knows of deaths on this host, sooner than
+  // sockets do; it outlives the mesh.
+  [[nodiscard]] static Result<std::unique_ptr<Mesh>> connect(const Meeting& meeting,
+                                                             const std::string& address,
+                                                             PeerWatch& local);
+  ~Mesh() override;
+
+  [[nodiscard]] int rank() const { return rank_; }
+
+  [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
+
+  // Of another rank.
+  [[nodiscard]] int fd(int rank, Lane lane) const {
+    return peers_[static_cast<std::size_t>(rank)].lanes[static_cast<std::size_t>(lane)].get();
+  }
+
+  [[nodiscard]] std::optional<Error> failure() const override;
+  void report(const Error& error) override;
+
+  // What ends an operation that waits for `missing` (-1: for nobody).
+  [[nodiscard]] std::optional<Error> look(const Request& request, int missing);
+  // A data or message connection to this rank was closed: gives the reason, when it is known.
+  [[nodiscard]] Error closed(const Request& request, int rank);
+
+ private:
+  struct Peer {
+    std::array<UniqueFd, kLanes> lanes;
+    std::string words;  // of control, not yet complete
+    bool has_left = false;
+    bool is_gone = false;
+  };
+
+  Mesh(int rank, int size, PeerWatch& local);
+
+  [[nodiscard]] Result<void> reach_lower(const Meeting& meeting,
+                                         const std::vector<std::string>& cards);
+  [[nodiscard]] Result<void> accept_higher(const Meeting& meeting, int listener);
+  [[nodiscard]] bool take_connection(UniqueFd fd, TimePoint deadline);
+  [[nodiscard]] Error not_come(const Meeting& meeting) const;
+
+  // With the mutex.
+  void listen_to_all() const;
+  void listen_to(std::size_t rank) const;
+  void understand(std::size_t rank) const;
+  void tell_all(const Error& error) const;
+  void settle(const Error& error) const;
+
+  int rank_;
+  PeerWatch& local_;
+  std::uint64_t token_ = 0;
+  UniqueFd poller_;
+  mutable std::mutex mutex_;
+  mutable std::vector<Peer> peers_;
+  mutable std::optional<Error> fault_;
+};
+
+}  // namespace muster::collective

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// TcpTransport: all operations over the mesh. HierTransport: all_reduce in shared memory within a
+// host and over TCP between hosts, where every host has as many ranks; the rest over the mesh.
+#pragma once
+
+#include "collective/host_transport.hpp"
+#include "collective/hosts.hpp"
+#include "collective/mesh.hpp"
+#include "collective/shm.hpp"
+#include "collective/tcp.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace muster::collective {
+
+class TcpTransport : public HostTransport {
+ public:
+  explicit TcpTransport(std::unique_ptr<Mesh> mesh);
+  ~TcpTransport() override;
+
+  [[nodiscard]] Mesh& mesh() { return *mesh_; }
+
+  [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
+
+  void abort(const Error& why) override { mesh_->report(why); }
+
+  // Plain memory: sockets know no other.
+  [[nodiscard]] Result<void*> alloc(std::size_t bytes) override;
+  [[nodiscard]] Result<void> free(void* memory) override;
+
+  [[nodiscard]] Result<std::unique_ptr<Transfer>> begin(const Request& request) override;
+  void rest(int round) override;
+
+  [[nodiscard]] std::optional<Error> look(const Request& request) override {
+    return mesh_->look(request, request.root);
+  }
+
+  void wake() override {}
+
+ protected:
+  std::unique_ptr<Mesh> mesh_;
+  Tcp all_;
+
+ private:
+  std::map<void*, std::size_t> allocated_;
+};
+
+class HierTransport final : public TcpTransport {
+ public:
+  HierTransport(std::unique_ptr<Mesh> mesh, Segment& segment, const Hosts& hosts);
+
+  [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
+
+  [[nodiscard]] Result<void*> alloc(std::size_t bytes) override { return local_.alloc(bytes); }
+
+  [[nodiscard]] Result<void> free(void* memory) override { return local_.free(memory); }
+
+ private:
+  [[nodiscard]] Result<void> all_reduce(const Request& request);
+  // The elements that do not divide by the ranks of a host.
+  [[nodiscard]] Result<void> rest_of_sum(const Request& request, std::uint64_t first);
+
+  Segment& segment_;
+  Shm local_;
+  std::optional<Tcp> across_;  // the ranks with our place on each host; none: hosts are not alike
+  std::uint64_t local_seq_ = 0;
+};
+
+}  // namespace muster::collective
