@@ -35,6 +35,13 @@ std::string describe(const RollCall& call) {
   if (call.needed <= 0) {
     return {};
   }
+  if (call.present >= call.needed && call.awaited.empty()) {
+    // Of a round that runs without us: nobody is waited for.
+    return fmt::format("the job runs on {} node{}: {}; this one waits to be let in",
+                       call.present,
+                       call.present == 1 ? "" : "s",
+                       names_of(call));
+  }
   std::string words = fmt::format(
       "{} of {} nodes {} here", call.present, call.needed, call.present == 1 ? "is" : "are");
   if (!call.names.empty()) {

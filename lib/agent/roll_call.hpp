@@ -58,7 +58,8 @@ class RollCallView {
   std::set<std::string> refusals_shown_;
 };
 
-// "2 of 4 nodes are here: node1, node2; waiting for node3 (silent)". Empty without news of nodes.
+// "2 of 4 nodes are here: node1, node2; waiting for node3 (silent)", or that a round runs without
+// us. Empty without news of nodes.
 [[nodiscard]] std::string describe(const RollCall& call);
 
 }  // namespace muster

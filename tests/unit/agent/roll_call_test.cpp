@@ -49,6 +49,15 @@ TEST_CASE("roll call: nothing is said in the first second, then the latest news"
   CHECK(roll.tick(kStart + 2s).empty());
 }
 
+TEST_CASE("roll call: whoever comes to a job that runs is told that it runs, and waits") {
+  RollCallView roll = view();
+  CHECK(roll.take(kStart + 2s, call_of(4), "") ==
+        "muster: the job runs on 4 nodes: node1, node2, node3, node4; this one waits to be let "
+        "in\n");
+  CHECK(roll.take(kStart + 3s, call_of(4, {"node3 (silent)"}), "").find("waiting for node3") !=
+        std::string::npos);
+}
+
 TEST_CASE("roll call: nodes that meet within the first second say nothing at all") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 100ms, call_of(1), "").empty());
@@ -62,16 +71,16 @@ TEST_CASE("roll call: one line for each change and none without one") {
   CHECK(roll.take(kStart + 3s, call_of(1), "").empty());
   CHECK(roll.take(kStart + 4s, call_of(2, {"node3 (silent)"}), "") ==
         "muster: 2 of 4 nodes are here: node1, node2; waiting for node3 (silent)\n");
-  CHECK(roll.take(kStart + 5s, call_of(4), "") ==
-        "muster: 4 of 4 nodes are here: node1, node2, node3, node4\n");
+  CHECK(roll.take(kStart + 5s, call_of(3), "") ==
+        "muster: 3 of 4 nodes are here: node1, node2, node3; waiting for 1 more\n");
 }
 
 TEST_CASE("roll call: why we cannot connect ourselves") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, RollCall{}, "cannot reach h1:29400: connection refused") ==
         "muster: cannot reach h1:29400: connection refused; trying again\n");
-  CHECK(roll.take(kStart + 3s, call_of(4), "") ==
-        "muster: 4 of 4 nodes are here: node1, node2, node3, node4\n");
+  CHECK(roll.take(kStart + 3s, call_of(2), "") ==
+        "muster: 2 of 4 nodes are here: node1, node2; waiting for 2 more\n");
 }
 
 TEST_CASE("roll call: who was refused and why, once each") {
