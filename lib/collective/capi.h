@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* The collective library for C and for languages that call C. Every function returns 0 or a
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The collective library for C and for languages that call C. Every function returns 0 or a
  * negative MUSTER_E number, and keeps the error for muster_last_error of the same thread. Structs
  * begin with their size (set it by sizeof), so that later versions can add to their ends: what an
  * older caller does not have is taken as 0. Numbers of enums never change. Threads: as
@@ -79,6 +80,7 @@ enum {
 
 typedef struct muster_comm muster_comm;
 typedef struct muster_work muster_work;
+typedef struct muster_store muster_store;
 
 typedef struct {
   size_t size;
@@ -141,6 +143,11 @@ MUSTER_API int muster_last_error(muster_error* error);
 /* Writes at most n bytes with their 0; returns the length of the whole text. */
 MUSTER_API size_t muster_last_error_text(char* text, size_t n);
 MUSTER_API const char* muster_error_name(int code);
+
+/* A store in a thread of this process, for ranks that no launcher serves one for. *listening:
+ * its port, a free one for 0. Until closed; null is allowed there. */
+MUSTER_API int muster_store_serve(int port, muster_store** store, int* listening);
+MUSTER_API void muster_store_close(muster_store* store);
 
 /* Options may be null. */
 MUSTER_API int muster_comm_from_env(const muster_comm_options* options, muster_comm** comm);
