@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libmuster_collective.so: where it is, and its functions (collective/capi.h) for ctypes."""
+import ctypes
+import os
+import sys
+import sysconfig
+from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32, c_int64
+from ctypes import c_size_t, c_uint64, c_void_p
+
+from . import errors
+
+ABI_VERSION = 1
+VARIABLE = "MUSTER_COLLECTIVE_LIBRARY"
+NAMES = ("libmuster_collective.so", "libmuster_collective.so.1")
+HOST = -1
+BACKENDS = ("auto", "shm", "tcp", "hier", "nccl")
+OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "premul_sum": 5}
+(BARRIER, ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND,
+ RECV) = range(9)
+
+
+class CError(Structure):
+    _fields_ = [("size", c_size_t), ("code", c_int32), ("rank", c_int32), ("native", c_int32),
+                ("epoch", c_uint64), ("seq", c_uint64)]
+
+
+class COptions(Structure):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("backend", c_int32),
+                ("timeout_ns", c_int64), ("init_timeout_ns", c_int64),
+                ("recorder_folder", c_char_p), ("host", c_char_p), ("address", c_char_p),
+                ("arena_bytes", c_uint64)]
+
+
+class CPlace(Structure):
+    _fields_ = [("size", c_size_t), ("store_host", c_char_p), ("store_port", c_int32),
+                ("rank", c_int32), ("ranks", c_int32), ("epoch", c_uint64), ("job", c_char_p)]
+
+
+class CBuffer(Structure):
+    _fields_ = [("data", c_void_p), ("count", c_size_t), ("dtype", c_int32), ("device", c_int32)]
+
+
+class CCall(Structure):
+    _fields_ = [("size", c_size_t), ("kind", c_int32), ("op", c_int32), ("root", c_int32),
+                ("is_async", c_int32), ("input", CBuffer), ("output", CBuffer),
+                ("timeout_ns", c_int64), ("scale", c_double), ("stream", c_void_p)]
+
+
+# name: (result, arguments)
+_PROTOTYPES = {
+    "muster_abi_version": (c_int, ()),
+    "muster_last_error": (c_int, (POINTER(CError),)),
+    "muster_last_error_text": (c_size_t, (c_char_p, c_size_t)),
+    "muster_comm_from_env": (c_int, (POINTER(COptions), POINTER(c_void_p))),
+    "muster_comm_create": (c_int, (POINTER(CPlace), POINTER(COptions), POINTER(c_void_p))),
+    "muster_comm_destroy": (None, (c_void_p,)),
+    "muster_comm_rank": (c_int, (c_void_p,)),
+    "muster_comm_size": (c_int, (c_void_p,)),
+    "muster_comm_epoch": (c_uint64, (c_void_p,)),
+    "muster_comm_backend": (c_int, (c_void_p,)),
+    "muster_run": (c_int, (c_void_p, POINTER(CCall), POINTER(c_void_p))),
+    "muster_comm_split": (c_int, (c_void_p, c_int, c_int, POINTER(c_void_p))),
+    "muster_comm_rebuild": (c_int, (c_void_p, c_int, c_int, c_uint64, POINTER(c_void_p))),
+    "muster_alloc": (c_int, (c_void_p, c_size_t, c_int, POINTER(c_void_p))),
+    "muster_free": (c_int, (c_void_p, c_void_p)),
+    "muster_abort": (None, (c_void_p, c_char_p)),
+    "muster_comm_error": (c_int, (c_void_p,)),
+    "muster_comm_dump": (c_size_t, (c_void_p, c_char_p, c_size_t)),
+    "muster_work_done": (c_int, (c_void_p,)),
+    "muster_work_wait": (c_int, (c_void_p, c_int64)),
+    "muster_work_wait_stream": (c_int, (c_void_p, c_void_p)),
+    "muster_work_free": (None, (c_void_p,)),
+    "muster_store_serve": (c_int, (c_int, POINTER(c_void_p), POINTER(c_int))),
+    "muster_store_close": (None, (c_void_p,)),
+}
+
+
+def candidates(package=os.path.dirname(os.path.abspath(__file__))):
+    """Paths where the library may lie, best first: the package's own folder, then the library
+    folders of each prefix that the package may be installed below."""
+    multiarch = sysconfig.get_config_var("MULTIARCH")
+    folders = [package]
+    prefix = package
+    for _ in range(4):  # PREFIX/lib/python3/dist-packages/muster
+        prefix = os.path.dirname(prefix)
+        for name in ("lib", "lib64", *((os.path.join("lib", multiarch),) if multiarch else ())):
+            folders.append(os.path.join(prefix, name))
+    return [os.path.join(folder, name) for folder in folders for name in NAMES]
+
+
+def find():
+    """The path of the library; a bare name, which the loader looks for, where none is found."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        if not os.path.exists(named):
+            raise ImportError(f"{VARIABLE}={named}: there is no such file")
+        return named
+    for path in candidates():
+        if os.path.exists(path):
+            return path
+    return NAMES[1]
+
+
+def load(path):
+    """The library with its prototypes. ImportError says what was tried and what to do."""
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"muster: cannot load {path} ({error}); name the file in {VARIABLE}, or "
+                          "install muster with cmake --install") from error
+    for name, (result, arguments) in _PROTOTYPES.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError as error:
+            raise ImportError(f"muster: {path} has no {name}: it is older than this package "
+                              f"({os.path.dirname(__file__)})") from error
+        function.restype, function.argtypes = result, arguments
+    version = library.muster_abi_version()
+    if version != ABI_VERSION:
+        raise ImportError(f"muster: {path} has ABI version {version}, this package needs "
+                          f"{ABI_VERSION}")
+    return library
+
+
+if sys.platform != "linux":
+    raise ImportError("muster runs on Linux")
+PATH = find()
+lib = load(PATH)
+
+
+def text_of(function, *arguments):
+    """The text that a C function writes, of any length."""
+    length = function(*arguments, None, 0)
+    while True:
+        room = ctypes.create_string_buffer(length + 1)
+        now = function(*arguments, room, length + 1)
+        if now <= length:
+            return room.value.decode(errors="replace")
+        length = now
+
+
+def last_error():
+    """The exception for what this thread's last call said."""
+    said = CError(size=ctypes.sizeof(CError))
+    code = lib.muster_last_error(byref(said))
+    return errors.make(code, text_of(lib.muster_last_error_text), said.rank, epoch=said.epoch,
+                       seq=said.seq, native=said.native)
+
+
+def check(code):
+    """Raises what the code stands for, unless it is 0."""
+    if code != 0:
+        raise last_error()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types: muster's names and numbers, and what others call them."""
+from . import errors
+
+# muster's name: (number in the C ABI, bytes). The fp8 types travel on GPUs only.
+TYPES = {"i8": (0, 1), "u8": (1, 1), "i32": (2, 4), "u32": (3, 4), "i64": (4, 8), "u64": (5, 8),
+         "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2), "f8e4m3": (10, 1),
+         "f8e5m2": (11, 1)}
+
+# As NumPy, ml_dtypes and torch write them.
+_LONG = {"int8": "i8", "uint8": "u8", "int32": "i32", "uint32": "u32", "int64": "i64",
+         "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64",
+         "bfloat16": "bf16", "half": "f16", "float": "f32", "double": "f64", "int": "i32",
+         "long": "i64", "char": "i8", "byte": "u8",
+         "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
+
+_NUMPY = {"i8": "|i1", "u8": "|u1", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u64": "<u8",
+          "f16": "<f2", "f32": "<f4", "f64": "<f8"}
+
+# Format characters of the buffer protocol: kind of number. The size is that of the item.
+_FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQNc", "u"),
+            **dict.fromkeys("efd", "f")}
+
+# DLPack: code and bits.
+_DLPACK = {"i8": (0, 8), "i32": (0, 32), "i64": (0, 64), "u8": (1, 8), "u32": (1, 32),
+           "u64": (1, 64), "f16": (2, 16), "f32": (2, 32), "f64": (2, 64), "bf16": (4, 16)}
+_FROM_DLPACK = {pair: name for name, pair in _DLPACK.items()}
+
+
+def named(word):
+    """muster's name of "f32", "float32", numpy.float32, numpy.dtype("float32"), torch.float32 …;
+    None for what the library has no arithmetic for."""
+    if isinstance(word, str):
+        text = word
+    elif isinstance(word, type):
+        text = word.__name__
+    else:
+        text = getattr(word, "name", None) or str(word)
+    text = text.rpartition(".")[2]
+    return text if text in TYPES else _LONG.get(text)
+
+
+def must_be_named(word):
+    """As named(); InvalidArgument for what it does not know."""
+    name = named(word)
+    if name is None:
+        raise errors.InvalidArgument(f"'{word}' is no element type of muster; there are "
+                                     + ", ".join(TYPES))
+    return name
+
+
+def of_format(text, size):
+    """Of a buffer's format and item size; None for structs, characters and what is foreign."""
+    letters = text.lstrip("@=<")
+    kind = _FORMATS.get(letters)
+    name = f"{kind}{8 * size}"
+    return name if kind and name in TYPES else None
+
+
+def of_typestr(text):
+    """Of "<f4", as __array_interface__ has it."""
+    name = f"{text[1]}{8 * int(text[2:])}" if text[0] in "<|" and text[1] in "iuf" else None
+    return name if name in TYPES else None
+
+
+def to_typestr(name):
+    """None for what NumPy has no type of its own for (bf16)."""
+    return _NUMPY.get(name)
+
+
+def of_dlpack(code, bits, lanes):
+    return _FROM_DLPACK.get((code, bits)) if lanes == 1 else None
+
+
+def to_dlpack(name):
+    return _DLPACK[name]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the Python package share: jobs under the real launcher whose workers are
+functions of the test's own file.
+
+MUSTER_BIN names the launcher, MUSTER_COLLECTIVE_LIBRARY the library; PYTHONPATH the package."""
+import os
+import subprocess
+import sys
+import traceback
+import unittest
+
+MUSTER = os.environ["MUSTER_BIN"]
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEADLINE = 120.0  # seconds; far beyond what any of this takes, also on a loaded machine
+
+
+def environment(**more):
+    """Without what a launcher sets, and with this interpreter for .py files."""
+    names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
+    kept = {name: value for name, value in os.environ.items()
+            if name not in names and not name.startswith(("TORCHELASTIC_", "PET_"))}
+    return {**kept, "PYTHON_EXEC": sys.executable, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+class JobCase(unittest.TestCase):
+    """Tests whose workers are functions of the same file, marked by @worker."""
+
+    def job(self, ranks, name, *words, options=(), **variables):
+        """Runs the worker on so many ranks; returns the ended launcher."""
+        file = sys.modules[type(self).__module__].__file__
+        return subprocess.run([MUSTER, f"--nproc-per-node={ranks}", *options, file, name,
+                               *map(str, words)], env=environment(**variables), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=DEADLINE)
+
+    def succeed(self, ranks, name, *words, **more):
+        """The same, for jobs in which every worker returns; their output by lines, sorted."""
+        done = self.job(ranks, name, *words, **more)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return sorted(done.stdout.splitlines())
+
+
+_workers = {}
+
+
+def worker(function):
+    """A function that a job's processes call, with the words that the test gave."""
+    _workers[function.__name__] = function
+    return function
+
+
+def main():
+    """Instead of unittest.main(): the same file is the test and its workers."""
+    if len(sys.argv) > 1 and sys.argv[1] in _workers:
+        try:
+            _workers[sys.argv[1]](*sys.argv[2:])
+        except Exception:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)  # at once, whatever the library still has under way
+    else:
+        unittest.main(verbosity=2)
+
+
+def say(text):
+    """One line in one piece, whatever the other ranks print."""
+    os.write(1, (text + "\n").encode())

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors as exceptions that name the rank, in processes that muster starts; fork; no launcher."""
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import unittest
+
+import numpy
+
+import muster
+from support import JobCase, environment, main, say, worker
+
+
+def tell(call):
+    """Calls, and says which exception came."""
+    try:
+        call()
+    except muster.Error as error:
+        say(f"{type(error).__name__} rank {error.rank} seq {error.seq}: {error}")
+        return error
+    raise AssertionError("no error")
+
+
+@worker
+def killed():
+    comm = muster.Communicator.from_env()
+    x = numpy.ones(100, "f4")
+    for _ in range(3):
+        comm.all_reduce(x)
+    if comm.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    error = tell(lambda: comm.all_reduce(x))
+    assert isinstance(error, ConnectionError) and error.fatal
+    tell(lambda: comm.all_reduce(x, async_op=True).wait())
+    assert isinstance(comm.error, muster.PeerFailed) and comm.error.rank == 1
+    if comm.rank == 2:
+        again = comm.rebuild(0, 1, comm.epoch + 1)
+        assert again.all_reduce(numpy.ones(1))[0] == 1
+        say("rebuilt")
+
+
+@worker
+def missing():
+    comm = muster.Communicator.from_env()
+    x = numpy.ones(10, "f4")
+    comm.barrier()
+    if comm.rank == 1:
+        received = comm.recv(x, 2, async_op=True)
+        try:
+            received.wait(0.05)
+        except muster.TimedOut as error:
+            assert error.rank is None and not received.done
+        say("patient")
+        try:
+            received.wait(60)  # ends when the others give up on us
+        except muster.Error:
+            assert comm.error is not None
+        return
+    tell(lambda: comm.all_reduce(x, timeout=0.3))
+
+
+@worker
+def disagree():
+    comm = muster.Communicator.from_env()
+    tell(lambda: comm.all_reduce(numpy.ones(10 + comm.rank, "f4")))
+
+
+@worker
+def refused():
+    comm = muster.Communicator.from_env()
+    x = numpy.ones(3, "f4")
+    tell(lambda: comm.all_reduce(x, "median"))
+    tell(lambda: comm.broadcast(x, 5))
+    tell(lambda: comm.all_reduce(x, out=numpy.ones(3, "f8")))
+    tell(lambda: comm.reduce_scatter(numpy.ones(comm.size + 1)))
+    tell(lambda: comm.all_gather(bytearray(3)))
+    comm.all_reduce(x)  # none of these harmed it
+    comm.close()
+    comm.close()
+    tell(lambda: comm.all_reduce(x))
+
+
+@worker
+def aborted():
+    comm = muster.Communicator.from_env()
+    if comm.rank == 0:
+        comm.abort("the loss is NaN")
+    tell(lambda: comm.all_reduce(numpy.ones(3)))
+
+
+@worker
+def forks():
+    comm = muster.Communicator.from_env()
+    x = numpy.ones(3, "f4")
+    work = comm.all_reduce(x, async_op=True)
+    work.wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            comm.all_reduce(x)
+        except muster.InvalidState:
+            del comm, work
+            sys.exit(42)  # through the whole end of a Python process
+        sys.exit(1)
+    _, status = os.waitpid(child, 0)
+    comm.all_reduce(x)
+    say(f"child {os.waitstatus_to_exitcode(status)}, sum {x[0]:.0f}")
+
+
+class Errors(JobCase):
+    def test_a_killed_rank_is_named_on_all_others(self):
+        done = self.job(4, "killed")
+        self.assertNotEqual(done.returncode, 0)
+        lines = sorted(line for line in done.stdout.splitlines())
+        # The launcher ends the others when it has seen the death: who was quick has said it all.
+        self.assertGreaterEqual(len(lines), 1, done.stderr)
+        for line in lines:
+            self.assertRegex(line, r"^PeerFailed rank 1 seq \d+: .*rank 1|^rebuilt$")
+
+    def test_all_others_say_it_where_nobody_ends_them(self):
+        outputs = self.by_hand(4, "killed")
+        self.assertEqual(outputs[1], [])
+        for rank in (0, 2, 3):
+            self.assertEqual(len(outputs[rank]), 3 if rank == 2 else 2, outputs)
+            for line in outputs[rank][:2]:
+                self.assertRegex(line, r"^PeerFailed rank 1 seq \d+: .*rank 1 .*died")
+        self.assertEqual(outputs[2][2], "rebuilt")
+
+    def by_hand(self, ranks, name):
+        """Without a launcher: rank 0 serves the store. Lines of each rank."""
+        with muster.ServedStore() as store:
+            port = store.port  # free now, and nobody's when we let go of it
+        variables = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                     "MASTER_PORT": str(port)}
+        started = [subprocess.Popen([sys.executable, __file__, name], text=True,
+                                    env=environment(RANK=str(rank), **variables),
+                                    stdout=subprocess.PIPE) for rank in range(ranks)]
+        return [process.communicate(timeout=60)[0].splitlines() for process in started]
+
+    def test_a_rank_that_does_not_come_is_named(self):
+        lines = self.succeed(3, "missing")
+        self.assertEqual(lines[2], "patient")
+        for line in lines[:2]:
+            self.assertRegex(line, r"^TimedOut rank 1 seq \d+: .*rank 1")
+
+    def test_ranks_that_disagree(self):
+        for line in self.succeed(2, "disagree"):
+            self.assertRegex(line, r"^Mismatch .*\b10\b.*\b11\b|^Mismatch .*\b11\b.*\b10\b")
+
+    def test_wrong_arguments_harm_nothing(self):
+        lines = self.succeed(2, "refused")
+        kinds = [line.split(" rank ")[0] for line in lines]
+        self.assertEqual(kinds, ["InvalidArgument"] * 10 + ["InvalidState"] * 2, lines)
+
+    def test_abort_tells_the_reason(self):
+        for line in self.succeed(2, "aborted"):
+            self.assertRegex(line, r"^Aborted rank 0 .*the loss is NaN")
+
+    def test_a_forked_child_is_refused_and_does_no_harm(self):
+        self.assertEqual(self.succeed(2, "forks"), ["child 42, sum 4"] * 2)
+
+
+class Starts(unittest.TestCase):
+    def run_python(self, text, **variables):
+        return subprocess.run([sys.executable, "-c", text], text=True, capture_output=True,
+                              env=environment(**variables), timeout=60)
+
+    def test_the_missing_variable_is_named(self):
+        done = self.run_python("import muster; muster.Communicator.from_env()")
+        self.assertIn("muster.errors.InvalidArgument: ", done.stderr)
+        self.assertIn("WORLD_SIZE is not set", done.stderr)
+
+    def test_a_library_that_is_not_there_is_told(self):
+        done = self.run_python("import muster", MUSTER_COLLECTIVE_LIBRARY="/nowhere/x.so")
+        self.assertIn("MUSTER_COLLECTIVE_LIBRARY=/nowhere/x.so: there is no such file",
+                      done.stderr)
+
+    def test_a_library_that_is_another_is_told(self):
+        other = next(name for name in (f"/lib/{os.uname().machine}-linux-gnu/libm.so.6",
+                                       "/lib64/libm.so.6") if os.path.exists(name))
+        done = self.run_python("import muster", MUSTER_COLLECTIVE_LIBRARY=other)
+        self.assertIn("has no muster_", done.stderr)
+
+    def test_alone_without_a_store(self):
+        with muster.Communicator.create(None, 0, 1) as comm:
+            self.assertEqual(comm.all_reduce(bytearray(b"\5"))[0], 5)
+
+    def test_a_store_of_our_own(self):
+        with muster.ServedStore() as store:
+            with muster.Communicator.create(("127.0.0.1", store.port), 0, 1, job="x") as comm:
+                self.assertEqual((comm.rank, comm.size), (0, 1))
+            with self.assertRaises(muster.SystemFailed):
+                muster.ServedStore(store.port)
+
+    def test_no_rank_comes(self):
+        with muster.ServedStore() as store, self.assertRaises(muster.TimedOut):
+            muster.Communicator.create(("127.0.0.1", store.port), 0, 2, init_timeout=0.2)
+
+    def test_errors_cross_processes(self):
+        error = muster.PeerFailed("rank 3 has died", rank=3, seq=7)
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(copy), str(copy), copy.rank, copy.seq),
+                         (muster.PeerFailed, "rank 3 has died", 3, 7))
+
+
+if __name__ == "__main__":
+    main()

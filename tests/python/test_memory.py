@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package sees of arrays, DLPack both ways, and where it looks for the library."""
+import array
+import ctypes
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy
+
+import muster
+from muster import _library, dlpack, dtypes, memory
+from support import environment
+
+
+class Arrays(unittest.TestCase):
+    def test_numpy(self):
+        for name, (_, size) in dtypes.TYPES.items():
+            typestr = dtypes.to_typestr(name)
+            if typestr:
+                x = numpy.zeros((2, 3), typestr)
+                seen = memory.of(x, writable=True)
+                self.assertEqual((seen.data, seen.shape, seen.count, seen.dtype, seen.itemsize),
+                                 (x.ctypes.data, (2, 3), 6, name, size))
+        self.assertEqual(memory.of(numpy.float32(2)).count, 1)
+        self.assertIsNone(memory.of(numpy.zeros(2, ">f4")).dtype)  # other byte order: no sums
+        self.assertIsNone(memory.of(numpy.zeros(2, "?")).dtype)
+        text = memory.of(numpy.array(["ab", "c"]))
+        self.assertEqual((text.dtype, text.itemsize), (None, 8))
+
+    def test_buffers(self):
+        for letter, name in zip("bBiIqQfd", ("i8", "u8", "i32", "u32", "i64", "u64", "f32", "f64")):
+            x = array.array(letter, [1, 2, 3])
+            seen = memory.of(x, writable=True)
+            self.assertEqual((seen.data, seen.count, seen.dtype), (x.buffer_info()[0], 3, name))
+        seen = memory.of(memoryview(bytearray(12)).cast("f", (1, 3)))
+        self.assertEqual((seen.shape, seen.dtype), ((1, 3), "f32"))
+        self.assertEqual(memory.of((ctypes.c_int64 * 2)()).dtype, "i64")
+        self.assertEqual(memory.of(b"").count, 0)
+
+    def test_a_buffer_is_let_go(self):
+        x = bytearray(8)
+        seen = memory.of(x, writable=True)
+        with self.assertRaises(BufferError):
+            x.append(1)
+        del seen
+        gc.collect()
+        x.append(1)
+
+    def test_what_is_refused(self):
+        for wrong, writable in ((numpy.zeros((4, 4))[:, 1], False), (b"abc", True), ([1], False),
+                                (memoryview(b"abcd")[::2], False), (7, False)):
+            with self.assertRaises(muster.InvalidArgument):
+                memory.of(wrong, writable)
+
+    def test_names_of_types(self):
+        for word, name in (("f32", "f32"), ("float32", "f32"), (numpy.float32, "f32"), (int, "i32"),
+                           (numpy.dtype("u8"), "u64"), ("torch.bfloat16", "bf16"),
+                           ("complex64", None), ("str", None)):
+            self.assertEqual(dtypes.named(word), name, word)
+
+
+class Buckets(unittest.TestCase):
+    def setUp(self):
+        self.comm = muster.Communicator.create(None, 0, 1)
+
+    def test_numpy_takes_the_capsule_and_lets_it_go(self):
+        bucket = self.comm.alloc((2, 3), "i32")
+        shown = numpy.from_dlpack(bucket)
+        bucket.numpy()[1, 2] = 7
+        self.assertEqual(shown.__array_interface__["data"][0], bucket.data)
+        self.assertEqual(shown[1, 2], 7)
+        self.assertEqual(len(dlpack._alive), 1)
+        del shown
+        gc.collect()
+        self.assertEqual(len(dlpack._alive), 0)
+
+    def test_a_capsule_that_nobody_takes_is_let_go(self):
+        bucket = self.comm.alloc(4)
+        capsule = bucket.__dlpack__()
+        self.assertEqual(len(dlpack._alive), 1)
+        del capsule
+        gc.collect()
+        self.assertEqual(len(dlpack._alive), 0)
+
+    def test_all_types(self):
+        for name, (_, size) in dtypes.TYPES.items():
+            if name.startswith("f8"):
+                continue
+            bucket = self.comm.alloc(5, name)
+            self.assertEqual((bucket.nbytes, len(bucket.view())), (5 * size, 5 * size))
+            seen = memory.of(bucket, writable=True)
+            self.assertEqual((seen.data, seen.dtype, seen.count), (bucket.data, name, 5))
+        with self.assertRaises(muster.InvalidArgument):
+            self.comm.alloc(5, "complex64")
+        with self.assertRaises(muster.InvalidArgument):
+            self.comm.alloc(-1)
+
+
+class Library(unittest.TestCase):
+    """Copies of the package in folders as users have them, each in a process of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.library = os.path.realpath(os.environ[_library.VARIABLE])
+
+    def install(self, package, library):
+        shutil.copytree(os.path.dirname(muster.__file__), os.path.join(self.folder, package),
+                        ignore=shutil.ignore_patterns("__pycache__"))
+        target = os.path.join(self.folder, library)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(self.library, target)
+        variables = environment(PYTHONPATH=os.path.dirname(os.path.join(self.folder, package)))
+        del variables[_library.VARIABLE]
+        return subprocess.run([sys.executable, "-c", "import muster._library as l; print(l.PATH)"],
+                              env=variables, text=True, capture_output=True, timeout=60)
+
+    def test_in_its_own_folder(self):
+        done = self.install("anywhere/muster", "anywhere/muster/libmuster_collective.so")
+        self.assertEqual(done.stdout.strip(),
+                         f"{self.folder}/anywhere/muster/libmuster_collective.so", done.stderr)
+
+    def test_in_the_prefix(self):
+        done = self.install("prefix/lib/python3/dist-packages/muster",
+                            "prefix/lib/libmuster_collective.so.1")
+        self.assertEqual(done.stdout.strip(), f"{self.folder}/prefix/lib/libmuster_collective.so.1",
+                         done.stderr)
+
+    def test_nowhere(self):
+        done = self.install("anywhere/muster", "elsewhere/libmuster_collective.so")
+        self.assertIn("ImportError: muster: cannot load libmuster_collective.so.1", done.stderr)
+        self.assertIn(_library.VARIABLE, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
