@@ -454,12 +454,15 @@ void Network::hurt(std::uint32_t agent, int how, Duration length) {
     end.arrival = std::max(end.arrival, queue_.now() + length);
   } else {
     connection.black_hole = true;
+    length = std::chrono::hours(1);
   }
+  hurt_until_ = std::max(hurt_until_, queue_.now() + length);
 }
 
 void Network::calm() {
   options_.dial_lost_percent = 0;
   options_.dial_slow_percent = 0;
+  hurt_until_ = VirtualTime{};
   cuts_.clear();
   for (std::uint32_t i = 0; i < connections_.size(); ++i) {
     if (connections_[i].black_hole) {

@@ -48,6 +48,7 @@ class Network {
   // -- what agents do --
   void listen(std::uint32_t machine, std::uint16_t port, std::uint32_t agent);
   [[nodiscard]] bool port_free(std::uint32_t machine, std::uint16_t port) const;
+  [[nodiscard]] std::uint32_t listener(std::uint32_t machine, std::uint16_t port) const;
   // All of the agent's listeners, or all but `kept`; what waited in them is reset.
   void stop_listening(std::uint32_t agent, std::uint16_t kept = 0);
   void open(std::uint32_t agent, const OpenLink& link);
@@ -70,6 +71,9 @@ class Network {
 
   // A connection of the agent, by chance: reset, stalled, or made a black hole.
   void hurt(std::uint32_t agent, int how, Duration length);
+  // Some connection still is.
+  [[nodiscard]] bool is_hurt() const { return queue_.now() < hurt_until_; }
+
   // No more chance losses, short ways; black holes become resets.
   void calm();
 
@@ -127,7 +131,6 @@ class Network {
   Duration latency();
   static ByteSide& bytes_of(End& end, int side);
   [[nodiscard]] std::uint32_t find_machine(const std::string& host) const;
-  [[nodiscard]] std::uint32_t listener(std::uint32_t machine, std::uint16_t port) const;
   End* end_of(std::uint32_t agent, LinkId link, std::uint64_t& place);
   void bind_link(std::uint32_t agent, LinkId link, std::uint64_t place);
   void put(std::uint32_t connection, int side, Happening what, bool in_order);
@@ -152,6 +155,7 @@ class Network {
   std::vector<std::pair<std::uint32_t, int>> waiting_;  // ends with something held
   std::vector<Cut> cuts_;
   std::uint64_t next_cut_ = 1;
+  VirtualTime hurt_until_{};
   std::uint64_t sent_ = 0;
   std::uint64_t bytes_sent_ = 0;
 };

@@ -20,8 +20,8 @@ struct NodeClock {
   [[nodiscard]] VirtualTime reach(TimePoint when) const {
     const std::int64_t wanted = (when.time_since_epoch() - offset).count();
     std::int64_t ns = wanted - drift(wanted);
-    while (ns + drift(ns) < wanted) {
-      ++ns;
+    while (ns + drift(ns) < wanted) {  // each turn leaves 200 millionths of what was missing
+      ns += wanted - ns - drift(ns);
     }
     return VirtualTime{} + Duration(ns);
   }

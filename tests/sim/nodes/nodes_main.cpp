@@ -22,7 +22,8 @@ struct Totals {
 };
 
 NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
-  Random random(seed * 0x9e3779b97f4a7c15 + command.nodes);
+  // Mixed once: the sequences of neighbouring states are the same but for one step.
+  Random random(Random(seed ^ std::uint64_t{command.nodes} << 32).next());
   NodesOptions options = nodes_options(command.nodes, random);
   options.bytes = command.bytes;
   Trace record;

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
+#include <vector>
 
 namespace muster::sim {
 namespace {
@@ -26,6 +26,7 @@ class Verdict {
   [[nodiscard]] bool converged() const { return converged_; }
 
  private:
+  [[nodiscard]] bool takes_part(const Agent& agent) const;
   [[nodiscard]] std::size_t living() const;
   [[nodiscard]] bool anybody(Ending how) const;
   [[nodiscard]] bool has_quorum(const Round& round) const;
@@ -39,9 +40,14 @@ class Verdict {
   bool converged_ = false;
 };
 
+// Fresh nodes cannot find the others where no endpoint is left.
+bool Verdict::takes_part(const Agent& agent) const {
+  return world_.lives(agent) && (agent.told.number > 0 || world_.is_endpoint_open());
+}
+
 std::size_t Verdict::living() const {
   return static_cast<std::size_t>(std::ranges::count_if(
-      world_.agents(), [&](const Agent& agent) { return world_.lives(agent); }));
+      world_.agents(), [&](const Agent& agent) { return takes_part(agent); }));
 }
 
 bool Verdict::anybody(Ending how) const {
@@ -112,10 +118,11 @@ void Verdict::check_running(const Round& round) {
   }
 }
 
-// An ended job ends on all who took part in it.
+// An ended job ends on all who took part in it and could hear of it. The others find nobody any
+// more; what they may do then is the matter of the rule of quorums (rendezvous/README.md).
 void Verdict::check_closed() {
   for (const Agent& agent : world_.agents()) {
-    if (world_.lives(agent) && agent.told.number > 0) {
+    if (world_.lives(agent) && agent.told.number > 0 && !agent.out_of_touch) {
       world_.complain(fmt::format("{} lives on after the end of the job", agent.label));
     }
   }

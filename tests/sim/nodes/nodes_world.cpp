@@ -14,8 +14,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr std::uint16_t kEndpointPort = 29400;
-
 // A run that has more is one in which somebody goes round in circles.
 constexpr std::uint64_t kEventsMin = 500'000;
 constexpr std::uint64_t kEventsEach = 20'000;
@@ -72,6 +70,16 @@ bool NodesWorld::lives(const Agent& agent) const {
 bool NodesWorld::awake() const {
   return std::ranges::none_of(machines_, [](const auto& m) { return m.frozen; }) &&
          std::ranges::none_of(agents_, [](const auto& a) { return a.process && a.frozen; });
+}
+
+bool NodesWorld::is_endpoint_open() const {
+  for (std::uint32_t i = 0; i < machines_.size() && static_cast<int>(i) < options_.endpoints; ++i) {
+    const std::uint32_t agent = network_.listener(i, kEndpointPort);
+    if (machines_[i].power && agent != kNobody && lives(agents_[agent])) {
+      return true;
+    }
+  }
+  return false;
 }
 
 RoundId NodesWorld::remembered() const {
@@ -229,10 +237,10 @@ void NodesWorld::start(std::uint32_t number) {
   made.core = std::make_unique<NodeCore>(settings(), made.info, random_.next());
   host_endpoints(agent);
   note(made.label, '!', fmt::format("an agent starts: {:x}", made.info.id & 0xffff));
-  to_agent(agent, NodeStarted{made.hosts});
-  if (made.hosts || random_.chance(50)) {
+  if (made.hosts || random_.chance(30)) {  // the others learn from their first connection
     know_listener(agent);
   }
+  to_agent(agent, NodeStarted{made.hosts});
 }
 
 NodeSettings NodesWorld::settings() const {

@@ -19,6 +19,8 @@
 
 namespace muster::sim {
 
+inline constexpr std::uint16_t kEndpointPort = 29400;
+
 class NodesWorld final : public NetworkUser {
  public:
   NodesWorld(const NodesOptions& options, std::uint64_t seed, Trace& trace);
@@ -61,6 +63,8 @@ class NodesWorld final : public NetworkUser {
   [[nodiscard]] bool lives(const Agent& agent) const;
   // No machine and no agent is frozen.
   [[nodiscard]] bool awake() const;
+  // A living agent has one of the endpoints: fresh nodes find the others.
+  [[nodiscard]] bool is_endpoint_open() const;
   // The latest round that a living node was told to run.
   [[nodiscard]] RoundId remembered() const;
 
@@ -79,6 +83,7 @@ class NodesWorld final : public NetworkUser {
   void to_agent(std::uint32_t agent, NodeEvent event);
   void step(std::uint32_t agent, const NodeEvent& event);
   void before(std::uint32_t agent, const NodeEvent& event);
+  void note_who_hears(std::uint32_t closing);
   void know_listener(std::uint32_t agent);
   void arm(std::uint32_t agent);
   void on_tick(Happening& what);

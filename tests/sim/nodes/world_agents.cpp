@@ -50,6 +50,9 @@ struct Performer {
   void operator()(const EndFinished& /*e*/) const { world.end(agent, Ending::finished, ""); }
 
   void operator()(const EndClosed& e) const {
+    if (!world.checkers_.close()) {
+      world.note_who_hears(agent);
+    }
     world.checkers_.closed(e.close);
     world.end(agent, Ending::closed, e.close.reason);
   }
@@ -115,10 +118,23 @@ void NodesWorld::before(std::uint32_t number, const NodeEvent& event) {
     checkers_.node_gone(agent.info.id, queue_.now());
     stop_workers(number, false);
   } else if (const auto* received = std::get_if<MessageReceived>(&event)) {
+    agent.heard = queue_.now();
     agent.met = agent.met || std::holds_alternative<Welcome>(*received->message);
     if (const auto* propose = std::get_if<Propose>(received->message.get())) {
       agent.proposed = propose->round;
     }
+  }
+}
+
+// The job is over, and `closing` is the first to know. Who cannot hear of it now, since it or the
+// way to it is disturbed, may live on until its time to join is over.
+void NodesWorld::note_who_hears(std::uint32_t closing) {
+  const std::uint32_t from = agents_[closing].machine;
+  for (Agent& agent : agents_) {
+    const bool cut = !network_.reachable(from, agent.machine) ||
+                     !network_.reachable(agent.machine, from) || network_.is_hurt();
+    agent.out_of_touch = agent.frozen || machines_[agent.machine].frozen || cut ||
+                         queue_.now() - agent.heard > options_.lease / 4;
   }
 }
 
