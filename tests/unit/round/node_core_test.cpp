@@ -214,6 +214,25 @@ TEST_CASE("node core: a spare steps in for a lost member") {
   REQUIRE(ranks(world) == std::vector{0, -1, 1});
 }
 
+TEST_CASE("node core: a spare knows what it waits for, waits without end, and ends with the job") {
+  SmallWorld world = running_world(2, 2);
+  const std::size_t spare = world.add("spare");
+  CHECK(world.nodes[spare].roll_call.names == std::vector<std::string>{"n0", "n1"});
+  world.pass(2000s);  // more than it would wait for a first round
+  CHECK(world.nodes[spare].ended.empty());
+  world.kill(0);  // it knows whom to ask now
+  REQUIRE(ranks(world) == std::vector{-1, 0, 1});
+}
+
+TEST_CASE("node core: a server that never answers is named at the end") {
+  SmallWorld world(settings(2, 2));
+  world.add("a", true);
+  world.cut(0);
+  world.add("b");
+  world.pass(601s);
+  CHECK(world.nodes[1].ended.find("endpoint") != std::string::npos);
+}
+
 TEST_CASE("node core: a newcomer makes a running job with room regroup, before and after rank 0") {
   SmallWorld world(settings(1, 3));
   world.add("m", true);

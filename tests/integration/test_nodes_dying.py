@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers fail, agents die, nodes leave: the others go on, and no two rounds run at one time (every
+test checks that at its end)."""
+
+import os
+import signal
+import unittest
+
+from nodes import LEASE, Node, NodesCase, last_block
+
+CONF = f"last_call_timeout=0.5,lease={LEASE}"
+NEVER = f"last_call_timeout=500,lease={LEASE}"
+ENDS_WITHIN = 3.0  # s: the promise for all agents of a job that is out of budget
+
+
+class Workers(NodesCase):
+    def fail(self, how, rank=2):
+        job = self.cluster("3", conf=NEVER, options=["--max-restarts", "2"])
+        job.start_all(3, nproc=2)
+        one = job.round(6)
+        job.order(one, rank, how)
+        again = job.round(6)
+        self.assertEqual((again.restarts, again.nodes), (1, one.nodes))
+        said = [ended.err.count(f"rank {rank} on") for ended in job.finish()]
+        self.assertEqual(sorted(said), [0, 0, 1], "the node that leads says why, once")
+
+    def test_one_that_exits_makes_all_nodes_start_again(self):
+        self.fail("exit 3")
+
+    def test_one_that_is_killed(self):
+        self.fail("signal 9", rank=0)
+
+    def test_one_that_raises_on_the_last_node(self):
+        self.fail("fail ValueError: no", rank=5)
+
+    def test_budget_is_of_the_whole_job(self):
+        job = self.cluster("3", conf=NEVER, options=["--max-restarts", "2"])
+        job.start_all(3)
+        for turn in range(3):
+            one = job.round(3)
+            self.assertEqual(one.restarts, turn)
+            job.order(one, turn, f"exit {10 + turn}")  # on another node each time
+        job.ends(code=12)
+
+
+class OutOfBudget(NodesCase):
+    def end_all(self, how, code, nproc=1):
+        job = self.cluster("3", conf=NEVER)
+        nodes = job.start_all(3, nproc=nproc)
+        one = job.round(3 * nproc)
+        job.order(one, nproc, how)  # the first rank of the second node
+        ended = [node.end(ENDS_WITHIN + 30) for node in nodes]
+        ends = [node.started + one.seconds for node, one in zip(nodes, ended)]
+        self.assertLess(max(ends) - min(ends), ENDS_WITHIN, job.describe())
+        self.assertEqual([one.code for one in ended], [code] * 3, job.describe())
+        blocks = [last_block(one) for one in ended]
+        self.assertEqual(blocks[0], blocks[1])
+        self.assertEqual(blocks[0], blocks[2])
+        return blocks[0]
+
+    def test_same_code_and_same_last_words_everywhere(self):
+        block = self.end_all("fail Traceback of mine, the last line", 1)
+        self.assertIn("rank 1 exited with code 1", block[0])
+        self.assertIn("local rank 0", block[1])
+        self.assertTrue(any("Traceback of mine, the last line" in line for line in block), block)
+
+    def test_a_signal(self):
+        block = self.end_all("signal 11", 139, nproc=2)
+        self.assertIn("rank 2", block[0])
+        self.assertIn("SIGSEGV", block[0])
+
+    def test_an_exit_code_of_its_own(self):
+        self.end_all("exit 77", 77)
+
+    def test_failures_that_follow_do_not_hide_the_first(self):
+        # Every other worker fails as soon as the first one has; the order of the news differs.
+        job = self.cluster("3", conf=NEVER)
+        nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"}, options=["--shutdown-timeout", 2])
+        one = job.round(3)
+        job.order(one, 1, "exit 41")
+        job.order(one, 0, "exit 42")
+        job.order(one, 2, "exit 43")
+        codes = {node.end().code for node in nodes}
+        self.assertEqual(len(codes), 1, job.describe())
+
+    def test_a_program_that_cannot_be_started_on_one_node_is_not_tried_again(self):
+        script = self.folder / "script"
+        script.write_text("#!/no/such/interpreter\n")
+        script.chmod(0o755)
+        job = self.cluster("2", conf=NEVER, options=["--max-restarts", 5])
+        job.start(1)
+        job.start(2, program=str(script))
+        first, second = job.ends(code=127)
+        self.assertEqual(last_block(first), last_block(second))
+        self.assertIn("rank 1", first.err)
+
+
+class Agents(NodesCase):
+    """The agent's death, the guard's, that of all: seen by the connection, not by the lease."""
+
+    def lose(self, victim, kill, code):
+        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
+        nodes = job.start_all(3)
+        job.round(3)
+        kill(nodes[victim])
+        rest = [node for node in nodes if node is not nodes[victim]]
+        again = job.round(2, nodes=[node.label for node in rest])
+        self.assertEqual(again.restarts, 0, "a change of membership uses up nothing")
+        job.ends(nodes[victim], code=code)
+        self.assert_nothing_left(nodes[victim])
+        back = job.start(victim + 1)
+        full = job.round(3)
+        self.assertIn(back.label, full.nodes)
+        job.finish(*rest, back)
+
+    def test_agent_of_a_member(self):
+        self.lose(2, Node.kill_agent, 137)
+
+    def test_agent_of_the_host(self):
+        self.lose(0, Node.kill_agent, 137)
+
+    def test_guard_of_a_member(self):
+        self.lose(1, Node.kill_guard, -9)
+
+    def test_guard_of_the_host(self):
+        self.lose(0, Node.kill_guard, -9)
+
+    def test_everything_of_a_member(self):
+        self.lose(1, Node.kill_all, -9)
+
+    def test_everything_of_the_host(self):
+        self.lose(0, Node.kill_all, -9)
+
+    def test_one_after_the_other_down_to_one_and_up_again(self):
+        job = self.cluster("1:4", conf="last_call_timeout=500,lease=60")
+        nodes = job.start_all(4)
+        job.round(4)
+        for left in (3, 2, 1):
+            nodes[3 - left].kill_agent()  # the host each time: the lowest rank leads
+            job.round(left, nodes=[node.label for node in nodes[4 - left:]])
+        for number in (1, 2, 3):
+            nodes.append(job.start(number))
+            job.round(number + 1)
+        job.finish(*nodes[3:])
+
+    def test_deaf_workers_are_gone_before_the_next_round(self):
+        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
+        nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"}, options=["--shutdown-timeout", 1])
+        job.round(3)
+        nodes[0].kill_agent()
+        job.round(2)
+        job.finish(*nodes[1:])
+
+
+class Leaving(NodesCase):
+    def leave(self, who, signo, nnodes="2:3"):
+        job = self.cluster(nnodes, conf="last_call_timeout=500,lease=60")
+        nodes = job.start_all(3)
+        one = job.round(3)
+        nodes[who].kill(signo)
+        rest = [node for node in nodes if node is not nodes[who]]
+        again = job.round(2, nodes=[node.label for node in rest])
+        self.assertEqual((one.restarts, again.restarts), (0, 0))
+        ended, = job.ends(nodes[who], code=128 + signo)
+        self.assertIn("interrupted", ended.err)
+        job.finish(*rest)
+
+    def test_a_member(self):
+        self.leave(1, signal.SIGTERM)
+
+    def test_the_host(self):
+        self.leave(0, signal.SIGTERM)
+
+    def test_control_c(self):
+        self.leave(2, signal.SIGINT)
+
+    def test_below_the_minimum_the_others_wait_and_go_on_with_a_new_one(self):
+        job = self.cluster("3", conf="last_call_timeout=500,lease=60")
+        nodes = job.start_all(3)
+        job.round(3)
+        nodes[2].kill(signal.SIGTERM)
+        job.ends(nodes[2], code=143)
+        nodes[0].wait_for_words("2 of 3")
+        new = job.start(4)
+        job.round(3, nodes=["n1", "n2", "n4"])
+        job.finish(*nodes[:2], new)
+
+    def test_while_it_waits_for_others(self):
+        job = self.cluster("3", conf=NEVER)
+        nodes = job.start_all(2)
+        nodes[0].wait_for_words("2 of 3")
+        nodes[1].kill(signal.SIGTERM)
+        job.ends(nodes[1], code=143)
+        nodes[0].wait_for_words("1 of 3")
+        new = [job.start(3), job.start(4)]
+        job.round(3)
+        job.finish(nodes[0], *new)
+
+
+class Nothing(NodesCase):
+    def test_survives_when_all_are_killed(self):
+        job = self.cluster("2", conf=CONF)
+        nodes = job.start_all(2, nproc=2)
+        job.round(4)
+        for node in nodes:
+            os.kill(node.process.pid, signal.SIGKILL)
+        for node in nodes:
+            node.process.wait()
+            self.assert_nothing_left(node)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a job of many nodes ends: those who finish early leave, the store of rank 0 stays."""
+
+import pathlib
+import signal
+import unittest
+
+from harness import eventually
+from nodes import NodesCase, last_block
+
+CONF = "last_call_timeout=500,lease=60"
+
+
+class Success(NodesCase):
+    def test_nodes_that_finish_early_leave_at_once(self):
+        job = self.cluster("4", conf=CONF)
+        nodes = job.start_all(4)
+        one = job.round(4)
+        job.order(one, 2, "exit 0")
+        job.ends(nodes[2], code=0)
+        job.order(one, 3, "exit 0")
+        job.ends(nodes[3], code=0)
+        # The first rank's node stays as long as others may need the store, although it is done.
+        job.order(one, 0, "exit 0")
+        eventually(lambda: not nodes[0].worker_pids(), "rank 0 has ended")
+        job.order(one, "1.store", "")
+        eventually(lambda: [event for event in job.story.events() if event["what"] == "store"],
+                   "the store was used")
+        self.assertTrue(job.story.events()[-1]["ok"], job.story.events()[-1])
+        self.assertIsNone(nodes[0].process.poll())
+        job.order(one, 1, "exit 0")
+        job.ends(nodes[0], nodes[1], code=0)
+        self.assertEqual([each.name for each in job.story.rounds()], [one.name])
+
+    def test_the_coordinator_stays_as_well_where_rank_0_is_elsewhere(self):
+        job = self.cluster("3", conf=CONF)
+        nodes = {number: job.start(number, options=["--node-rank", 3 - number])
+                 for number in (1, 2, 3)}  # node 1 leads, and has rank 2
+        one = job.round(3)
+        self.assertEqual(one.nodes, ["n3", "n2", "n1"])
+        job.order(one, 2, "exit 0")
+        eventually(lambda: not nodes[1].worker_pids(), "the leader's worker has ended")
+        job.order(one, 1, "exit 0")
+        job.ends(nodes[2], code=0)
+        job.order(one, 0, "exit 0")
+        job.ends(nodes[1], nodes[3], code=0)
+
+    def test_a_failure_after_some_have_finished_and_left_ends_the_job(self):
+        job = self.cluster("3", conf=CONF)
+        nodes = job.start_all(3)
+        one = job.round(3)
+        job.order(one, 1, "exit 0")
+        job.ends(nodes[1], code=0)
+        job.order(one, 2, "exit 9")
+        first, last = job.ends(nodes[0], nodes[2], code=9)
+        self.assertEqual(last_block(first), last_block(last))
+
+    def test_all_at_once(self):
+        job = self.cluster("5", conf=CONF)
+        job.start_all(5)
+        job.round(5)
+        for ended in job.finish():
+            self.assertEqual(ended.err, "")
+
+
+class Report(NodesCase):
+    def test_each_nodes_report_json_names_the_same_cause(self):
+        import json
+        logs = self.folder / "logs"
+        job = self.cluster("2", conf=CONF, options=["--log-dir", logs, "--redirects", 3])
+        job.start_all(2, nproc=2)
+        one = job.round(4)
+        job.order(one, 3, "fail the last words of rank 3")
+        job.ends(code=1)
+        reports = [json.loads(path.read_text()) for path in logs.glob("*/report.json")]
+        self.assertEqual(len(reports), 2)
+        causes = [report.get("root_cause") for report in reports]
+        self.assertEqual(causes[0], causes[1])
+        self.assertIn("the last words of rank 3", json.dumps(causes[0]))
+        for node in job.nodes:
+            self.assertIn("the last words of rank 3", node.err())
+
+    def test_a_recorded_exception_wins_over_what_followed_from_it(self):
+        # As PyTorch's @record does: the error file says when it was raised.
+        script = self.python(
+            "import json, os, sys, time, pathlib\n"
+            "rank, folder = os.environ['RANK'], pathlib.Path(sys.argv[1])\n"
+            "if rank == '1':\n"
+            "    stamp = str(int(time.time()) - 5)\n"
+            "    json.dump({'message': {'message': 'ValueError: the cause', 'extraInfo':\n"
+            "        {'py_callstack': 'Traceback (most recent call last):\\n'\n"
+            "         '  raise\\nValueError: the cause\\n',\n"
+            "         'timestamp': stamp}}},\n"
+            "        open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\n"
+            "    (folder / 'raised').touch()\n"
+            "    while not (folder / 'gone').exists(): time.sleep(0.005)\n"
+            "    sys.exit(1)\n"
+            "while not (folder / 'raised').exists(): time.sleep(0.005)\n"
+            "if rank == '0':\n"
+            "    sys.exit(4)\n"
+            "time.sleep(1000)\n")
+        job = self.cluster("3", conf=CONF, options=["--shutdown-timeout", 20])
+        nodes = job.start_all(3, program=[script, str(self.folder)])
+        # Rank 1 is deaf to nothing: it dies of our SIGTERM, or ends by itself a moment before.
+        ended = job.ends(*nodes, code=nodes[0].end().code)
+        blocks = [last_block(one) for one in ended]
+        self.assertEqual(blocks[0], blocks[1])
+        self.assertEqual(blocks[0], blocks[2])
+        self.assertIn("ValueError: the cause", "\n".join(blocks[0]))
+
+    def test_the_exit_code_of_an_interrupted_node_is_its_own(self):
+        job = self.cluster("2:3", conf=CONF)
+        nodes = job.start_all(3)
+        job.round(3)
+        nodes[1].kill(signal.SIGINT)
+        job.ends(nodes[1], code=130)
+        job.round(2)
+        job.finish(nodes[0], nodes[2])
+
+
+class Folders(NodesCase):
+    def test_membership_changes_do_not_wipe_earlier_logs(self):
+        logs = self.folder / "logs"
+        job = self.cluster("1:2", conf="last_call_timeout=0.3,lease=60",
+                           options=["--log-dir", logs, "--redirects", 3])
+        job.start(1)
+        job.round(1)
+        job.start(2)
+        job.round(2)
+        job.finish()
+        attempts = sorted(pathlib.Path(path).name for path in logs.glob("*/attempt_*"))
+        self.assertEqual(attempts, ["attempt_0", "attempt_0", "attempt_1"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that are stopped for a while (a frozen machine, a suspended virtual one): by their lease the
+others go on, and what thaws stops its old workers before it joins again."""
+
+import os
+import signal
+import time
+import unittest
+
+from harness import eventually, state
+from nodes import LEASE, NodesCase
+
+CONF = f"last_call_timeout=500,lease={LEASE}"
+
+
+class Frozen(NodesCase):
+    def freeze(self, who, nnodes="2:3"):
+        job = self.cluster(nnodes, conf=CONF)
+        nodes = job.start_all(3)
+        job.round(3)
+        nodes[who].stop_all()
+        rest = [node for node in nodes if node is not nodes[who]]
+        again = job.round(2, nodes=[node.label for node in rest])
+        self.assertEqual(again.restarts, 0)
+        return job, nodes
+
+    def thaw(self, job, nodes, who):
+        nodes[who].thaw()
+        full = job.round(3)
+        self.assertEqual(sorted(full.nodes), ["n1", "n2", "n3"])
+        self.assertEqual(full.restarts, 0)
+        job.finish(*nodes)
+
+    def test_a_whole_member(self):
+        self.thaw(*self.freeze(2), 2)
+
+    def test_the_whole_host(self):
+        self.thaw(*self.freeze(0), 0)
+
+    def test_the_whole_node_of_rank_1(self):
+        self.thaw(*self.freeze(1), 1)
+
+    def test_a_machine_that_thaws_at_once(self):
+        job, nodes = self.freeze(1)
+        old, = nodes[1].worker_pids()
+        job.story.thaws["n2"] = nodes[1].thaw_at_once()
+        full = job.round(3)
+        self.assertIn(state(old), ("Z", "X", ""))
+        self.assertEqual(sorted(full.nodes), ["n1", "n2", "n3"])
+        job.finish(*nodes)
+
+    def test_a_frozen_node_that_never_comes_back(self):
+        job, nodes = self.freeze(0)
+        job.finish(*nodes[1:])
+        nodes[0].kill_all()
+
+    def agent_only(self, who):
+        """Only the agent is stopped: its guard must end the workers in time."""
+        job = self.cluster("2:3", conf=CONF)
+        nodes = job.start_all(3)
+        job.round(3)
+        agent = nodes[who].agent()
+        workers = nodes[who].worker_pids()
+        self.assertEqual(len(workers), 1)
+        os.kill(agent, signal.SIGSTOP)
+        rest = [node.label for node in nodes if node is not nodes[who]]
+        job.round(2, nodes=rest)
+        # The others run: so these are dead, though nobody has reaped them.
+        self.assertIn(state(workers[0]), ("Z", "X", ""))
+        os.kill(agent, signal.SIGCONT)
+        job.round(3)
+        job.finish(*nodes)
+
+    def test_the_agent_of_a_member(self):
+        self.agent_only(2)
+
+    def test_the_agent_of_the_host(self):
+        self.agent_only(0)
+
+    def test_a_short_stop_is_no_loss(self):
+        job = self.cluster("2:3", conf="last_call_timeout=500,lease=20")
+        nodes = job.start_all(3)
+        one = job.round(3)
+        for node in nodes:
+            node.stop_all()
+            node.thaw_at_once()
+        job.finish(*nodes)
+        self.assertEqual([each.name for each in job.story.rounds()], [one.name])
+
+    def test_two_of_three_are_frozen_and_the_third_waits(self):
+        job = self.cluster("1:3", conf=CONF)
+        nodes = job.start_all(3)
+        one = job.round(3)
+        for node in nodes[1:]:
+            node.stop_all()
+        # No majority: it stops its worker, says for whom it waits, and starts nothing.
+        nodes[0].wait_for_words("ended, since the other nodes may go on", "silent")
+        self.assertEqual([each.name for each in job.story.rounds()], [one.name])
+        for node in nodes[1:]:
+            node.thaw()
+        job.round(3)
+        job.finish(*nodes)
+
+    def test_a_worker_alone_is_frozen_and_nobody_minds(self):
+        job = self.cluster("2", conf=CONF)
+        nodes = job.start_all(2)
+        one = job.round(2)
+        worker, = nodes[1].worker_pids()
+        os.kill(worker, signal.SIGSTOP)
+        eventually(lambda: state(worker) == "T", "the worker is stopped")
+        os.kill(worker, signal.SIGCONT)
+        job.finish(*nodes)
+        self.assertEqual([each.name for each in job.story.rounds()], [one.name])
+
+    def test_two_nodes_one_frozen_with_the_risk_taken(self):
+        job = self.cluster("1:2", conf=CONF + ",risk_two_worlds=true")
+        job.may_be_two = True
+        nodes = job.start_all(2)
+        job.round(2)
+        nodes[0].stop_all()
+        job.round(1, nodes=["n2"])
+        nodes[0].thaw()
+        job.round(2)
+        job.finish(*nodes)
+
+    def test_two_nodes_and_the_first_is_frozen_without_the_risk(self):
+        job = self.cluster("1:2", conf=CONF)
+        nodes = job.start_all(2)
+        one = job.round(2)
+        nodes[0].stop_all()
+        nodes[1].wait_for_words("ended, since the other nodes may go on", "silent")
+        self.assertEqual([each.name for each in job.story.rounds()], [one.name])
+        nodes[0].thaw()
+        job.round(2)
+        job.finish(*nodes)
+
+    def test_two_nodes_and_the_second_is_frozen(self):
+        # Exactly half with the lowest rank: it goes on.
+        job = self.cluster("1:2", conf=CONF)
+        nodes = job.start_all(2)
+        job.round(2)
+        nodes[1].stop_all()
+        job.round(1, nodes=["n1"])
+        nodes[1].thaw()
+        job.round(2)
+        job.finish(*nodes)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node says while it waits for the others, and when it gives up."""
+
+import os
+import pty
+import re
+import threading
+import unittest
+
+from harness import eventually
+from nodes import NodesCase, free_port
+
+NEVER = "last_call_timeout=500"
+
+
+class RollCall(NodesCase):
+    def test_a_line_for_each_change_on_a_pipe(self):
+        job = self.cluster("3", conf=NEVER)
+        first = job.start(1)
+        first.wait_for_words("1 of 3 nodes is here")
+        second = job.start(2)
+        for node in (first, second):
+            node.wait_for_words("2 of 3 nodes are here")
+        third = job.start(3)
+        job.round(3)
+        job.finish()
+        lines = first.err().splitlines()
+        self.assertEqual(len(lines), 2, lines)
+        self.assertRegex(lines[0], r"^muster: 1 of 3 nodes is here: \S+; waiting for 2 more$")
+        self.assertRegex(lines[1], r"^muster: 2 of 3 nodes are here: \S+, \S+; waiting for 1 more$")
+        self.assertEqual(third.err(), "", "whoever had not to wait says nothing")
+
+    def test_quiet_where_asked(self):
+        job = self.cluster("2", conf="join_timeout=2", options=["--log-level", "error"])
+        ended, = job.ends(job.start(1), code=69)
+        self.assertEqual(len(ended.err.splitlines()), 1, ended)
+
+    def test_a_live_line_on_a_terminal(self):
+        job = self.cluster("3", conf=NEVER)
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        said = bytearray()
+
+        def read():
+            try:
+                while part := os.read(ours, 4096):
+                    said.extend(part)
+            except OSError:  # the last one has closed it
+                pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        first = job.start(1, popen={"stderr": theirs})
+        os.close(theirs)
+        eventually(lambda: b"1 of 3" in said, "the line appears")
+        job.start(2)
+        eventually(lambda: b"2 of 3" in said, "it changes")
+        job.start(3)
+        job.round(3)
+        job.finish()
+        self.assertIsNotNone(first.process.poll())
+        reader.join()
+        self.assertNotIn(b"\n", said, "it stays one line")
+        screen = re.split(rb"\r\x1b\[K", bytes(said))
+        self.assertEqual(screen[-1], b"", "and is gone when the workers start")
+
+    def test_a_regroup_says_for_whom(self):
+        job = self.cluster("3", conf="last_call_timeout=500,lease=1")
+        nodes = job.start_all(3)
+        job.round(3)
+        nodes[2].stop_all()
+        nodes[0].wait_for_words("2 of 3 nodes are here")
+        nodes[2].thaw()
+        job.round(3)
+        job.finish()
+
+
+class Trouble(NodesCase):
+    def trouble(self, *words, endpoint, **how):
+        job = self.cluster("2", conf="join_timeout=4", addresses=None, endpoint=endpoint)
+        node = job.start(1, **how)
+        ended, = job.ends(node, code=69)
+        for some in words:
+            self.assertIn(some, ended.err)
+        return ended
+
+    def test_refused(self):
+        # is_host=false: this machine would be the host, else.
+        job = self.cluster("2", conf="join_timeout=3,is_host=false")
+        ended, = job.ends(job.start(1), code=69)
+        self.assertIn(f"cannot reach {job.endpoint}: Connection refused; trying again", ended.err)
+        last = ended.err.splitlines()[-1]
+        self.assertIn("no round of job", last)
+        self.assertIn("Connection refused", last)
+
+    def test_no_such_name(self):
+        self.trouble("no-such-node.invalid", endpoint=f"no-such-node.invalid:{free_port()}")
+
+    @unittest.skipUnless(os.getuid() == 0, "a network without a route needs root")
+    def test_unreachable(self):
+        job = self.cluster("2", conf="join_timeout=3", addresses=None, endpoint="198.51.100.1:29400")
+        node = job.start(1, popen={"prefix": ["unshare", "--net"]})
+        ended, = job.ends(node, code=69)
+        self.assertRegex(ended.err, r"cannot reach 198.51.100.1:29400: .*unreachable")
+
+    def test_a_server_that_says_nothing(self):
+        import socket
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            self.trouble("127.0.0.1", endpoint=f"127.0.0.1:{server.getsockname()[1]}")
+
+
+class GivesUp(NodesCase):
+    def test_what_is_missing_by_number(self):
+        job = self.cluster("3:4", conf="join_timeout=4")
+        for ended in job.ends(*job.start_all(2), code=69):
+            last = ended.err.splitlines()[-1]
+            self.assertRegex(last, r"^muster: no round of job .* was formed within 4s; 2 of 4 nodes "
+                                   r"are here: \S+, \S+; waiting for 2 more$")
+
+    def test_what_is_missing_by_name(self):
+        job = self.cluster("2:3", conf="last_call_timeout=0.2,lease=1,join_timeout=3")
+        nodes = job.start_all(2)
+        job.round(2)
+        nodes[0].stop_all()
+        ended, = job.ends(nodes[1], code=69)
+        self.assertRegex(ended.err.splitlines()[-1], r"waiting for \S+ \(silent")
+        nodes[0].kill_all()
+
+    def test_a_worlds_end_is_never_a_world_of_one(self):
+        job = self.cluster("2", conf="join_timeout=1.5")
+        job.ends(job.start(1), code=69)
+        self.assertEqual(job.story.events(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
