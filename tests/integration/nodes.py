@@ -252,7 +252,7 @@ class Cluster:
         return node
 
     def start_all(self, count, **how):
-        """Nodes 1 to `count`, of which the first one is the host: others are on this machine too."""
+        """Nodes 1 to `count`; the first one hosts, though any could on one machine."""
         first = self.start(1, **how)
         eventually(lambda: self.is_hosted() or first.process.poll() is not None,
                    "the first node hosts")

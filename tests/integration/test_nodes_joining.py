@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that come to a running job: with room it regroups with them, at its maximum they are spares;
-those that hang, are refused or go away again disturb nobody."""
+"""Nodes that come to a running job: with room it regroups with them, at its maximum they are
+spares; those that hang, are refused or go away again disturb nobody."""
 
 import signal
 import socket

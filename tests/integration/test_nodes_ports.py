@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--port-range confines every listening socket of a job, and sockets listen where they must only."""
+"""--port-range confines every listening socket of a job; sockets listen where they must only."""
 
 import os
 import pathlib

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that are stopped for a while (a frozen machine, a suspended virtual one): by their lease the
-others go on, and what thaws stops its old workers before it joins again."""
+"""Nodes that are stopped for a while (a frozen machine, a suspended virtual one): by their lease
+the others go on, and what thaws stops its old workers before it joins again."""
 
 import os
 import signal
