@@ -85,6 +85,8 @@ class Installed(unittest.TestCase):
                 self.assertIsNone(server.poll(), 'muster-store ended early')
             endpoint = 'localhost:' + port_file.read_text().strip()
             self.assertEqual(run(build / 'consumer', endpoint).stdout, 'consumer\n')
+            alone = {**os.environ, 'RANK': '0', 'WORLD_SIZE': '1'}
+            self.assertEqual(run(build / 'sum', env=alone).stdout, '1 rank, 5\n')
             ctl = self.prefix / 'bin/musterctl'
             self.assertEqual(run(ctl, 'store', 'get', endpoint, 'from').stdout, 'consumer')
         finally:
@@ -99,7 +101,7 @@ class Installed(unittest.TestCase):
     def test_every_installed_header_is_of_a_public_room(self):
         rooms = {path.relative_to(self.prefix / 'include/muster').parent.as_posix()
                  for path in self.prefix.glob('include/**/*.hpp')}
-        self.assertEqual(rooms, {'base', 'io', 'rendezvous/client', 'rendezvous/wire'})
+        self.assertEqual(rooms, {'base', 'collective', 'io', 'rendezvous/client', 'rendezvous/wire'})
 
 
 if __name__ == '__main__':

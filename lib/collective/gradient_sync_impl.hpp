@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a GradientSync is made of. Private to gradient_sync*.cpp.
+#pragma once
+
+#include "collective/gradient_sync.hpp"
+
+#include <mutex>
+
+namespace muster::collective {
+
+struct BucketMemory {
+  void* data = nullptr;
+  std::vector<char> wire;
+  Work work;
+  std::size_t missing = 0;  // gradients that are not marked
+};
+
+[[nodiscard]] std::unexpected<Error> wrong_state(std::string text);
+
+class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
+ public:
+  Impl(Communicator& communicator, GradientSyncOptions given)
+      : comm(&communicator), options(std::move(given)) {}
+
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  ~Impl() { release(*comm, memory); }
+
+  [[nodiscard]] Result<void> compare_with_others();
+  [[nodiscard]] Result<std::vector<BucketMemory>> allocate(Communicator& from) const;
+  void release(Communicator& from, std::vector<BucketMemory>& what) const;
+  [[nodiscard]] Result<void> check_id(int id) const;
+  [[nodiscard]] Result<void> mark(int id, void* stream, bool is_used);
+  [[nodiscard]] Result<void> launch_ready(void* stream);
+  [[nodiscard]] Result<Work> launch(std::size_t bucket, void* stream);
+  [[nodiscard]] Result<void> finish(std::size_t bucket);
+  [[nodiscard]] Result<void> exchange_used();
+  [[nodiscard]] Result<bool> reorder();
+  [[nodiscard]] Result<GradientStats> end_step(const std::function<Result<void>(std::size_t)>& end);
+  [[nodiscard]] std::string unmarked() const;
+  void copy_out(std::size_t bucket);
+
+  [[nodiscard]] char* at(const std::vector<BucketMemory>& where,
+                         const GradientPlan& by,
+                         int id) const {
+    const GradientPlace& place = by.places[static_cast<std::size_t>(id)];
+    const DType dtype = parameters[static_cast<std::size_t>(id)].dtype;
+    return static_cast<char*>(where[static_cast<std::size_t>(place.bucket)].data) +
+           place.first * size_of(dtype);
+  }
+
+  [[nodiscard]] std::size_t bytes(int id) const {
+    const GradientParameter& p = parameters[static_cast<std::size_t>(id)];
+    return p.count * size_of(p.dtype);
+  }
+
+  Communicator* comm;
+  GradientSyncOptions options;
+  std::vector<GradientParameter> parameters;
+  GradientPlan plan;
+  std::vector<BucketMemory> memory;
+  std::vector<void*> bound;
+  bool is_final = false;
+  bool may_reorder = true;
+
+  std::mutex mutex;  // of what follows
+  bool in_step = false;
+  bool synchronizes = false;
+  std::vector<bool> marked;
+  std::vector<std::uint8_t> uses;
+  std::vector<int> order;  // as gradients became ready
+  std::size_t next = 0;    // bucket to launch
+};
+
+}  // namespace muster::collective
