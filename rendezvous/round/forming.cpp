@@ -46,7 +46,7 @@ void RoundCore::evaluate(TimePoint now, NodeEffects& out) {
       judge(now, out);
       return;
     case Phase::closed:
-      if (links_.size() <= 1 || now >= phase_since_ + kClosePatience) {
+      if ((links_.size() <= 1 && dismissed_.empty()) || now >= phase_since_ + kClosePatience) {
         end_closed(now, out);
       }
       return;

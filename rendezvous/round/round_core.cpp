@@ -165,6 +165,8 @@ void RoundCore::recount(Node& node) {
 void RoundCore::link_ended(TimePoint now, LinkId link, NodeEffects& out) {
   const auto found = links_.find(link);
   if (found == links_.end()) {
+    dismissed_.erase(link);
+    evaluate(now, out);
     return;
   }
   lose(now, found->second, out);

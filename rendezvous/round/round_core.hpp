@@ -51,7 +51,9 @@ class RoundCore {
 
   [[nodiscard]] Phase phase() const { return phase_; }
 
-  [[nodiscard]] bool knows(LinkId link) const { return links_.contains(link); }
+  [[nodiscard]] bool knows(LinkId link) const {
+    return links_.contains(link) || dismissed_.contains(link);
+  }
 
   // May form rounds and grant leases.
   [[nodiscard]] bool has_quorum(TimePoint now);
@@ -155,6 +157,7 @@ class RoundCore {
   std::uint64_t number_ = 0;  // the highest ever heard of
   std::map<NodeId, Node> nodes_;
   std::map<LinkId, NodeId> links_;
+  std::set<LinkId> dismissed_;  // of nodes that are done; they close them
   std::map<NodeId, Loss> losses_;             // of members of base_ and accepted_
   TimePoint quiet_since_ = TimePoint::min();  // no former coordinator granted anything later
   std::optional<TimePoint> quorum_until_;

@@ -71,6 +71,7 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
     send(node.link, Dismiss{}, out);
     losses_[id] = Loss{true, now, true};
     links_.erase(node.link);
+    dismissed_.insert(node.link);  // were we to end before it has read that, it might be lost
     set_state(node, State::unknown);
     nodes_.erase(id);
   }
