@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <net/if.h>
 #include <optional>
 #include <utility>
 
@@ -68,14 +69,38 @@ bool is_own_address(const std::string& address) {
 
 namespace {
 
-// An address by which others may reach this machine: of the interface that leads outwards.
+// Of an interface that is up and no loopback, IPv4 first; empty where there is none.
+std::string interface_address() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) {
+    return {};
+  }
+  std::string found;
+  for (const int wanted : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
+      const bool is_up = (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
+      if (is_up && one->ifa_addr != nullptr && one->ifa_addr->sa_family == wanted) {
+        SocketAddress known;
+        known.size = wanted == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+        std::memcpy(&known.storage, one->ifa_addr, known.size);
+        found = known.host().starts_with("fe80:") ? std::string() : known.host();
+      }
+    }
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+// An address by which others may reach this machine: of the interface that leads outwards; where
+// none does, as in a network of its own, any.
 std::string outward_address() {
   for (const char* far : {kFarV4, kFarV6}) {
     if (std::string found = source_towards(far); !found.empty()) {
       return found;
     }
   }
-  return "127.0.0.1";
+  const std::string any = interface_address();
+  return any.empty() ? "127.0.0.1" : any;
 }
 
 // 0 and the listener, or the errno.

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks that are cut and heal: the side with a majority goes on, the other one stops its workers
+in time and waits, saying so; never do two rounds run at one time (every test checks that)."""
+
+import unittest
+
+from hosts import NETWORK, HostsCase
+
+LEASE = 1.0
+CONF = f"last_call_timeout=500,lease={LEASE}"
+
+CUTS = {
+    "link": (lambda host: host.unplug(), lambda host: host.plug()),
+    "drop": (lambda host: host.firewall("drop"), lambda host: host.open()),
+    # Answers with ICMP, for which connect() says "refused" as for a port that nobody listens on.
+    "reject": (lambda host: host.firewall("reject with icmp type port-unreachable"),
+               lambda host: host.open()),
+}
+
+
+class Cut(HostsCase):
+    names = ("node1", "node2", "node3")
+
+    def running(self, nnodes="1:3", *names):
+        self.hosts(*names)
+        job = self.cluster(nnodes, conf=CONF)
+        count = len(self.net.hosts)
+        nodes = job.start_all(count)
+        job.round(count)
+        return job, nodes
+
+    def cut_and_heal(self, how, numbers, nnodes="1:3", names=()):
+        """Cuts these hosts off; the others are the majority. Then all are one job again."""
+        cut, heal = CUTS[how]
+        job, nodes = self.running(nnodes, *names)
+        hosts = [self.net.hosts[number - 1] for number in numbers]
+        rest = [node for i, node in enumerate(nodes, 1) if i not in numbers]
+        for host in hosts:
+            cut(host)
+        one = job.round(len(rest), nodes=[node.label for node in rest])
+        self.assertEqual(one.restarts, 0)
+        for number in numbers:
+            nodes[number - 1].wait_for_words("workers were ended", "waiting for")
+        self.assertEqual(job.story.rounds()[-1].name, one.name, "the cut off side starts nothing")
+        for host in hosts:
+            heal(host)
+        full = job.round(len(nodes))
+        self.assertEqual(full.restarts, 0)
+        job.finish(*nodes)
+
+    def test_a_member_by_its_link(self):
+        self.cut_and_heal("link", [3])
+
+    def test_a_member_by_a_firewall_that_drops(self):
+        self.cut_and_heal("drop", [3])
+
+    def test_a_member_by_a_firewall_that_rejects(self):
+        self.cut_and_heal("reject", [3])
+
+    def test_the_host_by_its_link(self):
+        self.cut_and_heal("link", [1])
+
+    def test_the_host_by_a_firewall_that_drops(self):
+        self.cut_and_heal("drop", [1])
+
+    def test_the_host_by_a_firewall_that_rejects(self):
+        self.cut_and_heal("reject", [1])
+
+    def test_the_host_and_another_of_five(self):
+        self.cut_and_heal("drop", [1, 2], "1:5", [f"node{i}" for i in range(1, 6)])
+
+    def test_a_majority_is_cut_off_each_for_itself(self):
+        # Nobody has a majority: nobody runs. All say for whom they wait; then all go on.
+        job, nodes = self.running()
+        for host in self.net.hosts[1:]:
+            host.firewall("drop")
+        for node in nodes:
+            node.wait_for_words("workers were ended", "waiting for")
+        before = len(job.story.rounds())
+        for host in self.net.hosts[1:]:
+            host.open()
+        job.round(3)
+        self.assertEqual(len(job.story.rounds()), before + 1)
+        job.finish(*nodes)
+
+    def test_the_host_is_alone_and_the_others_are_more(self):
+        # Four: node1 alone, three others among themselves.
+        self.cut_and_heal("link", [1], "1:4", ["node1", "node2", "node3", "node4"])
+
+    def test_half_with_the_first_rank_goes_on(self):
+        job, nodes = self.running("1:2", "node1", "node2")
+        self.net.hosts[1].unplug()
+        job.round(1, nodes=["node1"])
+        nodes[1].wait_for_words("workers were ended", "waiting for")
+        self.net.hosts[1].plug()
+        job.round(2)
+        job.finish(*nodes)
+
+    def test_an_icmp_refusal_is_no_proof_of_death(self):
+        # Of two, the second asks the first's port and is "refused" by a firewall. If it took that
+        # for its death it would run alone, beside the first.
+        job, nodes = self.running("1:2", "node1", "node2")
+        self.net.hosts[0].firewall("reject with icmp type port-unreachable")
+        job.round(1, nodes=["node1"])
+        nodes[1].wait_for_words("workers were ended", "waiting for")
+        self.assertNotIn("is gone", nodes[1].err())
+        self.net.hosts[0].open()
+        job.round(2)
+        job.finish(*nodes)
+
+    def test_a_host_that_loses_its_power(self):
+        # Everything stops and nothing is said: cut first, then killed.
+        job, nodes = self.running("2:3")
+        self.net.hosts[0].firewall("drop")
+        nodes[0].kill_all()
+        job.round(2, nodes=["node2", "node3"])
+        self.net.hosts[0].open()
+        job.start(1)
+        job.round(3)
+        job.finish(*nodes[1:], job.nodes[-1])
+
+    def test_the_endpoint_is_gone_and_others_are_found_by_the_list(self):
+        self.hosts("node1", "node2", "node3", "node4")
+        port = 4711
+        endpoint = ",".join(f"{NETWORK}{i}:{port}" for i in (1, 2, 3))
+        job = self.cluster("2:3", conf=CONF, endpoint=endpoint)
+        nodes = job.start_all(3)
+        job.round(3)
+        self.net.hosts[0].unplug()
+        nodes[0].kill_all()
+        job.round(2, nodes=["node2", "node3"])
+        new = job.start(4)
+        job.round(3, nodes=["node2", "node3", "node4"])
+        job.finish(nodes[1], nodes[2], new)
+
+
+if __name__ == "__main__":
+    unittest.main()
