@@ -52,7 +52,8 @@ struct Agent {
   RoundId store_asked;
   RoundPtr proposed;               // the last proposal that it was given
   RoundPtr accepted;               // and the last that it accepted
-  VirtualTime heard{};        // the last message of another node
+  NodeId follows = 0;         // who welcomed it last
+  VirtualTime heard{};        // its coordinator's last sign of life
   bool out_of_touch = false;  // when the job was closed elsewhere
   std::deque<NodeEvent> deferred;  // what it will find when it goes on
 };

@@ -149,7 +149,7 @@ void Verdict::check_converged() {
 
 // All workers end well: so must the job, everywhere.
 void Verdict::end_job() {
-  if (world_.checkers().running().empty()) {
+  if (world_.checkers().running().empty() || world_.checkers().close()) {
     return;
   }
   for (std::uint32_t i = 0; i < world_.agents().size(); ++i) {
@@ -157,10 +157,16 @@ void Verdict::end_job() {
       world_.finish_workers(i, options_.lease * (i % 7) / 20);
     }
   }
-  world_.run_until(world_.now() + options_.lease * 2 + seconds(5));
+  std::vector<const Agent*> all;
   for (const Agent& agent : world_.agents()) {
-    if (world_.lives(agent)) {
-      world_.complain(fmt::format("{} lives on after the success of the job", agent.label));
+    if (takes_part(agent)) {
+      all.push_back(&agent);
+    }
+  }
+  world_.run_until(world_.now() + options_.lease * 2 + seconds(5));
+  for (const Agent* agent : all) {
+    if (world_.lives(*agent) && !agent->out_of_touch) {
+      world_.complain(fmt::format("{} lives on after the success of the job", agent->label));
     }
   }
   if (world_.checkers().close() && !world_.checkers().close()->succeeded) {

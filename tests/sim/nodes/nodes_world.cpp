@@ -223,9 +223,12 @@ void NodesWorld::start(std::uint32_t number) {
   const auto agent = static_cast<std::uint32_t>(agents_.size());
   place.agent = agent;
   ++place.started;
+  // Those who did not hear of the end may go on, and take it in.
+  const bool is_late = checkers_.close().has_value();
   Agent& made = agents_.emplace_back();
   made.place = number;
   made.machine = place.machine;
+  made.out_of_touch = is_late;
   made.info.id = random_.next() | 1;
   made.info.name = place.name;
   made.info.node_rank = place.node_rank;

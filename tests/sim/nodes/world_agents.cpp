@@ -53,7 +53,9 @@ struct Performer {
     if (!world.checkers_.close()) {
       world.note_who_hears(agent);
     }
-    world.checkers_.closed(e.close);
+    if (!world.agents_[agent].out_of_touch) {
+      world.checkers_.closed(e.close);
+    }
     world.end(agent, Ending::closed, e.close.reason);
   }
 
@@ -118,7 +120,12 @@ void NodesWorld::before(std::uint32_t number, const NodeEvent& event) {
     checkers_.node_gone(agent.info.id, queue_.now());
     stop_workers(number, false);
   } else if (const auto* received = std::get_if<MessageReceived>(&event)) {
-    agent.heard = queue_.now();
+    const bool leads = std::holds_alternative<Pong>(*received->message) ||
+                       std::holds_alternative<Welcome>(*received->message);
+    agent.heard = leads ? queue_.now() : agent.heard;
+    if (const auto* welcome = std::get_if<Welcome>(received->message.get())) {
+      agent.follows = welcome->coordinator.id;
+    }
     agent.met = agent.met || std::holds_alternative<Welcome>(*received->message);
     if (const auto* propose = std::get_if<Propose>(received->message.get())) {
       agent.proposed = propose->round;
@@ -133,7 +140,9 @@ void NodesWorld::note_who_hears(std::uint32_t closing) {
   for (Agent& agent : agents_) {
     const bool cut = !network_.reachable(from, agent.machine) ||
                      !network_.reachable(agent.machine, from) || network_.is_hurt();
-    agent.out_of_touch = agent.frozen || machines_[agent.machine].frozen || cut ||
+    const bool same = agent.follows == agents_[closing].follows ||
+                      agent.info.id == agents_[closing].follows;
+    agent.out_of_touch = !same || agent.frozen || machines_[agent.machine].frozen || cut ||
                          queue_.now() - agent.heard > options_.lease / 4;
   }
 }
