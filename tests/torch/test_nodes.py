@@ -116,6 +116,22 @@ class Jobs(TorchNodes):
         self.assertEqual(sorted(re.findall(r"rank \d of 4 is done", said)),
                          [f"rank {rank} of 4 is done" for rank in range(4)])
 
+    def test_groups_over_the_store_by_address(self):
+        # tcp:// in place of env://: each worker is a client of the store that the agent serves.
+        script = self.python(
+            "import os, torch, torch.distributed as dist\n"
+            "env = os.environ\n"
+            "dist.init_process_group('gloo', rank=int(env['RANK']),\n"
+            "    world_size=int(env['WORLD_SIZE']),\n"
+            "    init_method=f\"tcp://{env['MASTER_ADDR']}:{env['MASTER_PORT']}\")\n"
+            "sums = torch.tensor([dist.get_rank() + 1])\n"
+            "dist.all_reduce(sums)\n"
+            "assert sums.item() == 10\n"
+            "dist.barrier()\n")
+        job = self.cluster("2", backend="static", addresses=None)
+        job.ends(*[job.start(rank, nproc=2, options=["--node-rank", rank], program=script,
+                             **self.settings()) for rank in (1, 0)])
+
     def test_a_static_job(self):
         job = self.cluster("2", backend="static", addresses=None)
         nodes = [job.start(rank, nproc=2, options=["--node-rank", rank], program=GROUPS,
