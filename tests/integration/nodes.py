@@ -238,8 +238,8 @@ class Cluster:
                "--rdzv-id", changed.get("id", self.name)]
         out += ["--rdzv-conf", conf] if conf else []
         out += ["--local-addr", address] if address else []
-        return [str(word) for word in
-                (*out, *self.options, *options, *([program] if isinstance(program, str) else program))]
+        program = [program] if isinstance(program, str) else program
+        return [str(word) for word in (*out, *self.options, *options, *program)]
 
     def start(self, number, label=None, env=None, popen=None, **how):
         """Starts node `number`; its label is "n<number>" unless it is given."""

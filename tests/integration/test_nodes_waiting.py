@@ -117,8 +117,8 @@ class GivesUp(NodesCase):
         job = self.cluster("3:4", conf="join_timeout=3")
         first, second = job.ends(*job.start_all(2), code=69)
         self.assertRegex(first.err.splitlines()[-1],
-                         r"^muster: no round of job .* was formed within 3s; 2 of 4 nodes are here: "
-                         r"\S+, \S+; waiting for 2 more$")
+                         r"^muster: no round of job .* was formed within 3s; 2 of 4 nodes are "
+                         r"here: \S+, \S+; waiting for 2 more$")
         # The second one gives up when it does itself, or is left alone a moment before.
         self.assertIn("2 of 4 nodes are here", second.err)
         self.assertIn("was formed within 3s", second.err)
