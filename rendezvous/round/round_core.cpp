@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/mark.hpp"
+#include "base/mutate.hpp"
 
 #include <fmt/core.h>
 
@@ -134,7 +135,7 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
   }
-  send(node.link, Pong{said.sequence, has_quorum(now)}, out);
+  send(node.link, Pong{said.sequence, has_quorum(now) || MUSTER_MUTATE("quorum ignored")}, out);
   node.pongs.emplace_back(said.sequence, now);
   if (node.pongs.size() > kPongsMax) {
     node.pongs.pop_front();
@@ -268,7 +269,7 @@ void RoundCore::scan(TimePoint now, NodeEffects& out) {
 
 bool RoundCore::out_of_lease(TimePoint now, NodeId id) const {
   const auto found = losses_.find(id);
-  if (found == losses_.end() || found->second.gone) {
+  if (found == losses_.end() || found->second.gone || MUSTER_MUTATE("silent members forgotten")) {
     return found != losses_.end();
   }
   const TimePoint last = std::max(found->second.silent_since, quiet_since_);

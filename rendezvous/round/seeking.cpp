@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LinkCore without a coordinator: whom to try, in which order, and when to lead oneself.
 #include "base/mark.hpp"
+#include "base/mutate.hpp"
 #include "rendezvous/round/link_core.hpp"
 
 #include <fmt/core.h>
@@ -32,6 +33,9 @@ void LinkCore::begin(TimePoint now, bool hosts, NodeEffects& out) {
 
 // Proof, a whole lease of silence, or its own word.
 bool LinkCore::may_turn(TimePoint now) const {
+  if (MUSTER_MUTATE("lease not waited")) {
+    return true;
+  }
   return lost_.id == 0 || lost_proven_ || lost_released_ || now >= turn_at_;
 }
 
@@ -133,7 +137,7 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.terms = settings_.terms;
   hello.node = self_;
   hello.started = started_->id;
-  hello.accepted = accepted_->id;
+  hello.accepted = MUSTER_MUTATE("proposals forgotten") ? RoundId{} : accepted_->id;
   hello.lost = lost_.id;
   hello.waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
   hello.running = work_ == Work::running || work_ == Work::ending;
@@ -246,6 +250,9 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
 void LinkCore::ask_to_lead(TimePoint now, bool founder, NodeEffects& out) {
   MUSTER_MARK("a node begins to lead");
   lead_ = Lead{started_, accepted_, accepted_base_, founder, hello(now).waited};
+  if (MUSTER_MUTATE("proposals forgotten")) {
+    lead_->accepted = std::make_shared<const Round>();
+  }
   state_ = State::joining;
   link_ = 0;
   target_ = Target{self_.id, self_.name, "", 0};

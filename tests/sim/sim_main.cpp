@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: muster-sim [--seeds COUNT] [--first SEED] [--seed SEED] [--trace] [--all-marks]\n"
-    "                  [--nodes N [--level A|B] [--keep-going] [--scale]]\n";
+    "                  [--nodes N [--level A|B] [--keep-going] [--scale | --mutate RULE]]\n";
 
 struct Options {
   muster::sim::NodesCommand command;  // its nodes are 0 for jobs of one node
@@ -48,6 +48,10 @@ bool take_value(std::string_view word, std::string_view text, Options& options) 
   if (word == "--level") {
     command.bytes = text == "B";
     return text == "A" || text == "B";
+  }
+  if (word == "--mutate") {
+    command.mutation = text;
+    return true;
   }
   const auto value = number(text);
   if (!value) {
@@ -135,7 +139,7 @@ int main(int argc, char** argv) {
   const bool many = options->command.nodes > 0;
   const int code =
       many ? muster::sim::play_nodes(options->command) : play_one_node(options->command);
-  if (code != 0 || options->command.scale) {
+  if (code != 0 || options->command.scale || !options->command.mutation.empty()) {
     return code;
   }
   const int missing = many ? missing_marks(__start_muster_node_marks, __stop_muster_node_marks)

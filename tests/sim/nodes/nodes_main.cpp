@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/nodes/nodes_main.hpp"
 
+#include "base/mutate.hpp"
 #include "sim/nodes/nodes_run.hpp"
 #include "sim/nodes/scale.hpp"
 #include "sim/random.hpp"
@@ -48,9 +49,31 @@ std::string play_seed(const NodesCommand& command, std::uint64_t seed, Totals& t
 
 }  // namespace
 
+namespace {
+
+// A rule is broken: some checker has to see it, within the given seeds.
+int catch_mutation(const NodesCommand& command) {
+  mutation = command.mutation;
+  Totals totals;
+  for (std::uint64_t seed = command.first; seed < command.first + command.count; ++seed) {
+    const std::string problem = play_seed(command, seed, totals);
+    if (!problem.empty()) {
+      fmt::print("'{}' is caught by seed {:#x}: {}\n", command.mutation, seed, problem);
+      return 0;
+    }
+  }
+  fmt::print("'{}' is caught by none of {} seeds\n", command.mutation, command.count);
+  return 1;
+}
+
+}  // namespace
+
 int play_nodes(const NodesCommand& command) {
   if (command.scale) {
     return measure_scale(command.nodes);
+  }
+  if (!command.mutation.empty()) {
+    return catch_mutation(command);
   }
   const char level = command.bytes ? 'B' : 'A';
   fmt::print("{} nodes, level {}, seeds {:#x} ... {:#x}\n",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace muster::sim {
 
@@ -13,6 +14,7 @@ struct NodesCommand {
   bool bytes = false;  // level B
   bool trace = false;
   bool scale = false;       // measures instead of checking
+  std::string mutation;     // a rule to break (base/mutate.hpp); success is then to be caught
   bool keep_going = false;  // past seeds that fail
 };
 
