@@ -11,14 +11,17 @@ from .. import errors
 from . import tensors as t
 from .work import Completer, CollectiveWork, Work
 
+_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 _NOTHING = c.CBuffer(None, 0, 7, c.HOST)
 _OPS = {"SUM": "sum", "PRODUCT": "prod", "MAX": "max", "MIN": "min", "AVG": "avg",
         "PREMUL_SUM": "premul_sum"}
 _BITWISE = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
 _BOOL = {"SUM": "max", "PRODUCT": "min", "MAX": "max", "MIN": "min", "BAND": "min", "BOR": "max"}
 # PyTorch's C++ once forgot the Python part of Works, and then waited for ever.
-_FORGETS = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)
-_KEPT = 256 if _FORGETS else 0
+_KEPT = 256 if _VERSION < (2, 6) else 0
+
+# The indices come from tensors; without the word PyTorch 2 warns that it does not check them.
+_UNCHECKED = {} if _VERSION < (2, 0) else {"check_invariants": False}
 
 
 class _Options:
@@ -278,7 +281,8 @@ class ProcessGroup(dist.ProcessGroup):
             self._allgather_base(rows, padded).wait()
             gathered.append(torch.cat([rows[rank, :int(count)]
                                        for rank, count in enumerate(counts)]))
-        total = torch.sparse_coo_tensor(gathered[0].t(), gathered[1], tensor.shape).coalesce()
+        total = torch.sparse_coo_tensor(gathered[0].t(), gathered[1], tensor.shape,
+                                        **_UNCHECKED).coalesce()
         with torch.no_grad():
             tensor.copy_(total)  # not of detach(): sparse contents are not shared
         return self._done([tensor])

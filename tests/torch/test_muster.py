@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The torch.distributed back end "muster" with the PyTorch of the interpreter that runs this: under
+muster, under torchrun, and in processes started by hand."""
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+import torch
+
+IS_OLD = int(torch.__version__.split(".")[0]) < 2
+LIBRARY = os.environ["MUSTER_COLLECTIVE_LIBRARY"]
+PACKAGE = os.path.join(support.ROOT, "lib", "python")
+
+
+def worker(name):
+    return os.path.join(support.HERE, "workers", name)
+
+
+class MusterTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.environment = {"PYTHON_EXEC": sys.executable, "TMPDIR": self.folder,
+                            "MUSTER_COLLECTIVE_LIBRARY": LIBRARY, "PYTHONPATH": PACKAGE}
+
+    def launch(self, ranks, *words):
+        return support.run([support.program("muster"), f"--nproc-per-node={ranks}", *words],
+                           env=self.environment)
+
+    def succeed(self, done):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def by_hand(self, ranks, *words):
+        """Without a launcher: rank 0's PyTorch serves the store. Output of each rank."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        started = []
+        for rank in range(ranks):
+            place = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                     "MASTER_PORT": str(port)}
+            process = subprocess.Popen(
+                [sys.executable, *words], text=True, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                env=support.clean_environment({**self.environment, **place}))
+            self.addCleanup(process.kill)
+            started.append(process)
+        return [process.communicate(timeout=support.DEADLINE)[0] for process in started]
+
+
+class Collectives(MusterTest):
+    def assert_all_done(self, output, ranks):
+        self.assertEqual(sorted(re.findall(r"rank \d of \d is done", output)),
+                         [f"rank {rank} of {ranks} is done" for rank in range(ranks)], output)
+
+    def test_as_the_default_group_under_muster(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                done = self.launch(ranks, worker("muster_collectives.py"))
+                self.assert_all_done(self.succeed(done), ranks)
+
+    def test_as_a_group_beside_gloo(self):
+        done = self.launch(3, worker("muster_collectives.py"), "new_group")
+        self.assert_all_done(self.succeed(done), 3)
+
+    @unittest.skipIf(IS_OLD, "torchrun of PyTorch 1.13 does not run on Python 3.11")
+    def test_under_torchrun(self):
+        done = support.run(support.torchrun("--nproc_per_node=2", worker("muster_collectives.py")),
+                           env=self.environment)
+        self.assert_all_done(self.succeed(done), 2)
+
+    def test_started_by_hand(self):
+        self.assert_all_done("".join(self.by_hand(2, worker("muster_collectives.py"))), 2)
+
+
+class Ddp(MusterTest):
+    def test_gradients_are_those_of_gloo(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                output = self.succeed(self.launch(ranks, worker("muster_ddp.py")))
+                self.assertEqual(output.count("the gradients are those of gloo"), ranks, output)
+
+    def test_the_example_learns_what_it_learns_with_gloo(self):
+        def figures(*words):
+            output = self.succeed(self.launch(
+                2, os.path.join(support.EXAMPLES, "digits_ddp.py"), "--epochs=2", *words))
+            return [[float(number) for number in row] for row in
+                    re.findall(r"loss (\d+\.\d+), test accuracy (\d+\.\d)%", output)]
+        gloo, ours = figures(), figures("--backend=muster")
+        self.assertEqual(len(ours), 2)
+        for (loss, accuracy), (our_loss, our_accuracy) in zip(gloo, ours):
+            self.assertAlmostEqual(our_loss, loss, delta=0.002)
+            self.assertAlmostEqual(our_accuracy, accuracy, delta=0.6)  # two of 359 pictures
+
+
+class Deaths(MusterTest):
+    def test_a_killed_rank_is_named_on_all_others(self):
+        outputs = self.by_hand(3, worker("muster_dies.py"), "collective")
+        self.assertEqual(outputs[1], "")
+        for rank in (0, 2):
+            self.assertRegex(outputs[rank], r"^PeerFailed rank 1: .*rank 1 ", outputs)
+
+    def test_also_where_pytorch_waits(self):
+        outputs = self.by_hand(3, worker("muster_dies.py"), "ddp")
+        self.assertEqual(outputs[1], "")
+        for rank in (0, 2):
+            self.assertRegex(outputs[rank], r"^\w+: .*rank 1 .*died", outputs)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
