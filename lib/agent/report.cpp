@@ -173,6 +173,7 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   const auto count = static_cast<std::size_t>(std::max(close.others_count, 0));
   story.others_unnamed = count - std::min(count, close.others.size());
   story.has_details = false;
+  story.root.status = ExitStatus{false, close.exit_code};
   if (auto told = parse_evidence(close.details)) {
     story.has_details = true;
     story.root = std::move(told->failure);

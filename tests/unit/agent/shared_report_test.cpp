@@ -90,6 +90,9 @@ TEST_CASE("shared report: without evidence it still says who failed and how") {
         "  node node3\n"
         "  all 1 restarts are used up\n"
         "  40 other ranks failed after it: 0, 2 and 38 more\n");
+  const auto story = story_of(result, ReportSite{});
+  REQUIRE(story);
+  CHECK(story->root.status.shell_code() == 7);  // what our own caller is told
 }
 
 TEST_CASE("shared report: at most fifteen lines, whatever was sent") {
