@@ -16,6 +16,12 @@ namespace muster::bench {
 // A worker's death until all workers of the group run again.
 [[nodiscard]] std::vector<Table> measure_restart(const Peers& peers, const Effort& effort);
 
+// Many agents on this machine: forming and ending, and whole again after a loss or a gain.
+[[nodiscard]] std::vector<Table> measure_nodes(const Peers& peers, const Effort& effort);
+
+// 1,000 and 10,000 followers of one coordinator: join, start, regroup; idle cost.
+[[nodiscard]] std::vector<Table> measure_crowds(const Peers& peers, const Effort& effort);
+
 // Store servers: one request in flight, beside idle connections, pipelined, streamed, storm.
 [[nodiscard]] std::vector<Table> measure_store(const Peers& peers, const Effort& effort);
 

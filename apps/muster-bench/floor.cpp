@@ -4,6 +4,7 @@
 //   bench-floor spawn N PROGRAM       vfork, exec N times, wait for all
 //   bench-floor crash FILE TIMES SEED worker: notes its start; rank 0 dies in the first rounds
 //   bench-floor idle FILE             worker: notes its start and sleeps until a signal
+//   bench-floor member FILE           the same of a job of many nodes: notes its pid and rank
 //   bench-floor flood BYTES           worker: writes numbered lines of 100 bytes to stdout
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,6 +58,14 @@ int spawn(int count, char** words) {
 }
 
 // One line in one write: the file is opened for appending, so lines of all workers stay whole.
+void append(const char* file, const char* line, int size) {
+  const int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0 || write(fd, line, static_cast<size_t>(size)) != size) {
+    _exit(1);
+  }
+  close(fd);
+}
+
 void note(const char* file, const char* event) {
   char line[128];
   const auto now = nanoseconds();
@@ -67,11 +76,17 @@ void note(const char* file, const char* event) {
                             variable("TORCHELASTIC_RESTART_COUNT"),
                             variable("LOCAL_RANK"),
                             now);
-  const int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0 || write(fd, line, static_cast<size_t>(size)) != size) {
-    _exit(1);
-  }
-  close(fd);
+  append(file, line, size);
+}
+
+int member(const char* file) {
+  char line[128];
+  const auto now = nanoseconds();
+  const int size =
+      snprintf(line, sizeof line, "member %d %s %lld\n", getpid(), variable("RANK"), now);
+  append(file, line, size);
+  pause();
+  return 0;
 }
 
 void doze(long milliseconds) {
@@ -138,9 +153,12 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "idle") == 0) {
     return idle(argv[2]);
   }
+  if (strcmp(mode, "member") == 0) {
+    return member(argv[2]);
+  }
   if (strcmp(mode, "flood") == 0) {
     return flood(atoll(argv[2]));
   }
-  static_cast<void>(fprintf(stderr, "usage: bench-floor spawn|crash|idle|flood …\n"));
+  static_cast<void>(fprintf(stderr, "usage: bench-floor spawn|crash|idle|member|flood …\n"));
   return kUsage;
 }

@@ -36,6 +36,30 @@ void add_launch_goals(std::vector<Goal>& goals) {
       {"crash → 8 workers running again, ms", "restart", kMuster, "", "8 workers", true, 10});
 }
 
+void add_node_goals(std::vector<Goal>& goals) {
+  for (const std::string agents : {"2", "8", "32"}) {
+    const auto what = fmt::format("{} agents × true: time over ", agents);
+    goals.push_back({what + "torchrun's", "nodes", kMuster, kTorchrun, agents, true, 1.0 / 300});
+    goals.push_back({what + "mpiexec.hydra's", "nodes", kMuster, kHydra, agents, true, 1});
+  }
+  const auto within = [&](const std::string& change, double limit) {
+    goals.push_back(
+        {change + " → all running again, ms", "nodes-recovery", kMuster, "", change, true, limit});
+  };
+  within("worker dies, 4 agents", 20);
+  within("agent dies, 4 agents", 100);
+  within("host's agent dies, 4 agents", 250);
+  within("agent joins, 1 → 2", 50);
+  const auto crowd = [&](const std::string& row, const std::string& column, double limit) {
+    goals.push_back({row + ", " + column + ", ms", "crowd", row, "", column, true, limit});
+  };
+  crowd("1000 nodes", "all started", 1000);
+  crowd("1000 nodes", "regrouped after one loss", 500);
+  crowd("10000 nodes", "all started", 10000);
+  goals.push_back(
+      {"1000 idle nodes, % of a core", "crowd-idle", "1000 nodes", "", "% of a core", true, 1});
+}
+
 void add_rate_goals(std::vector<Goal>& goals) {
   for (const std::string operation : {"get", "set", "add"}) {
     for (const std::string clients : {"1", "8", "32", "128"}) {
@@ -112,6 +136,7 @@ std::string answer(const Verdict& verdict) {
 std::vector<Verdict> judge(const Report& report) {
   std::vector<Goal> goals;
   add_launch_goals(goals);
+  add_node_goals(goals);
   add_rate_goals(goals);
   add_other_goals(goals);
   std::vector<Verdict> verdicts;

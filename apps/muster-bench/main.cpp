@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-bench: the measured blocks (launch, restart, store, pump, all) and the single tools.
+// muster-bench: the measured blocks (launch, restart, nodes, store, pump, all) and the single
+// tools.
 #include "apps/muster-bench/blocks.hpp"
 #include "apps/muster-bench/plot.hpp"
 #include "apps/muster-bench/tools.hpp"
@@ -33,6 +34,8 @@ struct Options {
 const std::vector<std::pair<std::string, Block>>& blocks() {
   static const std::vector<std::pair<std::string, Block>> kAll{{"launch", measure_launch},
                                                                {"restart", measure_restart},
+                                                               {"nodes", measure_nodes},
+                                                               {"crowds", measure_crowds},
                                                                {"store", measure_store},
                                                                {"pump", measure_pump}};
   return kAll;

@@ -55,4 +55,19 @@ std::vector<double> recoveries_of(std::string_view notes, std::size_t workers) {
   return recoveries;
 }
 
+std::vector<Member> members_of(std::string_view notes) {
+  std::vector<Member> members;
+  for (const auto& line : split(notes, '\n')) {
+    const auto words = split(line, ' ');
+    const auto pid = words.size() == 4 ? parse_int(words[1]) : std::nullopt;
+    const auto rank = words.size() == 4 ? parse_int(words[2]) : std::nullopt;
+    const auto when = words.size() == 4 ? parse_int(words[3]) : std::nullopt;
+    if (words.front() == "member" && pid && rank && when) {
+      members.push_back(Member{static_cast<pid_t>(*pid), static_cast<int>(*rank), *when});
+    }
+  }
+  std::ranges::sort(members, {}, &Member::nanoseconds);
+  return members;
+}
+
 }  // namespace muster::bench

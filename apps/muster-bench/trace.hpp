@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace muster::bench {
 
@@ -13,5 +16,15 @@ namespace muster::bench {
 // A crash before all workers of its own attempt ran, or without a complete next attempt, does not
 // count.
 [[nodiscard]] std::vector<double> recoveries_of(std::string_view notes, std::size_t workers);
+
+// A start noted by a worker of a job of many nodes: "member PID RANK NANOSECONDS".
+struct Member {
+  pid_t pid = 0;
+  int rank = 0;
+  std::int64_t nanoseconds = 0;
+};
+
+// In the order of their starts.
+[[nodiscard]] std::vector<Member> members_of(std::string_view notes);
 
 }  // namespace muster::bench

@@ -105,13 +105,13 @@ bool RoundCore::is_stronger(TimePoint now,
 
 // -- quorum -----------------------------------------------------------------------------------
 
-std::vector<Evidence> RoundCore::evidence_of(TimePoint now, const Round& round) const {
-  std::vector<Evidence> members;
+std::vector<Sighting> RoundCore::evidence_of(TimePoint now, const Round& round) const {
+  std::vector<Sighting> members;
   members.reserve(round.members.size());
   for (const NodeInfo& member : round.members) {
     const auto loss = losses_.find(member.id);
     const auto node = nodes_.find(member.id);
-    Evidence evidence;
+    Sighting evidence;
     evidence.gone = loss != losses_.end() && loss->second.gone;
     if (member.id == self_.id) {
       evidence.heard = now;

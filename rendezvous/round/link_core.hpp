@@ -18,17 +18,6 @@
 
 namespace muster {
 
-// A fresh node asks again after such a pause, doubled up to the second one, with jitter.
-inline constexpr Duration kSeekPauseFirst = std::chrono::milliseconds(5);
-inline constexpr Duration kSeekPauseMost = std::chrono::milliseconds(500);
-
-// Whom we know to live, but who does not lead yet, is asked again soon.
-inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
-
-// A connection may take so long; a fresh node waits so long for an answer.
-inline constexpr Duration kConnectPatience = std::chrono::seconds(5);
-inline constexpr Duration kAnswerPatience = std::chrono::seconds(5);
-
 class LinkCore {
  public:
   LinkCore(NodeSettings settings, NodeInfo self, std::uint64_t seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phases of a coordinator, what it begins with, and how long it is patient. Values.
+// The phases of a coordinator, what it begins with, and how long nodes are patient. Values.
 #pragma once
 
 #include "base/time.hpp"
@@ -18,6 +18,17 @@ struct Lead {
   bool founder = false;  // owns the first endpoint and begins the job
   bool waited = true;    // a whole lease has passed since the last word of its last coordinator
 };
+
+// A fresh node asks again after such a pause, doubled up to the second one, with jitter.
+inline constexpr Duration kSeekPauseFirst = std::chrono::milliseconds(5);
+inline constexpr Duration kSeekPauseMost = std::chrono::milliseconds(500);
+
+// Whom we know to live, but who does not lead yet, is asked again soon.
+inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
+
+// A connection may take so long; a fresh node waits so long for an answer.
+inline constexpr Duration kConnectPatience = std::chrono::seconds(5);
+inline constexpr Duration kAnswerPatience = std::chrono::seconds(5);
 
 // While nodes wait, they hear who is there so often, if it changed.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);

@@ -96,7 +96,7 @@ class RoundCore {
   [[nodiscard]] bool is_worth_following(TimePoint now, const Claim& claim);
   void ask_around(TimePoint now, NodeEffects& out);
   void refresh_quorum(TimePoint now);
-  [[nodiscard]] std::vector<Evidence> evidence_of(TimePoint now, const Round& round) const;
+  [[nodiscard]] std::vector<Sighting> evidence_of(TimePoint now, const Round& round) const;
   void set_base(RoundPtr base);
 
   [[nodiscard]] bool is_in_base(NodeId id) const { return places_.contains(id); }

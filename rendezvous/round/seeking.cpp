@@ -78,6 +78,7 @@ void LinkCore::seek(TimePoint now, NodeEffects& out) {
     return;
   }
   walk_.clear();
+  walked_ = 0;
   try_target(Target{lost_.id, lost_.name, lost_.address, lost_.port},
              std::min(kConnectPatience, settings_.lease),
              out);
@@ -101,6 +102,7 @@ void LinkCore::try_next(TimePoint now, NodeEffects& out) {
   }
   if (walked_ >= walk_.size()) {
     walk_.clear();
+    walked_ = 0;
     pause(now, jitter(pause_));
     pause_ = std::min(pause_ * 2, kSeekPauseMost);
     return;
@@ -235,6 +237,7 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   lost_ = NodeInfo{};
   gone_.clear();
   walk_.clear();
+  walked_ = 0;
   redirects_ = 0;
   pause_ = kSeekPauseFirst;
   trouble_.clear();

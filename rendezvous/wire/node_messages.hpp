@@ -75,7 +75,7 @@ struct Failed {
   bool operator==(const Failed&) const = default;
 };
 
-// Evidence for the report on the failure of `rank`: opaque to the rendezvous.
+// Sighting for the report on the failure of `rank`: opaque to the rendezvous.
 struct Details {
   RoundId round;
   std::int32_t rank = 0;

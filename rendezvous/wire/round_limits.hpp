@@ -32,7 +32,7 @@ inline constexpr std::size_t kMaxAddressBytes = 63;
 // Sentences for people, and job ids. What is longer is cut by the sender.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
-// Evidence of a failure.
+// Sighting of a failure.
 inline constexpr std::size_t kMaxBlobBytes = 65536;
 
 // Nodes of one round.
