@@ -98,6 +98,32 @@ class Installed(unittest.TestCase):
         self.assertNotEqual(configured.returncode, 0)
         self.assertIn('version', configured.stdout)
 
+    def python(self, text, **more):
+        """A Python that knows the installed package and nothing else of this tree."""
+        packages = self.prefix / 'lib/python3/dist-packages'
+        variables = {name: value for name, value in os.environ.items()
+                     if not name.startswith('MUSTER_')}
+        return run(sys.executable, '-B', '-c', text, cwd=self.folder,
+                   env={**variables, 'PYTHONPATH': str(packages)}, **more).stdout
+
+    def test_the_python_package_finds_the_library_of_its_prefix(self):
+        shown = self.python('import muster, muster._library as l; print(muster.__file__, l.PATH)')
+        for path in shown.split():
+            self.assertTrue(path.startswith(f'{self.prefix}/'), shown)
+        self.assertEqual(self.python(
+            'import array, muster\n'
+            'with muster.Communicator.create(None, 0, 1) as comm:\n'
+            '    print(comm.all_reduce(array.array("f", [1.5]))[0], comm.size)'), '1.5 1\n')
+
+    def test_the_python_package_is_whole(self):
+        source = HERE.parents[1] / 'lib/python'
+        installed = self.prefix / 'lib/python3/dist-packages'
+        files = sorted(path.relative_to(source) for path in source.glob('muster/**/*.py'))
+        self.assertGreater(len(files), 10)
+        for file in files:
+            self.assertEqual((installed / file).read_text(), (source / file).read_text())
+        self.assertEqual([], list(installed.glob('**/*.pyc')))
+
     def test_every_installed_header_is_of_a_public_room(self):
         rooms = {path.relative_to(self.prefix / 'include/muster').parent.as_posix()
                  for path in self.prefix.glob('include/**/*.hpp')}

@@ -103,7 +103,10 @@ class ProcessGroup(dist.ProcessGroup):
     def broadcast(self, tensors, opts):
         tensor = t.only(tensors, "broadcast")
         flat = tensor.detach().contiguous()
-        bring = None if flat.data_ptr() == tensor.data_ptr() else lambda: tensor.detach().copy_(flat)
+        bring = None
+        if flat.data_ptr() != tensor.data_ptr():
+            def bring():
+                tensor.detach().copy_(flat)
         return self._collective(c.BROADCAST, None, flat, opts, outputs=tensors, finish=bring,
                                 root=opts.rootRank)
 
