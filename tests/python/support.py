@@ -6,7 +6,6 @@ MUSTER_BIN names the launcher, MUSTER_COLLECTIVE_LIBRARY the library; PYTHONPATH
 import os
 import subprocess
 import sys
-import traceback
 import unittest
 
 MUSTER = os.environ["MUSTER_BIN"]
@@ -52,12 +51,7 @@ def worker(function):
 def main():
     """Instead of unittest.main(): the same file is the test and its workers."""
     if len(sys.argv) > 1 and sys.argv[1] in _workers:
-        try:
-            _workers[sys.argv[1]](*sys.argv[2:])
-        except Exception:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)  # at once, whatever the library still has under way
+        _workers[sys.argv[1]](*sys.argv[2:])
     else:
         unittest.main(verbosity=2)
 

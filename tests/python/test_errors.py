@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import numpy
@@ -91,6 +92,19 @@ def aborted():
 
 
 @worker
+def raises(how):
+    comm = muster.Communicator.from_env()
+    if comm.rank == 1:
+        pending = comm.all_reduce(numpy.ones(3), async_op=True)
+        if how == "with":
+            with comm:
+                raise ArithmeticError("the loss is infinite")
+        assert not pending.done
+        raise ArithmeticError("the loss is infinite")
+    comm.recv(numpy.ones(3), 1)
+
+
+@worker
 def forks():
     comm = muster.Communicator.from_env()
     x = numpy.ones(3, "f4")
@@ -157,6 +171,16 @@ class Errors(JobCase):
     def test_abort_tells_the_reason(self):
         for line in self.succeed(2, "aborted"):
             self.assertRegex(line, r"^Aborted rank 0 .*the loss is NaN")
+
+    def test_an_exception_ends_a_rank_that_has_operations_under_way(self):
+        for how, told in (("plain", "with operations under way"), ("with", "the loss is infinite")):
+            began = time.monotonic()
+            done = self.job(2, "raises", how)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertLess(time.monotonic() - began, 60)  # not the time-out of 600 s
+            self.assertIn("ArithmeticError: the loss is infinite", done.stderr)
+            self.assertNotIn("signal", done.stderr)
+            self.assertRegex(done.stderr, f"Aborted: rank 1 aborted: .*{told}")
 
     def test_a_forked_child_is_refused_and_does_no_harm(self):
         self.assertEqual(self.succeed(2, "forks"), ["child 42, sum 4"] * 2)

@@ -9,7 +9,7 @@ from . import _library as c
 from . import dtypes, errors, memory
 from ._library import check, lib
 from .bucket import Bucket
-from .work import Work
+from .work import SLICE, Started, Work
 
 _U8 = dtypes.TYPES["u8"][0]
 _NOTHING = c.CBuffer(None, 0, 7, c.HOST)
@@ -22,15 +22,24 @@ class Core:
     def __init__(self, handle):
         self.handle = handle
         self.pid = os.getpid()
-        self.unfinished = []  # Works, which keep the buffers
+        self.unfinished = []  # of Started, which keep the buffers
 
-    def __del__(self, destroy=lib.muster_comm_destroy, getpid=os.getpid,
-                ending=sys.is_finalizing):
-        if self.pid != getpid():
-            return  # the parent's
-        # At the end of a process nobody waits for operations that others may never join.
-        if not (ending() and any(not work.done for work in self.unfinished)):
-            destroy(self.handle)
+    def finish(self):
+        """Waits for operations under way; whether they went well is not asked."""
+        for started in self.unfinished:
+            while not started.wait(SLICE):
+                pass
+
+    def __del__(self, getpid=os.getpid, c_library=lib):
+        """Who closes waits for operations under way. Who lets go (an exception passes through, the
+        process ends) does not, since others may never join them; nor may they go on, since they
+        use buffers that are let go as well."""
+        if self.pid == getpid():
+            if not all(started.done() for started in self.unfinished):
+                c_library.muster_abort(self.handle, b"it let go of the communicator, or ended, "
+                                                    b"with operations under way")
+                self.finish()  # so that a Work that is left knows how it ended
+            c_library.muster_comm_destroy(self.handle)
 
 
 def nanoseconds(seconds):
@@ -199,13 +208,20 @@ class Communicator:
 
     def close(self):
         """Leaves, after operations under way have ended. Buckets that are still shown by an array
-        keep their memory until it is gone. Again: does nothing."""
-        self._core = None
+        keep their memory until it is gone. Again: does nothing. Without close(), operations under
+        way are aborted at the end; so they are when an exception leaves a `with` block, and the
+        others are told of it."""
+        core, self._core = self._core, None
+        if core is not None and core.pid == os.getpid():
+            core.finish()
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, error, _):
+        failed = kind is not None and not issubclass(kind, SystemExit)
+        if failed and self._core is not None and self._core.pid == os.getpid():
+            self.abort(f"{kind.__name__}: {error}")
         self.close()
 
     def __repr__(self):
@@ -220,11 +236,12 @@ class Communicator:
             return value
         handle = c_void_p()
         check(lib.muster_run(self._handle(), byref(call), byref(handle)))
-        work = Work(handle.value, value, keep)
-        unfinished = self._core.unfinished
-        unfinished[:] = [each for each in unfinished if not each.done]
-        unfinished.append(work)
-        return work
+        started = Started(handle.value, keep)
+        unfinished = [each for each in self._core.unfinished if not each.done()]
+        if handle.value is not None:
+            unfinished.append(started)
+        self._core.unfinished = unfinished
+        return Work(started, value)
 
     def _handle(self):
         if self._core is None:
