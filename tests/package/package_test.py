@@ -127,7 +127,8 @@ class Installed(unittest.TestCase):
     def test_every_installed_header_is_of_a_public_room(self):
         rooms = {path.relative_to(self.prefix / 'include/muster').parent.as_posix()
                  for path in self.prefix.glob('include/**/*.hpp')}
-        self.assertEqual(rooms, {'base', 'collective', 'io', 'rendezvous/client', 'rendezvous/wire'})
+        self.assertEqual(rooms, {'base', 'collective', 'io', 'rendezvous/client',
+                                 'rendezvous/wire'})
 
 
 if __name__ == '__main__':
