@@ -53,9 +53,11 @@ namespace muster::collective::nccl {
 // clang-format on
 
 struct CudaTable {
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions
 #define MUSTER_ENTRY(name, symbol) decltype(&::symbol) name = nullptr;
   MUSTER_CUDA_FUNCTIONS(MUSTER_ENTRY)
 #undef MUSTER_ENTRY
+  // NOLINTEND(bugprone-macro-parentheses)
 };
 
 struct CudaDriver {

@@ -43,7 +43,7 @@ Result<std::shared_ptr<GpuDevice>> GpuDevice::open(std::shared_ptr<const CudaDri
   if (auto device = known.lock()) {
     return device;
   }
-  const std::shared_ptr<GpuDevice> device(new GpuDevice(std::move(driver), ordinal));
+  std::shared_ptr<GpuDevice> device(new GpuDevice(std::move(driver), ordinal));
   if (auto started = device->start(); !started) {
     return std::unexpected(started.error());
   }

@@ -33,10 +33,11 @@ std::vector<std::string> python_prefixes(const Surroundings& from) {
 
 void add_wheels(const Surroundings& from, std::vector<Place>& places) {
   for (const auto& prefix : python_prefixes(from)) {
-    for (const auto& name : from.list(prefix + "/lib")) {
+    const std::filesystem::path folder = std::filesystem::path(prefix) / "lib";
+    for (const auto& name : from.list(folder.string())) {
       if (name.starts_with("python3")) {
-        places.push_back({Place::Kind::file,
-                          prefix + "/lib/" + name + "/site-packages/nvidia/nccl/lib/" + kNcclName});
+        const auto file = folder / name / "site-packages/nvidia/nccl/lib" / kNcclName;
+        places.push_back({Place::Kind::file, file.string()});
       }
     }
   }

@@ -70,6 +70,7 @@ Result<std::string> new_id(const Meeting& meeting, const NcclLibrary& library) {
 // What rank 0 does: the answer, also where it is a failure that all must hear of.
 Result<std::string> make_answer(const Meeting& meeting, const NcclLibrary& library) {
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(meeting.speaker.size));
   for (int rank = 0; rank < meeting.speaker.size; ++rank) {
     keys.push_back(version_key(meeting, rank));
   }

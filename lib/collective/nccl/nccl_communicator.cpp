@@ -2,6 +2,7 @@
 #include "collective/nccl/nccl_communicator.hpp"
 
 #include "base/clock.hpp"
+#include "collective/nccl/nccl_check.hpp"
 #include "collective/nccl/nccl_ops.hpp"
 #include "collective/nccl/planted.hpp"
 
@@ -12,7 +13,6 @@
 namespace muster::collective::nccl {
 namespace {
 
-constexpr std::size_t kScratchBytes = 512;
 // For the others to leave as well; after that we go alone.
 constexpr Duration kLeavePatience = std::chrono::seconds(10);
 
@@ -72,9 +72,10 @@ Result<void> NcclCommunicator::prepare() {
   }
   stream_ = *std::move(stream);
   events_ = std::make_shared<EventPool>(device);
+  // For the barrier, and for the words of all ranks.
+  const std::size_t bytes = kWordsBytes * static_cast<std::size_t>(1 + size());
   CUdeviceptr scratch = 0;
-  if (const auto result = device->cuda().mem_alloc(&scratch, kScratchBytes);
-      result != CUDA_SUCCESS) {
+  if (const auto result = device->cuda().mem_alloc(&scratch, bytes); result != CUDA_SUCCESS) {
     return std::unexpected(device->driver().error("cuMemAlloc", result));
   }
   scratch_ = reinterpret_cast<void*>(scratch);
@@ -126,6 +127,7 @@ void NcclCommunicator::leave() {
   // A failure has started the abort already.
   if (finalized) {
     static_cast<void>(state_->destroy());
+    state_->retire();
   }
 }
 
@@ -197,13 +199,22 @@ Result<std::shared_ptr<Pending>> NcclCommunicator::start(const Request& request)
     return std::unexpected(refused.error());
   }
   const CurrentDevice current(state_->device());
+  Result<void> agreed;
+  if (options_.check_calls && request.kind != Kind::send && request.kind != Kind::recv) {
+    agreed = compare(request);
+  }
+  auto operation = agreed ? launch(request) : std::unexpected(agreed.error());
+  if (!operation && state_->dead()) {
+    state_->wait_for_abort();
+  }
+  return operation;
+}
+
+Result<std::shared_ptr<NcclPending>> NcclCommunicator::launch(const Request& request) {
   const TimePoint now = steady_now();
   auto operation =
       std::make_shared<NcclPending>(state_, request, OperationClock(now, request.deadline - now));
   if (auto queued = queue(request, *operation); !queued) {
-    if (state_->dead()) {
-      state_->wait_for_abort();
-    }
     return std::unexpected(queued.error());
   }
   watchdog_->watch(operation);
@@ -212,20 +223,16 @@ Result<std::shared_ptr<Pending>> NcclCommunicator::start(const Request& request)
 
 Result<void> NcclCommunicator::queue(const Request& request, NcclPending& operation) {
   auto ready = events_->take();
-  auto begin = events_->take();
   auto end = events_->take();
-  if (!ready || !begin || !end) {
-    return std::unexpected(!ready ? ready.error() : !begin ? begin.error() : end.error());
+  if (!ready || !end) {
+    return std::unexpected(!ready ? ready.error() : end.error());
   }
-  operation.begin = *std::move(begin);
+  operation.ready = *std::move(ready);
   operation.end = *std::move(end);
   // What the caller has queued so far comes first.
-  Result<void> done = ready->record(static_cast<CUstream>(request.stream));
+  Result<void> done = operation.ready.record(static_cast<CUstream>(request.stream));
   if (done && !planted("no wait for the caller's stream")) {
-    done = ready->hold(stream_->get());
-  }
-  if (done) {
-    done = operation.begin.record(stream_->get());
+    done = operation.ready.hold(stream_->get());
   }
   if (done && planted("end is recorded too early")) {
     done = operation.end.record(stream_->get());

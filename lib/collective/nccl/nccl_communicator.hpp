@@ -16,6 +16,8 @@ struct NcclOptions {
   // Memory of alloc() is registered with NCCL (zero copy over NVLink SHARP and InfiniBand). All
   // ranks alike.
   bool register_buffers = false;
+  // Ranks compare what they call before they do (nccl_check.hpp). All ranks alike.
+  bool check_calls = false;
 };
 
 class NcclCommunicator final : public Transport {
@@ -51,6 +53,8 @@ class NcclCommunicator final : public Transport {
 
   NcclCommunicator(std::shared_ptr<NcclState> state, NcclOptions options, Progress* progress);
   [[nodiscard]] Result<void> prepare();
+  [[nodiscard]] Result<std::shared_ptr<NcclPending>> launch(const Request& request);
+  [[nodiscard]] Result<void> compare(const Request& request);
   [[nodiscard]] Result<void> queue(const Request& request, NcclPending& operation);
   [[nodiscard]] Result<void> call(const Request& request);
   [[nodiscard]] Result<void> reduce_with_scalar(const Request& request, double scalar);

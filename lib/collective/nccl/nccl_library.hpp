@@ -54,10 +54,12 @@ namespace muster::collective::nccl {
 // clang-format on
 
 struct NcclTable {
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions
 #define MUSTER_ENTRY(name, symbol) decltype(&::symbol) name = nullptr;
   MUSTER_NCCL_REQUIRED(MUSTER_ENTRY)
   MUSTER_NCCL_OPTIONAL(MUSTER_ENTRY)
 #undef MUSTER_ENTRY
+  // NOLINTEND(bugprone-macro-parentheses)
 };
 
 struct NcclLibrary {

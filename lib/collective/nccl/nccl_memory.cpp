@@ -78,6 +78,7 @@ Result<void> NcclCommunicator::release(void* memory, const Memory& how) {
     }
   }
   if (how.from_nccl) {
+    const std::scoped_lock inside(state_->device().nccl_lock());
     const auto result = nccl.mem_free(memory);
     return result == ncclSuccess
                ? Result<void>()

@@ -83,7 +83,7 @@ Result<void> NcclPending::wait_stream(void* stream) {
 }
 
 void NcclPending::look_at_start(TimePoint now, Progress* progress) {
-  if (clock_.has_started() || !begin.passed().value_or(false)) {
+  if (clock_.has_started() || !ready.passed().value_or(false)) {
     return;
   }
   clock_.started(now);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclPending: an operation that is queued on the GPU: an event before and one after it, and its
-// clock. Shared by the caller's Work and the watchdog; any thread. An event that passes because the
-// communicator was aborted is no result, so death is looked at after the event.
+// NcclPending: an operation that is queued on the GPU: the event that it waits for, the event after
+// it, and its clock. Operations of a communicator run in order, so one has begun when those before
+// it have ended and its first event has passed. Shared by the caller's Work and the watchdog; any
+// thread. An event that passes because the communicator was aborted is no result, so death is
+// looked at after the event.
 #pragma once
 
 #include "collective/nccl/gpu_event.hpp"
@@ -22,7 +24,7 @@ class NcclPending final : public Pending {
   [[nodiscard]] Result<void> wait(Duration patience) override;
   [[nodiscard]] Result<void> wait_stream(void* stream) override;
 
-  // Of the watchdog, which has made the device current.
+  // Of the watchdog, which has made the device current; the operations before this one have ended.
   void look_at_start(TimePoint now, Progress* progress);
 
   [[nodiscard]] bool ended() { return passed(); }
@@ -34,7 +36,7 @@ class NcclPending final : public Pending {
   [[nodiscard]] const Request& request() const { return request_; }
 
   // Set before anybody else has it.
-  GpuEvent begin;
+  GpuEvent ready;
   GpuEvent end;
 
  private:

@@ -189,6 +189,16 @@ bool NcclState::aborted() const {
   return aborted_;
 }
 
+void NcclState::retire() {
+  const std::scoped_lock lock(mutex_);
+  aborted_ = true;
+  if (!dead_) {
+    dead_ = Error{.code = Errc::invalid_state,
+                  .epoch = setup_.speaker.epoch,
+                  .text = fmt::format("{}: the communicator has ended", describe(setup_.speaker))};
+  }
+}
+
 Result<void> NcclState::destroy() {
   const CurrentDevice current(device());
   auto answer = enter([this](ncclComm_t comm) { return nccl().destroy(comm); });

@@ -66,6 +66,8 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] bool aborted() const;
   // Destroys, after a finalize that has ended.
   [[nodiscard]] Result<void> destroy();
+  // After destroy: whoever still holds an operation finds this dead, and nothing is called.
+  void retire();
 
   // Keeps something alive as long as this is.
   void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }

@@ -4,8 +4,6 @@
 #include "base/clock.hpp"
 #include "collective/nccl/planted.hpp"
 
-#include <algorithm>
-
 namespace muster::collective::nccl {
 
 NcclWatchdog::NcclWatchdog(std::shared_ptr<NcclState> state, Progress* progress)
@@ -55,27 +53,29 @@ void NcclWatchdog::run() {
   }
 }
 
+std::shared_ptr<NcclPending> NcclWatchdog::first() {
+  const std::scoped_lock lock(mutex_);
+  return operations_.empty() ? nullptr : operations_.front();
+}
+
 void NcclWatchdog::look() {
   const CurrentDevice current(state_->device());
-  std::vector<std::shared_ptr<NcclPending>> operations;
-  {
-    const std::scoped_lock lock(mutex_);
-    operations = operations_;
-  }
   state_->look_at_peers();
   state_->look();
-  for (const auto& operation : operations) {
+  while (const auto operation = first()) {
     const TimePoint now = steady_now();
     operation->look_at_start(now, progress_);
-    if (operation->ended()) {
-      if (progress_ != nullptr) {
-        progress_->completed(operation->request());
+    if (!operation->ended()) {
+      if (operation->overdue(now)) {
+        static_cast<void>(state_->kill(operation->late()));
       }
-      const std::scoped_lock lock(mutex_);
-      std::erase(operations_, operation);
-    } else if (operation->overdue(now)) {
-      static_cast<void>(state_->kill(operation->late()));
+      return;
     }
+    if (progress_ != nullptr) {
+      progress_->completed(operation->request());
+    }
+    const std::scoped_lock lock(mutex_);
+    operations_.pop_front();
   }
 }
 

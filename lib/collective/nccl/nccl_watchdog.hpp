@@ -7,9 +7,9 @@
 #include "collective/nccl/nccl_pending.hpp"
 
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace muster::collective::nccl {
 
@@ -29,12 +29,13 @@ class NcclWatchdog {
  private:
   void run();
   void look();
+  [[nodiscard]] std::shared_ptr<NcclPending> first();
 
   std::shared_ptr<NcclState> state_;
   Progress* progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::shared_ptr<NcclPending>> operations_;
+  std::deque<std::shared_ptr<NcclPending>> operations_;  // in the order of the stream
   bool stop_ = false;
   std::thread thread_;
 };

@@ -39,7 +39,9 @@ struct flock byte_lock(short type, int rank) {
 
 }  // namespace
 
+// A program that was killed may have left a file of this name, and had our process id.
 void Segment::create(const std::string& path) {
+  ::unlink(path.c_str());
   close(open_file(path));
 }
 

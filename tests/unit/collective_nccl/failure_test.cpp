@@ -191,6 +191,95 @@ TEST_CASE("a start that hangs or fails inside NCCL ends in time") {
   CHECK(made.error().native == ncclInternalError);
 }
 
+TEST_CASE("ranks that call different operations are told so, where that is asked for") {
+  struct Case {
+    void (*change)(Request&);
+    const char* words;
+  };
+
+  const std::array kCases = {
+      Case{[](Request& what) { what.count = 2; }, "rank 1 calls all_reduce #1 sum f32[2]"},
+      Case{[](Request& what) { what.dtype = DType::i32; }, "rank 1 calls all_reduce #1 sum i32[1]"},
+      Case{[](Request& what) { what.op = Op::max; }, "rank 1 calls all_reduce #1 max f32[1]"},
+      Case{[](Request& what) { what.kind = Kind::broadcast; }, "rank 1 calls broadcast #1"},
+      Case{[](Request& what) { what.seq = 2; }, "rank 1 calls all_reduce #2"}};
+  std::uint64_t epoch = 0;
+  for (const auto& one : kCases) {
+    LocalStore store;
+    std::array<std::optional<Error>, 2> ended;
+    ++epoch;
+    on_ranks(2, [&](int rank) {
+      auto made =
+          join({.store = store, .rank = rank, .size = 2, .epoch = epoch, .check_calls = true});
+      DeviceMemory memory(rank, 8);
+      memory.upload(std::vector<std::byte>(8));
+      Request what = request(Kind::all_reduce, DType::f32, 1, rank);
+      what.in = memory.get();
+      what.out = memory.get();
+      const auto same = (*made)->start(what);
+      if (!same || !(*same)->wait(Duration::zero())) {
+        return;
+      }
+      if (rank == 1) {
+        one.change(what);
+      }
+      const auto work = (*made)->start(what);
+      ended[static_cast<std::size_t>(rank)] = work ? std::nullopt : std::optional(work.error());
+    });
+    CAPTURE(one.words, ended[0] ? ended[0]->text : "", ended[1] ? ended[1]->text : "");
+    // The second rank to see it may hear of the first one's abort instead.
+    CHECK((says(ended[0], one.words) || says(ended[1], one.words)));
+    CHECK(ended[0]);
+    CHECK(ended[1]);
+  }
+}
+
+TEST_CASE("an operation that outlives its communicator still tells how it ended") {
+  LocalStore store;
+  auto made = join({.store = store});
+  DeviceMemory memory(0, 4);
+  Request what = request(Kind::all_reduce, DType::f32, 1, 0);
+  what.in = memory.get();
+  what.out = memory.get();
+  const auto work = (*made)->start(what);
+  made->reset();
+  CHECK((*work)->done());
+  CHECK((*work)->wait(Duration::zero()));
+  CHECK((*work)->wait_stream(nullptr));
+}
+
+TEST_CASE("progress: each operation starts after the one before has ended") {
+  class Recorder final : public collective::Progress {
+   public:
+    void started(const Request& request) override { add("start", request); }
+
+    void completed(const Request& request) override { add("end", request); }
+
+    std::vector<std::string> seen;
+
+   private:
+    void add(const char* word, const Request& request) {
+      seen.push_back(word + std::to_string(request.seq));
+    }
+  };
+
+  Recorder recorder;
+  LocalStore store;
+  {
+    auto made = join({.store = store, .progress = &recorder});
+    DeviceMemory memory(0, 4);
+    Request what = request(Kind::all_reduce, DType::f32, 1, 0);
+    what.in = memory.get();
+    what.out = memory.get();
+    for (what.seq = 1; what.seq <= 3; ++what.seq) {
+      REQUIRE((*made)->start(what));
+    }
+    made->reset();
+  }
+  CHECK(recorder.seen ==
+        std::vector<std::string>{"start1", "end1", "start2", "end2", "start3", "end3"});
+}
+
 TEST_CASE("two ranks on one GPU are refused in NCCL's words") {
   LocalStore store;
   std::array<std::string, 2> words;

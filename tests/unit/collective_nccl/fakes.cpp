@@ -60,6 +60,7 @@ Joined join(const Join& how) {
   nccl::NcclOptions options;
   options.init_timeout = how.init_timeout;
   options.register_buffers = how.register_buffers;
+  options.check_calls = how.check_calls;
   return nccl::NcclCommunicator::create(setup, meeting, options, how.progress);
 }
 

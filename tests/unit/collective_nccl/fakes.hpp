@@ -41,6 +41,7 @@ struct Join {
   std::uint64_t epoch = 0;
   Duration init_timeout = std::chrono::seconds(20);
   bool register_buffers = false;
+  bool check_calls = false;
   collective::PeerWatch* peers = nullptr;
   collective::Progress* progress = nullptr;
   std::shared_ptr<const nccl::NcclLibrary> library = {};  // null: the fake

@@ -4,6 +4,8 @@
 #include "base/check.hpp"
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -15,7 +17,36 @@ int Ended::exit_code() const {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+namespace {
+
+// Scenarios that end in the middle leave the files in which their ranks met.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "muster-nccl-XXXXXX").string();
+    MUSTER_CHECK(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the test has one thread here
+    MUSTER_CHECK(setenv("MUSTER_FAKE_NCCL_DIR", name.c_str(), 1) == 0);
+  }
+
+  ~Folder() {
+    unsetenv("MUSTER_FAKE_NCCL_DIR");  // NOLINT(concurrency-mt-unsafe)
+    std::error_code none;
+    std::filesystem::remove_all(path_, none);
+  }
+
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
 Ended run_scenario(std::vector<std::string> words) {
+  const Folder folder;
   words.insert(words.begin(), MUSTER_NCCL_SCENARIO);
   std::vector<char*> argv;
   for (auto& word : words) {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/nccl/nccl_check.hpp"
+
+#include "base/clock.hpp"
+#include "collective/nccl/nccl_communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace muster::collective::nccl {
+namespace {
+
+std::string at(const std::vector<char>& all, std::size_t rank) {
+  const char* words = all.data() + rank * kWordsBytes;
+  return {words, strnlen(words, kWordsBytes)};
+}
+
+}  // namespace
+
+std::array<char, kWordsBytes> words_of(const Request& request) {
+  std::array<char, kWordsBytes> words{};
+  request.describe().copy(words.data(), words.size() - 1);
+  return words;
+}
+
+std::optional<std::string> compare_words(const std::vector<char>& all) {
+  for (std::size_t rank = 1; rank < all.size() / kWordsBytes; ++rank) {
+    if (at(all, rank) != at(all, 0)) {
+      return fmt::format("rank 0 calls {}, rank {} calls {}", at(all, 0), rank, at(all, rank));
+    }
+  }
+  return std::nullopt;
+}
+
+Result<void> NcclCommunicator::compare(const Request& request) {
+  const CudaTable& cuda = state_->device().cuda();
+  const auto own = words_of(request);
+  const auto in = reinterpret_cast<CUdeviceptr>(scratch_);
+  const auto out = in + kWordsBytes;
+  Request gather = request;
+  gather.kind = Kind::all_gather;
+  gather.dtype = DType::u8;
+  gather.count = kWordsBytes;
+  gather.in = scratch_;
+  gather.out = reinterpret_cast<void*>(out);
+  gather.stream = stream_->get();
+  auto result = cuda.copy_to_device(in, own.data(), own.size());
+  if (result != CUDA_SUCCESS) {
+    return std::unexpected(state_->device().driver().error("copy to the GPU", result));
+  }
+  auto work = launch(gather);
+  const auto done = work ? (*work)->wait(Duration::zero()) : std::unexpected(work.error());
+  if (!done) {
+    return done;
+  }
+  std::vector<char> all(kWordsBytes * static_cast<std::size_t>(size()));
+  result = cuda.copy_from_device(all.data(), out, all.size());
+  if (result != CUDA_SUCCESS) {
+    return std::unexpected(state_->device().driver().error("copy from the GPU", result));
+  }
+  if (const auto words = compare_words(all)) {
+    const Speaker& speaker = state_->setup().speaker;
+    return std::unexpected(
+        state_->kill({.code = Errc::mismatch,
+                      .epoch = speaker.epoch,
+                      .seq = request.seq,
+                      .text = fmt::format(
+                          "{}: ranks call different operations: {}", describe(speaker), *words)}));
+  }
+  return {};
+}
+
+}  // namespace muster::collective::nccl
