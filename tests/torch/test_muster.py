@@ -76,6 +76,10 @@ class Collectives(MusterTest):
                            env=self.environment)
         self.assert_all_done(self.succeed(done), 2)
 
+    @unittest.skipIf(IS_OLD, "PyTorch 1.13 has no meshes of processes")
+    def test_what_pytorch_builds_on_groups(self):
+        self.assert_all_done(self.succeed(self.launch(2, worker("muster_mesh.py"))), 2)
+
     def test_started_by_hand(self):
         self.assert_all_done("".join(self.by_hand(2, worker("muster_collectives.py"))), 2)
 
