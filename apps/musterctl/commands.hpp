@@ -17,6 +17,7 @@ void print(std::string_view text);
 
 [[nodiscard]] Result<int> run_resolve(const ControlOptions& options);
 [[nodiscard]] Result<int> run_report(const ControlOptions& options);
+[[nodiscard]] Result<int> run_flight(const ControlOptions& options);
 [[nodiscard]] Result<int> run_store(const ControlOptions& options);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// musterctl: looks into stores, names and failure reports.
+// musterctl: looks into stores, names, failure reports and flight recorders.
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "options.hpp"
@@ -44,6 +44,8 @@ Result<int> carry_out(const ControlOptions& options) {
       return run_resolve(options);
     case Command::report:
       return run_report(options);
+    case Command::flight:
+      return run_flight(options);
     case Command::print:
       print(options.text);
       return 0;

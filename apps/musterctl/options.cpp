@@ -27,6 +27,8 @@ constexpr const char* kHelp = R"(musterctl: looks into stores, names and failure
   musterctl resolve NAME                     addresses of a name, as muster would dial it
   musterctl report DIR                       the failure report (JSON) in a log folder, or in
                                              the newest run below it
+  musterctl flight DIR|PID…                  where the ranks are, from their flight recorders: in
+                                             a folder, or of a process and those below it
 
 Options:
   --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [5s]
@@ -92,6 +94,14 @@ void add_plain_command(CLI::App& app, Typed& typed, const char* name, Command wh
   command->callback([&typed, which] { typed.options.command = which; });
 }
 
+void add_flight_command(CLI::App& app, Typed& typed) {
+  auto* command = app.add_subcommand("flight");
+  command->set_help_flag();
+  command->fallthrough();
+  command->add_option("DIR|PID", typed.options.words)->required()->expected(1, kKeysMax);
+  command->callback([&typed] { typed.options.command = Command::flight; });
+}
+
 std::string one_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
@@ -135,6 +145,7 @@ Result<ControlOptions> parse_control_options(int argc, const char* const* argv) 
   add_store_commands(app, typed);
   add_plain_command(app, typed, "resolve", Command::resolve);
   add_plain_command(app, typed, "report", Command::report);
+  add_flight_command(app, typed);
   std::string problem;
   try {
     app.parse(argc, argv);

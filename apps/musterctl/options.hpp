@@ -14,6 +14,7 @@
 namespace muster {
 
 enum class Command {
+  flight,
   print,  // --help or --version: `text`
   resolve,
   report,
@@ -34,7 +35,7 @@ struct ControlOptions {
   std::string text;                // print
   std::string name;                // resolve: the name; report: the folder
   Endpoint store;                  // store commands
-  std::vector<std::string> words;  // store commands: key, value
+  std::vector<std::string> words;  // store commands: key, value; flight: places
   Duration patience = std::chrono::seconds(5);
 };
 

@@ -8,12 +8,14 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 PUPPET = os.environ['MUSTER_COLLECTIVE_PUPPET']
 MUSTER = os.environ['MUSTER_BIN']
 LIBRARY = os.environ['MUSTER_COLLECTIVE_LIBRARY']
+CTL = os.environ['MUSTERCTL_BIN']
 
 
 def free_port():
@@ -188,6 +190,27 @@ class Deaths(unittest.TestCase):
                                        r'it last completed #99')
             job.ranks[1].send_signal(signal.SIGCONT)
             self.assertRegex(job.ranks[1].communicate(timeout=60)[0], r'^error timeout rank 1')
+
+
+class Flights(unittest.TestCase):
+    def test_musterctl_tells_where_the_ranks_are(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for variables, places in (({}, None), ({'FLIGHT_DIR': folder}, [folder])):
+                with self.subTest(variables=variables), Job(3, 'stop', **variables) as job:
+                    waiting = re.compile(r'ranks 0, 2 last completed all_reduce #99 max '
+                                         r'f32\[1000\], waits in all_reduce #100')
+                    pids = [str(rank.pid) for rank in job.ranks]
+                    text, deadline = '', time.monotonic() + 60
+                    while not waiting.search(text) and time.monotonic() < deadline:
+                        done = subprocess.run([CTL, 'flight', *(places or pids)],
+                                              stdout=subprocess.PIPE, text=True)
+                        text = done.stdout
+                    self.assertRegex(text, waiting)
+                    self.assertIn("communicator 'world', epoch 0: 3 of 3 ranks seen\n"
+                                  'rank 1 last completed all_reduce #99 max f32[1000]\n', text)
+            self.assertEqual(len(os.listdir(folder)), 3)  # they stay, for who looks later
+            text = subprocess.run([CTL, 'flight', folder], stdout=subprocess.PIPE, text=True).stdout
+            self.assertRegex(text, waiting)
 
 
 class Starts(unittest.TestCase):
