@@ -180,7 +180,10 @@ size_t muster_last_error_text(char* text, size_t n) {
 }
 
 const char* muster_error_name(int code) {
-  return name_of(static_cast<Errc>(code > 0 || code < -255 ? 255 : -code)).data();
+  if (code > 0 || code < MUSTER_E_NCCL) {
+    return "?";
+  }
+  return name_of(static_cast<Errc>(-code)).data();  // a literal: ends with 0
 }
 
 int muster_store_serve(int port, muster_store** store, int* listening) {

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* NOLINTBEGIN(readability-identifier-naming): C has no namespaces */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -188,5 +190,7 @@ MUSTER_API void muster_work_free(muster_work* work);
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #endif

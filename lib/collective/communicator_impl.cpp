@@ -18,6 +18,12 @@ bool is_transfer(Kind kind) {
   return kind == Kind::send || kind == Kind::recv;
 }
 
+// Forgets it without ending it.
+template <class Part>
+void leave_alone(std::unique_ptr<Part>& part) {
+  [[maybe_unused]] const Part* const parents = part.release();
+}
+
 }  // namespace
 
 Result<Communicator> Communicator::Impl::make(Recipe recipe) {
@@ -41,16 +47,16 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe) {
 Communicator::Impl::~Impl() {
   if (generation != fork_generation()) {
     // Threads and places in shared memory are the parent's.
-    static_cast<void>(collectives.release());
-    static_cast<void>(transfers.release());
-    static_cast<void>(device.release());
-    static_cast<void>(host.release());
-    static_cast<void>(segment.release());
+    leave_alone(collectives);
+    leave_alone(transfers);
+    leave_alone(device);
+    leave_alone(host);
+    leave_alone(segment);
   }
 }
 
 Result<Communicator> Communicator::Impl::make_child(const Membership& membership,
-                                                    std::string name) {
+                                                    std::string name) const {
   Recipe child = recipe;
   child.membership = membership;
   child.options.name = std::move(name);
@@ -255,7 +261,7 @@ Result<Work> Communicator::Impl::submit_host(Request request,
   return Work(request.seq, nullptr);
 }
 
-Result<Work> Communicator::Impl::submit_transfer(const AsyncJob& job, bool async) {
+Result<Work> Communicator::Impl::submit_transfer(const AsyncJob& job, bool async) const {
   if (async || !transfers->empty()) {
     AsyncJob queued = job;
     queued.pending = std::make_shared<HostPending>();

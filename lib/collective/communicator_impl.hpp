@@ -30,8 +30,9 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   ~Impl();
 
   [[nodiscard]] Result<Work> submit(const Call& call, const OpOptions& options);
-  [[nodiscard]] Result<Communicator> make_child(const Membership& membership, std::string name);
-  [[nodiscard]] Result<Transport*> device_transport(int device);
+  [[nodiscard]] Result<Communicator> make_child(const Membership& membership,
+                                                std::string name) const;
+  [[nodiscard]] Result<Transport*> device_transport(int ordinal);
   [[nodiscard]] std::optional<Error> fate() const;
 
   Recipe recipe;
@@ -55,7 +56,7 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   [[nodiscard]] Result<void> join_host(const Meeting& meeting);
   [[nodiscard]] Result<void> make_transport(const Meeting& meeting);
   [[nodiscard]] Result<Work> submit_host(Request request, const OpOptions& options, TimePoint now);
-  [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async);
+  [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async) const;
   [[nodiscard]] Result<Work> submit_device(const Request& request);
   [[nodiscard]] std::uint64_t next_number(const Request& request);
 

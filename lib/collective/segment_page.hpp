@@ -32,13 +32,16 @@ struct RobustNode {
   RobustNode* next;
 };
 
-enum MemberState : std::uint32_t { kAbsent = 0, kHere = 1, kLeft = 2 };
+// States of a Member.
+inline constexpr std::uint32_t kAbsent = 0;
+inline constexpr std::uint32_t kHere = 1;
+inline constexpr std::uint32_t kLeft = 2;
 
 struct Member {
   // The id of the thread that stands for the rank, with kHasWaiters; the kernel puts kOwnerDied
   // there when it dies, before it frees the memory of the process.
   alignas(kLine) std::atomic<std::uint32_t> life;
-  std::atomic<std::uint32_t> state;  // MemberState
+  std::atomic<std::uint32_t> state;  // kAbsent, kHere, kLeft
   RobustNode node;
   std::int32_t rank;  // in the communicator
   std::int32_t pid;

@@ -27,7 +27,7 @@ ServedStore::ServedStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ServedStore::~ServedStore() {
   if (impl_->generation != fork_generation()) {
     impl_->thread.detach();  // it never was in this process
-    static_cast<void>(impl_.release());
+    [[maybe_unused]] const Impl* const parents = impl_.release();
     return;
   }
   impl_->loop.stop();

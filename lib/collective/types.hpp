@@ -85,8 +85,8 @@ struct ConstBuffer {
 
   ConstBuffer() = default;
 
-  ConstBuffer(const void* data_, std::size_t count_, DType dtype_, int device_ = kHost)
-      : data(data_), count(count_), dtype(dtype_), device(device_) {}
+  ConstBuffer(const void* memory, std::size_t elements, DType type, int where = kHost)
+      : data(memory), count(elements), dtype(type), device(where) {}
 
   ConstBuffer(const Buffer& b)  // NOLINT(google-explicit-constructor): adds const
       : data(b.data), count(b.count), dtype(b.dtype), device(b.device) {}
