@@ -134,8 +134,11 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         return;
       }
       if (hello.started != base_->id && hello.accepted == base_->id) {
+        // Its Ready is on the way: an order that crosses it would leave it running alone.
         MUSTER_MARK("the order to start was lost with its connection");
-        send_start(node.link, out);
+        set_state(node, State::unknown);
+        regroup(now, fmt::format("node '{}' missed the start", node.info.name), true, out);
+        return;
       }
       set_state(node, node.state == State::finished ? State::finished : State::running);
       return;

@@ -36,10 +36,11 @@ struct Agent {
   NodeInfo info;
   std::string label;  // in traces
   std::unique_ptr<NodeCore> core;
-  bool process = true;  // false: dead, or has ended
-  bool frozen = false;  // SIGSTOP
-  bool hosts = false;   // was told that it may found
-  bool met = false;     // some other node has welcomed it
+  bool process = true;    // false: dead, or has ended
+  bool frozen = false;    // SIGSTOP
+  bool hosts = false;     // was told that it may found
+  bool stranger = false;  // has another command line: is to be refused
+  bool met = false;       // some other node has welcomed it
   bool listener_known = false;
   Ending ending = Ending::none;
   VirtualTime ended_at{};
@@ -52,9 +53,9 @@ struct Agent {
   RoundId store_asked;
   RoundPtr proposed;               // the last proposal that it was given
   RoundPtr accepted;               // and the last that it accepted
-  NodeId follows = 0;         // who welcomed it last
-  VirtualTime heard{};        // its coordinator's last sign of life
-  bool out_of_touch = false;  // when the job was closed elsewhere
+  NodeId follows = 0;              // who welcomed it last
+  VirtualTime heard{};             // its coordinator's last sign of life
+  bool out_of_touch = false;       // when the job was closed elsewhere
   std::deque<NodeEvent> deferred;  // what it will find when it goes on
 };
 

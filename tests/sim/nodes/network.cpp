@@ -459,6 +459,15 @@ void Network::hurt(std::uint32_t agent, int how, Duration length) {
   hurt_until_ = std::max(hurt_until_, queue_.now() + length);
 }
 
+void Network::reset_soon(std::uint32_t agent, LinkId link) {
+  std::uint64_t place = 0;
+  const End* end = end_of(agent, link, place);
+  if (end != nullptr && end->open) {
+    put_end(static_cast<std::uint32_t>(place / 2), 0, LinkEnd::closed, false);
+    put_end(static_cast<std::uint32_t>(place / 2), 1, LinkEnd::closed, false);
+  }
+}
+
 void Network::calm() {
   options_.dial_lost_percent = 0;
   options_.dial_slow_percent = 0;

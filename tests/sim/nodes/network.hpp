@@ -71,9 +71,12 @@ class Network {
 
   // A connection of the agent, by chance: reset, stalled, or made a black hole.
   void hurt(std::uint32_t agent, int how, Duration length);
+
   // Some connection still is.
   [[nodiscard]] bool is_hurt() const { return queue_.now() < hurt_until_; }
 
+  // Both ends hear of it on the way, before or after what is under way.
+  void reset_soon(std::uint32_t agent, LinkId link);
   // No more chance losses, short ways; black holes become resets.
   void calm();
 

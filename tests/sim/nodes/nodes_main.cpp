@@ -6,9 +6,11 @@
 #include "sim/nodes/scale.hpp"
 #include "sim/random.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 namespace muster::sim {
@@ -32,8 +34,24 @@ NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
   return run_nodes(options, random.next(), record);
 }
 
+// For a core that aborts: the line that replays it all the same.
+std::string reproduction;  // NOLINT: a signal handler has no other way to it
+
+void on_abort(int /*signo*/) {
+  std::fputs(reproduction.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+std::string reproduce_line(const NodesCommand& command, std::uint64_t seed) {
+  return fmt::format("reproduce: scripts/sim --seed {:#x} --nodes {} --level {} --trace\n",
+                     seed,
+                     command.nodes,
+                     command.bytes ? 'B' : 'A');
+}
+
 // Empty: all rules held.
 std::string play_seed(const NodesCommand& command, std::uint64_t seed, Totals& totals) {
+  reproduction = reproduce_line(command, seed);
   const NodesReport report = play(command, seed, command.trace);
   totals.events += report.events;
   totals.messages += report.messages;
@@ -69,6 +87,7 @@ int catch_mutation(const NodesCommand& command) {
 }  // namespace
 
 int play_nodes(const NodesCommand& command) {
+  std::signal(SIGABRT, on_abort);
   if (command.scale) {
     return measure_scale(command.nodes);
   }
@@ -90,10 +109,7 @@ int play_nodes(const NodesCommand& command) {
       continue;
     }
     fmt::print("seed {:#x}: {}\n", seed, problem);
-    fmt::print("reproduce: scripts/sim --seed {:#x} --nodes {} --level {} --trace\n",
-               seed,
-               command.nodes,
-               level);
+    fmt::print("{}", reproduce_line(command, seed));
     ++failed;
     if (!command.keep_going) {
       return 1;

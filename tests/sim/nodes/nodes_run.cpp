@@ -42,7 +42,8 @@ class Verdict {
 
 // Fresh nodes cannot find the others where no endpoint is left.
 bool Verdict::takes_part(const Agent& agent) const {
-  return world_.lives(agent) && (agent.told.number > 0 || world_.is_endpoint_open());
+  return world_.lives(agent) && !agent.stranger &&
+         (agent.told.number > 0 || world_.is_endpoint_open());
 }
 
 std::size_t Verdict::living() const {

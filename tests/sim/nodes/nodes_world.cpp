@@ -237,7 +237,8 @@ void NodesWorld::start(std::uint32_t number) {
   made.label = place.name + (beside > 0 ? fmt::format(".{}", beside) : "") +
                (place.started > 1 ? fmt::format("'{}", place.started) : "");
   network_.add_agent(agent, place.machine);
-  made.core = std::make_unique<NodeCore>(settings(), made.info, random_.next());
+  made.stranger = place.machine != 0 && random_.chance(options_.stranger_percent);
+  made.core = std::make_unique<NodeCore>(settings(made.stranger), made.info, random_.next());
   host_endpoints(agent);
   note(made.label, '!', fmt::format("an agent starts: {:x}", made.info.id & 0xffff));
   if (made.hosts || random_.chance(30)) {  // the others learn from their first connection
@@ -246,13 +247,13 @@ void NodesWorld::start(std::uint32_t number) {
   to_agent(agent, NodeStarted{made.hosts});
 }
 
-NodeSettings NodesWorld::settings() const {
+NodeSettings NodesWorld::settings(bool stranger) const {
   NodeSettings settings;
   settings.terms.job_id = "job";
   settings.terms.backend = "c10d";
   settings.terms.nodes_min = options_.min;
   settings.terms.nodes_max = options_.max;
-  settings.terms.max_restarts = options_.max_restarts;
+  settings.terms.max_restarts = options_.max_restarts + (stranger ? 1 : 0);
   settings.terms.version = "1";
   for (int i = 0; i < options_.endpoints && i < static_cast<int>(machines_.size()); ++i) {
     settings.endpoints.push_back(Endpoint{fmt::format("n{}", i), kEndpointPort});

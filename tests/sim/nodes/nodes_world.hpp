@@ -76,7 +76,7 @@ class NodesWorld final : public NetworkUser {
  private:
   friend struct Performer;
 
-  NodeSettings settings() const;
+  [[nodiscard]] NodeSettings settings(bool stranger) const;
   void make_machines();
   void handle(Happening& what);
   void handle_agent(Happening& what);

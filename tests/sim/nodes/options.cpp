@@ -43,6 +43,7 @@ void choose_machines(NodesOptions& options, Random& random) {
   options.tcp_timeout = random.chance(50) ? Duration{} : options.lease * random.between(2, 40) / 10;
   options.dial_lost_percent = static_cast<int>(random.chance(70) ? 0 : random.between(1, 40));
   options.dial_slow_percent = static_cast<int>(random.chance(70) ? 0 : random.between(1, 40));
+  options.stranger_percent = random.chance(90) ? 0 : 5;
   options.late_percent = static_cast<int>(random.chance(50) ? 0 : random.between(1, 50));
   options.start_spread =
       random.chance(50) ? Duration{} : options.lease * random.between(1, 20) / 10;
@@ -57,6 +58,7 @@ void choose_workers(NodesOptions& options, Random& random) {
   options.cascade_percent = sometimes(100);
   options.stubborn_percent = sometimes(20);
   options.grace = milliseconds(random.between(0, 5000));
+  options.start_lost_percent = random.chance(90) ? 0 : 2;
   options.store_fails_percent = random.chance(80) ? 0 : 10;
   options.store_slow_percent = sometimes(50);
 }
@@ -99,7 +101,7 @@ NodesOptions quiet_options(std::uint32_t nodes) {
 
 bool NodesOptions::only_workers_fail() const {
   return faults == 0 && late_percent == 0 && start_spread == Duration{} && dial_lost_percent == 0 &&
-         dial_slow_percent == 0 && store_fails_percent == 0;
+         dial_slow_percent == 0 && store_fails_percent == 0 && start_lost_percent == 0;
 }
 
 std::string NodesOptions::describe() const {
@@ -107,7 +109,8 @@ std::string NodesOptions::describe() const {
       "nodes={} min={} max={} max_restarts={} lease={} last_call={} join_timeout={} join_delay={} "
       "endpoints={} ranked={} per_machine={} latency={} ppm={} tcp_timeout={} dial_lost={}% "
       "dial_slow={}% late={}% spread={} fails={}% finishes={}% cascade={}% stubborn={}% grace={} "
-      "store_fails={}% store_slow={}% faults={} weights={} trouble={} lost_for_good={}% bytes={}",
+      "store_fails={}% store_slow={}% start_lost={}% strangers={}% faults={} weights={} trouble={} "
+      "lost_for_good={}% bytes={}",
       nodes,
       min,
       max,
@@ -133,6 +136,8 @@ std::string NodesOptions::describe() const {
       muster::describe(grace),
       store_fails_percent,
       store_slow_percent,
+      start_lost_percent,
+      stranger_percent,
       faults,
       fmt::join(weights, ","),
       muster::describe(trouble),

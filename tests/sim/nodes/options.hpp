@@ -52,6 +52,7 @@ struct NodesOptions {
   int dial_slow_percent = 0;
   int late_percent = 0;  // nodes that come after the start
   Duration start_spread{};
+  int stranger_percent = 0;  // agents that were started with another command line
 
   // workers
   int round_fails_percent = 0;     // rounds in which a worker fails by itself
@@ -59,6 +60,7 @@ struct NodesOptions {
   int cascade_percent = 0;         // peers of dead workers that fail too
   int stubborn_percent = 0;        // workers that end only when their time of grace is over
   Duration grace = std::chrono::seconds(1);
+  int start_lost_percent = 0;  // connections that are reset just as the order to start is sent
   int store_fails_percent = 0;
   int store_slow_percent = 0;
 

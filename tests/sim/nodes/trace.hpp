@@ -14,6 +14,7 @@ namespace muster::sim {
 struct Trace {
   bool on = false;
   bool beats = false;           // signs of life too
+  bool states = true;           // of the core after each event
   std::string* text = nullptr;  // instead of stdout
   std::uint64_t hash = 0xcbf29ce484222325;
 

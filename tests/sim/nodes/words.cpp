@@ -252,6 +252,10 @@ std::string words_of(const NodeEffect& effect) {
   return std::visit(EffectWords{}, effect);
 }
 
+bool is_tick(const NodeEvent& event) {
+  return std::holds_alternative<NodeTick>(event);
+}
+
 bool is_beat(const NodeEvent& event) {
   const auto* received = std::get_if<MessageReceived>(&event);
   return received != nullptr && is_beat(*received->message);

@@ -14,6 +14,7 @@ namespace muster::sim {
 [[nodiscard]] std::string words_of(const RoundId& round);
 
 // Signs of life, which would bury everything else.
+[[nodiscard]] bool is_tick(const NodeEvent& event);
 [[nodiscard]] bool is_beat(const NodeEvent& event);
 [[nodiscard]] bool is_beat(const NodeEffect& effect);
 

@@ -29,6 +29,10 @@ struct Performer {
       world.complain("a message for the node itself reached the network");
     }
     world.network_.send(agent, e.link, e.message);
+    if (std::holds_alternative<Start>(*e.message) && !world.calm_ &&
+        world.random_.chance(world.options_.start_lost_percent)) {
+      world.network_.reset_soon(agent, e.link);
+    }
   }
 
   void operator()(const CloseLink& e) const { world.network_.close(agent, e.link); }
@@ -84,7 +88,8 @@ void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
   if (std::holds_alternative<WorkersGone>(event) && agent.workers.alive) {
     return;  // of a set before this one
   }
-  if (trace_.on && (trace_.beats || !is_beat(event))) {
+  const bool is_shown = trace_.beats || (!is_beat(event) && (trace_.states || !is_tick(event)));
+  if (trace_.on && is_shown) {
     note(agent.label, '<', words_of(event));
   }
   before(number, event);
@@ -98,7 +103,7 @@ void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
     }
     std::visit(Performer{*this, number}, effects_[i]);
   }
-  if (trace_.on && (trace_.beats || !is_beat(event))) {
+  if (trace_.on && trace_.states && is_shown) {
     note(agent.label, '=', agent.core->describe());
   }
   if (lives(agent)) {
@@ -140,8 +145,8 @@ void NodesWorld::note_who_hears(std::uint32_t closing) {
   for (Agent& agent : agents_) {
     const bool cut = !network_.reachable(from, agent.machine) ||
                      !network_.reachable(agent.machine, from) || network_.is_hurt();
-    const bool same = agent.follows == agents_[closing].follows ||
-                      agent.info.id == agents_[closing].follows;
+    const bool same =
+        agent.follows == agents_[closing].follows || agent.info.id == agents_[closing].follows;
     agent.out_of_touch = !same || agent.frozen || machines_[agent.machine].frozen || cut ||
                          queue_.now() - agent.heard > options_.lease / 4;
   }
@@ -149,7 +154,7 @@ void NodesWorld::note_who_hears(std::uint32_t closing) {
 
 void NodesWorld::open_store(std::uint32_t number, RoundId round) {
   agents_[number].store_asked = round;
-  const Duration delay = random_.chance(options_.store_slow_percent)
+  const Duration delay = !calm_ && random_.chance(options_.store_slow_percent)
                              ? between(Duration{}, options_.lease)
                              : between(microseconds(50), milliseconds(1));
   post(delay, Kind::store_opens, number);

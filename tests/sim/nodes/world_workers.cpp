@@ -51,6 +51,9 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
     complain("a node was told to run a round beside the workers of another one");
     return;
   }
+  if (agent.stranger) {
+    complain("a node with another command line takes part");
+  }
   checkers_.ran(agent.info.id, run, remembered(), queue_.now());
   agent.told = run.round->id;
   workers.alive = true;
