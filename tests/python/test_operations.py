@@ -215,10 +215,15 @@ class Operations(JobCase):
     def test_buckets_are_shown_and_summed_without_a_copy(self):
         self.succeed(2, "buckets")
 
+    def test_the_same_over_tcp(self):
+        said = self.succeed(3, "all_types", MUSTER_COLLECTIVE_BACKEND="tcp")
+        self.assertEqual(said, [f"rank {rank} of 3 is done" for rank in range(3)])
+
     def test_groups_rebuilds_and_many_at_once(self):
-        self.assertEqual(self.succeed(4, "groups"),
-                         [f"<muster.Communicator rank {rank} of 4, epoch 0, shm>"
-                          for rank in range(4)])
+        for backend in ("shm", "tcp"):
+            self.assertEqual(self.succeed(4, "groups", MUSTER_COLLECTIVE_BACKEND=backend),
+                             [f"<muster.Communicator rank {rank} of 4, epoch 0, {backend}>"
+                              for rank in range(4)])
 
 
 if __name__ == "__main__":
