@@ -26,7 +26,7 @@ struct Follower {
   bool attached = false;
   bool live = false;  // has answered once since it attached
   bool accepted = false;
-  bool counted = false;  // among those of whom a round can be formed
+  bool counted = false;    // among those of whom a round can be formed
   bool knows_past = true;  // we know the rounds that it named
   FollowerState state = FollowerState::unknown;
   std::uint64_t order = 0;            // of arrival

@@ -157,7 +157,7 @@ class RoundCore {
   std::uint64_t number_ = 0;  // the highest ever heard of
   std::map<NodeId, Node> nodes_;
   std::map<LinkId, NodeId> links_;
-  std::set<LinkId> dismissed_;  // of nodes that are done; they close them
+  std::set<LinkId> dismissed_;                // of nodes that are done; they close them
   std::map<NodeId, Loss> losses_;             // of members of base_ and accepted_
   TimePoint quiet_since_ = TimePoint::min();  // no former coordinator granted anything later
   std::optional<TimePoint> quorum_until_;
