@@ -165,8 +165,13 @@ void Meeting::report_failure(WorkerFailure failure, Duration run_time) {
 }
 
 void Meeting::check_lease() {
+  const bool fenced = lease_ != nullptr && lease_->take_fence();
   if (lease_end_ && steady_now() >= *lease_end_) {
     node_->tell(NodeTick{});
+  } else if (lease_end_ && fenced) {
+    // Words that came while we did not run have prolonged the lease, but the guard was earlier.
+    overslept_ = true;
+    fence_workers("the guard has ended the workers");
   }
 }
 

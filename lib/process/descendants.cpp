@@ -259,7 +259,7 @@ bool Sweeper::any_left() const {
   return false;
 }
 
-KilledBelow kill_all_below(pid_t root, Duration patience) {
+KilledBelow kill_all_below(pid_t root, Duration patience, const std::function<bool()>& may_kill) {
   const auto until = steady_now() + patience;
   std::set<pid_t> killed;
   while (true) {
@@ -267,6 +267,9 @@ KilledBelow kill_all_below(pid_t root, Duration patience) {
     std::erase_if(rows, [](const ProcessRow& row) { return survivors_among({row}).empty(); });
     if (rows.empty() || steady_now() >= until) {
       return {killed.size(), survivors_among(rows)};
+    }
+    if (!may_kill()) {
+      return {killed.size(), {}};
     }
     std::vector<UniqueFd> dying;
     for (const ProcessRow& row : rows) {

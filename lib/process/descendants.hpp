@@ -8,6 +8,7 @@
 #include "base/time.hpp"
 #include "process/process_runner.hpp"
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -74,8 +75,10 @@ struct KilledBelow {
 };
 
 // Kills all that is below `root`, which is ours but may be stopped and so reap nothing: what is
-// below it is left as zombies. Blocks for at most `patience`.
-[[nodiscard]] KilledBelow kill_all_below(pid_t root, Duration patience);
+// below it is left as zombies. Blocks for at most `patience`. Between listing and killing
+// `may_kill` is asked: after its no, what was listed and whatever comes later is left alone.
+[[nodiscard]] KilledBelow kill_all_below(
+    pid_t root, Duration patience, const std::function<bool()>& may_kill = [] { return true; });
 
 // The rows that still run or cannot die. Zombies have died, and wait for their parents only; but
 // one of `reaper`, which tried, cannot be reaped (a debugger holds it) and counts.

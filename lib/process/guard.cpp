@@ -122,7 +122,14 @@ class Guard {
       ::kill(agent_, SIGKILL);  // nothing can be listed without /proc: its workers die with it
       return;
     }
-    const auto killed = kill_all_below(agent_, kSweepPatience);
+    // An agent that has woken up meanwhile may run others by now, which are not to be ended.
+    const auto killed = kill_all_below(agent_, kSweepPatience, [this] {
+      if (lease_->is_running()) {
+        return false;
+      }
+      lease_->note_fence();
+      return true;
+    });
     if (killed.count > 0) {
       say("the agent (pid " + std::to_string(agent_) +
           ") is stopped or hangs, and the other nodes may go on without it; its workers were "

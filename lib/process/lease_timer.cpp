@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -28,7 +29,11 @@ Result<LeaseTimer> LeaseTimer::make() {
   if (!timer) {
     return std::unexpected(system_error("making the timer of the lease", errno));
   }
-  return LeaseTimer(std::move(timer));
+  UniqueFd fences(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!fences) {
+    return std::unexpected(system_error("making the counter of the lease", errno));
+  }
+  return LeaseTimer(std::move(timer), std::move(fences));
 }
 
 void LeaseTimer::run_until(TimePoint when) const {
@@ -39,6 +44,22 @@ void LeaseTimer::run_until(TimePoint when) const {
 void LeaseTimer::rest() const {
   const itimerspec never{};
   ::timerfd_settime(timer_.get(), 0, &never, nullptr);
+}
+
+bool LeaseTimer::is_running() const {
+  itimerspec left{};
+  return ::timerfd_gettime(timer_.get(), &left) == 0 &&
+         (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0);
+}
+
+void LeaseTimer::note_fence() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(fences_.get(), &one, sizeof(one));
+}
+
+bool LeaseTimer::take_fence() const {
+  std::uint64_t times = 0;
+  return ::read(fences_.get(), &times, sizeof(times)) == sizeof(times);
 }
 
 bool LeaseTimer::take_expired() const {

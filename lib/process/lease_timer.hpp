@@ -22,16 +22,27 @@ class LeaseTimer {
   // The agent: no worker runs, nothing is to be watched.
   void rest() const;
 
+  // The agent: whether the guard has ended workers since the last call.
+  [[nodiscard]] bool take_fence() const;
+
   // The guard: readable once the time has come.
   [[nodiscard]] int fd() const { return timer_.get(); }
 
   // The guard: whether the time has come and no other was set since; true once for each.
   [[nodiscard]] bool take_expired() const;
 
+  // The guard: whether the agent is allowed to run workers again, who are others then.
+  [[nodiscard]] bool is_running() const;
+
+  // The guard, before it kills: the agent shall not take that for a failure.
+  void note_fence() const;
+
  private:
-  explicit LeaseTimer(UniqueFd timer) : timer_(std::move(timer)) {}
+  LeaseTimer(UniqueFd timer, UniqueFd fences)
+      : timer_(std::move(timer)), fences_(std::move(fences)) {}
 
   UniqueFd timer_;
+  UniqueFd fences_;
 };
 
 }  // namespace muster

@@ -63,6 +63,16 @@ TEST_CASE("descendants: real children and grandchildren are listed") {
   ::kill(rows[1].pid, SIGKILL);
 }
 
+TEST_CASE("descendants: who asks before each kill can keep what has come meanwhile alive") {
+  JobProbe worker({.argv = {kPuppet, "fork-setsid", "{", "say", "below", "wait", "}", "wait"}});
+  REQUIRE(worker.says("below"));
+  const auto kept = kill_all_below(worker.pid(), std::chrono::seconds(10), [] { return false; });
+  CHECK(kept.count == 0);
+  CHECK(kept.left.empty());
+  CHECK(children_of(worker.pid()).size() == 1);
+  CHECK(kill_all_below(worker.pid(), std::chrono::seconds(10), [] { return true; }).count == 1);
+}
+
 TEST_CASE("descendants: zombies are no survivors") {
   auto zombie = row(2, 1);
   zombie.state = 'Z';

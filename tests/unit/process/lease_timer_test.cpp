@@ -35,6 +35,23 @@ TEST_CASE("lease timer: a time that has passed is due at once, the beginning of 
   CHECK(timer.take_expired());
 }
 
+TEST_CASE("lease timer: the guard sees whether workers may run, the agent that they were ended") {
+  const LeaseTimer timer = *LeaseTimer::make();
+  CHECK_FALSE(timer.is_running());
+  timer.run_until(steady_now() + 1h);
+  CHECK(timer.is_running());
+  timer.rest();
+  CHECK_FALSE(timer.is_running());
+  timer.run_until(steady_now());
+  REQUIRE(goes_off(timer, 10'000));
+  CHECK_FALSE(timer.is_running());
+  CHECK_FALSE(timer.take_fence());
+  timer.note_fence();
+  timer.note_fence();
+  CHECK(timer.take_fence());
+  CHECK_FALSE(timer.take_fence());
+}
+
 TEST_CASE("lease timer: a later word replaces one that was due and not yet seen") {
   const LeaseTimer timer = *LeaseTimer::make();
   timer.run_until(steady_now());
