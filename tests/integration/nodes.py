@@ -131,8 +131,7 @@ class Story:
         (folder / "events").touch()
 
     def events(self):
-        lines = (self.folder / "events").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        return list(parse_lines(self.folder / "events"))
 
     def rounds(self):
         """All rounds in which every worker has met all others, in order."""
@@ -195,6 +194,14 @@ class Story:
             if latest is None or life[3] >= latest[3]:
                 latest = life
         return out
+
+
+def parse_lines(path):
+    """JSON a line; those that are being written, or whose writer was killed, are left out."""
+    for line in path.read_text().splitlines() if path.exists() else []:
+        with contextlib.suppress(json.JSONDecodeError):
+            if line:
+                yield json.loads(line)
 
 
 def free_port(address="127.0.0.1"):

@@ -34,8 +34,10 @@ class Success(NodesCase):
 
     def test_the_coordinator_stays_as_well_where_rank_0_is_elsewhere(self):
         job = self.cluster("3", conf=CONF)
-        nodes = {number: job.start(number, options=["--node-rank", 3 - number])
-                 for number in (1, 2, 3)}  # node 1 leads, and has rank 2
+        nodes = {}
+        for number in (1, 2, 3):
+            nodes[number] = job.start(number, options=["--node-rank", 3 - number])
+            eventually(job.is_hosted, "node 1 leads, and will have rank 2")
         one = job.round(3)
         self.assertEqual(one.nodes, ["n3", "n2", "n1"])
         job.order(one, 2, "exit 0")

@@ -128,7 +128,8 @@ class Worker {
   }
 
   void tell(const std::string& what, const std::string& more) const {
-    const std::string line = "{\"what\":" + quoted(what) + ",\"at\":" + std::to_string(now()) +
+    // A line that was cut by SIGKILL spoils itself only.
+    const std::string line = "\n{\"what\":" + quoted(what) + ",\"at\":" + std::to_string(now()) +
                              ",\"pid\":" + std::to_string(::getpid()) +
                              ",\"node\":" + quoted(variable("NODE_LABEL")) +
                              ",\"round\":" + quoted(round_) + more + "}\n";

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch on several nodes under muster: a training goes on when nodes die, its host among them."""
-import json
 import os
 import re
 import sys
@@ -15,7 +14,7 @@ for unused in ("MUSTER_PUPPET", "MUSTER_NODE_WORKER"):
 sys.path.insert(0, os.path.join(support.HERE, "workers"))
 
 from harness import eventually  # noqa: E402
-from nodes import Node, NodesCase  # noqa: E402
+from nodes import Node, NodesCase, parse_lines  # noqa: E402
 import train_together  # noqa: E402
 
 TRAIN = os.path.join(support.HERE, "workers", "train_together.py")
@@ -44,8 +43,7 @@ class Training(TorchNodes):
             self.job.start_all(3, program=self.program, **self.settings()), 1))
 
     def lines(self):
-        path = self.job.folder / "steps"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return list(parse_lines(self.job.folder / "steps"))
 
     def trained(self, world, steps=2 * train_together.SAVE_EACH + 1):
         """Waits until the latest round is of that world and has trained so many steps."""

@@ -48,7 +48,7 @@ def reference(steps):
 
 def tell(name, **what):
     with open(os.path.join(os.environ["NODE_DIR"], name), "ab", buffering=0) as file:
-        file.write(json.dumps(what).encode() + b"\n")
+        file.write(b"\n" + json.dumps(what).encode() + b"\n")
 
 
 def event(what, **more):
