@@ -154,6 +154,10 @@ def check_special():
     y = torch.full((3,), float(me))
     dist.all_reduce(y, dist.ReduceOp.AVG, group=group)
     expect(y, torch.full((3,), (size - 1) / 2), "AVG")
+    if hasattr(dist.ReduceOp, "factor"):  # PyTorch 1.13 does not tell it
+        y = torch.full((3,), 2. * me)
+        dist.all_reduce(y, dist._make_nccl_premul_sum(0.5), group=group)
+        expect(y, torch.full((3,), size * (size - 1) / 2), "PREMUL_SUM")
     y = torch.tensor([me == 1, True, False])
     dist.all_reduce(y, group=group)
     expect(y, torch.tensor([True, True, False]), "bool")
