@@ -84,6 +84,7 @@ Result<std::vector<std::string>> split_cards(std::string_view all, int size) {
 // Rank 0 reads all cards, once, and writes them for the others as one value.
 Result<std::string> gather_cards(const Meeting& meeting, std::string_view topic) {
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(meeting.size));
   for (int rank = 0; rank < meeting.size; ++rank) {
     keys.push_back(card_key(meeting, topic, rank));
   }
@@ -93,7 +94,7 @@ Result<std::string> gather_cards(const Meeting& meeting, std::string_view topic)
                                ? missing_ranks(meeting, topic)
                                : store_failed(meeting, topic, cards.error()));
   }
-  const std::string all = join_cards(*cards);
+  std::string all = join_cards(*cards);
   if (auto done = meeting.store->set(card_key(meeting, topic, -1), all); !done) {
     return std::unexpected(store_failed(meeting, topic, done.error()));
   }
