@@ -36,6 +36,8 @@ Network::Network(EventQueue& queue,
     : queue_(queue), random_(random), user_(user), options_(options) {}
 
 std::uint32_t Network::add_machine(std::string name, std::string address) {
+  machine_of_.emplace(name, machines_.size());
+  machine_of_.emplace(address, machines_.size());
   machines_.push_back(Machine{std::move(name), std::move(address), true, false, {}});
   return static_cast<std::uint32_t>(machines_.size() - 1);
 }
@@ -88,10 +90,8 @@ Duration Network::latency() {
 }
 
 std::uint32_t Network::find_machine(const std::string& host) const {
-  const auto at = std::ranges::find_if(machines_, [&](const Machine& machine) {
-    return machine.address == host || machine.name == host;
-  });
-  return at == machines_.end() ? kNobody : static_cast<std::uint32_t>(at - machines_.begin());
+  const auto at = machine_of_.find(host);
+  return at == machine_of_.end() ? kNobody : at->second;
 }
 
 void Network::bind_link(std::uint32_t agent, LinkId link, std::uint64_t place) {

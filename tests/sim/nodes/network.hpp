@@ -14,6 +14,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -153,6 +154,7 @@ class Network {
   NetworkUser& user_;
   NetworkOptions options_;
   std::vector<Machine> machines_;
+  std::unordered_map<std::string, std::uint32_t> machine_of_;  // by name and by address
   std::vector<AgentEnds> agents_;
   std::deque<Connection> connections_;
   std::vector<std::pair<std::uint32_t, int>> waiting_;  // ends with something held

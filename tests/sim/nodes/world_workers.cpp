@@ -54,7 +54,9 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   if (agent.stranger) {
     complain("a node with another command line takes part");
   }
-  checkers_.ran(agent.info.id, run, remembered(), queue_.now());
+  // Whoever looks at all nodes does so once in a round.
+  const bool is_new = checkers_.round(run.round->id) == nullptr;
+  checkers_.ran(agent.info.id, run, is_new ? remembered() : RoundId{}, queue_.now());
   agent.told = run.round->id;
   workers.alive = true;
   workers.stopping = false;
