@@ -238,7 +238,7 @@ Table recovery_table(const Peers& peers, const Effort& effort) {
                                          {Change::host_dies, 4, 3},
                                          {Change::agent_joins, 1, 2}};
   auto more = effort;
-  more.rounds = effort.rounds * 4;
+  more.rounds = 20;  // milliseconds each with muster; peers that need seconds take fewer
   for (std::size_t column = 0; column < recoveries.size(); ++column) {
     const auto under = [&](const std::string& name, const std::string& program, bool slow) {
       return Contestant{name, !program.empty(), slow, [&, program, column] {
