@@ -197,6 +197,60 @@ class Leaving(NodesCase):
         job.finish(nodes[0], *new)
 
 
+    def test_all_at_once_as_a_scheduler_ends_a_job(self):
+        for signo in (signal.SIGTERM, signal.SIGINT):
+            job = self.cluster("3", conf="last_call_timeout=500,lease=60")
+            nodes = job.start_all(3)
+            one = job.round(3)
+            for node in nodes:
+                node.kill(signo)
+            for ended in job.ends(*nodes, code=128 + signo):
+                self.assertNotIn("rank", ended.err, "nobody failed")
+            self.assertEqual([each.name for each in job.story.rounds()], [one.name])
+
+    def test_a_leaver_with_deaf_workers_is_waited_for(self):
+        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
+        nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"},
+                              options=["--shutdown-timeout", 1])
+        job.round(3)
+        nodes[1].kill(signal.SIGTERM)
+        job.round(2, nodes=["n1", "n3"])
+        job.ends(nodes[1], code=143)
+        job.finish(nodes[0], nodes[2])
+
+
+class Together(NodesCase):
+    def test_a_worker_fails_while_another_nodes_agent_dies(self):
+        # The failure may be an echo of the death: nothing of the budget (there is none) is used.
+        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
+        nodes = job.start_all(3)
+        one = job.round(3)
+        nodes[2].kill_agent()
+        job.order(one, 0, "exit 5")
+        job.order(one, 1, "exit 6")
+        job.round(2, nodes=["n1", "n2"])
+        job.finish(*nodes[:2])
+
+    def test_two_workers_of_two_nodes_fail_at_once(self):
+        job = self.cluster("3", conf="last_call_timeout=500,lease=60",
+                           options=["--max-restarts", 1])
+        nodes = job.start_all(3)
+        one = job.round(3)
+        job.order(one, "all", "exit 5")
+        self.assertEqual(job.round(3).restarts, 1)
+        job.finish(*nodes)
+
+    def test_the_host_dies_while_workers_are_being_stopped(self):
+        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60",
+                           options=["--max-restarts", 1, "--shutdown-timeout", 2])
+        nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"})
+        one = job.round(3)
+        job.order(one, 1, "exit 5")
+        nodes[0].kill_agent()
+        job.round(2, nodes=["n2", "n3"])
+        job.finish(*nodes[1:])
+
+
 class Nothing(NodesCase):
     def test_survives_when_all_are_killed(self):
         job = self.cluster("2", conf=CONF)
