@@ -44,7 +44,7 @@ struct GradientStats {
 
 class MUSTER_COLLECTIVE_API GradientSync {
  public:
-  GradientSync(Communicator& communicator, GradientSyncOptions options = {});
+  explicit GradientSync(Communicator& communicator, GradientSyncOptions options = {});
   GradientSync(GradientSync&& other) noexcept;
   GradientSync& operator=(GradientSync&& other) noexcept;
   ~GradientSync();

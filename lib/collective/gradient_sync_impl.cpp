@@ -36,6 +36,7 @@ Result<void> GradientSync::Impl::compare_with_others() {
   }
   // The last number is that of the options, which decide the plan as well.
   std::vector<std::uint64_t> mine;
+  mine.reserve(parameters.size() + 1);
   for (const GradientParameter& parameter : parameters) {
     mine.push_back(hash_of(parameter));
   }
@@ -95,8 +96,9 @@ Result<std::vector<BucketMemory>> GradientSync::Impl::allocate(Communicator& fro
 
 void GradientSync::Impl::release(Communicator& from, std::vector<BucketMemory>& what) const {
   for (BucketMemory& bucket : what) {
-    static_cast<void>(bucket.work.wait());
-    static_cast<void>(from.free(bucket.data));
+    // A failed operation has ended too; memory of a communicator that is dead is still its own.
+    [[maybe_unused]] const auto ended = bucket.work.wait();
+    [[maybe_unused]] const auto freed = from.free(bucket.data);
   }
   what.clear();
 }
