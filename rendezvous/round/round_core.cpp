@@ -146,6 +146,7 @@ void RoundCore::set_state(Node& node, State state) {
   const auto tally = [this](State which, std::size_t step) {
     ready_ += which == State::ready ? step : 0;
     running_ += which == State::running || which == State::finished ? step : 0;
+    stopping_ += which == State::stopping ? step : 0;
   };
   tally(node.state, static_cast<std::size_t>(-1));
   tally(state, 1);

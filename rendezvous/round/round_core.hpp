@@ -167,6 +167,7 @@ class RoundCore {
   std::size_t ready_ = 0;     // nodes in that state
   std::size_t accepts_ = 0;   // of the proposal
   std::size_t finished_ = 0;  // members of the running round
+  std::size_t stopping_ = 0;  // nodes whose workers may still run, though they know of the end
   std::size_t running_ = 0;   // nodes that have not heard of the round's end
   std::size_t expected_ = 0;  // members that are awaited while gathering
   bool membership_changed_ = false;

@@ -138,7 +138,8 @@ const RoundCore::Failure& RoundCore::root() const {
 
 void RoundCore::judge(TimePoint now, NodeEffects& out) {
   if (verdict_by_) {
-    if (details_.contains(root().message.rank) || now >= *verdict_by_) {
+    // A worker that is being stopped may have left proof that it failed first.
+    if ((stopping_ == 0 && details_.contains(root().message.rank)) || now >= *verdict_by_) {
       close_failed(now, out);
     }
     return;

@@ -130,6 +130,43 @@ TEST_CASE("node core: the earliest failure is the root cause though its report c
 }
 
 TEST_CASE(
+    "node core: the end waits for workers that are being stopped, who may have failed first") {
+  SmallWorld world = running_world(3, 1);
+  world.nodes[1].obedient = false;
+  const TimePoint seen = world.now();
+  Failed first;
+  first.round = world.nodes[1].running->round->id;
+  first.rank = 1;
+  first.exit_code = 3;
+  first.run_time = 1h;
+  first.words = "exited with code 3";
+  world.pass(100ms);
+  fail_worker(world, 2, 4);
+  CHECK(world.nodes[0].ended.empty());
+  world.pass(100ms);
+  world.feed(1, WorkerFailedHere{first, seen});  // its error file says when
+  world.feed(1, DetailsKnown{Details{first.round, 1, "earlier"}});
+  world.feed(1, WorkersGone{});
+  for (const SmallNode& node : world.nodes) {
+    REQUIRE(node.close);
+    CHECK(node.close->root_rank == 1);
+    CHECK(node.close->exit_code == 3);
+    CHECK(node.close->details == "earlier");
+  }
+}
+
+TEST_CASE("node core: the end waits for deaf workers one second at most") {
+  SmallWorld world = running_world(3, 1);
+  world.nodes[1].obedient = false;
+  fail_worker(world, 2, 4);
+  world.pass(900ms);
+  CHECK_FALSE(world.nodes[0].close);
+  world.pass(200ms);
+  REQUIRE(world.nodes[0].close);
+  CHECK(world.nodes[0].close->root_rank == 2);
+}
+
+TEST_CASE(
     "node core: a killed node is proven gone, and the others go on without using the budget") {
   SmallWorld world = running_world(3, 1);
   world.kill(2);
