@@ -132,6 +132,7 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   }
   accepted_ = propose.round;
   accepted_base_ = propose.base;
+  accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
   if (self == propose.round->members.begin()) {
     out.emplace_back(OpenStore{accepted_->id});
     return;
@@ -191,11 +192,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   untold_.clear();
   untold_details_.clear();
   grant(accept_sent_, out);
-  const auto self = std::ranges::find(started_->members, self_.id, &NodeInfo::id);
-  out.emplace_back(RunRound{started_,
-                            static_cast<std::int32_t>(self - started_->members.begin()),
-                            start.master_addr,
-                            start.master_port});
+  out.emplace_back(RunRound{started_, accepted_rank_, start.master_addr, start.master_port});
 }
 
 void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {

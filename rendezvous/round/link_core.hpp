@@ -152,7 +152,8 @@ class LinkCore {
   RoundPtr started_;
   RoundPtr accepted_;
   RoundPtr accepted_base_;
-  RoundPtr heard_of_;  // the running round of a job in which we are no member
+  std::int32_t accepted_rank_ = 0;  // our place in it, also once it is started
+  RoundPtr heard_of_;               // the running round of a job in which we are no member
   Work work_ = Work::none;
   bool lost_touch_ = false;
   bool leaving_ = false;
