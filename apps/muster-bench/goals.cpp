@@ -142,7 +142,7 @@ std::vector<Verdict> judge(const Report& report) {
   std::vector<Verdict> verdicts;
   verdicts.reserve(goals.size());
   for (const auto& goal : goals) {
-    verdicts.push_back({goal.text, goal.limit, goal.at_most, measured(report, goal)});
+    verdicts.push_back({goal.table, goal.text, goal.limit, goal.at_most, measured(report, goal)});
   }
   return verdicts;
 }

@@ -12,6 +12,7 @@
 namespace muster::bench {
 
 struct Verdict {
+  std::string table;  // id of the one that the goal is about
   std::string text;
   double limit = 0;
   bool at_most = true;             // the figure must not be greater than the limit; else not less

@@ -123,6 +123,19 @@ std::string markdown_of(const Table& table) {
   return table.note.empty() ? text : text + "\n" + table.note + "\n";
 }
 
+namespace {
+
+// A run of some blocks says nothing of the others.
+std::vector<Verdict> judge_measured(const Report& report) {
+  auto verdicts = judge(report);
+  std::erase_if(verdicts, [&](const Verdict& verdict) {
+    return std::ranges::find(report.tables, verdict.table, &Table::id) == report.tables.end();
+  });
+  return verdicts;
+}
+
+}  // namespace
+
 std::string markdown_of(const Report& report) {
   std::string text = "# Measured by muster-bench\n\n";
   for (const auto& condition : report.conditions) {
@@ -132,7 +145,7 @@ std::string markdown_of(const Report& report) {
       "\nMedian (least–greatest). A star marks a column during which other programs used more than "
       "{} % of the machine.\n\n## Goals\n\n{}\n## Figures\n",
       kQuietPercent,
-      markdown_of(judge(report)));
+      markdown_of(judge_measured(report)));
   for (const auto& table : report.tables) {
     text += "\n" + markdown_of(table) + fmt::format("\n![{0}]({0}.svg)\n", table.id);
   }
@@ -146,7 +159,7 @@ std::string json_of(const Report& report) {
   for (const auto& table : report.tables) {
     json["tables"].push_back(json_of(table));
   }
-  for (const auto& verdict : judge(report)) {
+  for (const auto& verdict : judge_measured(report)) {
     nlohmann::ordered_json goal{{"goal", verdict.text}, {"limit", verdict.limit}};
     goal["measured"] = verdict.measured ? nlohmann::ordered_json(*verdict.measured) : nullptr;
     goal["met"] = verdict.met();

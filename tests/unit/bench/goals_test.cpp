@@ -41,8 +41,8 @@ TEST_CASE("goals: without the peer nothing is measured, and nothing is met") {
 }
 
 TEST_CASE("goals: a lower bound is met from above") {
-  CHECK(Verdict{"", 4, false, 5}.met());
-  CHECK_FALSE(Verdict{"", 4, false, 3}.met());
+  CHECK(Verdict{"", "", 4, false, 5}.met());
+  CHECK_FALSE(Verdict{"", "", 4, false, 3}.met());
 }
 
 TEST_CASE("goals: every goal has its line, measured or not") {
