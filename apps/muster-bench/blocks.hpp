@@ -22,6 +22,9 @@ namespace muster::bench {
 // 1,000 and 10,000 followers of one coordinator: join, start, regroup; idle cost.
 [[nodiscard]] std::vector<Table> measure_crowds(const Peers& peers, const Effort& effort);
 
+// 64 … 16,384 simulated nodes: messages and processor time for each.
+[[nodiscard]] std::vector<Table> measure_scale(const Peers& peers, const Effort& effort);
+
 // Store servers: one request in flight, beside idle connections, pipelined, streamed, storm.
 [[nodiscard]] std::vector<Table> measure_store(const Peers& peers, const Effort& effort);
 

@@ -36,6 +36,7 @@ const std::vector<std::pair<std::string, Block>>& blocks() {
                                                                {"restart", measure_restart},
                                                                {"nodes", measure_nodes},
                                                                {"crowds", measure_crowds},
+                                                               {"scale", measure_scale},
                                                                {"store", measure_store},
                                                                {"pump", measure_pump}};
   return kAll;

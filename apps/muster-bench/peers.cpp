@@ -32,6 +32,8 @@ Peers find_peers(const Where& where, const Environ& environ) {
   peers.environ.set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   peers.self = self.string();
   peers.floor = find((folder / "bench-floor").string());
+  const auto build = folder.parent_path().parent_path();
+  peers.simulator = find((build / "tests" / "sim" / "muster-sim").string());
   peers.muster = ours(where.muster, "muster");
   peers.muster_store = ours(where.muster_store, "muster-store");
   peers.hydra = find("mpiexec.hydra");

@@ -15,7 +15,8 @@ struct Peers {
   std::string muster;  // our own three
   std::string muster_store;
   std::string floor;
-  std::string self;  // this program, for its echo server
+  std::string simulator;  // muster-sim of the same build
+  std::string self;       // this program, for its echo server
   std::string hydra;
   std::string open_mpi;
   std::string torchrun;
