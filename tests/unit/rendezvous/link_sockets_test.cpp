@@ -327,7 +327,7 @@ TEST_CASE("links: a link may be closed in the middle of its own messages") {
 
 TEST_CASE("links: rubbish on a hundred connections costs no memory") {
   Party party;
-  const std::size_t before = resident_kb();
+  [[maybe_unused]] const std::size_t before = resident_kb();
   const std::string rubbish(100UL * 1024, 'x');
   // A greeting, then the head of a list that never ends.
   std::string greedy = hello_bytes();
@@ -348,5 +348,7 @@ TEST_CASE("links: rubbish on a hundred connections costs no memory") {
     REQUIRE(until({&party}, [&] { return party.sockets->drained(); }));
   }
   // What a hundred clients left at the same moment, not what a thousand did.
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory to find its use
   CHECK(resident_kb() < before + 20UL * 1024);
+#endif
 }
