@@ -90,7 +90,6 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   node.link = link;
   node.attached = true;
   node.live = id == self_.id;
-  node.since = now;
   node.heard = now;
   node.pongs = {{0, now}};
   links_[link] = id;

@@ -330,6 +330,10 @@ RollCall RoundCore::make_roll_call(TimePoint now) const {
   const bool first = base_->id.number == 0 && accepted_.empty();
   call.needed = first ? settings_.terms.nodes_max
                       : std::max(settings_.terms.nodes_min, static_cast<std::int32_t>(expected_));
+  if (!first && !quorum_is_ready()) {
+    const auto majority = static_cast<std::int32_t>(base_->members.size() / 2 + 1);
+    call.needed = std::max(call.needed, majority);
+  }
   for (const auto& [id, node] : nodes_) {
     if (is_eligible(node)) {
       ++call.present;

@@ -65,8 +65,8 @@ struct StopWorkers {
   std::string reason;
 };
 
-// Until this moment workers may run without another word of ours. Later ones replace it. At the
-// moment itself FenceWorkers is given out; whoever watches the agent kills them a little later.
+// At this moment whoever watches the agent (its guard) kills its workers; TimePoint::max(): not at
+// all. Later ones replace it. FenceWorkers is given out a little earlier, by an agent that runs.
 struct LeaseUntil {
   TimePoint when{};
 };

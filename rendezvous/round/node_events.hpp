@@ -50,7 +50,8 @@ struct MessageReceived {
 
 // -- from the agent of this node ---------------------------------------------------------------
 
-// First event. `hosts`: this node has bound the first endpoint and so may found the job.
+// The first event but for ListenerKnown, which precedes it where the listener is known already.
+// `hosts`: this node has bound the first endpoint and so may found the job.
 struct NodeStarted {
   bool hosts = false;
 };

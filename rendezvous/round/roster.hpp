@@ -30,7 +30,6 @@ struct Follower {
   bool knows_past = true;  // we know the rounds that it named
   FollowerState state = FollowerState::unknown;
   std::uint64_t order = 0;            // of arrival
-  TimePoint since{};                  // in this state of attachment
   TimePoint heard{};                  // last message received
   std::optional<TimePoint> evidence;  // sending time of the last Pong that it has heard
   std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // sequence, sent

@@ -172,7 +172,6 @@ class RoundCore {
   std::size_t expected_ = 0;  // members that are awaited while gathering
   bool membership_changed_ = false;
   std::string regroup_reason_;
-  TimePoint regroup_sent_{};
   std::optional<TimePoint> newcomer_since_;
   std::optional<TimePoint> enough_since_;  // the minimum is there: the last call runs
   std::vector<Failure> failures_;

@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace muster {
@@ -20,7 +19,6 @@ void RoundCore::regroup(TimePoint now,
                         NodeEffects& out) {
   enter(now, Phase::stopping);
   regroup_reason_ = reason;
-  regroup_sent_ = now;
   membership_changed_ = membership_changed_ || membership;
   const auto message = std::make_shared<const RoundMessage>(Regroup{reason});
   for (const auto& [id, node] : nodes_) {
