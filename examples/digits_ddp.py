@@ -151,6 +151,9 @@ def main():
     train(options, totals)
     dist.barrier()
     dist.destroy_process_group()
+    # DDP keeps gloo's threads alive beyond the group (PyTorch 2.15), and one still busy when
+    # Python shuts down aborts the worker (PyTorch's pull request 179291). So: no shutdown.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -160,9 +160,12 @@ class Guard {
                               .sender_pid = static_cast<pid_t>(info.ssi_pid),
                               .sender_uid = info.ssi_uid};
     [[maybe_unused]] const auto written = ::write(link_.get(), &notice, sizeof(notice));
-    if (notice.signo == SIGTSTP) {
-      static_cast<void>(
-          ::raise(SIGSTOP));  // the shell that we were started from takes the terminal back
+    // The shell that we were started from takes the terminal back. To stop takes back a request to
+    // go on that has come already.
+    sigset_t pending;
+    if (notice.signo == SIGTSTP && ::sigpending(&pending) == 0 &&
+        sigismember(&pending, SIGCONT) == 0) {
+      static_cast<void>(::raise(SIGSTOP));
     }
   }
 

@@ -143,6 +143,7 @@ class Signals(JobCase):
                   os.path.realpath(PUPPET)][0]
         job.kill(signal.SIGTSTP)
         eventually(lambda: state(worker) == "T", "the worker is stopped")
+        eventually(lambda: state(job.process.pid) == "T", "the launcher is: a shell waits for that")
         job.kill(signal.SIGCONT)
         eventually(lambda: state(worker) != "T", "the worker goes on")
         job.kill(signal.SIGTERM)

@@ -125,7 +125,8 @@ class Jobs(TorchNodes):
             "sums = torch.tensor([dist.get_rank() + 1])\n"
             "dist.all_reduce(sums)\n"
             "assert sums.item() == 10\n"
-            "dist.barrier()\n")
+            "dist.barrier()\n"
+            "dist.destroy_process_group()\n")
         job = self.cluster("2", backend="static", addresses=None)
         job.ends(*[job.start(rank, nproc=2, options=["--node-rank", rank], program=script,
                              **self.settings()) for rank in (1, 0)])

@@ -98,6 +98,7 @@ def main():
     event("up")
     train(sys.argv[1])
     dist.barrier()
+    dist.destroy_process_group()  # joins gloo's threads: one that outlives the end may abort it
 
 
 if __name__ == "__main__":
