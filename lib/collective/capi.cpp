@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/capi.h"
 
-#include "collective/communicator.hpp"
+#include "collective/capi_impl.hpp"
 #include "collective/environment.hpp"
 #include "collective/served_store.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
 #include <utility>
-
-struct muster_comm {
-  muster::collective::Communicator comm;
-};
-
-struct muster_work {
-  muster::collective::Work work;
-};
 
 struct muster_store {
   std::unique_ptr<muster::collective::ServedStore> served;
@@ -32,25 +22,6 @@ thread_local Error last_error;
 
 int code_of(Errc code) {
   return -static_cast<int>(code);
-}
-
-int keep(Error error) {
-  last_error = std::move(error);
-  return code_of(last_error.code);
-}
-
-// What the caller has of a struct, the rest as zeros.
-template <class Struct>
-Struct taken(const Struct* given) {
-  Struct out{};
-  if (given != nullptr) {
-    std::memcpy(&out, given, std::min(given->size, sizeof(out)));
-  }
-  return out;
-}
-
-std::string text_of(const char* text, const char* otherwise = "") {
-  return text == nullptr ? otherwise : text;
 }
 
 CommOptions options_of(const muster_comm_options* given) {
@@ -151,6 +122,16 @@ size_t copy_text(const std::string& from, char* text, size_t n) {
 }
 
 }  // namespace
+
+int keep(Error error) {
+  last_error = std::move(error);
+  return code_of(last_error.code);
+}
+
+const Error& kept_error() {
+  return last_error;
+}
+
 }  // namespace muster::collective
 
 using namespace muster::collective;  // NOLINT(google-build-using-namespace): C has none
@@ -168,10 +149,7 @@ int muster_last_error(muster_error* error) {
                          .native = last_error.native,
                          .epoch = last_error.epoch,
                          .seq = last_error.seq};
-  const std::size_t size = std::min(error->size, sizeof(all));
-  std::memcpy(reinterpret_cast<char*>(error) + sizeof(size_t),
-              reinterpret_cast<const char*>(&all) + sizeof(size_t),
-              size - std::min(size, sizeof(size_t)));
+  hand_out(all, error);
   return all.code;
 }
 
@@ -275,8 +253,7 @@ int muster_alloc(muster_comm* comm, size_t bytes, int device, void** memory) {
 }
 
 int muster_free(muster_comm* comm, void* memory) {
-  auto freed = comm->comm.free(memory);
-  return freed ? 0 : keep(std::move(freed.error()));
+  return finish(comm->comm.free(memory));
 }
 
 void muster_abort(muster_comm* comm, const char* reason) {
@@ -297,13 +274,11 @@ int muster_work_done(const muster_work* work) {
 }
 
 int muster_work_wait(const muster_work* work, int64_t patience_ns) {
-  auto done = work == nullptr ? Result<void>() : work->work.wait(muster::Duration(patience_ns));
-  return done ? 0 : keep(std::move(done.error()));
+  return finish(work == nullptr ? Result<void>() : work->work.wait(muster::Duration(patience_ns)));
 }
 
 int muster_work_wait_stream(const muster_work* work, void* stream) {
-  auto done = work == nullptr ? Result<void>() : work->work.wait_stream(stream);
-  return done ? 0 : keep(std::move(done.error()));
+  return finish(work == nullptr ? Result<void>() : work->work.wait_stream(stream));
 }
 
 void muster_work_free(muster_work* work) {

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GradientSync for C: the gradients of a training step are summed while the backward pass still
+ * runs. gradient_sync.hpp says what each call does and what it refuses; conventions, errors and
+ * sizes of structs are those of capi.h. Threads: mark_ready and mark_unused from any, the others
+ * from one at a time. */
+#ifndef MUSTER_COLLECTIVE_CAPI_GRADIENTS_H
+#define MUSTER_COLLECTIVE_CAPI_GRADIENTS_H
+
+#include "collective/capi.h"
+
+/* NOLINTBEGIN(readability-identifier-naming): C has no namespaces */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct muster_gradients muster_gradients;
+
+/* Performs a bucket instead of the all-reduce, in place; called by mark_ready, in its thread, in
+ * the same order on all ranks. It may start one operation, whose work it leaves in *work (null
+ * before the call; the library frees it), and may call no muster_gradients function. Not 0: its
+ * error, which mark_ready then returns; the text is that of muster_last_error if the numbers are
+ * equal. */
+typedef int (*muster_gradients_hook)(void* context,
+                                     muster_comm* comm,
+                                     const muster_buffer* bucket,
+                                     muster_work** work);
+
+/* 0 is the default everywhere. */
+typedef struct {
+  size_t size;
+  uint64_t first_bucket; /* bytes: 1 MiB */
+  uint64_t bucket_cap;   /* bytes: 25 MiB */
+  int32_t wire;          /* MUSTER_BF16 or MUSTER_F16 for f32 gradients; 0: as they are */
+  int32_t sum;           /* not the average */
+  int32_t copies;        /* gradients lie in the caller's memory (bind), not in buckets (grad) */
+  int32_t in_line;       /* mark_ready performs a bucket, not the communicator's thread */
+  int32_t has_unused;    /* mark_unused may be called */
+  int32_t keeps_order;   /* buckets stay as they were at first */
+  int32_t on_gpu;        /* buckets lie on the GPU `device` */
+  int32_t device;
+  muster_gradients_hook hook;
+  void* context; /* of the hook */
+} muster_gradients_options;
+
+typedef struct {
+  size_t size;
+  uint64_t buckets; /* 0: an accumulating step */
+  uint64_t bytes;
+  int64_t exposed_ns; /* time in wait: what the backward pass did not hide */
+  int32_t moved;      /* gradients lie elsewhere now: ask muster_gradients_grad again */
+} muster_gradients_stats;
+
+/* Options may be null. The communicator must outlive the gradients, or what rebind leaves it. */
+MUSTER_API int muster_gradients_create(muster_comm* comm,
+                                       const muster_gradients_options* options,
+                                       muster_gradients** gradients);
+/* Waits for operations under way: after a step that was begun and not waited for, abort first.
+ * Null is allowed. */
+MUSTER_API void muster_gradients_free(muster_gradients* gradients);
+
+/* *id: 0, 1, …; in the order of the forward pass, the same on all ranks. */
+MUSTER_API int muster_gradients_add(
+    muster_gradients* gradients, const char* name, int dtype, size_t count, int* id);
+MUSTER_API int muster_gradients_finalize(muster_gradients* gradients);
+
+MUSTER_API int muster_gradients_grad(muster_gradients* gradients, int id, void** memory);
+MUSTER_API int muster_gradients_bind(muster_gradients* gradients, int id, void* memory);
+
+/* synchronize 0: this step only accumulates. */
+MUSTER_API int muster_gradients_begin(muster_gradients* gradients, int synchronize);
+MUSTER_API int muster_gradients_mark_ready(muster_gradients* gradients, int id, void* stream);
+MUSTER_API int muster_gradients_mark_unused(muster_gradients* gradients, int id);
+/* Stats (their size set) may be null. */
+MUSTER_API int muster_gradients_wait(muster_gradients* gradients, muster_gradients_stats* stats);
+MUSTER_API int muster_gradients_wait_stream(muster_gradients* gradients,
+                                            void* stream,
+                                            muster_gradients_stats* stats);
+
+/* 1 if any rank used it in the last step, or nobody counts (no has_unused). */
+MUSTER_API int muster_gradients_used(const muster_gradients* gradients, int id);
+MUSTER_API void muster_gradients_zero(muster_gradients* gradients);
+/* To another communicator, with the values of gradients on the host: they lie elsewhere then. The
+ * communicator before is used for the last time. */
+MUSTER_API int muster_gradients_rebind(muster_gradients* gradients, muster_comm* comm);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(readability-identifier-naming) */
+
+#endif
