@@ -91,6 +91,7 @@ Result<void> GradientSync::begin(bool synchronize) {
   s.uses.assign(s.parameters.size(), 1);
   s.order.clear();
   s.next = 0;
+  s.unlaunched.reset();
   for (std::size_t b = 0; b < s.memory.size(); ++b) {
     s.memory[b].missing = s.plan.buckets[b].parameters.size();
     s.memory[b].work = {};

@@ -150,6 +150,7 @@ Result<void> GradientSync::Impl::launch_ready(void* stream) {
   while (next < memory.size() && memory[next].missing == 0) {
     auto work = launch(next, stream);
     if (!work) {
+      unlaunched = work.error();
       return std::unexpected(work.error());
     }
     memory[next].work = std::move(*work);
@@ -229,6 +230,12 @@ Result<GradientStats> GradientSync::Impl::end_step(
   GradientStats stats;
   if (!synchronizes) {
     return stats;
+  }
+  if (unlaunched) {
+    for (const BucketMemory& bucket : memory) {
+      [[maybe_unused]] const auto ended = bucket.work.wait();
+    }
+    return std::unexpected(*std::exchange(unlaunched, std::nullopt));
   }
   const TimePoint begun = steady_now();
   for (std::size_t b = 0; b < memory.size(); ++b) {

@@ -69,8 +69,9 @@ class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
   bool synchronizes = false;
   std::vector<bool> marked;
   std::vector<std::uint8_t> uses;
-  std::vector<int> order;  // as gradients became ready
-  std::size_t next = 0;    // bucket to launch
+  std::vector<int> order;           // as gradients became ready
+  std::size_t next = 0;             // bucket to launch
+  std::optional<Error> unlaunched;  // why it was not: mark_ready said so, wait says it again
 };
 
 }  // namespace muster::collective

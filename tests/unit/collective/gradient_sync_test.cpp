@@ -215,6 +215,28 @@ TEST_CASE("gradient sync: a hook does what it wants with each bucket") {
   });
 }
 
+TEST_CASE("gradient sync: a bucket that was not launched fails the step, also for who only waits") {
+  World{.ranks = 1}.run([](Communicator& comm) {
+    bool fails = true;
+    GradientSyncOptions options{.buckets = {.first = 64, .cap = 64}};
+    options.hook = [&fails](Communicator& by, Buffer bucket) {
+      return fails ? Result<Work>(failure(Errc::unsupported, "not this one"))
+                   : by.all_reduce(bucket, bucket, Op::sum);
+    };
+    GradientSync sync(comm, options);
+    RANK_REQUIRE(add_all(sync));
+    RANK_CHECK(sync.begin().has_value());
+    for (const int id : kBackward) {
+      static_cast<void>(sync.mark_ready(id).has_value());
+    }
+    const auto failed = sync.wait();
+    RANK_REQUIRE(!failed.has_value());
+    RANK_CHECK(failed.error().text == "not this one");
+    fails = false;
+    RANK_CHECK(step(sync, comm.rank(), kBackward).has_value());
+  });
+}
+
 TEST_CASE("gradient sync: after a failure it goes on with another communicator") {
   World{.ranks = 2}.run([](Communicator& comm) {
     GradientSync sync(comm);
