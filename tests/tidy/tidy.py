@@ -149,7 +149,7 @@ def check_quoted(path, number, name, context, report):
         report.add('arrow', path, number, f'"{name}" is not written from a root')
         return
     bases = ['lib/', '', 'tests/', 'apps/']
-    if path.startswith(('tests/', 'apps/')):  # nobody includes these from outside
+    if path.startswith(('tests/', 'apps/', 'examples/')):  # nobody includes these from outside
         bases.append(os.path.dirname(path) + '/')
     targets = [base + name for base in bases if (root / (base + name)).is_file()]
     target = targets[0] if targets else None

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pictures: 8×8 grey values and the digit that each shows, read from a .csv or .csv.gz file;
+// and the order in which an epoch goes through them. The same on every rank. Value types.
+#pragma once
+
+#include "collective/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace digits {
+
+using muster::collective::Result;
+
+inline constexpr std::size_t kPixels = 64;
+inline constexpr std::size_t kDigits = 10;
+
+struct Pictures {
+  std::vector<float> pixels;  // kPixels of each, from 0 to 1
+  std::vector<std::uint8_t> digits;
+
+  [[nodiscard]] std::size_t count() const { return digits.size(); }
+
+  [[nodiscard]] std::span<const float> pixels_of(std::size_t picture) const {
+    return std::span(pixels).subspan(picture * kPixels, kPixels);
+  }
+};
+
+struct DataSet {
+  Pictures training;
+  Pictures tests;  // every fifth picture: the training never sees it
+};
+
+[[nodiscard]] Result<DataSet> load_digits(const std::string& path);
+
+// The numbers from 0 to count - 1 in an order that the seed decides.
+[[nodiscard]] std::vector<std::size_t> shuffled(std::size_t count, std::uint32_t seed);
+
+}  // namespace digits

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gradients.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace digits {
+namespace {
+
+using muster::collective::Communicator;
+using muster::collective::DType;
+using muster::collective::GradientSyncOptions;
+using muster::collective::kHost;
+
+// With 4 terms a gradient may be ±4, with a resolution of a millionth.
+constexpr float kStep = 0x1p-20F;
+
+GradientSyncOptions sync_options(const GradientSettings& settings) {
+  GradientSyncOptions options;
+  // The mean over micro-batches is made from the sum: dividing by the number of ranks on the way
+  // would depend on that number.
+  options.average = false;
+  options.device = settings.device;
+  if (settings.bucket_bytes > 0) {
+    options.buckets = {.first = settings.bucket_bytes, .cap = settings.bucket_bytes};
+  }
+  return options;
+}
+
+}  // namespace
+
+Gradients::Gradients(Communicator& communicator, const GradientSettings& settings)
+    : sync_(communicator, sync_options(settings)), grid_(kStep, settings.terms) {}
+
+Result<Gradients> Gradients::create(Communicator& communicator,
+                                    const std::vector<Parameter>& parameters,
+                                    const GradientSettings& settings) {
+  Gradients out(communicator, settings);
+  if (auto done = out.prepare(parameters); !done) {
+    return std::unexpected(done.error());
+  }
+  if (settings.device != kHost) {  // after the library, which says what is missing
+    auto gpu = CudaCopy::open(settings.device);
+    if (!gpu) {
+      return std::unexpected(gpu.error());
+    }
+    out.gpu_ = *gpu;
+    for (const Parameter& parameter : parameters) {
+      out.staging_.emplace_back(parameter.values.size());
+    }
+    out.sums_.assign(out.staging_.begin(), out.staging_.end());
+  }
+  return out;
+}
+
+Result<void> Gradients::prepare(const std::vector<Parameter>& parameters) {
+  for (const Parameter& parameter : parameters) {
+    if (auto id = sync_.add(parameter.name, DType::f32, parameter.values.size()); !id) {
+      return std::unexpected(id.error());
+    }
+    sums_.emplace_back(static_cast<float*>(nullptr), parameter.values.size());
+  }
+  return sync_.finalize();
+}
+
+// Buckets that the library made anew lie elsewhere.
+Result<void> Gradients::find_sums() {
+  for (std::size_t i = 0; !gpu_ && i < sums_.size(); ++i) {
+    auto memory = sync_.grad(static_cast<int>(i));
+    if (!memory) {
+      return std::unexpected(memory.error());
+    }
+    sums_[i] = {static_cast<float*>(*memory), sums_[i].size()};
+  }
+  return {};
+}
+
+Result<void> Gradients::begin(bool first, bool last) {
+  if (auto found = find_sums(); !found) {
+    return found;
+  }
+  for (const std::span<float> sum : sums_) {
+    if (first) {
+      std::ranges::fill(sum, 0.0F);
+    }
+  }
+  last_ = last;
+  return sync_.begin(last);
+}
+
+Result<void> Gradients::add(std::size_t parameter, std::span<const float> gradient) {
+  const std::span<float> sum = sums_[parameter];
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    sum[i] += grid_.nearest(gradient[i]);
+  }
+  const int id = static_cast<int>(parameter);
+  if (gpu_ && last_) {
+    auto memory = sync_.grad(id);
+    auto done = memory ? gpu_->upload(*memory, sum) : std::unexpected(memory.error());
+    if (!done) {
+      return done;
+    }
+  }
+  return sync_.mark_ready(id);
+}
+
+Result<void> Gradients::end() {
+  if (auto stats = sync_.wait(); !stats) {
+    return std::unexpected(stats.error());
+  }
+  for (std::size_t i = 0; gpu_ && last_ && i < sums_.size(); ++i) {
+    auto memory = sync_.grad(static_cast<int>(i));
+    auto done = memory ? gpu_->download(sums_[i], *memory) : std::unexpected(memory.error());
+    if (!done) {
+      return done;
+    }
+  }
+  return find_sums();
+}
+
+}  // namespace digits

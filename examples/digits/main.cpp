@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// muster-digits: handwritten digits, learned by several processes together.
+//
+//     muster --nproc-per-node=2 build/release/examples/muster-digits
+//
+// Everything that it needs to know about the others it takes from the environment, which muster (or
+// torchrun) sets. The result has the same bits for every number of workers.
+#include "trainer.hpp"
+
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+
+namespace {
+
+using namespace digits;  // NOLINT(google-build-using-namespace): a program
+
+// One line in one piece, whatever other processes print.
+void say(const char* line) {
+  std::fputs(line, stdout);
+  std::fflush(stdout);
+}
+
+void say_beginning(const muster::collective::Communicator& comm,
+                   const Options& options,
+                   const DataSet& data,
+                   const Trainer& trainer) {
+  char line[256];
+  std::snprintf(line,
+                sizeof line,
+                "%d worker%s, gradients summed by %s, %zu pictures to learn from, %zu to be tested "
+                "with; first epoch: %zu\n",
+                comm.size(),
+                comm.size() == 1 ? "" : "s",
+                options.on_gpu ? "NCCL" : std::string(name_of(comm.backend())).c_str(),
+                data.training.count(),
+                data.tests.count(),
+                trainer.next_epoch());
+  say(line);
+}
+
+// The loss also as it is, to the last bit.
+void say_epoch(std::size_t number, const Epoch& epoch, double seconds) {
+  char line[256];
+  std::snprintf(line,
+                sizeof line,
+                "epoch %2zu: loss %.4f (%a), test accuracy %.1f%%, %.2f s\n",
+                number,
+                epoch.loss,
+                epoch.loss,
+                100 * epoch.accuracy,
+                seconds);
+  say(line);
+}
+
+Result<void> train(const Options& options) {
+  auto data = load_digits(options.data);
+  if (!data) {
+    return std::unexpected(data.error());
+  }
+  auto comm = muster::collective::Communicator::from_env();
+  if (!comm) {
+    return std::unexpected(comm.error());
+  }
+  auto trainer = Trainer::create(*comm, options, *data);
+  if (!trainer) {
+    return std::unexpected(trainer.error());
+  }
+  const bool first = comm->rank() == 0;
+  if (first) {
+    say_beginning(*comm, options, *data, *trainer);
+  }
+  while (trainer->next_epoch() <= options.epochs) {
+    const std::size_t number = trainer->next_epoch();
+    const auto begun = std::chrono::steady_clock::now();
+    const auto epoch = trainer->epoch();
+    if (!epoch) {
+      return std::unexpected(epoch.error());
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    if (first) {
+      say_epoch(number, *epoch, took.count());
+    }
+  }
+  const auto hash = trainer->hash();
+  if (!hash) {
+    return std::unexpected(hash.error());
+  }
+  if (first) {
+    std::printf("model %016" PRIx64 "\n", *hash);
+  }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int exit_code = 0;
+  const auto options = parse_options(argc, argv, exit_code);
+  if (!options) {
+    return exit_code;
+  }
+  if (const auto done = train(*options); !done) {
+    std::fprintf(stderr, "muster-digits: %s\n", done.error().text.c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of the command line. Value type.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace digits {
+
+struct Options {
+  std::size_t epochs = 12;
+  std::size_t batch_size = 64;     // pictures of a step, of all workers together
+  std::size_t micro_batches = 4;   // parts of a batch; the number of workers divides it
+  std::size_t bucket_bytes = 0;    // of gradients that travel together; 0: the library's choice
+  std::size_t crash_in_epoch = 0;  // 0: never
+  float learning_rate = 0.05F;
+  bool on_gpu = false;
+  std::string checkpoint;  // empty: none
+  std::string data = DIGITS_DATA;
+};
+
+// Nothing if the words are wrong (or --help): what there is to say was said, `exit_code` is set.
+[[nodiscard]] std::optional<Options> parse_options(int argc, char** argv, int& exit_code);
+
+}  // namespace digits
