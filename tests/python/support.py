@@ -4,6 +4,7 @@ functions of the test's own file.
 
 MUSTER_BIN names the launcher, MUSTER_COLLECTIVE_LIBRARY the library; PYTHONPATH the package."""
 import os
+import socket
 import subprocess
 import sys
 import unittest
@@ -37,6 +38,21 @@ class JobCase(unittest.TestCase):
         done = self.job(ranks, name, *words, **more)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return sorted(done.stdout.splitlines())
+
+    def by_hand(self, ranks, name):
+        """Without a launcher, which would end the others when one fails: rank 0 serves the store.
+        Lines of each rank."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        variables = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                     "MASTER_PORT": str(port)}
+        started = [subprocess.Popen([sys.executable, sys.modules[type(self).__module__].__file__,
+                                     name], text=True, stdin=subprocess.DEVNULL,
+                                    env=environment(RANK=str(rank), **variables),
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                   for rank in range(ranks)]
+        return [process.communicate(timeout=DEADLINE)[0].splitlines() for process in started]
 
 
 _workers = {}

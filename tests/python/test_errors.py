@@ -142,17 +142,6 @@ class Errors(JobCase):
                 self.assertRegex(line, r"^PeerFailed rank 1 seq \d+: .*rank 1 .*died")
         self.assertEqual(outputs[2][2], "rebuilt")
 
-    def by_hand(self, ranks, name):
-        """Without a launcher: rank 0 serves the store. Lines of each rank."""
-        with muster.ServedStore() as store:
-            port = store.port  # free now, and nobody's when we let go of it
-        variables = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-                     "MASTER_PORT": str(port)}
-        started = [subprocess.Popen([sys.executable, __file__, name], text=True,
-                                    env=environment(RANK=str(rank), **variables),
-                                    stdout=subprocess.PIPE) for rank in range(ranks)]
-        return [process.communicate(timeout=60)[0].splitlines() for process in started]
-
     def test_a_rank_that_does_not_come_is_named(self):
         lines = self.succeed(3, "missing")
         self.assertEqual(lines[2], "patient")

@@ -12,8 +12,11 @@ from .bucket import Bucket
 from .communicator import Communicator, ServedStore
 from .errors import (Aborted, CudaFailed, Error, InvalidArgument, InvalidState, Mismatch,
                      NcclFailed, PeerFailed, StoreFailed, SystemFailed, TimedOut, Unsupported)
+from .gradients import Gradient, GradientStats, GradientSync
+from .shown import Shown
 from .work import Work
 
-__all__ = ["Aborted", "Bucket", "Communicator", "CudaFailed", "Error", "InvalidArgument",
-           "InvalidState", "Mismatch", "NcclFailed", "PeerFailed", "ServedStore", "StoreFailed",
-           "SystemFailed", "TimedOut", "Unsupported", "Work"]
+__all__ = ["Aborted", "Bucket", "Communicator", "CudaFailed", "Error", "Gradient",
+           "GradientStats", "GradientSync", "InvalidArgument", "InvalidState", "Mismatch",
+           "NcclFailed", "PeerFailed", "ServedStore", "Shown", "StoreFailed", "SystemFailed",
+           "TimedOut", "Unsupported", "Work"]

@@ -46,6 +46,22 @@ class CCall(Structure):
                 ("timeout_ns", c_int64), ("scale", c_double), ("stream", c_void_p)]
 
 
+# context, communicator, bucket, work
+HOOK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(CBuffer), POINTER(c_void_p))
+
+
+class CGradientsOptions(Structure):
+    _fields_ = [("size", c_size_t), ("first_bucket", c_uint64), ("bucket_cap", c_uint64),
+                *((name, c_int32) for name in ("wire", "sum", "copies", "in_line", "has_unused",
+                                               "keeps_order", "on_gpu", "device")),
+                ("hook", HOOK), ("context", c_void_p)]
+
+
+class CGradientsStats(Structure):
+    _fields_ = [("size", c_size_t), ("buckets", c_uint64), ("bytes", c_uint64),
+                ("exposed_ns", c_int64), ("moved", c_int32)]
+
+
 # name: (result, arguments)
 _PROTOTYPES = {
     "muster_abi_version": (c_int, ()),
@@ -70,6 +86,20 @@ _PROTOTYPES = {
     "muster_work_wait": (c_int, (c_void_p, c_int64)),
     "muster_work_wait_stream": (c_int, (c_void_p, c_void_p)),
     "muster_work_free": (None, (c_void_p,)),
+    "muster_gradients_create": (c_int, (c_void_p, POINTER(CGradientsOptions), POINTER(c_void_p))),
+    "muster_gradients_free": (None, (c_void_p,)),
+    "muster_gradients_add": (c_int, (c_void_p, c_char_p, c_int, c_size_t, POINTER(c_int))),
+    "muster_gradients_finalize": (c_int, (c_void_p,)),
+    "muster_gradients_grad": (c_int, (c_void_p, c_int, POINTER(c_void_p))),
+    "muster_gradients_bind": (c_int, (c_void_p, c_int, c_void_p)),
+    "muster_gradients_begin": (c_int, (c_void_p, c_int)),
+    "muster_gradients_mark_ready": (c_int, (c_void_p, c_int, c_void_p)),
+    "muster_gradients_mark_unused": (c_int, (c_void_p, c_int)),
+    "muster_gradients_wait": (c_int, (c_void_p, POINTER(CGradientsStats))),
+    "muster_gradients_wait_stream": (c_int, (c_void_p, c_void_p, POINTER(CGradientsStats))),
+    "muster_gradients_used": (c_int, (c_void_p, c_int)),
+    "muster_gradients_zero": (None, (c_void_p,)),
+    "muster_gradients_rebind": (c_int, (c_void_p, c_void_p)),
     "muster_store_serve": (c_int, (c_int, POINTER(c_void_p), POINTER(c_int))),
     "muster_store_close": (None, (c_void_p,)),
 }

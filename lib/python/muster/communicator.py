@@ -17,12 +17,14 @@ _ABSENT = object()  # an operation has no such buffer
 
 
 class Core:
-    """The C communicator; destroyed with the last that uses it (Communicator, buckets)."""
+    """The C communicator; destroyed with the last that uses it (Communicator, buckets, arrays of
+    gradients)."""
 
     def __init__(self, handle):
         self.handle = handle
         self.pid = os.getpid()
         self.unfinished = []  # of Started, which keep the buffers
+        self.gradients = set()  # Handles of GradientSyncs, which end before
 
     def finish(self):
         """Waits for operations under way; whether they went well is not asked."""
@@ -35,6 +37,8 @@ class Core:
         process ends) does not, since others may never join them; nor may they go on, since they
         use buffers that are let go as well."""
         if self.pid == getpid():
+            while self.gradients:
+                self.gradients.pop().free()
             if not all(started.done() for started in self.unfinished):
                 c_library.muster_abort(self.handle, b"it let go of the communicator, or ended, "
                                                     b"with operations under way")
@@ -247,6 +251,11 @@ class Communicator:
         if self._core is None:
             raise errors.InvalidState("the communicator was closed")
         return self._core.handle
+
+    def core(self):
+        """For what lives on this communicator's memory. InvalidState: it was closed."""
+        self._handle()
+        return self._core
 
     def _run(self, kind, x, out, *, op=None, root=-1, scale=1.0, timeout=None, async_op=False):
         if op is not None and op not in c.OPS:
