@@ -21,15 +21,19 @@ namespace {
 // Looking is cheap: a lost wake-up, or a death whose only wake-up went to somebody who died as
 // well, costs this much.
 constexpr Duration kLongestSleep = std::chrono::milliseconds(20);
-constexpr int kSpinRounds = 16;
-constexpr int kYieldRounds = 64;
+constexpr int kSpinRounds = 4;
+constexpr int kYieldRounds = 80;
+// A yield that takes longer has let somebody else use this processor. If that is the rank that is
+// waited for, to sleep is quicker than to go on sharing: whoever is woken gets a processor that is
+// idle, and keeps it.
+constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 
-// With more ranks than processors spinning only keeps the others from their work.
-int spin_rounds(std::size_t ranks) {
+// Each rank can have a processor of its own.
+bool roomy(std::size_t ranks) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   const bool known = ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
-  return !known || static_cast<std::size_t>(CPU_COUNT(&cpus)) >= ranks ? kSpinRounds : 0;
+  return !known || static_cast<std::size_t>(CPU_COUNT(&cpus)) >= ranks;
 }
 
 std::string memory_key(const Meeting& meeting, const SegmentPlan& plan) {
@@ -44,7 +48,7 @@ Segment::Segment(SegmentPlan plan, SharedMemory memory, SharedMemory arena, char
       arena_(std::move(arena)),
       base_(base),
       header_(reinterpret_cast<SegmentHeader*>(base)),
-      spin_rounds_(spin_rounds(plan_.ranks.size())) {
+      roomy_(roomy(plan_.ranks.size())) {
   for (std::size_t i = 0; i < plan_.ranks.size(); ++i) {
     members_.push_back(reinterpret_cast<Member*>(base_ + plan_.layout.member_at(i)));
   }
@@ -153,14 +157,15 @@ void Segment::wake_sleepers() {
 }
 
 bool Segment::tired(int round) const {
-  if (round < spin_rounds_) {
+  if (roomy_ && round < kSpinRounds) {
     return false;
   }
-  if (round < spin_rounds_ + kYieldRounds) {
-    ::sched_yield();
-    return false;
+  if (round >= kYieldRounds) {
+    return true;
   }
-  return true;
+  const auto before = steady_now();
+  ::sched_yield();
+  return roomy_ && steady_now() - before > kYieldAlone;
 }
 
 void Segment::doze(std::uint32_t bell) {

@@ -109,7 +109,7 @@ class Segment final : public PeerWatch {
   char* base_;
   SegmentHeader* header_;
   std::vector<Member*> members_;
-  int spin_rounds_;
+  bool roomy_;
   std::optional<Liveness> liveness_;
 };
 
