@@ -305,8 +305,8 @@ class Gradients(JobCase):
             count = 4 if text.startswith("finalize") else 2
             self.assertEqual(sum(text in line for line in lines), count, (text, lines))
         for rank in range(2):
-            self.assertIn(f"Mismatch rank None: GradientSync: parameter 1 'head' f32[{5 + rank}] of "
-                          f"rank {rank} is not the same on rank {1 - rank}", lines)
+            self.assertIn(f"Mismatch rank None: GradientSync: parameter 1 'head' f32[{5 + rank}] "
+                          f"of rank {rank} is not the same on rank {1 - rank}", lines)
         self.assertEqual(sum("the options (" in line for line in lines), 2, lines)
 
     def test_memory_lives_as_long_as_it_is_shown(self):

@@ -144,8 +144,8 @@ class GradientSync:
         if 0 <= id < len(self._parameters):
             name, shape, dtype = self._parameters[id]
             if seen.count != count(shape) or seen.dtype != dtype:
-                raise errors.InvalidArgument(f"bind: '{name}' is {dtype}[{count(shape)}], the array "
-                                             f"{seen.dtype}[{seen.count}]")
+                raise errors.InvalidArgument(f"bind: '{name}' is {dtype}[{count(shape)}], the "
+                                             f"array {seen.dtype}[{seen.count}]")
         check(lib.muster_gradients_bind(self._handle(), id, seen.data))
         self._bound[id] = seen
 

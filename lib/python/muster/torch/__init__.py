@@ -20,13 +20,16 @@ After one the group is dead, as with gloo.
 Groups of PyTorch's store take part in it; where our client cannot speak to that store (files,
 PyTorch before 2.1) the group's rank 0 serves one. MUSTER_COLLECTIVE_BACKEND, _HOST, _ADDRESS and
 _FLIGHT_DIR choose as they do for Communicator.from_env().
+
+attach(module, communicator) averages a module's gradients without any process group.
 """
 import torch.distributed as _dist
 
+from .attached import Attached, attach
 from .group import ProcessGroup
 from .meeting import create
 
-__all__ = ["ProcessGroup", "create"]
+__all__ = ["Attached", "ProcessGroup", "attach", "create"]
 
 
 def _register():
