@@ -69,10 +69,10 @@ Result<DataSet> load_digits(const std::string& path) {
   }
   Pictures all;
   char line[1024];
-  while (gzgets(file.get(), line, sizeof line) != nullptr) {
+  for (int number = 1; gzgets(file.get(), line, sizeof line) != nullptr; ++number) {
     if (!take_picture(line, all)) {
       return failure(Errc::invalid_argument,
-                     path + ": line " + std::to_string(all.count() + 1) +
+                     path + ": line " + std::to_string(number) +
                          " is not 64 grey values from 0 to 16 and a digit");
     }
   }

@@ -53,22 +53,16 @@ void say_epoch(std::size_t number, const Epoch& epoch, double seconds) {
   say(line);
 }
 
-Result<void> train(const Options& options) {
-  auto data = load_digits(options.data);
-  if (!data) {
-    return std::unexpected(data.error());
-  }
-  auto comm = muster::collective::Communicator::from_env();
-  if (!comm) {
-    return std::unexpected(comm.error());
-  }
-  auto trainer = Trainer::create(*comm, options, *data);
+Result<void> train(muster::collective::Communicator& comm,
+                   const Options& options,
+                   const DataSet& data) {
+  auto trainer = Trainer::create(comm, options, data);
   if (!trainer) {
     return std::unexpected(trainer.error());
   }
-  const bool first = comm->rank() == 0;
+  const bool first = comm.rank() == 0;
   if (first) {
-    say_beginning(*comm, options, *data, *trainer);
+    say_beginning(comm, options, data, *trainer);
   }
   while (trainer->next_epoch() <= options.epochs) {
     const std::size_t number = trainer->next_epoch();
@@ -83,13 +77,26 @@ Result<void> train(const Options& options) {
     }
   }
   const auto hash = trainer->hash();
-  if (!hash) {
-    return std::unexpected(hash.error());
-  }
-  if (first) {
+  if (hash && first) {
     std::printf("model %016" PRIx64 "\n", *hash);
   }
-  return {};
+  return hash ? Result<void>() : std::unexpected(hash.error());
+}
+
+Result<void> run(const Options& options) {
+  const auto data = load_digits(options.data);
+  if (!data) {
+    return std::unexpected(data.error());
+  }
+  auto comm = muster::collective::Communicator::from_env();
+  if (!comm) {
+    return std::unexpected(comm.error());
+  }
+  auto done = train(*comm, options, *data);
+  if (!done) {
+    comm->abort(done.error().text);  // so the others can say why they end
+  }
+  return done;
 }
 
 }  // namespace
@@ -100,7 +107,7 @@ int main(int argc, char** argv) {
   if (!options) {
     return exit_code;
   }
-  if (const auto done = train(*options); !done) {
+  if (const auto done = run(*options); !done) {
     std::fprintf(stderr, "muster-digits: %s\n", done.error().text.c_str());
     return 1;
   }

@@ -66,13 +66,15 @@ class Installed(unittest.TestCase):
         self.assertTrue(file.read_text().startswith('#compdef muster'))
         run('zsh', '-f', '-n', file)
 
+    def configure(self, source, build, *words, **more):
+        return run(arguments.cmake, '-G', 'Ninja', '-S', source, '-B', build,
+                   f'-DCMAKE_PREFIX_PATH={self.prefix}',
+                   f'-DCMAKE_CXX_COMPILER={arguments.compiler}',
+                   f'-DCMAKE_CXX_FLAGS={os.environ.get("CONSUMER_FLAGS", "")}', *words, **more)
+
     def build_consumer(self, wanted, **more):
         build = self.folder / f'consumer-{wanted}'
-        configured = run(arguments.cmake, '-G', 'Ninja', '-S', HERE / 'consumer', '-B', build,
-                         f'-DCMAKE_PREFIX_PATH={self.prefix}', f'-Dwanted={wanted}',
-                         f'-DCMAKE_CXX_COMPILER={arguments.compiler}',
-                         f'-DCMAKE_CXX_FLAGS={os.environ.get("CONSUMER_FLAGS", "")}', **more)
-        return build, configured
+        return build, self.configure(HERE / 'consumer', build, f'-Dwanted={wanted}', **more)
 
     def test_a_project_of_somebody_else_finds_and_uses_it(self):
         build, _ = self.build_consumer('0.1')
@@ -92,6 +94,17 @@ class Installed(unittest.TestCase):
         finally:
             server.terminate()
             self.assertEqual(server.wait(), 0)
+
+    def test_the_example_in_c_plus_plus_builds_without_the_rest_of_this_tree(self):
+        folder = self.folder / 'examples'
+        for part in ('digits', 'data'):
+            shutil.copytree(HERE.parents[1] / 'examples' / part, folder / part)
+        build = self.folder / 'digits-build'
+        self.configure(folder / 'digits', build)
+        run(arguments.cmake, '--build', build)
+        shown = run(self.prefix / 'bin/muster', '--nproc-per-node=2', build / 'muster-digits',
+                    '--epochs=3').stdout
+        self.assertRegex(shown, r'(?s)^2 workers, .*\nepoch  3: .*\nmodel [0-9a-f]{16}\n$')
 
     def test_another_minor_version_is_refused(self):
         _, configured = self.build_consumer('0.2', check=False)
