@@ -13,7 +13,9 @@ namespace {
 
 // Up to here every rank reads everything: one wait, no second one.
 constexpr std::size_t kPostBytes = 32UL * 1024;
-constexpr std::size_t kStaging = 576UL * 1024;
+constexpr std::size_t kLeastStaging = 576UL * 1024;
+constexpr std::size_t kMostStaging = 4608UL * 1024;
+constexpr std::size_t kStagingOfAll = 16UL * 1024 * 1024;  // a part of the last-level cache
 constexpr std::size_t kChannelBytes = 2UL * 1024 * 1024;
 constexpr std::size_t kMostPiece = 64UL * 1024;
 constexpr std::size_t kStagingPerMember = 48UL * 1024;
@@ -44,7 +46,9 @@ SegmentLayout shm_layout(std::size_t members) {
   const std::size_t piece = std::clamp(kChannelBytes / (members * members), 4096UL, kMostPiece);
   return {.members = members,
           .post_data = kPostBytes,
-          .staging = std::max(kStaging, members * kStagingPerMember),
+          .staging = std::max(std::clamp(kStagingOfAll / members, kLeastStaging, kMostStaging),
+                              members * kStagingPerMember) /
+                     kLine * kLine,
           .piece = piece / kLine * kLine};
 }
 

@@ -41,6 +41,14 @@ class Shm {
     std::size_t combined = 0;  // 1: between filling and taking there is a combining step
   };
 
+  // How an operation uses each rank's staging memory: slots of `parts` pieces, from `first` on.
+  struct Staging {
+    std::size_t piece = 0;  // bytes
+    std::size_t parts = 0;
+    std::size_t slots = 0;
+    std::size_t first = 0;
+  };
+
   [[nodiscard]] Result<void> meet(const Request& request, const void* data, std::size_t bytes);
   [[nodiscard]] Result<void> compare(const Request& request, std::size_t other);
   [[nodiscard]] Result<void> run_small(const Request& request, std::size_t bytes);
@@ -53,6 +61,12 @@ class Shm {
   void combine_direct(const Request& request);
   void copy_direct(const Request& request);
 
+  // For blocks of `share` bytes; the same on all ranks.
+  [[nodiscard]] Staging cut(std::size_t parts, std::size_t share) const;
+  [[nodiscard]] char* staged(const Staging& staging,
+                             std::size_t rank,
+                             std::size_t round,
+                             std::size_t part);
   [[nodiscard]] Result<void> run_staged(const Request& request);
   [[nodiscard]] Result<void> staged_reduce(const Request& request);
   [[nodiscard]] Result<void> staged_scatter(const Request& request);

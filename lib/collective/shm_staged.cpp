@@ -10,14 +10,37 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kBlock = 16UL * 1024;
-constexpr std::size_t kReduceSlots = 3;
-constexpr std::size_t kCopySlots = 4;
+constexpr std::size_t kLeastSlots = 4;
+// A piece is worth its hand-over, stays in the second-level cache, and leaves at least kRounds of
+// them, so that one can be filled in while another is combined.
+constexpr std::size_t kLeastPiece = 16UL * 1024;
+constexpr std::size_t kMostPiece = 256UL * 1024;
+constexpr std::size_t kRounds = 2;
 
 std::size_t lines(std::size_t bytes) {
   return bytes / kLine * kLine;
 }
 
 }  // namespace
+
+// Slots go round over all operations, through more memory than one processor's cache holds: a line
+// that another processor still holds costs several times as much to write as one that it has let
+// go.
+Shm::Staging Shm::cut(std::size_t parts, std::size_t share) const {
+  const std::size_t all = segment_.plan().layout.staging;
+  const std::size_t most = std::min(lines(all / (kLeastSlots * parts)), kMostPiece);
+  const std::size_t piece = std::clamp(lines(share / kRounds + kLine - 1), kLeastPiece, kMostPiece);
+  const std::size_t fitting = std::min(piece, most);
+  return {.piece = fitting,
+          .parts = parts,
+          .slots = all / (fitting * parts),
+          .first = segment_.me().filled.load(std::memory_order_relaxed)};
+}
+
+char* Shm::staged(const Staging& staging, std::size_t rank, std::size_t round, std::size_t part) {
+  const std::size_t slot = (staging.first + round) % staging.slots;
+  return segment_.staging(rank) + (slot * staging.parts + part) * staging.piece;
+}
 
 // Why slots can be used again without a further wait. With a combining step: who fills round i has
 // taken round i-3, so all have combined it, which was the last reading of that slot's input; and
@@ -72,9 +95,9 @@ Result<void> Shm::run_staged(const Request& request) {
 
 // Each round is a region of the buffer, cut into one slice for each rank, which combines it.
 Result<void> Shm::staged_reduce(const Request& request) {
-  const std::size_t piece = lines(segment_.plan().layout.staging / (kReduceSlots * (n_ + 1)));
   const std::size_t total = request.count * size_of(request.dtype);
-  const std::size_t region = piece * n_;
+  const Staging staging = cut(n_ + 1, total / n_);  // a part for each input, one for the result
+  const std::size_t region = staging.piece * n_;
   const bool wanted = request.kind == Kind::all_reduce || static_cast<int>(self_) == request.root;
   const auto* const in = static_cast<const char*>(request.in);
   auto* const out = static_cast<char*>(request.out);
@@ -86,10 +109,10 @@ Result<void> Shm::staged_reduce(const Request& request) {
     return std::pair(begin + std::min(i * part, size), begin + std::min((i + 1) * part, size));
   };
   const auto input = [&](std::size_t rank, std::size_t round, std::size_t i) {
-    return segment_.staging(rank) + (round % kReduceSlots * n_ + i) * piece;
+    return staged(staging, rank, round, i);
   };
   const auto result = [&](std::size_t rank, std::size_t round) {
-    return segment_.staging(rank) + (kReduceSlots * n_ + round % kReduceSlots) * piece;
+    return staged(staging, rank, round, n_);
   };
   const auto fill = [&](std::size_t round) {
     for (std::size_t i = 0; i < n_; ++i) {
@@ -126,11 +149,12 @@ Result<void> Shm::staged_reduce(const Request& request) {
 
 // Each round is a piece of every block; what belongs to a rank is combined straight into its out.
 Result<void> Shm::staged_scatter(const Request& request) {
-  const std::size_t piece = lines(segment_.plan().layout.staging / kCopySlots / n_);
   const std::size_t block = request.count * size_of(request.dtype);
+  const Staging staging = cut(n_, block);
+  const std::size_t piece = staging.piece;
   const auto* const in = static_cast<const char*>(request.in);
   const auto input = [&](std::size_t rank, std::size_t round, std::size_t i) {
-    return segment_.staging(rank) + (round % kCopySlots * n_ + i) * piece;
+    return staged(staging, rank, round, i);
   };
   const auto size = [&](std::size_t round) { return std::min(piece, block - round * piece); };
   const auto fill = [&](std::size_t round) {
@@ -157,13 +181,11 @@ Result<void> Shm::staged_copy(const Request& request) {
   const bool each = request.kind == Kind::all_to_all;
   const bool from_root = request.kind == Kind::broadcast;
   const std::size_t parts = each ? n_ : 1;
-  const std::size_t piece = lines(segment_.plan().layout.staging / kCopySlots / parts);
   const std::size_t block = request.count * size_of(request.dtype);
+  const Staging staging = cut(parts, block);
+  const std::size_t piece = staging.piece;
   const auto* const in = static_cast<const char*>(from_root ? request.out : request.in);
   auto* const out = static_cast<char*>(request.out);
-  const auto staged = [&](std::size_t rank, std::size_t round, std::size_t i) {
-    return segment_.staging(rank) + (round % kCopySlots * parts + i) * piece;
-  };
   const auto size = [&](std::size_t round) { return std::min(piece, block - round * piece); };
   const auto fill = [&](std::size_t round) {
     if (from_root && static_cast<int>(self_) != request.root) {
@@ -171,7 +193,7 @@ Result<void> Shm::staged_copy(const Request& request) {
     }
     for (std::size_t i = 0; i < parts; ++i) {
       if (!each || i != self_) {
-        std::memcpy(staged(self_, round, i), in + i * block + round * piece, size(round));
+        std::memcpy(staged(staging, self_, round, i), in + i * block + round * piece, size(round));
       }
     }
     const std::size_t own = (each ? self_ * block : 0) + round * piece;
@@ -185,7 +207,7 @@ Result<void> Shm::staged_copy(const Request& request) {
       const bool mine = i == self_ || (from_root && static_cast<int>(i) != request.root);
       if (!mine) {
         std::memcpy(out + (from_root ? 0 : i * block) + round * piece,
-                    staged(i, round, each ? self_ : 0),
+                    staged(staging, i, round, each ? self_ : 0),
                     size(round));
       }
     }
