@@ -41,8 +41,8 @@ class Digits(JobCase):
 class Bits(Digits):
     def test_it_learns_to_read(self):
         output = self.train(2).out
-        self.assertRegex(output, r"^2 workers, gradients summed by shm, 1437 pictures to learn from, "
-                                 r"360 to be tested with; first epoch: 1\n")
+        self.assertRegex(output, "^2 workers, gradients summed by shm, 1437 pictures to learn "
+                                 "from, 360 to be tested with; first epoch: 1\n")
         epochs = EPOCH.findall(output)
         self.assertEqual([int(epoch[0]) for epoch in epochs], list(range(1, 13)), output)
         self.assertGreater(float(epochs[-1][3]), 95)

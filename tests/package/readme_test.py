@@ -15,7 +15,7 @@ README = (ROOT / 'README.md').read_text()
 PROGRAMS = {'muster': os.environ['MUSTER'], 'muster-store': os.environ['STORE'],
             'musterctl': os.environ['CTL']}
 # Options of other programs that the text names.
-FOREIGN = {'--install', '--preset', '--build', '--lr', '--epochs', '--nproc_per_node'}
+FOREIGN = {'--install', '--preset', '--build', '--lr', '--epochs', '--nproc_per_node', '--torch'}
 
 
 def blocks(kind):
@@ -66,6 +66,23 @@ class Readme(unittest.TestCase):
     def test_each_file_that_is_linked_exists(self):
         for name in re.findall(r'\]\(([^)#]+)(?:#[^)]*)?\)', README):
             self.assertTrue('://' in name or (ROOT / name).exists(), name)
+
+    def test_quickstart_takes_what_is_said_and_starts_programs_that_exist(self):
+        script = (ROOT / 'scripts/quickstart').read_text()
+        for words in re.findall(r'`scripts/quickstart\s([^`]+)`', README) + ['']:
+            self.assertIn(f'scripts/quickstart {words}'.strip(), script)
+        wrong = subprocess.run([ROOT / 'scripts/quickstart', '--tork'], text=True,
+                               capture_output=True, timeout=60)
+        self.assertEqual((wrong.returncode, wrong.stdout), (1, ''))
+        self.assertIn("unknown arguments '--tork'", wrong.stderr)
+        workers = re.findall(r'(?m)^ *worker=(\S+)$', script)
+        self.assertEqual(len(workers), 2)
+        for worker in workers:
+            made = worker.removeprefix('build/release/')
+            if made == worker:
+                self.assertTrue((ROOT / worker).exists(), worker)
+            else:
+                self.assertRegex(script, rf'--target .*\b{Path(made).name}\b')
 
     def test_each_package_of_the_table_is_installed_by_the_script(self):
         script = (ROOT / 'scripts/install_deps').read_text()
