@@ -46,6 +46,13 @@ Error missing_ranks(const Meeting& meeting, std::string_view topic) {
       error.rank = error.rank < 0 ? rank : error.rank;
     }
   }
+  if (missing == 0) {
+    error.rank = 0;
+    error.text = fmt::format(
+        "rank {}: all ranks came, but rank 0 did not tell so in time: it has died, or hangs",
+        meeting.rank);
+    return error;
+  }
   error.text = fmt::format("rank {}: {} of {} ranks did not come in time: {}{}",
                            meeting.rank,
                            missing,

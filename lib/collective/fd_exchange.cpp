@@ -4,11 +4,15 @@
 #include "base/clock.hpp"
 #include "base/time.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -104,28 +108,40 @@ Result<FdGiver> FdGiver::open(const std::string& word) {
   return FdGiver(std::move(fd));
 }
 
-Result<void> FdGiver::give(const std::vector<int>& fds, int takers, TimePoint deadline) const {
-  while (takers > 0) {
+Result<void> FdGiver::give(const std::vector<int>& fds,
+                           std::set<int> takers,
+                           TimePoint deadline) const {
+  while (!takers.empty()) {
     if (!readable(fd_.get(), deadline)) {
-      return failure(Errc::timeout,
-                     std::to_string(takers) + " ranks of this host did not come for the memory");
+      return std::unexpected(
+          Error{.code = Errc::timeout,
+                .rank = *takers.begin(),
+                .text = fmt::format("{} ranks of this host did not come for the memory in time: {}",
+                                    takers.size(),
+                                    fmt::join(takers, ", "))});
     }
     const UniqueFd taker(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (taker && same_user(taker.get()) && send_fds(taker.get(), fds)) {
-      --takers;
+    int rank = -1;
+    if (taker && same_user(taker.get()) && readable(taker.get(), deadline) &&
+        ::recv(taker.get(), &rank, sizeof(rank), 0) == sizeof(rank) && takers.contains(rank) &&
+        send_fds(taker.get(), fds)) {
+      takers.erase(rank);
     }
   }
   return {};
 }
 
 Result<std::vector<UniqueFd>> take_fds(const std::string& word,
+                                       int rank,
                                        std::size_t count,
                                        TimePoint deadline) {
   const UniqueFd from(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const Address address = address_of(word);
-  if (!from || ::connect(from.get(), raw(address), address.size) != 0) {
-    return std::unexpected(
-        system_failure("reaching the rank of this host that shares its memory", errno));
+  if (!from || ::connect(from.get(), raw(address), address.size) != 0 ||
+      ::send(from.get(), &rank, sizeof(rank), MSG_NOSIGNAL) != sizeof(rank)) {
+    Error error = system_failure("reaching the rank of this host that shares its memory", errno);
+    error.code = errno == ECONNREFUSED || errno == EPIPE ? Errc::peer_failed : error.code;
+    return std::unexpected(std::move(error));
   }
   if (!readable(from.get(), deadline)) {
     return failure(Errc::timeout, "the rank of this host that shares its memory does not answer");

@@ -7,6 +7,7 @@
 #include "base/time.hpp"
 #include "collective/error.hpp"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,9 @@ class FdGiver {
   // From then on takers may come.
   [[nodiscard]] static Result<FdGiver> open(const std::string& word);
 
-  // To so many takers. Error: timeout, with how many did not come.
+  // To these takers. Error: timeout, with the rank of the first that did not come.
   [[nodiscard]] Result<void> give(const std::vector<int>& fds,
-                                  int takers,
+                                  std::set<int> takers,
                                   TimePoint deadline) const;
 
  private:
@@ -28,8 +29,9 @@ class FdGiver {
   UniqueFd fd_;
 };
 
-// From the giver who opened this word.
+// From the giver who opened this word, for this rank. Error: peer_failed, if it is gone.
 [[nodiscard]] Result<std::vector<UniqueFd>> take_fds(const std::string& word,
+                                                     int rank,
                                                      std::size_t count,
                                                      TimePoint deadline);
 

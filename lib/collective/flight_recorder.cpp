@@ -2,6 +2,7 @@
 #include "collective/flight_recorder.hpp"
 
 #include "base/clock.hpp"
+#include "collective/shared_memory.hpp"
 
 #include <fmt/format.h>
 
@@ -71,6 +72,9 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place)
   }
   out->bytes_ = sizeof(Head) + out->entries_ * sizeof(Entry);
   const auto size = static_cast<off_t>(out->bytes_);
+  if (auto allowed = allowed_by_file_limit(out->bytes_); !allowed) {
+    return std::unexpected(allowed.error());
+  }
   if (!place.folder.empty()) {
     out->path_ = place.folder + "/" + file_name(place);
     out->fd_ = UniqueFd(::open(out->path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));

@@ -173,6 +173,9 @@ std::optional<Error> Mesh::failure() const {
       settle(*local);
     } else {
       listen_to_all();
+      if (fault_) {
+        local_.report(*fault_);  // before this rank may leave for it: the others wait here only
+      }
     }
   }
   return fault_;

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <sched.h>
@@ -28,6 +30,9 @@ constexpr int kYieldRounds = 80;
 // idle, and keeps it.
 constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 
+// What stands where the word for the memory should, in front of the reason.
+constexpr std::string_view kNoMemory = "! ";
+
 // Each rank can have a processor of its own.
 bool roomy(std::size_t ranks) {
   cpu_set_t cpus;
@@ -38,6 +43,58 @@ bool roomy(std::size_t ranks) {
 
 std::string memory_key(const Meeting& meeting, const SegmentPlan& plan) {
   return fmt::format("{}memory/{}", meeting.prefix, plan.ranks[0]);
+}
+
+Result<std::vector<SharedMemory>> take_memory(const Meeting& meeting, const SegmentPlan& plan) {
+  const int giver = plan.ranks[0];
+  const auto word = meeting.store->get(memory_key(meeting, plan), left_until(meeting.deadline));
+  if (!word) {
+    const bool late = word.error().code == muster::Errc::timed_out;
+    Error error =
+        wrap(late ? Errc::timeout : Errc::store,
+             fmt::format("rank {}: waiting for the memory of rank {}", meeting.rank, giver),
+             word.error());
+    error.rank = late ? giver : -1;
+    return std::unexpected(std::move(error));
+  }
+  if (word->starts_with(kNoMemory)) {
+    return std::unexpected(
+        Error{.code = Errc::peer_failed,
+              .rank = giver,
+              .text = fmt::format(
+                  "rank {} has no memory to share: {}", giver, word->substr(kNoMemory.size()))});
+  }
+  auto fds = take_fds(*word, meeting.rank, 2, meeting.deadline);
+  if (!fds) {
+    fds.error().rank = giver;
+    fds.error().text = fmt::format("rank {}: {}", giver, fds.error().text);
+    return std::unexpected(std::move(fds.error()));
+  }
+  std::vector<SharedMemory> out;
+  for (auto& fd : *fds) {
+    auto memory = SharedMemory::attach(std::move(fd));
+    if (!memory) {
+      return std::unexpected(memory.error());
+    }
+    out.push_back(std::move(*memory));
+  }
+  return out;
+}
+
+Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
+  std::vector<SharedMemory> out;
+  for (const std::uint64_t bytes :
+       {static_cast<std::uint64_t>(plan.layout.total()), plan.arena_bytes * plan.ranks.size()}) {
+    auto memory = SharedMemory::create("muster-" + plan.name, bytes);
+    if (!memory) {
+      return std::unexpected(memory.error());
+    }
+    out.push_back(std::move(*memory));
+  }
+  if (auto taken = out[0].reserve(0, plan.layout.reserved()); !taken) {
+    return std::unexpected(taken.error());
+  }
+  return out;
 }
 
 }  // namespace
@@ -59,71 +116,44 @@ Segment::~Segment() {
   ring();
 }
 
-Result<std::vector<SharedMemory>> Segment::share_memory(const Meeting& meeting,
-                                                        const SegmentPlan& plan) {
-  std::vector<SharedMemory> out;
+Result<Segment::Shared> Segment::share_memory(const Meeting& meeting, const SegmentPlan& plan) {
   if (plan.self != 0) {
-    const auto word = meeting.store->get(memory_key(meeting, plan), left_until(meeting.deadline));
-    if (!word) {
-      return std::unexpected(wrap(
-          Errc::store,
-          fmt::format("rank {}: waiting for the memory of rank {}", meeting.rank, plan.ranks[0]),
-          word.error()));
-    }
-    auto fds = take_fds(*word, 2, meeting.deadline);
-    for (std::size_t i = 0; fds && i < 2; ++i) {
-      auto memory = SharedMemory::attach(std::move((*fds)[i]));
-      if (!memory) {
-        return std::unexpected(memory.error());
-      }
-      out.push_back(std::move(*memory));
-    }
-    return fds ? Result<std::vector<SharedMemory>>(std::move(out)) : std::unexpected(fds.error());
+    auto taken = take_memory(meeting, plan);
+    return taken ? Result<Shared>({std::move(*taken), std::nullopt})
+                 : std::unexpected(taken.error());
   }
-  for (const std::uint64_t bytes :
-       {static_cast<std::uint64_t>(plan.layout.total()), plan.arena_bytes * plan.ranks.size()}) {
-    auto memory = SharedMemory::create("muster-" + plan.name, bytes);
-    if (!memory) {
-      return std::unexpected(memory.error());
-    }
-    out.push_back(std::move(*memory));
-  }
-  if (auto taken = out[0].reserve(0, plan.layout.reserved()); !taken) {
-    return std::unexpected(taken.error());
-  }
+  auto made = make_memory(plan);
   if (plan.ranks.size() == 1) {
-    return out;
+    return made ? Result<Shared>({std::move(*made), std::nullopt}) : std::unexpected(made.error());
   }
   const std::string word = random_word();
-  const auto giver = FdGiver::open(word);
+  auto giver = made ? FdGiver::open(word) : std::unexpected(made.error());
+  // The others are told at once, also what went wrong.
+  const std::string told = giver ? word : std::string(kNoMemory) + giver.error().text;
+  if (auto set = meeting.store->set(memory_key(meeting, plan), told); !set) {
+    return std::unexpected(wrap(Errc::store, "telling where the shared memory is", set.error()));
+  }
   if (!giver) {
     return std::unexpected(giver.error());
   }
-  if (auto told = meeting.store->set(memory_key(meeting, plan), word); !told) {
-    return std::unexpected(wrap(Errc::store, "telling where the shared memory is", told.error()));
-  }
-  const int takers = static_cast<int>(plan.ranks.size()) - 1;
-  if (auto given = giver->give({out[0].fd(), out[1].fd()}, takers, meeting.deadline); !given) {
-    return std::unexpected(given.error());
-  }
-  return out;
+  return Shared{std::move(*made), std::move(*giver)};
 }
 
 Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPlan plan) {
-  auto memories = share_memory(meeting, plan);
-  if (!memories) {
-    return std::unexpected(memories.error());
+  auto shared = share_memory(meeting, plan);
+  if (!shared) {
+    return std::unexpected(shared.error());
   }
-  const auto base = (*memories)[0].map();
+  std::vector<SharedMemory>& memories = shared->memories;
+  const auto base = memories[0].map();
   if (!base) {
     return std::unexpected(base.error());
   }
-  if ((*memories)[0].size() != plan.layout.total()) {
+  if (memories[0].size() != plan.layout.total()) {
     return collective::failure(Errc::mismatch,
                                "the ranks of this host run different versions of muster");
   }
-  std::unique_ptr<Segment> segment(
-      new Segment(std::move(plan), (*memories)[0], (*memories)[1], *base));
+  std::unique_ptr<Segment> segment(new Segment(std::move(plan), memories[0], memories[1], *base));
   Segment& s = *segment;
   s.me().rank = s.plan_.ranks[s.self()];
   s.me().pid = ::getpid();
@@ -135,6 +165,14 @@ Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPl
                   "rank {} (pid {}) has died; it {}", rank, s.member(dead).pid, s.where(dead))});
   });
   s.ring();
+  // Only now, when we are here ourselves: whom the others miss is then who has not come to us.
+  if (shared->giver) {
+    const std::set<int> takers(s.plan_.ranks.begin() + 1, s.plan_.ranks.end());
+    const std::vector<int> fds{memories[0].fd(), memories[1].fd()};
+    if (auto given = shared->giver->give(fds, takers, meeting.deadline); !given) {
+      return std::unexpected(given.error());
+    }
+  }
   const Request joining{.deadline = meeting.deadline};
   auto here = s.wait(joining, [&s] {
     for (std::size_t i = 0; i < s.size(); ++i) {

@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "collective/bootstrap.hpp"
+#include "collective/fd_exchange.hpp"
 #include "collective/liveness.hpp"
 #include "collective/segment_page.hpp"
 #include "collective/shared_memory.hpp"
@@ -94,8 +95,12 @@ class Segment final : public PeerWatch {
 
   Segment(SegmentPlan plan, SharedMemory memory, SharedMemory arena, char* base);
 
-  [[nodiscard]] static Result<std::vector<SharedMemory>> share_memory(const Meeting& meeting,
-                                                                      const SegmentPlan& plan);
+  struct Shared {
+    std::vector<SharedMemory> memories;
+    std::optional<FdGiver> giver;  // of the first rank of the host
+  };
+
+  [[nodiscard]] static Result<Shared> share_memory(const Meeting& meeting, const SegmentPlan& plan);
   [[nodiscard]] Error timed_out(const Request& request, int missing) const;
   [[nodiscard]] Error has_left(const Request& request, int missing) const;
   [[nodiscard]] std::string where(std::size_t i) const;

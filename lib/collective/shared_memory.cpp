@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/shared_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -8,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,14 +70,31 @@ struct SharedMemory::Mapping {
   }
 };
 
+Result<void> allowed_by_file_limit(std::size_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      bytes > limit.rlim_cur) {
+    return std::unexpected(system_failure(
+        fmt::format("making {} bytes of shared memory, which count as a file, of which the limit "
+                    "(ulimit -f) allows {} bytes",
+                    bytes,
+                    limit.rlim_cur),
+        EFBIG));
+  }
+  return {};
+}
+
 Result<SharedMemory> SharedMemory::create(const std::string& name, std::size_t bytes) {
+  if (auto allowed = allowed_by_file_limit(bytes); !allowed) {
+    return std::unexpected(allowed.error());
+  }
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!fd) {
     return std::unexpected(system_failure("making shared memory", errno));
   }
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return std::unexpected(system_failure(
-        "making " + std::to_string(bytes) + " bytes of shared memory (see ulimit -f)", errno));
+    return std::unexpected(
+        system_failure("making " + std::to_string(bytes) + " bytes of shared memory", errno));
   }
   return attach(std::move(fd));
 }

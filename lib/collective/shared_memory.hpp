@@ -13,6 +13,9 @@
 
 namespace muster::collective {
 
+// Error: system, where the process may not make files so large: the kernel would end it by SIGXFSZ.
+[[nodiscard]] Result<void> allowed_by_file_limit(std::size_t bytes);
+
 class SharedMemory {
  public:
   // Zeroed. Takes no memory until it is touched or reserved; `name` is for /proc/PID/fd.

@@ -61,21 +61,28 @@ def c_worker():
 
 
 class Job:
-    """Ranks started by hand, without a launcher: rank 0 serves the store."""
+    """Ranks started by hand, without a launcher: rank 0 serves the store, or somebody at `port`
+    does. later: ranks that start() starts. options: of Popen."""
 
-    def __init__(self, ranks, *words, **variables):
-        port = free_port()
-        self.ranks = []
-        for rank in range(ranks):
-            environ = {name: value for name, value in os.environ.items()
-                       if not name.startswith('TORCHELASTIC_')}
-            environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR='127.0.0.1',
-                           MASTER_PORT=str(port))
-            for name, value in variables.items():
-                environ[f'MUSTER_COLLECTIVE_{name}'] = value(rank) if callable(value) else value
-            program = words if words[0] == sys.executable else [PUPPET, *words]
-            self.ranks.append(subprocess.Popen(program, stdout=subprocess.PIPE, text=True,
-                                               env=environ))
+    def __init__(self, ranks, *words, port=None, later=(), options=None, **variables):
+        self.size, self.words, self.variables = ranks, words, variables
+        self.options = options or {}
+        self.served = port is not None
+        self.port = port or free_port()
+        self.ranks = [None if rank in later else self.start(rank) for rank in range(ranks)]
+
+    def start(self, rank):
+        environ = {name: value for name, value in os.environ.items()
+                   if not name.startswith('TORCHELASTIC_')}
+        environ.update(RANK=str(rank), WORLD_SIZE=str(self.size), MASTER_ADDR='127.0.0.1',
+                       MASTER_PORT=str(self.port))
+        if self.served:
+            environ['TORCHELASTIC_USE_AGENT_STORE'] = 'True'
+        for name, value in self.variables.items():
+            environ[f'MUSTER_COLLECTIVE_{name}'] = value(rank) if callable(value) else value
+        program = self.words if self.words[0] == sys.executable else [PUPPET, *self.words]
+        return subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environ,
+                                **self.options)
 
     def outputs(self, timeout=60):
         return [rank.communicate(timeout=timeout)[0] for rank in self.ranks]
@@ -85,8 +92,12 @@ class Job:
 
     def __exit__(self, *_):
         for rank in self.ranks:
-            rank.kill()
-            rank.communicate()
+            if rank is not None:
+                rank.kill()
+                rank.wait()
+                for pipe in (rank.stdin, rank.stdout):
+                    if pipe is not None:
+                        pipe.close()
 
 
 def moment(text):

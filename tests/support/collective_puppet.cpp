@@ -2,6 +2,7 @@
 // A worker for the tests of the collective library across processes: takes its place from the
 // environment, does what its first argument says, prints one line for the test to read.
 #include "collective/communicator.hpp"
+#include "collective/gradient_sync.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -128,7 +129,143 @@ int forks(Communicator& comm) {
   return 0;
 }
 
-int run(Communicator& comm, std::string_view what, std::size_t number) {
+// All-reduces of `count` elements until an error; in memory of the library where `direct`.
+int reduce_for_ever(Communicator& comm, std::size_t count, bool direct, bool async) {
+  Floats own(direct ? 0 : count, 1);
+  void* memory = own.data();
+  if (direct) {
+    const auto allocated = comm.alloc(count * sizeof(float));
+    if (!allocated) {
+      return fail(allocated.error());
+    }
+    memory = *allocated;
+  }
+  const Buffer all{memory, count, DType::f32};
+  print_moment("begins");
+  while (true) {
+    const auto started = comm.all_reduce(all, all, Op::max, {.async = async});
+    const auto done = started ? started->wait() : Result<void>(std::unexpected(started.error()));
+    if (!done) {
+      return fail(done.error());
+    }
+  }
+}
+
+Result<void> gradient_step(GradientSync& sync, int gradients) {
+  if (auto begun = sync.begin(); !begun) {
+    return begun;
+  }
+  for (int id = gradients - 1; id >= 0; --id) {
+    if (auto marked = sync.mark_ready(id); !marked) {
+      return marked;
+    }
+  }
+  const auto done = sync.wait();
+  return done ? Result<void>() : std::unexpected(done.error());
+}
+
+int step_for_ever(Communicator& comm) {
+  constexpr int kGradients = 4;
+  GradientSync sync(comm, {.buckets = {.first = 1 << 16, .cap = 1 << 20}});
+  for (int id = 0; id < kGradients; ++id) {
+    if (const auto added = sync.add("p" + std::to_string(id), DType::f32, 500000); !added) {
+      return fail(added.error());
+    }
+  }
+  if (const auto made = sync.finalize(); !made) {
+    return fail(made.error());
+  }
+  print_moment("begins");
+  while (true) {
+    if (const auto done = gradient_step(sync, kGradients); !done) {
+      return fail(done.error());
+    }
+  }
+}
+
+// Communicators come and go.
+int split_for_ever(Communicator& comm) {
+  print_moment("begins");
+  while (true) {
+    auto part = comm.split(0, comm.rank());
+    if (!part) {
+      return fail(part.error());
+    }
+    if (const auto met = (*part)->barrier(); !met) {
+      return fail(met.error());
+    }
+  }
+}
+
+// What the ranks are in when the test kills one.
+int for_ever(Communicator& comm, std::string_view what) {
+  if (const auto met = comm.barrier(); !met) {
+    return fail(met.error());
+  }
+  if (what == "gradients") {
+    return step_for_ever(comm);
+  }
+  if (what == "splits") {
+    return split_for_ever(comm);
+  }
+  return reduce_for_ever(comm, what == "small" ? 1000 : 3000000, what == "direct", what == "async");
+}
+
+// Rank 1 stops in the middle; the sums go on when it continues.
+int pause(Communicator& comm) {
+  for (int i = 1; i <= 40; ++i) {
+    if (i == 20 && comm.rank() == 1) {
+      ::raise(SIGSTOP);
+    }
+    Floats data(i % 2 == 0 ? 100 : 1000000, static_cast<float>(i));
+    const auto done = comm.all_reduce(buffer(data), buffer(data), Op::sum);
+    if (!done) {
+      return fail(done.error());
+    }
+    if (data.front() != static_cast<float>(i * comm.size()) || data.back() != data.front()) {
+      std::printf("wrong sum %g of %d\n", static_cast<double>(data.back()), i);
+      return 1;
+    }
+  }
+  std::printf("all sums of %d by %s\n", comm.size(), std::string(name_of(comm.backend())).c_str());
+  return 0;
+}
+
+// Ready; then, told by a line that there is no store any more, what still goes and what does not.
+int without_store(Communicator& comm) {
+  if (const auto met = comm.barrier(); !met) {
+    return fail(met.error());
+  }
+  std::printf("ready\n");
+  std::fflush(stdout);
+  static_cast<void>(std::getchar());
+  Floats data(10, 1);
+  const auto sum = comm.all_reduce(buffer(data), buffer(data), Op::sum);
+  const auto part = comm.split(0, 0);
+  const auto again = comm.rebuild({comm.rank(), comm.size(), comm.epoch() + 1, comm.job()});
+  const auto word = [](const auto& result) {
+    return std::string(result ? "ok" : name_of(result.error().code));
+  };
+  std::printf("sum %s, split %s, rebuild %s, sum %s: %s\n",
+              word(sum).c_str(),
+              word(part).c_str(),
+              word(again).c_str(),
+              word(comm.barrier()).c_str(),
+              part ? "" : part.error().text.c_str());
+  return 0;
+}
+
+int run(Communicator& comm, std::string_view what, const std::string& word) {
+  const std::size_t number = std::strtoul(word.c_str(), nullptr, 10);
+  if (what == "for-ever") {
+    return for_ever(comm, word);
+  }
+  if (what == "pause") {
+    return pause(comm);
+  }
+  if (what == "without-store") {
+    return without_store(comm);
+  }
   if (what == "sums") {
     return sums(comm);
   }
@@ -169,5 +306,5 @@ int main(int count, char** words) {
   const std::string what = count > 1 ? words[1] : "sums";
   // Static, so that exit() finds it open.
   static Communicator kept = std::move(*comm);
-  return run(kept, what, count > 2 ? std::strtoul(words[2], nullptr, 10) : 0);
+  return run(kept, what, count > 2 ? words[2] : "");
 }

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collective library when ranks are killed or stopped in each phase, the store is gone, or
+there is no memory: an error that says so on every rank that is left, in bounded time."""
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from test_collective import CTL, PUPPET, Job, free_port
+
+STORE = os.environ['MUSTER_STORE_BIN']
+WAYS = {'shm': {}, 'tcp': {'BACKEND': 'tcp'}, 'hier': {'HOST': lambda rank: f'h{rank // 2}'}}
+
+
+@contextlib.contextmanager
+def store():
+    """(process, port) of a store of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, 'port')
+        with subprocess.Popen([STORE, '--bind', '127.0.0.1', '--port', '0', '--port-file',
+                               file]) as process:
+            try:
+                yield process, until(lambda: os.path.exists(file) and int(open_text(file) or 0))
+            finally:
+                process.kill()
+
+
+def open_text(path):
+    with open(path) as file:
+        return file.read()
+
+
+def until(condition):
+    """The first true value; for events that nobody reports."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+    raise TimeoutError('the event did not come')
+
+
+def keys(port):
+    done = subprocess.run([CTL, 'store', 'keys', f'127.0.0.1:{port}'], stdout=subprocess.PIPE,
+                          text=True, timeout=60)
+    return done.stdout
+
+
+class Killed(unittest.TestCase):
+    def assert_survivors_name(self, job, victim):
+        for rank, process in enumerate(job.ranks):
+            if rank != victim:
+                text = process.communicate(timeout=60)[0]
+                self.assertRegex(text, f'error peer_failed rank {victim} .*rank {victim} ')
+
+    def kill_one(self, victim, ranks, kind, **variables):
+        with Job(ranks, 'for-ever', kind, **variables) as job:
+            for process in job.ranks:
+                self.assertIn('begins', process.stdout.readline())
+            job.ranks[victim].kill()
+            self.assert_survivors_name(job, victim)
+
+    def test_inside_operations_of_every_kind(self):
+        for way, variables in WAYS.items():
+            for kind in ('small', 'staged', 'direct', 'async', 'gradients'):
+                for victim in (0, 3):
+                    with self.subTest(way=way, kind=kind, victim=victim):
+                        # Rank 0 serves no store here: its death is that of a rank only.
+                        with store() as (_, port):
+                            self.kill_one(victim, 4, kind, port=port, **variables)
+
+    def test_while_communicators_come_and_go(self):
+        for way, variables in WAYS.items():
+            with self.subTest(way=way), store() as (_, port):
+                with Job(4, 'for-ever', 'splits', port=port, INIT_TIMEOUT='2s',
+                         **variables) as job:
+                    for process in job.ranks:
+                        self.assertIn('begins', process.stdout.readline())
+                    job.ranks[1].kill()
+                    for rank in (0, 2, 3):
+                        text = job.ranks[rank].communicate(timeout=60)[0]
+                        # A new communicator that it did not come to is a time-out.
+                        self.assertRegex(text, r'error (peer_failed|timeout) rank 1 ')
+
+    def test_between_the_steps_of_a_start(self):
+        """Rank 1 has come and is dead before the others meet; rank 0 is another case."""
+        for way, variables in WAYS.items():
+            for victim in (0, 1):
+                with self.subTest(way=way, victim=victim), store() as (_, port):
+                    with Job(4, 'sums', port=port, later=(3,), INIT_TIMEOUT='2s',
+                             **variables) as job:
+                        until(lambda: f'hosts/{victim}' in keys(port))
+                        job.ranks[victim].kill()
+                        job.ranks[victim].communicate()
+                        job.ranks[3] = job.start(3)
+                        for rank in {0, 1, 2, 3} - {victim}:
+                            text = job.ranks[rank].communicate(timeout=60)[0]
+                            self.assertRegex(text, r'^error (timeout|peer_failed) ')
+                            # Who meets others later also misses those who wait for it.
+                            self.assertRegex(text, rf'rank {victim}\b|in time: .*\b{victim}\b')
+
+
+class Stopped(unittest.TestCase):
+    def test_a_rank_that_stops_and_continues_in_time_is_waited_for(self):
+        for way, variables in WAYS.items():
+            with self.subTest(way=way), Job(4, 'pause', **variables) as job:
+                _, status = os.waitpid(job.ranks[1].pid, os.WUNTRACED)
+                self.assertTrue(os.WIFSTOPPED(status), status)
+                job.ranks[1].send_signal(signal.SIGCONT)
+                self.assertEqual(job.outputs(), [f'all sums of 4 by {way}\n'] * 4)
+
+
+class WithoutStore(unittest.TestCase):
+    def test_that_never_was_there(self):
+        began = time.monotonic()
+        with Job(2, 'sums', port=free_port(), INIT_TIMEOUT='1s') as job:
+            for text in job.outputs():
+                self.assertRegex(text, '^error store rank -1 ')
+        self.assertLess(time.monotonic() - began, 30)
+
+    def test_gone_while_the_ranks_meet(self):
+        with store() as (server, port), Job(2, 'sums', port=port, later=(1,)) as job:
+            until(lambda: 'hosts/0' in keys(port))
+            server.kill()
+            # Far less than the 60 s that it would wait for the other rank.
+            self.assertRegex(job.ranks[0].communicate(timeout=30)[0], '^error store rank -1 ')
+
+    def test_gone_later(self):
+        """Operations need none; communicators cannot be made any more, and none is harmed."""
+        for way, variables in WAYS.items():
+            with self.subTest(way=way), store() as (server, port):
+                options = {'stdin': subprocess.PIPE}
+                with Job(4, 'without-store', port=port, options=options, INIT_TIMEOUT='5s',
+                         **variables) as job:
+                    for process in job.ranks:
+                        self.assertEqual(process.stdout.readline(), 'ready\n')
+                    server.kill()
+                    server.wait()
+                    for process in job.ranks:
+                        process.stdin.write('gone\n')
+                        process.stdin.flush()
+                    for text in job.outputs():
+                        self.assertRegex(text,
+                                         '^sum ok, split store, rebuild store, sum ok: .*store')
+
+
+class WithoutMemory(unittest.TestCase):
+    def test_a_limit_on_the_sizes_of_files(self):
+        """Shared memory counts as a file: the kernel would end the process by SIGXFSZ."""
+        for limit in (1 << 10, 1 << 22):  # not even the flight recorder; not the arena
+            def lower(limit=limit):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            with self.subTest(limit=limit):
+                with Job(1, 'sums', options={'preexec_fn': lower}) as job:
+                    self.assertRegex(job.outputs()[0],
+                                     rf'^error system rank -1 .*ulimit -f\) allows {limit} bytes')
+
+    def test_the_others_are_told_by_who_has_no_memory(self):
+        def lower():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 22, 1 << 22))
+        with store() as (_, port):
+            with Job(3, 'sums', port=port, later=(0,), options={}) as job:
+                job.options = {'preexec_fn': lower}
+                job.ranks[0] = job.start(0)
+                outputs = job.outputs(timeout=30)  # not the 60 s of a start
+        self.assertRegex(outputs[0], '^error system .*ulimit -f')
+        for text in outputs[1:]:
+            self.assertRegex(text, '^error peer_failed rank 0 .*rank 0 has no memory to share: '
+                                   '.*ulimit -f')
+
+    def test_a_full_disk_below_the_flight_recorder(self):
+        """The recorder lies in memory then, and nobody is ended by SIGBUS."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = f'mount -t tmpfs -o size=64k none {folder} && exec "$@"'
+            allowed = subprocess.run(['unshare', '--mount', 'sh', '-c', script, 'sh', 'true'],
+                                     stderr=subprocess.PIPE)
+            if allowed.returncode != 0:
+                self.skipTest('this user may not mount a small file system')
+            environ = {**os.environ, 'RANK': '0', 'WORLD_SIZE': '1',
+                       'MUSTER_COLLECTIVE_FLIGHT_DIR': folder}
+            done = subprocess.run(
+                ['unshare', '--mount', 'sh', '-c', script, 'sh', 'sh', '-c',
+                 f'"{PUPPET}" sums; ls {folder}'], env=environ, stdout=subprocess.PIPE, text=True)
+            self.assertRegex(done.stdout, r'^sums [0-9a-f]+ of 1 by shm\n$')
+
+
+if __name__ == '__main__':
+    unittest.main()
