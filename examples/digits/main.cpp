@@ -10,47 +10,48 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <string>
 
 namespace {
 
 using namespace digits;  // NOLINT(google-build-using-namespace): a program
 
 // One line in one piece, whatever other processes print.
-void say(const char* line) {
-  std::fputs(line, stdout);
-  std::fflush(stdout);
+void say(std::FILE* to, const std::string& line) {
+  static_cast<void>(std::fputs((line + "\n").c_str(), to));
+  static_cast<void>(std::fflush(to));
 }
 
 void say_beginning(const muster::collective::Communicator& comm,
                    const Options& options,
                    const DataSet& data,
                    const Trainer& trainer) {
-  char line[256];
-  std::snprintf(line,
-                sizeof line,
-                "%d worker%s, gradients summed by %s, %zu pictures to learn from, %zu to be tested "
-                "with; first epoch: %zu\n",
-                comm.size(),
-                comm.size() == 1 ? "" : "s",
-                options.on_gpu ? "NCCL" : std::string(name_of(comm.backend())).c_str(),
-                data.training.count(),
-                data.tests.count(),
-                trainer.next_epoch());
-  say(line);
+  const std::string by(options.on_gpu ? "NCCL" : name_of(comm.backend()));
+  say(stdout,
+      std::to_string(comm.size()) + (comm.size() == 1 ? " worker" : " workers") +
+          ", gradients summed by " + by + ", " + std::to_string(data.training.count()) +
+          " pictures to learn from, " + std::to_string(data.tests.count()) +
+          " to be tested with; first epoch: " + std::to_string(trainer.next_epoch()));
 }
 
 // The loss also as it is, to the last bit.
 void say_epoch(std::size_t number, const Epoch& epoch, double seconds) {
-  char line[256];
-  std::snprintf(line,
-                sizeof line,
-                "epoch %2zu: loss %.4f (%a), test accuracy %.1f%%, %.2f s\n",
-                number,
-                epoch.loss,
-                epoch.loss,
-                100 * epoch.accuracy,
-                seconds);
-  say(line);
+  char line[160];
+  static_cast<void>(std::snprintf(line,
+                                  sizeof line,
+                                  "epoch %2zu: loss %.4f (%a), test accuracy %.1f%%, %.2f s",
+                                  number,
+                                  epoch.loss,
+                                  epoch.loss,
+                                  100 * epoch.accuracy,
+                                  seconds));
+  say(stdout, line);
+}
+
+void say_model(std::uint64_t hash) {
+  char line[32];
+  static_cast<void>(std::snprintf(line, sizeof line, "model %016" PRIx64, hash));
+  say(stdout, line);
 }
 
 Result<void> train(muster::collective::Communicator& comm,
@@ -78,7 +79,7 @@ Result<void> train(muster::collective::Communicator& comm,
   }
   const auto hash = trainer->hash();
   if (hash && first) {
-    std::printf("model %016" PRIx64 "\n", *hash);
+    say_model(*hash);
   }
   return hash ? Result<void>() : std::unexpected(hash.error());
 }
@@ -108,7 +109,7 @@ int main(int argc, char** argv) {
     return exit_code;
   }
   if (const auto done = run(*options); !done) {
-    std::fprintf(stderr, "muster-digits: %s\n", done.error().text.c_str());
+    say(stderr, "muster-digits: " + done.error().text);
     return 1;
   }
   return 0;

@@ -60,20 +60,22 @@ void Mlp::forward(std::size_t rows) {
   for (std::size_t layer = 0; layer < kLayers; ++layer) {
     const std::size_t in = kWidths[layer];
     const std::size_t out = kWidths[layer + 1];
-    const float* weights = parameters_[2 * layer].values.data();
-    const std::vector<float>& biases = parameters_[2 * layer + 1].values;
     values_[layer + 1].resize(rows * out);
     for (std::size_t row = 0; row < rows; ++row) {
-      const float* from = &values_[layer][row * in];
-      float* to = &values_[layer + 1][row * out];
-      std::ranges::copy(biases, to);
-      for (std::size_t i = 0; i < in; ++i) {
-        add_scaled(to, weights + i * out, from[i], out);
-      }
-      if (layer + 1 < kLayers) {
-        std::transform(to, to + out, to, [](float x) { return std::max(x, 0.0F); });
-      }
+      forward_row(layer, &values_[layer][row * in], &values_[layer + 1][row * out]);
     }
+  }
+}
+
+void Mlp::forward_row(std::size_t layer, const float* from, float* to) const {
+  const std::size_t out = kWidths[layer + 1];
+  const float* weights = parameters_[2 * layer].values.data();
+  std::ranges::copy(parameters_[2 * layer + 1].values, to);
+  for (std::size_t i = 0; i < kWidths[layer]; ++i) {
+    add_scaled(to, weights + i * out, from[i], out);
+  }
+  if (layer + 1 < kLayers) {
+    std::transform(to, to + out, to, [](float x) { return std::max(x, 0.0F); });
   }
 }
 

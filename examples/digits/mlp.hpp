@@ -44,6 +44,7 @@ class Mlp {
   static constexpr std::size_t kLayers = kWidths.size() - 1;
 
   void forward(std::size_t rows);
+  void forward_row(std::size_t layer, const float* from, float* to) const;
   // Of the outputs, which become the gradients of the loss with respect to them.
   double loss(const Pictures& pictures, std::span<const std::size_t> batch);
   void layer_gradients(std::size_t layer, std::size_t rows, const Ready& ready);

@@ -67,6 +67,10 @@ bool take(int option, const char* value, Options& into) {
   }
 }
 
+void complain(const std::string& words) {
+  static_cast<void>(std::fputs(("muster-digits: " + words + "\n").c_str(), stderr));
+}
+
 bool fit(const Options& options) {
   return options.micro_batches > 0 && options.batch_size >= options.micro_batches &&
          options.batch_size % options.micro_batches == 0;
@@ -97,15 +101,14 @@ std::optional<Options> parse_options(int argc, char** argv, int& exit_code) {
     }
     if (!take(c, optarg, out)) {
       if (c != '?') {  // else getopt_long has said it
-        std::fprintf(stderr, "muster-digits: what is '%s'? See --help\n", optarg);
+        complain(std::string("what is '") + optarg + "'? See --help");
       }
       return std::nullopt;
     }
   }
   if (optind < argc || !fit(out)) {
-    std::fputs(optind < argc ? "muster-digits: takes options only, see --help\n"
-                             : "muster-digits: --micro-batches must divide --batch-size\n",
-               stderr);
+    complain(optind < argc ? "takes options only, see --help"
+                           : "--micro-batches must divide --batch-size");
     return std::nullopt;
   }
   return out;
