@@ -96,16 +96,14 @@ class Agent final : public SupervisorSite, public MeetingHost {
     explicit Observer(Agent& agent) : agent_(agent) {}
 
     void on_worker_exit(const WorkerExit& exit) override {
-      if (agent_.setup_.config.log_level <= LogLevel::info) {
-        agent_.log(
-            LogLevel::info,
-            fmt::format(
-                "local rank {} (pid {}) {}", exit.local_rank, exit.pid, exit.status.describe()));
-      }
-      if (agent_.meeting_) {
-        agent_.meeting_->check_lease();
-      }
+      note_end(exit, "");
       agent_.supervisor_.on_worker_exit(exit);
+      agent_.arm();
+    }
+
+    void on_worker_dying(const WorkerExit& exit) override {
+      note_end(exit, "; the kernel frees its memory");
+      agent_.supervisor_.on_worker_dying(exit);
       agent_.arm();
     }
 
@@ -114,6 +112,20 @@ class Agent final : public SupervisorSite, public MeetingHost {
     void on_nothing_left() override { agent_.handle(NothingLeft{}); }
 
    private:
+    void note_end(const WorkerExit& exit, const char* what_else) {
+      if (agent_.setup_.config.log_level <= LogLevel::info) {
+        agent_.log(LogLevel::info,
+                   fmt::format("local rank {} (pid {}) {}{}",
+                               exit.local_rank,
+                               exit.pid,
+                               exit.status.describe(),
+                               what_else));
+      }
+      if (agent_.meeting_) {
+        agent_.meeting_->check_lease();
+      }
+    }
+
     Agent& agent_;
   };
 

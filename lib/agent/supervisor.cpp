@@ -16,6 +16,10 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   handle(WorkerExited{exit, site_.wall_seconds()});
 }
 
+void Supervisor::on_worker_dying(const WorkerExit& exit) {
+  handle(WorkerDying{exit, site_.wall_seconds()});
+}
+
 void Supervisor::on_groups_empty() {
   handle(GroupsEmpty{});
 }

@@ -64,6 +64,7 @@ class Supervisor : public ProcessObserver {
   [[nodiscard]] const SupervisorCore& core() const { return core_; }
 
   void on_worker_exit(const WorkerExit& exit) override;
+  void on_worker_dying(const WorkerExit& exit) override;
   void on_groups_empty() override;
   void on_nothing_left() override;
 

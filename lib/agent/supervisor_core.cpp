@@ -50,6 +50,8 @@ void SupervisorCore::begin_round(Turn& turn) {
   deadline_.reset();
   spawned_ = 0;
   live_.clear();
+  dying_.clear();
+  early_.reset();
   result_.failures.clear();
   result_.overdue.clear();
   result_.stop_signal = SIGTERM;
@@ -135,7 +137,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
   live_.erase(exited.exit.local_rank);
   if (!exited.exit.status.success()) {
-    record(exited, false);
+    record(exited.exit, exited.wall_seconds, false);
     decide_after_failure(turn);
     return;
   }
@@ -145,17 +147,55 @@ void SupervisorCore::note_exit(Turn& turn) {
   }
 }
 
-void SupervisorCore::record(const WorkerExited& event, bool after_stop) {
+// As its exit, but that it is not reaped: nothing is done that relies on its end.
+void SupervisorCore::note_dying(Turn& turn) {
+  const auto& event = std::get<WorkerDying>(turn.event);
+  MUSTER_CHECK(!event.exit.status.success());
+  note_also_dying(turn);
+  early_ = event.exit.local_rank;
+  record(event.exit, event.wall_seconds, false);
+  decide_after_failure(turn);
+}
+
+// The failure was recorded when it began; the wait status may know more (a core was dumped).
+void SupervisorCore::complete_early(const WorkerExit& exit) {
+  early_.reset();
+  if (exit.status.success()) {
+    return;
+  }
+  WorkerFailure& first = result_.failures.front();
+  MUSTER_CHECK(first.local_rank == exit.local_rank);
+  first.status = exit.status;
+  if (exit.out_of_memory) {
+    first.out_of_memory = true;
+    first.memory_words = exit.memory_words;
+  }
+}
+
+void SupervisorCore::note_also_dying(Turn& turn) {
+  const int local_rank = std::get<WorkerDying>(turn.event).exit.local_rank;
+  MUSTER_CHECK(live_.contains(local_rank));
+  dying_.insert(local_rank);
+  dying_until_ = turn.now + kKillPatienceBeforeRestart;
+}
+
+// Whether all workers are as good as gone, and nobody is in a hurry.
+bool SupervisorCore::waits_for_memory(TimePoint now) const {
+  return !dying_.empty() && dying_.size() == live_.size() && now < dying_until_ &&
+         why_ != Why::interrupted && why_ != Why::orphaned && result_.interrupting_signal == 0;
+}
+
+void SupervisorCore::record(const WorkerExit& exit, double wall_seconds, bool after_stop) {
   WorkerFailure failure;
-  failure.local_rank = event.exit.local_rank;
-  failure.rank = rank_first_ + event.exit.local_rank;
-  failure.pid = event.exit.pid;
+  failure.local_rank = exit.local_rank;
+  failure.rank = rank_first_ + exit.local_rank;
+  failure.pid = exit.pid;
   failure.attempt = result_.attempt;
-  failure.status = event.exit.status;
-  failure.out_of_memory = event.exit.out_of_memory;
-  failure.memory_words = event.exit.memory_words;
+  failure.status = exit.status;
+  failure.out_of_memory = exit.out_of_memory;
+  failure.memory_words = exit.memory_words;
   failure.after_stop = after_stop;
-  failure.wall_seconds = event.wall_seconds;
+  failure.wall_seconds = wall_seconds;
   result_.failures.push_back(std::move(failure));
 }
 
@@ -231,8 +271,13 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
 void SupervisorCore::note_late_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
   live_.erase(exited.exit.local_rank);
+  dying_.erase(exited.exit.local_rank);
+  if (early_ == exited.exit.local_rank) {
+    complete_early(exited.exit);
+    return;
+  }
   if (!exited.exit.status.success()) {
-    record(exited, true);
+    record(exited.exit, exited.wall_seconds, true);
     if (settings_.shared_round && why_ == Why::regroup) {
       report_failure(turn);
     }
@@ -294,7 +339,9 @@ void SupervisorCore::kill_overdue(Turn& turn) {
   }
   MUSTER_MARK("grace over");
   for (const auto& [local_rank, pid] : live_) {
-    result_.overdue.push_back(local_rank);
+    if (!dying_.contains(local_rank)) {
+      result_.overdue.push_back(local_rank);
+    }
   }
   sweep(turn);
 }
@@ -305,7 +352,12 @@ void SupervisorCore::take_late_signal(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
   const bool goes_on = why_ == Why::restart || why_ == Why::regroup;
   const bool would_wait = settings_.shared_round && why_ == Why::finished;
-  if (is_passed_on(signal.signo) || (!goes_on && !would_wait)) {
+  if (is_passed_on(signal.signo)) {
+    return;
+  }
+  if (!goes_on && !would_wait) {
+    dying_until_ = turn.now;
+    hurry(turn);
     return;
   }
   MUSTER_MARK("interrupted just before a restart");
@@ -375,6 +427,11 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
   if (turn.now < deadline_) {
     return;
   }
+  if (waits_for_memory(turn.now)) {
+    MUSTER_MARK("only the memory of a dying worker is waited for");
+    deadline_ = dying_until_;
+    return;
+  }
   MUSTER_MARK("processes that cannot be killed");
   for (const auto& [local_rank, pid] : live_) {
     result_.survivors.push_back(Survivor{pid, '?', fmt::format("local rank {}", local_rank)});
@@ -419,6 +476,8 @@ std::string SupervisorCore::describe() const {
 void SupervisorCore::check_invariants() const {
   MUSTER_CHECK(policy_.restarts() <= settings_.max_restarts);
   MUSTER_CHECK(static_cast<int>(live_.size()) <= spawned_);
+  MUSTER_CHECK(std::ranges::all_of(dying_, [&](int rank) { return live_.contains(rank); }));
+  MUSTER_CHECK(!early_ || dying_.contains(*early_));
   MUSTER_CHECK(spawned_ <= result_.nproc);
   const bool ends = state_ == SupervisorState::stopping || state_ == SupervisorState::killing;
   const bool waits = state_ == SupervisorState::waiting;

@@ -21,7 +21,8 @@ namespace muster {
 // promise to end within 5 s then, and the guard looks once more after us.
 inline constexpr Duration kKillPatience = std::chrono::seconds(2);
 
-// Nobody waits for an end before a restart, and the memory of a large process takes its time.
+// Nobody waits for an end before a restart, and the memory of a large process takes its time: it is
+// also what a worker gets that is known to be dying.
 inline constexpr Duration kKillPatienceBeforeRestart = std::chrono::seconds(30);
 
 // `timeout` and others send the same signal to a process and to its group: one request, not two.
@@ -96,6 +97,8 @@ class SupervisorCore {
   void regroup(Turn& turn);
   void raise_to_regroup(Turn& turn);
   void note_exit(Turn& turn);
+  void note_dying(Turn& turn);
+  void note_also_dying(Turn& turn);
   void note_late_exit(Turn& turn);
   void sweep_leftovers(Turn& turn);
   void go_on(Turn& turn);
@@ -129,7 +132,9 @@ class SupervisorCore {
   bool relay(Turn& turn, int signo);
   void note_interruption(Turn& turn, const SignalReceived& signal);
   [[nodiscard]] Duration console_patience() const;
-  void record(const WorkerExited& event, bool after_stop);
+  void record(const WorkerExit& exit, double wall_seconds, bool after_stop);
+  void complete_early(const WorkerExit& exit);
+  [[nodiscard]] bool waits_for_memory(TimePoint now) const;
   void decide_after_failure(Turn& turn);
   void stop_workers(Turn& turn, Why why, int signo);
   void sweep(Turn& turn);
@@ -149,6 +154,9 @@ class SupervisorCore {
   int spawned_ = 0;
   bool attempt_open_ = false;      // started, and no CloseAttempt yet
   std::map<int, pid_t> live_;      // by local rank: not reaped yet
+  std::set<int> dying_;            // local ranks of live_ that have begun to end
+  std::optional<int> early_;       // the one of them that is result_.failures.front()
+  TimePoint dying_until_{};        // so long the kernel may take
   std::optional<Outcome> closed_;  // many nodes: how the job ends for this one
   JobResult result_;
 };

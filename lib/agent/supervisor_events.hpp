@@ -61,6 +61,12 @@ struct WorkerExited {
   double wall_seconds = 0;  // for words and files only
 };
 
+// Of a failure, while the kernel still frees its memory: it lives for us until its WorkerExited.
+struct WorkerDying {
+  WorkerExit exit;
+  double wall_seconds = 0;
+};
+
 struct GroupsEmpty {};
 
 struct NothingLeft {};
@@ -89,7 +95,8 @@ using SupervisorEvent = std::variant<Started,
                                      LinkLost,
                                      Tick,
                                      Fenced,
-                                     RoundClosed>;
+                                     RoundClosed,
+                                     WorkerDying>;
 
 struct OpenRound {
   int attempt = 0;   // starts of the local workers, from 0

@@ -34,7 +34,8 @@ struct SupervisorCore::Table {
           &Core::end_orphaned,        // LinkLost
           &Core::ignore,              // Tick
           &Core::ignore,              // Fenced
-          &Core::close_unstarted}},   // RoundClosed
+          &Core::close_unstarted,     // RoundClosed
+          &Core::impossible}},        // WorkerDying
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -49,7 +50,8 @@ struct SupervisorCore::Table {
           &Core::kill_orphaned,       // LinkLost
           &Core::ignore,              // Tick
           &Core::kill_fenced,         // Fenced
-          &Core::stop_closed}},       // RoundClosed
+          &Core::stop_closed,         // RoundClosed
+          &Core::note_dying}},        // WorkerDying
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -64,7 +66,8 @@ struct SupervisorCore::Table {
           &Core::kill_orphaned,       // LinkLost
           &Core::kill_overdue,        // Tick
           &Core::kill_fenced,         // Fenced
-          &Core::hurry_closed}},      // RoundClosed
+          &Core::hurry_closed,        // RoundClosed
+          &Core::note_also_dying}},   // WorkerDying
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -79,7 +82,8 @@ struct SupervisorCore::Table {
           &Core::kill_orphaned,       // LinkLost
           &Core::abandon_unkillable,  // Tick
           &Core::raise_to_regroup,    // Fenced
-          &Core::hurry_closed}},      // RoundClosed
+          &Core::hurry_closed,        // RoundClosed
+          &Core::ignore}},            // WorkerDying
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -94,7 +98,8 @@ struct SupervisorCore::Table {
           &Core::end_orphaned,        // LinkLost
           &Core::end_waiting,         // Tick
           &Core::rejoin,              // Fenced
-          &Core::end_closed}},        // RoundClosed
+          &Core::end_closed,          // RoundClosed
+          &Core::impossible}},        // WorkerDying
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -109,7 +114,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // LinkLost
           &Core::ignore,              // Tick
           &Core::ignore,              // Fenced
-          &Core::ignore}}}};          // RoundClosed
+          &Core::ignore,              // RoundClosed
+          &Core::ignore}}}};          // WorkerDying
 
   // clang-format on
 

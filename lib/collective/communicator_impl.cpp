@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/communicator_impl.hpp"
 
+#include "collective/launcher_word.hpp"
 #include "collective/shm_transport.hpp"
 #include "collective/tcp_socket.hpp"
 #include "collective/tcp_transport.hpp"
@@ -34,6 +35,7 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe) {
   if (m.size > 1 && recipe.store == nullptr) {
     return failure(Errc::invalid_argument, "there is no store for the ranks to meet at");
   }
+  hold_launcher_word();
   auto impl = std::make_unique<Impl>();
   impl->recipe = std::move(recipe);
   if (auto met = impl->meet(); !met) {

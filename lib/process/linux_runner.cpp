@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/linux_runner.hpp"
 
+#include "process/death_watch.hpp"
 #include "process/descendants.hpp"
 #include "process/memory.hpp"
 #include "process/output_pump.hpp"
@@ -67,6 +68,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
         child_signals(std::move(deaths)),
         settings(wishes),
         pump(poller, wishes.colours),
+        death_watch(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
         waiter(loop) {}
 
   ~Impl() override {
@@ -82,11 +84,13 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   LinuxRunnerSettings settings;
   OutputPump pump;
   WorkerTable workers;
+  DeathWatch death_watch;
   Sweeper sweeper;
   bool killing = false;
   bool memory_known = false;
   std::string memory_group;
   std::optional<std::uint64_t> kills_before;
+  std::deque<WorkerExit> dying;  // not reaped, not yet told
   std::deque<WorkerExit> exits;  // reaped, not yet told
   bool turn_posted = false;
   asio::posix::stream_descriptor waiter;
@@ -97,7 +101,9 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   void post_turn();
   void run_turn();
   void on_ready() override;
+  void look_for_dying();
   void reap();
+  WorkerExit describe_end(pid_t pid, const LiveWorker& worker, ExitStatus status);
   void note_end(const siginfo_t& info);
   void forget_empty_groups();
   void watch_leaderless();
@@ -149,6 +155,7 @@ void LinuxRunner::Impl::run_turn() {
   if (pump.turn()) {
     post_turn();
   }
+  look_for_dying();
   tell();
 }
 
@@ -164,7 +171,17 @@ void LinuxRunner::Impl::on_ready() {
   reap();
 }
 
+void LinuxRunner::Impl::look_for_dying() {
+  for (const Dying& one : death_watch.take_dying()) {
+    if (const LiveWorker* const worker = workers.find(one.pid)) {
+      dying.push_back(describe_end(one.pid, *worker, one.status));
+    }
+  }
+}
+
+// Who dies slowly is looked for first: small peers that ended for want of it are reaped before it.
 void LinuxRunner::Impl::reap() {
+  look_for_dying();
   bool any = false;
   while (true) {
     siginfo_t info{};
@@ -188,15 +205,21 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
   if (!worker) {
     return;  // an orphan that we adopted
   }
+  death_watch.forget(info.si_pid);
   workers.leaderless().insert(info.si_pid);
+  const auto status = ExitStatus::from_wait(info.si_code, info.si_status);
+  exits.push_back(describe_end(info.si_pid, *worker, status));
+}
+
+WorkerExit LinuxRunner::Impl::describe_end(pid_t pid, const LiveWorker& worker, ExitStatus status) {
   WorkerExit exit;
-  exit.local_rank = worker->local_rank;
-  exit.pid = info.si_pid;
-  exit.status = ExitStatus::from_wait(info.si_code, info.si_status);
-  if (exit.status.signaled && exit.status.value == SIGKILL && !worker->killed_by_us) {
+  exit.local_rank = worker.local_rank;
+  exit.pid = pid;
+  exit.status = status;
+  if (status.signaled && status.value == SIGKILL && !worker.killed_by_us) {
     ask_about_memory(exit);
   }
-  exits.push_back(std::move(exit));
+  return exit;
 }
 
 // A member keeps its group's number from being given away, so a number is ours while the group
@@ -239,6 +262,11 @@ void LinuxRunner::Impl::ask_about_memory(WorkerExit& exit) {
 
 void LinuxRunner::Impl::tell() {
   const auto self = shared_from_this();  // the observer may let go of the runner
+  while (!dying.empty()) {
+    const WorkerExit one = std::move(dying.front());
+    dying.pop_front();
+    observer.on_worker_dying(one);
+  }
   while (!exits.empty()) {
     const WorkerExit exit = std::move(exits.front());
     exits.pop_front();

@@ -38,6 +38,12 @@ class ProcessObserver {
  public:
   virtual ~ProcessObserver() = default;
   virtual void on_worker_exit(const WorkerExit& exit) = 0;
+
+  // A worker has begun to end like this, which is no success, but the kernel still frees its
+  // memory: it is not reaped, and holds what it held. on_worker_exit follows. Only of workers that
+  // use the collective library; the others are first heard of when they are reaped.
+  virtual void on_worker_dying(const WorkerExit& /*exit*/) {}
+
   // Once after the last worker was reaped and its process group (all that received our signals)
   // is empty, and again after each later spawn. Descendants that left their group may remain.
   virtual void on_groups_empty() = 0;

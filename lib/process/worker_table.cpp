@@ -10,6 +10,11 @@ void WorkerTable::add(pid_t pid, int local_rank) {
   armed_ = true;
 }
 
+const LiveWorker* WorkerTable::find(pid_t pid) const {
+  const auto found = live_.find(pid);
+  return found == live_.end() ? nullptr : &found->second;
+}
+
 std::optional<LiveWorker> WorkerTable::take(pid_t pid) {
   const auto found = live_.find(pid);
   if (found == live_.end()) {

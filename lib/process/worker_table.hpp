@@ -21,6 +21,9 @@ class WorkerTable {
  public:
   void add(pid_t pid, int local_rank);
 
+  // None where `pid` is no live worker; valid until the table changes.
+  [[nodiscard]] const LiveWorker* find(pid_t pid) const;
+
   // The worker, which is taken out; none where `pid` is a process that we adopted.
   [[nodiscard]] std::optional<LiveWorker> take(pid_t pid);
 

@@ -35,6 +35,7 @@ Result<pid_t> SimRunner::spawn(const ProcessSpec& spec) {
   const pid_t leader = add(Process{0, spec.local_rank, script});
   WorkerScript below = script;
   below.unkillable = false;
+  below.freeing = {};
   for (int i = 0; i < script.group_children; ++i) {
     add(Process{leader, -1, below});
   }
@@ -88,8 +89,15 @@ void SimRunner::die(pid_t pid, ExitStatus status) {
   if (at == processes_.end() || at->second.dead) {
     return;  // its script runs on after it was killed
   }
-  at->second.dead = true;
-  scheduler_.after(soon(), [this, pid, status] { report_end(pid, status); });
+  Process& process = at->second;
+  process.dead = true;
+  const Duration seen = soon();
+  const Duration reaped = seen + soon() + process.script.freeing;
+  if (process.local_rank >= 0 && process.script.uses_library && !status.success()) {
+    const WorkerExit exit{process.local_rank, pid, status, false, {}};
+    scheduler_.after(seen, [this, exit] { observer_.on_worker_dying(exit); });
+  }
+  scheduler_.after(reaped, [this, pid, status] { report_end(pid, status); });
 }
 
 void SimRunner::report_end(pid_t pid, ExitStatus status) {
@@ -138,6 +146,11 @@ void SimRunner::finish_output(Duration /*patience*/) {}
 std::size_t SimRunner::alive() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(processes_, [](const auto& entry) { return !entry.second.dead; }));
+}
+
+std::size_t SimRunner::unreaped() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(processes_, [](const auto& entry) { return !entry.second.reaped; }));
 }
 
 std::size_t SimRunner::workers_alive() const {

@@ -25,6 +25,8 @@ struct WorkerScript {
   int group_children = 0;  // processes left in the worker's group, which take the same signals
   int daemons = 0;         // descendants that left the group
   bool unkillable = false;
+  bool uses_library = false;  // its failures are seen before it is reaped
+  Duration freeing{};         // from its death to its reaping, besides the usual delay
 };
 
 class SimRunner final : public ProcessRunner {
@@ -44,6 +46,8 @@ class SimRunner final : public ProcessRunner {
   // For the checkers.
   [[nodiscard]] std::size_t alive() const;
   [[nodiscard]] std::size_t workers_alive() const;
+  // Dead ones whose memory is not free yet count.
+  [[nodiscard]] std::size_t unreaped() const;
 
   [[nodiscard]] int kills() const { return kills_; }
 

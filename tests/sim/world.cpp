@@ -30,7 +30,8 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
 std::string SwarmOptions::describe() const {
   return fmt::format(
       "nproc={} max_restarts={} grace={} failing={}% hanging={}% deaf={}% unkillable={}% "
-      "spawn_error={}% round_error={}% children={}% signals={} signal_after_exit={}% regroups={} "
+      "spawn_error={}% round_error={}% children={}% library={}% signals={} signal_after_exit={}% "
+      "regroups={} "
       "guard_dies={} quick={} shared={} fences={} closed_by_others={} others_silent={}",
       nproc,
       max_restarts,
@@ -42,6 +43,7 @@ std::string SwarmOptions::describe() const {
       spawn_error_percent,
       round_error_percent,
       children_percent,
+      library_percent,
       signals,
       signal_after_exit_percent,
       regroups,
@@ -69,6 +71,7 @@ SwarmOptions swarm_options(Random& random) {
   options.spawn_error_percent = sometimes(10);
   options.round_error_percent = random.chance(90) ? 0 : 30;
   options.children_percent = sometimes(80);
+  options.library_percent = random.chance(50) ? 0 : static_cast<int>(random.between(1, 100));
   options.signals = sometimes(4);
   options.signal_after_exit_percent = random.chance(80) ? 0 : 20;
   options.regroups = random.chance(80) ? 0 : static_cast<int>(random.between(1, 3));
@@ -118,12 +121,14 @@ WorkerScript World::script_for(const ProcessSpec& /*spec*/) {
     script.daemons = static_cast<int>(random_.between(0, 2));
   }
   script.unkillable = random_.chance(options_.unkillable_percent);
+  script.uses_library = random_.chance(options_.library_percent);
+  script.freeing = milliseconds(random_.chance(70) ? 0 : random_.between(1, 45'000));
   return script;
 }
 
 Result<std::vector<ProcessSpec>> World::open_round(int attempt, int restarts) {
   trace(fmt::format("open attempt={} restarts={}", attempt, restarts));
-  if (runner_->alive() != 0) {
+  if (runner_->unreaped() != 0) {
     complain("a new attempt began beside processes of the one before");
   }
   if (stop_asked_) {
@@ -181,6 +186,15 @@ void World::on_worker_exit(const WorkerExit& exit) {
     ++options_.regroups;
     others_say(std::chrono::microseconds(random_.between(0, 2000)), "regroup", RegroupNotice{"x"});
   }
+}
+
+void World::on_worker_dying(const WorkerExit& exit) {
+  if (!first_failed_ && supervisor_->core().state() == SupervisorState::running) {
+    first_failed_ = exit.local_rank;  // later ones count when they are reaped
+  }
+  trace(fmt::format("dying local_rank={} {}", exit.local_rank, exit.status.shell_code()));
+  supervisor_->on_worker_dying(exit);
+  check();
 }
 
 void World::on_groups_empty() {

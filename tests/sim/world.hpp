@@ -28,6 +28,7 @@ struct SwarmOptions {
   int unkillable_percent = 0;
   int spawn_error_percent = 0;
   int round_error_percent = 0;
+  int library_percent = 0;            // workers whose death is seen before they are reaped
   int children_percent = 0;           // workers that leave children and daemons
   int signals = 0;                    // how many are sent to the launcher
   int signal_after_exit_percent = 0;  // a signal within moments of a worker's end
@@ -78,6 +79,7 @@ class World final : public SupervisorSite, public ProcessObserver {
 
   // ProcessObserver
   void on_worker_exit(const WorkerExit& exit) override;
+  void on_worker_dying(const WorkerExit& exit) override;
   void on_groups_empty() override;
   void on_nothing_left() override;
 

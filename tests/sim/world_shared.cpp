@@ -52,7 +52,7 @@ void World::close_job(Outcome outcome) {
 
 void World::nothing_runs(const std::string& claim) {
   trace(claim);
-  if (runner_->alive() != 0) {
+  if (runner_->unreaped() != 0) {
     complain("the others were told that nothing runs, but something does");
   }
   if (closed_) {
@@ -77,7 +77,7 @@ void World::run_shared_round() {
   if (finished_ || closed_ || leaving_ || over || !std::exchange(awaiting_, false)) {
     return;
   }
-  if (runner_->alive() != 0) {
+  if (runner_->unreaped() != 0) {
     complain("a new attempt began beside processes of the one before");
   }
   ++attempts_;

@@ -62,6 +62,11 @@ struct Bench {
     step(WorkerExited{WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}, 1000});
   }
 
+  // Begins to; its end follows with die().
+  void begin_to_die(int local_rank, int signo) {
+    step(WorkerDying{WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}, 999});
+  }
+
   template <class Effect>
   const Effect* asked() const {
     for (const auto& effect : effects) {

@@ -50,18 +50,19 @@ std::vector<SupervisorEvent> example_events(State state) {
           LinkLost{},
           Tick{},
           Fenced{"x"},
-          RoundClosed{Outcome::failed, Close{}, std::nullopt}};
+          RoundClosed{Outcome::failed, Close{}, std::nullopt},
+          WorkerDying{WorkerExit{1, 101, {true, SIGKILL}, false, {}}, 1000}};
 }
 
 }  // namespace
 
 TEST_CASE("supervisor core: every cell of the table acts or is declared impossible") {
   const std::map<State, std::vector<std::size_t>> impossible{
-      {State::joining, {4, 5, 6, 8}},
+      {State::joining, {4, 5, 6, 8, 14}},
       {State::running, {0, 1, 2, 8}},
       {State::stopping, {0, 1, 2, 4, 5, 8}},
       {State::killing, {0, 1, 2, 4, 5}},
-      {State::waiting, {0, 1, 2, 4, 5, 6, 8}},
+      {State::waiting, {0, 1, 2, 4, 5, 6, 8, 14}},
       {State::done, {0, 1, 2, 4, 5}}};
   for (const State state : kStates) {
     const auto events = example_events(state);

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that uses the collective library is seen to die before the kernel lets anybody reap it.
+The kernel's part, which is freeing the memory, is played by this test: it traces the worker, so
+that the dead one is not the launcher's to reap before the test has reaped it. What happens until
+then was done without waiting for the end."""
+
+import ctypes
+import os
+import signal
+import unittest
+
+from harness import eventually, state
+from nodes import NodesCase, last_block
+
+WORKER = os.environ["MUSTER_LIFE_WORKER"]
+PTRACE_SEIZE = 0x4206
+WALL = 0x40000000
+
+
+class DyingCase(NodesCase):
+    def obey(self):
+        return ["--no-python", WORKER, "obey", self.folder]
+
+    def pid_of(self, rank, attempt=0):
+        self.wait_for(f"up-{rank}-{attempt}")
+        return int((self.folder / f"up-{rank}-{attempt}").read_text())
+
+    def hold(self, pid):
+        """From now on, once dead, it is there until let_go()."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        if libc.ptrace(PTRACE_SEIZE, pid, None, None) != 0:
+            self.skipTest("may not trace: " + os.strerror(ctypes.get_errno()))
+
+    def let_go(self, pid):
+        """Nobody else has reaped it before."""
+        eventually(lambda: state(pid) == "Z", f"{pid} is dead and was not reaped")
+        self.assertEqual(os.waitpid(pid, WALL)[0], pid)
+
+
+class OneNode(DyingCase):
+    def test_the_others_are_stopped_before_it_is_reaped_and_started_after(self):
+        job = self.job("--nproc-per-node=3", "--max-restarts=1", "--log-level=info", *self.obey())
+        pids = [self.pid_of(rank) for rank in range(3)]
+        self.hold(pids[1])
+        os.kill(pids[1], signal.SIGKILL)
+        self.wait_for("told-0-0", "told-2-0")
+        self.let_go(pids[1])
+        for rank in range(3):
+            self.pid_of(rank, 1)
+        job.kill(signal.SIGTERM)
+        ended = job.end()
+        self.assertEqual(ended.code, 143, ended)
+        told = [f"local rank 1 (pid {pids[1]}) killed by SIGKILL; the kernel frees its memory\n",
+                f"rank 1 (pid {pids[1]}) killed by SIGKILL; restarting all workers",
+                f"local rank 1 (pid {pids[1]}) killed by SIGKILL\n",
+                "attempt 2: "]
+        places = [ended.err.find(words) for words in told]
+        self.assertNotIn(-1, places, ended)
+        self.assertEqual(places, sorted(places), ended)
+        self.assert_nothing_left(job)
+
+    def end(self, how, program=None):
+        """The report of a job whose rank 1 was held and ended so."""
+        job = self.job("--nproc-per-node=2", "--shutdown-timeout=1", *(program or self.obey()))
+        self.pid_of(0)
+        pid = self.pid_of(1)
+        self.hold(pid)
+        os.kill(pid, how)
+        self.wait_for("told-0-0")
+        self.let_go(pid)
+        ended = job.end()
+        self.assert_nothing_left(job)
+        return pid, ended
+
+    def test_the_report_is_that_of_any_death(self):
+        pid, ended = self.end(signal.SIGKILL)
+        self.assertEqual(ended.code, 137, ended)
+        lines = ended.err.splitlines()
+        self.assertEqual(lines[0], f"muster: {WORKER}: rank 1 killed by SIGKILL")
+        self.assertRegex(lines[1], rf"^  node .*, local rank 1, pid {pid}$")
+        self.assertEqual(len(lines), 2, ended)
+
+    def test_a_code_is_told_as_well_also_behind_a_shell_that_became_the_worker(self):
+        script = self.folder / "train.sh"
+        script.write_text(f"#!/bin/sh\nexec {WORKER} obey {self.folder}\n")
+        script.chmod(0o755)
+        _, ended = self.end(signal.SIGUSR1, ["--no-python", script])
+        self.assertEqual(ended.code, 3, ended)
+        self.assertIn("rank 1 exited with code 3\n", ended.err)
+
+    def test_memory_that_takes_longer_than_the_grace_is_no_disobedience(self):
+        job = self.job("--nproc-per-node=2", "--shutdown-timeout=0", "--log-level=info",
+                       *self.obey())
+        self.pid_of(0)
+        pid = self.pid_of(1)
+        self.hold(pid)
+        os.kill(pid, signal.SIGKILL)
+        # The grace is over at once: rank 0 is killed, and rank 1 cannot be reaped before this.
+        eventually(lambda: not self.alive(job, 0), "rank 0 is gone")
+        self.let_go(pid)
+        ended = job.end()
+        self.assertEqual(ended.code, 137, ended)
+        self.assertNotIn("could not be killed", ended.err)
+
+    def alive(self, job, rank):
+        return state(self.pid_of(rank)) not in ("", "Z")
+
+    def test_what_a_worker_starts_is_its_own_business(self):
+        script = self.folder / "train.sh"
+        script.write_text(f"#!/bin/sh\n{WORKER} obey {self.folder}\n"
+                          f"echo $? > {self.folder}/seen-$RANK\nexit 5\n")
+        script.chmod(0o755)
+        job = self.job("--nproc-per-node=2", "--no-python", script)
+        self.pid_of(0)
+        os.kill(self.pid_of(1), signal.SIGKILL)
+        ended = job.end()
+        self.assertEqual(ended.code, 5, ended)
+        self.assertEqual((self.folder / "seen-1").read_text(), "137\n")
+
+
+class ManyNodes(DyingCase):
+    def test_the_other_nodes_are_told_before_it_is_reaped(self):
+        job = self.cluster("2", conf="last_call_timeout=500")
+        job.start_all(2, program=[str(word) for word in self.obey()])
+        pids = [self.pid_of(rank) for rank in range(2)]
+        self.hold(pids[1])
+        os.kill(pids[1], signal.SIGKILL)
+        self.wait_for("told-0-0")
+        self.let_go(pids[1])
+        blocks = [last_block(ended) for ended in job.ends(code=137)]
+        self.assertEqual(blocks[0], blocks[1])
+        self.assertIn("rank 1 killed by SIGKILL", blocks[0][0])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker that uses the collective library, for tests of how the launcher sees it die.
+//   life_worker HOW            says "up", waits for a byte on its standard input, and ends with the
+//                              code HOW, or where that is "/" by a shell that is run in its place
+//   life_worker obey DIR [MB]  leaves its pid in DIR/up-RANK-ATTEMPT and waits to be told: SIGTERM
+//                              leaves the moment in DIR/told-RANK-ATTEMPT and ends with 0, SIGUSR1
+//                              with 3; rank 1 holds so many megabytes of small pages
+#include "collective/communicator.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace {
+
+using muster::collective::Communicator;
+
+int hold(const char* how) {
+  std::printf("up\n");
+  std::fflush(stdout);
+  char byte = 0;
+  if (::read(0, &byte, 1) != 1) {
+    return 2;
+  }
+  if (how[0] == '/') {
+    ::execl("/bin/sh", "sh", "-c", "echo again; read word; exit 4", nullptr);
+  }
+  ::_exit(std::atoi(how));
+}
+
+bool take_memory(std::size_t megabytes) {
+  const std::size_t bytes = megabytes << 20;
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || ::madvise(memory, bytes, MADV_NOHUGEPAGE) != 0) {
+    return false;
+  }
+  std::memset(memory, 1, bytes);
+  return true;
+}
+
+// Appears at once with what is in it.
+void leave(const std::string& folder, const std::string& name, long long number) {
+  const std::string path = folder + "/" + name;
+  std::ofstream(path + ".new") << number;
+  static_cast<void>(std::rename((path + ".new").c_str(), path.c_str()));
+}
+
+int obey(const Communicator& comm, const std::string& folder, std::size_t megabytes) {
+  const std::string me = std::to_string(comm.rank()) + "-" + std::to_string(comm.epoch());
+  if (megabytes > 0 && comm.rank() == 1 && !take_memory(megabytes)) {
+    return 2;
+  }
+  sigset_t orders;
+  sigemptyset(&orders);
+  sigaddset(&orders, SIGTERM);
+  sigaddset(&orders, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &orders, nullptr);
+  leave(folder, "up-" + me, ::getpid());
+  int order = 0;
+  ::sigwait(&orders, &order);
+  const auto moment = std::chrono::steady_clock::now().time_since_epoch();
+  leave(folder, "told-" + me, std::chrono::nanoseconds(moment).count());
+  ::_exit(order == SIGTERM ? 0 : 3);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const auto comm = Communicator::from_env();
+  if (!comm || count < 2) {
+    std::fprintf(stderr, "%s\n", comm ? "what shall I do?" : comm.error().text.c_str());
+    return 2;
+  }
+  if (count > 2 && std::string_view(words[1]) == "obey") {
+    return obey(*comm, words[2], count > 3 ? std::strtoul(words[3], nullptr, 10) : 0);
+  }
+  return hold(words[1]);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the core does about workers that are known to be dying, and are not reaped yet.
+#include "supervisor_bench.hpp"
+
+using namespace muster;
+using namespace muster::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Rank 1 of 2 is dying, and the other one was told to stop.
+Bench dying(const SupervisorSettings& chosen = settings()) {
+  Bench bench{chosen};
+  bench.start();
+  bench.now += 60s;
+  bench.begin_to_die(1, SIGKILL);
+  return bench;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "supervisor core: the others are stopped when a worker begins to die, but it is not gone") {
+  Bench bench = dying();
+  REQUIRE(bench.asked<SignalGroups>());
+  CHECK(bench.asked<SignalGroups>()->signo == SIGTERM);
+  CHECK(bench.core.state() == State::stopping);
+  bench.now += 1s;
+  bench.die(0, SIGTERM);
+  CHECK(bench.effects.empty());
+  bench.die(1, SIGKILL);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  const JobResult& result = bench.core.result();
+  CHECK(result.outcome == Outcome::failed);
+  CHECK(exit_code_of(result) == 128 + SIGKILL);
+  REQUIRE(result.failures.size() == 2);  // each once
+  CHECK(result.failures[0].local_rank == 1);
+  CHECK(result.failures[0].wall_seconds == 999);
+  CHECK_FALSE(result.failures[0].after_stop);
+  CHECK(was_stopped_by_us(result.failures[1], result.stop_signal));
+}
+
+TEST_CASE("supervisor core: a restart waits until the dying worker was reaped") {
+  Bench bench = dying(settings(1));
+  REQUIRE(bench.asked<Warn>());
+  CHECK(bench.asked<Warn>()->words.find("killed by SIGKILL; restarting") != std::string::npos);
+  bench.die(0, SIGTERM);
+  CHECK_FALSE(bench.asked<OpenRound>());
+  bench.die(1, SIGKILL);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  REQUIRE(bench.asked<OpenRound>());
+  bench.spawn_all();  // nothing of the attempt before is remembered
+  bench.die(1, SIGKILL);
+  CHECK(bench.core.result().failures.size() == 1);
+}
+
+TEST_CASE("supervisor core: what only the wait status tells is added") {
+  Bench bench;
+  bench.start();
+  bench.begin_to_die(0, SIGSEGV);
+  const ExitStatus dumped{.signaled = true, .value = SIGSEGV, .core_dumped = true};
+  bench.step(WorkerExited{WorkerExit{0, 100, dumped, true, "limit 1 GiB"}, 1000});
+  const WorkerFailure& failure = bench.core.result().failures.at(0);
+  CHECK(failure.status == dumped);
+  CHECK(failure.out_of_memory);
+  CHECK(failure.memory_words == "limit 1 GiB");
+}
+
+TEST_CASE("supervisor core: facts about memory that were known early are kept") {
+  Bench bench;
+  bench.start();
+  bench.step(WorkerDying{WorkerExit{0, 100, {true, SIGKILL}, true, "peak 1 GiB"}, 999});
+  bench.die(0, SIGKILL);  // by now we may have killed it ourselves, and nobody asked again
+  CHECK(bench.core.result().failures.at(0).memory_words == "peak 1 GiB");
+}
+
+TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
+  Bench bench = dying(settings(0, 1s));
+  bench.die(0, SIGTERM);
+  bench.now += 1s;
+  bench.step(Tick{});  // the grace is over
+  CHECK(bench.core.state() == State::killing);
+  bench.now += kKillPatience;
+  bench.step(Tick{});
+  CHECK(bench.core.state() == State::killing);
+  CHECK(bench.core.next_deadline() == TimePoint{} + 60s + kKillPatienceBeforeRestart);
+  SECTION("the end comes") {
+    bench.now += 10s;
+    bench.die(1, SIGKILL);
+    bench.step(NothingLeft{});
+    CHECK(bench.core.result().overdue.empty());
+    CHECK(bench.core.result().survivors.empty());
+    CHECK(exit_code_of(bench.core.result()) == 128 + SIGKILL);
+  }
+  SECTION("it does not come: the launcher ends") {
+    bench.now = *bench.core.next_deadline();
+    bench.step(Tick{});
+    CHECK(bench.asked<Finish>());
+    CHECK(bench.core.result().survivors.size() == 1);
+  }
+  SECTION("the user wants no more") {
+    bench.step(SignalReceived{SIGINT, 1});
+    CHECK(bench.core.next_deadline() == bench.now + kKillPatience);
+    bench.now += kKillPatience;
+    bench.step(Tick{});
+    CHECK(bench.asked<Finish>());
+  }
+}
+
+TEST_CASE("supervisor core: a worker that runs on is overdue, the dying one beside it is not") {
+  Bench bench = dying(settings(0, 1s));
+  bench.now += 1s;
+  bench.step(Tick{});
+  CHECK(bench.core.result().overdue == std::vector{0});
+  bench.now += kKillPatience;
+  bench.step(Tick{});  // rank 0 cannot be killed: that is not what takes a dying worker so long
+  CHECK(bench.asked<Finish>());
+}
+
+TEST_CASE("supervisor core: of two that die at once both are waited for") {
+  Bench bench = dying(settings(0, Duration::zero()));
+  CHECK(bench.core.state() == State::killing);
+  bench.now += kKillPatience;
+  bench.step(Tick{});
+  CHECK(bench.asked<Finish>());  // nothing is known of rank 0
+  Bench both = dying(settings(0, 1s));
+  both.begin_to_die(0, SIGKILL);
+  CHECK(both.effects.empty());
+  both.now += 1s;
+  both.step(Tick{});
+  CHECK(both.core.result().overdue.empty());
+  both.now += kKillPatience;
+  both.step(Tick{});
+  CHECK_FALSE(both.asked<Finish>());
+  both.die(0, SIGKILL);
+  both.die(1, SIGKILL);
+  both.step(NothingLeft{});
+  REQUIRE(both.core.result().failures.size() == 2);
+  CHECK(both.core.result().failures[0].local_rank == 1);
+}
+
+TEST_CASE(
+    "supervisor core: a signal while the memory of an interrupted job is freed ends it in time") {
+  Bench bench;
+  bench.start();
+  bench.step(SignalReceived{SIGTERM, 1});
+  bench.begin_to_die(0, SIGTERM);
+  bench.begin_to_die(1, SIGTERM);
+  bench.now += 30s;
+  bench.step(Tick{});
+  bench.now += kKillPatience;
+  bench.step(Tick{});
+  CHECK(bench.asked<Finish>());
+  CHECK(bench.core.result().outcome == Outcome::interrupted);
+}
+
+TEST_CASE("supervisor core: many nodes are told when a worker begins to die, once") {
+  Bench bench = dying(shared_settings());
+  REQUIRE(bench.asked<ReportFailure>());
+  CHECK(bench.asked<ReportFailure>()->failure.local_rank == 1);
+  CHECK(bench.asked<ReportFailure>()->run_time == 60s);
+  CHECK_FALSE(bench.asked<ReportFailure>()->failure.after_stop);
+  bench.die(1, SIGKILL);
+  CHECK(bench.effects.empty());
+  bench.die(0, SIGTERM);
+  CHECK(bench.asked<ReportFailure>()->failure.after_stop);
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  CHECK(bench.asked<TellGone>());
+}
+
+TEST_CASE("supervisor core: a library that gives up (75) is an ordinary failure") {
+  Bench bench{settings(1)};
+  bench.start();
+  bench.now += 60s;
+  bench.exit(0, 75);
+  REQUIRE(bench.asked<Warn>());
+  CHECK(bench.asked<Warn>()->words.find("code 75; restarting") != std::string::npos);
+}
