@@ -273,16 +273,16 @@ std::optional<Error> Mesh::look(const Request& request, int missing) {
     left = peers_[static_cast<std::size_t>(missing)].has_left;
   }
   Error error{
-      .code = left ? Errc::peer_failed : Errc::timeout, .rank = missing, .seq = request.seq};
+      .code = left ? Errc::peer_failed : Errc::timeout, .rank = missing, .seq = request.told().seq};
   if (left) {
     error.text = fmt::format(
         "rank {} has left (exited, or closed its communicator), rank {} waits for it in {}",
         missing,
         rank_,
-        request.describe());
+        request.told().describe());
   } else if (steady_now() >= request.deadline) {
     error.text = fmt::format(
-        "{} timed out on rank {}: rank {} is missing", request.describe(), rank_, missing);
+        "{} timed out on rank {}: rank {} is missing", request.told().describe(), rank_, missing);
   } else {
     return std::nullopt;
   }
@@ -300,9 +300,9 @@ Error Mesh::closed(const Request& request, int rank) {
     epoll_event event{};
     static_cast<void>(::epoll_wait(poller_.get(), &event, 1, 10));
   }
-  Error error{.code = Errc::peer_failed, .rank = rank, .seq = request.seq};
+  Error error{.code = Errc::peer_failed, .rank = rank, .seq = request.told().seq};
   error.text = fmt::format(
-      "rank {} closed its connection to rank {} during {}", rank, rank_, request.describe());
+      "rank {} closed its connection to rank {} during {}", rank, rank_, request.told().describe());
   report(error);
   return failure().value_or(error);
 }

@@ -233,11 +233,11 @@ std::optional<Error> Segment::look(const Request& request, int missing) {
 
 Error Segment::timed_out(const Request& request, int missing) const {
   const auto i = static_cast<std::size_t>(missing);
-  Error error{.code = Errc::timeout, .rank = plan_.ranks[i], .seq = request.seq};
+  Error error{.code = Errc::timeout, .rank = plan_.ranks[i], .seq = request.told().seq};
   error.text = request.seq == 0
                    ? fmt::format("rank {} of this host did not come in time", error.rank)
                    : fmt::format("{} timed out on rank {}: rank {} is missing; it {}",
-                                 request.describe(),
+                                 request.told().describe(),
                                  plan_.ranks[self()],
                                  error.rank,
                                  where(i));
@@ -249,12 +249,12 @@ Error Segment::has_left(const Request& request, int missing) const {
   return {
       .code = Errc::peer_failed,
       .rank = plan_.ranks[i],
-      .seq = request.seq,
+      .seq = request.told().seq,
       .text = fmt::format("rank {} has left (exited, or closed its communicator), rank {} waits "
                           "for it in {}",
                           plan_.ranks[i],
                           plan_.ranks[self()],
-                          request.describe())};
+                          request.told().describe())};
 }
 
 std::string Segment::where(std::size_t i) const {

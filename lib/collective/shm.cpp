@@ -75,12 +75,21 @@ Result<void> Shm::run(const Request& request) {
   return done;
 }
 
+Result<void> Shm::agree(const Request& request) {
+  auto met = meet(request, nullptr, 0);
+  if (met) {
+    segment_.me().completed.store(request.seq, std::memory_order_release);
+  }
+  return met;
+}
+
 Result<void> Shm::meet(const Request& request, const void* data, std::size_t bytes) {
   Post& mine = segment_.post(self_, request.seq);
-  mine.what = what_of(request);
-  mine.root = request.root;
-  mine.count = request.count;
-  mine.scale = request.scale;
+  const Request& told = request.told();
+  mine.what = what_of(told);
+  mine.root = told.root;
+  mine.count = told.count;
+  mine.scale = told.scale;
   if (bytes > 0) {
     std::memcpy(segment_.post_data(self_, request.seq), data, bytes);
   }
@@ -101,8 +110,9 @@ Result<void> Shm::meet(const Request& request, const void* data, std::size_t byt
   return {};
 }
 
-Result<void> Shm::compare(const Request& request, std::size_t other) {
-  const Post& theirs = segment_.post(other, request.seq);
+Result<void> Shm::compare(const Request& step, std::size_t other) {
+  const Post& theirs = segment_.post(other, step.seq);
+  const Request& request = step.told();
   if (theirs.what == what_of(request) && theirs.root == request.root &&
       theirs.count == request.count && theirs.scale == request.scale) [[likely]] {
     return {};

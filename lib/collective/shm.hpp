@@ -24,6 +24,10 @@ class Shm {
   // Performs it before it returns; all kinds but send and recv.
   [[nodiscard]] Result<void> run(const Request& request);
 
+  // Meets the others, who must have called the same, and does no more. hier: before operations that
+  // do not pass through here.
+  [[nodiscard]] Result<void> agree(const Request& request);
+
   [[nodiscard]] Result<void*> alloc(std::size_t bytes) { return arena_.alloc(bytes); }
 
   [[nodiscard]] Result<void> free(void* memory) { return arena_.free(memory); }
@@ -50,7 +54,7 @@ class Shm {
   };
 
   [[nodiscard]] Result<void> meet(const Request& request, const void* data, std::size_t bytes);
-  [[nodiscard]] Result<void> compare(const Request& request, std::size_t other);
+  [[nodiscard]] Result<void> compare(const Request& step, std::size_t other);
   [[nodiscard]] Result<void> run_small(const Request& request, std::size_t bytes);
   void take_small(const Request& request);
   void combine_posts(const Request& request, std::size_t offset);

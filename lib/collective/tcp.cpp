@@ -40,12 +40,13 @@ Result<void> Tcp::run(const Request& request) {
   if (auto error = streams_.mesh().failure()) {
     return std::unexpected(std::move(*error));
   }
-  mine_ = {request.seq,
-           static_cast<std::uint32_t>(request.kind) | static_cast<std::uint32_t>(request.op) << 8 |
-               static_cast<std::uint32_t>(request.dtype) << 16,
-           request.root,
-           request.count,
-           request.scale};
+  const Request& told = request.told();
+  mine_ = {told.seq,
+           static_cast<std::uint32_t>(told.kind) | static_cast<std::uint32_t>(told.op) << 8 |
+               static_cast<std::uint32_t>(told.dtype) << 16,
+           told.root,
+           told.count,
+           told.scale};
   for (std::size_t i = 0; i < n_; ++i) {
     if (i != self_) {
       streams_.send(i, &mine_, sizeof(mine_));
@@ -78,7 +79,8 @@ Result<void> Tcp::meet(const Request& request) {
   return come ? compare(request) : come;
 }
 
-Result<void> Tcp::compare(const Request& request) {
+Result<void> Tcp::compare(const Request& step) {
+  const Request& request = step.told();
   for (std::size_t i = 0; i < n_; ++i) {
     if (i == self_ || theirs_[i] == mine_) {
       continue;

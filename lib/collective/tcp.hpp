@@ -37,7 +37,7 @@ class Tcp {
   };
 
   [[nodiscard]] Result<void> meet(const Request& request);
-  [[nodiscard]] Result<void> compare(const Request& request);
+  [[nodiscard]] Result<void> compare(const Request& step);
   [[nodiscard]] Result<void> run_copies(const Request& request);
   void queue_copies(const Request& request, const char* in);
   [[nodiscard]] Result<void> run_small(const Request& request);

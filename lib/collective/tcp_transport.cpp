@@ -93,15 +93,22 @@ HierTransport::HierTransport(std::unique_ptr<Mesh> mesh, Segment& segment, const
 }
 
 Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
-  if (request.kind != Kind::all_reduce || !across_) {
-    return TcpTransport::start(request);
-  }
-  auto done = all_reduce(request);
+  const bool in_steps = request.kind == Kind::all_reduce && across_;
+  auto done = in_steps ? all_reduce(request) : not_in_steps(request);
   if (!done) {
     mesh_->report(done.error());
     return std::unexpected(mesh_->failure().value_or(done.error()));
   }
   return nullptr;
+}
+
+// Over TCP, which a rank of this host that sums in steps does not look at.
+Result<void> HierTransport::not_in_steps(const Request& request) {
+  Request here = request;
+  here.seq = ++local_seq_;
+  here.asked = &request;
+  const auto agreed = local_.agree(here);
+  return agreed ? all_.run(request) : agreed;
 }
 
 // Each rank sums one part of the buffer over its host, then over the hosts, then all of a host
@@ -115,6 +122,7 @@ Result<void> HierTransport::all_reduce(const Request& request) {
   // Partial sums: what makes the operation's result of them is done once, between hosts or before.
   const bool premul = request.op == Op::premul_sum;
   Request inside = request;
+  inside.asked = &request;
   inside.kind = Kind::reduce_scatter;
   inside.op = request.op == Op::avg ? Op::sum : request.op;
   inside.count = part;
@@ -125,6 +133,7 @@ Result<void> HierTransport::all_reduce(const Request& request) {
     return summed;
   }
   Request between = request;
+  between.asked = &request;
   between.op = premul ? Op::sum : request.op;
   between.scale = premul ? 1 : request.scale;
   between.count = part;
@@ -135,6 +144,7 @@ Result<void> HierTransport::all_reduce(const Request& request) {
     return summed;
   }
   Request collect = request;
+  collect.asked = &request;
   collect.kind = Kind::all_gather;
   collect.op = Op::sum;
   collect.scale = 1;
@@ -150,6 +160,7 @@ Result<void> HierTransport::all_reduce(const Request& request) {
 Result<void> HierTransport::rest_of_sum(const Request& request, std::uint64_t first) {
   const std::size_t shift = first * size_of(request.dtype);
   Request rest = request;
+  rest.asked = &request;
   rest.count = request.count - first;
   rest.in = static_cast<const char*>(request.in) + shift;
   rest.out = static_cast<char*>(request.out) + shift;

@@ -59,6 +59,7 @@ class HierTransport final : public TcpTransport {
 
  private:
   [[nodiscard]] Result<void> all_reduce(const Request& request);
+  [[nodiscard]] Result<void> not_in_steps(const Request& request);
   // The elements that do not divide by the ranks of a host.
   [[nodiscard]] Result<void> rest_of_sum(const Request& request, std::uint64_t first);
 

@@ -40,6 +40,10 @@ struct Request {
   TimePoint deadline = {};
   // hier only, which sums in two steps: what avg divides by, if not the ranks of this step.
   std::uint64_t average_over = 0;
+  // hier only: what the user called, if this is a step of it. Ranks compare and tell that.
+  const Request* asked = nullptr;
+
+  [[nodiscard]] const Request& told() const { return asked != nullptr ? *asked : *this; }
 
   // "all_reduce #119 sum f32[6553600]".
   [[nodiscard]] std::string describe() const;

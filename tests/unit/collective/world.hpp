@@ -42,13 +42,14 @@ struct World {
   Backend backend = Backend::automatic;
   // Ranks of a pretended host, one after the other; 0: all on this one.
   int per_host = 0;
+  Duration timeout = std::chrono::seconds(60);
   std::shared_ptr<muster::testing::LocalStore> store =
       std::make_shared<muster::testing::LocalStore>();
 
   [[nodiscard]] CommOptions options(int rank) const {
     CommOptions out;
     out.backend = backend;
-    out.timeout = std::chrono::seconds(60);
+    out.timeout = timeout;
     out.init_timeout = std::chrono::seconds(60);
     out.arena_bytes = 64UL << 20;
     out.host = per_host == 0 ? "" : "host" + std::to_string(rank / per_host);

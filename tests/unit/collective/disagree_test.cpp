@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that disagree about what they call: both sides are named on every rank, whatever the ranks
+// disagree on, whatever the size, over every back end.
+#include "collective/communicator.hpp"
+#include "unit/collective/world.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace muster::collective {
+namespace {
+
+using testing::error_of;
+using testing::World;
+
+constexpr std::size_t kSmall = 10;
+constexpr std::size_t kLarge = 300000;
+
+using Called = std::function<Result<Work>(Communicator&, void*, std::size_t)>;
+
+// What most ranks call and what the odd ones do; the words by which an error names both.
+struct Difference {
+  const char* what;
+  Called most;
+  Called odd;
+  std::string most_words;
+  std::string odd_words;
+};
+
+Called sum(Op op, DType dtype = DType::f32, std::size_t more = 0) {
+  return [=](Communicator& comm, void* data, std::size_t count) {
+    const Buffer all{data, count + more, dtype};
+    return comm.all_reduce(all, all, op);
+  };
+}
+
+Called cast(int root) {
+  return [=](Communicator& comm, void* data, std::size_t count) {
+    return comm.broadcast({data, count, DType::f32}, root);
+  };
+}
+
+Result<Work> meet(Communicator& comm, void*, std::size_t) {
+  const auto met = comm.barrier();
+  return met ? Result<Work>(Work()) : std::unexpected(met.error());
+}
+
+// Both, in another order.
+Called one_then_other(const Called& one, const Called& other) {
+  return [=](Communicator& comm, void* data, std::size_t count) {
+    const auto first = one(comm, data, count);
+    const Error error = error_of(first);
+    return error.code == Errc::ok ? other(comm, data, count) : Result<Work>(std::unexpected(error));
+  };
+}
+
+std::vector<Difference> differences() {
+  return {{"count", sum(Op::sum), sum(Op::sum, DType::f32, 1), "f32[{}]", "f32[{+1}]"},
+          {"type", sum(Op::sum), sum(Op::sum, DType::i32), "sum f32[", "sum i32["},
+          {"op", sum(Op::sum), sum(Op::max), "all_reduce #1 sum", "all_reduce #1 max"},
+          {"root", cast(0), cast(1), "broadcast #1 f32[{}] root 0", "broadcast #1 f32[{}] root 1"},
+          {"kind", cast(0), meet, "broadcast #1", "barrier #1"},
+          {"kind, one a sum", sum(Op::sum), cast(1), "all_reduce #1 sum", "broadcast #1"},
+          {"order",
+           one_then_other(sum(Op::sum), cast(0)),
+           one_then_other(cast(0), sum(Op::sum)),
+           "all_reduce #1 sum",
+           "broadcast #1"}};
+}
+
+std::string with_count(std::string words, std::size_t count) {
+  for (const auto& [mark, value] : {std::pair("{}", count), std::pair("{+1}", count + 1)}) {
+    if (const auto at = words.find(mark); at != std::string::npos) {
+      words.replace(at, std::string(mark).size(), std::to_string(value));
+    }
+  }
+  return words;
+}
+
+void check_all_told(const World& world,
+                    const Difference& difference,
+                    std::size_t count,
+                    const std::vector<int>& odd) {
+  std::vector<Error> errors(static_cast<std::size_t>(world.ranks));
+  world.run([&](Communicator& comm) {
+    std::vector<char> memory((count + 1) * sizeof(float));
+    const bool is_odd = std::ranges::find(odd, comm.rank()) != odd.end();
+    const Called& call = is_odd ? difference.odd : difference.most;
+    Error& error = errors[static_cast<std::size_t>(comm.rank())];
+    error = error_of(call(comm, memory.data(), count));
+    if (error.code == Errc::ok) {
+      error = error_of(comm.barrier());  // it had its part before the others found out
+    }
+  });
+  for (const Error& error : errors) {
+    INFO(error.text);
+    CHECK(error.code == Errc::mismatch);
+    CHECK(error.text.find(with_count(difference.most_words, count)) != std::string::npos);
+    CHECK(error.text.find(with_count(difference.odd_words, count)) != std::string::npos);
+  }
+}
+
+TEST_CASE("disagreement: both sides are named on all ranks") {
+  struct Case {
+    World world;
+    std::vector<int> odd;
+  };
+
+  const std::vector<Case> cases{
+      {{.ranks = 2, .backend = Backend::shm}, {1}},
+      {{.ranks = 4, .backend = Backend::shm}, {2}},
+      {{.ranks = 2, .backend = Backend::tcp}, {1}},
+      {{.ranks = 4, .backend = Backend::tcp}, {0}},
+      {{.ranks = 4, .backend = Backend::hier, .per_host = 2}, {1}},
+      {{.ranks = 4, .backend = Backend::hier, .per_host = 2}, {2, 3}},
+      {{.ranks = 4, .backend = Backend::hier, .per_host = 2}, {0, 2}},
+      {{.ranks = 5, .per_host = 2}, {4}},
+  };
+  for (const Case& each : cases) {
+    for (const Difference& difference : differences()) {
+      for (const std::size_t count : {kSmall, kLarge}) {
+        INFO(each.world.ranks << " ranks, " << name_of(each.world.backend) << ", per host "
+                              << each.world.per_host << ", rank " << each.odd.front()
+                              << " has another " << difference.what << ", " << count);
+        World world = each.world;
+        world.store = std::make_shared<muster::testing::LocalStore>();
+        world.timeout = std::chrono::seconds(30);
+        check_all_told(world, difference, count, each.odd);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster::collective
