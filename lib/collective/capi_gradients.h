@@ -31,7 +31,7 @@ typedef int (*muster_gradients_hook)(void* context,
 typedef struct {
   size_t size;
   uint64_t first_bucket; /* bytes: 1 MiB */
-  uint64_t bucket_cap;   /* bytes: 25 MiB */
+  uint64_t bucket_cap;   /* bytes: what suits the device, gradient_plan.hpp */
   int32_t wire;          /* MUSTER_BF16 or MUSTER_F16 for f32 gradients; 0: as they are */
   int32_t sum;           /* not the average */
   int32_t copies;        /* gradients lie in the caller's memory (bind), not in buckets (grad) */

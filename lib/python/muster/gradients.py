@@ -81,7 +81,7 @@ class GradientSync:
     Python threads run meanwhile. One that is let go of inside a step aborts the communicator.
 
     average: else the sum. wire: "bf16" or "f16", by which f32 gradients travel; they are summed in
-    f32 and rounded once. first_bucket, bucket_cap: bytes. owns_memory: gradients lie in buckets
+    f32 and rounded once. first_bucket, bucket_cap: bytes; 0: what suits the device. owns_memory: gradients lie in buckets
     (grad()); else in arrays of the caller (bind()), copied in and out. background: the
     communicator's thread performs buckets; else mark_ready() does, and blocks meanwhile.
     has_unused: allows mark_unused(), for one small operation a step. reorder: after the first
@@ -91,9 +91,9 @@ class GradientSync:
     place, and returns a Work or None; called by mark_ready(); it calls nothing of this object.
     """
 
-    def __init__(self, comm, *, average=True, wire=None, first_bucket=1 << 20,
-                 bucket_cap=25 << 20, owns_memory=True, background=True, has_unused=False,
-                 reorder=False, device=None, hook=None):
+    def __init__(self, comm, *, average=True, wire=None, first_bucket=0, bucket_cap=0,
+                 owns_memory=True, background=True, has_unused=False, reorder=False, device=None,
+                 hook=None):
         self._comm = comm
         self._parameters = []
         self._bound = {}  # id: what keeps the caller's memory

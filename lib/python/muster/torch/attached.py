@@ -28,7 +28,8 @@ def attach(module, comm, *, broadcast=True, **options):
     owns_memory and device; reorder is on, and has_unused allows parameters without a gradient in
     some steps (where no rank has one, .grad stays None).
 
-    .grad of each parameter is its place in a bucket. zero_grad() keeps it there; after
+    .grad of each parameter is its place in a bucket. The first wait() may move it: tensors that
+    were .grad before are not to be used then (reorder=False keeps them). zero_grad() keeps it there; after
     optimizer.zero_grad(), which sets it to None, each gradient is copied once. Returns an
     Attached. Unsupported: PyTorch before 2.1, other element types, several devices. Mismatch: the
     ranks' modules differ; the text names the parameter.

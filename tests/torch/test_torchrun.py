@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that PyTorch's own torchrun started, which meet through its store: workers in Python and in
+C++, restarts, two agents."""
+import os
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import support
+
+WORKER = os.path.join(support.HERE, "workers", "muster_ranks.py")
+
+
+def said(ranks, backend, epoch=0):
+    return [f"rank {rank} of {ranks} by {backend} in epoch {epoch}" for rank in range(ranks)]
+
+
+class Torchrun(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.environment = {
+            "TMPDIR": folder.name, "OMP_NUM_THREADS": "1",
+            "MUSTER_COLLECTIVE_LIBRARY": os.environ["MUSTER_COLLECTIVE_LIBRARY"],
+            "PYTHONPATH": os.path.join(support.ROOT, "lib", "python")}
+
+    def lines(self, *words):
+        done = support.run(support.torchrun(*words), env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return sorted(done.stdout.splitlines())
+
+    def test_ranks_in_python(self):
+        self.assertEqual(self.lines("--nproc_per_node=3", WORKER, "sums"), said(3, "shm"))
+
+    def test_ranks_in_c(self):
+        lines = self.lines("--nproc_per_node=3", "--no-python",
+                           support.program("muster-collective-puppet"), "sums")
+        self.assertEqual((len(lines), len(set(lines))), (3, 1), lines)
+        self.assertRegex(lines[0], r"^sums [0-9a-f]{16} of 3 by shm$")
+
+    def test_after_a_restart_they_meet_in_the_next_epoch(self):
+        lines = self.lines("--nproc_per_node=2", "--max-restarts=1", WORKER, "restart")
+        self.assertEqual(lines, said(2, "shm", epoch=1))
+
+    def test_two_agents(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+        command = support.torchrun("--nnodes=2", "--nproc_per_node=2", "--rdzv-backend=c10d",
+                                   f"--rdzv-endpoint={endpoint}", "--rdzv-id=muster",
+                                   "--local-addr=127.0.0.1", WORKER, "hosts")
+        agents = [subprocess.Popen(command, text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=support.clean_environment(self.environment))
+                  for _ in range(2)]
+        ended = []
+        for agent in agents:
+            self.addCleanup(agent.kill)
+            ended.append((*agent.communicate(timeout=support.DEADLINE), agent.returncode))
+        self.assertEqual([code for _, _, code in ended], [0, 0], ended)
+        self.assertEqual(sorted("".join(output for output, _, _ in ended).splitlines()),
+                         said(4, "hier"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
