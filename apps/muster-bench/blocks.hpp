@@ -28,6 +28,9 @@ namespace muster::bench {
 // Store servers: one request in flight, beside idle connections, pipelined, streamed, storm.
 [[nodiscard]] std::vector<Table> measure_store(const Peers& peers, const Effort& effort);
 
+// All-reduce beside MPI, gloo and memcpy; deaths; overlap.
+[[nodiscard]] std::vector<Table> measure_collective(const Peers& peers, const Effort& effort);
+
 // Lines of eight ranks to files and console at once.
 [[nodiscard]] std::vector<Table> measure_pump(const Peers& peers, const Effort& effort);
 

@@ -73,6 +73,52 @@ void add_rate_goals(std::vector<Goal>& goals) {
   }
 }
 
+void add_collective_goals(std::vector<Goal>& goals) {
+  const auto ratio = [&](const std::string& row, const std::string& column, double limit) {
+    goals.push_back({fmt::format("all-reduce of {}: {}", column, row),
+                     "collective-ratios",
+                     row,
+                     "",
+                     column,
+                     false,
+                     limit});
+  };
+  ratio(kGlooOverPrivate, "25 MiB", 8);
+  ratio(kGlooOverLibrary, "25 MiB", 20);
+  for (const std::string size : {"1 MiB", "4 MiB", "16 MiB", "25 MiB", "100 MiB"}) {
+    ratio(kMpiOverPrivate, size, 2.5);
+  }
+  ratio(kMemcpyOverPrivate, "25 MiB", 0.8);
+  ratio(kOpenMpiOverPrivate, "4 B", 1);
+  ratio(kOpenMpiOverPrivate, "1 KiB", 1);
+  ratio(kGlooOverTcp, "25 MiB", 2.5);
+  ratio(kGlooOverTcp, "1 KiB", 30);
+  const auto figure = [&](const std::string& text,
+                          const std::string& table,
+                          const std::string& row,
+                          const std::string& column,
+                          double limit) {
+    goals.push_back({text, table, row, "", column, true, limit});
+  };
+  figure("all-reduce of 4 B, µs", "collective", kPrivate, "4 B", 0.6);
+  figure("4 ranks, all-reduce of 1 KiB, µs", "collective-4", kPrivate, "1 KiB", 60);
+  goals.push_back(
+      {"all-reduce of 1 MiB, GB/s", "collective-bandwidth", kPrivate, "", "1 MiB", false, 8});
+  goals.push_back(
+      {"all-reduce of 16 MiB, GB/s", "collective-bandwidth", kPrivate, "", "16 MiB", false, 6});
+  figure("bf16 over f32 of the same count", "collective-types-ratios", kPrivate, "bf16", 0.6);
+  figure("a rank of 2 GiB dies → all others know, µs",
+         "collective-death",
+         kPrivate,
+         "victim of 2 GiB",
+         2000);
+  figure("GradientSync: not hidden by a backward pass on a device, %",
+         "collective-overlap",
+         kGradientSync,
+         "backward on a device",
+         15);
+}
+
 void add_other_goals(std::vector<Goal>& goals) {
   goals.push_back({"store, get beside 4,000 idle: rate over the bare echo's",
                    "store-idle",
@@ -138,6 +184,7 @@ std::vector<Verdict> judge(const Report& report) {
   add_launch_goals(goals);
   add_node_goals(goals);
   add_rate_goals(goals);
+  add_collective_goals(goals);
   add_other_goals(goals);
   std::vector<Verdict> verdicts;
   verdicts.reserve(goals.size());

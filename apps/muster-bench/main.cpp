@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-bench: the measured blocks (launch, restart, nodes, store, pump, all) and the single
-// tools.
+// muster-bench: the measured blocks (launch, restart, nodes, store, collective, pump, all) and the
+// single tools.
 #include "apps/muster-bench/blocks.hpp"
 #include "apps/muster-bench/plot.hpp"
 #include "apps/muster-bench/tools.hpp"
@@ -38,6 +38,7 @@ const std::vector<std::pair<std::string, Block>>& blocks() {
                                                                {"crowds", measure_crowds},
                                                                {"scale", measure_scale},
                                                                {"store", measure_store},
+                                                               {"collective", measure_collective},
                                                                {"pump", measure_pump}};
   return kAll;
 }

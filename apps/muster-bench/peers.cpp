@@ -32,6 +32,10 @@ Peers find_peers(const Where& where, const Environ& environ) {
   peers.environ.set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   peers.self = self.string();
   peers.floor = find((folder / "bench-floor").string());
+  peers.ranks = find((folder / "bench-ranks").string());
+  peers.ranks_open_mpi = find((folder / "bench-openmpi").string());
+  peers.ranks_mpich = find((folder / "bench-mpich").string());
+  peers.ranks_gloo = (folder / "gloo.py").string();
   const auto build = folder.parent_path().parent_path();
   peers.simulator = find((build / "tests" / "sim" / "muster-sim").string());
   peers.muster = ours(where.muster, "muster");

@@ -16,7 +16,11 @@ struct Peers {
   std::string muster_store;
   std::string floor;
   std::string simulator;  // muster-sim of the same build
-  std::string self;       // this program, for its echo server
+  std::string ranks;      // of the collective block: ours, and the peers' of the same build
+  std::string ranks_open_mpi;
+  std::string ranks_mpich;
+  std::string ranks_gloo;  // a script for torch_python
+  std::string self;        // this program, for its echo server
   std::string hydra;
   std::string open_mpi;
   std::string torchrun;

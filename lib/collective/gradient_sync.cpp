@@ -9,9 +9,22 @@
 #include <utility>
 
 namespace muster::collective {
+namespace {
+
+constexpr std::size_t kHostCap = 2UL << 20;
+constexpr std::size_t kDeviceCap = 25UL << 20;
+
+GradientSyncOptions completed(GradientSyncOptions options) {
+  if (options.buckets.cap == 0) {
+    options.buckets.cap = options.device == kHost ? kHostCap : kDeviceCap;
+  }
+  return options;
+}
+
+}  // namespace
 
 GradientSync::GradientSync(Communicator& communicator, GradientSyncOptions options)
-    : impl_(std::make_unique<Impl>(communicator, std::move(options))) {}
+    : impl_(std::make_unique<Impl>(communicator, completed(std::move(options)))) {}
 
 GradientSync::GradientSync(GradientSync&& other) noexcept = default;
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ranks are asked to time: so many sums in a row of a buffer, several times, and what lies in
+// the buffer before and after. All peers use the same words and the same values. Pure.
+#pragma once
+
+#include "base/error.hpp"
+#include "collective/types.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster::bench {
+
+// "f32:1024:100:50": 50 batches of 100 in-place sums of 1024 bytes.
+struct TimedCell {
+  collective::DType dtype = collective::DType::f32;
+  std::size_t bytes = 0;
+  int in_a_row = 1;  // sums without a pause; the values grow by the number of ranks each time
+  int batches = 1;
+
+  [[nodiscard]] std::size_t count() const { return bytes / size_of(dtype); }
+};
+
+[[nodiscard]] Result<TimedCell> parse_cell(const std::string& word);
+[[nodiscard]] std::string word_of(const TimedCell& cell);
+
+// The most in-place sums that keep all values exact, so that they can be compared bit by bit.
+[[nodiscard]] int most_in_a_row(collective::DType dtype, int ranks);
+
+// What `rank` puts into the buffer: one of four values, by the element's number. Small integers
+// times a power of two, so that all sums are exact; `sums` of them made, of so many ranks.
+[[nodiscard]] std::vector<char> pattern_before(collective::DType dtype, int rank);
+[[nodiscard]] std::vector<char> pattern_after(collective::DType dtype, int ranks, int sums);
+
+void fill(void* data, std::size_t bytes, const std::vector<char>& pattern);
+[[nodiscard]] bool holds(const void* data, std::size_t bytes, const std::vector<char>& pattern);
+
+}  // namespace muster::bench

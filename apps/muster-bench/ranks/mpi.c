@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The peers' sums: the same cells as bench-ranks, over MPI, in place. Compiled with each MPI that
+ * is there. Values as in cell.cpp: small integers times powers of two, so that sums are exact. */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, ranks;
+
+struct type {
+  const char* name;
+  size_t width;
+  int first_exponent; /* 0: an integer */
+  MPI_Datatype mpi;
+};
+
+static void put(const struct type* type, double small, int sums, char* to) {
+  if (type->first_exponent) {
+    const double value = ldexp(small, type->first_exponent) * pow(ranks, sums);
+    const float narrow = (float)value;
+    memcpy(to, type->width == 8 ? (const void*)&value : (const void*)&narrow, type->width);
+    return;
+  }
+  unsigned long long whole = (unsigned long long)small;
+  for (int i = 0; i < sums; ++i) {
+    whole *= (unsigned long long)ranks;
+  }
+  memcpy(to, &whole, type->width);
+}
+
+/* Four elements: what this rank puts in (sums 0), or what all have after so many sums. */
+static void pattern(const struct type* type, int sums, char* four) {
+  for (int i = 0; i < 4; ++i) {
+    double small = 1 + (i + rank) % 4;
+    if (sums > 0) {
+      small = 0;
+      for (int r = 0; r < ranks; ++r) {
+        small += 1 + (i + r) % 4;
+      }
+    }
+    put(type, small, sums > 0 ? sums - 1 : 0, four + (size_t)i * type->width);
+  }
+}
+
+static int compare(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return x < y ? -1 : x > y;
+}
+
+static double median(double* times, int n) {
+  qsort(times, (size_t)n, sizeof(*times), compare);
+  return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+}
+
+/* Seconds of one batch on this rank; ends the job when a sum is wrong. */
+static double batch(const struct type* type, char* data, size_t bytes, int sums) {
+  char four[32];
+  pattern(type, 0, four);
+  for (size_t at = 0; at < bytes; at += type->width) {
+    memcpy(data + at, four + at % (4 * type->width), type->width);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < sums; ++i) {
+    MPI_Allreduce(
+        MPI_IN_PLACE, data, (int)(bytes / type->width), type->mpi, MPI_SUM, MPI_COMM_WORLD);
+  }
+  const double spent = MPI_Wtime() - begin;
+  pattern(type, sums, four);
+  for (size_t at = 0; at < bytes; at += type->width) {
+    if (memcmp(data + at, four + at % (4 * type->width), type->width) != 0) {
+      fprintf(stderr, "bench-mpi: wrong sum at byte %zu of %zu\n", at, bytes);
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  }
+  return spent;
+}
+
+static int run(const char* word) {
+  const struct type types[] = {{"f32", 4, -100, MPI_FLOAT},
+                               {"f64", 8, -100, MPI_DOUBLE},
+                               {"i32", 4, 0, MPI_INT},
+                               {"i64", 8, 0, MPI_LONG_LONG},
+                               {"i8", 1, 0, MPI_SIGNED_CHAR}};
+  char name[8];
+  size_t bytes = 0;
+  int sums = 0, batches = 0;
+  if (sscanf(word, "%7[^:]:%zu:%d:%d", name, &bytes, &sums, &batches) != 4) {
+    return 2;
+  }
+  const struct type* type = NULL;
+  for (size_t i = 0; i < sizeof(types) / sizeof(*types); ++i) {
+    type = strcmp(name, types[i].name) == 0 ? &types[i] : type;
+  }
+  if (!type) {
+    return 2;
+  }
+  char* data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  double* times = malloc((size_t)batches * sizeof(*times));
+  batch(type, data, bytes, sums < 3 ? sums : 3);
+  for (int i = 0; i < batches; ++i) {
+    times[i] = batch(type, data, bytes, sums) / sums;
+  }
+  MPI_Allreduce(MPI_IN_PLACE, times, batches, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  if (rank == 0) {
+    printf("%s:%zu %.9g\n", name, bytes, median(times, batches) * 1e6);
+  }
+  free(times);
+  free(data);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int code = 0;
+  for (int i = 1; i < argc && code == 0; ++i) {
+    code = run(argv[i]);
+  }
+  MPI_Finalize();
+  return code;
+}
