@@ -8,6 +8,11 @@
 #include <csignal>
 #include <string>
 
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 using namespace muster;
 
 namespace {
@@ -49,4 +54,24 @@ TEST_CASE("death watch: rubbish is no status") {
   CHECK_FALSE(parse_dying(line('R', "x")));
   CHECK_FALSE(parse_dying(line('R', "99999999999999")));
   CHECK_FALSE(parse_dying(")"));
+}
+
+TEST_CASE("death watch: without descriptors to answer with nobody asks for ever") {
+  auto poller = Poller::open();
+  REQUIRE(poller);
+  DeathWatch watch(*poller, [](pid_t) { return true; });
+  watch.on_ready();  // a sanitizer needs descriptors, too, to look at an object for the first time
+  const UniqueFd asker(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const LifeAddress address = life_address(::getpid());
+  REQUIRE(::connect(asker.get(), address.raw(), address.size) == 0);
+  pollfd ready{poller->fd(), POLLIN, 0};
+  CHECK(::poll(&ready, 1, 0) == 1);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  watch.on_ready();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(::poll(&ready, 1, 0) == 0);
+  CHECK(watch.take_dying().empty());
 }
