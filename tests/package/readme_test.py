@@ -83,6 +83,7 @@ class Readme(unittest.TestCase):
                 self.assertTrue((ROOT / worker).exists(), worker)
             else:
                 self.assertRegex(script, rf'--target .*\b{Path(made).name}\b')
+        self.assertRegex(script, r'--target .*\bmuster_share\b')  # "cmake --install" needs it
 
     def test_each_package_of_the_table_is_installed_by_the_script(self):
         script = (ROOT / 'scripts/install_deps').read_text()
