@@ -25,6 +25,9 @@ constexpr std::uint64_t kHelloMagic = 0x316c6c6f4354534d;  // "MSTColl1"
 constexpr std::size_t kMostText = 1024;
 // Somebody who connects and says nothing must not keep us from the others.
 constexpr Duration kHelloPatience = std::chrono::seconds(2);
+// Who has left may have done its part: its data come on other connections, and their ends after
+// them. Only where a forked child keeps those open there is no end.
+constexpr Duration kLeftPatience = std::chrono::seconds(1);
 
 struct Hello {
   std::uint64_t magic;
@@ -246,7 +249,10 @@ void Mesh::understand(std::size_t rank) const {
   }
   std::memcpy(&word, peer.words.data(), sizeof(word));
   if (word.code == 0) {
-    peer.has_left = true;
+    if (!peer.has_left) {
+      peer.has_left = true;
+      peer.left_at = steady_now();
+    }
     return;
   }
   const std::size_t length = std::min<std::size_t>(word.text, kMostText);
@@ -260,6 +266,10 @@ void Mesh::understand(std::size_t rank) const {
 }
 
 std::optional<Error> Mesh::look(const Request& request, int missing) {
+  return look(request, missing, kLeftPatience);
+}
+
+std::optional<Error> Mesh::look(const Request& request, int missing, Duration patience) {
   if (auto error = failure()) {
     local_.report(*error);
     return error;
@@ -270,7 +280,8 @@ std::optional<Error> Mesh::look(const Request& request, int missing) {
   bool left = false;
   {
     const std::scoped_lock lock(mutex_);
-    left = peers_[static_cast<std::size_t>(missing)].has_left;
+    const Peer& peer = peers_[static_cast<std::size_t>(missing)];
+    left = peer.has_left && steady_now() >= peer.left_at + patience;
   }
   Error error{
       .code = left ? Errc::peer_failed : Errc::timeout, .rank = missing, .seq = request.told().seq};
@@ -294,7 +305,7 @@ Error Mesh::closed(const Request& request, int rank) {
   // The reason comes on the control lane, a moment before or after.
   const TimePoint deadline = steady_now() + std::chrono::milliseconds(200);
   while (steady_now() < deadline) {
-    if (auto error = look(request, rank)) {
+    if (auto error = look(request, rank, Duration::zero())) {
       return *error;
     }
     epoll_event event{};

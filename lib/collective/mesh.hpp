@@ -51,6 +51,7 @@ class Mesh final : public PeerWatch {
     std::array<UniqueFd, kLanes> lanes;
     std::string words;  // of control, not yet complete
     bool has_left = false;
+    TimePoint left_at = {};
     bool is_gone = false;
   };
 
@@ -61,6 +62,8 @@ class Mesh final : public PeerWatch {
   [[nodiscard]] Result<void> accept_higher(const Meeting& meeting, int listener);
   [[nodiscard]] bool take_connection(UniqueFd fd, TimePoint deadline);
   [[nodiscard]] Error not_come(const Meeting& meeting) const;
+
+  [[nodiscard]] std::optional<Error> look(const Request& request, int missing, Duration patience);
 
   // With the mutex.
   void listen_to_all() const;

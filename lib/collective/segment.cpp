@@ -210,7 +210,7 @@ void Segment::doze(std::uint32_t bell) {
   futex_wait(header_->bell, bell, kLongestSleep);
 }
 
-std::optional<Error> Segment::look(const Request& request, int missing) {
+std::optional<Error> Segment::look(const Request& request, int missing, bool left) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if ((members_[i]->life.load(std::memory_order_relaxed) & kOwnerDied) != 0 && !failure()) {
       report(
@@ -223,7 +223,7 @@ std::optional<Error> Segment::look(const Request& request, int missing) {
   if (auto error = failure()) {
     return error;
   }
-  if (missing >= 0 && members_[static_cast<std::size_t>(missing)]->state.load() == kLeft) {
+  if (missing >= 0 && left) {
     report(has_left(request, missing));
   } else if (missing >= 0 && steady_now() >= request.deadline) {
     report(timed_out(request, missing));

@@ -66,8 +66,14 @@ class Segment final : public PeerWatch {
   [[nodiscard]] Result<void> wait(const Request& request, const Missing& missing);
 
   // What ends an operation that waits for the rank at place `missing` (negative: for nobody): a
-  // death, an abort, the deadline. The first such error is everybody's.
-  [[nodiscard]] std::optional<Error> look(const Request& request, int missing);
+  // death, an abort, the deadline, and that it has left, which the caller has seen *before* it
+  // looked whether the rank had done its part. The first such error is everybody's.
+  [[nodiscard]] std::optional<Error> look(const Request& request, int missing, bool left);
+
+  // Also a rank that has done its part may leave.
+  [[nodiscard]] bool left(int place) const {
+    return place >= 0 && members_[static_cast<std::size_t>(place)]->state.load() == kLeft;
+  }
 
   // Between two looks of somebody who does not wait by wait(): spins, yields, and after enough
   // rounds sleeps, 20 ms at most, unless `ready()`.
@@ -135,7 +141,10 @@ Result<void> Segment::wait(const Request& request, const Missing& missing) {
       }
       relax();
     }
-    if (auto error = look(request, missing())) {
+    const int who = missing();
+    const bool gone = left(who);
+    const int still = missing();
+    if (auto error = look(request, still, gone && still == who)) {
       return std::unexpected(std::move(*error));
     }
     rest(round, [&missing] { return missing() < 0; });

@@ -6,6 +6,9 @@
 #include "collective/host_transport.hpp"
 #include "collective/shm.hpp"
 
+#include <set>
+#include <tuple>
+
 namespace muster::collective {
 
 class ShmTransport final : public HostTransport {
@@ -25,7 +28,10 @@ class ShmTransport final : public HostTransport {
   void rest(int round) override;
 
   [[nodiscard]] std::optional<Error> look(const Request& request) override {
-    return segment_.look(request, request.root);
+    // A transfer is tried between two looks: who had left before that left it undone.
+    const bool gone = segment_.left(request.root) &&
+                      !undone_.insert({request.kind, request.root, request.seq}).second;
+    return segment_.look(request, request.root, gone);
   }
 
   void wake() override { segment_.wake_sleepers(); }
@@ -33,6 +39,7 @@ class ShmTransport final : public HostTransport {
  private:
   Segment& segment_;
   Shm shm_;
+  std::set<std::tuple<Kind, int, std::uint64_t>> undone_;  // transfers with ranks that have left
 };
 
 }  // namespace muster::collective
