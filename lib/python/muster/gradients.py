@@ -81,9 +81,9 @@ class GradientSync:
     Python threads run meanwhile. One that is let go of inside a step aborts the communicator.
 
     average: else the sum. wire: "bf16" or "f16", by which f32 gradients travel; they are summed in
-    f32 and rounded once. first_bucket, bucket_cap: bytes; 0: what suits the device. owns_memory: gradients lie in buckets
-    (grad()); else in arrays of the caller (bind()), copied in and out. background: the
-    communicator's thread performs buckets; else mark_ready() does, and blocks meanwhile.
+    f32 and rounded once. first_bucket, bucket_cap: bytes; 0: what suits the device. owns_memory:
+    gradients lie in buckets (grad()); else in arrays of the caller (bind()), copied in and out.
+    background: the communicator's thread performs buckets; else mark_ready() does, and blocks.
     has_unused: allows mark_unused(), for one small operation a step. reorder: after the first
     step buckets are made anew in the order in which gradients became ready on rank 0; then moved
     is true, and arrays of grad() from before show nothing any more. device: a CUDA ordinal, None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of any launcher that uses the package muster without torch.distributed. Word: "sums",
-"hosts" (each agent's ranks as a host of their own), or "restart" (rank 1 dies in the first epoch)."""
+"""A rank of any launcher that uses the package muster without torch.distributed. Words: "sums",
+"hosts" (each agent's ranks as a host of their own), "restart" (rank 1 dies in the first epoch)."""
 import os
 import signal
 import sys

@@ -131,15 +131,34 @@ TEST_CASE("communicator: every operation over TCP and between pretended hosts") 
         request.dtype = dtype;
         request.op = op;
         request.scale = 3;
-        // Two roundings of f16 and bf16 and other orders of sums: by the reference only of f32.
-        if (world.per_host < 2 || !(dtype == DType::f16 || dtype == DType::bf16)) {
-          operations.emplace_back(request, static_cast<std::size_t>(world.ranks), seed.value());
-        }
+        operations.emplace_back(request, static_cast<std::size_t>(world.ranks), seed.value());
+        operations.back().hosts = world.backend == Backend::hier ? world.ranks / world.per_host : 0;
       }
     }
     CHECK(run_all(world, operations, false) == std::vector<std::string>{});
     CHECK(run_all(world, operations, true) == std::vector<std::string>{});
   }
+}
+
+TEST_CASE(
+    "communicator: two hosts of two ranks, every operation and type, large ones and in place") {
+  const muster::testing::Seed seed;
+  INFO(seed.words());
+  std::vector<Operation> operations;
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::i32}) {
+    for (const Operation& like : some_operations(4, seed.value())) {
+      for (const bool in_place : {false, true}) {
+        Request request = like.request;
+        request.dtype = dtype;
+        request.root = request.root < 0 ? -1 : 3;
+        operations.emplace_back(request, 4, seed.value() + operations.size(), in_place);
+        operations.back().hosts = request.kind == Kind::all_reduce ? 2 : 0;
+      }
+    }
+  }
+  const World world{.ranks = 4, .backend = Backend::hier, .per_host = 2};
+  CHECK(run_all(world, operations, false) == std::vector<std::string>{});
+  CHECK(run_all(world, operations, true) == std::vector<std::string>{});
 }
 
 TEST_CASE("communicator: sums over TCP have the bits of shared memory, whatever their size") {
@@ -363,6 +382,25 @@ TEST_CASE("communicator: over TCP too ranks that disagree, or do not come, are n
     CHECK(errors[rank].rank == 1);
     CHECK(errors[rank].text.find("rank 1 has left") != std::string::npos);
   }
+}
+
+TEST_CASE("communicator: who leaves after its last operation takes nothing from the others") {
+  const auto backend = GENERATE(Backend::shm, Backend::tcp);
+  World{.ranks = 4, .backend = backend}.run([](Communicator& comm) {
+    for (int round = 0; round < 60; ++round) {
+      auto part = comm.split(0, 0);
+      RANK_REQUIRE(part.has_value() && part->has_value());
+      Communicator& mine = **part;
+      std::vector<float> data(1003, 1);
+      RANK_CHECK(error_of(mine.all_reduce(floats(data), floats(data), Op::sum)).text == "");
+      // Some only send or receive at the end; all leave at once.
+      const int other = comm.rank() ^ 1;
+      const auto last =
+          comm.rank() % 2 == 0 ? mine.send(floats(data), other) : mine.recv(floats(data), other);
+      RANK_CHECK(error_of(last).text == "");
+      RANK_CHECK(data.back() == 4);
+    }
+  });
 }
 
 TEST_CASE("communicator: split by colour, ordered by key") {

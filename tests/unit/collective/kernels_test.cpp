@@ -80,7 +80,7 @@ std::vector<const Bytes*> pointers(const std::vector<Bytes>& ranks) {
 void check_case(const Case& c, std::uint64_t seed) {
   const auto ranks = inputs(c, seed);
   const Bytes plain = run(c, ranks, Isa::portable);
-  CHECK(testing::compare(plain, c.op, c.dtype, c.scale, pointers(ranks)) == "");
+  CHECK(testing::compare(plain, {c.op, c.dtype, c.scale}, pointers(ranks)) == "");
   for (const Isa isa : isas()) {
     INFO(name_of(isa) << " " << name_of(c.op) << " " << name_of(c.dtype) << " x" << c.count);
     CHECK(run(c, ranks, isa) == plain);

@@ -136,8 +136,19 @@ inline bool less(std::uint64_t a, std::uint64_t b, DType dtype) {
   return is_signed(dtype) ? static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) : a < b;
 }
 
-inline std::uint64_t fold_integers(
-    Op op, DType dtype, double scale, const std::vector<const Bytes*>& ranks, std::size_t i) {
+// How elements of all ranks become one.
+struct Fold {
+  Op op = Op::sum;
+  DType dtype = DType::f32;
+  double scale = 1;  // of premul_sum
+  // Hosts whose own results f16 and bf16 are rounded to on the way; 0: there is one rounding only.
+  int hosts = 0;
+};
+
+inline std::uint64_t fold_integers(const Fold& fold,
+                                   const std::vector<const Bytes*>& ranks,
+                                   std::size_t i) {
+  const auto [op, dtype, scale, hosts] = fold;
   const auto factor = static_cast<std::uint64_t>(static_cast<std::int64_t>(scale));
   const auto taken = [&](std::size_t r) {
     return integer(*ranks[r], dtype, i) * (op == Op::premul_sum ? factor : 1);
@@ -173,8 +184,19 @@ inline double unit_of(DType t) {
                             : std::ldexp(1, -11);
 }
 
-inline Expected fold_floats(
-    Op op, DType dtype, double scale, const std::vector<const Bytes*>& ranks, std::size_t i) {
+// What the results of hosts may be off, in the final one.
+inline double rounding_of_hosts(const Fold& fold, double size, const Expected& result) {
+  const bool is_product = fold.op == Op::prod;
+  const double off = is_product ? fold.hosts * std::fabs(result.value) : size;
+  // The least numbers of f16 are 2^-24 apart, and other factors are below 4.
+  const double least = fold.dtype == DType::f16 ? std::ldexp(fold.hosts, -25) : 0;
+  return 1.02 * off * unit_of(fold.dtype) + least * (is_product ? 4 : 1);
+}
+
+inline Expected fold_floats(const Fold& fold,
+                            const std::vector<const Bytes*>& ranks,
+                            std::size_t i) {
+  const auto [op, dtype, scale, hosts] = fold;
   double all = element(*ranks[0], dtype, i) * (op == Op::premul_sum ? scale : 1);
   double size = std::fabs(all);
   for (std::size_t r = 1; r < ranks.size(); ++r) {
@@ -197,27 +219,31 @@ inline Expected fold_floats(
   const double inside = wide ? 0 : size * std::ldexp(static_cast<double>(ranks.size()), -23);
   // The least numbers of f16 are 2^-24 apart.
   const double least = dtype == DType::f16 ? std::ldexp(1, -25) : 0;
-  return {all, steps * unit_of(dtype) * base + inside + least};
+  Expected out{all, steps * unit_of(dtype) * base + inside + least};
+  out.tolerance += wide || hosts == 0 ? 0 : rounding_of_hosts(fold, size, out);
+  return out;
 }
 
 // "" or what is wrong with the first wrong element.
-inline std::string compare(
-    const Bytes& result, Op op, DType dtype, double scale, const std::vector<const Bytes*>& ranks) {
+inline std::string compare(const Bytes& result,
+                           const Fold& fold,
+                           const std::vector<const Bytes*>& ranks) {
+  const DType dtype = fold.dtype;
   for (std::size_t i = 0; i < result.size() / size_of(dtype); ++i) {
     std::string found;
     if (is_float(dtype)) {
-      const Expected want = fold_floats(op, dtype, scale, ranks, i);
+      const Expected want = fold_floats(fold, ranks, i);
       const double have = element(result, dtype, i);
       found = std::fabs(have - want.value) <= want.tolerance
                   ? ""
                   : std::to_string(have) + ", not " + std::to_string(want.value);
     } else {
-      const std::uint64_t want = fold_integers(op, dtype, scale, ranks, i);
+      const std::uint64_t want = fold_integers(fold, ranks, i);
       const std::uint64_t have = integer(result, dtype, i);
       found = have == want ? "" : std::to_string(have) + ", not " + std::to_string(want);
     }
     if (!found.empty()) {
-      return std::string(name_of(op)) + " " + std::string(name_of(dtype)) + "[" +
+      return std::string(name_of(fold.op)) + " " + std::string(name_of(dtype)) + "[" +
              std::to_string(i) + "] is " + found;
     }
   }

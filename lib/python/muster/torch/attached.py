@@ -29,10 +29,10 @@ def attach(module, comm, *, broadcast=True, **options):
     some steps (where no rank has one, .grad stays None).
 
     .grad of each parameter is its place in a bucket. The first wait() may move it: tensors that
-    were .grad before are not to be used then (reorder=False keeps them). zero_grad() keeps it there; after
-    optimizer.zero_grad(), which sets it to None, each gradient is copied once. Returns an
-    Attached. Unsupported: PyTorch before 2.1, other element types, several devices. Mismatch: the
-    ranks' modules differ; the text names the parameter.
+    were .grad before are not to be used then (reorder=False keeps them). zero_grad() keeps it
+    there; after optimizer.zero_grad(), which sets it to None, each gradient is copied once. Returns
+    an Attached. Unsupported: PyTorch before 2.1, other element types, several devices. Mismatch:
+    the ranks' modules differ; the text names the parameter.
     """
     if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
         raise errors.Unsupported("muster.torch.attach needs PyTorch 2.1 or later "
