@@ -477,7 +477,8 @@ void SupervisorCore::check_invariants() const {
   MUSTER_CHECK(policy_.restarts() <= settings_.max_restarts);
   MUSTER_CHECK(static_cast<int>(live_.size()) <= spawned_);
   MUSTER_CHECK(std::ranges::all_of(dying_, [&](int rank) { return live_.contains(rank); }));
-  MUSTER_CHECK(!early_ || dying_.contains(*early_));
+  const bool early_is_dying = !early_ || dying_.contains(*early_);
+  MUSTER_CHECK(early_is_dying);
   MUSTER_CHECK(spawned_ <= result_.nproc);
   const bool ends = state_ == SupervisorState::stopping || state_ == SupervisorState::killing;
   const bool waits = state_ == SupervisorState::waiting;

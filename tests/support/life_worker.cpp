@@ -25,8 +25,8 @@ namespace {
 using muster::collective::Communicator;
 
 int hold(const char* how) {
-  std::printf("up\n");
-  std::fflush(stdout);
+  static_cast<void>(std::puts("up"));
+  static_cast<void>(std::fflush(stdout));
   char byte = 0;
   if (::read(0, &byte, 1) != 1) {
     return 2;
@@ -64,7 +64,7 @@ int obey(const Communicator& comm, const std::string& folder, std::size_t megaby
   sigemptyset(&orders);
   sigaddset(&orders, SIGTERM);
   sigaddset(&orders, SIGUSR1);
-  ::sigprocmask(SIG_BLOCK, &orders, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &orders, nullptr);
   leave(folder, "up-" + me, ::getpid());
   int order = 0;
   ::sigwait(&orders, &order);
@@ -78,7 +78,7 @@ int obey(const Communicator& comm, const std::string& folder, std::size_t megaby
 int main(int count, char** words) {
   const auto comm = Communicator::from_env();
   if (!comm || count < 2) {
-    std::fprintf(stderr, "%s\n", comm ? "what shall I do?" : comm.error().text.c_str());
+    static_cast<void>(std::puts(comm ? "what shall I do?" : comm.error().text.c_str()));
     return 2;
   }
   if (count > 2 && std::string_view(words[1]) == "obey") {

@@ -86,14 +86,13 @@ class Launcher : public Watcher {
 
   // By the thread's news alone.
   Dying wait_for_death() {
-    while (true) {
+    std::vector<Dying> dying;
+    while (dying.empty()) {
       REQUIRE(turns());
-      const auto dying = watch_.take_dying();
-      if (!dying.empty()) {
-        REQUIRE(dying.size() == 1);
-        return dying.front();
-      }
+      dying = watch_.take_dying();
     }
+    REQUIRE(dying.size() == 1);
+    return dying.front();
   }
 
   DeathWatch& watch() { return watch_; }
