@@ -3,7 +3,6 @@
 
 #include "base/bytes.hpp"
 #include "collective/fd_exchange.hpp"
-#include "collective/futex.hpp"
 #include "rendezvous/client/store.hpp"
 
 #include <fmt/format.h>
@@ -212,7 +211,7 @@ void Segment::doze(std::uint32_t bell) {
 
 std::optional<Error> Segment::look(const Request& request, int missing, bool left) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    if ((members_[i]->life.load(std::memory_order_relaxed) & kOwnerDied) != 0 && !failure()) {
+    if (dead(i) && !failure()) {
       report(
           {.code = Errc::peer_failed,
            .rank = members_[i]->rank,
@@ -274,7 +273,7 @@ std::string Segment::where(std::size_t i) const {
 }
 
 std::optional<Error> Segment::failure() const {
-  if (header_->fault.load(std::memory_order_acquire) != 2) {
+  if (header_->fault.load(std::memory_order_acquire) != kFaultWritten) {
     return std::nullopt;
   }
   const auto length = ::strnlen(header_->text, kFaultText);
@@ -287,15 +286,22 @@ std::optional<Error> Segment::failure() const {
 }
 
 void Segment::report(const Error& error) {
-  std::uint32_t nothing = 0;
-  if (header_->fault.compare_exchange_strong(nothing, 1)) {
+  std::uint32_t seen = 0;
+  const std::uint32_t ours = kFaultWriting + static_cast<std::uint32_t>(self());
+  bool mine = header_->fault.compare_exchange_strong(seen, ours);
+  // A rank that was killed while it wrote the reason down: somebody else must.
+  if (!mine && seen >= kFaultWriting && seen - kFaultWriting < size() &&
+      dead(seen - kFaultWriting)) {
+    mine = header_->fault.compare_exchange_strong(seen, ours);
+  }
+  if (mine) {
     header_->code = static_cast<std::uint32_t>(error.code);
     header_->rank = error.rank;
     header_->native = error.native;
     header_->seq = error.seq;
     const std::size_t length = std::min(error.text.size(), kFaultText - 1);
     std::memcpy(header_->text, error.text.data(), length);
-    header_->fault.store(2, std::memory_order_release);
+    header_->fault.store(kFaultWritten, std::memory_order_release);
   }
   wake_sleepers();
 }
@@ -303,9 +309,11 @@ void Segment::report(const Error& error) {
 std::string Segment::describe() const {
   std::string out;
   for (std::size_t i = 0; i < size(); ++i) {
-    const bool dead = (member(i).life.load() & kOwnerDied) != 0;
-    out += fmt::format(
-        "rank {} (pid {}{}) {}\n", plan_.ranks[i], member(i).pid, dead ? ", dead" : "", where(i));
+    out += fmt::format("rank {} (pid {}{}) {}\n",
+                       plan_.ranks[i],
+                       member(i).pid,
+                       dead(i) ? ", dead" : "",
+                       where(i));
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include "base/clock.hpp"
 #include "collective/bootstrap.hpp"
 #include "collective/fd_exchange.hpp"
+#include "collective/futex.hpp"
 #include "collective/liveness.hpp"
 #include "collective/segment_page.hpp"
 #include "collective/shared_memory.hpp"
@@ -107,6 +108,11 @@ class Segment final : public PeerWatch {
   };
 
   [[nodiscard]] static Result<Shared> share_memory(const Meeting& meeting, const SegmentPlan& plan);
+
+  [[nodiscard]] bool dead(std::size_t place) const {
+    return (member(place).life.load(std::memory_order_relaxed) & kOwnerDied) != 0;
+  }
+
   [[nodiscard]] Error timed_out(const Request& request, int missing) const;
   [[nodiscard]] Error has_left(const Request& request, int missing) const;
   [[nodiscard]] std::string where(std::size_t i) const;

@@ -13,12 +13,14 @@ namespace muster::collective {
 inline constexpr std::uint32_t kLayoutVersion = 1;
 inline constexpr std::size_t kLine = 64;
 inline constexpr std::size_t kFaultText = 704;
+inline constexpr std::uint32_t kFaultWritten = 1;
+inline constexpr std::uint32_t kFaultWriting = 2;
 
 struct SegmentHeader {
   // What sleepers sleep on; counts up when something has changed and somebody sleeps.
   alignas(kLine) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> sleepers;
-  // Why the communicator is dead. 0: it lives; 1: being written; 2: written.
+  // Why the communicator is dead. 0: it lives; kFaultWritten; kFaultWriting + the writer's place.
   alignas(kLine) std::atomic<std::uint32_t> fault;
   std::uint32_t code;
   std::int32_t rank;

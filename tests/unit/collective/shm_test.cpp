@@ -221,6 +221,30 @@ TEST_CASE("shm: ranks that disagree are both told what both called") {
   }
 }
 
+TEST_CASE("shm: a rank that died while it wrote the reason down does not keep it from the others") {
+  std::vector<Error> errors(3);
+  with_ranks(3, [&](Shm& shm, Segment& segment) {
+    Request request{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)};
+    errors[segment.self()] = error_of(shm.run(request));
+    request.seq = 2;
+    if (segment.self() == 1) {
+      // As the kernel leaves it when it is killed there.
+      char* const base = segment.staging(0) - segment.plan().layout.staging_at(0);
+      reinterpret_cast<SegmentHeader*>(base)->fault.store(kFaultWriting + 1);
+      segment.me().life.fetch_or(kOwnerDied);
+      while (!segment.failure()) {
+        std::this_thread::yield();
+      }
+      return;
+    }
+    errors[segment.self()] = error_of(shm.run(request));
+  });
+  for (const std::size_t rank : {0UL, 2UL}) {
+    CHECK(errors[rank].code == Errc::peer_failed);
+    CHECK(errors[rank].rank == 1);
+  }
+}
+
 TEST_CASE("shm: a rank that does not come is named when the time is over") {
   std::vector<Error> errors(3);
   with_ranks(3, [&](Shm& shm, Segment& segment) {
