@@ -224,7 +224,9 @@ void Mesh::listen_to(std::size_t rank) const {
   ssize_t count = 0;
   // It does not block. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
   while ((count = ::recv(control.get(), buffer.data(), buffer.size(), MSG_DONTWAIT)) > 0) {
-    peer.words.append(buffer.data(), static_cast<std::size_t>(count));
+    if (peer.words.size() < sizeof(Word) + kMostText) {  // what follows means nothing
+      peer.words.append(buffer.data(), static_cast<std::size_t>(count));
+    }
   }
   const int why = errno;
   understand(rank);
