@@ -106,7 +106,8 @@ Figures one_turn(const Sweep& sweep, const Contender& contender, const Peers& pe
   Words words = contender.words(sweep.ranks);
   for (const auto& [dtype, bytes] : sweep.cells) {
     if (understands(contender, dtype)) {
-      words.push_back(word_of(cell_of(dtype, bytes, sweep.ranks, contender.slow)));
+      const bool crowded = sweep.ranks > sysconf(_SC_NPROCESSORS_ONLN);
+      words.push_back(word_of(cell_of(dtype, bytes, sweep.ranks, contender.slow || crowded)));
     }
   }
   const auto text = output_of(words, peers.environ);
