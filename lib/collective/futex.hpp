@@ -28,4 +28,8 @@ struct FutexWatch {
 // While all words have their values; false: this kernel cannot (before 5.16), or not so many.
 [[nodiscard]] bool futex_wait_any(const std::vector<FutexWatch>& watches);
 
+// For a thread that only sleeps and must run at once when it is woken, or has to die, though others
+// keep all processors busy: its time slices are the shortest (Linux 6.12; without effect before).
+void run_promptly();
+
 }  // namespace muster::collective

@@ -92,6 +92,7 @@ std::atomic<std::uint32_t> held{0};
 void* hold(void* offered) {
   auto& word = *static_cast<std::uint32_t*>(offered);
   ::pthread_setname_np(::pthread_self(), "muster-life");
+  run_promptly();
   head.offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&node);
   // In place of glibc's own list: this thread takes no robust mutex.
   ::syscall(SYS_set_robust_list, &head, sizeof(head));

@@ -85,6 +85,7 @@ void Liveness::hold_word() {
 
 void Liveness::run() {
   ::pthread_setname_np(::pthread_self(), "muster-coll");
+  run_promptly();
   hold_word();
   held_.store(1, std::memory_order_release);
   futex_wake_all(held_);
