@@ -2,28 +2,27 @@
 // What the launcher and the collective library agree on, so that the launcher sees a worker's death
 // before the kernel frees its memory. A worker connects to its parent's socket and is given the
 // page (a memfd) and the number of its word in it; a thread of the worker then holds the word as
-// the kernel's robust list has it: at the thread's end the kernel sets kLifeOwnerDied and wakes who
+// the kernel's robust list has it: at the thread's end the kernel sets kOwnerDied and wakes who
 // waits. Values, pure but for the name of the socket.
 #pragma once
 
+#include "base/unix_socket.hpp"
+
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 namespace muster {
 
 // One less than futex_waitv takes: its last place is for the launcher's own thread.
 inline constexpr std::size_t kLifeWords = 127;
 
-inline constexpr std::uint32_t kLifeOwnerDied = 0x40000000;
-inline constexpr std::uint32_t kLifeHasWaiters = 0x80000000;
-
 struct LifePage {
-  std::array<std::uint32_t, kLifeWords> words;  // 0, or a thread's id with the two bits above
+  // 0, or a thread's id with the two bits of base/futex.hpp.
+  std::array<std::atomic<std::uint32_t>, kLifeWords> words;
 };
 
 inline constexpr std::size_t kLifePageBytes = 4096;
@@ -37,15 +36,8 @@ struct LifeOffer {
 
 inline constexpr std::uint32_t kLifeVersion = 1;
 
-struct LifeAddress {
-  sockaddr_un storage{};
-  socklen_t size = 0;
-
-  [[nodiscard]] const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
-
 // Of the launcher with this pid, in the PID namespace of the caller. Has no place in the file
 // system; in another network namespace there is no such socket.
-[[nodiscard]] LifeAddress life_address(pid_t launcher);
+[[nodiscard]] UnixAddress life_address(pid_t launcher);
 
 }  // namespace muster

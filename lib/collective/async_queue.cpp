@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/async_queue.hpp"
 
+#include "base/blocked_signals.hpp"
 #include "base/clock.hpp"
 
-#include <csignal>
 #include <set>
 #include <utility>
 
@@ -12,16 +12,10 @@
 namespace muster::collective {
 namespace {
 
-// The program's signals are for its own threads.
 template <class Main>
 std::thread quiet_thread(const Main& main) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(main);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  const BlockedSignals blocked;
+  return std::thread(main);
 }
 
 }  // namespace

@@ -3,45 +3,27 @@
 
 #include "base/clock.hpp"
 #include "base/time.hpp"
+#include "base/unix_socket.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstddef>
-#include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace muster::collective {
 namespace {
 
-constexpr std::size_t kMostFds = 8;
+constexpr std::string_view kGreeting = "m";
 
-struct Address {
-  sockaddr_un storage{};
-  socklen_t size = 0;
-};
-
-// In the abstract namespace: gone with its socket.
-Address address_of(const std::string& word) {
-  Address out;
-  out.storage.sun_family = AF_UNIX;
-  const std::string name = "muster-" + word;
-  const std::size_t length = std::min(name.size(), sizeof(out.storage.sun_path) - 1);
-  std::memcpy(out.storage.sun_path + 1, name.data(), length);
-  out.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  return out;
-}
-
-const sockaddr* raw(const Address& address) {
-  return reinterpret_cast<const sockaddr*>(&address.storage);
+UnixAddress address_of(const std::string& word) {
+  return abstract_address("muster-" + word);
 }
 
 bool readable(int fd, TimePoint deadline) {
@@ -60,38 +42,8 @@ bool readable(int fd, TimePoint deadline) {
 }
 
 bool same_user(int fd) {
-  ucred who{};
-  socklen_t size = sizeof(who);
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == ::geteuid();
-}
-
-// One message: a byte with descriptors beside it.
-struct Message {
-  char byte = 'm';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> control{};
-  msghdr header{};
-
-  explicit Message(std::size_t fds) {
-    header.msg_iov = &data;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(fds * sizeof(int));
-  }
-};
-
-bool send_fds(int to, const std::vector<int>& fds) {
-  Message message(fds.size());
-  cmsghdr* const part = CMSG_FIRSTHDR(&message.header);
-  part->cmsg_level = SOL_SOCKET;
-  part->cmsg_type = SCM_RIGHTS;
-  part->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-  std::memcpy(CMSG_DATA(part), fds.data(), fds.size() * sizeof(int));
-  ssize_t sent = 0;
-  do {
-    sent = ::sendmsg(to, &message.header, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == 1;
+  const auto who = peer_of(fd);
+  return who && who->uid == ::geteuid();
 }
 
 }  // namespace
@@ -101,8 +53,8 @@ Result<FdGiver> FdGiver::open(const std::string& word) {
   if (!fd) {
     return std::unexpected(system_failure("making a socket", errno));
   }
-  const Address address = address_of(word);
-  if (::bind(fd.get(), raw(address), address.size) != 0 || ::listen(fd.get(), 1024) != 0) {
+  const UnixAddress address = address_of(word);
+  if (::bind(fd.get(), address.raw(), address.size) != 0 || ::listen(fd.get(), 1024) != 0) {
     return std::unexpected(system_failure("listening for the ranks of this host", errno));
   }
   return FdGiver(std::move(fd));
@@ -124,7 +76,7 @@ Result<void> FdGiver::give(const std::vector<int>& fds,
     int rank = -1;
     if (taker && same_user(taker.get()) && readable(taker.get(), deadline) &&
         ::recv(taker.get(), &rank, sizeof(rank), 0) == sizeof(rank) && takers.contains(rank) &&
-        send_fds(taker.get(), fds)) {
+        send_with_fds(taker.get(), kGreeting, fds)) {
       takers.erase(rank);
     }
   }
@@ -136,8 +88,8 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
                                        std::size_t count,
                                        TimePoint deadline) {
   const UniqueFd from(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const Address address = address_of(word);
-  if (!from || ::connect(from.get(), raw(address), address.size) != 0 ||
+  const UnixAddress address = address_of(word);
+  if (!from || ::connect(from.get(), address.raw(), address.size) != 0 ||
       ::send(from.get(), &rank, sizeof(rank), MSG_NOSIGNAL) != sizeof(rank)) {
     Error error = system_failure("reaching the rank of this host that shares its memory", errno);
     error.code = errno == ECONNREFUSED || errno == EPIPE ? Errc::peer_failed : error.code;
@@ -146,18 +98,8 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
   if (!readable(from.get(), deadline)) {
     return failure(Errc::timeout, "the rank of this host that shares its memory does not answer");
   }
-  Message message(kMostFds);
-  const ssize_t got = ::recvmsg(from.get(), &message.header, MSG_CMSG_CLOEXEC);
-  std::vector<UniqueFd> out;
-  const cmsghdr* const part = got > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
-  if (part != nullptr && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS) {
-    std::array<int, kMostFds> fds{};
-    const std::size_t bytes = std::min(part->cmsg_len - CMSG_LEN(0), sizeof(fds));
-    std::memcpy(fds.data(), CMSG_DATA(part), bytes);
-    for (std::size_t i = 0; i < bytes / sizeof(int); ++i) {
-      out.emplace_back(fds[i]);
-    }
-  }
+  char greeting = 0;
+  std::vector<UniqueFd> out = receive_with_fds(from.get(), {&greeting, 1});
   if (out.size() != count) {
     return failure(Errc::system,
                    "the rank of this host that shares its memory sent no memory (another user?)");

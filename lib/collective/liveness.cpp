@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/liveness.hpp"
 
-#include "collective/futex.hpp"
+#include "base/blocked_signals.hpp"
+#include "base/futex.hpp"
 
-#include <csignal>
 #include <cstddef>
 #include <utility>
 
@@ -27,13 +27,10 @@ Liveness::Liveness(std::vector<Member*> members,
       self_(self),
       on_death_(std::move(on_death)),
       generation_(fork_generation()) {
-  // The program's signals are for its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  {
+    const BlockedSignals blocked;
+    thread_ = std::thread([this] { run(); });
+  }
   while (held_.load(std::memory_order_acquire) == 0) {
     futex_wait(held_, 0, kLong);
   }

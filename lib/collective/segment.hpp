@@ -7,7 +7,7 @@
 #include "base/clock.hpp"
 #include "collective/bootstrap.hpp"
 #include "collective/fd_exchange.hpp"
-#include "collective/futex.hpp"
+#include "base/futex.hpp"
 #include "collective/liveness.hpp"
 #include "collective/segment_page.hpp"
 #include "collective/shared_memory.hpp"

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/served_store.hpp"
 
+#include "base/blocked_signals.hpp"
 #include "collective/process_life.hpp"
 #include "rendezvous/server/server.hpp"
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 
-#include <csignal>
 #include <thread>
 #include <utility>
-
-#include <pthread.h>
 
 namespace muster::collective {
 
@@ -48,15 +46,11 @@ Result<std::unique_ptr<ServedStore>> ServedStore::open(std::uint16_t port) {
     return std::unexpected(wrap(Errc::system, "serving the store of the ranks", server.error()));
   }
   impl->server = std::move(*server);
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   impl->thread = std::thread([loop = &impl->loop] {
     const auto busy = asio::make_work_guard(*loop);
     loop->run();
   });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return std::unique_ptr<ServedStore>(new ServedStore(std::move(impl)));
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/life_page.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,7 +33,7 @@ class DeathThread {
 
   LifePage& page_;
   int news_fd_;
-  std::uint32_t stop_ = 0;  // watched as a word is
+  std::atomic<std::uint32_t> stop_{0};  // watched as a word is
   std::optional<pthread_t> thread_;
 };
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/death_watch.hpp"
 
+#include "base/futex.hpp"
+#include "base/unix_socket.hpp"
+
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -27,28 +28,6 @@ UniqueFd make_page() {
   const bool made = fd && ::ftruncate(fd.get(), kLifePageBytes) == 0 &&
                     ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
   return made ? std::move(fd) : UniqueFd();
-}
-
-pid_t peer_of(int fd) {
-  ucred who{};
-  socklen_t size = sizeof(who);
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
-}
-
-bool send_offer(int to, LifeOffer offer, int page) {
-  iovec data{&offer, sizeof(offer)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const part = CMSG_FIRSTHDR(&message);
-  part->cmsg_level = SOL_SOCKET;
-  part->cmsg_type = SCM_RIGHTS;
-  part->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(part), &page, sizeof(page));
-  return ::sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(offer);
 }
 
 std::optional<ExitStatus> dying_status(pid_t pid) {
@@ -95,7 +74,7 @@ std::optional<ExitStatus> parse_dying(std::string_view stat) {
 DeathWatch::DeathWatch(Poller& poller, std::function<bool(pid_t)> is_worker)
     : poller_(poller), is_worker_(std::move(is_worker)) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const LifeAddress address = life_address(::getpid());
+  const UnixAddress address = life_address(::getpid());
   if (socket && ::bind(socket.get(), address.raw(), address.size) == 0 &&
       ::listen(socket.get(), kBacklog) == 0 && poller_.watch_input(socket.get(), *this)) {
     asked_ = std::move(socket);
@@ -153,12 +132,16 @@ void DeathWatch::on_ready() {
 
 // Our own children only: a worker's helpers may die without harm to it.
 void DeathWatch::answer(int asker) {
-  const pid_t pid = peer_of(asker);
-  if (!is_worker_(pid) || !begin()) {
+  const auto who = peer_of(asker);
+  if (!who || !is_worker_(who->pid) || !begin()) {
     return;
   }
-  if (const auto word = word_for(pid)) {
-    send_offer(asker, LifeOffer{kLifeVersion, *word}, memory_.get());
+  if (const auto word = word_for(who->pid)) {
+    const LifeOffer offer{kLifeVersion, *word};
+    const int page = memory_.get();
+    // Who does not get it is seen when it is reaped.
+    static_cast<void>(
+        send_with_fds(asker, {reinterpret_cast<const char*>(&offer), sizeof(offer)}, {&page, 1}));
   }
 }
 
@@ -173,7 +156,7 @@ std::optional<std::uint32_t> DeathWatch::word_for(pid_t pid) {
   }
   *found = Holder{pid, false};
   const auto index = static_cast<std::size_t>(found - holders_.begin());
-  std::atomic_ref(page_->words[index]).store(0);
+  page_->words[index].store(0);
   return static_cast<std::uint32_t>(index);
 }
 
@@ -181,8 +164,7 @@ std::vector<Dying> DeathWatch::take_dying() {
   std::vector<Dying> out;
   for (std::size_t i = 0; page_ != nullptr && i < kLifeWords; ++i) {
     Holder& holder = holders_[i];
-    if (holder.pid == 0 || holder.seen ||
-        (std::atomic_ref(page_->words[i]).load() & kLifeOwnerDied) == 0) {
+    if (holder.pid == 0 || holder.seen || (page_->words[i].load() & kOwnerDied) == 0) {
       continue;
     }
     holder.seen = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/spawn.hpp"
 
+#include "base/blocked_signals.hpp"
 #include "process/exec_search.hpp"
 
 #include <cerrno>
@@ -120,16 +121,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words, std::size_t f
 // or ended. All signals stay blocked meanwhile, as its memory is ours.
 pid_t clone_child(Prepared& job) {
   alignas(16) static char stack[kChildStackBytes];
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid =
-      ::clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
-  const int clone_errno = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = clone_errno;
-  return pid;
+  const BlockedSignals blocked;
+  return ::clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
 }
 
 Error why_failed(const Prepared& job, const ProcessSpec& spec) {

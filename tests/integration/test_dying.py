@@ -4,17 +4,15 @@ The kernel's part, which is freeing the memory, is played by this test: it trace
 that the dead one is not the launcher's to reap before the test has reaped it. What happens until
 then was done without waiting for the end."""
 
-import ctypes
 import os
 import signal
 import unittest
 
+import tracing
 from harness import eventually, state
 from nodes import NodesCase, last_block
 
 WORKER = os.environ["MUSTER_LIFE_WORKER"]
-PTRACE_SEIZE = 0x4206
-WALL = 0x40000000
 
 
 class DyingCase(NodesCase):
@@ -27,15 +25,12 @@ class DyingCase(NodesCase):
 
     def hold(self, pid):
         """From now on, once dead, it is there until let_go()."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-        if libc.ptrace(PTRACE_SEIZE, pid, None, None) != 0:
-            self.skipTest("may not trace: " + os.strerror(ctypes.get_errno()))
+        tracing.seize(self, pid)
 
     def let_go(self, pid):
         """Nobody else has reaped it before."""
         eventually(lambda: state(pid) == "Z", f"{pid} is dead and was not reaped")
-        self.assertEqual(os.waitpid(pid, WALL)[0], pid)
+        self.assertEqual(os.waitpid(pid, tracing.WALL)[0], pid)
 
 
 class OneNode(DyingCase):

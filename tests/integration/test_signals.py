@@ -2,11 +2,15 @@
 """Signals to the launcher: forwarded, with grace, once; some never end it."""
 
 import os
+import platform
 import signal
 import time
 import unittest
 
+import tracing
 from harness import PUPPET, JobCase, eventually, state
+
+RT_SIGPENDING, TGKILL = 127, 234  # system calls of x86-64
 
 
 class Signals(JobCase):
@@ -146,6 +150,19 @@ class Signals(JobCase):
         eventually(lambda: state(job.process.pid) == "T", "the launcher is: a shell waits for that")
         job.kill(signal.SIGCONT)
         eventually(lambda: state(worker) != "T", "the worker goes on")
+        job.kill(signal.SIGTERM)
+        self.assertEqual(job.end().code, 143)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "reads registers of x86-64")
+    def test_a_request_to_go_on_that_comes_before_the_stop_is_not_lost(self):
+        job = self.job(*self.puppets(1, "touch", self.folder / "up", "wait"))
+        self.wait_for("up")
+        steps = tracing.Steps(self, job.process.pid)
+        # Not by job.kill, which looks whether it has ended and so takes the news of its stops.
+        os.kill(job.process.pid, signal.SIGTSTP)
+        steps.until_call((RT_SIGPENDING, TGKILL))  # about to look, or to stop itself
+        os.kill(job.process.pid, signal.SIGCONT)
+        steps.let_go()
         job.kill(signal.SIGTERM)
         self.assertEqual(job.end().code, 143)
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The launcher never hangs on a corpse: a worker that cannot be reaped."""
 
-import ctypes
 import os
 import signal
 import time
 import unittest
 
+import tracing
 from harness import JobCase, eventually, state
 
-PTRACE_SEIZE = 0x4206
 GRACE = 1
 PROMISED_BEYOND_GRACE = 5
 
@@ -17,11 +16,8 @@ PROMISED_BEYOND_GRACE = 5
 class Unkillable(JobCase):
     def seize(self, pid):
         """From now on the dead worker is ours to reap, not its parent's, and we do not."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-        if libc.ptrace(PTRACE_SEIZE, pid, None, None) != 0:
-            self.skipTest("may not trace: " + os.strerror(ctypes.get_errno()))
-        self.addCleanup(os.waitpid, pid, 0x40000000)  # __WALL
+        tracing.seize(self, pid)
+        self.addCleanup(os.waitpid, pid, tracing.WALL)
 
     def test_ends_within_grace_and_5_s_and_names_the_pid(self):
         job = self.job(*self.by_rank(

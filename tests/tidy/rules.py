@@ -28,7 +28,8 @@ BANNED = (
     (r'\bthrow\b', OURS, (), 'errors are values (Result); foreign exceptions are only caught'),
     (r'\b(?:secure_)?getenv\b', OURS, (), 'the environment is taken once, as an Environ'),
     (r'\bstd::(?:j?thread|(?:\w+_)?mutex|atomic\w*|condition_variable\w*|async)\b'
-     r'|\bpthread_create\b', LAUNCHER, ('lib/collective/', 'lib/process/death_'),
+     r'|\bpthread_create\b', LAUNCHER,
+     ('lib/collective/', 'lib/process/death_', 'lib/base/futex', 'lib/base/life_page'),
      'the launcher and the server have one thread'),
     (r'\bdetached\b', CPP, (), 'asio::detached swallows exceptions'),
     (r'\bsystem_clock::now\b|\bsteady_clock::now\b|\bclock_gettime\b|\bgettimeofday\b', OURS,

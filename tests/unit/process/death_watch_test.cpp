@@ -62,7 +62,7 @@ TEST_CASE("death watch: without descriptors to answer with nobody asks for ever"
   DeathWatch watch(*poller, [](pid_t) { return true; });
   watch.on_ready();  // a sanitizer needs descriptors, too, to look at an object for the first time
   const UniqueFd asker(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const LifeAddress address = life_address(::getpid());
+  const UnixAddress address = life_address(::getpid());
   REQUIRE(::connect(asker.get(), address.raw(), address.size) == 0);
   pollfd ready{poller->fd(), POLLIN, 0};
   CHECK(::poll(&ready, 1, 0) == 1);

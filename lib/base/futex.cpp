@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/futex.hpp"
+#include "base/futex.hpp"
 
 #include <climits>
 
@@ -15,7 +15,7 @@
 #define SYS_futex_waitv 449
 #endif
 
-namespace muster::collective {
+namespace muster {
 namespace {
 
 // linux/futex.h of Debian 12 has these; older ones do not.
@@ -78,4 +78,4 @@ void run_promptly() {
   }
 }
 
-}  // namespace muster::collective
+}  // namespace muster

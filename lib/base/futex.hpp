@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three futex calls that we need, on words in memory that processes share. Any thread.
+// What threads need that sleep until a word changes in memory that processes share. Any thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace muster::collective {
+namespace muster {
 
 // A word of a robust list: the kernel sets this bit when the thread whose id it holds has died.
 inline constexpr std::uint32_t kOwnerDied = 0x40000000;
@@ -32,4 +32,4 @@ struct FutexWatch {
 // keep all processors busy: its time slices are the shortest (Linux 6.12; without effect before).
 void run_promptly();
 
-}  // namespace muster::collective
+}  // namespace muster

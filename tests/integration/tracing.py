@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes under ptrace: a dead one is there until the test has reaped it, and a living one can be
+stopped at a system call."""
+
+import ctypes
+import os
+import signal
+
+SEIZE, INTERRUPT, SYSCALL, DETACH, PEEK_USER = 0x4206, 0x4207, 24, 17, 3
+SYSTEM_CALL_GOOD = 1  # an option: stops at system calls say that they are such
+ORIGINAL_RAX = 15 * 8  # x86-64: where the number of the call stands
+WALL = 0x40000000
+
+
+def _ptrace():
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+    return libc.ptrace
+
+
+def seize(case, pid, options=None):
+    """From now on, once dead, it is ours to reap and not its parent's."""
+    if _ptrace()(SEIZE, pid, None, options) != 0:
+        case.skipTest("may not trace: " + os.strerror(ctypes.get_errno()))
+
+
+class Steps:
+    """Stops a process at its system calls (x86-64)."""
+
+    def __init__(self, case, pid):
+        self.pid, self.ptrace = pid, _ptrace()
+        seize(case, pid, SYSTEM_CALL_GOOD)
+        self.ptrace(INTERRUPT, pid, None, None)
+        os.waitpid(pid, WALL)
+        self.ptrace(SYSCALL, pid, None, None)
+
+    def until_call(self, numbers):
+        """Returns the number of the first of these that it is about to make."""
+        while True:
+            status = os.waitpid(self.pid, WALL)[1]
+            stopped_by = os.WSTOPSIG(status)
+            call = self.ptrace(PEEK_USER, self.pid, ORIGINAL_RAX, None)
+            if stopped_by == signal.SIGTRAP | 0x80 and call in numbers:
+                return call
+            passed_on = 0 if stopped_by & signal.SIGTRAP == signal.SIGTRAP else stopped_by
+            self.ptrace(SYSCALL, self.pid, None, passed_on)
+
+    def let_go(self):
+        self.ptrace(DETACH, self.pid, None, None)
