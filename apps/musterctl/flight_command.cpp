@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// musterctl flight: where the ranks are, from the flight recorders of the collective library.
+// musterctl flight: where the ranks are, from the flight recorders of the collective library; also
+// of ranks that were killed, while their launcher or another rank of their host lives.
 #include "base/text.hpp"
 #include "collective/flight_recorder.hpp"
 #include "commands.hpp"
@@ -13,7 +14,10 @@
 #include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 namespace muster {
 namespace {
@@ -66,6 +70,15 @@ std::set<std::string> family(const std::string& pid) {
   return out;
 }
 
+using FileId = std::pair<dev_t, ino_t>;
+
+// Ranks of a host and their launcher hold the same memory.
+FileId file_of(const fs::path& path) {
+  struct stat facts {};
+
+  return ::stat(path.c_str(), &facts) == 0 ? FileId(facts.st_dev, facts.st_ino) : FileId();
+}
+
 std::vector<fs::path> recorders_of(const std::string& place) {
   std::vector<fs::path> out;
   if (!parse_int(place)) {
@@ -92,10 +105,16 @@ std::vector<fs::path> recorders_of(const std::string& place) {
 
 Result<int> run_flight(const ControlOptions& options) {
   std::map<std::pair<std::string, std::uint64_t>, std::vector<FlightLog>> communicators;
+  std::set<FileId> seen;
   for (const std::string& place : options.words) {
     for (const fs::path& path : recorders_of(place)) {
-      if (auto log = collective::read_flight(path.string())) {
-        communicators[{log->name, log->epoch}].push_back(std::move(*log));
+      if (!seen.insert(file_of(path)).second) {
+        continue;
+      }
+      auto logs = collective::read_flights(path.string());
+      for (std::size_t i = 0; logs && i < logs->size(); ++i) {
+        FlightLog& log = (*logs)[i];
+        communicators[{log.name, log.epoch}].push_back(std::move(log));
       }
     }
   }

@@ -7,13 +7,25 @@
 
 namespace muster {
 
-UnixAddress life_address(pid_t launcher) {
+namespace {
+
+UnixAddress address_of(const std::string& what, pid_t launcher) {
   // Pids of several containers may be equal where they share a network.
   struct stat pids {};
 
   const auto space = ::stat("/proc/self/ns/pid", &pids) == 0 ? pids.st_ino : 0;
-  const std::string name = "muster-life-" + std::to_string(space) + "-" + std::to_string(launcher);
-  return abstract_address(name);
+  return abstract_address("muster-" + what + "-" + std::to_string(space) + "-" +
+                          std::to_string(launcher));
+}
+
+}  // namespace
+
+UnixAddress life_address(pid_t launcher) {
+  return address_of("life", launcher);
+}
+
+UnixAddress flights_address(pid_t launcher) {
+  return address_of("flights", launcher);
 }
 
 }  // namespace muster

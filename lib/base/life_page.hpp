@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -39,5 +40,10 @@ inline constexpr std::uint32_t kLifeVersion = 1;
 // Of the launcher with this pid, in the PID namespace of the caller. Has no place in the file
 // system; in another network namespace there is no such socket.
 [[nodiscard]] UnixAddress life_address(pid_t launcher);
+// The same launcher's other socket: a worker sends kFlightWord and the descriptor of the flight
+// recorders of its host, for the launcher to hold when all who wrote them are dead.
+[[nodiscard]] UnixAddress flights_address(pid_t launcher);
+
+inline constexpr std::string_view kFlightWord = "muster-flights-1";
 
 }  // namespace muster

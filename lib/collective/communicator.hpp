@@ -39,7 +39,7 @@ struct CommOptions {
   Duration timeout = std::chrono::minutes(10);       // of an operation
   Duration init_timeout = std::chrono::seconds(60);  // for all ranks to come
   std::size_t recorder_entries = 2048;
-  // Where the flight recorder's file lies; empty: in memory of this process only.
+  // Where the flight recorder's file lies; empty: in memory of the ranks of this host.
   std::string recorder_folder;
   // Ranks with the same word share memory; empty: found out (the machine and its network).
   std::string host;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/communicator_impl.hpp"
 
+#include "collective/flight_keeping.hpp"
 #include "collective/launcher_word.hpp"
 #include "collective/shm_transport.hpp"
 #include "collective/tcp_socket.hpp"
@@ -76,16 +77,6 @@ Result<void> Communicator::Impl::meet() {
                         .rank = m.rank,
                         .size = m.size,
                         .deadline = steady_now() + o.init_timeout};
-  auto opened = FlightRecorder::open({.folder = o.recorder_folder,
-                                      .name = o.name,
-                                      .rank = m.rank,
-                                      .size = m.size,
-                                      .epoch = m.epoch,
-                                      .entries = o.recorder_entries});
-  if (!opened) {
-    return std::unexpected(opened.error());
-  }
-  recorder = std::move(*opened);
   const std::string word = o.host.empty() ? host_word() : o.host;
   const auto words = m.size == 1 ? Result<std::vector<std::string>>({word})
                                  : exchange_cards(meeting, "hosts", word);
@@ -100,6 +91,9 @@ Result<void> Communicator::Impl::meet() {
   backend = *chosen;
   if (auto joined = join_host(meeting); !joined) {
     return joined;
+  }
+  if (auto opened = open_recorder(); !opened) {
+    return opened;
   }
   if (auto made = make_transport(meeting); !made) {
     return made;
@@ -133,12 +127,39 @@ Result<void> Communicator::Impl::join_host(const Meeting& meeting) {
   plan.layout = shm_layout(plan.ranks.size());
   plan.arena_bytes = recipe.options.arena_bytes / 4096 * 4096;
   plan.name = recipe.options.name;
+  plan.flight_bytes = recipe.options.recorder_folder.empty()
+                          ? FlightRecorder::bytes_for(recipe.options.recorder_entries)
+                          : 0;
   auto joined = Segment::join(meeting, std::move(plan));
   if (!joined) {
     return std::unexpected(joined.error());
   }
   segment = std::move(*joined);
   peers = segment.get();
+  return {};
+}
+
+// In memory of the whole host, of which the launcher holds a descriptor too: so it can be read
+// after the rank was killed.
+Result<void> Communicator::Impl::open_recorder() {
+  const Membership& m = recipe.membership;
+  const CommOptions& o = recipe.options;
+  auto opened = FlightRecorder::open({.folder = o.recorder_folder,
+                                      .name = o.name,
+                                      .rank = m.rank,
+                                      .size = m.size,
+                                      .epoch = m.epoch,
+                                      .entries = o.recorder_entries,
+                                      .shared = segment->flights(),
+                                      .self = segment->self(),
+                                      .ranks = segment->size()});
+  if (!opened) {
+    return std::unexpected(opened.error());
+  }
+  recorder = std::move(*opened);
+  if (segment->self() == 0 && segment->flights().size() > 0) {
+    give_flights(segment->flights().fd());
+  }
   return {};
 }
 

@@ -54,6 +54,7 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   [[nodiscard]] Result<void> meet();
   [[nodiscard]] Result<void> choose_prefix();
   [[nodiscard]] Result<void> join_host(const Meeting& meeting);
+  [[nodiscard]] Result<void> open_recorder();
   [[nodiscard]] Result<void> make_transport(const Meeting& meeting);
   [[nodiscard]] Result<Work> submit_host(Request request, const OpOptions& options, TimePoint now);
   [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async) const;

@@ -23,6 +23,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x3154484c4654534d;  // "MSTFLHT1"
 constexpr std::size_t kNameBytes = 64;
 constexpr std::size_t kMostEntries = 1UL << 20;
+constexpr std::size_t kPage = 4096;  // where recorders begin in shared memory
 
 std::uint64_t nanoseconds(TimePoint when) {
   return static_cast<std::uint64_t>(when.time_since_epoch().count());
@@ -64,46 +65,83 @@ struct FlightRecorder::Entry {
   std::uint64_t more;
 };
 
+std::size_t FlightRecorder::bytes_for(std::size_t entries) {
+  const std::size_t bytes = sizeof(Head) + std::min(entries, kMostEntries) * sizeof(Entry);
+  return entries == 0 ? 0 : (bytes + kPage - 1) / kPage * kPage;
+}
+
 Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place) {
   std::unique_ptr<FlightRecorder> out(new FlightRecorder());
   out->entries_ = std::min(place.entries, kMostEntries);
   if (out->entries_ == 0) {
     return out;
   }
-  out->bytes_ = sizeof(Head) + out->entries_ * sizeof(Entry);
-  const auto size = static_cast<off_t>(out->bytes_);
-  if (auto allowed = allowed_by_file_limit(out->bytes_); !allowed) {
-    return std::unexpected(allowed.error());
+  const auto shared = place.folder.empty() ? out->open_shared(place) : Result<bool>(false);
+  if (!shared) {
+    return std::unexpected(shared.error());
   }
-  if (!place.folder.empty()) {
-    out->path_ = place.folder + "/" + file_name(place);
-    out->fd_ = UniqueFd(::open(out->path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    // Without its blocks a full disk would end the program by a signal.
-    if (out->fd_ && ::posix_fallocate(out->fd_.get(), 0, size) != 0) {
-      static_cast<void>(::unlink(out->path_.c_str()));
-      out->fd_.reset();
+  if (!*shared) {
+    if (auto own = out->open_own(place); !own) {
+      return std::unexpected(own.error());
     }
-  }
-  if (!out->fd_) {
-    out->fd_ = UniqueFd(::memfd_create(file_name(place).c_str(), MFD_CLOEXEC));
-    if (!out->fd_ || ::fallocate(out->fd_.get(), 0, 0, size) != 0) {
-      return std::unexpected(system_failure("making memory for the flight recorder", errno));
-    }
-    out->path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), out->fd_.get());
-  }
-  if (auto mapped = out->map(out->fd_.get(), place); !mapped) {
-    return std::unexpected(mapped.error());
   }
   return out;
 }
 
-Result<void> FlightRecorder::map(int fd, const Place& place) {
-  void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+// False: it has no room for us.
+Result<bool> FlightRecorder::open_shared(const Place& place) {
+  const std::size_t room = place.shared ? place.shared->size() / place.ranks / kPage * kPage : 0;
+  if (room < bytes_for(entries_)) {
+    return false;
+  }
+  shared_ = place.shared;
+  // Without its memory a full machine would end the program by a signal.
+  if (auto taken = shared_->reserve(place.self * room, room); !taken) {
+    return std::unexpected(taken.error());
+  }
+  const auto base = shared_->map();
+  if (!base) {
+    return std::unexpected(base.error());
+  }
+  path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), shared_->fd());
+  begin(*base + place.self * room, place);
+  return true;
+}
+
+Result<void> FlightRecorder::open_own(const Place& place) {
+  const std::size_t bytes = bytes_for(entries_);
+  const auto size = static_cast<off_t>(bytes);
+  if (auto allowed = allowed_by_file_limit(bytes); !allowed) {
+    return allowed;
+  }
+  if (!place.folder.empty()) {
+    path_ = place.folder + "/" + file_name(place);
+    fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    // Without its blocks a full disk would end the program by a signal.
+    if (fd_ && ::posix_fallocate(fd_.get(), 0, size) != 0) {
+      static_cast<void>(::unlink(path_.c_str()));
+      fd_.reset();
+    }
+  }
+  if (!fd_) {
+    fd_ = UniqueFd(::memfd_create(file_name(place).c_str(), MFD_CLOEXEC));
+    if (!fd_ || ::fallocate(fd_.get(), 0, 0, size) != 0) {
+      return std::unexpected(system_failure("making memory for the flight recorder", errno));
+    }
+    path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), fd_.get());
+  }
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (at == MAP_FAILED) {
     return std::unexpected(system_failure("mapping the flight recorder", errno));
   }
-  head_ = static_cast<Head*>(at);
-  ring_ = reinterpret_cast<Entry*>(static_cast<char*>(at) + sizeof(Head));
+  mapped_ = bytes;
+  begin(at, place);
+  return {};
+}
+
+void FlightRecorder::begin(void* memory, const Place& place) {
+  head_ = static_cast<Head*>(memory);
+  ring_ = reinterpret_cast<Entry*>(static_cast<char*>(memory) + sizeof(Head));
   head_->rank = place.rank;
   head_->size = place.size;
   head_->epoch = place.epoch;
@@ -111,12 +149,11 @@ Result<void> FlightRecorder::map(int fd, const Place& place) {
   head_->pid = ::getpid();
   std::memcpy(head_->name, place.name.data(), std::min(place.name.size(), kNameBytes - 1));
   head_->magic = kMagic;
-  return {};
 }
 
 FlightRecorder::~FlightRecorder() {
-  if (head_ != nullptr) {
-    ::munmap(head_, bytes_);
+  if (mapped_ > 0) {
+    ::munmap(head_, mapped_);
   }
 }
 
@@ -181,29 +218,22 @@ void FlightRecorder::completed(const Request& request) {
   }
 }
 
-Result<FlightLog> read_flight(const std::string& path) {
+// Of bytes that begin with a recorder's head, and how many are its; none if they do not.
+std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used) {
   using Head = FlightRecorder::Head;
   using Entry = FlightRecorder::Entry;
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-
-  struct stat facts {};
-
-  if (!fd || ::fstat(fd.get(), &facts) != 0) {
-    return std::unexpected(system_failure("reading " + path, errno));
+  if (bytes.size() < sizeof(Head)) {
+    return std::nullopt;
   }
-  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
-  const auto got = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
   alignas(Head) std::array<char, sizeof(Head)> raw_head{};
-  if (got < static_cast<ssize_t>(sizeof(Head))) {
-    return failure(Errc::invalid_argument, path + " is no flight recorder");
-  }
   std::memcpy(raw_head.data(), bytes.data(), sizeof(Head));
   const auto& head = *reinterpret_cast<const Head*>(raw_head.data());
   const std::uint64_t entries = head.entries;
   if (head.magic != kMagic || entries == 0 || entries > kMostEntries ||
       bytes.size() < sizeof(Head) + entries * sizeof(Entry)) {
-    return failure(Errc::invalid_argument, path + " is no flight recorder");
+    return std::nullopt;
   }
+  used = FlightRecorder::bytes_for(entries);
   FlightLog log;
   log.name = std::string(head.name, ::strnlen(head.name, kNameBytes));
   log.rank = head.rank;
@@ -233,6 +263,36 @@ Result<FlightLog> read_flight(const std::string& path) {
     log.records.push_back(record);
   }
   return log;
+}
+
+std::vector<FlightLog> read_rings(std::string_view bytes) {
+  std::vector<FlightLog> out;
+  while (!bytes.empty()) {
+    std::size_t used = kPage;  // the place of a rank that has not come is zeros
+    if (auto log = read_ring(bytes, used)) {
+      out.push_back(std::move(*log));
+    }
+    bytes.remove_prefix(std::min(used, bytes.size()));
+  }
+  return out;
+}
+
+Result<std::vector<FlightLog>> read_flights(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+
+  struct stat facts {};
+
+  if (!fd || ::fstat(fd.get(), &facts) != 0) {
+    return std::unexpected(system_failure("reading " + path, errno));
+  }
+  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
+  const auto got = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  auto logs = read_rings(bytes);
+  if (logs.empty()) {
+    return failure(Errc::invalid_argument, path + " is no flight recorder");
+  }
+  return logs;
 }
 
 namespace {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // FlightRecorder: the last operations of one rank, in memory that others can read while it runs,
-// hangs, or after it was killed: a file in a folder of the job, else a memfd that /proc/PID/fd
-// shows while the process lives. Written with plain stores. Resource; any thread.
+// hangs, or after it was killed: a file in a folder of the job, else memory that all ranks of the
+// host share and the launcher holds (flight_keeping.hpp), which /proc/PID/fd shows while one of
+// them lives. Written with plain stores. Resource; any thread.
 #pragma once
 
 #include "base/fd.hpp"
 #include "collective/error.hpp"
+#include "collective/shared_memory.hpp"
 #include "collective/transport.hpp"
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster::collective {
@@ -36,13 +39,21 @@ struct FlightLog {
 class FlightRecorder final : public Progress {
  public:
   struct Place {
-    std::string folder = {};  // empty, or where no file can be made: a memfd
+    std::string folder = {};  // empty, or where no file can be made: in `shared`
     std::string name = {};
     int rank = 0;
     int size = 1;
     std::uint64_t epoch = 0;
     std::size_t entries = 2048;  // 0: nothing is recorded
+    // Memory with room for `ranks` recorders, of which ours is number `self`. Without it, or where
+    // it has no room: a memfd of this process only.
+    std::optional<SharedMemory> shared = {};
+    std::size_t self = 0;
+    std::size_t ranks = 1;
   };
+
+  // What one recorder takes of a shared memory: whole pages.
+  [[nodiscard]] static std::size_t bytes_for(std::size_t entries);
 
   [[nodiscard]] static Result<std::unique_ptr<FlightRecorder>> open(const Place& place);
   ~FlightRecorder() override;
@@ -64,22 +75,26 @@ class FlightRecorder final : public Progress {
   struct Entry;
   FlightRecorder() = default;
 
-  [[nodiscard]] Result<void> map(int fd, const Place& place);
+  [[nodiscard]] Result<bool> open_shared(const Place& place);
+  [[nodiscard]] Result<void> open_own(const Place& place);
+  void begin(void* memory, const Place& place);
   [[nodiscard]] Entry* entry(std::uint64_t ticket);
   [[nodiscard]] Entry* find(const Request& request);
 
-  friend Result<FlightLog> read_flight(const std::string& path);
+  friend std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used);
 
   std::string path_;
   UniqueFd fd_;
-  std::size_t bytes_ = 0;
+  std::optional<SharedMemory> shared_;
+  std::size_t mapped_ = 0;  // bytes of our own mapping
   std::size_t entries_ = 0;
   Head* head_ = nullptr;
   Entry* ring_ = nullptr;
 };
 
-// Of a rank that may be dead. Errors: invalid_argument (not such a file), system.
-[[nodiscard]] Result<FlightLog> read_flight(const std::string& path);
+// Of ranks that may be dead: a file holds the recorder of one, shared memory those of its host.
+// Errors: invalid_argument (no recorder in it), system.
+[[nodiscard]] Result<std::vector<FlightLog>> read_flights(const std::string& path);
 
 // "rank 3 last completed #118 all_reduce sum f32[6553600]; 3 others are in #119 …": what a person
 // wants to know of ranks that hang. One line for each group of ranks that are at the same place.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 #include <string_view>
@@ -31,6 +32,9 @@ constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 
 // What stands where the word for the memory should, in front of the reason.
 constexpr std::string_view kNoMemory = "! ";
+
+// What the ranks meet in, what alloc() gives, what the flight recorders write.
+constexpr std::size_t kMemories = 3;
 
 // Each rank can have a processor of its own.
 bool roomy(std::size_t ranks) {
@@ -63,7 +67,7 @@ Result<std::vector<SharedMemory>> take_memory(const Meeting& meeting, const Segm
               .text = fmt::format(
                   "rank {} has no memory to share: {}", giver, word->substr(kNoMemory.size()))});
   }
-  auto fds = take_fds(*word, meeting.rank, 2, meeting.deadline);
+  auto fds = take_fds(*word, meeting.rank, kMemories, meeting.deadline);
   if (!fds) {
     fds.error().rank = giver;
     fds.error().text = fmt::format("rank {}: {}", giver, fds.error().text);
@@ -82,9 +86,13 @@ Result<std::vector<SharedMemory>> take_memory(const Meeting& meeting, const Segm
 
 Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
   std::vector<SharedMemory> out;
-  for (const std::uint64_t bytes :
-       {static_cast<std::uint64_t>(plan.layout.total()), plan.arena_bytes * plan.ranks.size()}) {
-    auto memory = SharedMemory::create("muster-" + plan.name, bytes);
+  const std::string name = "muster-" + plan.name;
+  const std::array<std::pair<std::string, std::uint64_t>, kMemories> wanted{
+      {{name, plan.layout.total()},
+       {name, plan.arena_bytes * plan.ranks.size()},
+       {"flight-" + plan.name, plan.flight_bytes * plan.ranks.size()}}};
+  for (const auto& [called, bytes] : wanted) {
+    auto memory = SharedMemory::create(called, bytes);
     if (!memory) {
       return std::unexpected(memory.error());
     }
@@ -98,10 +106,11 @@ Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
 
 }  // namespace
 
-Segment::Segment(SegmentPlan plan, SharedMemory memory, SharedMemory arena, char* base)
+Segment::Segment(SegmentPlan plan, const std::vector<SharedMemory>& memories, char* base)
     : plan_(std::move(plan)),
-      memory_(std::move(memory)),
-      arena_(std::move(arena)),
+      memory_(memories[0]),
+      arena_(memories[1]),
+      flights_(memories[2]),
       base_(base),
       header_(reinterpret_cast<SegmentHeader*>(base)),
       roomy_(roomy(plan_.ranks.size())) {
@@ -152,7 +161,7 @@ Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPl
     return collective::failure(Errc::mismatch,
                                "the ranks of this host run different versions of muster");
   }
-  std::unique_ptr<Segment> segment(new Segment(std::move(plan), memories[0], memories[1], *base));
+  std::unique_ptr<Segment> segment(new Segment(std::move(plan), memories, *base));
   Segment& s = *segment;
   s.me().rank = s.plan_.ranks[s.self()];
   s.me().pid = ::getpid();
@@ -167,7 +176,7 @@ Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPl
   // Only now, when we are here ourselves: whom the others miss is then who has not come to us.
   if (shared->giver) {
     const std::set<int> takers(s.plan_.ranks.begin() + 1, s.plan_.ranks.end());
-    const std::vector<int> fds{memories[0].fd(), memories[1].fd()};
+    const std::vector<int> fds{memories[0].fd(), memories[1].fd(), memories[2].fd()};
     if (auto given = shared->giver->give(fds, takers, meeting.deadline); !given) {
       return std::unexpected(given.error());
     }

@@ -24,7 +24,8 @@ struct SegmentPlan {
   std::size_t self = 0;    // our place among them
   std::uint64_t epoch = 0;
   SegmentLayout layout;
-  std::uint64_t arena_bytes = 0;  // per rank
+  std::uint64_t arena_bytes = 0;   // per rank
+  std::uint64_t flight_bytes = 0;  // of a rank's flight recorder
   std::string name;
 };
 
@@ -61,6 +62,9 @@ class Segment final : public PeerWatch {
 
   // Room for buffers that operations use without a copy: plan().arena_bytes for each rank.
   [[nodiscard]] SharedMemory& arena() { return arena_; }
+
+  // The flight recorders of the ranks of this host, one after the other: whoever lives has all.
+  [[nodiscard]] SharedMemory& flights() { return flights_; }
 
   // Until `missing()` is negative; else it is the place of a rank that is waited for.
   template <class Missing>
@@ -100,7 +104,7 @@ class Segment final : public PeerWatch {
  private:
   static constexpr int kSpins = 256;  // between two looks at what else may have happened
 
-  Segment(SegmentPlan plan, SharedMemory memory, SharedMemory arena, char* base);
+  Segment(SegmentPlan plan, const std::vector<SharedMemory>& memories, char* base);
 
   struct Shared {
     std::vector<SharedMemory> memories;
@@ -123,6 +127,7 @@ class Segment final : public PeerWatch {
   SegmentPlan plan_;
   SharedMemory memory_;
   SharedMemory arena_;
+  SharedMemory flights_;
   char* base_;
   SegmentHeader* header_;
   std::vector<Member*> members_;

@@ -3,6 +3,7 @@
 
 #include "process/death_watch.hpp"
 #include "process/descendants.hpp"
+#include "process/flight_keeper.hpp"
 #include "process/memory.hpp"
 #include "process/output_pump.hpp"
 #include "process/poller.hpp"
@@ -69,6 +70,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
         settings(wishes),
         pump(poller, wishes.colours),
         death_watch(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
+        flights(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
         waiter(loop) {}
 
   ~Impl() override {
@@ -85,6 +87,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   OutputPump pump;
   WorkerTable workers;
   DeathWatch death_watch;
+  FlightKeeper flights;
   Sweeper sweeper;
   bool killing = false;
   bool memory_known = false;
@@ -310,6 +313,7 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
   }
   if (workers.live().empty()) {
     kills_before = read_memory_kills(memory_group);
+    flights.forget_all();
   }
   auto streams = open_streams(spec);
   auto pid = streams ? spawn_process(spec, *streams, inherited_signals())

@@ -45,8 +45,10 @@ TEST_CASE("flight recorder: another reader sees what was called, begun and compl
   (*recorder)->completed_at(first, steady_now());
   (*recorder)->queued(sum(2), steady_now());
   (*recorder)->started(sum(2));
-  const auto log = read_flight((*recorder)->path());
-  REQUIRE(log.has_value());
+  const auto logs = read_flights((*recorder)->path());
+  REQUIRE(logs.has_value());
+  REQUIRE(logs->size() == 1);
+  const FlightLog* const log = logs->data();
   CHECK(log->name == "world/a");
   CHECK(log->rank == 2);
   CHECK(log->epoch == 7);
@@ -64,18 +66,60 @@ TEST_CASE("flight recorder: only the newest are kept, and one without a folder i
     (*recorder)->queued(sum(seq), steady_now());
     (*recorder)->completed(sum(seq));
   }
-  const auto log = read_flight((*recorder)->path());
-  REQUIRE(log.has_value());
+  const auto logs = read_flights((*recorder)->path());
+  REQUIRE(logs.has_value());
+  REQUIRE(logs->size() == 1);
+  const FlightLog* const log = logs->data();
   REQUIRE(log->records.size() == 4);
   CHECK(log->records.front().request.seq == 7);
   CHECK(log->records.back().request.seq == 10);
   CHECK(log->records.back().completed_ns != 0);
 }
 
+TEST_CASE("flight recorder: ranks of a host share memory, in which all can be read") {
+  constexpr std::size_t kEntries = 100;
+  const auto shared = SharedMemory::create("flight-w", 3 * FlightRecorder::bytes_for(kEntries));
+  REQUIRE(shared.has_value());
+  const auto open = [&shared](int rank) {
+    return *FlightRecorder::open({.name = "w",
+                                  .rank = rank,
+                                  .size = 3,
+                                  .entries = kEntries,
+                                  .shared = *shared,
+                                  .self = static_cast<std::size_t>(rank),
+                                  .ranks = 3});
+  };
+  const auto last = open(2);
+  last->completed_at(last->queued(sum(8), steady_now()), steady_now());
+  {
+    const auto first = open(0);
+    first->queued(sum(9), steady_now());
+  }
+  // Rank 1 has not come; rank 0 has ended.
+  const auto logs = read_flights(last->path());
+  REQUIRE(logs.has_value());
+  REQUIRE(logs->size() == 2);
+  CHECK((*logs)[0].rank == 0);
+  CHECK((*logs)[0].records.at(0).request == sum(9));
+  CHECK((*logs)[1].rank == 2);
+  CHECK((*logs)[1].records.at(0).request == sum(8));
+}
+
+TEST_CASE("flight recorder: where the shared memory has no room, it is in memory of its own") {
+  const auto shared = SharedMemory::create("flight-w", FlightRecorder::bytes_for(4));
+  REQUIRE(shared.has_value());
+  const auto recorder = FlightRecorder::open({.name = "w", .entries = 1000, .shared = *shared});
+  REQUIRE(recorder.has_value());
+  (*recorder)->queued(sum(1), steady_now());
+  CHECK(read_flights((*recorder)->path()).has_value());
+  CHECK(shared->fd() != -1);
+  CHECK_FALSE(read_flights("/proc/self/fd/" + std::to_string(shared->fd())).has_value());
+}
+
 TEST_CASE("flight recorder: a folder that is not there is no reason to fail") {
   const auto recorder = FlightRecorder::open({.folder = "/nowhere", .name = "w"});
   REQUIRE(recorder.has_value());
-  CHECK(read_flight((*recorder)->path()).has_value());
+  CHECK(read_flights((*recorder)->path()).has_value());
 }
 
 TEST_CASE("flight recorder: other files are refused") {
@@ -83,10 +127,10 @@ TEST_CASE("flight recorder: other files are refused") {
   const std::string path = folder.path + "/x";
   std::ofstream(path) << "something else, but long enough to be the head of a recorder's file, "
                          "which has 112 bytes, as these words have, and a few more of them";
-  const auto log = read_flight(path);
+  const auto log = read_flights(path);
   REQUIRE_FALSE(log.has_value());
   CHECK(log.error().code == Errc::invalid_argument);
-  CHECK_FALSE(read_flight(folder.path + "/y").has_value());
+  CHECK_FALSE(read_flights(folder.path + "/y").has_value());
 }
 
 FlightLog log_of(int rank, std::uint64_t completed, bool waits) {

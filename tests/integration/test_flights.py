@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flight recorders of ranks that were killed: read from who is left, a rank or the launcher."""
+import os
+import re
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+
+from test_collective import CTL, MUSTER, PUPPET, Job
+from test_collective_faults import until
+
+BEHIND = r'(?m)^rank 1 last completed all_reduce #99 max f32\[1000\]$'
+
+
+def flight(*pids):
+    done = subprocess.run([CTL, 'flight', *map(str, pids)], stdout=subprocess.PIPE, text=True,
+                          timeout=60)
+    return done.stdout
+
+
+def state(pid):
+    return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
+
+
+def children(pid):
+    return [int(child) for child in Path(f'/proc/{pid}/task/{pid}/children').read_text().split()]
+
+
+class OfKilledRanks(unittest.TestCase):
+    def test_from_any_other_rank_of_the_host(self):
+        for survivor in (0, 2):
+            with self.subTest(survivor=survivor), Job(3, 'stop') as job:
+                pids = [rank.pid for rank in job.ranks]
+                until(lambda: state(pids[1]) == 'T')
+                waits = 'ranks 0, 2 last completed all_reduce #99'
+                until(lambda: waits in flight(*pids))
+                other = 2 - survivor
+                # The survivor would end as well, of the error.
+                os.kill(pids[survivor], signal.SIGSTOP)
+                until(lambda: state(pids[survivor]) == 'T')
+                for rank in (1, other):
+                    job.ranks[rank].kill()
+                    job.ranks[rank].wait()
+                text = flight(pids[survivor])
+                self.assertIn("communicator 'world', epoch 0: 3 of 3 ranks seen\n", text)
+                self.assertRegex(text, BEHIND)
+                self.assertIn(waits, text)
+
+    def test_from_the_launcher_when_all_ranks_are_dead(self):
+        with subprocess.Popen([MUSTER, '--nproc-per-node=2', PUPPET, 'stop'],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as guard:
+            try:
+                agent = until(lambda: children(guard.pid))[0]
+                workers = until(lambda: len(children(agent)) == 2 and children(agent))
+                until(lambda: re.search(BEHIND, flight(agent)))
+                until(lambda: 'rank 0 last completed all_reduce #99' in flight(agent))
+                # A launcher that may not act on the deaths yet.
+                os.kill(agent, signal.SIGSTOP)
+                until(lambda: state(agent) == 'T')
+                for worker in workers:
+                    os.kill(worker, signal.SIGKILL)
+                until(lambda: all(state(worker) == 'Z' for worker in workers))
+                text = flight(guard.pid)
+                self.assertIn("communicator 'world', epoch 0: 2 of 2 ranks seen\n", text)
+                self.assertRegex(text, BEHIND)
+                self.assertEqual(len([link for link in Path(f'/proc/{agent}/fd').iterdir()
+                                      if 'flight-' in os.readlink(link)]), 1)
+                os.kill(agent, signal.SIGCONT)
+                self.assertNotEqual(guard.wait(60), 0)
+            finally:
+                guard.kill()
+
+    def test_the_launcher_lets_go_of_them_at_the_next_attempt(self):
+        with subprocess.Popen([MUSTER, '--nproc-per-node=2', '--max-restarts=1', PUPPET, 'stop'],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as guard:
+            try:
+                agent = until(lambda: children(guard.pid))[0]
+                workers = until(lambda: len(children(agent)) == 2 and children(agent))
+                until(lambda: re.search(BEHIND, flight(agent)))
+                os.kill(workers[1], signal.SIGKILL)
+                until(lambda: 'epoch 1: 2 of 2' in flight(agent))
+                self.assertNotIn('epoch 0', flight(agent))
+            finally:
+                guard.send_signal(signal.SIGTERM)
+                guard.wait(60)
+
+
+if __name__ == '__main__':
+    unittest.main()
