@@ -2,18 +2,14 @@
 // Sums of the collective library beside those of MPI and gloo: programs of the same shape, started
 // one after the other in each round, every result compared bit by bit.
 #include "apps/muster-bench/blocks.hpp"
-#include "apps/muster-bench/child.hpp"
 #include "apps/muster-bench/foreign.hpp"
 #include "apps/muster-bench/names.hpp"
-#include "apps/muster-bench/ranks/cell.hpp"
-#include "apps/muster-bench/rounds.hpp"
-#include "base/fd.hpp"
+#include "apps/muster-bench/sweep.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 
 #include <unistd.h>
 
@@ -22,160 +18,16 @@ namespace {
 
 using namespace names;
 using collective::DType;
-using Words = std::vector<std::string>;
 
-constexpr int kHung = 120'000;  // ms: gloo needs seconds for a gigabyte
-constexpr std::size_t kKiB = 1024;
-constexpr std::size_t kMiB = kKiB * 1024;
-constexpr std::size_t kGiB = kMiB * 1024;
 constexpr std::size_t kBucket = 25 * kMiB;  // what PyTorch's DDP sends at once
 constexpr double kBusy = 1.43;              // a copy that is 30 % slower than the best one
-constexpr int kInARow = 50;
 
-// One peer: how it is started for so many ranks.
-struct Contender {
-  std::string name;
-  bool installed = true;
-  bool slow = false;
-  std::function<Words(int ranks)> words;
-};
-
-Result<std::string> output_of(const Words& words, const Environ& environ) {
-  auto pipe = make_pipe();
-  if (!pipe) {
-    return std::unexpected(pipe.error());
+std::vector<std::string> names_of(const Sweep& sweep) {
+  std::vector<std::string> names;
+  for (const auto& cell : sweep.cells) {
+    names.push_back(size_name(cell.bytes));
   }
-  auto child = Child::start({words, environ, pipe->write.get()});
-  if (!child) {
-    return std::unexpected(child.error());
-  }
-  pipe->write.reset();
-  std::string text;
-  char buffer[4096];
-  for (ssize_t got = 0; (got = read(pipe->read.get(), buffer, sizeof(buffer))) > 0;) {
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-  if (const int code = child->wait(kHung); code != 0) {
-    return failure(Errc::system, fmt::format("{} ended with {}", words[0], code));
-  }
-  return text;
-}
-
-std::string key_of(DType dtype, std::size_t bytes) {
-  return fmt::format("{}:{}", name_of(dtype), bytes);
-}
-
-std::string size_name(std::size_t bytes) {
-  if (bytes >= kGiB) {
-    return fmt::format("{} GiB", bytes / kGiB);
-  }
-  if (bytes >= kMiB) {
-    return fmt::format("{} MiB", bytes / kMiB);
-  }
-  return bytes >= kKiB ? fmt::format("{} KiB", bytes / kKiB) : fmt::format("{} B", bytes);
-}
-
-// Small sums are too short for a clock: many in a row. Large ones start from fresh data each time.
-TimedCell cell_of(DType dtype, std::size_t bytes, int ranks, bool slow) {
-  TimedCell cell{.dtype = dtype, .bytes = bytes, .in_a_row = 1};
-  if (bytes <= 4 * kKiB) {
-    cell.in_a_row = std::min(kInARow, most_in_a_row(dtype, ranks));
-    cell.batches = slow ? 20 : 200;
-  } else if (bytes <= kMiB) {
-    cell.batches = slow ? 20 : 100;
-  } else if (bytes <= kBucket) {
-    cell.batches = slow ? 4 : 12;
-  } else {
-    cell.batches = bytes < kGiB ? 3 : 1;
-  }
-  return cell;
-}
-
-struct Sweep {
-  std::vector<Contender> contenders;
-  std::vector<std::pair<DType, std::size_t>> cells;
-  int ranks = 2;
-};
-
-bool understands(const Contender& contender, DType dtype) {
-  const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
-  return !narrow || (contender.name != kOpenMpi && contender.name != kMpich);
-}
-
-Figures one_turn(const Sweep& sweep, const Contender& contender, const Peers& peers) {
-  Words words = contender.words(sweep.ranks);
-  for (const auto& [dtype, bytes] : sweep.cells) {
-    if (understands(contender, dtype)) {
-      const bool crowded = sweep.ranks > sysconf(_SC_NPROCESSORS_ONLN);
-      words.push_back(word_of(cell_of(dtype, bytes, sweep.ranks, contender.slow || crowded)));
-    }
-  }
-  const auto text = output_of(words, peers.environ);
-  if (!text) {
-    fmt::print(stderr, "    {}: {}\n", contender.name, text.error().message);
-  }
-  return text ? parse_figures(*text) : Figures{};
-}
-
-Rounds run(const Sweep& sweep, const Peers& peers, int count) {
-  Rounds rounds;
-  for (int round = 0; round < count; ++round) {
-    for (const auto& contender : sweep.contenders) {
-      if (contender.installed) {
-        rounds.by_peer[contender.name].push_back(one_turn(sweep, contender, peers));
-      } else {
-        rounds.missing[contender.name] = "not installed";
-      }
-    }
-  }
-  return rounds;
-}
-
-Contender ours(const Peers& peers, const std::string& name, const std::string& mode) {
-  return {name, !peers.ranks.empty(), false, [&peers, mode](int ranks) {
-            return Words{peers.ranks, std::to_string(ranks), mode};
-          }};
-}
-
-std::vector<Contender> contenders(const Peers& peers) {
-  return {
-      ours(peers, kPrivate, "private"),
-      ours(peers, kLibrary, "library"),
-      ours(peers, kTcp, "tcp"),
-      {kOpenMpi,
-       !peers.open_mpi.empty() && !peers.ranks_open_mpi.empty(),
-       false,
-       [&peers](int ranks) {
-         return Words{peers.open_mpi,
-                      "--oversubscribe",
-                      "--bind-to",
-                      "none",
-                      "-n",
-                      std::to_string(ranks),
-                      peers.ranks_open_mpi};
-       }},
-      {kMpich,
-       !peers.hydra.empty() && !peers.ranks_mpich.empty(),
-       false,
-       [&peers](int ranks) {
-         return Words{peers.hydra, "-n", std::to_string(ranks), peers.ranks_mpich};
-       }},
-      {kGloo,
-       !peers.torch_python.empty() && !peers.ranks_gloo.empty(),
-       true,
-       [&peers](int ranks) {
-         return Words{peers.torch_python, peers.ranks_gloo, std::to_string(ranks), "sums"};
-       }},
-      ours(peers, kMemcpy, "copy"),
-  };
-}
-
-std::vector<std::string> keys_of(const Sweep& sweep) {
-  std::vector<std::string> keys;
-  for (const auto& [dtype, bytes] : sweep.cells) {
-    keys.push_back(key_of(dtype, bytes));
-  }
-  return keys;
+  return names;
 }
 
 Table table_of(const Sweep& sweep,
@@ -190,14 +42,6 @@ Table table_of(const Sweep& sweep,
   return table;
 }
 
-std::vector<std::string> names_of(const Sweep& sweep) {
-  std::vector<std::string> names;
-  for (const auto& [dtype, bytes] : sweep.cells) {
-    names.push_back(size_name(bytes));
-  }
-  return names;
-}
-
 Table ratios_of(const Sweep& sweep, const Rounds& rounds) {
   auto table = Table::of(
       "collective-ratios", "How much longer the other needs, round by round", "×", names_of(sweep));
@@ -210,23 +54,39 @@ Table ratios_of(const Sweep& sweep, const Rounds& rounds) {
   fill_ratio(table, rounds, {kOpenMpiOverPrivate, {kOpenMpi}, kPrivate, keys, keys});
   fill_ratio(table, rounds, {kMpiOverLibrary, mpi, kLibrary, keys, keys});
   fill_ratio(table, rounds, {kMemcpyOverPrivate, {kMemcpy}, kPrivate, keys, keys});
+  fill_ratio(table, rounds, {kBareOverTcp, {kBareTcp}, kTcp, keys, keys});
   table.note =
       "Medians of the ratios within each round; above 1 the first row of the two is slower.";
   return table;
 }
 
-// Bus bandwidth as nccl-tests defines it: bytes / time · 2(n−1)/n.
+// Of the bytes of the larger buffer, what has to go over the slowest link: nccl-tests' definition.
+double bus_share(Timed operation, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (operation) {
+    case Timed::all_reduce:
+      return 2 * others;
+    case Timed::broadcast:
+      return 1;
+    default:
+      return others;
+  }
+}
+
 Table bandwidth_of(const Table& times, const Sweep& sweep) {
   Table table = times;
-  table.id = "collective-bandwidth";
+  table.id += "-bandwidth";
   table.title = fmt::format("Bus bandwidth of the same, {} ranks", sweep.ranks);
   table.unit = "GB/s";
-  table.note = "busbw of nccl-tests: bytes / time · 2(n−1)/n; with two ranks the same as algbw.";
-  const double factor = 2.0 * (sweep.ranks - 1) / sweep.ranks;
+  table.note =
+      "busbw of nccl-tests: bytes / time · 2(n−1)/n. algbw is the same with two ranks, and "
+      "with four two thirds of it.";
   for (auto& row : table.rows) {
     for (std::size_t column = 0; column < row.cells.size(); ++column) {
       for (double& sample : row.cells[column].samples) {
-        sample = static_cast<double>(sweep.cells[column].second) / sample / 1e3 * factor;
+        const TimedCell& cell = sweep.cells[column];
+        sample =
+            static_cast<double>(cell.bytes) / sample / 1e3 * bus_share(cell.operation, sweep.ranks);
       }
     }
   }
@@ -245,11 +105,11 @@ std::vector<Table> measure_sizes(const Peers& peers, const Effort& effort) {
       4, kKiB, 64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, kBucket, 100 * kMiB, kGiB};
   sizes.resize(effort.storm < 10'000 ? sizes.size() - 2 : sizes.size());  // quick: not the largest
   for (const std::size_t bytes : sizes) {
-    sweep.cells.emplace_back(DType::f32, bytes);
+    sweep.cells.push_back({.bytes = bytes});
   }
   const ForeignMeter meter;
   auto rounds = run(sweep, peers, effort.rounds);
-  const auto dropped = drop_disturbed(rounds, kMemcpy, key_of(DType::f32, kBucket), kBusy);
+  const auto dropped = drop_disturbed(rounds, kMemcpy, key_of({.bytes = kBucket}), kBusy);
   auto table = Table::of(
       "collective", "All-reduce in place, f32 sum, 2 ranks on one host", "µs", names_of(sweep));
   table.note = fmt::format(
@@ -269,7 +129,7 @@ std::vector<Table> measure_sizes(const Peers& peers, const Effort& effort) {
 std::vector<Table> measure_more_ranks(const Peers& peers, const Effort& effort) {
   Sweep sweep{contenders(peers), {}, 4};
   for (const std::size_t bytes : {kKiB, 64 * kKiB, kMiB, kBucket}) {
-    sweep.cells.emplace_back(DType::f32, bytes);
+    sweep.cells.push_back({.bytes = bytes});
   }
   const ForeignMeter meter;
   const auto rounds = run(sweep, peers, effort.rounds);
@@ -278,7 +138,33 @@ std::vector<Table> measure_more_ranks(const Peers& peers, const Effort& effort) 
       fmt::format("The same with 4 ranks on {} processors", sysconf(_SC_NPROCESSORS_ONLN)),
       "µs",
       names_of(sweep));
-  std::vector<Table> tables{table_of(sweep, rounds, table)};
+  table = table_of(sweep, rounds, table);
+  std::vector<Table> tables{table, bandwidth_of(table, sweep)};
+  note_foreign(tables, meter);
+  return tables;
+}
+
+std::vector<Table> measure_operations(const Peers& peers, const Effort& effort) {
+  Sweep sweep{contenders(peers), {}, 2};
+  std::erase_if(sweep.contenders, [](const Contender& one) {
+    return one.name == kLibrary || one.name == kMemcpy || one.name == kBareTcp;
+  });
+  std::vector<std::string> columns;
+  for (const Timed operation :
+       {Timed::broadcast, Timed::all_gather, Timed::reduce_scatter, Timed::all_to_all}) {
+    for (const std::size_t bytes : {kKiB, kMiB, kBucket}) {
+      sweep.cells.push_back({.bytes = bytes, .operation = operation});
+      columns.push_back(fmt::format("{} {}", name_of(operation), size_name(bytes)));
+    }
+  }
+  const ForeignMeter meter;
+  const auto rounds = run(sweep, peers, effort.rounds);
+  auto table = Table::of(
+      "collective-operations", "Other operations, f32, 2 ranks, plain memory", "µs", columns);
+  table.note =
+      "The size is that of the larger buffer. From one buffer to another; broadcast has one.";
+  table = table_of(sweep, rounds, table);
+  std::vector<Table> tables{table, bandwidth_of(table, sweep)};
   note_foreign(tables, meter);
   return tables;
 }
@@ -288,8 +174,8 @@ std::vector<Table> measure_types(const Peers& peers, const Effort& effort) {
   const std::size_t count = kBucket / 4;
   std::vector<std::string> columns;
   for (const DType dtype :
-       {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i32, DType::i8}) {
-    sweep.cells.emplace_back(dtype, count * size_of(dtype));
+       {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i32, DType::i64, DType::i8}) {
+    sweep.cells.push_back({.dtype = dtype, .bytes = count * size_of(dtype)});
     columns.emplace_back(name_of(dtype));
   }
   const ForeignMeter meter;
@@ -302,7 +188,7 @@ std::vector<Table> measure_types(const Peers& peers, const Effort& effort) {
   for (const auto* const name : {kPrivate, kLibrary, kGloo}) {
     fill_ratio(ratios, rounds, {name, {name}, name, keys, f32});
   }
-  std::vector<Table> tables{table_of(sweep, rounds, table, {kMemcpy}), ratios};
+  std::vector<Table> tables{table_of(sweep, rounds, table, {kMemcpy, kBareTcp}), ratios};
   note_foreign(tables, meter);
   return tables;
 }
@@ -386,15 +272,26 @@ std::vector<Table> measure_overlap(const Peers& peers, const Effort& effort) {
   return tables;
 }
 
+// Kept in sight: these processes have no GPU to measure it on.
+std::vector<Table> measure_gpu(const Peers& /*peers*/, const Effort& /*effort*/) {
+  auto table =
+      Table::of("collective-gpu", "Our all-reduce over the bare NCCL call", "µs", {"added"});
+  table.note = "Measured where there is a GPU, by `scripts/gpu-check`.";
+  table.add_row(kNccl).cells[0].missing = "see gpu-check";
+  return {table};
+}
+
 }  // namespace
 
 std::vector<Table> measure_collective(const Peers& peers, const Effort& effort) {
   std::vector<Table> tables;
   for (const auto& [what, measure] : {std::pair{"sizes", &measure_sizes},
                                       std::pair{"4 ranks", &measure_more_ranks},
+                                      std::pair{"operations", &measure_operations},
                                       std::pair{"types", &measure_types},
                                       std::pair{"deaths", &measure_deaths},
-                                      std::pair{"overlap", &measure_overlap}}) {
+                                      std::pair{"overlap", &measure_overlap},
+                                      std::pair{"gpu", &measure_gpu}}) {
     fmt::print(stderr, "  {}\n", what);
     for (auto& table : measure(peers, effort)) {
       tables.push_back(std::move(table));

@@ -106,7 +106,13 @@ void add_collective_goals(std::vector<Goal>& goals) {
       {"all-reduce of 1 MiB, GB/s", "collective-bandwidth", kPrivate, "", "1 MiB", false, 8});
   goals.push_back(
       {"all-reduce of 16 MiB, GB/s", "collective-bandwidth", kPrivate, "", "16 MiB", false, 6});
-  figure("bf16 over f32 of the same count", "collective-types-ratios", kPrivate, "bf16", 0.6);
+  for (const auto* const memory : {kPrivate, kLibrary}) {
+    figure(fmt::format("bf16 over f32 of the same count: {}", memory),
+           "collective-types-ratios",
+           memory,
+           "bf16",
+           0.6);
+  }
   figure("a rank of 2 GiB dies → all others know, µs",
          "collective-death",
          kPrivate,
@@ -117,6 +123,7 @@ void add_collective_goals(std::vector<Goal>& goals) {
          kGradientSync,
          "backward on a device",
          15);
+  figure("GPU: our call over the bare NCCL call, µs", "collective-gpu", kNccl, "added", 2);
 }
 
 void add_other_goals(std::vector<Goal>& goals) {

@@ -20,6 +20,8 @@ inline constexpr auto kTcp = "muster, TCP on loopback";
 inline constexpr auto kMpich = "MPICH";
 inline constexpr auto kGloo = "PyTorch 2.15, gloo";
 inline constexpr auto kMemcpy = "memcpy by both ranks";
+inline constexpr auto kBareTcp = "bare TCP, as many bytes";
+inline constexpr auto kNccl = "muster, NCCL";
 inline constexpr auto kGradientSync = "muster, GradientSync";
 inline constexpr auto kGlooOverPrivate = "gloo ÷ muster, plain memory";
 inline constexpr auto kGlooOverLibrary = "gloo ÷ muster, library's memory";
@@ -28,6 +30,7 @@ inline constexpr auto kMpiOverPrivate = "better MPI ÷ muster, plain memory";
 inline constexpr auto kOpenMpiOverPrivate = "Open MPI ÷ muster, plain memory";
 inline constexpr auto kMpiOverLibrary = "better MPI ÷ muster, library's memory";
 inline constexpr auto kMemcpyOverPrivate = "memcpy ÷ muster, plain memory";
+inline constexpr auto kBareOverTcp = "bare TCP ÷ muster, TCP";
 inline constexpr auto kTee = "8 × tee";
 inline constexpr auto kCat = "8 × cat to the console only";
 

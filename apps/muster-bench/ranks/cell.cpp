@@ -17,6 +17,8 @@ using collective::DType;
 
 constexpr std::array kTypes{
     DType::i8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
+constexpr std::array<std::string_view, 5> kOperations{
+    "all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"};
 constexpr std::size_t kPeriod = 4;              // elements
 constexpr std::size_t kPatternBytes = 1 << 15;  // repeated whole, so a multiple of every width
 constexpr int kFirstExponent = -100;            // of f32, bf16 and f64
@@ -91,21 +93,38 @@ Result<TimedCell> parse_cell(const std::string& word) {
     at = end + 1;
   }
   TimedCell cell;
+  const auto* const named = std::ranges::find(kOperations, parts[0]);
+  if (named != kOperations.end()) {
+    cell.operation = static_cast<Timed>(named - kOperations.begin());
+    parts.erase(parts.begin());
+  }
   const auto* const type =
       parts.empty() ? kTypes.end()
                     : std::ranges::find_if(kTypes, [&](DType t) { return name_of(t) == parts[0]; });
   if (parts.size() != 4 || type == kTypes.end() || !read_number(parts[1], cell.bytes) ||
       !read_number(parts[2], cell.in_a_row) || !read_number(parts[3], cell.batches) ||
       cell.bytes % size_of(*type) != 0) {
-    return failure(Errc::usage,
-                   fmt::format("'{}' is not TYPE:BYTES:SUMS:BATCHES, as in f32:1024:100:50", word));
+    return failure(
+        Errc::usage,
+        fmt::format("'{}' is not [OPERATION:]TYPE:BYTES:TIMES:BATCHES, as in f32:1024:100:50",
+                    word));
   }
   cell.dtype = *type;
   return cell;
 }
 
+std::string_view name_of(Timed operation) {
+  return kOperations[static_cast<std::size_t>(operation)];
+}
+
+std::string key_of(const TimedCell& cell) {
+  const auto key = fmt::format("{}:{}", name_of(cell.dtype), cell.bytes);
+  return cell.operation == Timed::all_reduce ? key
+                                             : fmt::format("{}:{}", name_of(cell.operation), key);
+}
+
 std::string word_of(const TimedCell& cell) {
-  return fmt::format("{}:{}:{}:{}", name_of(cell.dtype), cell.bytes, cell.in_a_row, cell.batches);
+  return fmt::format("{}:{}:{}", key_of(cell), cell.in_a_row, cell.batches);
 }
 
 int most_in_a_row(DType dtype, int ranks) {

@@ -1,29 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks are asked to time: so many sums in a row of a buffer, several times, and what lies in
-// the buffer before and after. All peers use the same words and the same values. Pure.
+// What ranks are asked to time: so many operations in a row, several times, and what lies in the
+// buffers before and after. All peers use the same words and the same values. Pure.
 #pragma once
 
 #include "base/error.hpp"
 #include "collective/types.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace muster::bench {
 
-// "f32:1024:100:50": 50 batches of 100 in-place sums of 1024 bytes.
+enum class Timed : std::uint8_t { all_reduce, broadcast, all_gather, reduce_scatter, all_to_all };
+
+[[nodiscard]] std::string_view name_of(Timed operation);
+
+// "f32:1024:100:50": 50 batches of 100 in-place sums of 1024 bytes; "all_gather:f32:1024:100:50":
+// of another operation, whose larger buffer has 1024 bytes.
 struct TimedCell {
   collective::DType dtype = collective::DType::f32;
   std::size_t bytes = 0;
-  int in_a_row = 1;  // sums without a pause; the values grow by the number of ranks each time
+  int in_a_row = 1;  // without a pause; values of sums grow by the number of ranks each time
   int batches = 1;
+  Timed operation = Timed::all_reduce;
 
   [[nodiscard]] std::size_t count() const { return bytes / size_of(dtype); }
 };
 
 [[nodiscard]] Result<TimedCell> parse_cell(const std::string& word);
 [[nodiscard]] std::string word_of(const TimedCell& cell);
+// Without how often: "f32:1024", "all_gather:f32:1024".
+[[nodiscard]] std::string key_of(const TimedCell& cell);
 
 // The most in-place sums that keep all values exact, so that they can be compared bit by bit.
 [[nodiscard]] int most_in_a_row(collective::DType dtype, int ranks);

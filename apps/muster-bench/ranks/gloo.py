@@ -45,19 +45,57 @@ def batch(torch, dist, data, sums):
     return spent
 
 
+def perform(dist, operation, data, out):
+    part = data.numel() // dist.get_world_size()
+    if operation == "broadcast":
+        dist.broadcast(out, 0)
+    elif operation == "all_gather":
+        dist.all_gather_into_tensor(out, data[:part])
+    elif operation == "reduce_scatter":
+        dist.reduce_scatter_tensor(out[:part], data)
+    else:
+        dist.all_to_all_single(out, data)
+
+
+def batch_of_others(torch, dist, operation, data, times):
+    """Seconds on this rank, from one buffer to another; as operations.cpp."""
+    rank, ranks, out = dist.get_rank(), dist.get_world_size(), torch.empty_like(data)
+    to_each, scatter = operation == "all_to_all", operation == "reduce_scatter"
+    for i, block in enumerate(data.view(ranks, -1)):
+        block.view(-1, 4)[:] = pattern(torch, data.dtype, rank + 2 * i * to_each, ranks, 0)
+    out.view(-1, 4)[:] = pattern(torch, data.dtype, rank, ranks, 0)
+    dist.barrier()
+    begin = time.perf_counter()
+    for _ in range(times):
+        perform(dist, operation, data, out)
+    spent = time.perf_counter() - begin
+    for i, block in enumerate(out.view(ranks, -1)[:1 if scatter else ranks]):
+        giver = 0 if operation == "broadcast" else i + 2 * rank * to_each
+        expected = pattern(torch, data.dtype, giver, ranks, 1 if scatter else 0)
+        if not (block.view(-1, 4) == expected).all():
+            raise SystemExit(f"gloo.py: wrong result of {operation}")
+    return spent
+
+
 def time_sums(torch, dist, words):
     types = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16,
              "bf16": torch.bfloat16, "i8": torch.int8, "i32": torch.int32, "i64": torch.int64}
     for word in words:
-        name, size, sums, batches = word.split(":")
-        dtype = types[name]
-        data = torch.empty(int(size) // dtype.itemsize, dtype=dtype)
-        batch(torch, dist, data, min(3, int(sums)))
-        times = torch.tensor([batch(torch, dist, data, int(sums)) / int(sums)
-                              for _ in range(int(batches))], dtype=torch.float64)
+        *key, sums, batches = word.split(":")
+        dtype = types[key[-2]]
+        data = torch.empty(int(key[-1]) // dtype.itemsize, dtype=dtype)
+
+        def seconds(count):
+            if len(key) == 2:
+                return batch(torch, dist, data, count)
+            return batch_of_others(torch, dist, key[0], data, count)
+
+        seconds(min(3, int(sums)))
+        times = torch.tensor([seconds(int(sums)) / int(sums) for _ in range(int(batches))],
+                             dtype=torch.float64)
         dist.all_reduce(times, dist.ReduceOp.MAX)
         if dist.get_rank() == 0:
-            print(f"{name}:{size} {statistics.median(times.tolist()) * 1e6:.9g}", flush=True)
+            print(f"{':'.join(key)} {statistics.median(times.tolist()) * 1e6:.9g}", flush=True)
 
 
 def until_error(torch, dist, mib):

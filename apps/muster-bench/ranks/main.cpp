@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench-ranks: ranks of the collective library, without a launcher, for `muster-bench collective`.
-//   bench-ranks RANKS private|library|tcp|copy CELL…     times, one line a cell
+//   bench-ranks RANKS private|library|tcp|copy|bare CELL… times, one line a cell
 //   bench-ranks RANKS overlap                            what GradientSync hides, in percent
 //   bench-ranks RANKS death MIB       from the SIGKILL of a rank until all others have an error
 // Forks the ranks first, then serves their store.
@@ -36,6 +36,9 @@ int perform(const Job& job, collective::Communicator& comm) {
   }
   if (job.what == "death") {
     return sum_until_error(comm, std::strtoul(job.words.at(0).c_str(), nullptr, 10), job.reports);
+  }
+  if (job.what == "bare") {
+    return time_bare_tcp(comm, job.words);
   }
   return job.what == "copy" ? time_copies(comm, job.words)
                             : time_sums(comm, job.words, job.what == "library");
@@ -138,7 +141,8 @@ int run(Job job) {
 int main(int argc, char** argv) {
   const muster::bench::Words all(argv, argv + argc);
   const int ranks = argc > 2 ? std::atoi(argv[1]) : 0;
-  const std::vector<std::string> known{"private", "library", "tcp", "copy", "overlap", "death"};
+  const std::vector<std::string> known{
+      "private", "library", "tcp", "copy", "bare", "overlap", "death"};
   if (ranks < 1 || std::ranges::find(known, all[2]) == known.end()) {
     fmt::print(stderr, "bench-ranks: called by muster-bench collective; see its source\n");
     return 2;

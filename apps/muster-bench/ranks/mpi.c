@@ -31,10 +31,10 @@ static void put(const struct type* type, double small, int sums, char* to) {
   memcpy(to, &whole, type->width);
 }
 
-/* Four elements: what this rank puts in (sums 0), or what all have after so many sums. */
-static void pattern(const struct type* type, int sums, char* four) {
+/* Four elements: what a rank puts in (sums 0), or what all have after so many sums. */
+static void pattern(const struct type* type, int sums, int who, char* four) {
   for (int i = 0; i < 4; ++i) {
-    double small = 1 + (i + rank) % 4;
+    double small = 1 + (i + who) % 4;
     if (sums > 0) {
       small = 0;
       for (int r = 0; r < ranks; ++r) {
@@ -55,13 +55,27 @@ static double median(double* times, int n) {
   return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
 }
 
-/* Seconds of one batch on this rank; ends the job when a sum is wrong. */
-static double batch(const struct type* type, char* data, size_t bytes, int sums) {
-  char four[32];
-  pattern(type, 0, four);
+static void fill(const struct type* type, const char* four, char* data, size_t bytes) {
   for (size_t at = 0; at < bytes; at += type->width) {
     memcpy(data + at, four + at % (4 * type->width), type->width);
   }
+}
+
+/* Ends the job when something else came out. */
+static void expect(const struct type* type, const char* four, const char* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += type->width) {
+    if (memcmp(data + at, four + at % (4 * type->width), type->width) != 0) {
+      fprintf(stderr, "bench-mpi: wrong result at byte %zu of %zu\n", at, bytes);
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  }
+}
+
+/* Seconds of one batch on this rank. */
+static double batch(const struct type* type, char* data, size_t bytes, int sums) {
+  char four[32];
+  pattern(type, 0, rank, four);
+  fill(type, four, data, bytes);
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = MPI_Wtime();
   for (int i = 0; i < sums; ++i) {
@@ -69,12 +83,47 @@ static double batch(const struct type* type, char* data, size_t bytes, int sums)
         MPI_IN_PLACE, data, (int)(bytes / type->width), type->mpi, MPI_SUM, MPI_COMM_WORLD);
   }
   const double spent = MPI_Wtime() - begin;
-  pattern(type, sums, four);
-  for (size_t at = 0; at < bytes; at += type->width) {
-    if (memcmp(data + at, four + at % (4 * type->width), type->width) != 0) {
-      fprintf(stderr, "bench-mpi: wrong sum at byte %zu of %zu\n", at, bytes);
-      MPI_Abort(MPI_COMM_WORLD, 1);
-    }
+  pattern(type, sums, rank, four);
+  expect(type, four, data, bytes);
+  return spent;
+}
+
+static void perform(const char* operation, MPI_Datatype type, char* in, char* out, int count) {
+  const int part = count / ranks;
+  if (strcmp(operation, "broadcast") == 0) {
+    MPI_Bcast(out, count, type, 0, MPI_COMM_WORLD);
+  } else if (strcmp(operation, "all_gather") == 0) {
+    MPI_Allgather(in, part, type, out, part, type, MPI_COMM_WORLD);
+  } else if (strcmp(operation, "reduce_scatter") == 0) {
+    MPI_Reduce_scatter_block(in, out, part, type, MPI_SUM, MPI_COMM_WORLD);
+  } else {
+    MPI_Alltoall(in, part, type, out, part, type, MPI_COMM_WORLD);
+  }
+}
+
+/* The same of an operation that is no all_reduce, from one buffer to another: operations.cpp. */
+static double batch_of_others(
+    const char* operation, const struct type* type, char* in, char* out, size_t bytes, int times) {
+  const int to_each = strcmp(operation, "all_to_all") == 0;
+  const int scatter = strcmp(operation, "reduce_scatter") == 0;
+  const size_t block = bytes / (size_t)ranks;
+  char four[32];
+  for (int i = 0; i < ranks; ++i) {
+    pattern(type, 0, rank + (to_each ? 2 * i : 0), four);
+    fill(type, four, in + (size_t)i * block, block);
+    pattern(type, 0, rank, four);
+    fill(type, four, out + (size_t)i * block, block);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < times; ++i) {
+    perform(operation, type->mpi, in, out, (int)(bytes / type->width));
+  }
+  const double spent = MPI_Wtime() - begin;
+  for (int i = 0; i < (scatter ? 1 : ranks); ++i) {
+    const int giver = strcmp(operation, "broadcast") == 0 ? 0 : i + (to_each ? 2 * rank : 0);
+    pattern(type, scatter ? 1 : 0, giver, four);
+    expect(type, four, out + (size_t)i * block, block);
   }
   return spent;
 }
@@ -85,10 +134,11 @@ static int run(const char* word) {
                                {"i32", 4, 0, MPI_INT},
                                {"i64", 8, 0, MPI_LONG_LONG},
                                {"i8", 1, 0, MPI_SIGNED_CHAR}};
-  char name[8];
+  char operation[16] = "", name[8];
   size_t bytes = 0;
   int sums = 0, batches = 0;
-  if (sscanf(word, "%7[^:]:%zu:%d:%d", name, &bytes, &sums, &batches) != 4) {
+  if (sscanf(word, "%7[^:]:%zu:%d:%d", name, &bytes, &sums, &batches) != 4 &&
+      sscanf(word, "%15[^:]:%7[^:]:%zu:%d:%d", operation, name, &bytes, &sums, &batches) != 5) {
     return 2;
   }
   const struct type* type = NULL;
@@ -99,16 +149,25 @@ static int run(const char* word) {
     return 2;
   }
   char* data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  char* other = operation[0] ? aligned_alloc(4096, (bytes + 4095) / 4096 * 4096) : NULL;
   double* times = malloc((size_t)batches * sizeof(*times));
-  batch(type, data, bytes, sums < 3 ? sums : 3);
-  for (int i = 0; i < batches; ++i) {
-    times[i] = batch(type, data, bytes, sums) / sums;
+  for (int i = -1; i < batches; ++i) { /* the first one warms up */
+    const int count = i < 0 && sums > 3 ? 3 : sums;
+    const double spent = operation[0] ? batch_of_others(operation, type, data, other, bytes, count)
+                                      : batch(type, data, bytes, count);
+    times[i < 0 ? 0 : i] = spent / count;
   }
   MPI_Allreduce(MPI_IN_PLACE, times, batches, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   if (rank == 0) {
-    printf("%s:%zu %.9g\n", name, bytes, median(times, batches) * 1e6);
+    printf("%s%s%s:%zu %.9g\n",
+           operation,
+           operation[0] ? ":" : "",
+           name,
+           bytes,
+           median(times, batches) * 1e6);
   }
   free(times);
+  free(other);
   free(data);
   return 0;
 }

@@ -22,6 +22,10 @@ using Words = std::vector<std::string>;
 // The yardstick: each rank copies so much from one of its buffers to another, all at once.
 [[nodiscard]] int time_copies(collective::Communicator& comm, const Words& cells);
 
+// The yardstick for TCP: as many bytes to the next rank, and from the one before, as a ring's sum
+// sends over the wire: 2(n−1)/n of the cell's.
+[[nodiscard]] int time_bare_tcp(collective::Communicator& comm, const Words& cells);
+
 // How much of the communication GradientSync hides behind a backward pass twice as long: one that
 // computes on all processors, and one that a device performs (nobody uses a processor).
 [[nodiscard]] int time_overlap(collective::Communicator& comm);

@@ -50,11 +50,23 @@ TEST_CASE("cells: words are read back as they were written") {
   REQUIRE(read);
   CHECK(word_of(*read) == "bf16:2048:7:30");
   CHECK(read->count() == 1024);
+  const std::string other = "reduce_scatter:f32:64:1:2";
+  const auto operation = parse_cell(other);
+  REQUIRE(operation);
+  CHECK(word_of(*operation) == other);
+  CHECK(key_of(*operation) == "reduce_scatter:f32:64");
 }
 
 TEST_CASE("cells: words that are none are refused") {
-  for (const auto* const word :
-       {"", "f32", "f32:4:1", "f32:4:1:1:1", "f31:4:1:1", "f32:-4:1:1", "f32:6:1:1", "f32:4:0:1"}) {
+  for (const auto* const word : {"",
+                                 "f32",
+                                 "f32:4:1",
+                                 "f32:4:1:1:1",
+                                 "f31:4:1:1",
+                                 "f32:-4:1:1",
+                                 "f32:6:1:1",
+                                 "f32:4:0:1",
+                                 "gather:f32:4:1:1"}) {
     CAPTURE(word);
     CHECK_FALSE(parse_cell(word));
   }
