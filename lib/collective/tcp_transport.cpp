@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -14,6 +15,8 @@
 
 namespace muster::collective {
 namespace {
+
+constexpr std::size_t kFillUp = 64UL * 1024;
 
 std::vector<int> all_ranks(int size) {
   std::vector<int> out(static_cast<std::size_t>(size));
@@ -111,18 +114,53 @@ Result<void> HierTransport::not_in_steps(const Request& request) {
   return agreed ? all_.run(request) : agreed;
 }
 
+// Every element in the same order, whatever its place and the count: what does not divide by the
+// ranks of a host goes through the same steps, filled up.
+Result<void> HierTransport::all_reduce(const Request& request) {
+  const std::size_t each = segment_.size();
+  const std::size_t width = size_of(request.dtype);
+  const std::uint64_t over = request.count % each;
+  // A second time through the steps costs more than to copy this much.
+  const bool small = over != 0 && request.count * width <= kFillUp;
+  const std::uint64_t whole = small ? 0 : request.count - over;
+  if (whole != 0 || over == 0) {
+    Request divides = request;
+    divides.asked = &request;
+    divides.count = whole;
+    if (auto summed = sum_in_steps(divides); !summed) {
+      return summed;
+    }
+  }
+  return over == 0 ? Result<void>() : sum_filled_up(request, whole);
+}
+
+Result<void> HierTransport::sum_filled_up(const Request& request, std::uint64_t first) {
+  const std::size_t width = size_of(request.dtype);
+  const std::size_t bytes = (request.count - first) * width;
+  const std::uint64_t count = (request.count - first + segment_.size() - 1) / segment_.size();
+  filled_up_.assign(count * segment_.size() * width, 0);
+  std::memcpy(filled_up_.data(), static_cast<const char*>(request.in) + first * width, bytes);
+  Request rest = request;
+  rest.asked = &request;
+  rest.count = count * segment_.size();
+  rest.in = filled_up_.data();
+  rest.out = filled_up_.data();
+  auto summed = sum_in_steps(rest);
+  if (summed) {
+    std::memcpy(static_cast<char*>(request.out) + first * width, filled_up_.data(), bytes);
+  }
+  return summed;
+}
+
 // Each rank sums one part of the buffer over its host, then over the hosts, then all of a host
 // collect the parts.
-Result<void> HierTransport::all_reduce(const Request& request) {
+Result<void> HierTransport::sum_in_steps(const Request& request) {
   const std::size_t width = size_of(request.dtype);
   const std::uint64_t part = request.count / segment_.size();
-  const std::uint64_t whole = part * segment_.size();
-  auto* const out = static_cast<char*>(request.out);
-  char* const mine = out + segment_.self() * part * width;
+  char* const mine = static_cast<char*>(request.out) + segment_.self() * part * width;
   // Partial sums: what makes the operation's result of them is done once, between hosts or before.
   const bool premul = request.op == Op::premul_sum;
   Request inside = request;
-  inside.asked = &request;
   inside.kind = Kind::reduce_scatter;
   inside.op = request.op == Op::avg ? Op::sum : request.op;
   inside.count = part;
@@ -133,7 +171,6 @@ Result<void> HierTransport::all_reduce(const Request& request) {
     return summed;
   }
   Request between = request;
-  between.asked = &request;
   between.op = premul ? Op::sum : request.op;
   between.scale = premul ? 1 : request.scale;
   between.count = part;
@@ -144,27 +181,13 @@ Result<void> HierTransport::all_reduce(const Request& request) {
     return summed;
   }
   Request collect = request;
-  collect.asked = &request;
   collect.kind = Kind::all_gather;
   collect.op = Op::sum;
   collect.scale = 1;
   collect.count = part;
   collect.in = mine;
   collect.seq = ++local_seq_;
-  if (auto collected = local_.run(collect); !collected) {
-    return collected;
-  }
-  return whole == request.count ? Result<void>() : rest_of_sum(request, whole);
-}
-
-Result<void> HierTransport::rest_of_sum(const Request& request, std::uint64_t first) {
-  const std::size_t shift = first * size_of(request.dtype);
-  Request rest = request;
-  rest.asked = &request;
-  rest.count = request.count - first;
-  rest.in = static_cast<const char*>(request.in) + shift;
-  rest.out = static_cast<char*>(request.out) + shift;
-  return all_.run(rest);
+  return local_.run(collect);
 }
 
 }  // namespace muster::collective

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace muster::collective {
 
@@ -60,13 +61,16 @@ class HierTransport final : public TcpTransport {
  private:
   [[nodiscard]] Result<void> all_reduce(const Request& request);
   [[nodiscard]] Result<void> not_in_steps(const Request& request);
-  // The elements that do not divide by the ranks of a host.
-  [[nodiscard]] Result<void> rest_of_sum(const Request& request, std::uint64_t first);
+  // A count that divides by the ranks of a host.
+  [[nodiscard]] Result<void> sum_in_steps(const Request& request);
+  // The elements from `first` on, in memory of our own.
+  [[nodiscard]] Result<void> sum_filled_up(const Request& request, std::uint64_t first);
 
   Segment& segment_;
   Shm local_;
   std::optional<Tcp> across_;  // the ranks with our place on each host; none: hosts are not alike
   std::uint64_t local_seq_ = 0;
+  std::vector<char> filled_up_;
 };
 
 }  // namespace muster::collective

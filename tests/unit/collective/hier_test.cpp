@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts of several ranks: sums in two steps have the same bits wherever a buffer is cut and for
+// every count, and are right for every number of hosts, type and operation.
+#include "unit/collective/run_operations.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace muster::collective {
+namespace {
+
+using testing::Bytes;
+using testing::Operation;
+using testing::run_all;
+using testing::World;
+
+struct Shape {
+  int hosts;
+  int each;
+
+  [[nodiscard]] World world() const {
+    return {.ranks = hosts * each, .backend = Backend::hier, .per_host = each};
+  }
+};
+
+Operation sum_of(const Shape& shape, DType dtype, std::size_t count, Op op = Op::sum) {
+  Request request;
+  request.kind = Kind::all_reduce;
+  request.count = count;
+  request.dtype = dtype;
+  request.op = op;
+  request.scale = 0.3;
+  return {request, static_cast<std::size_t>(shape.hosts * shape.each), 7};
+}
+
+// The sum as pieces of `cut` elements, called one after the other: of the first rank.
+Bytes in_pieces(const Shape& shape, const Operation& operation, std::size_t cut) {
+  const std::size_t width = operation.width();
+  Bytes result;
+  shape.world().run([&](Communicator& comm) {
+    Bytes data = operation.inputs[static_cast<std::size_t>(comm.rank())];
+    const std::size_t all = operation.request.count;
+    for (std::size_t at = 0; at < all; at += cut) {
+      const Buffer piece{
+          data.data() + at * width, std::min(cut, all - at), operation.request.dtype};
+      RANK_REQUIRE(
+          comm.all_reduce(piece, piece, operation.request.op, {.scale = operation.request.scale})
+              .has_value());
+    }
+    if (comm.rank() == 0) {
+      result = data;
+    }
+  });
+  return result;
+}
+
+// Ranks of a host, then hosts; f32 is rounded at each step.
+Bytes ranks_then_hosts(const Shape& shape, const Operation& operation) {
+  Bytes out(operation.inputs[0].size());
+  for (std::size_t i = 0; i < operation.request.count; ++i) {
+    float all = 0;
+    for (int host = 0; host < shape.hosts; ++host) {
+      float of_host = 0;
+      for (int place = 0; place < shape.each; ++place) {
+        const auto rank = static_cast<std::size_t>(host * shape.each + place);
+        const float value = testing::get<float>(operation.inputs[rank], i);
+        of_host = place == 0 ? value : of_host + value;
+      }
+      all = host == 0 ? of_host : all + of_host;
+    }
+    testing::put(out, i, all);
+  }
+  return out;
+}
+
+std::vector<Shape> shapes() {
+  return {{2, 2}, {2, 3}, {3, 2}};
+}
+
+TEST_CASE("hier: an element has the same bits wherever the buffer is cut, whatever the count") {
+  for (const Shape& shape : shapes()) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const Op op : {Op::sum, Op::avg, Op::premul_sum}) {
+        const Operation operation = sum_of(shape, dtype, 41, op);
+        const Bytes whole = in_pieces(shape, operation, 41);
+        for (const std::size_t cut : {1UL, 3UL, 7UL, 40UL}) {
+          INFO(shape.hosts << " hosts of " << shape.each << ", " << name_of(dtype) << " "
+                           << name_of(op) << " in pieces of " << cut);
+          CHECK((in_pieces(shape, operation, cut) == whole));
+        }
+      }
+    }
+  }
+}
+
+// Where the last elements go another way than those before.
+TEST_CASE("hier: the last elements of large buffers have the bits of the same elements elsewhere") {
+  for (const Shape& shape : shapes()) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      constexpr std::size_t kCount = 70000 * 6 + 5;
+      const Operation operation = sum_of(shape, dtype, kCount);
+      const Bytes whole = in_pieces(shape, operation, kCount);
+      for (const std::size_t cut : {70001UL, 131071UL, kCount - 1, kCount - 3}) {
+        INFO(shape.hosts << " hosts of " << shape.each << ", " << name_of(dtype) << " in pieces of "
+                         << cut);
+        CHECK((in_pieces(shape, operation, cut) == whole));
+      }
+    }
+  }
+}
+
+TEST_CASE("hier: sums are made over the ranks of a host, then over the hosts, for every element") {
+  for (const Shape& shape : shapes()) {
+    for (const std::size_t count : {1UL, 2UL, 5UL, 1001UL, 70001UL, 70003UL}) {
+      INFO(shape.hosts << " hosts of " << shape.each << ", " << count << " elements");
+      const Operation operation = sum_of(shape, DType::f32, count);
+      CHECK((in_pieces(shape, operation, count) == ranks_then_hosts(shape, operation)));
+    }
+  }
+}
+
+std::vector<Operation> every_operation(const Shape& shape, std::uint64_t seed) {
+  std::vector<Operation> out;
+  const auto ranks = static_cast<std::size_t>(shape.hosts * shape.each);
+  const auto add = [&](Request request) {
+    const bool in_place = out.size() % 2 == 1;
+    out.emplace_back(request, ranks, seed + out.size(), in_place);
+    out.back().hosts = request.kind == Kind::all_reduce ? shape.hosts : 0;
+  };
+  for (const DType dtype : testing::kHostTypes) {
+    for (const std::size_t count : {1UL, 1003UL}) {
+      for (const Op op : testing::kAllOps) {
+        add({.kind = Kind::all_reduce, .op = op, .dtype = dtype, .count = count, .scale = 3});
+      }
+      for (const Kind kind : {Kind::reduce, Kind::reduce_scatter}) {
+        const int root = kind == Kind::reduce ? static_cast<int>(ranks) - 1 : -1;
+        add({.kind = kind, .op = Op::avg, .dtype = dtype, .count = count, .root = root});
+      }
+      for (const Kind kind : {Kind::broadcast, Kind::all_gather, Kind::all_to_all}) {
+        const int root = kind == Kind::broadcast ? static_cast<int>(ranks) - 1 : -1;
+        add({.kind = kind, .dtype = dtype, .count = count, .root = root});
+      }
+    }
+  }
+  return out;
+}
+
+TEST_CASE("hier: every operation and type on one to three hosts, half of them in place") {
+  const muster::testing::Seed seed;
+  INFO(seed.words());
+  for (const Shape& shape : {Shape{1, 2}, Shape{2, 2}, Shape{2, 3}, Shape{3, 2}}) {
+    INFO(shape.hosts << " hosts of " << shape.each);
+    const auto operations = every_operation(shape, seed.value());
+    CHECK(run_all(shape.world(), operations, shape.each == 3) == std::vector<std::string>{});
+  }
+}
+
+}  // namespace
+}  // namespace muster::collective
