@@ -4,6 +4,7 @@
 completions, and find_package(muster) from a project of its own."""
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -72,12 +73,19 @@ class Installed(unittest.TestCase):
                    f'-DCMAKE_CXX_COMPILER={arguments.compiler}',
                    f'-DCMAKE_CXX_FLAGS={os.environ.get("CONSUMER_FLAGS", "")}', *words, **more)
 
-    def build_consumer(self, wanted, **more):
+    def build_consumer(self, wanted, *words, **more):
         build = self.folder / f'consumer-{wanted}'
-        return build, self.configure(HERE / 'consumer', build, f'-Dwanted={wanted}', **more)
+        return build, self.configure(HERE / 'consumer', build, f'-Dwanted={wanted}', *words, **more)
+
+    def example_of(self, readme):
+        """A file with the very text of a room's README; nothing else knows whether it compiles."""
+        text = (HERE.parents[1] / 'lib' / readme).read_text()
+        example = self.folder / 'example.cpp'
+        example.write_text(re.search(r'(?ms)^```cpp\n(.*?)^```', text).group(1))
+        return example
 
     def test_a_project_of_somebody_else_finds_and_uses_it(self):
-        build, _ = self.build_consumer('0.1')
+        build, _ = self.build_consumer('0.1', f'-Dshown={self.example_of("collective/README.md")}')
         run(arguments.cmake, '--build', build)
         port_file = self.folder / 'port'
         server = subprocess.Popen([self.prefix / 'bin/muster-store', '--port', '0', '--port-file',
@@ -89,6 +97,11 @@ class Installed(unittest.TestCase):
             self.assertEqual(run(build / 'consumer', endpoint).stdout, 'consumer\n')
             alone = {**os.environ, 'RANK': '0', 'WORLD_SIZE': '1'}
             self.assertEqual(run(build / 'sum', env=alone).stdout, '1 rank, 5\n')
+            run(self.prefix / 'bin/muster', '--nproc-per-node=2', build / 'shown')
+            nowhere = {**os.environ, 'RANK': '0', 'WORLD_SIZE': 'x'}
+            refused = run(build / 'shown', env=nowhere, check=False)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("WORLD_SIZE='x' is not a number", refused.stdout)
             ctl = self.prefix / 'bin/musterctl'
             self.assertEqual(run(ctl, 'store', 'get', endpoint, 'from').stdout, 'consumer')
         finally:

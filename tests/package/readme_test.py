@@ -67,6 +67,19 @@ class Readme(unittest.TestCase):
         for name in re.findall(r'\]\(([^)#]+)(?:#[^)]*)?\)', README):
             self.assertTrue('://' in name or (ROOT / name).exists(), name)
 
+    def test_each_variable_that_the_collective_library_reads_is_in_its_table(self):
+        room = ROOT / 'lib/collective'
+        read = {name for file in room.glob('**/*.[ch]pp') for name in
+                re.findall(r'"(MUSTER_(?:COLLECTIVE|NCCL|CUDA)_[A-Z_]+)"', file.read_text())}
+        self.assertGreaterEqual(len(read), 12, read)
+        table = re.search(r'(?ms)^\| variable \|.*?^$', (room / 'README.md').read_text()).group()
+        named = set(re.findall(r'`(MUSTER_\w+)`', table.replace('…', 'MUSTER_COLLECTIVE')))
+        self.assertEqual(read - named, set())
+        self.assertEqual(named - read, set())
+        words = re.search(r"is none of ([\w, ]+)\"", (room / 'environment.cpp').read_text()).group(1)
+        for word in words.split(', '):
+            self.assertIn(f'`{word}`', table)
+
     def test_quickstart_takes_what_is_said_and_starts_programs_that_exist(self):
         script = (ROOT / 'scripts/quickstart').read_text()
         for words in re.findall(r'`scripts/quickstart\s([^`]+)`', README) + ['']:
