@@ -5,9 +5,9 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/futex.hpp"
 #include "collective/bootstrap.hpp"
 #include "collective/fd_exchange.hpp"
-#include "base/futex.hpp"
 #include "collective/liveness.hpp"
 #include "collective/segment_page.hpp"
 #include "collective/shared_memory.hpp"
@@ -70,6 +70,10 @@ class Segment final : public PeerWatch {
   template <class Missing>
   [[nodiscard]] Result<void> wait(const Request& request, const Missing& missing);
 
+  // Whether a wait is over after a look or two, where nobody is kept from running by them.
+  template <class Missing>
+  [[nodiscard]] bool comes_soon(const Missing& missing) const;
+
   // What ends an operation that waits for the rank at place `missing` (negative: for nobody): a
   // death, an abort, the deadline, and that it has left, which the caller has seen *before* it
   // looked whether the rank had done its part. The first such error is everybody's.
@@ -102,6 +106,7 @@ class Segment final : public PeerWatch {
   [[nodiscard]] std::string describe() const;
 
  private:
+  static constexpr int kSoon = 16;
   static constexpr int kSpins = 256;  // between two looks at what else may have happened
 
   Segment(SegmentPlan plan, const std::vector<SharedMemory>& memories, char* base);
@@ -141,6 +146,17 @@ inline void relax() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+template <class Missing>
+bool Segment::comes_soon(const Missing& missing) const {
+  for (int i = 0; roomy_ && i < kSoon; ++i) {
+    if (missing() < 0) {
+      return true;
+    }
+    relax();
+  }
+  return false;
 }
 
 template <class Missing>

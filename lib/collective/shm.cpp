@@ -94,18 +94,26 @@ Result<void> Shm::meet(const Request& request, const void* data, std::size_t byt
     std::memcpy(segment_.post_data(self_, request.seq), data, bytes);
   }
   mine.seq.store(request.seq, std::memory_order_release);
-  segment_.ring();
+  bool rung = false;
   for (std::size_t i = 0; i < n_; ++i) {
     const Post& theirs = segment_.post(i, request.seq);
     const auto missing = [&theirs, &request, i] {
       return theirs.seq.load(std::memory_order_acquire) == request.seq ? -1 : static_cast<int>(i);
     };
+    // To ring takes until the others have let go of the line of our post: theirs comes meanwhile.
+    if (!rung && !segment_.comes_soon(missing)) {
+      segment_.ring();
+      rung = true;
+    }
     if (auto come = segment_.wait(request, missing); !come) {
       return come;
     }
     if (auto same = compare(request, i); !same) {
       return same;
     }
+  }
+  if (!rung) {
+    segment_.ring();
   }
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "collective/arena.hpp"
 #include "collective/segment.hpp"
+#include "collective/staging_copy.hpp"
 #include "collective/transport.hpp"
 
 #include <memory>
@@ -73,6 +74,7 @@ class Shm {
                              std::size_t part);
   [[nodiscard]] Result<void> run_staged(const Request& request);
   [[nodiscard]] Result<void> staged_reduce(const Request& request);
+  [[nodiscard]] Result<void> staged_pair(const Request& request);
   [[nodiscard]] Result<void> staged_scatter(const Request& request);
   [[nodiscard]] Result<void> staged_copy(const Request& request);
   template <class Fill, class Combine, class Take>
@@ -93,6 +95,7 @@ class Shm {
   std::size_t self_;
   std::vector<const void*> sources_;  // of the combination under way, in the order of ranks
   std::vector<Places> places_;
+  StagingCopy stage_;
 };
 
 }  // namespace muster::collective

@@ -84,6 +84,7 @@ Result<void> Shm::in_rounds(const Request& request,
 Result<void> Shm::run_staged(const Request& request) {
   switch (request.kind) {
     case Kind::all_reduce:
+      return n_ == 2 ? staged_pair(request) : staged_reduce(request);
     case Kind::reduce:
       return staged_reduce(request);
     case Kind::reduce_scatter:
@@ -118,7 +119,7 @@ Result<void> Shm::staged_reduce(const Request& request) {
     for (std::size_t i = 0; i < n_; ++i) {
       const auto [first, last] = slice(round, i);
       if (i != self_ && first < last) {
-        std::memcpy(input(self_, round, i), in + first, last - first);
+        stage_(input(self_, round, i), in + first, last - first);
       }
     }
   };
@@ -130,9 +131,9 @@ Result<void> Shm::staged_reduce(const Request& request) {
         sources_[i] = i == self_ ? in + at : input(i, round, self_) + (at - first);
       }
       char* const to = result(self_, round) + (at - first);
-      combine(request, bytes / size_of(request.dtype), to);
+      combine(request, bytes / size_of(request.dtype), wanted ? out + at : to);
       if (wanted) {
-        std::memcpy(out + at, to, bytes);
+        stage_(to, out + at, bytes);
       }
     }
   };
@@ -145,6 +146,27 @@ Result<void> Shm::staged_reduce(const Request& request) {
     }
   };
   return in_rounds(request, {(total + region - 1) / region, 1}, fill, combine_round, take);
+}
+
+// What one of two ranks combines the other has to read as well: as many lines pass between them
+// where each combines everything, with one hand-over less.
+Result<void> Shm::staged_pair(const Request& request) {
+  const std::size_t total = request.count * size_of(request.dtype);
+  const Staging staging = cut(1, total);
+  const std::size_t piece = staging.piece;
+  const auto* const in = static_cast<const char*>(request.in);
+  auto* const out = static_cast<char*>(request.out);
+  const auto size = [&](std::size_t round) { return std::min(piece, total - round * piece); };
+  const auto fill = [&](std::size_t round) {
+    stage_(staged(staging, self_, round, 0), in + round * piece, size(round));
+  };
+  const auto take = [&](std::size_t round) {
+    sources_[self_] = in + round * piece;
+    sources_[1 - self_] = staged(staging, 1 - self_, round, 0);
+    combine(request, size(round) / size_of(request.dtype), out + round * piece);
+  };
+  return in_rounds(
+      request, {(total + piece - 1) / piece, 0}, fill, [](std::size_t) {}, take);
 }
 
 // Each round is a piece of every block; what belongs to a rank is combined straight into its out.
@@ -160,7 +182,7 @@ Result<void> Shm::staged_scatter(const Request& request) {
   const auto fill = [&](std::size_t round) {
     for (std::size_t i = 0; i < n_; ++i) {
       if (i != self_) {
-        std::memcpy(input(self_, round, i), in + i * block + round * piece, size(round));
+        stage_(input(self_, round, i), in + i * block + round * piece, size(round));
       }
     }
   };
@@ -193,7 +215,7 @@ Result<void> Shm::staged_copy(const Request& request) {
     }
     for (std::size_t i = 0; i < parts; ++i) {
       if (!each || i != self_) {
-        std::memcpy(staged(staging, self_, round, i), in + i * block + round * piece, size(round));
+        stage_(staged(staging, self_, round, i), in + i * block + round * piece, size(round));
       }
     }
     const std::size_t own = (each ? self_ * block : 0) + round * piece;
