@@ -70,6 +70,11 @@ class Collectives(MusterTest):
         done = self.launch(3, worker("muster_collectives.py"), "new_group")
         self.assert_all_done(self.succeed(done), 3)
 
+    def test_what_gloo_gives_in_the_same_processes(self):
+        output = self.succeed(self.launch(3, worker("muster_beside_gloo.py")))
+        self.assert_all_done(output, 3)
+        self.assertEqual(len(re.findall(r"gloo gave \d+ of \d+", output)), 3)
+
     @unittest.skipIf(IS_OLD, "torchrun of PyTorch 1.13 does not run on Python 3.11")
     def test_under_torchrun(self):
         done = support.run(support.torchrun("--nproc_per_node=2", worker("muster_collectives.py")),
@@ -116,6 +121,18 @@ class Deaths(MusterTest):
         self.assertEqual(outputs[1], "")
         for rank in (0, 2):
             self.assertRegex(outputs[rank], r"^\w+: .*rank 1 .*died", outputs)
+
+    def test_ranks_that_call_different_things_are_told_both(self):
+        for output in self.by_hand(3, worker("muster_dies.py"), "mismatch"):
+            lines = output.splitlines()
+            self.assertEqual(len(lines), 2, output)
+            self.assertRegex(lines[0], r"^Mismatch rank \d: .*f32\[[34]\].*f32\[[34]\]")
+            self.assertRegex(lines[0], r"rank 1 ")
+            self.assertRegex(lines[1], r"^Mismatch rank \d: ")
+
+    def test_a_rank_that_does_not_come_in_time_is_named(self):
+        for output in self.by_hand(3, worker("muster_dies.py"), "late"):
+            self.assertRegex(output, r"^TimedOut rank 1: .*rank 1 is missing")
 
 
 if __name__ == "__main__":

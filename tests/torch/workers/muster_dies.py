@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 1 is killed; the others say what their operations end with. Words: "collective" or "ddp",
-where PyTorch waits in C++."""
+"""Rank 1 is killed, and the others say what their operations end with: "collective" or "ddp", where
+PyTorch waits in C++. It calls something else: "mismatch". It does not come: "late"."""
 import os
 import signal
 import sys
@@ -39,6 +39,30 @@ def collective():
         say(f"PeerFailed rank {error.rank}: {error}")
 
 
+def named(call):
+    try:
+        call()
+    except muster.Error as error:
+        say(f"{type(error).__name__} rank {error.rank}: {error}")
+    else:
+        raise AssertionError("no error")
+
+
+def mismatch():
+    named(lambda: dist.all_reduce(torch.ones(4 if dist.get_rank() == 1 else 3)))
+    named(dist.barrier)  # all is over
+
+
+def late():
+    """Rank 1 comes when the others have told that it was missing, and is told as well."""
+    group = dist.new_group(backend="muster", timeout=timedelta(seconds=1))
+    if dist.get_rank() == 1:
+        dist.barrier()
+    named(lambda: dist.broadcast(torch.ones(3), 0, group=group))
+    if dist.get_rank() != 1:
+        dist.barrier()
+
+
 def ddp():
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 300))
     model(torch.ones(1, 300)).sum().backward()
@@ -52,7 +76,7 @@ def ddp():
 
 def main():
     dist.init_process_group("muster", timeout=timedelta(seconds=60))
-    {"collective": collective, "ddp": ddp}[sys.argv[1]]()
+    {"collective": collective, "ddp": ddp, "mismatch": mismatch, "late": late}[sys.argv[1]]()
     sys.stdout.flush()
     os._exit(0)
 

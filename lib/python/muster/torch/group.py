@@ -9,6 +9,7 @@ import torch.distributed as dist
 from .. import _library as c
 from .. import errors
 from . import tensors as t
+from .monitored import MonitoredBarrier
 from .work import Completer, CollectiveWork, Work
 
 _VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -39,10 +40,11 @@ class ProcessGroup(dist.ProcessGroup):
     supports_coalescing = False
     supports_splitting = False
 
-    def __init__(self, comm, served):
+    def __init__(self, comm, served, store=None):
         super().__init__(comm.rank, comm.size)
         self._comm = comm
         self._served = served  # the store that this rank serves the group, if it does
+        self._monitored = MonitoredBarrier(store, comm.rank, comm.size)
         self._completer = Completer()
         self._works = collections.deque()
         self._count = 0
@@ -206,9 +208,9 @@ class ProcessGroup(dist.ProcessGroup):
     def recv_anysource(self, tensors, tag=0):
         raise errors.Unsupported("muster receives from a rank that is named: give src to recv")
 
-    def monitored_barrier(self, *_):
-        raise errors.Unsupported("muster has no monitored_barrier: barrier() names the rank that "
-                                 "is missing when its time is over")
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        if self.size() > 1:
+            self._monitored.meet(timeout, wait_all_ranks)
 
     # The names of later versions.
     all_gather_single = _allgather_base

@@ -34,7 +34,7 @@ def create(store, rank, size, timeout):
     comm = Communicator.create(where, rank, size, job=place["job"],
                                epoch=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
                                timeout=seconds, init_timeout=seconds, **_overrides())
-    return ProcessGroup(comm, served)
+    return ProcessGroup(comm, served, store)
 
 
 def _tcp_store(store):
