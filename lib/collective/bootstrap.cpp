@@ -4,6 +4,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "collective/start_watch.hpp"
 #include "rendezvous/client/store.hpp"
 
 #include <fmt/format.h>
@@ -23,12 +24,9 @@ std::string card_key(const Meeting& meeting, std::string_view topic, int rank) {
   return fmt::format("{}{}/{}", meeting.prefix, topic, rank);
 }
 
-Error store_failed(const Meeting& meeting, std::string_view topic, const muster::Error& error) {
-  return wrap(
-      Errc::store,
-      fmt::format(
-          "rank {} of {}, exchanging '{}' over the store", meeting.rank, meeting.size, topic),
-      error);
+std::string exchanging(const Meeting& meeting, std::string_view topic) {
+  return fmt::format(
+      "rank {} of {}, exchanging '{}' over the store", meeting.rank, meeting.size, topic);
 }
 
 // Who has not written a card, for the message after a time-out.
@@ -95,15 +93,15 @@ Result<std::string> gather_cards(const Meeting& meeting, std::string_view topic)
   for (int rank = 0; rank < meeting.size; ++rank) {
     keys.push_back(card_key(meeting, topic, rank));
   }
-  const auto cards = meeting.store->multi_get(keys, left_until(meeting.deadline));
+  const auto cards = await_keys(meeting, keys, exchanging(meeting, topic));
   if (!cards) {
-    return std::unexpected(cards.error().code == muster::Errc::timed_out
+    return std::unexpected(cards.error().code == Errc::timeout && cards.error().rank < 0
                                ? missing_ranks(meeting, topic)
-                               : store_failed(meeting, topic, cards.error()));
+                               : cards.error());
   }
   std::string all = join_cards(*cards);
   if (auto done = meeting.store->set(card_key(meeting, topic, -1), all); !done) {
-    return std::unexpected(store_failed(meeting, topic, done.error()));
+    return std::unexpected(wrap(Errc::store, exchanging(meeting, topic), done.error()));
   }
   return all;
 }
@@ -122,24 +120,56 @@ Duration left_until(TimePoint deadline) {
   return std::max<Duration>(deadline - steady_now(), std::chrono::milliseconds(1));
 }
 
+Result<std::vector<std::string>> await_keys(const Meeting& meeting,
+                                            const std::vector<std::string>& keys,
+                                            std::string_view doing) {
+  StartWatch* const watch = meeting.watch;
+  while (true) {
+    const Duration left = left_until(meeting.deadline);
+    auto values =
+        meeting.store->multi_get(keys, watch != nullptr ? std::min(watch->slice(), left) : left);
+    if (values) {
+      return std::move(*values);
+    }
+    const bool is_late = values.error().code == muster::Errc::timed_out;
+    auto seen = watch == nullptr ? std::nullopt : is_late ? watch->look() : watch->reason();
+    if (seen && is_late) {
+      // What was written before the bad news says more.
+      values = meeting.store->multi_get(keys, std::chrono::milliseconds(1));
+    }
+    if (values) {
+      return std::move(*values);
+    }
+    if (seen) {
+      return std::unexpected(std::move(*seen));
+    }
+    if (!is_late) {
+      return std::unexpected(wrap(Errc::store, doing, values.error()));
+    }
+    if (steady_now() >= meeting.deadline) {
+      return std::unexpected(wrap(Errc::timeout, doing, values.error()));
+    }
+  }
+}
+
 Result<std::vector<std::string>> exchange_cards(const Meeting& meeting,
                                                 std::string_view topic,
                                                 const std::string& card) {
   const auto set = meeting.store->set(card_key(meeting, topic, meeting.rank), card);
   if (!set) {
-    return std::unexpected(store_failed(meeting, topic, set.error()));
+    return std::unexpected(wrap(Errc::store, exchanging(meeting, topic), set.error()));
   }
   if (meeting.rank == 0) {
     const auto all = gather_cards(meeting, topic);
     return all ? split_cards(*all, meeting.size) : std::unexpected(all.error());
   }
-  const auto all = meeting.store->get(card_key(meeting, topic, -1), left_until(meeting.deadline));
+  const auto all = await_keys(meeting, {card_key(meeting, topic, -1)}, exchanging(meeting, topic));
   if (!all) {
-    return std::unexpected(all.error().code == muster::Errc::timed_out
+    return std::unexpected(all.error().code == Errc::timeout && all.error().rank < 0
                                ? missing_ranks(meeting, topic)
-                               : store_failed(meeting, topic, all.error()));
+                               : all.error());
   }
-  return split_cards(*all, meeting.size);
+  return split_cards((*all)[0], meeting.size);
 }
 
 std::string host_word() {

@@ -16,6 +16,8 @@ class Store;
 
 namespace muster::collective {
 
+class StartWatch;
+
 // Where a rank stands among all, and the part of the store that is theirs.
 struct Meeting {
   Store* store = nullptr;
@@ -23,10 +25,17 @@ struct Meeting {
   int rank = 0;
   int size = 1;
   TimePoint deadline = {};
+  StartWatch* watch = nullptr;  // looked at while others are waited for
 };
 
+// The values of these keys, once all exist. Errors: timeout; store; what the watch has seen.
+// `doing` is put in front of the store's words.
+[[nodiscard]] Result<std::vector<std::string>> await_keys(const Meeting& meeting,
+                                                          const std::vector<std::string>& keys,
+                                                          std::string_view doing);
+
 // Gives each rank the cards of all, in the order of ranks. `topic` is used once per meeting.
-// Errors: timeout, naming the ranks that did not come; store.
+// Errors: timeout, naming the ranks that did not come; store; what the watch has seen.
 [[nodiscard]] Result<std::vector<std::string>> exchange_cards(const Meeting& meeting,
                                                               std::string_view topic,
                                                               const std::string& card);

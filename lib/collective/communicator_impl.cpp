@@ -4,6 +4,7 @@
 #include "collective/flight_keeping.hpp"
 #include "collective/launcher_word.hpp"
 #include "collective/shm_transport.hpp"
+#include "collective/start_watch.hpp"
 #include "collective/tcp_socket.hpp"
 #include "collective/tcp_transport.hpp"
 #include "rendezvous/client/store.hpp"
@@ -72,19 +73,32 @@ Result<void> Communicator::Impl::meet() {
   if (auto numbered = choose_prefix(); !numbered) {
     return numbered;
   }
-  const Meeting meeting{.store = recipe.store.get(),
-                        .prefix = prefix,
-                        .rank = m.rank,
-                        .size = m.size,
-                        .deadline = steady_now() + o.init_timeout};
-  const std::string word = o.host.empty() ? host_word() : o.host;
-  const auto words = m.size == 1 ? Result<std::vector<std::string>>({word})
-                                 : exchange_cards(meeting, "hosts", word);
-  if (!words) {
-    return std::unexpected(words.error());
+  Meeting meeting{.store = recipe.store.get(),
+                  .prefix = prefix,
+                  .rank = m.rank,
+                  .size = m.size,
+                  .deadline = steady_now() + o.init_timeout};
+  const HostCard card = HostCard::own(o.host.empty() ? host_word() : o.host);
+  if (m.size == 1) {
+    hosts = group_by_host({card.host});
+    return join_all(meeting);
   }
-  hosts = group_by_host(*words);
-  const auto chosen = choose_backend(o.backend, hosts);
+  StartWatch watch(meeting, card);
+  meeting.watch = &watch;
+  const auto cards = exchange_host_cards(meeting, card);
+  auto met = cards ? Result<void>() : std::unexpected(cards.error());
+  if (cards) {
+    hosts = group_by_host(*cards);
+    met = join_all(meeting);
+  }
+  if (!met) {
+    watch.tell(met.error());
+  }
+  return met;
+}
+
+Result<void> Communicator::Impl::join_all(const Meeting& meeting) {
+  const auto chosen = choose_backend(recipe.options.backend, hosts);
   if (!chosen) {
     return std::unexpected(chosen.error());
   }
@@ -135,6 +149,9 @@ Result<void> Communicator::Impl::join_host(const Meeting& meeting) {
     return std::unexpected(joined.error());
   }
   segment = std::move(*joined);
+  if (meeting.watch != nullptr) {
+    meeting.watch->rely_on(*segment);
+  }
   peers = segment.get();
   return {};
 }

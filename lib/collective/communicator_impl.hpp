@@ -53,6 +53,7 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
  private:
   [[nodiscard]] Result<void> meet();
   [[nodiscard]] Result<void> choose_prefix();
+  [[nodiscard]] Result<void> join_all(const Meeting& meeting);
   [[nodiscard]] Result<void> join_host(const Meeting& meeting);
   [[nodiscard]] Result<void> open_recorder();
   [[nodiscard]] Result<void> make_transport(const Meeting& meeting);

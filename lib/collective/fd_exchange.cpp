@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/time.hpp"
 #include "base/unix_socket.hpp"
+#include "collective/start_watch.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -41,6 +42,14 @@ bool readable(int fd, TimePoint deadline) {
   }
 }
 
+// Until it is time to look whether somebody has died, too.
+bool comes(int fd, const Meeting& meeting) {
+  return readable(fd,
+                  meeting.watch == nullptr
+                      ? meeting.deadline
+                      : std::min(meeting.deadline, steady_now() + meeting.watch->slice()));
+}
+
 bool same_user(int fd) {
   const auto who = peer_of(fd);
   return who && who->uid == ::geteuid();
@@ -62,9 +71,16 @@ Result<FdGiver> FdGiver::open(const std::string& word) {
 
 Result<void> FdGiver::give(const std::vector<int>& fds,
                            std::set<int> takers,
-                           TimePoint deadline) const {
+                           const Meeting& meeting) const {
   while (!takers.empty()) {
-    if (!readable(fd_.get(), deadline)) {
+    if (!comes(fd_.get(), meeting)) {
+      auto seen = meeting.watch != nullptr ? meeting.watch->look() : std::nullopt;
+      if (seen || steady_now() < meeting.deadline) {
+        if (seen) {
+          return std::unexpected(std::move(*seen));
+        }
+        continue;
+      }
       return std::unexpected(
           Error{.code = Errc::timeout,
                 .rank = *takers.begin(),
@@ -74,7 +90,7 @@ Result<void> FdGiver::give(const std::vector<int>& fds,
     }
     const UniqueFd taker(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     int rank = -1;
-    if (taker && same_user(taker.get()) && readable(taker.get(), deadline) &&
+    if (taker && same_user(taker.get()) && readable(taker.get(), meeting.deadline) &&
         ::recv(taker.get(), &rank, sizeof(rank), 0) == sizeof(rank) && takers.contains(rank) &&
         send_with_fds(taker.get(), kGreeting, fds)) {
       takers.erase(rank);
@@ -101,8 +117,9 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
   char greeting = 0;
   std::vector<UniqueFd> out = receive_with_fds(from.get(), {&greeting, 1});
   if (out.size() != count) {
-    return failure(Errc::system,
-                   "the rank of this host that shares its memory sent no memory (another user?)");
+    return failure(Errc::peer_failed,
+                   "the rank of this host that shares its memory sent none (it has died, or is "
+                   "another user's?)");
   }
   return out;
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/fd.hpp"
-#include "base/time.hpp"
+#include "collective/bootstrap.hpp"
 #include "collective/error.hpp"
 
 #include <set>
@@ -18,10 +18,11 @@ class FdGiver {
   // From then on takers may come.
   [[nodiscard]] static Result<FdGiver> open(const std::string& word);
 
-  // To these takers. Error: timeout, with the rank of the first that did not come.
+  // To these takers. Errors: timeout, with the rank of the first that did not come; what the watch
+  // has seen.
   [[nodiscard]] Result<void> give(const std::vector<int>& fds,
                                   std::set<int> takers,
-                                  TimePoint deadline) const;
+                                  const Meeting& meeting) const;
 
  private:
   explicit FdGiver(UniqueFd fd) : fd_(std::move(fd)) {}

@@ -4,7 +4,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/text.hpp"
-#include "collective/tcp_socket.hpp"
+#include "collective/start_watch.hpp"
 
 #include <fmt/format.h>
 
@@ -82,28 +82,29 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const Meeting& meeting,
                                             PeerWatch& local) {
   std::unique_ptr<Mesh> mesh(new Mesh(meeting.rank, meeting.size, local));
   const auto listening = listen_anywhere(meeting.size * static_cast<int>(kLanes));
-  if (!listening) {
-    return std::unexpected(listening.error());
+  auto formed =
+      listening ? mesh->form(meeting, address, *listening) : std::unexpected(listening.error());
+  if (!formed) {
+    // The others are told before they find our connections closed.
+    if (meeting.watch != nullptr) {
+      meeting.watch->tell(formed.error());
+    }
+    mesh->report(formed.error());
+    return std::unexpected(std::move(formed.error()));
   }
-  const auto cards = exchange_cards(
-      meeting, "tcp", fmt::format("{} {} {}", address, listening->port, mesh->token_));
+  return mesh;
+}
+
+Result<void> Mesh::form(const Meeting& meeting,
+                        const std::string& address,
+                        const Listening& listening) {
+  const auto cards =
+      exchange_cards(meeting, "tcp", fmt::format("{} {} {}", address, listening.port, token_));
   if (!cards) {
     return std::unexpected(cards.error());
   }
-  if (auto reached = mesh->reach_lower(meeting, *cards); !reached) {
-    return std::unexpected(reached.error());
-  }
-  if (auto came = mesh->accept_higher(meeting, listening->fd.get()); !came) {
-    return std::unexpected(came.error());
-  }
-  for (std::size_t i = 0; i < mesh->peers_.size(); ++i) {
-    epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
-    const int control = mesh->fd(static_cast<int>(i), Lane::control);
-    if (control >= 0) {
-      static_cast<void>(::epoll_ctl(mesh->poller_.get(), EPOLL_CTL_ADD, control, &event));
-    }
-  }
-  return mesh;
+  auto reached = reach_lower(meeting, *cards);
+  return reached ? accept_higher(meeting, listening.fd.get()) : reached;
 }
 
 Result<void> Mesh::reach_lower(const Meeting& meeting, const std::vector<std::string>& cards) {
@@ -115,32 +116,63 @@ Result<void> Mesh::reach_lower(const Meeting& meeting, const std::vector<std::st
           Errc::store,
           fmt::format("the store holds something else where rank {}'s address should be", other));
     }
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    // Control first: from then on the other sees our death.
+    for (std::uint32_t lane = kLanes; lane-- > 0;) {
       auto fd = connect_until(words[0], static_cast<std::uint16_t>(*port), meeting.deadline);
       const Hello hello{kHelloMagic, std::strtoull(words[2].c_str(), nullptr, 10), rank_, lane};
       if (!fd || !send_all(fd->get(), bytes_of(hello), meeting.deadline)) {
-        Error error = fd ? system_failure("greeting", errno) : fd.error();
-        error.rank = other;
-        error.text = fmt::format("rank {} cannot reach rank {}: {}", rank_, other, error.text);
-        return std::unexpected(std::move(error));
+        return std::unexpected(
+            not_reached(meeting, other, fd ? system_failure("greeting", errno) : fd.error()));
       }
-      peers_[static_cast<std::size_t>(other)].lanes[lane] = std::move(*fd);
+      place(other, lane, std::move(*fd));
     }
   }
   return {};
 }
 
+// Everyone listens until all are connected: who refuses has died, or has given up and says why.
+Error Mesh::not_reached(const Meeting& meeting, int other, Error error) const {
+  const int why = error.native;
+  if (why == ECONNREFUSED || why == ECONNRESET || why == EPIPE) {
+    if (auto seen = meeting.watch != nullptr ? meeting.watch->reason() : std::nullopt) {
+      return *seen;
+    }
+    error.code = Errc::peer_failed;
+  }
+  error.rank = other;
+  error.text = fmt::format("rank {} cannot reach rank {}: {}", rank_, other, error.text);
+  return error;
+}
+
 Result<void> Mesh::accept_higher(const Meeting& meeting, int listener) {
+  const Duration slice =
+      meeting.watch != nullptr ? meeting.watch->slice() : left_until(meeting.deadline);
   std::size_t wanted = static_cast<std::size_t>(meeting.size - 1 - rank_) * kLanes;
   while (wanted > 0) {
-    UniqueFd fd = accept_until(listener, meeting.deadline);
-    if (!fd) {
-      return std::unexpected(not_come(meeting));
+    UniqueFd fd = accept_until(listener, std::min(meeting.deadline, steady_now() + slice));
+    if (fd) {
+      const TimePoint patience = std::min(meeting.deadline, steady_now() + kHelloPatience);
+      wanted -= take_connection(std::move(fd), patience) ? 1U : 0U;
+    } else if (auto error = ended(meeting)) {
+      return std::unexpected(std::move(*error));
     }
-    const TimePoint patience = std::min(meeting.deadline, steady_now() + kHelloPatience);
-    wanted -= take_connection(std::move(fd), patience) ? 1U : 0U;
   }
   return {};
+}
+
+std::optional<Error> Mesh::ended(const Meeting& meeting) const {
+  auto error = meeting.watch != nullptr ? meeting.watch->look() : std::nullopt;
+  error = error ? error : failure();
+  return error || steady_now() < meeting.deadline ? error : not_come(meeting);
+}
+
+void Mesh::place(int rank, std::uint32_t lane, UniqueFd fd) {
+  const auto i = static_cast<std::size_t>(rank);
+  if (lane == static_cast<std::uint32_t>(Lane::control)) {
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
+    static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_ADD, fd.get(), &event));
+  }
+  peers_[i].lanes[lane] = std::move(fd);
 }
 
 bool Mesh::take_connection(UniqueFd fd, TimePoint deadline) {
@@ -150,11 +182,10 @@ bool Mesh::take_connection(UniqueFd fd, TimePoint deadline) {
       hello.rank >= size() || hello.lane >= kLanes) {
     return false;
   }
-  auto& place = peers_[static_cast<std::size_t>(hello.rank)].lanes[hello.lane];
-  if (place) {
+  if (peers_[static_cast<std::size_t>(hello.rank)].lanes[hello.lane]) {
     return false;
   }
-  place = std::move(fd);
+  place(hello.rank, hello.lane, std::move(fd));
   return true;
 }
 

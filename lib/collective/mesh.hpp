@@ -6,6 +6,7 @@
 
 #include "base/fd.hpp"
 #include "collective/bootstrap.hpp"
+#include "collective/tcp_socket.hpp"
 #include "collective/transport.hpp"
 
 #include <array>
@@ -57,11 +58,17 @@ class Mesh final : public PeerWatch {
 
   Mesh(int rank, int size, PeerWatch& local);
 
+  [[nodiscard]] Result<void> form(const Meeting& meeting,
+                                  const std::string& address,
+                                  const Listening& listening);
   [[nodiscard]] Result<void> reach_lower(const Meeting& meeting,
                                          const std::vector<std::string>& cards);
   [[nodiscard]] Result<void> accept_higher(const Meeting& meeting, int listener);
   [[nodiscard]] bool take_connection(UniqueFd fd, TimePoint deadline);
+  void place(int rank, std::uint32_t lane, UniqueFd fd);
+  [[nodiscard]] std::optional<Error> ended(const Meeting& meeting) const;
   [[nodiscard]] Error not_come(const Meeting& meeting) const;
+  [[nodiscard]] Error not_reached(const Meeting& meeting, int other, Error error) const;
 
   [[nodiscard]] std::optional<Error> look(const Request& request, int missing, Duration patience);
 

@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "collective/fd_exchange.hpp"
+#include "collective/start_watch.hpp"
 #include "rendezvous/client/store.hpp"
 
 #include <fmt/format.h>
@@ -50,25 +51,28 @@ std::string memory_key(const Meeting& meeting, const SegmentPlan& plan) {
 
 Result<std::vector<SharedMemory>> take_memory(const Meeting& meeting, const SegmentPlan& plan) {
   const int giver = plan.ranks[0];
-  const auto word = meeting.store->get(memory_key(meeting, plan), left_until(meeting.deadline));
-  if (!word) {
-    const bool late = word.error().code == muster::Errc::timed_out;
-    Error error =
-        wrap(late ? Errc::timeout : Errc::store,
-             fmt::format("rank {}: waiting for the memory of rank {}", meeting.rank, giver),
-             word.error());
-    error.rank = late ? giver : -1;
+  const auto words =
+      await_keys(meeting,
+                 {memory_key(meeting, plan)},
+                 fmt::format("rank {}: waiting for the memory of rank {}", meeting.rank, giver));
+  if (!words) {
+    Error error = words.error();
+    error.rank = error.code == Errc::timeout && error.rank < 0 ? giver : error.rank;
     return std::unexpected(std::move(error));
   }
-  if (word->starts_with(kNoMemory)) {
+  const std::string& word = (*words)[0];
+  if (word.starts_with(kNoMemory)) {
     return std::unexpected(
         Error{.code = Errc::peer_failed,
               .rank = giver,
               .text = fmt::format(
-                  "rank {} has no memory to share: {}", giver, word->substr(kNoMemory.size()))});
+                  "rank {} has no memory to share: {}", giver, word.substr(kNoMemory.size()))});
   }
-  auto fds = take_fds(*word, meeting.rank, kMemories, meeting.deadline);
+  auto fds = take_fds(word, meeting.rank, kMemories, meeting.deadline);
   if (!fds) {
+    if (auto seen = meeting.watch != nullptr ? meeting.watch->reason() : std::nullopt) {
+      return std::unexpected(std::move(*seen));
+    }
     fds.error().rank = giver;
     fds.error().text = fmt::format("rank {}: {}", giver, fds.error().text);
     return std::unexpected(std::move(fds.error()));
@@ -149,10 +153,18 @@ Result<Segment::Shared> Segment::share_memory(const Meeting& meeting, const Segm
 
 Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPlan plan) {
   auto shared = share_memory(meeting, plan);
-  if (!shared) {
-    return std::unexpected(shared.error());
+  auto joined =
+      shared ? join(meeting, std::move(plan), *shared) : std::unexpected(std::move(shared.error()));
+  if (!joined && meeting.watch != nullptr) {
+    meeting.watch->tell(joined.error());  // before the giver's socket is closed
   }
-  std::vector<SharedMemory>& memories = shared->memories;
+  return joined;
+}
+
+Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting,
+                                               SegmentPlan plan,
+                                               Shared& shared) {
+  std::vector<SharedMemory>& memories = shared.memories;
   const auto base = memories[0].map();
   if (!base) {
     return std::unexpected(base.error());
@@ -163,38 +175,59 @@ Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPl
   }
   std::unique_ptr<Segment> segment(new Segment(std::move(plan), memories, *base));
   Segment& s = *segment;
-  s.me().rank = s.plan_.ranks[s.self()];
-  s.me().pid = ::getpid();
-  s.liveness_.emplace(s.members_, s.self(), [&s](std::size_t dead) {
-    const int rank = s.member(dead).rank;
-    s.report({.code = Errc::peer_failed,
-              .rank = rank,
-              .text = fmt::format(
-                  "rank {} (pid {}) has died; it {}", rank, s.member(dead).pid, s.where(dead))});
-  });
-  s.ring();
+  s.come();
   // Only now, when we are here ourselves: whom the others miss is then who has not come to us.
-  if (shared->giver) {
+  if (shared.giver) {
     const std::set<int> takers(s.plan_.ranks.begin() + 1, s.plan_.ranks.end());
     const std::vector<int> fds{memories[0].fd(), memories[1].fd(), memories[2].fd()};
-    if (auto given = shared->giver->give(fds, takers, meeting.deadline); !given) {
+    if (auto given = shared.giver->give(fds, takers, meeting); !given) {
+      s.report(given.error());
       return std::unexpected(given.error());
     }
   }
-  const Request joining{.deadline = meeting.deadline};
-  auto here = s.wait(joining, [&s] {
-    for (std::size_t i = 0; i < s.size(); ++i) {
-      if (s.member(i).state.load() == kAbsent) {
-        return static_cast<int>(i);
-      }
-    }
-    return -1;
-  });
-  if (!here) {
+  if (auto here = s.await_all(meeting); !here) {
     return std::unexpected(here.error());
   }
   s.liveness_->watch();
   return segment;
+}
+
+void Segment::come() {
+  me().rank = plan_.ranks[self()];
+  me().pid = ::getpid();
+  liveness_.emplace(members_, self(), [this](std::size_t dead) { report(death(dead)); });
+  ring();
+}
+
+Result<void> Segment::await_all(const Meeting& meeting) {
+  const Request joining{.deadline = meeting.deadline};
+  const auto absent = [this] {
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (member(i).state.load() == kAbsent) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  };
+  for (int round = 0; absent() >= 0; ++round) {
+    if (auto error = look(joining, absent(), false)) {
+      return std::unexpected(std::move(*error));
+    }
+    if (auto seen = meeting.watch != nullptr ? meeting.watch->look() : std::nullopt) {
+      report(*seen);
+      return std::unexpected(failure().value_or(*seen));
+    }
+    rest(round, [&absent] { return absent() < 0; });
+  }
+  return {};
+}
+
+Error Segment::death(std::size_t place) const {
+  const Member& dead = member(place);
+  return {
+      .code = Errc::peer_failed,
+      .rank = dead.rank,
+      .text = fmt::format("rank {} (pid {}) has died; it {}", dead.rank, dead.pid, where(place))};
 }
 
 void Segment::wake_sleepers() {
@@ -221,11 +254,7 @@ void Segment::doze(std::uint32_t bell) {
 std::optional<Error> Segment::look(const Request& request, int missing, bool left) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (dead(i) && !failure()) {
-      report(
-          {.code = Errc::peer_failed,
-           .rank = members_[i]->rank,
-           .text = fmt::format(
-               "rank {} (pid {}) has died; it {}", members_[i]->rank, members_[i]->pid, where(i))});
+      report(death(i));
     }
   }
   if (auto error = failure()) {

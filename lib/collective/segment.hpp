@@ -117,6 +117,12 @@ class Segment final : public PeerWatch {
   };
 
   [[nodiscard]] static Result<Shared> share_memory(const Meeting& meeting, const SegmentPlan& plan);
+  [[nodiscard]] static Result<std::unique_ptr<Segment>> join(const Meeting& meeting,
+                                                             SegmentPlan plan,
+                                                             Shared& shared);
+  void come();
+  [[nodiscard]] Result<void> await_all(const Meeting& meeting);
+  [[nodiscard]] Error death(std::size_t place) const;
 
   [[nodiscard]] bool dead(std::size_t place) const {
     return (member(place).life.load(std::memory_order_relaxed) & kOwnerDied) != 0;
