@@ -2,7 +2,9 @@
 """The collective library when ranks are killed or stopped in each phase, the store is gone, or
 there is no memory: an error that says so on every rank that is left, in bounded time."""
 import contextlib
+import itertools
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -10,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from test_collective import CTL, PUPPET, Job, free_port
+from test_collective import CTL, MUSTER, PUPPET, Job, free_port
 
 STORE = os.environ['MUSTER_STORE_BIN']
 WAYS = {'shm': {}, 'tcp': {'BACKEND': 'tcp'}, 'hier': {'HOST': lambda rank: f'h{rank // 2}'}}
@@ -73,11 +75,18 @@ class Killed(unittest.TestCase):
                         with store() as (_, port):
                             self.kill_one(victim, 4, kind, port=port, **variables)
 
-    def test_while_communicators_come_and_go(self):
+    def test_inside_all_other_operations(self):
         for way, variables in WAYS.items():
-            with self.subTest(way=way), store() as (_, port):
-                with Job(4, 'for-ever', 'splits', port=port, INIT_TIMEOUT='2s',
-                         **variables) as job:
+            for number, kind in enumerate(('reduce', 'broadcast', 'gathers', 'all-to-all',
+                                           'transfers', 'alloc')):
+                with self.subTest(way=way, kind=kind), store() as (_, port):
+                    self.kill_one(number % 4, 4, kind, port=port, **variables)
+
+    def test_while_communicators_come_and_go(self):
+        for (way, variables), kind in itertools.product(WAYS.items(),
+                                                        ('splits', 'rebuild', 'rebind')):
+            with self.subTest(way=way, kind=kind), store() as (_, port):
+                with Job(4, 'for-ever', kind, port=port, INIT_TIMEOUT='2s', **variables) as job:
                     for process in job.ranks:
                         self.assertIn('begins', process.stdout.readline())
                     job.ranks[1].kill()
@@ -171,6 +180,23 @@ class WithoutMemory(unittest.TestCase):
         for text in outputs[1:]:
             self.assertRegex(text, '^error peer_failed rank 0 .*rank 0 has no memory to share: '
                                    '.*ulimit -f')
+
+    def test_nothing_is_wanted_of_dev_shm(self):
+        """Full, read-only, or not there: the memory of the library lies elsewhere."""
+        for state in ('mount -t tmpfs -o size=8k none /dev/shm; cat /dev/zero > /dev/shm/full',
+                      'mount -t tmpfs -o ro none /dev/shm',
+                      'mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; test ! -e /dev/shm'):
+            def inside(*words, state=state):
+                return subprocess.run(
+                    ['unshare', '--mount', 'sh', '-c', f'{{ {state}; }} 2>/dev/null; exec "$@"',
+                     'sh', *words], capture_output=True, text=True, timeout=60)
+            if inside('sh', '-c', 'echo x > /dev/shm/probe').returncode == 0:
+                self.skipTest('this user may not mount a small file system')
+            with self.subTest(state=state):
+                done = inside(MUSTER, '--nproc-per-node=2', PUPPET, 'sums')
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(len(re.findall(r'(?m)^sums [0-9a-f]+ of 2 by shm$', done.stdout)),
+                                 2, done.stdout)
 
     def test_a_full_disk_below_the_flight_recorder(self):
         """The recorder lies in memory then, and nobody is ended by SIGBUS."""

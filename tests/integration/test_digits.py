@@ -107,17 +107,23 @@ class Interrupted(Digits):
         self.assertEqual(list(losses(done.out)), [1])
 
     def test_a_worker_that_is_killed(self):
+        for ranks, victim in ((2, 1), (4, 2)):
+            with self.subTest(ranks=ranks):
+                self.checkpoint.unlink(missing_ok=True)
+                self.check_killed(ranks, victim)
+
+    def check_killed(self, ranks, victim):
         # A pipe with little room holds rank 0 back until the worker has been killed: the training
         # cannot be over by then, however slow this test is.
         reader, writer = os.pipe()
         with open(reader, encoding="utf-8") as output, open(writer, "wb", buffering=0) as pipe:
             fcntl.fcntl(writer, 1031, PIPE_BYTES)  # F_SETPIPE_SZ
             pipe.write(b"\n" * (PIPE_BYTES - LINES_THAT_FIT))
-            job = self.job("--nproc-per-node=2", "--max-restarts=1", DIGITS, "--epochs=8",
+            job = self.job(f"--nproc-per-node={ranks}", "--max-restarts=1", DIGITS, "--epochs=8",
                            "--checkpoint", self.checkpoint, stdout=pipe)
             pipe.close()
             eventually(self.checkpoint.exists, "the first checkpoint")
-            os.kill(self.worker_of(job, 1), signal.SIGKILL)
+            os.kill(self.worker_of(job, victim), signal.SIGKILL)
             text = output.read()
             ended = job.end()
         self.assertEqual(ended.code, 0, ended)

@@ -76,8 +76,8 @@ class Readme(unittest.TestCase):
         named = set(re.findall(r'`(MUSTER_\w+)`', table.replace('…', 'MUSTER_COLLECTIVE')))
         self.assertEqual(read - named, set())
         self.assertEqual(named - read, set())
-        words = re.search(r"is none of ([\w, ]+)\"", (room / 'environment.cpp').read_text()).group(1)
-        for word in words.split(', '):
+        source = (room / 'environment.cpp').read_text()
+        for word in re.search(r'is none of ([\w, ]+)"', source).group(1).split(', '):
             self.assertIn(f'`{word}`', table)
 
     def test_quickstart_takes_what_is_said_and_starts_programs_that_exist(self):

@@ -4,12 +4,14 @@
 #include "collective/communicator.hpp"
 #include "collective/gradient_sync.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -197,6 +199,104 @@ int split_for_ever(Communicator& comm) {
   }
 }
 
+Result<void> over(Result<Work> started) {
+  return started ? started->wait() : Result<void>(std::unexpected(std::move(started.error())));
+}
+
+// Each step until an error.
+template <class Step>
+int repeat(const Step& step) {
+  print_moment("begins");
+  for (int i = 0;; ++i) {
+    if (const auto done = step(i); !done) {
+      return fail(done.error());
+    }
+  }
+}
+
+// Sends to the right, receives from the left, both at once.
+Result<void> pass_on(Communicator& comm, const Buffer& out, const Buffer& in) {
+  const int right = (comm.rank() + 1) % comm.size();
+  const int left = (comm.rank() + comm.size() - 1) % comm.size();
+  auto sent = comm.send(out, right, {.async = true});
+  auto got = comm.recv(in, left, {.async = true});
+  auto sent_all = over(std::move(sent));
+  auto got_all = over(std::move(got));
+  return sent_all ? std::move(got_all) : std::move(sent_all);
+}
+
+// All operations but all_reduce, on buffers of several rounds.
+int operation_for_ever(Communicator& comm, std::string_view what) {
+  const auto size = static_cast<std::size_t>(comm.size());
+  Floats mine(500000, 1);
+  Floats everybodys(mine.size() * size, 1);
+  const Buffer part = buffer(mine);
+  const Buffer all = buffer(everybodys);
+  return repeat([&](int i) -> Result<void> {
+    const int root = i % comm.size();
+    if (what == "reduce") {
+      return over(comm.reduce(part, part, Op::max, root));
+    }
+    if (what == "broadcast") {
+      return over(comm.broadcast(part, root));
+    }
+    if (what == "gathers") {
+      const auto gathered = over(comm.all_gather(part, all));
+      return gathered ? over(comm.reduce_scatter(all, part, Op::max)) : gathered;
+    }
+    if (what == "all-to-all") {
+      Floats other(everybodys.size());
+      return over(comm.all_to_all(all, buffer(other)));
+    }
+    Floats other(mine.size());
+    return pass_on(comm, part, buffer(other));
+  });
+}
+
+int alloc_for_ever(Communicator& comm) {
+  return repeat([&](int i) -> Result<void> {
+    const std::size_t count = 100000 + static_cast<std::size_t>(i % 7) * 100000;
+    const auto memory = comm.alloc(count * sizeof(float));
+    if (!memory) {
+      return std::unexpected(memory.error());
+    }
+    const Buffer all{*memory, count, DType::f32};
+    const auto done = over(comm.all_reduce(all, all, Op::sum));
+    return done ? comm.free(*memory) : done;
+  });
+}
+
+int rebuild_for_ever(Communicator& comm) {
+  return repeat([&](int i) -> Result<void> {
+    const auto epoch = static_cast<std::uint64_t>(i) + 1;
+    auto next = comm.rebuild({comm.rank(), comm.size(), epoch, comm.job()});
+    return next ? next->barrier() : Result<void>(std::unexpected(std::move(next.error())));
+  });
+}
+
+// A step, then the same gradients with another communicator.
+int rebind_for_ever(Communicator& comm) {
+  return repeat([&](int) -> Result<void> {
+    std::optional<Communicator> next;  // outlives what is bound to it
+    GradientSync sync(comm);
+    if (const auto added = sync.add("p", DType::f32, 10000); !added) {
+      return std::unexpected(added.error());
+    }
+    if (auto made = sync.finalize(); !made) {
+      return made;
+    }
+    auto part = comm.split(0, comm.rank());
+    if (!part) {
+      return std::unexpected(std::move(part.error()));
+    }
+    next = std::move(*part);
+    if (auto bound = sync.rebind(*next); !bound) {
+      return bound;
+    }
+    return gradient_step(sync, 1);
+  });
+}
+
 // What the ranks are in when the test kills one.
 int for_ever(Communicator& comm, std::string_view what) {
   if (const auto met = comm.barrier(); !met) {
@@ -207,6 +307,20 @@ int for_ever(Communicator& comm, std::string_view what) {
   }
   if (what == "splits") {
     return split_for_ever(comm);
+  }
+  if (what == "rebuild") {
+    return rebuild_for_ever(comm);
+  }
+  if (what == "rebind") {
+    return rebind_for_ever(comm);
+  }
+  if (what == "alloc") {
+    return alloc_for_ever(comm);
+  }
+  const std::vector<std::string_view> others{
+      "reduce", "broadcast", "gathers", "all-to-all", "transfers"};
+  if (std::ranges::find(others, what) != others.end()) {
+    return operation_for_ever(comm, what);
   }
   return reduce_for_ever(comm, what == "small" ? 1000 : 3000000, what == "direct", what == "async");
 }

@@ -79,7 +79,7 @@ class MonitoredBarrier:
         try:
             self._store.wait([key], timedelta(seconds=seconds))
             return True
-        except RuntimeError:  # a time-out has no type of its own; without a store the next call says
+        except RuntimeError:  # of no own type; where the store is gone, the next call says so
             return False
 
     def _forget(self, number):
