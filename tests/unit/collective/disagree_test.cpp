@@ -41,6 +41,50 @@ Called cast(int root) {
   };
 }
 
+Called reduction(int root) {
+  return [=](Communicator& comm, void* data, std::size_t count) {
+    const Buffer all{data, count, DType::f32};
+    return comm.reduce(all, all, Op::sum, root);
+  };
+}
+
+// A block of `each` elements for every rank, of the `count` that there are for all.
+Called gather(std::size_t less = 0, DType dtype = DType::f32) {
+  return [=](Communicator& comm, void* data, std::size_t count) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    const std::size_t each = count / ranks - less;
+    std::vector<char> mine(each * size_of(dtype));
+    return comm.all_gather(ConstBuffer{mine.data(), each, dtype},
+                           Buffer{data, each * ranks, dtype});
+  };
+}
+
+Called scatter_sum(Op op, std::size_t less = 0) {
+  return [=](Communicator& comm, void* data, std::size_t count) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    const std::size_t each = count / ranks - less;
+    std::vector<float> mine(each);
+    return comm.reduce_scatter(
+        ConstBuffer{data, each * ranks, DType::f32}, Buffer{mine.data(), each, DType::f32}, op);
+  };
+}
+
+Called exchange(std::size_t less = 0, DType dtype = DType::f32) {
+  return [=](Communicator& comm, void* data, std::size_t count) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    const std::size_t all = (count / ranks - less) * ranks;
+    std::vector<char> out(all * size_of(dtype));
+    return comm.all_to_all(ConstBuffer{data, all, dtype}, Buffer{out.data(), all, dtype});
+  };
+}
+
+Called scaled(double scale) {
+  return [=](Communicator& comm, void* data, std::size_t count) {
+    const Buffer all{data, count, DType::f32};
+    return comm.all_reduce(all, all, Op::premul_sum, {.scale = scale});
+  };
+}
+
 Result<Work> meet(Communicator& comm, void*, std::size_t) {
   const auto met = comm.barrier();
   return met ? Result<Work>(Work()) : std::unexpected(met.error());
@@ -60,6 +104,38 @@ std::vector<Difference> differences() {
           {"type", sum(Op::sum), sum(Op::sum, DType::i32), "sum f32[", "sum i32["},
           {"op", sum(Op::sum), sum(Op::max), "all_reduce #1 sum", "all_reduce #1 max"},
           {"root", cast(0), cast(1), "broadcast #1 f32[{}] root 0", "broadcast #1 f32[{}] root 1"},
+          {"root of a reduce",
+           reduction(0),
+           reduction(1),
+           "reduce #1 sum f32[{}] root 0",
+           "reduce #1 sum f32[{}] root 1"},
+          {"count of a gather", gather(), gather(1), "all_gather #1 f32[", "all_gather #1 f32["},
+          {"type of a gather",
+           gather(),
+           gather(0, DType::i32),
+           "all_gather #1 f32[",
+           "all_gather #1 i32["},
+          {"count of a reduce_scatter",
+           scatter_sum(Op::sum),
+           scatter_sum(Op::sum, 1),
+           "reduce_scatter #1 sum f32[",
+           "reduce_scatter #1 sum f32["},
+          {"op of a reduce_scatter",
+           scatter_sum(Op::sum),
+           scatter_sum(Op::max),
+           "reduce_scatter #1 sum",
+           "reduce_scatter #1 max"},
+          {"count of an all_to_all",
+           exchange(),
+           exchange(1),
+           "all_to_all #1 f32[",
+           "all_to_all #1 f32["},
+          {"type of an all_to_all",
+           exchange(),
+           exchange(0, DType::i32),
+           "all_to_all #1 f32[",
+           "all_to_all #1 i32["},
+          {"scale", scaled(2), scaled(3), "all_reduce #1 premul_sum", "all_reduce #1 premul_sum"},
           {"kind", cast(0), meet, "broadcast #1", "barrier #1"},
           {"kind, one a sum", sum(Op::sum), cast(1), "all_reduce #1 sum", "broadcast #1"},
           {"order",
