@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace muster::collective {
 namespace {
@@ -67,13 +68,15 @@ struct muster_gradients {
   muster_gradients(muster_comm* of, const muster_gradients_options& o)
       : comm(of),
         hook(o.hook),
+        bucket_hook(o.bucket_hook),
         context(o.context),
         sync(of->comm, with_hook(muster::collective::options_of(o))) {}
 
   muster::collective::GradientSyncOptions with_hook(
       muster::collective::GradientSyncOptions options) {
-    if (hook != nullptr) {
-      options.hook = [this](muster::collective::Communicator&, muster::collective::Buffer bucket) {
+    if (hook != nullptr || bucket_hook != nullptr) {
+      options.hook = [this](muster::collective::Communicator&,
+                            const muster::collective::GradientBucketView& bucket) {
         return call_hook(bucket);
       };
     }
@@ -81,10 +84,12 @@ struct muster_gradients {
   }
 
   muster::collective::Result<muster::collective::Work> call_hook(
-      const muster::collective::Buffer& b) const {
+      const muster::collective::GradientBucketView& view) const {
+    const muster::collective::Buffer& b = view.buffer;
     const muster_buffer bucket{b.data, b.count, static_cast<int32_t>(b.dtype), b.device};
     muster_work* made = nullptr;
-    const int code = hook(context, comm, &bucket, &made);
+    const int code = bucket_hook != nullptr ? call_bucket_hook(view, bucket, &made)
+                                            : hook(context, comm, &bucket, &made);
     const std::unique_ptr<muster_work> work(made);
     if (code != 0) {
       return std::unexpected(muster::collective::error_of_hook(code));
@@ -92,8 +97,32 @@ struct muster_gradients {
     return work ? work->work : muster::collective::Work();
   }
 
+  int call_bucket_hook(const muster::collective::GradientBucketView& view,
+                       const muster_buffer& buffer,
+                       muster_work** work) const {
+    std::vector<int32_t> ids;
+    std::vector<uint64_t> firsts;
+    std::vector<uint64_t> counts;
+    for (const auto& gradient : view.gradients) {
+      ids.push_back(gradient.id);
+      firsts.push_back(gradient.first);
+      counts.push_back(gradient.count);
+    }
+    const muster_gradients_bucket bucket{.size = sizeof(muster_gradients_bucket),
+                                         .buffer = buffer,
+                                         .index = view.index,
+                                         .is_last = view.is_last ? 1 : 0,
+                                         .stream = view.stream,
+                                         .gradients = ids.size(),
+                                         .ids = ids.data(),
+                                         .firsts = firsts.data(),
+                                         .counts = counts.data()};
+    return bucket_hook(context, comm, &bucket, work);
+  }
+
   muster_comm* comm;
   muster_gradients_hook hook;
+  muster_gradients_bucket_hook bucket_hook;
   void* context;
   muster::collective::GradientSync sync;
 };
@@ -159,6 +188,20 @@ int muster_gradients_mark_unused(muster_gradients* gradients, int id) {
   return finish(gradients->sync.mark_unused(id));
 }
 
+int muster_gradients_mark_unused_on(muster_gradients* gradients, int id, void* stream) {
+  return finish(gradients->sync.mark_unused(id, stream));
+}
+
+int muster_gradients_wait_for(muster_gradients* gradients,
+                              int64_t patience_ns,
+                              muster_gradients_stats* stats) {
+  return give(gradients->sync.wait(muster::Duration(patience_ns)), stats);
+}
+
+int muster_gradients_zero_on(muster_gradients* gradients, void* stream) {
+  return finish(gradients->sync.zero(stream));
+}
+
 int muster_gradients_wait(muster_gradients* gradients, muster_gradients_stats* stats) {
   return give(gradients->sync.wait(), stats);
 }
@@ -174,7 +217,7 @@ int muster_gradients_used(const muster_gradients* gradients, int id) {
 }
 
 void muster_gradients_zero(muster_gradients* gradients) {
-  gradients->sync.zero();
+  static_cast<void>(gradients->sync.zero());  // on GPUs: muster_gradients_zero_on
 }
 
 int muster_gradients_rebind(muster_gradients* gradients, muster_comm* comm) {

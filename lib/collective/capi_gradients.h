@@ -27,6 +27,26 @@ typedef int (*muster_gradients_hook)(void* context,
                                      const muster_buffer* bucket,
                                      muster_work** work);
 
+/* All that is to be known of a bucket: gradient ids[i] lies in elements firsts[i] to firsts[i] +
+ * counts[i] - 1 of it. */
+typedef struct {
+  size_t size;
+  muster_buffer buffer; /* of the wire type, if there is one */
+  uint64_t index;       /* as launched, from 0 */
+  int32_t is_last;      /* of the step */
+  void* stream;         /* CUDA stream on which the gradients are complete */
+  uint64_t gradients;   /* how many */
+  const int32_t* ids;
+  const uint64_t* firsts;
+  const uint64_t* counts;
+} muster_gradients_bucket;
+
+/* As muster_gradients_hook; the bucket is there during the call. */
+typedef int (*muster_gradients_bucket_hook)(void* context,
+                                            muster_comm* comm,
+                                            const muster_gradients_bucket* bucket,
+                                            muster_work** work);
+
 /* 0 is the default everywhere. */
 typedef struct {
   size_t size;
@@ -41,7 +61,8 @@ typedef struct {
   int32_t on_gpu;        /* buckets lie on the GPU `device` */
   int32_t device;
   muster_gradients_hook hook;
-  void* context; /* of the hook */
+  void* context;                            /* of the hook */
+  muster_gradients_bucket_hook bucket_hook; /* instead of `hook` */
 } muster_gradients_options;
 
 typedef struct {
@@ -72,8 +93,14 @@ MUSTER_API int muster_gradients_bind(muster_gradients* gradients, int id, void* 
 MUSTER_API int muster_gradients_begin(muster_gradients* gradients, int synchronize);
 MUSTER_API int muster_gradients_mark_ready(muster_gradients* gradients, int id, void* stream);
 MUSTER_API int muster_gradients_mark_unused(muster_gradients* gradients, int id);
+/* On GPUs: its zeros are written on this stream, that of the other gradients. */
+MUSTER_API int muster_gradients_mark_unused_on(muster_gradients* gradients, int id, void* stream);
 /* Stats (their size set) may be null. */
 MUSTER_API int muster_gradients_wait(muster_gradients* gradients, muster_gradients_stats* stats);
+/* MUSTER_E_TIMEOUT if the patience ends first: the step goes on, and can be waited for again. */
+MUSTER_API int muster_gradients_wait_for(muster_gradients* gradients,
+                                         int64_t patience_ns,
+                                         muster_gradients_stats* stats);
 MUSTER_API int muster_gradients_wait_stream(muster_gradients* gradients,
                                             void* stream,
                                             muster_gradients_stats* stats);
@@ -81,7 +108,9 @@ MUSTER_API int muster_gradients_wait_stream(muster_gradients* gradients,
 /* 1 if any rank used it in the last step, or nobody counts (no has_unused). */
 MUSTER_API int muster_gradients_used(const muster_gradients* gradients, int id);
 MUSTER_API void muster_gradients_zero(muster_gradients* gradients);
-/* To another communicator, with the values of gradients on the host: they lie elsewhere then. The
+/* On GPUs: queued on this stream. */
+MUSTER_API int muster_gradients_zero_on(muster_gradients* gradients, void* stream);
+/* To another communicator, with the values of the gradients: they lie elsewhere then. The
  * communicator before is used for the last time. */
 MUSTER_API int muster_gradients_rebind(muster_gradients* gradients, muster_comm* comm);
 

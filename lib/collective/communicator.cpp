@@ -113,8 +113,9 @@ Result<std::optional<Communicator>> Communicator::split(int color, int key) {
   const auto ranks = static_cast<std::size_t>(size());
   const std::array<std::int32_t, 2> mine{color, key};
   std::vector<std::int32_t> all(2 * ranks);
-  const auto gathered =
-      all_gather({mine.data(), 2, DType::i32}, {all.data(), 2 * ranks, DType::i32});
+  const auto gathered = impl_->submit_own({.kind = Kind::all_gather,
+                                           .in = {mine.data(), 2, DType::i32},
+                                           .out = {all.data(), 2 * ranks, DType::i32}});
   if (!gathered) {
     return std::unexpected(gathered.error());
   }

@@ -112,6 +112,7 @@ class MUSTER_COLLECTIVE_API Communicator {
   [[nodiscard]] std::string dump() const;
 
  private:
+  friend class GradientSync;  // works on memory of devices
   class MUSTER_COLLECTIVE_HIDDEN Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
 

@@ -40,6 +40,7 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe) {
   hold_launcher_word();
   auto impl = std::make_unique<Impl>();
   impl->recipe = std::move(recipe);
+  impl->pointers_ = GpuPointers(impl->recipe.environ.get("MUSTER_CUDA_LIBRARY").value_or(""));
   if (auto met = impl->meet(); !met) {
     Error error = std::move(met.error());
     error.epoch = impl->recipe.membership.epoch;
@@ -211,6 +212,18 @@ std::optional<Error> Communicator::Impl::fate() const {
   return error;
 }
 
+std::string Communicator::Impl::positions() const {
+  const auto logs = read_flights(recorder->path());
+  std::string words = logs ? describe_flights(*logs) : "";
+  while (words.ends_with('\n')) {
+    words.pop_back();
+  }
+  for (auto at = words.find('\n'); at != std::string::npos; at = words.find('\n', at)) {
+    words.replace(at, 1, "; ");
+  }
+  return words;
+}
+
 Result<Transport*> Communicator::Impl::device_transport(int ordinal) {
   if (!device) {
     auto made = make_nccl_transport({.store = recipe.store.get(),
@@ -222,6 +235,7 @@ Result<Transport*> Communicator::Impl::device_transport(int ordinal) {
                                      .device = ordinal,
                                      .init_timeout = recipe.options.init_timeout,
                                      .environ = &recipe.environ,
+                                     .positions = [this] { return positions(); },
                                      .progress = recorder.get(),
                                      .peers = peers});
     if (!made) {
@@ -232,11 +246,41 @@ Result<Transport*> Communicator::Impl::device_transport(int ordinal) {
   return device.get();
 }
 
+// Posts in shared memory take turns by number, so operations of the host count alone: those on GPUs
+// between them do not hold a rank back.
 std::uint64_t Communicator::Impl::next_number(const Request& request) {
-  return is_transfer(request.kind) ? ++transfer_numbers_[{request.kind, request.root}] : ++seq;
+  if (is_transfer(request.kind)) {
+    return ++transfer_numbers_[{request.kind, request.root}];
+  }
+  return request.device == kHost ? ++seq : ++device_seq;
 }
 
 Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& options) {
+  const bool ours = generation == fork_generation();  // a child may not ask the driver
+  const auto place_of = [&](int told, const void* data) {
+    return told == kHost && ours ? pointers_.device_of(data) : told;
+  };
+  const int in = place_of(call.in.device, call.in.data);
+  const int out = place_of(call.out.device, call.out.data);
+  if (in != call.in.device || out != call.out.device) [[unlikely]] {
+    Call placed = call;
+    placed.in.device = in;
+    placed.out.device = out;
+    return submit_own(placed, options);
+  }
+  if (recipe.options.backend == Backend::nccl && in == kHost && out == kHost &&
+      call.kind != Kind::barrier) [[unlikely]] {
+    return failure(
+        Errc::unsupported,
+        fmt::format("{}: the back end nccl (option, or MUSTER_COLLECTIVE_BACKEND) is for "
+                    "buffers on GPUs, and this one is in memory of the host - auto takes "
+                    "both",
+                    name_of(call.kind)));
+  }
+  return submit_own(call, options);
+}
+
+Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& options) {
   auto request = checked(call, recipe.membership.rank, recipe.membership.size);
   if (!request) {
     return std::unexpected(std::move(request.error()));

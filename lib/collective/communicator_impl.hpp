@@ -7,6 +7,7 @@
 #include "collective/checks.hpp"
 #include "collective/communicator.hpp"
 #include "collective/flight_recorder.hpp"
+#include "collective/gpu_pointers.hpp"
 #include "collective/hosts.hpp"
 #include "collective/segment.hpp"
 
@@ -29,11 +30,16 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   [[nodiscard]] static Result<Communicator> make(Recipe recipe);
   ~Impl();
 
+  // Of the caller; of the library itself, which may use memory of the host for its own words where
+  // the back end nccl is asked for.
   [[nodiscard]] Result<Work> submit(const Call& call, const OpOptions& options);
+  [[nodiscard]] Result<Work> submit_own(const Call& call, const OpOptions& options = {});
   [[nodiscard]] Result<Communicator> make_child(const Membership& membership,
                                                 std::string name) const;
   [[nodiscard]] Result<Transport*> device_transport(int ordinal);
   [[nodiscard]] std::optional<Error> fate() const;
+  // Where the ranks of this host are, on one line.
+  [[nodiscard]] std::string positions() const;
 
   Recipe recipe;
   Backend backend = Backend::shm;
@@ -46,7 +52,8 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   std::unique_ptr<CollectiveQueue> collectives;
   std::unique_ptr<TransferQueue> transfers;
   std::unique_ptr<Transport> device;
-  std::uint64_t seq = 0;
+  std::uint64_t seq = 0;         // of collective operations of the host
+  std::uint64_t device_seq = 0;  // of those on GPUs
   std::uint64_t splits = 0;
   std::uint32_t generation = fork_generation();
 
@@ -62,6 +69,7 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   [[nodiscard]] Result<Work> submit_device(const Request& request);
   [[nodiscard]] std::uint64_t next_number(const Request& request);
 
+  GpuPointers pointers_;
   std::map<std::pair<Kind, int>, std::uint64_t> transfer_numbers_;
 };
 

@@ -58,7 +58,7 @@ struct FlightRecorder::Entry {
   std::uint8_t kind;
   std::uint8_t op;
   std::uint8_t dtype;
-  std::uint8_t reserved;
+  std::uint8_t on_gpu;  // numbered by themselves
   std::atomic<std::uint64_t> queued;
   std::atomic<std::uint64_t> started;
   std::atomic<std::uint64_t> completed;
@@ -174,6 +174,7 @@ std::uint64_t FlightRecorder::queued(const Request& request, TimePoint now) {
   e.kind = static_cast<std::uint8_t>(request.kind);
   e.op = static_cast<std::uint8_t>(request.op);
   e.dtype = static_cast<std::uint8_t>(request.dtype);
+  e.on_gpu = request.device == kHost ? 0 : 1;
   e.queued.store(nanoseconds(now), std::memory_order_relaxed);
   e.started.store(0, std::memory_order_relaxed);
   e.completed.store(0, std::memory_order_relaxed);
@@ -199,7 +200,8 @@ FlightRecorder::Entry* FlightRecorder::find(const Request& request) {
   for (std::uint64_t back = 0; back < std::min<std::uint64_t>(newest, entries_); ++back) {
     Entry* const e = entry(newest - back);
     if (e->ticket.load(std::memory_order_acquire) == newest - back && e->seq == request.seq &&
-        e->kind == static_cast<std::uint8_t>(request.kind) && e->root == request.root) {
+        e->kind == static_cast<std::uint8_t>(request.kind) && e->root == request.root &&
+        (e->on_gpu != 0) == (request.device != kHost)) {
       return e;
     }
   }
@@ -257,6 +259,7 @@ std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used) {
     record.request.count = e.count;
     record.request.root = e.root;
     record.request.seq = e.seq;
+    record.on_gpu = e.on_gpu != 0;
     record.queued_ns = e.queued.load();
     record.started_ns = e.started.load();
     record.completed_ns = e.completed.load();
@@ -301,6 +304,10 @@ bool is_transfer(const FlightRecord& record) {
   return record.request.kind == Kind::send || record.request.kind == Kind::recv;
 }
 
+std::string words_of(const FlightRecord& record) {
+  return record.request.describe() + (record.on_gpu ? " on a GPU" : "");
+}
+
 // Where one rank is, in words, and its last completed operation to order by.
 struct Position {
   std::uint64_t completed = 0;
@@ -313,10 +320,10 @@ Position position_of(const FlightLog& log) {
   std::string waits;
   for (const FlightRecord& record : log.records) {
     if (record.completed_ns == 0) {
-      waits += (waits.empty() ? ", waits in " : ", ") + record.request.describe();
+      waits += (waits.empty() ? ", waits in " : ", ") + words_of(record);
     } else if (!is_transfer(record)) {
       out.completed = record.request.seq;
-      last = "last completed " + record.request.describe();
+      last = "last completed " + words_of(record);
     }
   }
   out.words = last + waits;

@@ -21,7 +21,8 @@ namespace muster::collective {
 
 // One operation as read back.
 struct FlightRecord {
-  Request request;              // without pointers and deadline
+  Request request;  // without pointers, device and deadline
+  bool on_gpu = false;
   std::uint64_t queued_ns = 0;  // of the steady clock of that machine; 0: not yet
   std::uint64_t started_ns = 0;
   std::uint64_t completed_ns = 0;

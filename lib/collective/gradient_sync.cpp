@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/gradient_sync.hpp"
 
+#include "base/clock.hpp"
 #include "collective/gradient_sync_impl.hpp"
 
 #include <fmt/format.h>
@@ -55,9 +56,11 @@ Result<void> GradientSync::finalize() {
   if (wire && *wire != DType::bf16 && *wire != DType::f16) {
     return failure(Errc::invalid_argument, "GradientSync: the wire type is neither bf16 nor f16");
   }
-  if (s.options.device != kHost && (wire || !s.options.owns_memory)) {
+  if (s.on_gpu() && (wire || !s.options.owns_memory)) {
     return failure(Errc::unsupported,
-                   "GradientSync: on GPUs gradients lie in buckets and travel as they are");
+                   fmt::format("GradientSync: on GPUs gradients lie in buckets and travel as they "
+                               "are - {}",
+                               wire ? "use no wire type" : "leave owns_memory on, and use grad()"));
   }
   if (auto same = s.compare_with_others(); !same) {
     return same;
@@ -70,6 +73,7 @@ Result<void> GradientSync::finalize() {
   s.memory = std::move(*allocated);
   s.bound.resize(s.parameters.size());
   s.uses.assign(s.parameters.size(), 1);
+  s.accumulated.assign(s.parameters.size(), false);
   s.is_final = true;
   return {};
 }
@@ -105,6 +109,7 @@ Result<void> GradientSync::begin(bool synchronize) {
   s.order.clear();
   s.next = 0;
   s.unlaunched.reset();
+  s.step_stream.reset();
   for (std::size_t b = 0; b < s.memory.size(); ++b) {
     s.memory[b].missing = s.plan.buckets[b].parameters.size();
     s.memory[b].work = {};
@@ -116,23 +121,24 @@ Result<void> GradientSync::mark_ready(int id, void* stream) {
   return impl_->mark(id, stream, true);
 }
 
-Result<void> GradientSync::mark_unused(int id) {
+Result<void> GradientSync::mark_unused(int id, void* stream) {
   if (!impl_->options.has_unused) {
     return wrong_state("mark_unused needs the option has_unused");
   }
-  return impl_->mark(id, nullptr, false);
+  return impl_->mark(id, stream, false);
 }
 
-Result<GradientStats> GradientSync::wait() {
-  return impl_->end_step([this](std::size_t bucket) { return impl_->finish(bucket); });
+Result<GradientStats> GradientSync::wait(Duration patience) {
+  const TimePoint until = patience > Duration::zero() ? steady_now() + patience : TimePoint::max();
+  return impl_->end_step([this, until](std::size_t b) { return impl_->finish(b, until); }, nullptr);
 }
 
 Result<GradientStats> GradientSync::wait_stream(void* stream) {
-  if (impl_->options.device == kHost) {
+  if (!impl_->on_gpu()) {
     return wait();
   }
   return impl_->end_step(
-      [this, stream](std::size_t b) { return impl_->memory[b].work.wait_stream(stream); });
+      [this, stream](std::size_t b) { return impl_->memory[b].work.wait_stream(stream); }, stream);
 }
 
 bool GradientSync::used(int id) const {
@@ -140,11 +146,24 @@ bool GradientSync::used(int id) const {
   return i < impl_->uses.size() && impl_->uses[i] != 0;
 }
 
-void GradientSync::zero() {
-  for (std::size_t b = 0; impl_->options.device == kHost && b < impl_->memory.size(); ++b) {
-    const GradientBucket& bucket = impl_->plan.buckets[b];
-    std::memset(impl_->memory[b].data, 0, bucket.count * size_of(bucket.dtype));
+Result<void> GradientSync::zero(void* stream) {
+  Impl& s = *impl_;
+  const std::scoped_lock lock(s.mutex);
+  s.accumulated.assign(s.accumulated.size(), false);
+  for (std::size_t b = 0; b < s.memory.size(); ++b) {
+    const std::size_t bytes = s.plan.buckets[b].count * size_of(s.plan.buckets[b].dtype);
+    if (!s.on_gpu()) {
+      std::memset(s.memory[b].data, 0, bytes);
+      continue;
+    }
+    const auto gpu = s.gpu();
+    const auto done = gpu ? (*gpu)->fill_zero(s.memory[b].data, bytes, stream)
+                          : Result<void>(std::unexpected(gpu.error()));
+    if (!done) {
+      return done;
+    }
   }
+  return {};
 }
 
 Result<void> GradientSync::rebind(Communicator& communicator) {
@@ -159,19 +178,11 @@ Result<void> GradientSync::rebind(Communicator& communicator) {
     return same;
   }
   // The first plan: ranks that have come new know no other.
-  GradientPlan old = std::exchange(
-      s.plan, plan_gradients(s.parameters, reverse_order(s.parameters.size()), s.options.buckets));
   s.may_reorder = true;
-  auto allocated = s.allocate(communicator);
-  if (!allocated) {
-    return std::unexpected(allocated.error());
-  }
-  for (int id = 0; s.options.device == kHost && id < static_cast<int>(old.places.size()); ++id) {
-    std::memcpy(s.at(*allocated, s.plan, id), s.at(s.memory, old, id), s.bytes(id));
-  }
-  s.release(*before, s.memory);
-  s.memory = std::move(*allocated);
-  return {};
+  return s.move_to(
+      *before,
+      plan_gradients(s.parameters, reverse_order(s.parameters.size()), s.options.buckets),
+      nullptr);
 }
 
 const GradientPlan& GradientSync::plan() const {

@@ -17,14 +17,34 @@
 
 namespace muster::collective {
 
+struct GradientSlice {
+  int id = 0;
+  std::size_t first = 0;  // element of the bucket
+  std::size_t count = 0;
+
+  bool operator==(const GradientSlice&) const = default;
+};
+
+// A bucket whose gradients are complete, as a hook gets it.
+struct GradientBucketView {
+  Buffer buffer;           // of the wire type, if there is one; with what lies between gradients
+  std::size_t index = 0;   // as launched, from 0
+  bool is_last = false;    // of the step
+  void* stream = nullptr;  // CUDA stream on which they are complete
+  std::vector<GradientSlice> gradients;
+};
+
 struct GradientSyncOptions {
   BucketLimits buckets = {};
   bool average = true;  // else the sum
   // f32 gradients travel as bf16 or f16: half the bytes, summed in f32 and rounded once.
   std::optional<DType> wire = {};
-  // Performs a bucket instead of the all-reduce, in place; its result is used as it is.
-  std::function<Result<Work>(Communicator&, Buffer)> hook = {};
-  // Gradients lie in buckets (grad()); else the caller's memory (bind()) is copied in and out.
+  // Performs a bucket instead of the all-reduce, in place; its result is used as it is. On GPUs it
+  // starts after `stream`, and the Work that it gives is what the sums are waited for by.
+  std::function<Result<Work>(Communicator&, const GradientBucketView&)> hook = {};
+  // Gradients lie in buckets (grad()); else the caller's memory (bind()) is copied in and out. On
+  // GPUs they lie in buckets, and travel as they are (no wire type): else finalize says
+  // unsupported.
   bool owns_memory = true;
   // The communicator's thread performs buckets beside the backward pass; else mark_ready() does.
   bool background = true;
@@ -60,24 +80,28 @@ class MUSTER_COLLECTIVE_API GradientSync {
 
   // false: this step only accumulates, nothing is sent.
   [[nodiscard]] Result<void> begin(bool synchronize = true);
-  // The gradient is complete (on `stream`, the same for all). The last of a bucket launches it and
-  // those that waited for it. Error: invalid_state if it was marked in this step already.
+  // The gradient is complete (on GPUs: on `stream`, the same for all of a step). The last of a
+  // bucket launches it and those that waited for it. Errors: invalid_state if it was marked in this
+  // step already, invalid_argument if on another stream than those before.
   [[nodiscard]] Result<void> mark_ready(int id, void* stream = nullptr);
-  // It has no gradient in this step: it counts as zeros.
-  [[nodiscard]] Result<void> mark_unused(int id);
+  // It has no gradient in this step: it counts as zeros (written on `stream`), or as what steps
+  // that only accumulated have made of it since the last sums.
+  [[nodiscard]] Result<void> mark_unused(int id, void* stream = nullptr);
   // Until all gradients are summed. Errors: invalid_state, naming those that were not marked; what
-  // the operations met.
-  [[nodiscard]] Result<GradientStats> wait();
+  // the operations met; timeout if `patience` (0: none) ends first: the step goes on, wait again.
+  [[nodiscard]] Result<GradientStats> wait(Duration patience = Duration::zero());
   // Device gradients: work queued on `stream` from now on sees the sums; the host does not wait.
   [[nodiscard]] Result<GradientStats> wait_stream(void* stream);
 
   // Whether any rank used it in the last step; true without has_unused.
   [[nodiscard]] bool used(int id) const;
-  // All gradients (on the host).
-  void zero();
+  // All gradients, also what steps have accumulated; on GPUs queued on `stream`. Fails on GPUs
+  // only.
+  Result<void> zero(void* stream = nullptr);
 
-  // After a failure or with another number of ranks: host gradients move to the new communicator
-  // with their values (ask grad() again). The old one is still there during the call.
+  // After a failure or with another number of ranks: gradients move to the new communicator with
+  // their values (ask grad() again). The old one is still there during the call; on GPUs, work of
+  // the caller's streams on gradients has ended.
   [[nodiscard]] Result<void> rebind(Communicator& communicator);
 
   [[nodiscard]] const GradientPlan& plan() const;

@@ -2,10 +2,12 @@
 #include "collective/gradient_sync_impl.hpp"
 
 #include "base/clock.hpp"
+#include "collective/communicator_impl.hpp"
 #include "collective/kernels.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -20,7 +22,9 @@ Result<void> GradientSync::Impl::compare_with_others() {
   const auto ranks = static_cast<std::size_t>(comm->size());
   const std::uint64_t count = parameters.size();
   std::vector<std::uint64_t> counts(ranks);
-  auto done = comm->all_gather({&count, 1, DType::u64}, {counts.data(), ranks, DType::u64});
+  auto done = comm->impl_->submit_own({.kind = Kind::all_gather,
+                                       .in = {&count, 1, DType::u64},
+                                       .out = {counts.data(), ranks, DType::u64}});
   if (!done) {
     return std::unexpected(done.error());
   }
@@ -41,7 +45,9 @@ Result<void> GradientSync::Impl::compare_with_others() {
     mine.push_back(hash_of(parameter));
   }
   const GradientParameter settings{
-      fmt::format("first {} cap {} average {} wire {} unused {} reorder {}",
+      fmt::format("on {}, {} hook, first {} cap {} average {} wire {} unused {} reorder {}",
+                  on_gpu() ? "a GPU" : "the host",
+                  options.hook ? "a" : "no",
                   options.buckets.first,
                   options.buckets.cap,
                   options.average,
@@ -52,8 +58,9 @@ Result<void> GradientSync::Impl::compare_with_others() {
       0};
   mine.push_back(hash_of(settings));
   std::vector<std::uint64_t> all(ranks * mine.size());
-  done = comm->all_gather({mine.data(), mine.size(), DType::u64},
-                          {all.data(), all.size(), DType::u64});
+  done = comm->impl_->submit_own({.kind = Kind::all_gather,
+                                  .in = {mine.data(), mine.size(), DType::u64},
+                                  .out = {all.data(), all.size(), DType::u64}});
   if (!done) {
     return std::unexpected(done.error());
   }
@@ -130,19 +137,55 @@ Result<void> GradientSync::Impl::mark(int id, void* stream, bool is_used) {
   if (synchronizes && !options.owns_memory && bound[i] == nullptr) {
     return wrong_state(fmt::format("'{}' has no memory: bind it", parameters[i].name));
   }
-  marked[i] = true;
   if (!synchronizes) {
+    marked[i] = true;
+    accumulated[i] = accumulated[i] || is_used;
     return {};
   }
+  if (auto same = take_stream(i, stream); !same) {
+    return same;
+  }
+  marked[i] = true;
   order.push_back(id);
-  uses[i] = is_used ? 1 : 0;
-  if (!is_used && options.device == kHost) {
-    std::memset(at(memory, plan, id), 0, bytes(id));
-  } else if (!options.owns_memory) {
-    std::memcpy(at(memory, plan, id), bound[i], bytes(id));
+  uses[i] = is_used || accumulated[i] ? 1 : 0;
+  if (auto filled = fill(id, stream); !filled) {
+    unlaunched = filled.error();
+    return filled;
   }
   memory[static_cast<std::size_t>(plan.places[i].bucket)].missing -= 1;
   return launch_ready(stream);
+}
+
+Result<void> GradientSync::Impl::take_stream(std::size_t parameter, void* stream) {
+  if (on_gpu() && step_stream.value_or(stream) != stream) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("GradientSync: '{}' was marked on another stream than those before "
+                               "it in this step: let one wait for the others",
+                               parameters[parameter].name));
+  }
+  step_stream = stream;
+  return {};
+}
+
+Result<void> GradientSync::Impl::fill(int id, void* stream) {
+  const auto i = static_cast<std::size_t>(id);
+  void* const place = at(memory, plan, id);
+  if (uses[i] != 0) {
+    if (!options.owns_memory) {
+      std::memcpy(place, bound[i], bytes(id));
+    }
+    return {};
+  }
+  if (!on_gpu()) {
+    std::memset(place, 0, bytes(id));
+    return {};
+  }
+  const auto device = gpu();
+  return device ? (*device)->fill_zero(place, bytes(id), stream) : std::unexpected(device.error());
+}
+
+Result<Transport*> GradientSync::Impl::gpu() const {
+  return comm->impl_->device_transport(options.device);
 }
 
 // In the order of buckets only: so all ranks call the same operations in the same order.
@@ -169,7 +212,7 @@ Result<Work> GradientSync::Impl::launch(std::size_t bucket, void* stream) {
     buffer.dtype = *options.wire;
   }
   if (options.hook) {
-    return options.hook(*comm, buffer);
+    return options.hook(*comm, view(bucket, buffer, stream));
   }
   return comm->all_reduce(buffer,
                           buffer,
@@ -177,9 +220,26 @@ Result<Work> GradientSync::Impl::launch(std::size_t bucket, void* stream) {
                           {.stream = stream, .async = options.background});
 }
 
-Result<void> GradientSync::Impl::finish(std::size_t bucket) {
+GradientBucketView GradientSync::Impl::view(std::size_t bucket,
+                                            const Buffer& buffer,
+                                            void* stream) const {
+  GradientBucketView out{.buffer = buffer,
+                         .index = bucket,
+                         .is_last = bucket + 1 == memory.size(),
+                         .stream = stream,
+                         .gradients = {}};
+  for (const int id : plan.buckets[bucket].parameters) {
+    const auto i = static_cast<std::size_t>(id);
+    out.gradients.push_back({id, plan.places[i].first, parameters[i].count});
+  }
+  return out;
+}
+
+Result<void> GradientSync::Impl::finish(std::size_t bucket, TimePoint until) {
   BucketMemory& where = memory[bucket];
-  if (auto done = where.work.wait(); !done) {
+  const Duration patience =
+      until == TimePoint::max() ? Duration::zero() : std::max(until - steady_now(), Duration(1));
+  if (auto done = where.work.wait(patience); !done) {
     return done;
   }
   if (options.wire) {
@@ -211,12 +271,13 @@ Result<void> GradientSync::Impl::exchange_used() {
     return {};
   }
   const Buffer buffer{uses.data(), uses.size(), DType::u8};
-  auto done = comm->all_reduce(buffer, buffer, Op::max);
+  auto done = comm->impl_->submit_own(
+      {.kind = Kind::all_reduce, .in = buffer, .out = buffer, .op = Op::max});
   return done ? done->wait() : std::unexpected(done.error());
 }
 
 Result<GradientStats> GradientSync::Impl::end_step(
-    const std::function<Result<void>(std::size_t)>& end) {
+    const std::function<Result<void>(std::size_t)>& end, void* stream) {
   const std::scoped_lock lock(mutex);
   if (!in_step) {
     return wrong_state("wait, but no step was begun");
@@ -227,9 +288,8 @@ Result<GradientStats> GradientSync::Impl::end_step(
     }
   }
   in_step = false;
-  GradientStats stats;
   if (!synchronizes) {
-    return stats;
+    return GradientStats{};
   }
   if (unlaunched) {
     for (const BucketMemory& bucket : memory) {
@@ -240,20 +300,31 @@ Result<GradientStats> GradientSync::Impl::end_step(
   const TimePoint begun = steady_now();
   for (std::size_t b = 0; b < memory.size(); ++b) {
     if (auto done = end(b); !done) {
+      // Only the caller's patience has ended, and nothing is lost.
+      in_step = done.error().code == Errc::timeout && !comm->error();
       return std::unexpected(done.error());
     }
-    stats.bytes += plan.buckets[b].count * size_of(plan.buckets[b].dtype);
   }
+  return summed(begun, stream);
+}
+
+// What is left to do when all buckets are there.
+Result<GradientStats> GradientSync::Impl::summed(TimePoint begun, void* stream) {
   if (auto done = exchange_used(); !done) {
     return std::unexpected(done.error());
   }
-  for (std::size_t b = 0; !options.owns_memory && b < memory.size(); ++b) {
-    copy_out(b);
+  GradientStats stats;
+  for (std::size_t b = 0; b < memory.size(); ++b) {
+    stats.bytes += plan.buckets[b].count * size_of(plan.buckets[b].dtype);
+    if (!options.owns_memory) {
+      copy_out(b);
+    }
   }
+  accumulated.assign(parameters.size(), false);
   stats.exposed = steady_now() - begun;
   stats.buckets = memory.size();
   if (options.reorder && std::exchange(may_reorder, false)) {
-    auto moved = reorder();
+    auto moved = reorder(stream);
     if (!moved) {
       return std::unexpected(moved.error());
     }
@@ -273,27 +344,53 @@ void GradientSync::Impl::copy_out(std::size_t bucket) {
 }
 
 // Once: buckets in the order in which rank 0's gradients were ready.
-Result<bool> GradientSync::Impl::reorder() {
+Result<bool> GradientSync::Impl::reorder(void* stream) {
   std::vector<std::int32_t> first(order.begin(), order.end());
-  auto told = comm->broadcast({first.data(), first.size(), DType::i32}, 0);
+  auto told = comm->impl_->submit_own({.kind = Kind::broadcast,
+                                       .in = {},
+                                       .out = {first.data(), first.size(), DType::i32},
+                                       .root = 0});
   if (!told) {
     return std::unexpected(told.error());
   }
   GradientPlan better = plan_gradients(parameters, {first.begin(), first.end()}, options.buckets);
-  if (better == plan || options.device != kHost) {
-    return false;  // on GPUs the sums may not be there yet: buckets stay as they are
+  if (better == plan) {
+    return false;
   }
-  std::swap(plan, better);  // `better` is the old one now
-  auto allocated = allocate(*comm);
+  auto moved = move_to(*comm, std::move(better), stream);
+  return moved ? Result<bool>(true) : std::unexpected(moved.error());
+}
+
+// On a GPU the sums may still be on their way: they are what `stream` waits for, and we for it.
+Result<void> GradientSync::Impl::move_to(Communicator& before, GradientPlan better, void* stream) {
+  const GradientPlan old = std::exchange(plan, std::move(better));
+  const auto device = on_gpu() ? gpu() : Result<Transport*>(nullptr);
+  auto allocated = device ? allocate(*comm) : std::unexpected(device.error());
   if (!allocated) {
+    plan = old;
     return std::unexpected(allocated.error());
   }
-  for (int id = 0; id < static_cast<int>(parameters.size()); ++id) {
-    std::memcpy(at(*allocated, plan, id), at(memory, better, id), bytes(id));
+  Result<void> copied;
+  for (int id = 0; copied && id < static_cast<int>(parameters.size()); ++id) {
+    char* const to = at(*allocated, plan, id);
+    const char* const from = at(memory, old, id);
+    if (*device == nullptr) {
+      std::memcpy(to, from, bytes(id));
+    } else {
+      copied = (*device)->copy(to, from, bytes(id), stream);
+    }
   }
-  release(*comm, memory);
+  if (copied && *device != nullptr) {
+    copied = (*device)->settle(stream);
+  }
+  if (!copied) {
+    plan = old;
+    release(*comm, *allocated);
+    return copied;
+  }
+  release(before, memory);
   memory = std::move(*allocated);
-  return true;
+  return {};
 }
 
 }  // namespace muster::collective

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "collective/gradient_sync.hpp"
+#include "collective/transport.hpp"
 
 #include <mutex>
 
@@ -32,14 +33,28 @@ class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
   void release(Communicator& from, std::vector<BucketMemory>& what) const;
   [[nodiscard]] Result<void> check_id(int id) const;
   [[nodiscard]] Result<void> mark(int id, void* stream, bool is_used);
+  // On a GPU: whether it is that of the step.
+  [[nodiscard]] Result<void> take_stream(std::size_t parameter, void* stream);
+  // The gradient's part of its bucket, where it does not lie there by itself.
+  [[nodiscard]] Result<void> fill(int id, void* stream);
+  [[nodiscard]] GradientBucketView view(std::size_t bucket,
+                                        const Buffer& buffer,
+                                        void* stream) const;
   [[nodiscard]] Result<void> launch_ready(void* stream);
   [[nodiscard]] Result<Work> launch(std::size_t bucket, void* stream);
-  [[nodiscard]] Result<void> finish(std::size_t bucket);
+  [[nodiscard]] Result<void> finish(std::size_t bucket, TimePoint until);
   [[nodiscard]] Result<void> exchange_used();
-  [[nodiscard]] Result<bool> reorder();
-  [[nodiscard]] Result<GradientStats> end_step(const std::function<Result<void>(std::size_t)>& end);
+  [[nodiscard]] Result<bool> reorder(void* stream);
+  // New buckets of the communicator, with the values of those of `before`, which are given back.
+  [[nodiscard]] Result<void> move_to(Communicator& before, GradientPlan better, void* stream);
+  [[nodiscard]] Result<GradientStats> end_step(const std::function<Result<void>(std::size_t)>& end,
+                                               void* stream);
+  [[nodiscard]] Result<GradientStats> summed(TimePoint begun, void* stream);
+  [[nodiscard]] Result<Transport*> gpu() const;
   [[nodiscard]] std::string unmarked() const;
   void copy_out(std::size_t bucket);
+
+  [[nodiscard]] bool on_gpu() const { return options.device != kHost; }
 
   [[nodiscard]] char* at(const std::vector<BucketMemory>& where,
                          const GradientPlan& by,
@@ -68,6 +83,8 @@ class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
   bool in_step = false;
   bool synchronizes = false;
   std::vector<bool> marked;
+  std::vector<bool> accumulated;     // in steps since the last sums
+  std::optional<void*> step_stream;  // on a GPU: what the step's gradients are complete on
   std::vector<std::uint8_t> uses;
   std::vector<int> order;           // as gradients became ready
   std::size_t next = 0;             // bucket to launch

@@ -11,6 +11,7 @@
 #include "collective/work.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,8 @@ struct TransportContext {
   int device = kHost;  // nccl: the device of the first buffer
   Duration init_timeout{};
   const Environ* environ = nullptr;  // outlives make() only
+  // Where the ranks of this host are, in words; any thread, while the transport is there.
+  std::function<std::string()> positions = {};
   // These outlive the transport.
   Progress* progress = nullptr;
   PeerWatch* peers = nullptr;
@@ -109,6 +112,27 @@ class Transport {
   // Memory for operations without a copy (alloc of the communicator).
   [[nodiscard]] virtual Result<void*> alloc(std::size_t bytes) = 0;
   [[nodiscard]] virtual Result<void> free(void* memory) = 0;
+
+  // Of devices, for gradients in buckets: queued on a stream of the caller, until settled.
+  [[nodiscard]] virtual Result<void> fill_zero(void* /*memory*/,
+                                               std::size_t /*bytes*/,
+                                               void* /*stream*/) {
+    return no_device();
+  }
+
+  [[nodiscard]] virtual Result<void> copy(void* /*to*/,
+                                          const void* /*from*/,
+                                          std::size_t /*bytes*/,
+                                          void* /*stream*/) {
+    return no_device();
+  }
+
+  [[nodiscard]] virtual Result<void> settle(void* /*stream*/) { return no_device(); }
+
+ private:
+  static Result<void> no_device() {
+    return failure(Errc::unsupported, "this back end is for memory of the host");
+  }
 };
 
 // Of nccl/: loads NCCL and CUDA if they are there and starts a communicator among all ranks, which

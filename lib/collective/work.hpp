@@ -45,7 +45,8 @@ class Work {
     return pending_ ? pending_->wait_stream(stream) : Result<void>();
   }
 
-  // Number of the operation on its communicator, from 1; the same on all ranks. 0: none.
+  // Number of the operation on its communicator, from 1; the same on all ranks; operations on GPUs
+  // are counted by themselves. 0: none.
   [[nodiscard]] std::uint64_t seq() const { return seq_; }
 
  private:

@@ -22,6 +22,7 @@ using collective::Error;
 constexpr Duration kPatience = std::chrono::seconds(30);
 constexpr Duration kStopTimeout = std::chrono::seconds(3);
 constexpr int kGoodSums = 3;
+constexpr int kMostSums = 20;
 
 double ms_since(TimePoint from) {
   return std::chrono::duration<double, std::milli>(steady_now() - from).count();
@@ -130,6 +131,9 @@ void check_absent(Rank& rank) {
   if (made) {
     give_up("a communicator was started without one of its ranks");
   }
+  if (made.error().code != Errc::timeout) {
+    give_up(made.error().text);
+  }
   if (rank.rank() == 0) {
     row(fmt::format("start of {} ranks, one does not come", rank.size()),
         false,
@@ -178,6 +182,27 @@ void check_door(Rank& rank) {
                     done.error().rank,
                     seen));
   }
+}
+
+// Over the fakes only, which kill the last rank in the middle of a sum.
+void check_inside(Rank& rank) {
+  auto communicator = must(collective::Communicator::create(rank.store, rank.place.membership));
+  const Memory memory(rank, 4000);
+  memory.upload(std::vector<std::byte>(4000));
+  const collective::Buffer buffer{memory.get(), 1000, DType::f32, 0};
+  std::optional<Error> error;
+  int good = 0;
+  for (; good < kMostSums && !error; good += error ? 0 : 1) {
+    const auto work = communicator.all_reduce(buffer, buffer, Op::sum, {.timeout = kPatience});
+    const auto done = work ? work->wait() : Result<void>(std::unexpected(work.error()));
+    error = done ? std::nullopt : std::optional(done.error());
+  }
+  if (!error || error->code != Errc::peer_failed || error->rank != rank.size() - 1 || good == 0) {
+    give_up(error ? error->text : "all sums went well");
+  }
+  row(fmt::format("kill -9 of rank {} inside a sum", rank.size() - 1),
+      false,
+      fmt::format("{} naming rank {} in sum {}", name_of(error->code), error->rank, good + 1));
 }
 
 }  // namespace muster::gpu_check

@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
                                                         {"stop", checks::check_stop},
                                                         {"absent", checks::check_absent},
                                                         {"door", checks::check_door},
+                                                        {"inside", checks::check_inside},
                                                         {"overhead", checks::check_overhead},
                                                         {"overlap", checks::check_overlap}};
   const auto found = steps.find(step);

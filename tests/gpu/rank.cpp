@@ -49,7 +49,8 @@ nccl::Meeting Rank::meeting(std::uint64_t epoch, int size) {
           fmt::format("gpu-check/{}/", epoch),
           {"check", rank(), size, epoch},
           "this host",
-          kStorePatience};
+          kStorePatience,
+          describe(nccl::NcclOptions{})};
 }
 
 Result<std::unique_ptr<nccl::NcclCommunicator>> Rank::join(std::uint64_t epoch,

@@ -89,6 +89,7 @@ void check_kill(Rank& rank);
 void check_stop(Rank& rank);
 void check_absent(Rank& rank);
 void check_door(Rank& rank);
+void check_inside(Rank& rank);
 void check_overhead(Rank& rank);
 void check_overlap(Rank& rank);
 

@@ -2,6 +2,7 @@
 // Figures: what our call costs over the bare one, and how much of a sum is hidden behind other work
 // of the GPU. They are no pass or fail.
 #include "base/clock.hpp"
+#include "collective/gradient_sync.hpp"
 #include "collective/nccl/nccl_core.hpp"
 #include "gpu/rank.hpp"
 
@@ -127,52 +128,79 @@ void check_overhead(Rank& rank) {
   }
 }
 
-// Copies on the caller's stream stand for a backward pass; a sum of another buffer beside them.
-void check_overlap(Rank& rank) {
-  constexpr std::size_t kBytes = 64 << 20;
-  auto communicator = must(rank.join(0, rank.size(), kPatience));
-  const nccl::CurrentDevice current(*rank.device);
-  const auto stream = must(nccl::GpuStream::create(rank.device));
-  const Memory from(rank, kBytes);
-  const Memory to(rank, kBytes);
-  const Memory in(rank, kBytes);
-  const Memory out(rank, kBytes);
-  const auto work_for = [&](bool compute, bool sum) {
-    rank.driver->call.stream_synchronize(stream->get());
-    const TimePoint start = steady_now();
-    std::shared_ptr<collective::Pending> pending;
-    if (sum) {
-      Request what = request(Kind::all_reduce, DType::f32, kBytes / 4, kPatience);
-      what.in = in.get();
-      what.out = out.get();
-      what.stream = stream->get();
-      pending = must(communicator->start(what));
+namespace {
+
+// Gradients of 8 MiB, each its own bucket; copies on the caller's stream stand for the part of the
+// backward pass that makes each of them.
+class Step {
+ public:
+  explicit Step(Rank& rank)
+      : rank_(rank),
+        current_(*rank.device),
+        comm_(must(collective::Communicator::create(rank.store, rank.place.membership))),
+        sync_(comm_, {.buckets = {.first = kBytes, .cap = kBytes}, .reorder = false, .device = 0}),
+        stream_(must(nccl::GpuStream::create(rank.device))),
+        from_(rank, kBytes),
+        to_(rank, kBytes) {
+    for (int id = 0; id < kGradients; ++id) {
+      must(sync_.add("g" + std::to_string(id), DType::f32, kBytes / sizeof(float)));
     }
-    for (int i = 0; i < 8 && compute; ++i) {
-      rank.driver->call.copy_on_device_async(to.place(), from.place(), kBytes, stream->get());
-    }
-    if (pending) {
-      must(pending->wait_stream(stream->get()));
-    }
-    rank.driver->call.stream_synchronize(stream->get());
-    return us(steady_now() - start);
-  };
-  std::array<double, kRounds> compute{};
-  std::array<double, kRounds> sum{};
-  std::array<double, kRounds> both{};
-  work_for(true, true);
-  for (std::size_t round = 0; round < kRounds; ++round) {
-    compute[round] = work_for(true, false);
-    sum[round] = work_for(false, true);
-    both[round] = work_for(true, true);
+    must(sync_.finalize());
+    must(sync_.zero(stream_->get()));
   }
-  const double exposed = std::max(0.0, median(both) - median(compute)) / median(sum);
+
+  // Microseconds of a step of which only the backward pass or only the sums are done, or both.
+  double run(bool backward, bool sums) {
+    rank_.driver->call.stream_synchronize(stream_->get());
+    must(comm_.barrier());
+    const TimePoint start = steady_now();
+    must(sync_.begin(sums));
+    for (int id = kGradients - 1; id >= 0; --id) {
+      for (int i = 0; i < 4 && backward; ++i) {
+        rank_.driver->call.copy_on_device_async(to_.place(), from_.place(), kBytes, stream_->get());
+      }
+      must(sync_.mark_ready(id, stream_->get()));
+    }
+    must(sync_.wait_stream(stream_->get()));
+    rank_.driver->call.stream_synchronize(stream_->get());
+    return us(steady_now() - start);
+  }
+
+  static constexpr int kGradients = 8;
+  static constexpr std::size_t kBytes = 8 << 20;
+
+ private:
+  Rank& rank_;
+  nccl::CurrentDevice current_;
+  collective::Communicator comm_;
+  collective::GradientSync sync_;
+  std::unique_ptr<nccl::GpuStream> stream_;
+  Memory from_;
+  Memory to_;
+};
+
+}  // namespace
+
+void check_overlap(Rank& rank) {
+  Step step(rank);
+  std::array<double, kRounds> backward{};
+  std::array<double, kRounds> sums{};
+  std::array<double, kRounds> both{};
+  step.run(true, true);
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    backward[round] = step.run(true, false);
+    sums[round] = step.run(false, true);
+    both[round] = step.run(true, true);
+  }
+  const double exposed = std::max(0.0, median(both) - median(backward)) / median(sums);
   if (rank.rank() == 0) {
-    row(fmt::format("{} rank(s): a sum of 64 MiB beside copies", rank.size()),
+    row(fmt::format("{} rank(s): GradientSync, {} buckets of 8 MiB beside copies",
+                    rank.size(),
+                    Step::kGradients),
         true,
-        fmt::format("copies {:.0f} µs, sum {:.0f} µs, both {:.0f} µs: {:.0f} % exposed",
-                    median(compute),
-                    median(sum),
+        fmt::format("copies {:.0f} µs, sums {:.0f} µs, both {:.0f} µs: {:.0f} % exposed",
+                    median(backward),
+                    median(sums),
                     median(both),
                     100 * exposed));
   }

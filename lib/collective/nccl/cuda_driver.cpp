@@ -99,13 +99,17 @@ Result<std::shared_ptr<const CudaDriver>> load_cuda(const std::vector<Place>& pl
   return object ? start(*object) : std::unexpected(object.error());
 }
 
-int device_of(const CudaDriver& driver, const void* data) {
+int device_of(decltype(&cuPointerGetAttribute) ask, const void* data) {
+  const auto place = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(data));
+  unsigned int type = 0;
+  unsigned int managed = 0;
   int ordinal = -1;
-  const auto result = driver.call.pointer_attribute(
-      &ordinal,
-      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-      static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(data)));
-  return result == CUDA_SUCCESS ? ordinal : -1;
+  const bool on_device = ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, place) == CUDA_SUCCESS &&
+                         type == CU_MEMORYTYPE_DEVICE &&
+                         ask(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, place) == CUDA_SUCCESS &&
+                         managed == 0 &&
+                         ask(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, place) == CUDA_SUCCESS;
+  return on_device ? ordinal : -1;
 }
 
 }  // namespace muster::collective::nccl

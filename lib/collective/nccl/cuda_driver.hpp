@@ -40,6 +40,7 @@ namespace muster::collective::nccl {
   entry(event_query, cuEventQuery)                                \
   entry(mem_alloc, cuMemAlloc_v2)                                 \
   entry(mem_set, cuMemsetD8_v2)                                   \
+  entry(mem_set_async, cuMemsetD8Async)                           \
   entry(mem_free, cuMemFree_v2)                                   \
   entry(copy_to_device, cuMemcpyHtoD_v2)                          \
   entry(copy_from_device, cuMemcpyDtoH_v2)                        \
@@ -76,7 +77,8 @@ struct CudaDriver {
 // driver, a device, or why the driver does not start.
 [[nodiscard]] Result<std::shared_ptr<const CudaDriver>> load_cuda(const std::vector<Place>& places);
 
-// Whether the place holds memory that the driver knows, and of which device; -1 for plain memory.
-[[nodiscard]] int device_of(const CudaDriver& driver, const void* data);
+// Of which device the memory is; -1 for memory that the host can use: plain, pinned, managed, and
+// all where the driver was not started.
+[[nodiscard]] int device_of(decltype(&cuPointerGetAttribute) ask, const void* data);
 
 }  // namespace muster::collective::nccl

@@ -12,7 +12,6 @@ namespace muster::collective::nccl {
 namespace {
 
 constexpr const char* kNcclName = "libnccl.so.2";
-constexpr const char* kCudaName = "libcuda.so.1";
 
 // The roots of Python installations that this process may belong to.
 std::vector<std::string> python_prefixes(const Surroundings& from) {
@@ -80,7 +79,7 @@ std::vector<Place> nccl_places(const Surroundings& surroundings) {
 std::vector<Place> cuda_places(const Surroundings& surroundings) {
   auto places = named(surroundings, kCudaVariable);
   if (places.empty()) {
-    places = {{Place::Kind::loaded, kCudaName}, {Place::Kind::linker, kCudaName}};
+    places = {{Place::Kind::loaded, kCudaSoname}, {Place::Kind::linker, kCudaSoname}};
   }
   return places;
 }

@@ -34,6 +34,7 @@ struct Surroundings {
 // Variables that name a file: nothing else is tried then.
 inline constexpr const char* kNcclVariable = "MUSTER_NCCL_LIBRARY";
 inline constexpr const char* kCudaVariable = "MUSTER_CUDA_LIBRARY";
+inline constexpr const char* kCudaSoname = "libcuda.so.1";
 
 [[nodiscard]] std::vector<Place> nccl_places(const Surroundings& surroundings);
 [[nodiscard]] std::vector<Place> cuda_places(const Surroundings& surroundings);

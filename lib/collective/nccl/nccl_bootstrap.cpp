@@ -109,16 +109,45 @@ Result<ncclUniqueId> read_answer(const Meeting& meeting, const std::string& answ
 
 }  // namespace
 
+namespace {
+
+struct RankWords {
+  std::string number;
+  std::string version;
+  std::string settings;
+};
+
+RankWords parts_of(const std::string& words) {
+  const auto end = words.find("; ");
+  const std::string front = words.substr(0, end);
+  const auto blank = front.find(' ');
+  return {.number = front.substr(0, blank),
+          .version = blank == std::string::npos ? "" : front.substr(blank + 1),
+          .settings = end == std::string::npos ? "" : words.substr(end + 2)};
+}
+
+}  // namespace
+
 std::optional<std::string> compare_versions(const std::vector<std::string>& words) {
+  const RankWords first = parts_of(words[0]);
   for (std::size_t rank = 1; rank < words.size(); ++rank) {
-    if (split(words[rank], ' ').front() != split(words[0], ' ').front()) {
+    const RankWords other = parts_of(words[rank]);
+    if (other.number != first.number) {
       return fmt::format(
           "ranks have different versions of NCCL: rank 0 has {}, rank {} has {} - "
           "name the same library for all with {}",
-          words[0].substr(words[0].find(' ') + 1),
+          first.version,
           rank,
-          words[rank].substr(words[rank].find(' ') + 1),
+          other.version,
           kNcclVariable);
+    }
+    if (other.settings != first.settings) {
+      return fmt::format(
+          "ranks have different settings for NCCL: rank 0 has {}, rank {} has {} - "
+          "set the same variables for all",
+          first.settings,
+          rank,
+          other.settings);
     }
   }
   return std::nullopt;
@@ -126,11 +155,12 @@ std::optional<std::string> compare_versions(const std::vector<std::string>& word
 
 Result<ncclUniqueId> agree_on_id(const Meeting& meeting, const NcclLibrary& library) {
   Store& store = meeting.store;
-  const std::string own = fmt::format("{} {} ({}) on {}",
+  const std::string own = fmt::format("{} {} ({}) on {}; {}",
                                       library.version,
                                       describe_nccl_version(library.version),
                                       library.path,
-                                      meeting.host);
+                                      meeting.host,
+                                      meeting.settings);
   if (auto told = store.set(version_key(meeting, meeting.speaker.rank), own); !told) {
     return std::unexpected(of_store(meeting, told.error()));
   }

@@ -23,12 +23,14 @@ struct Meeting {
   Speaker speaker;
   std::string host;  // for messages
   Duration patience{};
+  std::string settings = {};  // that all ranks must have alike, in words without "; "
 };
 
-// Errors: mismatch (versions), timeout (who has not come), store, nccl.
+// Errors: mismatch (versions, settings), timeout (who has not come), store, nccl.
 [[nodiscard]] Result<ncclUniqueId> agree_on_id(const Meeting& meeting, const NcclLibrary& library);
 
-// A sentence if the ranks' words ("22809 2.28.9 (/path) on host") name several versions. Pure.
+// A sentence if the ranks' words ("22809 2.28.9 (/path) on host; settings") name several versions
+// or settings. Pure.
 [[nodiscard]] std::optional<std::string> compare_versions(const std::vector<std::string>& words);
 
 }  // namespace muster::collective::nccl

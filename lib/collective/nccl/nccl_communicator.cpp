@@ -25,6 +25,12 @@ ncclConfig_t non_blocking(const std::string& name) {
 
 }  // namespace
 
+std::string describe(const NcclOptions& options) {
+  return fmt::format("MUSTER_COLLECTIVE_NCCL_CHECK {}, MUSTER_COLLECTIVE_NCCL_REGISTER {}",
+                     options.check_calls ? "on" : "off",
+                     options.register_buffers ? "on" : "off");
+}
+
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclState> state,
                                    NcclOptions options,
                                    Progress* progress)
@@ -36,6 +42,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
                                                                    Progress* progress) {
   const TimePoint deadline = steady_now() + options.init_timeout;
   meeting.patience = options.init_timeout;
+  meeting.settings = describe(options);
   const auto id = agree_on_id(meeting, *setup.nccl);
   if (!id) {
     return std::unexpected(id.error());

@@ -20,6 +20,9 @@ struct NcclOptions {
   bool check_calls = false;
 };
 
+// What all ranks must have alike.
+[[nodiscard]] std::string describe(const NcclOptions& options);
+
 class NcclCommunicator final : public Transport {
  public:
   // Called by all ranks. `prefix` is in front of the keys of the store.
@@ -37,6 +40,12 @@ class NcclCommunicator final : public Transport {
   void abort(const Error& why) override;
   [[nodiscard]] Result<void*> alloc(std::size_t bytes) override;
   [[nodiscard]] Result<void> free(void* memory) override;
+  [[nodiscard]] Result<void> fill_zero(void* memory, std::size_t bytes, void* stream) override;
+  [[nodiscard]] Result<void> copy(void* to,
+                                  const void* from,
+                                  std::size_t bytes,
+                                  void* stream) override;
+  [[nodiscard]] Result<void> settle(void* stream) override;
 
   [[nodiscard]] int rank() const { return state_->setup().speaker.rank; }
 
@@ -59,6 +68,7 @@ class NcclCommunicator final : public Transport {
   [[nodiscard]] Result<void> call(const Request& request);
   [[nodiscard]] Result<void> reduce_with_scalar(const Request& request, double scalar);
   [[nodiscard]] Result<void> refuse(const Request& request) const;
+  [[nodiscard]] Result<void> driver_says(const char* what, CUresult result) const;
   [[nodiscard]] Result<void> release(void* memory, const Memory& how);
   void leave();
 

@@ -93,16 +93,19 @@ void NcclPending::look_at_start(TimePoint now, Progress* progress) {
 }
 
 Error NcclPending::late() const {
+  const auto& positions = state_->setup().positions;
+  const std::string where = positions ? positions() : "";
   return {.code = Errc::timeout,
           .epoch = state_->setup().speaker.epoch,
           .seq = request_.seq,
-          .text = fmt::format("{}: {} {} - a rank did not come to it, or hangs",
+          .text = fmt::format("{}: {} {} - a rank did not come to it, or hangs{}",
                               describe(state_->setup().speaker),
                               request_.describe(),
                               clock_.has_started()
                                   ? fmt::format("has not ended {} after the GPU came to it",
                                                 muster::describe(clock_.patience()))
-                                  : "was queued, but the GPU has not come to it")};
+                                  : "was queued, but the GPU has not come to it",
+                              where.empty() ? "" : " - on this host: " + where)};
 }
 
 }  // namespace muster::collective::nccl

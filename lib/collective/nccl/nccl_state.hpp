@@ -25,7 +25,8 @@ struct Setup {
   std::shared_ptr<const NcclLibrary> nccl;
   std::shared_ptr<GpuDevice> device;
   Speaker speaker;
-  PeerWatch* peers = nullptr;  // outlives the transport; may be null
+  PeerWatch* peers = nullptr;                   // outlives the transport; may be null
+  std::function<std::string()> positions = {};  // TransportContext's; may be empty
 };
 
 // One call, and what it is for.

@@ -68,7 +68,7 @@ Result<std::unique_ptr<Transport>> make_nccl_transport(const TransportContext& c
   options.register_buffers = nccl::is_set(here.environ, "MUSTER_COLLECTIVE_NCCL_REGISTER");
   options.check_calls = nccl::is_set(here.environ, "MUSTER_COLLECTIVE_NCCL_CHECK");
   return nccl::NcclCommunicator::create(
-      {*library, *device, speaker, context.peers},
+      {*library, *device, speaker, context.peers, context.positions},
       {*context.store, context.prefix, speaker, nccl::this_host(), options.init_timeout},
       options,
       context.progress);

@@ -82,7 +82,7 @@ CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
   World& world = World::get();
   const auto lock = world.lock();
   *memory = reinterpret_cast<CUdeviceptr>(made);
-  world.memory[*memory] = {bytes, current_device()};
+  world.memory[*memory] = {.bytes = bytes, .device = current_device()};
   return CUDA_SUCCESS;
 }
 
@@ -104,6 +104,22 @@ CUresult cuMemFree(CUdeviceptr memory) {
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
   const std::vector<unsigned char> from(bytes, value);
   return enqueue_copy(to_device(to, from.data(), bytes), nullptr, true);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
+  struct Fill {
+    void* to;
+    unsigned char value;
+    std::size_t bytes;
+  };
+
+  const muster_fake_span spans[] = {{reinterpret_cast<void*>(to), bytes, 1}, {nullptr, 0, 0}};
+  auto* fill = new Fill{reinterpret_cast<void*>(to), value, bytes};
+  const auto body = [](void* data) {
+    const std::unique_ptr<Fill> own(static_cast<Fill*>(data));
+    std::memset(own->to, own->value, own->bytes);
+  };
+  return muster_fake_launch(stream, "a fill", body, fill, spans);
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
@@ -142,12 +158,31 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn body, void* data) {
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   World& world = World::get();
   const auto lock = world.lock();
-  if (bytes_from(world, address) == 0 || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
+  if (bytes_from(world, address) == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const int device = std::prev(world.memory.upper_bound(address))->second.device;
-  std::memcpy(value, &device, sizeof device);
-  return CUDA_SUCCESS;
+  const auto& found = std::prev(world.memory.upper_bound(address))->second;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      std::memcpy(value, &found.device, sizeof found.device);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      std::memcpy(value, &found.type, sizeof found.type);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      std::memcpy(value, &found.managed, sizeof found.managed);
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+void muster_fake_call_it(const void* data, unsigned type, unsigned managed) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  auto& found = world.memory.at(reinterpret_cast<std::uintptr_t>(data));
+  found.type = type;
+  found.managed = managed;
 }
 
 // `spans` ends with one of a null address.

@@ -23,6 +23,8 @@ CUresult muster_fake_launch(
 void muster_fake_hold(CUstream stream, const char* why);
 // The allocation that the address lies in: bytes from there to its end; 0: not device memory.
 size_t muster_fake_bytes_from(const void* data);
+// What cuPointerGetAttribute says of an allocation: its CUmemorytype, and whether it is managed.
+void muster_fake_call_it(const void* data, unsigned type, unsigned managed);
 // As if a thread captured a graph: what would spoil it breaks a rule.
 void muster_fake_capturing(int on);
 

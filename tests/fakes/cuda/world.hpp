@@ -42,6 +42,8 @@ struct Event {
 struct Allocation {
   std::size_t bytes = 0;
   int device = 0;
+  unsigned type = CU_MEMORYTYPE_DEVICE;  // what is said of it
+  unsigned managed = 0;
 };
 
 class World {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 
@@ -27,6 +28,8 @@ using muster::fake::start_job;
 using muster::fake::violation;
 
 namespace {
+
+std::atomic<int> registered{0};
 
 std::string folder() {
   const char* text = std::getenv("MUSTER_FAKE_NCCL_DIR");  // NOLINT(concurrency-mt-unsafe)
@@ -319,11 +322,17 @@ ncclResult_t ncclMemFree(void* memory) {
                                                                           : ncclUnhandledCudaError;
 }
 
+// For tests, that find it by dlsym: buffers that are registered now, in this process.
+int muster_fake_registered() {
+  return registered;
+}
+
 ncclResult_t ncclCommRegister(ncclComm_t handle, void* memory, std::size_t bytes, void** out) {
   Comm& comm = comm_at_rest(handle, "ncclCommRegister");
   const Inside inside(&comm, "ncclCommRegister");
   require(muster_fake_bytes_from(memory) >= bytes, "memory that is not the device's is registered");
   comm.registered.insert(memory);
+  ++registered;
   *out = memory;
   return ncclSuccess;
 }
@@ -332,6 +341,7 @@ ncclResult_t ncclCommDeregister(ncclComm_t handle, void* registration) {
   Comm& comm = comm_of(handle, "ncclCommDeregister");
   const Inside inside(&comm, "ncclCommDeregister");
   require(comm.registered.erase(registration) == 1, "a buffer is deregistered twice");
+  --registered;
   return ncclSuccess;
 }
 

@@ -181,6 +181,61 @@ TEST_CASE("capi: a hook in C performs each bucket, and its error is mark_ready's
   });
 }
 
+struct Told {
+  std::vector<muster_gradients_bucket> buckets;
+  std::vector<std::vector<int>> ids;
+  std::vector<uint64_t> places;
+};
+
+int keep_what_is_told(void* context,
+                      muster_comm* comm,
+                      const muster_gradients_bucket* bucket,
+                      muster_work** work) {
+  auto* const told = static_cast<Told*>(context);
+  told->buckets.push_back(*bucket);
+  told->ids.emplace_back(bucket->ids, bucket->ids + bucket->gradients);
+  told->places.insert(told->places.end(), bucket->firsts, bucket->firsts + bucket->gradients);
+  told->places.insert(told->places.end(), bucket->counts, bucket->counts + bucket->gradients);
+  Hooked hooked{.with_work = true};
+  return take_maximum(&hooked, comm, &bucket->buffer, work);
+}
+
+TEST_CASE("capi: a hook may be told which gradients lie where in its bucket") {
+  run_ranks(2, [](muster_comm* comm, int rank) {
+    for (const uint64_t cap : {64UL, 4096UL}) {
+      Told told;
+      muster_gradients_options options{};
+      options.size = sizeof(options);
+      options.first_bucket = options.bucket_cap = cap;
+      options.hook = take_maximum;  // not called
+      options.bucket_hook = keep_what_is_told;
+      options.context = &told;
+      muster_gradients* const sync = two_gradients(comm, &options);
+      RANK_REQUIRE(sync != nullptr);
+      RANK_CHECK(muster_gradients_begin(sync, 1) == 0);
+      memory_of(sync, 1)[2] = static_cast<float>(rank);
+      int stream = 0;
+      RANK_CHECK(muster_gradients_mark_ready(sync, 1, nullptr) == 0);
+      RANK_CHECK(muster_gradients_mark_ready(sync, 0, &stream) == 0);
+      RANK_CHECK(muster_gradients_wait_for(sync, 60'000'000'000, nullptr) == 0);
+      RANK_CHECK(memory_of(sync, 1)[2] == 1);
+      const bool together = cap == 4096;
+      RANK_REQUIRE(told.buckets.size() == (together ? 1 : 2));
+      RANK_CHECK(told.buckets[0].is_last == (together ? 1 : 0) && told.buckets[0].index == 0);
+      RANK_CHECK(told.buckets.back().is_last == 1);
+      RANK_CHECK(told.buckets.back().index == told.buckets.size() - 1);
+      RANK_CHECK(told.buckets.back().stream == &stream);
+      RANK_CHECK(told.ids == (together ? std::vector<std::vector<int>>{{1, 0}}
+                                       : std::vector<std::vector<int>>{{1}, {0}}));
+      void* place = nullptr;
+      RANK_CHECK(muster_gradients_grad(sync, 0, &place) == 0);
+      const auto* const bucket = static_cast<float*>(told.buckets.back().buffer.data);
+      RANK_CHECK(place == bucket + told.places[together ? 1 : 2]);
+      muster_gradients_free(sync);
+    }
+  });
+}
+
 TEST_CASE("capi: gradients go on with another communicator, which hooks then get") {
   run_ranks(2, [](muster_comm* comm, int rank) {
     Hooked hooked;

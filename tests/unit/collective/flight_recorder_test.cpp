@@ -59,6 +59,23 @@ TEST_CASE("flight recorder: another reader sees what was called, begun and compl
   CHECK(log->records[1].completed_ns == 0);
 }
 
+TEST_CASE("flight recorder: operations on a GPU have numbers of their own") {
+  auto recorder = FlightRecorder::open({.name = "w"});
+  REQUIRE(recorder.has_value());
+  Request on_gpu = sum(1);
+  on_gpu.device = 0;
+  (*recorder)->queued(on_gpu, steady_now());
+  (*recorder)->queued(sum(1), steady_now());
+  (*recorder)->completed(on_gpu);
+  const auto logs = read_flights((*recorder)->path());
+  REQUIRE(logs.has_value());
+  CHECK((*logs)[0].records.at(0).completed_ns != 0);
+  CHECK((*logs)[0].records.at(1).completed_ns == 0);
+  CHECK(describe_flights(*logs) ==
+        "rank 0 last completed all_reduce #1 sum f32[100] on a GPU, waits in all_reduce #1 sum "
+        "f32[100]\n");
+}
+
 TEST_CASE("flight recorder: only the newest are kept, and one without a folder is in memory") {
   auto recorder = FlightRecorder::open({.folder = "", .name = "w", .entries = 4});
   REQUIRE(recorder.has_value());

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <mutex>
+#include <semaphore>
 
 namespace muster::collective {
 namespace {
@@ -202,15 +203,30 @@ TEST_CASE("gradient sync: ranks with different models are told the first differe
 TEST_CASE("gradient sync: a hook does what it wants with each bucket") {
   World{.ranks = 2}.run([](Communicator& comm) {
     std::size_t called = 0;
-    GradientSyncOptions options{.buckets = {.first = 64, .cap = 64}};
-    options.hook = [&called](Communicator& by, Buffer bucket) {
+    GradientSyncOptions options{.buckets = {.first = 64, .cap = 200000}};
+    std::vector<GradientBucketView> seen;
+    options.hook = [&](Communicator& by, const GradientBucketView& bucket) {
       ++called;
-      return by.all_reduce(bucket, bucket, Op::max);
+      seen.push_back(bucket);
+      return by.all_reduce(bucket.buffer, bucket.buffer, Op::max);
     };
     GradientSync sync(comm, options);
     RANK_REQUIRE(add_all(sync));
+    const GradientPlan first_plan = sync.plan();
     RANK_REQUIRE(step(sync, comm.rank(), kBackward).has_value());
     RANK_CHECK(called == sync.plan().buckets.size());
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      const auto& parameters = first_plan.buckets[i].parameters;
+      RANK_CHECK(seen[i].index == i && seen[i].is_last == (i + 1 == seen.size()));
+      RANK_CHECK(seen[i].buffer.count == first_plan.buckets[i].count);
+      RANK_REQUIRE(seen[i].gradients.size() == parameters.size());
+      for (std::size_t g = 0; g < parameters.size(); ++g) {
+        const int id = parameters[g];
+        const auto at = static_cast<std::size_t>(id);
+        RANK_CHECK(seen[i].gradients[g] ==
+                   GradientSlice{id, first_plan.places[at].first, kCounts[id]});
+      }
+    }
     RANK_CHECK(static_cast<float*>(*sync.grad(1))[5] == value(0, 1, 5));
   });
 }
@@ -219,9 +235,9 @@ TEST_CASE("gradient sync: a bucket that was not launched fails the step, also fo
   World{.ranks = 1}.run([](Communicator& comm) {
     bool fails = true;
     GradientSyncOptions options{.buckets = {.first = 64, .cap = 64}};
-    options.hook = [&fails](Communicator& by, Buffer bucket) {
+    options.hook = [&fails](Communicator& by, const GradientBucketView& bucket) {
       return fails ? Result<Work>(failure(Errc::unsupported, "not this one"))
-                   : by.all_reduce(bucket, bucket, Op::sum);
+                   : by.all_reduce(bucket.buffer, bucket.buffer, Op::sum);
     };
     GradientSync sync(comm, options);
     RANK_REQUIRE(add_all(sync));
@@ -234,6 +250,108 @@ TEST_CASE("gradient sync: a bucket that was not launched fails the step, also fo
     RANK_CHECK(failed.error().text == "not this one");
     fails = false;
     RANK_CHECK(step(sync, comm.rank(), kBackward).has_value());
+  });
+}
+
+TEST_CASE("gradient sync: what accumulating steps have made is summed, also of one unused now") {
+  for (const bool owns : {true, false}) {
+    World{.ranks = 2}.run([owns](Communicator& comm) {
+      GradientSync sync(comm, {.average = false, .owns_memory = owns, .has_unused = true});
+      RANK_REQUIRE(add_all(sync));
+      std::vector<std::vector<float>> mine;
+      for (int id = 0; id < kParameters; ++id) {
+        mine.emplace_back(kCounts[id], 0.0F);
+        RANK_CHECK(owns || sync.bind(id, mine.back().data()).has_value());
+      }
+      const auto first = [&](int id) -> float& {
+        return owns ? *static_cast<float*>(*sync.grad(id)) : mine[static_cast<std::size_t>(id)][0];
+      };
+      // Rank 0 has used gradient 3 before, nobody gradient 2 ever.
+      RANK_REQUIRE(sync.begin(false).has_value());
+      first(3) = comm.rank() == 0 ? 5 : 70;
+      RANK_CHECK((comm.rank() == 0 ? sync.mark_ready(3) : sync.mark_unused(3)).has_value());
+      RANK_REQUIRE(sync.wait().has_value());
+      for (int round = 0; round < 2; ++round) {
+        RANK_REQUIRE(sync.begin().has_value());
+        for (const int id : kBackward) {
+          const bool unused = id == 2 || id == 3;
+          RANK_CHECK((unused ? sync.mark_unused(id) : sync.mark_ready(id)).has_value());
+        }
+        RANK_REQUIRE(sync.wait().has_value());
+        RANK_CHECK(!sync.used(2) && sync.used(3) == (round == 0));
+        RANK_CHECK(first(3) == (round == 0 || !owns ? 5 : 0));
+      }
+    });
+  }
+}
+
+TEST_CASE("gradient sync: a wait that was given up can be made again") {
+  std::binary_semaphore given_up_by_rank_0{0};
+  World{.ranks = 2}.run([&](Communicator& comm) {
+    GradientSync sync(comm, {.reorder = false});
+    RANK_REQUIRE(add_all(sync));
+    RANK_REQUIRE(sync.begin().has_value());
+    const auto mark_all = [&] {
+      for (const int id : kBackward) {
+        fill(sync, comm.rank(), id);
+        RANK_CHECK(sync.mark_ready(id).has_value());
+      }
+    };
+    if (comm.rank() == 0) {
+      mark_all();
+      const auto given_up = sync.wait(std::chrono::milliseconds(20));
+      RANK_REQUIRE(!given_up.has_value());
+      RANK_CHECK(given_up.error().code == Errc::timeout);
+      RANK_CHECK(!comm.error());
+      given_up_by_rank_0.release();
+    } else {
+      given_up_by_rank_0.acquire();
+      mark_all();
+    }
+    RANK_CHECK(sync.wait().has_value());
+    RANK_CHECK(static_cast<float*>(*sync.grad(1))[5] == (value(0, 1, 5) + value(1, 1, 5)) / 2);
+  });
+}
+
+TEST_CASE("gradient sync: the default cap of buckets on the host is 2 MiB, after one of 1 MiB") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    GradientSync sync(comm);
+    constexpr std::size_t kQuarter = 64 * 1024;  // elements: 256 KiB
+    constexpr int kGradients = 20;               // 5 MiB
+    for (int id = 0; id < kGradients; ++id) {
+      RANK_REQUIRE(sync.add("q" + std::to_string(id), DType::f32, kQuarter).has_value());
+    }
+    RANK_REQUIRE(sync.finalize().has_value());
+    RANK_REQUIRE(sync.begin().has_value());
+    for (int id = kGradients - 1; id >= 0; --id) {
+      RANK_CHECK(sync.mark_ready(id).has_value());
+    }
+    const auto stats = sync.wait();
+    RANK_REQUIRE(stats.has_value());
+    RANK_CHECK(stats->buckets == 3);
+    RANK_CHECK(stats->bytes == 5UL << 20);
+    std::vector<std::size_t> bytes;
+    for (const GradientBucket& bucket : sync.plan().buckets) {
+      bytes.push_back(bucket.count * sizeof(float));
+    }
+    RANK_CHECK(bytes == std::vector<std::size_t>{1UL << 20, 2UL << 20, 2UL << 20});
+  });
+}
+
+TEST_CASE("gradient sync: a hook on one rank only is told by finalize") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    GradientSyncOptions options;
+    if (comm.rank() == 1) {
+      options.hook = [](Communicator&, const GradientBucketView&) { return Result<Work>(Work()); };
+    }
+    GradientSync sync(comm, options);
+    RANK_CHECK(sync.add("a", DType::f32, 10).has_value());
+    const auto done = sync.finalize();
+    RANK_REQUIRE(!done.has_value());
+    RANK_CHECK(done.error().code == Errc::mismatch);
+    RANK_CHECK(
+        done.error().text.find(comm.rank() == 1 ? "on the host, a hook" : "on the host, no hook") !=
+        std::string::npos);
   });
 }
 

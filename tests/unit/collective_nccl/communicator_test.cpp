@@ -200,15 +200,83 @@ TEST_CASE("all_gather, reduce_scatter, all_to_all: blocks in the order of ranks"
         elements(DType::f32, 6000, [&](std::size_t i) { return 3 * (rank * 1e4 + double(i)); });
     CHECK(scattered[static_cast<std::size_t>(rank)].bytes == want);
   }
+  // By source and destination.
+  const auto letter = [](int from, int to) {
+    return elements(
+        DType::f32, 6000, [&](std::size_t i) { return from * 1e5 + to * 1e4 + double(i); });
+  };
+  const auto letters = [&](int from) {
+    std::vector<std::byte> out;
+    for (int to = 0; to < 3; ++to) {
+      const auto one = letter(from, to);
+      out.insert(out.end(), one.begin(), one.end());
+    }
+    return out;
+  };
   const auto turned =
-      group.perform(request(Kind::all_to_all, DType::f32, 6000, 0), same, 3 * bytes);
+      group.perform(request(Kind::all_to_all, DType::f32, 6000, 0), letters, 3 * bytes);
   for (int rank = 0; rank < 3; ++rank) {
     std::vector<std::byte> want;
     for (int from = 0; from < 3; ++from) {
-      const auto own = block(rank);
+      const auto own = letter(from, rank);
       want.insert(want.end(), own.begin(), own.end());
     }
     CHECK(turned[static_cast<std::size_t>(rank)].bytes == want);
+  }
+}
+
+TEST_CASE("in place: every operation that NCCL can do so") {
+  Group group(3);
+  REQUIRE(group.complete());
+  constexpr std::size_t kBlock = 1500;
+  const std::size_t width = 4;
+  const auto number = [](int rank, std::size_t i) { return rank * 1e4 + double(i); };
+  const auto own = [&](int rank) {
+    return elements(DType::f32, kBlock, [&](std::size_t i) { return number(rank, i); });
+  };
+  Request what = request(Kind::reduce, DType::f32, kBlock, 0);
+  what.root = 1;
+  const auto reduced = group.perform(what, own, kBlock * width, true);
+  CHECK(reduced[1].bytes ==
+        elements(DType::f32, kBlock, [](std::size_t i) { return 3e4 + 3 * double(i); }));
+  // A rank's own block lies where the result has it.
+  std::array<std::vector<std::byte>, 3> gathered;
+  std::array<std::vector<std::byte>, 3> scattered;
+  on_ranks(3, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const std::size_t place = at * kBlock * width;
+    DeviceMemory memory(rank, 3 * kBlock * width);
+    char* const base = static_cast<char*>(memory.get());
+    const auto run = [&](Kind kind, void* in, void* out) {
+      Request own_request = request(kind, DType::f32, kBlock, rank);
+      own_request.in = in;
+      own_request.out = out;
+      const auto work = group.at(rank).start(own_request);
+      return work && (*work)->wait({});
+    };
+    std::vector<std::byte> input(3 * kBlock * width);
+    std::ranges::copy(own(rank), input.begin() + static_cast<long>(place));
+    memory.upload(input);
+    if (run(Kind::all_gather, base + place, base)) {
+      gathered[at] = memory.download();
+      gathered[at].resize(input.size());
+    }
+    // By rank and place: a block that came from elsewhere shows.
+    memory.upload(elements(DType::f32, 3 * kBlock, [&](std::size_t i) { return number(rank, i); }));
+    if (run(Kind::reduce_scatter, base, base + place)) {
+      const auto all = memory.download();
+      scattered[at].assign(all.begin() + static_cast<long>(place),
+                           all.begin() + static_cast<long>(place + kBlock * width));
+    }
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    CHECK(gathered[at] == elements(DType::f32, 3 * kBlock, [&](std::size_t i) {
+            return number(static_cast<int>(i / kBlock), i % kBlock);
+          }));
+    CHECK(scattered[at] == elements(DType::f32, kBlock, [&](std::size_t i) {
+            return 3e4 + 3 * double(at * kBlock + i);
+          }));
   }
 }
 

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <dlfcn.h>
+
 namespace muster::testing {
 namespace {
 
@@ -127,9 +129,20 @@ TEST_CASE("the door: finds libraries by the environment, refuses blocking, says 
 }
 
 TEST_CASE("a device of which the process sees none") {
-  CHECK(nccl::device_of(*fake_driver(), nullptr) == -1);
+  const auto ask = fake_driver()->call.pointer_attribute;
+  CHECK(nccl::device_of(ask, nullptr) == -1);
   const DeviceMemory memory(3, 10);
-  CHECK(nccl::device_of(*fake_driver(), static_cast<char*>(memory.get()) + 9) == 3);
+  // What the host can use is the host's, whatever the driver knows of it.
+  void* library = dlopen(MUSTER_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
+  const auto call_it = reinterpret_cast<void (*)(const void*, unsigned, unsigned)>(
+      dlsym(library, "muster_fake_call_it"));
+  for (const auto& [type, managed] :
+       {std::pair(CU_MEMORYTYPE_HOST, 0U), std::pair(CU_MEMORYTYPE_DEVICE, 1U)}) {
+    call_it(memory.get(), static_cast<unsigned>(type), managed);
+    CHECK(nccl::device_of(ask, memory.get()) == -1);
+  }
+  call_it(memory.get(), CU_MEMORYTYPE_DEVICE, 0);
+  CHECK(nccl::device_of(ask, static_cast<char*>(memory.get()) + 9) == 3);
 }
 
 }  // namespace

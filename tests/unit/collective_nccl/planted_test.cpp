@@ -75,6 +75,15 @@ TEST_CASE("an abort that hangs ends the process with a code of its own, and says
   CHECK(ended.words.find("the test's reason") != std::string::npos);
 }
 
+TEST_CASE("a rank that is killed inside an operation dies there, not before") {
+  const auto ended = run_scenario({"killed inside"});
+  CAPTURE(ended.words);
+  CHECK(WIFSIGNALED(ended.status));
+  CHECK(WTERMSIG(ended.status) == SIGKILL);
+  CHECK(ended.words.find("sum 1 is done") != std::string::npos);
+  CHECK(ended.words.find("sum 2 is done") == std::string::npos);
+}
+
 TEST_CASE("without a planted error the same scenarios break no rule") {
   for (const auto& [name, scenario] : back_end_scenarios()) {
     const auto ended = run_scenario({name});

@@ -195,6 +195,24 @@ int while_a_graph_is_captured() {
   });
 }
 
+// Both ranks die with the process, in the middle of their second operation.
+int killed_inside() {
+  const Faults planned("die_at=2@1");
+  return two_ranks([](nccl::NcclCommunicator& communicator, int rank) -> collective::Result<void> {
+    DeviceMemory memory(rank, 16);
+    memory.upload(ones());
+    for (int i = 1; i <= 3; ++i) {
+      if (auto done = sum_once(communicator, memory, rank); !done) {
+        return done;
+      }
+      if (rank == 1) {
+        std::fprintf(stderr, "sum %d is done\n", i);
+      }
+    }
+    return {};
+  });
+}
+
 int versions_differ() {
   const Faults planned("version=22705@1");
   auto other = std::make_shared<nccl::NcclLibrary>(*fake_nccl());
@@ -229,7 +247,8 @@ const std::map<std::string, Scenario>& back_end_scenarios() {
 }
 
 const std::map<std::string, Scenario>& ending_scenarios() {
-  static const std::map<std::string, Scenario> kScenarios = {{"abort hangs", abort_hangs}};
+  static const std::map<std::string, Scenario> kScenarios = {{"abort hangs", abort_hangs},
+                                                             {"killed inside", killed_inside}};
   return kScenarios;
 }
 

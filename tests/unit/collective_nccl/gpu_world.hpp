@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks as threads that use the public door with buffers on GPUs, over the fakes: each has a fake
+// GPU and a stream of its own. What is not ordered by streams, events or waits ends the program.
+#pragma once
+
+#include "base/check.hpp"
+#include "unit/collective/world.hpp"
+#include "unit/collective_nccl/fakes.hpp"
+
+#include <cstdlib>
+
+#include <dlfcn.h>
+
+namespace muster::testing {
+
+using collective::Buffer;
+using collective::Communicator;
+using collective::testing::World;
+
+// Before any communicator: which libraries the door takes.
+inline void use_fakes() {
+  static_cast<void>(fake_driver());
+  for (const auto& [name, value] : {std::pair("MUSTER_CUDA_LIBRARY", MUSTER_FAKE_CUDA),
+                                    std::pair("MUSTER_NCCL_LIBRARY", MUSTER_FAKE_NCCL)}) {
+    MUSTER_CHECK(setenv(name, value, 1) == 0);  // NOLINT(concurrency-mt-unsafe)
+  }
+}
+
+inline void run_on_gpus(int ranks, const World::Main& main) {
+  use_fakes();
+  World{.ranks = ranks}.run(main);
+}
+
+// By name, of what a fake has beyond the real library.
+template <class Function>
+Function extra_of(const char* library, const char* name) {
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  MUSTER_CHECK(handle != nullptr);
+  const auto found = reinterpret_cast<Function>(dlsym(handle, name));
+  MUSTER_CHECK(found != nullptr);
+  return found;
+}
+
+// A rank's GPU, with a stream: nothing here waits unless it says so.
+class Gpu {
+ public:
+  explicit Gpu(int ordinal)
+      : device_(*nccl::GpuDevice::open(fake_driver(), ordinal)),
+        current_(*device_),
+        stream_(*nccl::GpuStream::create(device_)) {}
+
+  [[nodiscard]] void* stream() const { return stream_->get(); }
+
+  [[nodiscard]] const nccl::CudaTable& cuda() const { return device_->cuda(); }
+
+  // The values must stay until the stream is settled.
+  void upload(void* to, const std::vector<float>& values) const {
+    MUSTER_CHECK(cuda().copy_to_device_async(reinterpret_cast<CUdeviceptr>(to),
+                                             values.data(),
+                                             values.size() * sizeof(float),
+                                             stream_->get()) == CUDA_SUCCESS);
+  }
+
+  // Ends when all that the stream was given is done.
+  [[nodiscard]] std::vector<float> download(const void* from, std::size_t count) const {
+    std::vector<float> out(count);
+    MUSTER_CHECK(cuda().copy_from_device_async(out.data(),
+                                               reinterpret_cast<CUdeviceptr>(from),
+                                               count * sizeof(float),
+                                               stream_->get()) == CUDA_SUCCESS);
+    settle();
+    return out;
+  }
+
+  void settle() const { MUSTER_CHECK(cuda().stream_synchronize(stream_->get()) == CUDA_SUCCESS); }
+
+ private:
+  std::shared_ptr<nccl::GpuDevice> device_;
+  nccl::CurrentDevice current_;
+  std::unique_ptr<nccl::GpuStream> stream_;
+};
+
+}  // namespace muster::testing
