@@ -22,7 +22,8 @@ namespace muster::collective {
 namespace {
 
 constexpr std::uint64_t kHelloMagic = 0x316c6c6f4354534d;  // "MSTColl1"
-constexpr std::size_t kMostText = 1024;
+// Of one rank in one look: whoever keeps talking must not keep us from the others.
+constexpr int kMostReads = 16;
 // Somebody who connects and says nothing must not keep us from the others.
 constexpr Duration kHelloPatience = std::chrono::seconds(2);
 // Who has left may have done its part: its data come on other connections, and their ends after
@@ -35,27 +36,6 @@ struct Hello {
   std::int32_t rank;
   std::uint32_t lane;
 };
-
-// On the control lane; text follows. Code 0: I leave.
-struct Word {
-  std::uint32_t code;
-  std::int32_t rank;
-  std::int32_t native;
-  std::uint32_t text;
-  std::uint64_t seq;
-};
-
-std::string encode(const Error& error) {
-  const std::string text = error.text.substr(0, kMostText);
-  const Word word{static_cast<std::uint32_t>(error.code),
-                  error.rank,
-                  error.native,
-                  static_cast<std::uint32_t>(text.size()),
-                  error.seq};
-  std::string out(sizeof(word), '\0');
-  std::memcpy(out.data(), &word, sizeof(word));
-  return out + text;
-}
 
 template <class Struct>
 std::span<const char> bytes_of(const Struct& value) {
@@ -231,7 +211,7 @@ void Mesh::settle(const Error& error) const {
 
 // One try: the buffer of a connection that carries nothing else has room.
 void Mesh::tell_all(const Error& error) const {
-  const std::string words = encode(error);
+  const std::string words = ControlWords::encode(error);
   for (const Peer& peer : peers_) {
     const int control = peer.lanes[static_cast<std::size_t>(Lane::control)].get();
     if (control >= 0) {
@@ -252,16 +232,15 @@ void Mesh::listen_to(std::size_t rank) const {
   Peer& peer = peers_[rank];
   UniqueFd& control = peer.lanes[static_cast<std::size_t>(Lane::control)];
   std::array<char, 4096> buffer{};
-  ssize_t count = 0;
-  // It does not block. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
-  while ((count = ::recv(control.get(), buffer.data(), buffer.size(), MSG_DONTWAIT)) > 0) {
-    if (peer.words.size() < sizeof(Word) + kMostText) {  // what follows means nothing
-      peer.words.append(buffer.data(), static_cast<std::size_t>(count));
-    }
+  ssize_t count = 1;
+  for (int reads = 0; reads < kMostReads && count > 0; ++reads) {
+    // It does not block. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
+    count = ::recv(control.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    peer.words.take({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))});
   }
   const int why = errno;
   understand(rank);
-  if (count == 0 || (why != EAGAIN && why != EINTR)) {
+  if (count == 0 || (count < 0 && why != EAGAIN && why != EINTR)) {
     peer.is_gone = true;
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
     if (!peer.has_left && !fault_) {
@@ -276,26 +255,28 @@ void Mesh::listen_to(std::size_t rank) const {
 
 void Mesh::understand(std::size_t rank) const {
   Peer& peer = peers_[rank];
-  Word word{};
-  if (peer.words.size() < sizeof(word)) {
-    return;
+  const auto word = peer.words.word();
+  if (word && word->code != Errc::ok) {
+    settle(*word);
+  } else if (word && !peer.has_left) {
+    peer.has_left = true;
+    peer.left_at = steady_now();
   }
-  std::memcpy(&word, peer.words.data(), sizeof(word));
-  if (word.code == 0) {
-    if (!peer.has_left) {
-      peer.has_left = true;
-      peer.left_at = steady_now();
-    }
-    return;
+}
+
+void Mesh::seen(int rank, const Request& called) {
+  const std::scoped_lock lock(mutex_);
+  peers_[static_cast<std::size_t>(rank)].last = called;
+}
+
+std::string Mesh::where(int rank, const Request& request) const {
+  const std::scoped_lock lock(mutex_);
+  const Request& last = peers_[static_cast<std::size_t>(rank)].last;
+  if (last.seq == 0) {
+    return "has not been seen in any operation";
   }
-  const std::size_t length = std::min<std::size_t>(word.text, kMostText);
-  if (peer.words.size() >= sizeof(word) + length && word.code <= 11) {
-    settle({.code = static_cast<Errc>(word.code),
-            .rank = word.rank,
-            .seq = word.seq,
-            .native = word.native,
-            .text = peer.words.substr(sizeof(word), length)});
-  }
+  const bool here = last.seq == request.seq && last.kind == request.kind;
+  return (here ? "is in " : "was last seen in ") + last.describe();
 }
 
 std::optional<Error> Mesh::look(const Request& request, int missing) {
@@ -325,8 +306,11 @@ std::optional<Error> Mesh::look(const Request& request, int missing, Duration pa
         rank_,
         request.told().describe());
   } else if (steady_now() >= request.deadline) {
-    error.text = fmt::format(
-        "{} timed out on rank {}: rank {} is missing", request.told().describe(), rank_, missing);
+    error.text = fmt::format("{} timed out on rank {}: rank {} is missing; it {}",
+                             request.told().describe(),
+                             rank_,
+                             missing,
+                             where(missing, request.told()));
   } else {
     return std::nullopt;
   }

@@ -6,6 +6,7 @@
 
 #include "base/fd.hpp"
 #include "collective/bootstrap.hpp"
+#include "collective/control_word.hpp"
 #include "collective/tcp_socket.hpp"
 #include "collective/transport.hpp"
 
@@ -42,6 +43,9 @@ class Mesh final : public PeerWatch {
   [[nodiscard]] std::optional<Error> failure() const override;
   void report(const Error& error) override;
 
+  // This rank has called it, as we have: for the report of a time-out.
+  void seen(int rank, const Request& called);
+
   // What ends an operation that waits for `missing` (-1: for nobody).
   [[nodiscard]] std::optional<Error> look(const Request& request, int missing);
   // A data or message connection to this rank was closed: gives the reason, when it is known.
@@ -50,7 +54,8 @@ class Mesh final : public PeerWatch {
  private:
   struct Peer {
     std::array<UniqueFd, kLanes> lanes;
-    std::string words;  // of control, not yet complete
+    ControlWords words;
+    Request last;  // that it is known to have called; without pointers
     bool has_left = false;
     TimePoint left_at = {};
     bool is_gone = false;
@@ -71,6 +76,7 @@ class Mesh final : public PeerWatch {
   [[nodiscard]] Error not_reached(const Meeting& meeting, int other, Error error) const;
 
   [[nodiscard]] std::optional<Error> look(const Request& request, int missing, Duration patience);
+  [[nodiscard]] std::string where(int rank, const Request& request) const;
 
   // With the mutex.
   void listen_to_all() const;

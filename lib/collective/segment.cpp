@@ -151,7 +151,7 @@ Result<Segment::Shared> Segment::share_memory(const Meeting& meeting, const Segm
   return Shared{std::move(*made), std::move(*giver)};
 }
 
-Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPlan plan) {
+Segment::Joined Segment::join(const Meeting& meeting, SegmentPlan plan) {
   auto shared = share_memory(meeting, plan);
   auto joined =
       shared ? join(meeting, std::move(plan), *shared) : std::unexpected(std::move(shared.error()));
@@ -161,9 +161,7 @@ Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting, SegmentPl
   return joined;
 }
 
-Result<std::unique_ptr<Segment>> Segment::join(const Meeting& meeting,
-                                               SegmentPlan plan,
-                                               Shared& shared) {
+Segment::Joined Segment::join(const Meeting& meeting, SegmentPlan plan, Shared& shared) {
   std::vector<SharedMemory>& memories = shared.memories;
   const auto base = memories[0].map();
   if (!base) {
@@ -296,18 +294,25 @@ Error Segment::has_left(const Request& request, int missing) const {
 
 std::string Segment::where(std::size_t i) const {
   const std::uint64_t done = member(i).completed.load(std::memory_order_relaxed);
-  const Post& next = post(i, done + 1);
-  if (next.seq.load(std::memory_order_acquire) == done + 1) {
-    Request at;
-    at.kind = static_cast<Kind>(next.what & 0xff);
-    at.op = static_cast<Op>(next.what >> 8 & 0xff);
-    at.dtype = static_cast<DType>(next.what >> 16 & 0xff);
-    at.count = next.count;
-    at.root = next.root;
-    at.seq = done + 1;
+  const std::uint64_t even = post(i, 0).seq.load(std::memory_order_acquire);
+  const std::uint64_t odd = post(i, 1).seq.load(std::memory_order_acquire);
+  const Post& last = post(i, odd > even ? 1 : 0);
+  const std::uint64_t number = std::max(odd, even);
+  Request at;
+  at.kind = static_cast<Kind>(last.what & 0xff);
+  at.op = static_cast<Op>(last.what >> 8 & 0xff);
+  at.dtype = static_cast<DType>(last.what >> 16 & 0xff);
+  at.count = last.count;
+  at.root = last.root;
+  at.seq = number / steps_;
+  if (number > done) {
     return "is in " + at.describe();
   }
-  return done == 0 ? "has not done any operation" : fmt::format("last completed #{}", done);
+  if (done == 0) {
+    return "has not done any operation";
+  }
+  // Who has done a step may be in the next one, elsewhere.
+  return steps_ > 1 ? "was last seen in " + at.describe() : fmt::format("last completed #{}", done);
 }
 
 std::optional<Error> Segment::failure() const {

@@ -31,9 +31,9 @@ struct SegmentPlan {
 
 class Segment final : public PeerWatch {
  public:
+  using Joined = Result<std::unique_ptr<Segment>>;
   // Returns when all ranks of this host are here.
-  [[nodiscard]] static Result<std::unique_ptr<Segment>> join(const Meeting& meeting,
-                                                             SegmentPlan plan);
+  [[nodiscard]] static Joined join(const Meeting& meeting, SegmentPlan plan);
   ~Segment() override;
 
   [[nodiscard]] std::size_t self() const { return plan_.self; }
@@ -98,9 +98,10 @@ class Segment final : public PeerWatch {
   }
 
   void wake_sleepers();
-
   [[nodiscard]] std::optional<Error> failure() const override;
   void report(const Error& error) override;
+
+  void number_steps(std::uint64_t steps) { steps_ = steps; }  // of one operation
 
   // One line for each rank: where it is.
   [[nodiscard]] std::string describe() const;
@@ -117,9 +118,7 @@ class Segment final : public PeerWatch {
   };
 
   [[nodiscard]] static Result<Shared> share_memory(const Meeting& meeting, const SegmentPlan& plan);
-  [[nodiscard]] static Result<std::unique_ptr<Segment>> join(const Meeting& meeting,
-                                                             SegmentPlan plan,
-                                                             Shared& shared);
+  [[nodiscard]] static Joined join(const Meeting& meeting, SegmentPlan plan, Shared& shared);
   void come();
   [[nodiscard]] Result<void> await_all(const Meeting& meeting);
   [[nodiscard]] Error death(std::size_t place) const;
@@ -134,7 +133,6 @@ class Segment final : public PeerWatch {
   // Yields, or says that it is time to sleep.
   [[nodiscard]] bool tired(int round) const;
   void doze(std::uint32_t bell);
-
   SegmentPlan plan_;
   SharedMemory memory_;
   SharedMemory arena_;
@@ -143,6 +141,7 @@ class Segment final : public PeerWatch {
   SegmentHeader* header_;
   std::vector<Member*> members_;
   bool roomy_;
+  std::uint64_t steps_ = 1;
   std::optional<Liveness> liveness_;
 };
 

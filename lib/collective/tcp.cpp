@@ -82,7 +82,11 @@ Result<void> Tcp::meet(const Request& request) {
 Result<void> Tcp::compare(const Request& step) {
   const Request& request = step.told();
   for (std::size_t i = 0; i < n_; ++i) {
-    if (i == self_ || theirs_[i] == mine_) {
+    if (i == self_) {
+      continue;
+    }
+    if (theirs_[i] == mine_) {
+      streams_.mesh().seen(streams_.rank_of(i), request);
       continue;
     }
     const Head& head = theirs_[i];

@@ -17,6 +17,8 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kFillUp = 64UL * 1024;
+// Numbers that an operation has for its steps on the host: twice two, and one to begin odd or even.
+constexpr std::uint64_t kSteps = 8;
 
 std::vector<int> all_ranks(int size) {
   std::vector<int> out(static_cast<std::size_t>(size));
@@ -93,6 +95,15 @@ HierTransport::HierTransport(std::unique_ptr<Mesh> mesh, Segment& segment, const
   if (members.size() == hosts.ranks.size()) {
     across_.emplace(*mesh_, members);
   }
+  segment_.number_steps(kSteps);
+}
+
+// Of the operation's own numbers, so that others can tell where this rank is; odd and even in
+// turns, as posts want it.
+std::uint64_t HierTransport::next_step(const Request& request) {
+  const std::uint64_t least = std::max(local_seq_ + 1, request.told().seq * kSteps);
+  local_seq_ = least + (least % 2 == local_seq_ % 2 ? 1 : 0);
+  return local_seq_;
 }
 
 Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
@@ -108,7 +119,7 @@ Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
 // Over TCP, which a rank of this host that sums in steps does not look at.
 Result<void> HierTransport::not_in_steps(const Request& request) {
   Request here = request;
-  here.seq = ++local_seq_;
+  here.seq = next_step(request);
   here.asked = &request;
   const auto agreed = local_.agree(here);
   return agreed ? all_.run(request) : agreed;
@@ -164,7 +175,7 @@ Result<void> HierTransport::sum_in_steps(const Request& request) {
   inside.kind = Kind::reduce_scatter;
   inside.op = request.op == Op::avg ? Op::sum : request.op;
   inside.count = part;
-  inside.seq = ++local_seq_;
+  inside.seq = next_step(request);
   // Straight into our part of out; in place where in is out.
   inside.out = mine;
   if (auto summed = local_.run(inside); !summed) {
@@ -186,7 +197,7 @@ Result<void> HierTransport::sum_in_steps(const Request& request) {
   collect.scale = 1;
   collect.count = part;
   collect.in = mine;
-  collect.seq = ++local_seq_;
+  collect.seq = next_step(request);
   return local_.run(collect);
 }
 

@@ -69,6 +69,9 @@ class HierTransport final : public TcpTransport {
   Segment& segment_;
   Shm local_;
   std::optional<Tcp> across_;  // the ranks with our place on each host; none: hosts are not alike
+  // The number of the next step on this host.
+  [[nodiscard]] std::uint64_t next_step(const Request& request);
+
   std::uint64_t local_seq_ = 0;
   std::vector<char> filled_up_;
 };

@@ -11,6 +11,8 @@ namespace muster::collective {
 namespace {
 
 using testing::Bytes;
+using testing::error_of;
+using testing::floats;
 using testing::Operation;
 using testing::run_all;
 using testing::World;
@@ -154,6 +156,73 @@ TEST_CASE("hier: every operation and type on one to three hosts, half of them in
     const auto operations = every_operation(shape, seed.value());
     CHECK(run_all(shape.world(), operations, shape.each == 3) == std::vector<std::string>{});
   }
+}
+
+constexpr Shape kTwoByTwo{2, 2};
+
+TEST_CASE("hier: sends and receives within a host and between hosts, crossing ones too") {
+  kTwoByTwo.world().run([](Communicator& comm) {
+    for (const int step : {1, 2, 3}) {  // 1 and 3: to the own host and to the other; 2: across
+      const int to = (comm.rank() + step) % 4;
+      const int from = (comm.rank() + 4 - step) % 4;
+      for (const std::size_t count : {0UL, 1UL, 100UL, 500000UL}) {
+        std::vector<float> out(count, static_cast<float>(comm.rank() * 10 + step));
+        std::vector<float> in(count, -1);
+        const auto sent = comm.send(floats(out), to, {.async = true});
+        RANK_CHECK(error_of(comm.recv(floats(in), from)).text == "");
+        RANK_CHECK(error_of(sent).text == "");
+        RANK_CHECK(in == std::vector<float>(count, static_cast<float>(from * 10 + step)));
+      }
+    }
+  });
+}
+
+void check_sum(Communicator& comm, float want) {
+  std::vector<float> data(1003, static_cast<float>(comm.rank() + 1));
+  RANK_CHECK(error_of(comm.all_reduce(floats(data), floats(data), Op::sum)).text == "");
+  RANK_CHECK(data == std::vector<float>(1003, want));
+}
+
+TEST_CASE("hier: parts of it, on one host, across hosts, and on hosts of different sizes") {
+  kTwoByTwo.world().run([](Communicator& comm) {
+    const int rank = comm.rank();
+    auto host = comm.split(rank / 2, rank);
+    auto across = comm.split(rank % 2, rank);
+    auto turned = comm.split(0, -rank);
+    auto three = comm.split(rank == 3 ? -1 : 0, rank);
+    RANK_REQUIRE(host && across && turned && three && *host && *across && *turned);
+    RANK_CHECK((*host)->backend() == Backend::hier);  // it was asked for
+    check_sum(**host, 3);
+    check_sum(**across, 3);
+    RANK_CHECK((*turned)->rank() == 3 - rank);
+    check_sum(**turned, 10);
+    RANK_CHECK(three->has_value() == (rank != 3));
+    if (*three) {
+      check_sum(**three, 6);
+    }
+    check_sum(comm, 10);
+  });
+}
+
+TEST_CASE("hier: after a failure fewer ranks meet again, on hosts of different sizes") {
+  kTwoByTwo.world().run([](Communicator& comm) {
+    check_sum(comm, 10);
+    if (comm.rank() == 1) {
+      comm.abort("it goes");
+      return;
+    }
+    while (!comm.error()) {
+      RANK_CHECK(error_of(comm.barrier()).code == Errc::aborted);
+    }
+    Membership next;
+    next.rank = std::max(comm.rank() - 1, 0);
+    next.size = 3;
+    next.epoch = 1;
+    auto again = comm.rebuild(next);
+    RANK_REQUIRE(again.has_value());
+    RANK_CHECK(again->size() == 3);
+    check_sum(*again, 6);
+  });
 }
 
 }  // namespace
