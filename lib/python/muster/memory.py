@@ -2,12 +2,13 @@
 """What users hand in as buffers, seen as address, count and element type. Reads nothing of them.
 
 Understood: torch tensors, NumPy arrays, library-owned buckets, anything with the buffer protocol
-(array.array, bytearray, memoryview, ctypes arrays), anything with __dlpack__ (JAX, CuPy …)."""
+(array.array, bytearray, memoryview, ctypes arrays), anything with __dlpack__ (JAX, CuPy …) or
+__cuda_array_interface__ (Numba …)."""
 import ctypes
 import sys
 from ctypes import POINTER, c_int, c_ssize_t, c_void_p
 
-from . import dlpack, dtypes, errors
+from . import cuda_interface, dlpack, dtypes, errors
 from ._library import HOST
 
 
@@ -36,11 +37,14 @@ def of(x, writable=False):
         return _of_interface(x, writable)
     if hasattr(x, "__dlpack__"):
         return _of_dlpack(x, writable)
+    if hasattr(x, "__cuda_array_interface__"):
+        return cuda_interface.fill(Memory, x, writable)
     try:
         return _of_buffer(x, writable)
     except TypeError:
         raise errors.InvalidArgument(f"{type(x).__name__} is no array: wanted are torch tensors, "
-                                     "NumPy arrays, buffers or what has __dlpack__") from None
+                                     "NumPy arrays, buffers or what has __dlpack__ or "
+                                     "__cuda_array_interface__") from None
 
 
 def _refuse_layout():
