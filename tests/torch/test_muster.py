@@ -89,6 +89,14 @@ class Collectives(MusterTest):
         self.assert_all_done("".join(self.by_hand(2, worker("muster_collectives.py"))), 2)
 
 
+class WithoutGroup(MusterTest):
+    def test_tensors_of_every_type_and_uneven_sizes(self):
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                output = self.succeed(self.launch(ranks, worker("muster_tensors.py")))
+                self.assertEqual(output.count("all tensors as they should be"), ranks, output)
+
+
 class Ddp(MusterTest):
     def test_gradients_are_those_of_gloo(self):
         for ranks in (2, 4):
