@@ -19,6 +19,12 @@
 namespace muster::collective {
 namespace {
 
+constexpr int kAskAfter = 5;  // s
+constexpr int kAskEvery = 3;
+constexpr int kAskTimes = 3;
+
+static_assert(std::chrono::seconds(kAskAfter + kAskEvery * kAskTimes) == kSilence);
+
 struct Address {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -66,11 +72,12 @@ void prepare(int fd) {
     static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
-  // A machine without power says nothing: after 14 s it counts as gone.
+  // Not TCP_USER_TIMEOUT, although keepalive waits while data are under way: it also ends the
+  // connection to a rank that lives and does not read, as ranks do that come late to an operation.
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kAskAfter);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kAskEvery);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kAskTimes);
 }
 
 }  // namespace

@@ -13,6 +13,10 @@
 
 namespace muster::collective {
 
+// A host from which nothing comes for so long counts as gone: a machine without power, a cut link.
+// The kernel asks on connections where nothing is under way, as on the control lane.
+inline constexpr Duration kSilence = std::chrono::seconds(14);
+
 struct Listening {
   UniqueFd fd;
   std::uint16_t port = 0;

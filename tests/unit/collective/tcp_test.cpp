@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that only have connections: every operation and type in place; the report of a time-out.
+#include "base/clock.hpp"
+#include "collective/tcp_socket.hpp"
 #include "unit/collective/run_operations.hpp"
 
 #include <algorithm>
@@ -7,6 +9,10 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 namespace muster::collective {
 namespace {
@@ -39,6 +45,24 @@ TEST_CASE("tcp: every operation and type in place, small and in slices") {
   }
   const World world{.ranks = 3, .backend = Backend::tcp};
   CHECK(run_all(world, operations, false) == std::vector<std::string>{});
+}
+
+// Else a rank that comes late to an operation would be cut off by those who send to it.
+TEST_CASE(
+    "tcp: a connection asks whether the other host is there, and waits for who does not read") {
+  const auto listening = listen_anywhere(1);
+  REQUIRE(listening.has_value());
+  const auto fd =
+      connect_until("127.0.0.1", listening->port, steady_now() + std::chrono::minutes(1));
+  REQUIRE(fd.has_value());
+  const auto option = [&](int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof(value);
+    CHECK(::getsockopt(fd->get(), level, name, &value, &size) == 0);
+    return value;
+  };
+  CHECK(option(SOL_SOCKET, SO_KEEPALIVE) == 1);
+  CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
 }
 
 // Two sums of all; then one rank does not come. Those who `wait_long` let others find out.
