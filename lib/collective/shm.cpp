@@ -8,16 +8,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include <sys/mman.h>
+
 namespace muster::collective {
 namespace {
 
 // Up to here every rank reads everything: one wait, no second one.
-constexpr std::size_t kPostBytes = 32UL * 1024;
+constexpr std::size_t kPostBytes = 8UL * 1024;
 constexpr std::size_t kLeastStaging = 576UL * 1024;
 constexpr std::size_t kMostStaging = 4608UL * 1024;
 constexpr std::size_t kStagingOfAll = 16UL * 1024 * 1024;  // a part of the last-level cache
 constexpr std::size_t kChannelBytes = 2UL * 1024 * 1024;
 constexpr std::size_t kMostPiece = 64UL * 1024;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kMostMapped = 16;  // ranks: more of them have too much staging memory
 constexpr std::size_t kStagingPerMember = 48UL * 1024;
 
 std::uint32_t what_of(const Request& r) {
@@ -59,7 +63,22 @@ Shm::Shm(Segment& segment)
       n_(segment.size()),
       self_(segment.self()),
       sources_(n_),
-      places_(n_) {}
+      places_(n_) {
+  map_staging();
+}
+
+// The memory is there; that it is not in our page table yet would cost the first operations 2 µs a
+// page. Kernels before 5.14 say no.
+void Shm::map_staging() {
+  const std::size_t bytes = segment_.plan().layout.staging / kPage * kPage;
+  for (std::size_t i = 0; i < n_; ++i) {
+    if (i == self_) {
+      static_cast<void>(::madvise(segment_.staging(i), bytes, MADV_POPULATE_WRITE));
+    } else if (n_ <= kMostMapped) {
+      static_cast<void>(::madvise(segment_.staging(i), bytes, MADV_POPULATE_READ));
+    }
+  }
+}
 
 Result<void> Shm::run(const Request& request) {
   if (auto error = segment_.failure()) {

@@ -34,6 +34,8 @@ class Shm {
   [[nodiscard]] Result<void> free(void* memory) { return arena_.free(memory); }
 
  private:
+  void map_staging();
+
   // Where a rank's buffers are in the arena, posted for large operations.
   struct Places {
     std::uint64_t in = 0;

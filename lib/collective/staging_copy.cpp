@@ -14,9 +14,9 @@
 namespace muster::collective {
 namespace {
 
-// ns: near, a line costs 6 to 10, and with its source in memory less than 20; afar 36 and more
+// ns: near, a line costs 6 to 10, and with its source in memory less than 16; afar 36 and more
 // (SPEED.md).
-constexpr std::int64_t kDearLine = 24;
+constexpr std::int64_t kDearLine = 18;
 
 }  // namespace
 
