@@ -130,6 +130,12 @@ class Deaths(MusterTest):
         for rank in (0, 2):
             self.assertRegex(outputs[rank], r"^\w+: .*rank 1 .*died", outputs)
 
+    def test_also_where_a_message_has_a_tag(self):
+        outputs = self.by_hand(3, worker("muster_dies.py"), "tagged")
+        self.assertEqual(outputs[1], "")
+        for rank in (0, 2):
+            self.assertRegex(outputs[rank], r"^PeerFailed rank 1: tag 3, rank 1 of the group.*died")
+
     def test_ranks_that_call_different_things_are_told_both(self):
         for output in self.by_hand(3, worker("muster_dies.py"), "mismatch"):
             lines = output.splitlines()

@@ -14,7 +14,7 @@ IS_OLD = int(torch.__version__.split(".")[0]) < 2
 INTEGERS = [torch.uint8, torch.int32, torch.int64]
 FOLDS = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor,
          "SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum, "MAX": torch.maximum}
-LEAST_OF_GLOO = 12  # calls that gloo gives in every version: else nothing would be compared
+LEAST_OF_GLOO = 14  # calls that gloo gives in every version: else nothing would be compared
 
 
 def rows(dtype, *shape):
@@ -89,6 +89,45 @@ def object_list_case():
     return call, given if me == 0 else [None, None]
 
 
+def tags_case():
+    """Rank 0 gets what the others sent in another order than they sent it; larger than any ring."""
+    me, size = dist.get_rank(), dist.get_world_size()
+    count = 300000
+    wanted = [torch.full((count,), 10. * rank + tag) for rank in range(1, size)
+              for tag in (5, 0, 9, 5)]
+
+    def call(group):
+        if me != 0:
+            sent = [dist.isend(torch.full((count,), 10. * me + tag), 0, group=group, tag=tag)
+                    for tag in (9, 5, 5, 0)]
+            for work in sent:
+                work.wait()
+            return None
+        got = []
+        for rank in range(1, size):
+            for tag in (5, 0, 9, 5):
+                got.append(torch.zeros(count))
+                dist.recv(got[-1], rank, group=group, tag=tag)
+        return got
+    return call, wanted if me == 0 else None
+
+
+def crossing_tags_case():
+    """Both directions of a tag at once, receives posted first; only then anybody waits."""
+    me, size = dist.get_rank(), dist.get_world_size()
+    others = [rank for rank in range(size) if rank != me]
+
+    def call(group):
+        got = {(rank, tag): torch.zeros(3) for rank in others for tag in (1, 2)}
+        works = [dist.irecv(x, rank, group=group, tag=tag) for (rank, tag), x in got.items()]
+        works += [dist.isend(torch.full((3,), 10. * me + tag), rank, group=group, tag=tag)
+                  for tag in (2, 1) for rank in others]
+        for work in works:
+            work.wait()
+        return list(got.values())
+    return call, [torch.full((3,), 10. * rank + tag) for rank in others for tag in (1, 2)]
+
+
 def coalesced_gather_case():
     me, size = dist.get_rank(), dist.get_world_size()
     parts = [rows(torch.float32, 3), rows(torch.float32, 2, 2)]
@@ -140,6 +179,8 @@ def cases():
     for op in ("SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR"):
         yield f"bool {op}", bool_case(op)
     yield "gather_object", gather_object_case()
+    yield "tags", tags_case()
+    yield "crossing tags", crossing_tags_case()
     yield "all_gather_coalesced", coalesced_gather_case()
     yield "all_reduce_coalesced", coalesced_sum_case()
     if not IS_OLD:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 1 is killed, and the others say what their operations end with: "collective" or "ddp", where
-PyTorch waits in C++. It calls something else: "mismatch". It does not come: "late"."""
+"""Rank 1 is killed, and the others say what their operations end with: "collective", "tagged", or
+"ddp", where PyTorch waits in C++. It calls something else: "mismatch". It does not come: "late"."""
 import os
 import signal
 import sys
@@ -63,6 +63,17 @@ def late():
         dist.barrier()
 
 
+def tagged():
+    x = torch.ones(3)
+    if dist.get_rank() == 1:
+        dist.send(x, 0, tag=3)
+        dist.send(x, 2, tag=3)
+    else:
+        dist.recv(x, 1, tag=3)
+    die_if_chosen()
+    named(lambda: dist.recv(x, 1, tag=3))
+
+
 def ddp():
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 300))
     model(torch.ones(1, 300)).sum().backward()
@@ -76,7 +87,8 @@ def ddp():
 
 def main():
     dist.init_process_group("muster", timeout=timedelta(seconds=60))
-    {"collective": collective, "ddp": ddp, "mismatch": mismatch, "late": late}[sys.argv[1]]()
+    {"collective": collective, "ddp": ddp, "mismatch": mismatch, "late": late,
+     "tagged": tagged}[sys.argv[1]]()
     sys.stdout.flush()
     os._exit(0)
 

@@ -9,9 +9,10 @@ CPU tensors; PyTorch 1.13 and later, developed with 2.15. There is every collect
 all_reduce, broadcast, reduce, all_gather(_into_tensor), reduce_scatter(_tensor), gather, scatter,
 all_to_all(_single, also with unequal splits), send, recv, batched sends, barrier, the object
 collectives, the coalesced variants; ReduceOp SUM, AVG, PRODUCT, MIN, MAX, PREMUL_SUM, BAND, BOR,
-BXOR; sparse tensors in all_reduce (SUM). group.monitored_barrier(timeout, wait_all_ranks) names who
+BXOR; sparse tensors in all_reduce (SUM). Tags of send and recv: a communicator for each tag and
+other rank, at most 64 in a group. group.monitored_barrier(timeout, wait_all_ranks) names who
 is missing and leaves the group as it was; dist.monitored_barrier lets no group through that a
-Python class makes. Refused in words: tags other than 0, and receiving from any source.
+Python class makes. Refused in words: receiving from any source.
 
 Errors: operations that are waited for raise muster.PeerFailed, muster.TimedOut and so on, with
 the rank; where PyTorch waits in C++ (DDP's backward) it raises RuntimeError with the same text.

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from .. import _library as c
 from .. import errors
 from . import tensors as t
+from .lanes import Lanes
 from .monitored import MonitoredBarrier
 from .work import Completer, CollectiveWork, Work
 
@@ -40,11 +41,12 @@ class ProcessGroup(dist.ProcessGroup):
     supports_coalescing = False
     supports_splitting = False
 
-    def __init__(self, comm, served, store=None):
+    def __init__(self, comm, served, store=None, make_lane=None):
         super().__init__(comm.rank, comm.size)
         self._comm = comm
         self._served = served  # the store that this rank serves the group, if it does
         self._monitored = MonitoredBarrier(store, comm.rank, comm.size)
+        self._lanes = Lanes(comm.rank, make_lane)
         self._completer = Completer()
         self._works = collections.deque()
         self._count = 0
@@ -75,11 +77,13 @@ class ProcessGroup(dist.ProcessGroup):
 
     def abort(self):
         """Ends all operations of all ranks."""
+        self._lanes.abort("the process group was aborted")
         self._comm.abort("the process group was aborted")
 
     def shutdown(self):
         """Leaves, after operations under way."""
         self._completer.close()
+        self._lanes.close()
         self._comm.close()
         if self._served is not None:
             self._served.close()
@@ -311,8 +315,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _transfer(self, kind, tensor, peer, tag, make):
         if tag != 0:
-            raise errors.Unsupported("muster has no tags: messages between two ranks keep their "
-                                     "order")
+            return self._keep(make([self._lanes.start(kind, tensor, peer, tag)]))
         source, target = ((t.moved(tensor), _NOTHING) if kind == c.SEND
                           else (_NOTHING, t.moved(tensor)))
         call = c.CCall(sizeof(c.CCall), kind, 0, peer, 1, source, target, 0, 1.0, None)

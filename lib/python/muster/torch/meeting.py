@@ -31,10 +31,22 @@ def create(store, rank, size, timeout):
     place = json.loads(store.get(KEY))
     # Whoever shares PyTorch's store reaches it by the name that reached it before.
     where = tuple(place["store"] or (below.host, below.port))
-    comm = Communicator.create(where, rank, size, job=place["job"],
-                               epoch=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
-                               timeout=seconds, init_timeout=seconds, **_overrides())
-    return ProcessGroup(comm, served, store)
+    options = {"epoch": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+               "timeout": seconds, "init_timeout": seconds, **_overrides()}
+    comm = Communicator.create(where, rank, size, job=place["job"], **options)
+
+    def make_lane(other, tag):
+        return _pair(where, (rank, other), f"{place['job']}.tag{tag}", options)
+    return ProcessGroup(comm, served, store, make_lane)
+
+
+def _pair(where, ranks, job, options):
+    """The communicator of two ranks of the group, of which the first is this one."""
+    rank, other = ranks
+    low, high = sorted(ranks)
+    if options.get("backend") == "hier":  # which two ranks cannot always have
+        options = {**options, "backend": "auto"}
+    return Communicator.create(where, int(rank > other), 2, job=f"{job}.{low}-{high}", **options)
 
 
 def _tcp_store(store):
