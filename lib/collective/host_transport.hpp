@@ -28,6 +28,10 @@ class HostTransport : public Transport {
  public:
   [[nodiscard]] virtual Result<std::unique_ptr<Transfer>> begin(const Request& request) = 0;
 
+  // The last operation that was started found all others there: it took no longer than a look at
+  // the clock is worth, a microsecond or so.
+  [[nodiscard]] virtual bool prompt() const { return false; }
+
   // After all transfers were stuck, `round` times in a row: gives way to others, the longer the
   // more rounds it were, but never for long.
   virtual void rest(int round) = 0;

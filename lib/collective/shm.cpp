@@ -88,6 +88,7 @@ Result<void> Shm::run(const Request& request) {
   const std::size_t bytes = input_bytes(request, n_);
   const bool small = bytes <= kPostBytes && bytes * n_ <= 4 * kPostBytes;
   auto done = small ? run_small(request, bytes) : run_large(request);
+  prompt_ = prompt_ && small;
   if (done) {
     segment_.me().completed.store(request.seq, std::memory_order_release);
   }
@@ -131,7 +132,8 @@ Result<void> Shm::meet(const Request& request, const void* data, std::size_t byt
       return same;
     }
   }
-  if (!rung) {
+  prompt_ = !rung;
+  if (prompt_) {
     segment_.ring();
   }
   return {};

@@ -25,6 +25,9 @@ class Shm {
   // Performs it before it returns; all kinds but send and recv.
   [[nodiscard]] Result<void> run(const Request& request);
 
+  // The last operation was small, and all others were there.
+  [[nodiscard]] bool prompt() const { return prompt_; }
+
   // Meets the others, who must have called the same, and does no more. hier: before operations that
   // do not pass through here.
   [[nodiscard]] Result<void> agree(const Request& request);
@@ -98,6 +101,7 @@ class Shm {
   std::vector<const void*> sources_;  // of the combination under way, in the order of ranks
   std::vector<Places> places_;
   StagingCopy stage_;
+  bool prompt_ = false;
 };
 
 }  // namespace muster::collective

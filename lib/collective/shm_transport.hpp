@@ -18,6 +18,8 @@ class ShmTransport final : public HostTransport {
 
   [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
 
+  [[nodiscard]] bool prompt() const override { return shm_.prompt(); }
+
   void abort(const Error& why) override { segment_.report(why); }
 
   [[nodiscard]] Result<void*> alloc(std::size_t bytes) override { return shm_.alloc(bytes); }

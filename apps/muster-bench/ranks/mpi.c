@@ -103,7 +103,8 @@ static void perform(const char* operation, MPI_Datatype type, char* in, char* ou
 
 /* The same of an operation that is no all_reduce, from one buffer to another: operations.cpp. */
 static double batch_of_others(
-    const char* operation, const struct type* type, char* in, char* out, size_t bytes, int times) {
+    const char* operation, const struct type* type, char* in, size_t bytes, int times) {
+  char* const out = in + bytes;
   const int to_each = strcmp(operation, "all_to_all") == 0;
   const int scatter = strcmp(operation, "reduce_scatter") == 0;
   const size_t block = bytes / (size_t)ranks;
@@ -148,12 +149,12 @@ static int run(const char* word) {
   if (!type) {
     return 2;
   }
-  char* data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  char* other = operation[0] ? aligned_alloc(4096, (bytes + 4095) / 4096 * 4096) : NULL;
+  /* Others than all_reduce write to a second buffer behind the first. */
+  char* data = aligned_alloc(4096, ((operation[0] ? 2 : 1) * bytes + 4095) / 4096 * 4096);
   double* times = malloc((size_t)batches * sizeof(*times));
   for (int i = -1; i < batches; ++i) { /* the first one warms up */
     const int count = i < 0 && sums > 3 ? 3 : sums;
-    const double spent = operation[0] ? batch_of_others(operation, type, data, other, bytes, count)
+    const double spent = operation[0] ? batch_of_others(operation, type, data, bytes, count)
                                       : batch(type, data, bytes, count);
     times[i < 0 ? 0 : i] = spent / count;
   }
@@ -167,7 +168,6 @@ static int run(const char* word) {
            median(times, batches) * 1e6);
   }
   free(times);
-  free(other);
   free(data);
   return 0;
 }
