@@ -157,16 +157,17 @@ Result<void> Shm::compare(const Request& step, std::size_t other) {
     return r.op == Op::premul_sum ? fmt::format("{} scale {}", r.describe(), r.scale)
                                   : r.describe();
   };
-  segment_.report({.code = Errc::mismatch,
-                   .rank = segment_.plan().ranks[other],
-                   .seq = request.seq,
-                   .text = fmt::format("the ranks disagree: rank {} called {}, rank {} called {}",
-                                       segment_.plan().ranks[self_],
-                                       words(request),
-                                       segment_.plan().ranks[other],
-                                       words(called))});
-  auto error = segment_.failure();
-  return std::unexpected(error ? *error : Error{.code = Errc::mismatch, .seq = request.seq});
+  const Error error{.code = Errc::mismatch,
+                    .rank = segment_.plan().ranks[other],
+                    .seq = request.seq,
+                    .text = fmt::format("the ranks disagree: rank {} called {}, rank {} called {}",
+                                        segment_.plan().ranks[self_],
+                                        words(request),
+                                        segment_.plan().ranks[other],
+                                        words(called))};
+  segment_.report(error);
+  // Another rank may still be writing its reason down.
+  return std::unexpected(segment_.failure().value_or(error));
 }
 
 Result<void> Shm::run_small(const Request& request, std::size_t bytes) {
