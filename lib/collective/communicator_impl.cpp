@@ -299,11 +299,10 @@ Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& o
   const Duration timeout =
       options.timeout > Duration::zero() ? options.timeout : recipe.options.timeout;
   request->deadline = now + timeout;
+  request->seq = next_number(*request);
   if (request->device != kHost) {
-    request->seq = next_number(*request);
     return submit_device(*request);
   }
-  request->seq = next_number(*request);
   auto work = submit_host(*request, options, now);
   if (!work) {
     work.error().epoch = recipe.membership.epoch;
@@ -323,26 +322,27 @@ Result<Work> Communicator::Impl::submit_device(const Request& request) {
                  : std::unexpected(std::move(pending.error()));
 }
 
-Result<Work> Communicator::Impl::submit_host(Request request,
+// The request is not copied on the way of an operation that is performed at once.
+Result<Work> Communicator::Impl::submit_host(const Request& request,
                                              const OpOptions& options,
                                              TimePoint now) {
-  AsyncJob job{request, request.deadline - now, recorder->queued(request, now), nullptr};
+  const std::uint64_t ticket = recorder->queued(request, now);
   if (is_transfer(request.kind)) {
-    return submit_transfer(job, options.async);
+    return submit_transfer({request, request.deadline - now, ticket, nullptr}, options.async);
   }
   if (options.async) {
-    job.pending = std::make_shared<HostPending>();
-    collectives->add(job);
-    return Work(request.seq, job.pending);
+    auto pending = std::make_shared<HostPending>();
+    collectives->add({request, request.deadline - now, ticket, pending});
+    return Work(request.seq, std::move(pending));
   }
   collectives->drain();
-  recorder->started_at(job.ticket, now);
+  recorder->started_at(ticket, now);
   auto done = host->start(request);
   if (!done) {
     return std::unexpected(std::move(done.error()));
   }
   // To ask for the time takes a seventh of a small sum.
-  recorder->completed_at(job.ticket, host->prompt() ? now : steady_now());
+  recorder->completed_at(ticket, host->prompt() ? now : steady_now());
   return Work(request.seq, nullptr);
 }
 

@@ -64,7 +64,9 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   [[nodiscard]] Result<void> join_host(const Meeting& meeting);
   [[nodiscard]] Result<void> open_recorder();
   [[nodiscard]] Result<void> make_transport(const Meeting& meeting);
-  [[nodiscard]] Result<Work> submit_host(Request request, const OpOptions& options, TimePoint now);
+  [[nodiscard]] Result<Work> submit_host(const Request& request,
+                                         const OpOptions& options,
+                                         TimePoint now);
   [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async) const;
   [[nodiscard]] Result<Work> submit_device(const Request& request);
   [[nodiscard]] std::uint64_t next_number(const Request& request);
