@@ -128,6 +128,28 @@ def gradients():
         say(f"rank {comm.rank} of {comm.size} is done")
 
 
+@worker
+def unused():
+    with muster.Communicator.from_env() as comm:
+        sync = muster.GradientSync(comm, device=comm.rank, has_unused=True, average=False)
+        for name in "ab":
+            sync.add(name, 100)
+        sync.finalize()
+        for id in range(2):
+            on_host(sync.grad(id), 100)[:] = comm.rank + 1
+        sync.begin()
+        sync.mark_ready(1)
+        (sync.mark_unused if comm.rank == 0 else sync.mark_ready)(0)
+        sync.wait()
+        sums = comm.size * (comm.size + 1) / 2
+        for id, wanted in ((0, sums - 1), (1, sums)):
+            assert (on_host(sync.grad(id), 100) == wanted).all(), (id, on_host(sync.grad(id), 3))
+        sync.zero()
+        comm.all_reduce(filled(comm, comm.rank, 1), async_op=True).wait()  # behind the zeros
+        assert all((on_host(sync.grad(id), 100) == 0).all() for id in range(2))
+        say(f"rank {comm.rank} of {comm.size} is done")
+
+
 class OnGpus(JobCase):
     def run_on_fakes(self, ranks, name):
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
@@ -148,6 +170,9 @@ class OnGpus(JobCase):
         for ranks in (1, 2):
             with self.subTest(ranks=ranks):
                 self.assert_done(ranks, "gradients")
+
+    def test_unused_gradients_and_zeros(self):
+        self.assert_done(2, "unused")
 
     def test_what_is_refused(self):
         words = "\n".join(self.run_on_fakes(1, "refused"))

@@ -159,14 +159,12 @@ class GradientSync:
         """The gradient is complete, on the host or on this CUDA stream (torch's current one). The
         last of a bucket sends it. InvalidState: not in a step, or marked in it already; the text
         names the parameter. Else what the operation, or the hook, failed with."""
-        if stream is None and self._device != c.HOST and "torch" in sys.modules:
-            stream = sys.modules["torch"].cuda.current_stream(self._device)
-        self._check(lib.muster_gradients_mark_ready(self._handle(), id,
-                                                    getattr(stream, "cuda_stream", stream)))
+        self._check(lib.muster_gradients_mark_ready(self._handle(), id, self._stream(stream)))
 
-    def mark_unused(self, id):
-        """This rank has no such gradient in this step: it counts as zeros."""
-        self._check(lib.muster_gradients_mark_unused(self._handle(), id))
+    def mark_unused(self, id, stream=None):
+        """This rank has no such gradient in this step: it counts as zeros, on GPUs written on the
+        stream of the others (torch's current one)."""
+        self._check(lib.muster_gradients_mark_unused_on(self._handle(), id, self._stream(stream)))
 
     def wait(self):
         """Ends the step: returns GradientStats when all gradients are summed. InvalidState: some
@@ -202,9 +200,15 @@ class GradientSync:
         """Whether any rank used it in the last step; True without has_unused."""
         return bool(lib.muster_gradients_used(self._handle(), id))
 
-    def zero(self):
-        """Sets the gradients in buckets to 0 (on the host)."""
-        lib.muster_gradients_zero(self._handle())
+    def zero(self, stream=None):
+        """Sets the gradients in buckets to 0; on GPUs queued on this stream (torch's current
+        one)."""
+        check(lib.muster_gradients_zero_on(self._handle(), self._stream(stream)))
+
+    def _stream(self, stream):
+        if stream is None and self._device != c.HOST and "torch" in sys.modules:
+            stream = sys.modules["torch"].cuda.current_stream(self._device)
+        return getattr(stream, "cuda_stream", stream)
 
     def rebind(self, comm):
         """Goes on with another communicator, after a failure or with other ranks; all of its ranks
