@@ -20,6 +20,8 @@ constexpr std::size_t kFillUp = 64UL * 1024;
 // Numbers that an operation has for its steps on the host: twice two, and one to begin odd or even.
 constexpr std::uint64_t kSteps = 8;
 
+constexpr Duration kTimeToTell = std::chrono::seconds(3);
+
 std::vector<int> all_ranks(int size) {
   std::vector<int> out(static_cast<std::size_t>(size));
   std::iota(out.begin(), out.end(), 0);
@@ -116,13 +118,21 @@ Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
   return nullptr;
 }
 
+// Who is waited for in a step may itself wait for a rank in the step before, and is the first to
+// know whom all wait for: it has the time to say so.
+Request HierTransport::later(const Request& request, int step) {
+  Request out = request;
+  out.deadline += step * kTimeToTell;
+  return out;
+}
+
 // Over TCP, which a rank of this host that sums in steps does not look at.
 Result<void> HierTransport::not_in_steps(const Request& request) {
   Request here = request;
   here.seq = next_step(request);
   here.asked = &request;
   const auto agreed = local_.agree(here);
-  return agreed ? all_.run(request) : agreed;
+  return agreed ? all_.run(later(request, 1)) : agreed;
 }
 
 // Every element in the same order, whatever its place and the count: what does not divide by the
@@ -181,7 +191,7 @@ Result<void> HierTransport::sum_in_steps(const Request& request) {
   if (auto summed = local_.run(inside); !summed) {
     return summed;
   }
-  Request between = request;
+  Request between = later(request, 1);
   between.op = premul ? Op::sum : request.op;
   between.scale = premul ? 1 : request.scale;
   between.count = part;
@@ -191,7 +201,7 @@ Result<void> HierTransport::sum_in_steps(const Request& request) {
   if (auto summed = across_->run(between); !summed) {
     return summed;
   }
-  Request collect = request;
+  Request collect = later(request, 2);
   collect.kind = Kind::all_gather;
   collect.op = Op::sum;
   collect.scale = 1;

@@ -61,6 +61,8 @@ class HierTransport final : public TcpTransport {
  private:
   [[nodiscard]] Result<void> all_reduce(const Request& request);
   [[nodiscard]] Result<void> not_in_steps(const Request& request);
+  // The deadline of the second or third step.
+  [[nodiscard]] static Request later(const Request& request, int step);
   // A count that divides by the ranks of a host.
   [[nodiscard]] Result<void> sum_in_steps(const Request& request);
   // The elements from `first` on, in memory of our own.

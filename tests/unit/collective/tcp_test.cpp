@@ -66,7 +66,10 @@ TEST_CASE(
 }
 
 // Two sums of all; then one rank does not come. Those who `wait_long` let others find out.
-std::vector<Error> after_two_sums(const World& world, int hung, const std::vector<int>& wait_long) {
+std::vector<Error> after_two_sums(const World& world,
+                                  int hung,
+                                  const std::vector<int>& wait_long,
+                                  Duration so_long = std::chrono::seconds(60)) {
   std::vector<Error> errors(static_cast<std::size_t>(world.ranks));
   world.run([&](Communicator& comm) {
     std::vector<float> data(10, 1);
@@ -75,8 +78,7 @@ std::vector<Error> after_two_sums(const World& world, int hung, const std::vecto
     }
     const bool is_patient = std::ranges::find(wait_long, comm.rank()) != wait_long.end();
     OpOptions options;
-    options.timeout =
-        is_patient ? Duration(std::chrono::seconds(60)) : std::chrono::milliseconds(50);
+    options.timeout = is_patient ? so_long : std::chrono::milliseconds(50);
     if (comm.rank() != hung) {
       errors[static_cast<std::size_t>(comm.rank())] =
           error_of(comm.all_reduce(floats(data), floats(data), Op::max, options));
@@ -110,6 +112,12 @@ TEST_CASE("hier: the report of a time-out tells it of a rank of this host and of
   const World world{.ranks = 4, .backend = Backend::hier, .per_host = 2};
   check_report(after_two_sums(world, 3, {0, 1}), 3);  // rank 2 finds out
   check_report(after_two_sums(world, 3, {0, 2}), 3);  // rank 1, whose partner it is
+}
+
+TEST_CASE("hier: who waits for a rank that waits for the missing one lets that one tell") {
+  const World world{.ranks = 4, .backend = Backend::hier, .per_host = 2};
+  // Rank 0 runs out of time first. Its partner, rank 2, waits for rank 3.
+  check_report(after_two_sums(world, 3, {1, 2}, std::chrono::milliseconds(500)), 3);
 }
 
 TEST_CASE("tcp: the report of a message that does not come tells it, too") {
