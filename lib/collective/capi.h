@@ -167,14 +167,18 @@ MUSTER_API int muster_comm_backend(const muster_comm* comm);
 /* *work is null where the operation is over already. Without work (null) it is waited for. */
 MUSTER_API int muster_run(muster_comm* comm, const muster_call* call, muster_work** work);
 
-/* *part is null for those who give a negative colour. */
+/* Ranks of one colour, ordered by key, then by rank; *part is null for a negative colour. */
 MUSTER_API int muster_comm_split(muster_comm* comm, int color, int key, muster_comm** part);
+/* After a failure: a new one over the same store, under another epoch. Destroy the old one, too. */
 MUSTER_API int muster_comm_rebuild(
     muster_comm* comm, int rank, int ranks, uint64_t epoch, muster_comm** rebuilt);
 
+/* As communicator.hpp says; all ranks alike. MUSTER_E_UNSUPPORTED: more than arena_bytes in all;
+ * MUSTER_E_SYSTEM: there is no such memory. */
 MUSTER_API int muster_alloc(muster_comm* comm, size_t bytes, int device, void** memory);
 MUSTER_API int muster_free(muster_comm* comm, void* memory);
 
+/* Operations of all ranks, now and later, end with MUSTER_E_ABORTED and this reason. */
 MUSTER_API void muster_abort(muster_comm* comm, const char* reason);
 /* 0 while the communicator lives, else its error, which is also kept as the last error. */
 MUSTER_API int muster_comm_error(const muster_comm* comm);

@@ -4,6 +4,11 @@
 // so (mismatch). Calls come from one thread at a time, abort() and error() from any. Host buffers:
 // a call returns when the result is there, unless OpOptions::async. Device buffers: a call returns
 // once the operation is queued on the stream. Resource type: movable, not copyable.
+//
+// Errors of operations, at the call or at Work::wait: invalid_argument (shapes, types, ranks,
+// overlaps) and unsupported leave the communicator as it was. peer_failed, timeout, mismatch,
+// aborted, system, cuda and nccl end it: from then on every call fails with the first of them, on
+// all ranks. invalid_state: called in a forked child.
 #pragma once
 
 #include "collective/error.hpp"
@@ -53,7 +58,9 @@ class MUSTER_COLLECTIVE_API Communicator {
   // From what muster or torchrun sets: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and, where they
   // are, TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE. Without
   // an agent's store rank 0 must serve one. Returns when all ranks have come. MUSTER_COLLECTIVE_*
-  // variables override options (README).
+  // variables override options (README). Errors: invalid_argument (a variable is missing or none),
+  // store (it cannot be reached), timeout (who has not come), peer_failed (who died meanwhile),
+  // mismatch (another version of muster), system (no memory, no descriptors).
   [[nodiscard]] static Result<Communicator> from_env(CommOptions options = {});
   [[nodiscard]] static Result<Communicator> from_env(const Environ& environ, CommOptions options);
   [[nodiscard]] static Result<Communicator> create(std::shared_ptr<Store> store,
@@ -94,13 +101,17 @@ class MUSTER_COLLECTIVE_API Communicator {
   [[nodiscard]] Result<void> barrier(OpOptions options = {});
 
   // Ranks that give the same colour, ordered by key, then by rank. Called by all ranks; those with
-  // a negative colour get none.
+  // a negative colour get none. The parts have threads and deadlines of their own, and end without
+  // the whole; errors as from_env, or of an operation of the whole.
   [[nodiscard]] Result<std::optional<Communicator>> split(int color, int key);
-  // After a failure: the same store and options, with the ranks of the new epoch.
+  // After a failure: the same store and options, with the ranks of the new epoch, whose number must
+  // differ. Errors as from_env; can be tried again.
   [[nodiscard]] Result<Communicator> rebuild(const Membership& membership) const;
 
   // Memory that operations read and write without a copy, zeroed, aligned to 4 KiB. Called by all
   // ranks alike to be of use; usable as any memory until freed or until the communicator ends.
+  // unsupported: more than arena_bytes in all; system: the host has no such memory, which is asked
+  // for here and not at the first use; free: invalid_argument for what is not from alloc.
   [[nodiscard]] Result<void*> alloc(std::size_t bytes, int device = kHost);
   [[nodiscard]] Result<void> free(void* memory);
 

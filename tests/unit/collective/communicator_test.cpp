@@ -265,6 +265,30 @@ TEST_CASE("communicator: wait with a patience of its own leaves the operation go
   });
 }
 
+TEST_CASE("communicator: an operation that nobody waits for has its deadline too") {
+  const int per_host = GENERATE(0, 1);
+  const bool transfer = GENERATE(false, true);
+  World{.ranks = 2, .per_host = per_host}.run([=](Communicator& comm) {
+    std::vector<float> data(10, 1);
+    if (comm.rank() == 1) {
+      while (!comm.error()) {
+        std::this_thread::yield();
+      }
+      return;
+    }
+    const OpOptions soon{.timeout = std::chrono::milliseconds(20), .async = true};
+    const auto work = transfer ? comm.recv(floats(data), 1, soon)
+                               : comm.all_reduce(floats(data), floats(data), Op::sum, soon);
+    RANK_REQUIRE(work.has_value());
+    while (!work->done()) {
+      std::this_thread::yield();
+    }
+    const Error error = error_of(*work);
+    RANK_CHECK(error.code == Errc::timeout);
+    RANK_CHECK(error.rank == 1);
+  });
+}
+
 TEST_CASE("communicator: over TCP too ranks that disagree, or do not come, are named") {
   std::vector<Error> errors(3);
   const World world{.ranks = 3, .per_host = 1};
