@@ -123,7 +123,7 @@ class ManyNodes(DyingCase):
         os.kill(pids[1], signal.SIGKILL)
         self.wait_for("told-0-0")
         self.let_go(pids[1])
-        blocks = [last_block(ended) for ended in job.ends(code=137)]
+        blocks = [last_block(ended) for ended in job.ends(*job.nodes, code=137)]
         self.assertEqual(blocks[0], blocks[1])
         self.assertIn("rank 1 killed by SIGKILL", blocks[0][0])
 
