@@ -79,8 +79,8 @@ Table bandwidth_of(const Table& times, const Sweep& sweep) {
   table.title = fmt::format("Bus bandwidth of the same, {} ranks", sweep.ranks);
   table.unit = "GB/s";
   table.note =
-      "busbw of nccl-tests: bytes / time · 2(n−1)/n. algbw is the same with two ranks, and "
-      "with four two thirds of it.";
+      "busbw of nccl-tests: bytes / time (algbw) · 2(n−1)/n for all_reduce, · 1 for broadcast, "
+      "· (n−1)/n for the others.";
   for (auto& row : table.rows) {
     for (std::size_t column = 0; column < row.cells.size(); ++column) {
       for (double& sample : row.cells[column].samples) {

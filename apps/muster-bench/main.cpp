@@ -98,7 +98,8 @@ int save(const Report& report, const std::filesystem::path& folder) {
   bool written = write_file(folder / "results.md", markdown_of(report)) &&
                  write_file(folder / "results.json", json_of(report));
   for (const auto& table : report.tables) {
-    written = written && write_file(folder / (table.id + ".svg"), svg_of(table));
+    written =
+        written && (!has_samples(table) || write_file(folder / (table.id + ".svg"), svg_of(table)));
   }
   return written ? 0 : 1;
 }

@@ -136,6 +136,12 @@ std::vector<Verdict> judge_measured(const Report& report) {
 
 }  // namespace
 
+bool has_samples(const Table& table) {
+  return std::ranges::any_of(table.rows, [](const Row& row) {
+    return std::ranges::any_of(row.cells, [](const Cell& cell) { return !cell.samples.empty(); });
+  });
+}
+
 std::string markdown_of(const Report& report) {
   std::string text = "# Measured by muster-bench\n\n";
   for (const auto& condition : report.conditions) {
@@ -147,7 +153,8 @@ std::string markdown_of(const Report& report) {
       kQuietPercent,
       markdown_of(judge_measured(report)));
   for (const auto& table : report.tables) {
-    text += "\n" + markdown_of(table) + fmt::format("\n![{0}]({0}.svg)\n", table.id);
+    text += "\n" + markdown_of(table);
+    text += has_samples(table) ? fmt::format("\n![{0}]({0}.svg)\n", table.id) : "";
   }
   return text;
 }

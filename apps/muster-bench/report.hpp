@@ -55,6 +55,9 @@ struct Report {
 
 [[nodiscard]] std::optional<Summary> summary_of(const Cell* cell);
 
+// Else there is nothing to draw.
+[[nodiscard]] bool has_samples(const Table& table);
+
 [[nodiscard]] std::string markdown_of(const Table& table);
 [[nodiscard]] std::string markdown_of(const Report& report);
 [[nodiscard]] std::string json_of(const Report& report);

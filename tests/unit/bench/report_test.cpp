@@ -35,6 +35,15 @@ TEST_CASE("report: an absent peer keeps its row") {
   CHECK(has(markdown_of(example()), "| peer | not installed | – |"));
 }
 
+TEST_CASE("report: what has no samples has no picture") {
+  auto empty = Table::of("gpu", "GPU", "µs", {"added"});
+  empty.add_row("muster").cells[0].missing = "no GPU";
+  const std::string text = markdown_of(Report{{}, {example(), empty}});
+  CHECK(has(text, "![launch](launch.svg)"));
+  CHECK(has(text, "| muster | no GPU |"));
+  CHECK_FALSE(has(text, "gpu.svg"));
+}
+
 TEST_CASE("report: cells are found by table, row and column") {
   const Report report{{}, {example()}};
   CHECK(summary_of(find_cell(report, "launch", "muster", "2"))->median == 5);
