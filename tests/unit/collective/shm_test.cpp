@@ -281,6 +281,24 @@ TEST_CASE("shm: a rank that has left is named at once") {
   CHECK(errors[0].rank == 1);
 }
 
+// By that the flight recorder decides whether it asks for the time.
+TEST_CASE("shm: only a small operation that finds all others there is prompt") {
+  with_ranks(1, [&](Shm& shm, Segment&) {
+    std::vector<float> data(300000, 1);
+    Request request{.kind = Kind::all_reduce, .dtype = DType::f32, .count = 10};
+    request.deadline = steady_now() + std::chrono::seconds(20);
+    request.in = data.data();
+    request.out = data.data();
+    request.seq = 1;
+    CHECK(shm.run(request).has_value());
+    CHECK(shm.prompt());
+    request.seq = 2;
+    request.count = data.size();
+    CHECK(shm.run(request).has_value());
+    CHECK_FALSE(shm.prompt());
+  });
+}
+
 TEST_CASE("arena: what is freed can be had again, and reads as zeros") {
   with_ranks(1, [&](Shm& shm, Segment&) {
     auto a = shm.alloc(5000);
