@@ -299,9 +299,7 @@ std::string Segment::where(std::size_t i) const {
   const Post& last = post(i, odd > even ? 1 : 0);
   const std::uint64_t number = std::max(odd, even);
   Request at;
-  at.kind = static_cast<Kind>(last.what & 0xff);
-  at.op = static_cast<Op>(last.what >> 8 & 0xff);
-  at.dtype = static_cast<DType>(last.what >> 16 & 0xff);
+  at.set_what(last.what);
   at.count = last.count;
   at.root = last.root;
   at.seq = number / steps_;

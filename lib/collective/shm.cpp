@@ -24,11 +24,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostMapped = 16;  // ranks: more of them have too much staging memory
 constexpr std::size_t kStagingPerMember = 48UL * 1024;
 
-std::uint32_t what_of(const Request& r) {
-  return static_cast<std::uint32_t>(r.kind) | static_cast<std::uint32_t>(r.op) << 8 |
-         static_cast<std::uint32_t>(r.dtype) << 16;
-}
-
 // Bytes that this rank puts in.
 std::size_t input_bytes(const Request& r, std::size_t members) {
   const std::size_t bytes = r.count * size_of(r.dtype);
@@ -106,7 +101,7 @@ Result<void> Shm::agree(const Request& request) {
 Result<void> Shm::meet(const Request& request, const void* data, std::size_t bytes) {
   Post& mine = segment_.post(self_, request.seq);
   const Request& told = request.told();
-  mine.what = what_of(told);
+  mine.what = told.what();
   mine.root = told.root;
   mine.count = told.count;
   mine.scale = told.scale;
@@ -142,14 +137,12 @@ Result<void> Shm::meet(const Request& request, const void* data, std::size_t byt
 Result<void> Shm::compare(const Request& step, std::size_t other) {
   const Post& theirs = segment_.post(other, step.seq);
   const Request& request = step.told();
-  if (theirs.what == what_of(request) && theirs.root == request.root &&
+  if (theirs.what == request.what() && theirs.root == request.root &&
       theirs.count == request.count && theirs.scale == request.scale) [[likely]] {
     return {};
   }
   Request called = request;
-  called.kind = static_cast<Kind>(theirs.what & 0xff);
-  called.op = static_cast<Op>(theirs.what >> 8 & 0xff);
-  called.dtype = static_cast<DType>(theirs.what >> 16 & 0xff);
+  called.set_what(theirs.what);
   called.root = theirs.root;
   called.count = theirs.count;
   called.scale = theirs.scale;

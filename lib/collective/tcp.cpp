@@ -41,12 +41,7 @@ Result<void> Tcp::run(const Request& request) {
     return std::unexpected(std::move(*error));
   }
   const Request& told = request.told();
-  mine_ = {told.seq,
-           static_cast<std::uint32_t>(told.kind) | static_cast<std::uint32_t>(told.op) << 8 |
-               static_cast<std::uint32_t>(told.dtype) << 16,
-           told.root,
-           told.count,
-           told.scale};
+  mine_ = {told.seq, told.what(), told.root, told.count, told.scale};
   for (std::size_t i = 0; i < n_; ++i) {
     if (i != self_) {
       streams_.send(i, &mine_, sizeof(mine_));
@@ -92,9 +87,7 @@ Result<void> Tcp::compare(const Request& step) {
     const Head& head = theirs_[i];
     Request called = request;
     called.seq = head.seq;
-    called.kind = static_cast<Kind>(head.what & 0xff);
-    called.op = static_cast<Op>(head.what >> 8 & 0xff);
-    called.dtype = static_cast<DType>(head.what >> 16 & 0xff);
+    called.set_what(head.what);
     called.root = head.root;
     called.count = head.count;
     Error error{.code = Errc::mismatch, .rank = streams_.rank_of(i), .seq = request.seq};

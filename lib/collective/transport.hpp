@@ -46,6 +46,18 @@ struct Request {
 
   [[nodiscard]] const Request& told() const { return asked != nullptr ? *asked : *this; }
 
+  // Kind, operation and type in one word, as ranks compare them.
+  [[nodiscard]] std::uint32_t what() const {
+    return static_cast<std::uint32_t>(kind) | static_cast<std::uint32_t>(op) << 8 |
+           static_cast<std::uint32_t>(dtype) << 16;
+  }
+
+  void set_what(std::uint32_t what) {
+    kind = static_cast<Kind>(what & 0xff);
+    op = static_cast<Op>(what >> 8 & 0xff);
+    dtype = static_cast<DType>(what >> 16 & 0xff);
+  }
+
   // "all_reduce #119 sum f32[6553600]".
   [[nodiscard]] std::string describe() const;
   bool operator==(const Request&) const = default;
