@@ -23,26 +23,6 @@ struct Copy {
   bool writes_device;
 };
 
-std::size_t bytes_from(World& world, std::uintptr_t address) {
-  auto after = world.memory.upper_bound(address);
-  if (after == world.memory.begin()) {
-    return 0;
-  }
-  --after;
-  const auto end = after->first + after->second.bytes;
-  return address < end ? end - address : 0;
-}
-
-void touch(World& world, const Stream& stream, Span span, const std::string& what) {
-  const auto bytes = span.end - span.begin;
-  if (bytes > 0 && bytes_from(world, span.begin) < bytes) {
-    violation(what + " goes beyond its buffer, or uses memory that is not the device's");
-  }
-  if (const auto sentence = world.order.touch(stream.number, span, what)) {
-    violation(*sentence);
-  }
-}
-
 CUresult enqueue_copy(const Copy& copy, CUstream handle, bool then_wait) {
   if (current_device() < 0) {
     return CUDA_ERROR_INVALID_CONTEXT;
@@ -51,7 +31,7 @@ CUresult enqueue_copy(const Copy& copy, CUstream handle, bool then_wait) {
   auto lock = world.lock();
   Stream& stream = world.stream_of(handle, current_device());
   world.order.enqueue(stream.number);
-  touch(world, stream, {copy.device, copy.device + copy.bytes, copy.writes_device}, "a copy");
+  world.touch(stream, {copy.device, copy.device + copy.bytes, copy.writes_device}, "a copy");
   world.push(stream, [copy] { std::memcpy(copy.to, copy.from, copy.bytes); });
   if (then_wait) {
     world.drain(lock, stream);
@@ -158,7 +138,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn body, void* data) {
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   World& world = World::get();
   const auto lock = world.lock();
-  if (bytes_from(world, address) == 0) {
+  if (world.bytes_from(address) == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const auto& found = std::prev(world.memory.upper_bound(address))->second;
@@ -197,7 +177,7 @@ CUresult muster_fake_launch(
   world.order.enqueue(stream.number);
   for (; spans->data != nullptr; ++spans) {
     const auto begin = reinterpret_cast<std::uintptr_t>(spans->data);
-    touch(world, stream, {begin, begin + spans->bytes, spans->write != 0}, what);
+    world.touch(stream, {begin, begin + spans->bytes, spans->write != 0}, what);
   }
   world.push(stream, [body, data] { body(data); });
   return CUDA_SUCCESS;
@@ -206,7 +186,7 @@ CUresult muster_fake_launch(
 std::size_t muster_fake_bytes_from(const void* data) {
   World& world = World::get();
   const auto lock = world.lock();
-  return bytes_from(world, reinterpret_cast<std::uintptr_t>(data));
+  return world.bytes_from(reinterpret_cast<std::uintptr_t>(data));
 }
 
 }  // extern "C"

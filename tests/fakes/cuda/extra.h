@@ -27,6 +27,9 @@ size_t muster_fake_bytes_from(const void* data);
 void muster_fake_call_it(const void* data, unsigned type, unsigned managed);
 // As if a thread captured a graph: what would spoil it breaks a rule.
 void muster_fake_capturing(int on);
+// Modules that are loaded now, and how often one was loaded since the process began.
+int muster_fake_modules(void);
+unsigned long muster_fake_module_loads(void);
 
 #ifdef __cplusplus
 }

@@ -63,6 +63,26 @@ void World::drain(Lock& lock, Stream& stream) {
   order.host_knows(clock);
 }
 
+std::size_t World::bytes_from(std::uintptr_t address) const {
+  auto after = memory.upper_bound(address);
+  if (after == memory.begin()) {
+    return 0;
+  }
+  --after;
+  const auto end = after->first + after->second.bytes;
+  return address < end ? end - address : 0;
+}
+
+void World::touch(const Stream& stream, Span span, const std::string& what) {
+  const auto bytes = span.end - span.begin;
+  if (bytes > 0 && bytes_from(span.begin) < bytes) {
+    violation(what + " goes beyond its buffer, or uses memory that is not the device's");
+  }
+  if (const auto sentence = order.touch(stream.number, span, what)) {
+    violation(*sentence);
+  }
+}
+
 void World::run(Stream& stream) {
   Lock held = lock();
   while (true) {

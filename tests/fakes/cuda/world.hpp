@@ -62,6 +62,11 @@ class World {
   void push(Stream& stream, std::function<void()> task);
   // Until the stream has nothing to do; then the host knows its clock.
   void drain(Lock& lock, Stream& stream);
+  // Of the allocation that the address lies in, from there to its end; 0: not device memory.
+  [[nodiscard]] std::size_t bytes_from(std::uintptr_t address) const;
+  // The stream's newest operation uses memory: the device's, and ordered after earlier uses, or a
+  // rule is broken.
+  void touch(const Stream& stream, Span span, const std::string& what);
 
   void wait(Lock& lock) { changed_.wait(lock); }
 

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules and kernels: PTX is read when it is loaded and really run, by the interpreter of ptx_run,
+// on the stream's thread. What memory a kernel uses is found by a dry run at its launch. That a
+// launch passes as many parameters as the kernel has cannot be seen: kernelParams has no length.
+#include "fakes/cuda/extra.h"
+#include "fakes/cuda/ptx_parse.hpp"
+#include "fakes/cuda/ptx_run.hpp"
+#include "fakes/cuda/world.hpp"
+#include "fakes/violation.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+using muster::fake::current_device;
+using muster::fake::Kernel;
+using muster::fake::require;
+using muster::fake::Span;
+using muster::fake::Stream;
+using muster::fake::violation;
+using muster::fake::World;
+
+namespace {
+
+struct Module;
+
+struct Function {
+  Module* module;
+  const Kernel* kernel;
+};
+
+struct Module {
+  muster::fake::Program program;
+  std::vector<Function> functions;  // one for each kernel
+  int device = 0;
+  bool loaded = true;
+  int launches = 0;  // queued or running
+};
+
+// What the fake's device and driver are.
+constexpr unsigned kNewestTarget = 90;
+constexpr unsigned kNewestVersion = 90;
+constexpr unsigned kBlockThreadsMax = 1024;
+constexpr unsigned kGridBlocksMax = 0x7fffffff;
+
+// Under the World's lock. Kept after their end, so that a later use is seen.
+std::vector<std::unique_ptr<Module>>& modules() {
+  static auto* all = new std::vector<std::unique_ptr<Module>>;
+  return *all;
+}
+
+Module& module_of(CUmodule handle) {
+  for (const auto& known : modules()) {
+    if (known.get() == reinterpret_cast<Module*>(handle)) {
+      require(known->loaded, "a module is used after it was unloaded");
+      require(known->device == current_device(), "a module of another device's context is used");
+      return *known;
+    }
+  }
+  violation("an address that is no module is used as one");
+}
+
+Function& function_of(CUfunction handle) {
+  for (const auto& known : modules()) {
+    for (Function& function : known->functions) {
+      if (&function == reinterpret_cast<Function*>(handle)) {
+        require(known->loaded, "a kernel is launched after its module was unloaded");
+        return function;
+      }
+    }
+  }
+  violation("an address that is no function of a module is launched");
+}
+
+CUresult load(const char* text, CUmodule* handle) {
+  auto program = muster::fake::parse_ptx(text);
+  if (!program) {
+    std::fprintf(stderr, "fake: PTX is refused: %s\n", program.error().c_str());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  if (program->version > kNewestVersion) {
+    return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+  }
+  if (program->target > kNewestTarget) {
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  World& world = World::get();
+  const auto lock = world.lock();
+  auto& module = *modules().emplace_back(std::make_unique<Module>());
+  module.program = std::move(*program);
+  module.device = current_device();
+  for (const Kernel& kernel : module.program.kernels) {
+    module.functions.push_back({&module, &kernel});
+  }
+  *handle = reinterpret_cast<CUmodule>(&module);
+  return CUDA_SUCCESS;
+}
+
+std::vector<std::uint64_t> copied(void** parameters, std::size_t count) {
+  require(count == 0 || parameters != nullptr, "a kernel is launched without its parameters");
+  std::vector<std::uint64_t> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    require(parameters[i] != nullptr, "a kernel is launched with a parameter that is null");
+    std::memcpy(&values[i], parameters[i], sizeof values[i]);
+  }
+  return values;
+}
+
+// The dry run is made without the lock: other threads need not wait for it. Meanwhile the launch
+// is counted, so the module stays.
+CUresult launch(CUfunction kernel_handle,
+                muster::fake::Launch grid,
+                void** parameters,
+                CUstream stream_handle) {
+  World& world = World::get();
+  auto lock = world.lock();
+  Function& function = function_of(kernel_handle);
+  const Kernel& kernel = *function.kernel;
+  grid.parameters = copied(parameters, kernel.parameters);
+  Stream& stream = world.stream_of(stream_handle, current_device());
+  require(function.module->device == current_device() && stream.device == current_device(),
+          "a kernel is launched in another device's context than its module's, or on a stream "
+          "of another device");
+  ++function.module->launches;
+  lock.unlock();
+  auto uses = muster::fake::foresee(kernel, grid);
+  if (!uses) {
+    violation("a kernel: " + uses.error());
+  }
+  lock.lock();
+  world.order.enqueue(stream.number);
+  for (const auto* spans : {&uses->reads, &uses->writes}) {
+    for (const Span& span : *spans) {
+      world.touch(stream, span, "kernel " + kernel.name);
+    }
+  }
+  world.push(stream, [&world, &function, grid = std::move(grid), uses = *std::move(uses)] {
+    if (const auto sentence = muster::fake::run_kernel(*function.kernel, grid, uses)) {
+      violation("a kernel: " + *sentence);
+    }
+    const auto held = world.lock();
+    --function.module->launches;
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  return module == nullptr || image == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                               : load(static_cast<const char*>(image), module);
+}
+
+CUresult cuModuleUnload(CUmodule handle) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  World& world = World::get();
+  const auto lock = world.lock();
+  Module& module = module_of(handle);
+  require(module.launches == 0,
+          "a module is unloaded while a launch of its kernel is queued or running");
+  module.loaded = false;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  World& world = World::get();
+  const auto lock = world.lock();
+  for (Function& known : module_of(handle).functions) {
+    if (known.kernel->name == name) {
+      *function = reinterpret_cast<CUfunction>(&known);
+      return CUDA_SUCCESS;
+    }
+  }
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuLaunchKernel(CUfunction handle,
+                        unsigned int blocks,
+                        unsigned int blocks_y,
+                        unsigned int blocks_z,
+                        unsigned int threads,
+                        unsigned int threads_y,
+                        unsigned int threads_z,
+                        unsigned int shared_bytes,
+                        CUstream stream,
+                        void** parameters,
+                        void** extra) {
+  if (current_device() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  require(blocks_y == 1 && blocks_z == 1 && threads_y == 1 && threads_z == 1,
+          "a kernel is launched with more than one dimension");
+  require(threads >= 1 && threads <= kBlockThreadsMax,
+          "a kernel is launched with a block of 0 threads, or of more than 1024");
+  require(blocks >= 1 && blocks <= kGridBlocksMax,
+          "a kernel is launched with a grid of 0 blocks, or of more than 2147483647");
+  require(shared_bytes == 0, "a kernel is launched with shared memory, which the fake has not");
+  require(extra == nullptr, "a kernel is launched with `extra`, which the fake does not read");
+  return launch(handle, {blocks, threads, {}}, parameters, stream);
+}
+
+int muster_fake_modules(void) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  return static_cast<int>(
+      std::ranges::count_if(modules(), [](const auto& module) { return module->loaded; }));
+}
+
+unsigned long muster_fake_module_loads(void) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  return modules().size();
+}
+
+}  // extern "C"
