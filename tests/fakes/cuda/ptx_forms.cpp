@@ -60,6 +60,10 @@ char capital(char operand) {
 
 }  // namespace
 
+std::span<const Form> all_forms() {
+  return kForms;
+}
+
 const Form* find_form(std::string_view name) {
   for (const Form& form : kForms) {
     if (form.name == name) {

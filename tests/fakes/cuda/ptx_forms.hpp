@@ -5,6 +5,7 @@
 
 #include "fakes/cuda/ptx.hpp"
 
+#include <span>
 #include <string_view>
 
 namespace muster::fake {
@@ -20,6 +21,7 @@ struct Form {
   std::uint8_t count = 0;  // and how many
 };
 
+[[nodiscard]] std::span<const Form> all_forms();
 // Null: there is none of that name.
 [[nodiscard]] const Form* find_form(std::string_view name);
 // Whether what is in the slot may stand there.

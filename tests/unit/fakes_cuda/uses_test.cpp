@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the threads of a kernel use becomes spans; where two of them meet is a mistake.
+#include "support/catch.hpp"
+#include "unit/fakes_cuda/kernels.hpp"
+
+namespace muster::testing {
+namespace {
+
+using fake::gather;
+using fake::ThreadUse;
+
+ThreadUse read(std::uint64_t thread, std::uint64_t begin, std::uint16_t bytes = 4) {
+  return {.begin = begin, .thread = thread, .line = 1, .bytes = bytes, .write = false};
+}
+
+ThreadUse write(std::uint64_t thread, std::uint64_t begin, std::uint16_t bytes = 4) {
+  return {.begin = begin, .thread = thread, .line = 2, .bytes = bytes, .write = true};
+}
+
+std::string race(const std::vector<ThreadUse>& uses) {
+  const auto gathered = gather(uses);
+  return gathered ? "" : gathered.error();
+}
+
+TEST_CASE("uses: ranges that touch become one") {
+  const auto uses = gather({read(0, 108), read(1, 100), read(0, 104), write(0, 200), read(2, 116)});
+  REQUIRE(uses.has_value());
+  REQUIRE(uses->reads.size() == 2);
+  CHECK(uses->reads[0].begin == 100);
+  CHECK(uses->reads[0].end == 112);
+  CHECK(!uses->reads[0].write);
+  CHECK(uses->reads[1].begin == 116);
+  REQUIRE(uses->writes.size() == 1);
+  CHECK(uses->writes[0].write);
+  CHECK(uses->allow(read(5, 108)));
+  CHECK(!uses->allow(read(5, 110)));
+  CHECK(!uses->allow(read(5, 112)));
+  CHECK(!uses->allow(read(5, 96)));
+  CHECK(!uses->allow(write(5, 100)));
+  CHECK(uses->allow(write(5, 200)));
+}
+
+TEST_CASE("uses: nothing at all") {
+  const auto uses = gather({});
+  REQUIRE(uses.has_value());
+  CHECK(uses->reads.empty());
+  CHECK(!uses->allow(read(0, 0)));
+}
+
+TEST_CASE("uses: one thread may read and write one place, many may read it") {
+  CHECK(race({read(0, 100), write(0, 100), read(1, 104, 8), write(1, 108), read(0, 104)}) == "");
+  CHECK(race({read(0, 100), read(1, 100), read(2, 100)}) == "");
+}
+
+TEST_CASE("uses: a thread that writes what another one uses") {
+  CHECK(race({write(3, 100), write(4, 100)}) ==
+        "thread 4 writes (line 2) what thread 3 writes (line 2), and nothing orders the two");
+  CHECK(race({write(3, 100), read(4, 102, 2)}) ==
+        "thread 4 reads (line 1) what thread 3 writes (line 2), and nothing orders the two");
+  CHECK(race({read(3, 100, 16), write(4, 112)}) ==
+        "thread 4 writes (line 2) what thread 3 reads (line 1), and nothing orders the two");
+  // The writer's own read reaches further than the other's.
+  CHECK(race({read(3, 100, 16), read(4, 96, 12), write(3, 104)}) ==
+        "thread 3 writes (line 2) what thread 4 reads (line 1), and nothing orders the two");
+  CHECK(race({read(4, 96, 12), read(3, 100, 16), read(5, 104), write(3, 108)}) == "");
+}
+
+TEST_CASE("uses: a kernel whose threads all write one word") {
+  const std::vector<std::uint32_t> memory(1);
+  CHECK(run_ptx(kernel_of("mov.u32 %t0, 1; st.global.b32 [%a], %t0; ret;"),
+                {2, 1, {address_of(memory), 0}}) ==
+        "k: thread 1 writes (line 12) what thread 0 writes (line 12), and nothing orders the two");
+}
+
+}  // namespace
+}  // namespace muster::testing
