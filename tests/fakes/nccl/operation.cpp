@@ -242,6 +242,9 @@ std::size_t bytes_out(const Operation& operation, const Comm& comm) {
 }
 
 void run_kernel(Comm& comm, std::vector<Operation>& operations) {
+  if (comm.segment->abort) {
+    return;  // queued behind one that the abort has ended: its place at the gate is still taken
+  }
   Came came = Came::yes;
   std::vector<Transfer> transfers;
   for (const auto& operation : operations) {
