@@ -56,9 +56,10 @@ class Attached:
     def __init__(self, parameters, comm, options):
         self._parameters = [p for _, p in parameters]
         self._has_unused = options.get("has_unused", False)
-        self._on_gpu = bool(parameters) and parameters[0][1].device.type == "cuda"
+        self._gpu = next((p.device for _, p in parameters if p.device.type == "cuda"), None)
+        self._stream = None  # of this step's marks
         self.sync = GradientSync(comm, **{"reorder": True, **options},
-                                 device=parameters[0][1].device.index if self._on_gpu else None)
+                                 device=self._gpu.index if self._gpu else None)
         for name, p in parameters:
             self.sync.add(name, tuple(p.shape), p.dtype)
         self.sync.finalize()
@@ -81,7 +82,7 @@ class Attached:
             missing = [id for id in range(len(self._parameters)) if id not in self._marked]
         for id in missing if self._has_unused else ():
             if self._parameters[id].grad is None:
-                self.sync.mark_unused(id)
+                self.sync.mark_unused(id, self._join())
             else:  # from an accumulating backward pass
                 self._ready(id)
         try:
@@ -129,6 +130,7 @@ class Attached:
         rank 0's parameters go to all others."""
         if broadcast:
             _broadcast(comm, self._parameters)
+        self._settle()
         self.sync.rebind(comm)
         self._marked = None
         self._show()
@@ -143,13 +145,34 @@ class Attached:
         for p, place in zip(self._parameters, self._places):
             if p.grad is not None and p.grad.data_ptr() == place.data_ptr():
                 p.grad = p.grad.clone()
+        if self._hooks:
+            self._settle()
         self._hooks, self._parameters, self._places = [], [], []
         self.sync.close()
 
     def _wait(self):
-        if self._on_gpu:
-            return self.sync.wait_stream(torch.cuda.current_stream())
+        if self._gpu:
+            return self.sync.wait_stream(torch.cuda.current_stream(self._gpu))
         return self.sync.wait()
+
+    def _join(self):
+        """On a GPU the stream that all of a step are marked on, which is the first one's. It waits
+        for torch's current one, on which the gradient was made: wait() may be called on another
+        stream than backward(), and parts of a model may have streams of their own."""
+        if not self._gpu:
+            return None
+        here = torch.cuda.current_stream(self._gpu)
+        with self._lock:
+            if self._stream is None:
+                self._stream = here
+            elif self._stream != here:
+                self._stream.wait_stream(here)
+            return self._stream
+
+    def _settle(self):
+        """Before memory of gradients moves or goes: no work of torch's uses it any more."""
+        if self._gpu:
+            torch.cuda.synchronize(self._gpu)
 
     def _show(self):
         self._places = [self.sync.grad(id).torch() for id in range(len(self._parameters))]
@@ -158,7 +181,7 @@ class Attached:
         with self._lock:
             if self._marked is None:
                 self.sync.begin()
-                self._marked = set()
+                self._marked, self._stream = set(), None
 
     def _hook(self, id):
         def ready(p):
@@ -170,7 +193,7 @@ class Attached:
     def _ready(self, id):
         with torch.no_grad():
             _adopt(self._parameters[id], self._places[id])
-        self.sync.mark_ready(id)
+        self.sync.mark_ready(id, self._join())
         with self._lock:
             self._marked.add(id)
 

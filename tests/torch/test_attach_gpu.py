@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""muster.torch.attach and operations on tensors of GPUs, with real autograd, over the strict fakes
+of CUDA and NCCL (tests/fakes). FAKES names the fakes' folder.
+
+PyTorch has no GPU here: workers/fake_gpu.py says what is pretended. Shown is what the package does
+with parameters on cuda:N: where gradients lie, on which streams they are marked and waited for, and
+that sums, copies and frees come after what uses the memory. Not shown is PyTorch's own CUDA
+runtime: its kernels, its allocator, and that its engine sets the stream for hooks as is said there.
+"""
+import os
+import re
+import sys
+import tempfile
+import unittest
+
+import support
+
+FAKES = os.environ["FAKES"]
+WORKER = os.path.join(support.HERE, "workers", "muster_attach_gpu.py")
+
+
+class AttachOnGpus(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        os.mkfifo(os.path.join(folder.name, "go"))
+        self.environment = {
+            "PYTHON_EXEC": sys.executable, "TMPDIR": folder.name,
+            "MUSTER_COLLECTIVE_LIBRARY": os.environ["MUSTER_COLLECTIVE_LIBRARY"],
+            "MUSTER_CUDA_LIBRARY": f"{FAKES}/libcuda.so.1", "MUSTER_FAKE_CUDA_DEVICES": "2",
+            "MUSTER_NCCL_LIBRARY": f"{FAKES}/libnccl.so.2", "MUSTER_FAKE_NCCL_DIR": folder.name,
+            "PYTHONPATH": os.path.join(support.ROOT, "lib", "python")}
+
+    def succeed(self, *words):
+        """A process imports PyTorch for seconds: it has several tasks."""
+        done = support.run([support.program("muster"), "--nproc-per-node=2", WORKER, *words],
+                           env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(sorted(re.findall(r"rank \d of \d: .* as they should be", done.stdout)),
+                         [f"rank {rank} of 2: {' '.join(words)} are as they should be"
+                          for rank in range(2)], done.stdout)
+
+    def test_training_on_any_stream(self):
+        self.succeed("training", "side", "parts", "unused")
+
+    def test_operations_waits_and_failures(self):
+        self.succeed("plain", "ahead", "mistakes", "failure")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
