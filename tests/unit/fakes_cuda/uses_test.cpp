@@ -62,6 +62,8 @@ TEST_CASE("uses: a thread that writes what another one uses") {
   // The writer's own read reaches further than the other's.
   CHECK(race({read(3, 100, 16), read(4, 96, 12), write(3, 104)}) ==
         "thread 3 writes (line 2) what thread 4 reads (line 1), and nothing orders the two");
+  CHECK(race({read(3, 100, 16), read(4, 102, 8), write(3, 104)}) ==
+        "thread 3 writes (line 2) what thread 4 reads (line 1), and nothing orders the two");
   CHECK(race({read(4, 96, 12), read(3, 100, 16), read(5, 104), write(3, 108)}) == "");
 }
 
