@@ -316,7 +316,9 @@ def go_on_after_failure(comm, is_under_way):
     if comm.rank != 1 and not is_under_way:
         assert "enough" in refusal(muster.Aborted, step)
     again = comm.rebuild(comm.rank, comm.size, comm.epoch + 1)
-    attached.rebind(again, broadcast=True)
+    for p in model.parameters():
+        p.grad.mul_(0.5)  # still to be done, or not, when rebind() begins
+    attached.rebind(again, broadcast=is_under_way)
     comm.close()
     assert are_in_buckets(attached, list(model.parameters()))
     for _ in range(2):
