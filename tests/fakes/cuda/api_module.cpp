@@ -75,7 +75,7 @@ Function& function_of(CUfunction handle) {
 CUresult load(const char* text, CUmodule* handle) {
   auto program = muster::fake::parse_ptx(text);
   if (!program) {
-    std::fprintf(stderr, "fake: PTX is refused: %s\n", program.error().c_str());
+    static_cast<void>(std::fprintf(stderr, "fake: PTX is refused: %s\n", program.error().c_str()));
     return CUDA_ERROR_INVALID_PTX;
   }
   if (program->version > kNewestVersion) {

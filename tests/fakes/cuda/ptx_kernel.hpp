@@ -13,6 +13,8 @@
 
 namespace muster::fake {
 
+inline constexpr std::size_t kSlotsMax = 2000;
+
 class KernelParser {
  public:
   explicit KernelParser(WordReader& words);

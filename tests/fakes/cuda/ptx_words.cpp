@@ -33,6 +33,10 @@ std::size_t skipped(std::string_view text) {
 
 }  // namespace
 
+std::string quoted(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
+
 std::vector<Word> split_words(std::string_view text) {
   std::vector<Word> words;
   unsigned line = 1;
@@ -74,15 +78,14 @@ bool WordReader::skip(std::string_view text) {
 
 bool WordReader::need(std::string_view text) {
   const Word word = next();
-  return word.text == text ||
-         fail("\"" + std::string(text) + "\" is wanted, not \"" + std::string(word.text) + "\"");
+  return word.text == text || fail(quoted(text) + " is wanted, not " + quoted(word.text));
 }
 
 bool WordReader::need(Word::Kind kind, std::string_view& text) {
   const Word word = next();
   text = word.text;
   return word.kind == kind || fail(std::string(kind == Word::Kind::name ? "a name" : "a number") +
-                                   " is wanted, not \"" + std::string(word.text) + "\"");
+                                   " is wanted, not " + quoted(word.text));
 }
 
 bool WordReader::fail(const std::string& words) {

@@ -17,6 +17,8 @@ struct Word {
   unsigned line = 0;
 };
 
+// "\"text\"", for errors.
+[[nodiscard]] std::string quoted(std::string_view text);
 // The last one is an end. A character that cannot be there is a mark, which no rule wants.
 [[nodiscard]] std::vector<Word> split_words(std::string_view text);
 

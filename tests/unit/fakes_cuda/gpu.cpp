@@ -78,6 +78,7 @@ CUresult launch(CUfunction function,
                 CUstream stream,
                 std::vector<std::uint64_t> parameters) {
   std::vector<void*> places;
+  places.reserve(parameters.size());
   for (auto& parameter : parameters) {
     places.push_back(&parameter);
   }

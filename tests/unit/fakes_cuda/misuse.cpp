@@ -194,7 +194,7 @@ void refused() {
   CUmodule module = nullptr;
   if (cuModuleLoadData(&module, kernel_of("\n\nsin.approx.f32 %f0, %f1; ret;").c_str()) ==
       CUDA_ERROR_INVALID_PTX) {
-    std::fputs("CUDA_ERROR_INVALID_PTX\n", stderr);
+    static_cast<void>(std::fputs("CUDA_ERROR_INVALID_PTX\n", stderr));
   }
 }
 

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   setrlimit(RLIMIT_CORE, &none);
   const auto found = muster::testing::misuses().find(argc > 1 ? argv[1] : "");
   if (found == muster::testing::misuses().end()) {
-    std::fputs("muster-cuda-misuse: no such misuse\n", stderr);
+    static_cast<void>(std::fputs("muster-cuda-misuse: no such misuse\n", stderr));
     return 2;
   }
   found->second();

@@ -132,9 +132,9 @@ TEST_CASE("kernels: a dry run changes nothing, and says what is used") {
   CHECK(to == Words(64, 7));
   REQUIRE(uses->reads.size() == 1);
   REQUIRE(uses->writes.size() == 1);
-  CHECK(uses->reads[0].end - uses->reads[0].begin == 61 * 4);
+  CHECK(uses->reads[0].end - uses->reads[0].begin == std::uint64_t{61} * 4);
   CHECK(uses->writes[0].begin == address_of(to));
-  CHECK(uses->writes[0].end == address_of(to) + 61 * 4);
+  CHECK(uses->writes[0].end == address_of(to) + std::uint64_t{61} * 4);
   CHECK(uses->writes[0].write);
 }
 
