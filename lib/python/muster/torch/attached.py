@@ -30,9 +30,14 @@ def attach(module, comm, *, broadcast=True, **options):
 
     .grad of each parameter is its place in a bucket. The first wait() may move it: tensors that
     were .grad before are not to be used then (reorder=False keeps them). zero_grad() keeps it
-    there; after optimizer.zero_grad(), which sets it to None, each gradient is copied once. Returns
-    an Attached. Unsupported: PyTorch before 2.1, other element types, several devices. Mismatch:
-    the ranks' modules differ; the text names the parameter.
+    there; after optimizer.zero_grad(), which sets it to None, each gradient is copied once.
+
+    On a GPU a bucket is sent after the streams on which backward() made its gradients, and wait()
+    lets torch's current stream wait for the averages. The host waits in the first wait(), and with
+    has_unused for the other ranks to come.
+
+    Returns an Attached. Unsupported: PyTorch before 2.1, other element types, several devices.
+    Mismatch: the ranks' modules differ; the text names the parameter.
     """
     if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
         raise errors.Unsupported("muster.torch.attach needs PyTorch 2.1 or later "
@@ -74,7 +79,8 @@ class Attached:
                        for id, p in enumerate(self._parameters)]
 
     def wait(self):
-        """After backward(): returns GradientStats when every .grad is the average of all ranks.
+        """After backward(): returns GradientStats when every .grad is the average of all ranks; on
+        a GPU for what torch's current stream is given from now on.
         InvalidState: some parameters got no gradient, and has_unused was not given; the text names
         them. Else what an operation failed with (PeerFailed, TimedOut …)."""
         self._begin()
@@ -127,7 +133,7 @@ class Attached:
 
     def rebind(self, comm, broadcast=False):
         """Goes on with another communicator after a failure, as GradientSync.rebind. broadcast:
-        rank 0's parameters go to all others."""
+        rank 0's parameters go to all others. On a GPU waits for torch's work on it."""
         if broadcast:
             _broadcast(comm, self._parameters)
         self._settle()
@@ -139,7 +145,8 @@ class Attached:
                 p.grad = place
 
     def close(self):
-        """Lets go of the module: its gradients are its own again. Again: does nothing."""
+        """Lets go of the module: its gradients are its own again. On a GPU waits for torch's work
+        on it. Again: does nothing."""
         for hook in self._hooks:
             hook.remove()
         for p, place in zip(self._parameters, self._places):
