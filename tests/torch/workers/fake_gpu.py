@@ -7,11 +7,11 @@ stream, event or wait of the host puts in order ends the program. It computes wh
 to it and no earlier; the host is not told that it is over, unless it asks for values as PyTorch
 does (.cpu(), .item()). Memory is PyTorch's as well: given back to its stream and used again there.
 
-Autograd, modules and optimizers are PyTorch's own. Pretended are torch.cuda.current_stream,
-torch.cuda.stream, streams, from_dlpack, and what the engine does with streams: a backward pass
-runs, hooks included, on the stream of the forward pass in a thread of the engine's, and the stream
-that called for it waits at its end. For the engine the device is a back end in Python (private use
-1), as it cannot be brought to call a GPU its own that is not there.
+Autograd, modules and optimizers are PyTorch's own, and hooks run in the engine's thread. Pretended
+are streams, torch.cuda.current_stream and synchronize, from_dlpack, and what the engine does with
+streams: all of a backward pass, hooks included, runs on the stream on which the loss was made, and
+the stream that called for it waits at the end. For the engine the device is a back end in Python
+(private use 1): of CUDA it would ask the real runtime.
 """
 import collections
 import contextlib
@@ -23,7 +23,6 @@ import torch
 import torch.utils.backend_registration
 from torch.utils import _pytree
 
-import muster
 from muster import dlpack, dtypes
 
 if hasattr(torch._C, "_cuda_getDeviceCount"):
@@ -139,6 +138,7 @@ def current_stream(device=None):
 
 @contextlib.contextmanager
 def stream(used):
+    """As torch.cuda.stream: also its device is current."""
     global _current_device
     before, device = _current[used.device], _current_device
     _current[used.device], _current_device = used, used.device
@@ -342,4 +342,4 @@ def from_dlpack(capsule):
 _host_from_dlpack = torch.utils.dlpack.from_dlpack
 torch.utils.dlpack.from_dlpack = from_dlpack
 torch.cuda.current_stream, torch.cuda.synchronize = current_stream, synchronize
-assert muster is not None
+torch.cuda.is_initialized = lambda: True
