@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <utility>
 
 namespace muster::collective {
@@ -56,12 +55,6 @@ Result<void> GradientSync::finalize() {
   if (wire && *wire != DType::bf16 && *wire != DType::f16) {
     return failure(Errc::invalid_argument, "GradientSync: the wire type is neither bf16 nor f16");
   }
-  if (s.on_gpu() && (wire || !s.options.owns_memory)) {
-    return failure(Errc::unsupported,
-                   fmt::format("GradientSync: on GPUs gradients lie in buckets and travel as they "
-                               "are - {}",
-                               wire ? "use no wire type" : "leave owns_memory on, and use grad()"));
-  }
   if (auto same = s.compare_with_others(); !same) {
     return same;
   }
@@ -71,6 +64,9 @@ Result<void> GradientSync::finalize() {
     return std::unexpected(allocated.error());
   }
   s.memory = std::move(*allocated);
+  if (auto opened = s.open_queue(); !opened) {
+    return opened;
+  }
   s.bound.resize(s.parameters.size());
   s.uses.assign(s.parameters.size(), 1);
   s.accumulated.assign(s.parameters.size(), false);
@@ -130,15 +126,16 @@ Result<void> GradientSync::mark_unused(int id, void* stream) {
 
 Result<GradientStats> GradientSync::wait(Duration patience) {
   const TimePoint until = patience > Duration::zero() ? steady_now() + patience : TimePoint::max();
-  return impl_->end_step([this, until](std::size_t b) { return impl_->finish(b, until); }, nullptr);
+  return impl_->end_step([this, until](std::size_t b) { return impl_->finish(b, until); },
+                         impl_->own_stream());
 }
 
 Result<GradientStats> GradientSync::wait_stream(void* stream) {
   if (!impl_->on_gpu()) {
     return wait();
   }
-  return impl_->end_step(
-      [this, stream](std::size_t b) { return impl_->memory[b].work.wait_stream(stream); }, stream);
+  return impl_->end_step([this, stream](std::size_t b) { return impl_->finish_on(b, stream); },
+                         stream);
 }
 
 bool GradientSync::used(int id) const {
@@ -152,14 +149,7 @@ Result<void> GradientSync::zero(void* stream) {
   s.accumulated.assign(s.accumulated.size(), false);
   for (std::size_t b = 0; b < s.memory.size(); ++b) {
     const std::size_t bytes = s.plan.buckets[b].count * size_of(s.plan.buckets[b].dtype);
-    if (!s.on_gpu()) {
-      std::memset(s.memory[b].data, 0, bytes);
-      continue;
-    }
-    const auto gpu = s.gpu();
-    const auto done = gpu ? (*gpu)->fill_zero(s.memory[b].data, bytes, stream)
-                          : Result<void>(std::unexpected(gpu.error()));
-    if (!done) {
+    if (auto done = s.clear(s.memory[b].data, bytes, stream); !done) {
       return done;
     }
   }
@@ -182,7 +172,7 @@ Result<void> GradientSync::rebind(Communicator& communicator) {
   return s.move_to(
       *before,
       plan_gradients(s.parameters, reverse_order(s.parameters.size()), s.options.buckets),
-      nullptr);
+      s.own_stream());
 }
 
 const GradientPlan& GradientSync::plan() const {

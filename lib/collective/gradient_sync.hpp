@@ -37,14 +37,13 @@ struct GradientBucketView {
 struct GradientSyncOptions {
   BucketLimits buckets = {};
   bool average = true;  // else the sum
-  // f32 gradients travel as bf16 or f16: half the bytes, summed in f32 and rounded once.
+  // f32 gradients travel as bf16 or f16: half the bytes. On the host summed in f32 and rounded
+  // once, on GPUs summed by NCCL in that type.
   std::optional<DType> wire = {};
   // Performs a bucket instead of the all-reduce, in place; its result is used as it is. On GPUs it
   // starts after `stream`, and the Work that it gives is what the sums are waited for by.
   std::function<Result<Work>(Communicator&, const GradientBucketView&)> hook = {};
-  // Gradients lie in buckets (grad()); else the caller's memory (bind()) is copied in and out. On
-  // GPUs they lie in buckets, and travel as they are (no wire type): else finalize says
-  // unsupported.
+  // Gradients lie in buckets (grad()); else the caller's memory (bind()) is copied in and out.
   bool owns_memory = true;
   // The communicator's thread performs buckets beside the backward pass; else mark_ready() does.
   bool background = true;
@@ -76,6 +75,8 @@ class MUSTER_COLLECTIVE_API GradientSync {
 
   // The gradient's memory, zeroed at first; moves when GradientStats::moved says so.
   [[nodiscard]] Result<void*> grad(int id) const;
+  // The caller's memory of a gradient, of the same device, until another one is bound. On GPUs read
+  // on the stream of mark_ready; the sum is written on that of wait_stream, or before wait ends.
   [[nodiscard]] Result<void> bind(int id, void* memory);
 
   // false: this step only accumulates, nothing is sent.

@@ -3,12 +3,10 @@
 
 #include "base/clock.hpp"
 #include "collective/communicator_impl.hpp"
-#include "collective/kernels.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace muster::collective {
@@ -83,33 +81,6 @@ Result<void> GradientSync::Impl::compare_with_others() {
   return {};
 }
 
-Result<std::vector<BucketMemory>> GradientSync::Impl::allocate(Communicator& from) const {
-  std::vector<BucketMemory> out;
-  for (const GradientBucket& bucket : plan.buckets) {
-    BucketMemory made;
-    auto data = from.alloc(bucket.count * size_of(bucket.dtype), options.device);
-    if (!data) {
-      release(from, out);
-      return std::unexpected(data.error());
-    }
-    made.data = *data;
-    if (options.wire) {
-      made.wire.resize(bucket.count * size_of(*options.wire));
-    }
-    out.push_back(std::move(made));
-  }
-  return out;
-}
-
-void GradientSync::Impl::release(Communicator& from, std::vector<BucketMemory>& what) const {
-  for (BucketMemory& bucket : what) {
-    // A failed operation has ended too; memory of a communicator that is dead is still its own.
-    [[maybe_unused]] const auto ended = bucket.work.wait();
-    [[maybe_unused]] const auto freed = from.free(bucket.data);
-  }
-  what.clear();
-}
-
 Result<void> GradientSync::Impl::check_id(int id) const {
   if (!is_final) {
     return wrong_state("finalize was not called");
@@ -167,27 +138,6 @@ Result<void> GradientSync::Impl::take_stream(std::size_t parameter, void* stream
   return {};
 }
 
-Result<void> GradientSync::Impl::fill(int id, void* stream) {
-  const auto i = static_cast<std::size_t>(id);
-  void* const place = at(memory, plan, id);
-  if (uses[i] != 0) {
-    if (!options.owns_memory) {
-      std::memcpy(place, bound[i], bytes(id));
-    }
-    return {};
-  }
-  if (!on_gpu()) {
-    std::memset(place, 0, bytes(id));
-    return {};
-  }
-  const auto device = gpu();
-  return device ? (*device)->fill_zero(place, bytes(id), stream) : std::unexpected(device.error());
-}
-
-Result<Transport*> GradientSync::Impl::gpu() const {
-  return comm->impl_->device_transport(options.device);
-}
-
 // In the order of buckets only: so all ranks call the same operations in the same order.
 Result<void> GradientSync::Impl::launch_ready(void* stream) {
   while (next < memory.size() && memory[next].missing == 0) {
@@ -207,17 +157,27 @@ Result<Work> GradientSync::Impl::launch(std::size_t bucket, void* stream) {
   BucketMemory& where = memory[bucket];
   Buffer buffer{where.data, what.count, what.dtype, options.device};
   if (options.wire) {
-    narrow(*options.wire, static_cast<const float*>(where.data), where.wire.data(), what.count);
-    buffer.data = where.wire.data();
+    if (auto narrowed = to_wire(bucket, stream); !narrowed) {
+      return std::unexpected(narrowed.error());
+    }
+    buffer.data = where.wire;
     buffer.dtype = *options.wire;
   }
   if (options.hook) {
     return options.hook(*comm, view(bucket, buffer, stream));
   }
-  return comm->all_reduce(buffer,
-                          buffer,
-                          options.average ? Op::avg : Op::sum,
-                          {.stream = stream, .async = options.background});
+  auto work = comm->all_reduce(buffer,
+                               buffer,
+                               options.average ? Op::avg : Op::sum,
+                               {.stream = stream, .async = options.background});
+  if (!work || !widens_at_launch()) {
+    return work;
+  }
+  auto after = work->wait_stream(own_stream());
+  if (after) {
+    after = from_wire(bucket, own_stream());
+  }
+  return after ? work : std::unexpected(after.error());
 }
 
 GradientBucketView GradientSync::Impl::view(std::size_t bucket,
@@ -236,19 +196,15 @@ GradientBucketView GradientSync::Impl::view(std::size_t bucket,
 }
 
 Result<void> GradientSync::Impl::finish(std::size_t bucket, TimePoint until) {
-  BucketMemory& where = memory[bucket];
   const Duration patience =
       until == TimePoint::max() ? Duration::zero() : std::max(until - steady_now(), Duration(1));
-  if (auto done = where.work.wait(patience); !done) {
-    return done;
-  }
-  if (options.wire) {
-    widen(*options.wire,
-          where.wire.data(),
-          static_cast<float*>(where.data),
-          plan.buckets[bucket].count);
-  }
-  return {};
+  const auto done = memory[bucket].work.wait(patience);
+  return done && options.wire && !widens_at_launch() ? from_wire(bucket, own_stream()) : done;
+}
+
+Result<void> GradientSync::Impl::finish_on(std::size_t bucket, void* stream) {
+  const auto done = memory[bucket].work.wait_stream(stream);
+  return done && options.wire && !widens_at_launch() ? from_wire(bucket, stream) : done;
 }
 
 std::string GradientSync::Impl::unmarked() const {
@@ -276,8 +232,7 @@ Result<void> GradientSync::Impl::exchange_used() {
   return done ? done->wait() : std::unexpected(done.error());
 }
 
-Result<GradientStats> GradientSync::Impl::end_step(
-    const std::function<Result<void>(std::size_t)>& end, void* stream) {
+Result<GradientStats> GradientSync::Impl::end_step(const EndOfBucket& end, void* stream) {
   const std::scoped_lock lock(mutex);
   if (!in_step) {
     return wrong_state("wait, but no step was begun");
@@ -291,6 +246,14 @@ Result<GradientStats> GradientSync::Impl::end_step(
   if (!synchronizes) {
     return GradientStats{};
   }
+  auto stats = end_sums(end, stream);
+  for (void* const used : {stream, step_stream.value_or(stream)}) {
+    hold(used);
+  }
+  return stats;
+}
+
+Result<GradientStats> GradientSync::Impl::end_sums(const EndOfBucket& end, void* stream) {
   if (unlaunched) {
     for (const BucketMemory& bucket : memory) {
       [[maybe_unused]] const auto ended = bucket.work.wait();
@@ -308,17 +271,22 @@ Result<GradientStats> GradientSync::Impl::end_step(
   return summed(begun, stream);
 }
 
-// What is left to do when all buckets are there.
+// What is left to do when all buckets are there, or queued before what `stream` is given now.
 Result<GradientStats> GradientSync::Impl::summed(TimePoint begun, void* stream) {
-  if (auto done = exchange_used(); !done) {
-    return std::unexpected(done.error());
+  auto done = exchange_used();
+  if (done && widens_at_launch()) {
+    done = queue->follow(stream, own_stream());
   }
   GradientStats stats;
-  for (std::size_t b = 0; b < memory.size(); ++b) {
+  for (std::size_t b = 0; done && b < memory.size(); ++b) {
     stats.bytes += plan.buckets[b].count * size_of(plan.buckets[b].dtype);
-    if (!options.owns_memory) {
-      copy_out(b);
-    }
+    done = options.owns_memory ? done : copy_out(b, stream);
+  }
+  if (done && on_gpu() && stream == own_stream() && (options.wire || !options.owns_memory)) {
+    done = queue->settle(stream);
+  }
+  if (!done) {
+    return std::unexpected(done.error());
   }
   accumulated.assign(parameters.size(), false);
   stats.exposed = steady_now() - begun;
@@ -331,16 +299,6 @@ Result<GradientStats> GradientSync::Impl::summed(TimePoint begun, void* stream) 
     stats.moved = *moved;
   }
   return stats;
-}
-
-// What no rank used stays as it was.
-void GradientSync::Impl::copy_out(std::size_t bucket) {
-  for (const int id : plan.buckets[bucket].parameters) {
-    const auto i = static_cast<std::size_t>(id);
-    if (uses[i] != 0) {
-      std::memcpy(bound[i], at(memory, plan, id), bytes(id));
-    }
-  }
 }
 
 // Once: buckets in the order in which rank 0's gradients were ready.
@@ -359,38 +317,6 @@ Result<bool> GradientSync::Impl::reorder(void* stream) {
   }
   auto moved = move_to(*comm, std::move(better), stream);
   return moved ? Result<bool>(true) : std::unexpected(moved.error());
-}
-
-// On a GPU the sums may still be on their way: they are what `stream` waits for, and we for it.
-Result<void> GradientSync::Impl::move_to(Communicator& before, GradientPlan better, void* stream) {
-  const GradientPlan old = std::exchange(plan, std::move(better));
-  const auto device = on_gpu() ? gpu() : Result<Transport*>(nullptr);
-  auto allocated = device ? allocate(*comm) : std::unexpected(device.error());
-  if (!allocated) {
-    plan = old;
-    return std::unexpected(allocated.error());
-  }
-  Result<void> copied;
-  for (int id = 0; copied && id < static_cast<int>(parameters.size()); ++id) {
-    char* const to = at(*allocated, plan, id);
-    const char* const from = at(memory, old, id);
-    if (*device == nullptr) {
-      std::memcpy(to, from, bytes(id));
-    } else {
-      copied = (*device)->copy(to, from, bytes(id), stream);
-    }
-  }
-  if (copied && *device != nullptr) {
-    copied = (*device)->settle(stream);
-  }
-  if (!copied) {
-    plan = old;
-    release(*comm, *allocated);
-    return copied;
-  }
-  release(before, memory);
-  memory = std::move(*allocated);
-  return {};
 }
 
 }  // namespace muster::collective

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GradientSync is made of. Private to gradient_sync*.cpp.
+// What a GradientSync is made of: the steps (gradient_sync_impl.cpp) and the memory
+// (gradient_memory.cpp). Private to these.
 #pragma once
 
 #include "collective/gradient_sync.hpp"
@@ -11,7 +12,7 @@ namespace muster::collective {
 
 struct BucketMemory {
   void* data = nullptr;
-  std::vector<char> wire;
+  void* wire = nullptr;  // what is sent, if not the data itself
   Work work;
   std::size_t missing = 0;  // gradients that are not marked
 };
@@ -26,35 +27,52 @@ class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  ~Impl() { release(*comm, memory); }
+  ~Impl();
 
+  // Steps.
   [[nodiscard]] Result<void> compare_with_others();
-  [[nodiscard]] Result<std::vector<BucketMemory>> allocate(Communicator& from) const;
-  void release(Communicator& from, std::vector<BucketMemory>& what) const;
   [[nodiscard]] Result<void> check_id(int id) const;
   [[nodiscard]] Result<void> mark(int id, void* stream, bool is_used);
   // On a GPU: whether it is that of the step.
   [[nodiscard]] Result<void> take_stream(std::size_t parameter, void* stream);
-  // The gradient's part of its bucket, where it does not lie there by itself.
-  [[nodiscard]] Result<void> fill(int id, void* stream);
+  [[nodiscard]] Result<void> launch_ready(void* stream);
+  [[nodiscard]] Result<Work> launch(std::size_t bucket, void* stream);
   [[nodiscard]] GradientBucketView view(std::size_t bucket,
                                         const Buffer& buffer,
                                         void* stream) const;
-  [[nodiscard]] Result<void> launch_ready(void* stream);
-  [[nodiscard]] Result<Work> launch(std::size_t bucket, void* stream);
+  using EndOfBucket = std::function<Result<void>(std::size_t bucket)>;
+  // `stream` sees the sums; for the host that is our own.
+  [[nodiscard]] Result<GradientStats> end_step(const EndOfBucket& end, void* stream);
+  [[nodiscard]] Result<GradientStats> end_sums(const EndOfBucket& end, void* stream);
   [[nodiscard]] Result<void> finish(std::size_t bucket, TimePoint until);
+  [[nodiscard]] Result<void> finish_on(std::size_t bucket, void* stream);
+  [[nodiscard]] Result<GradientStats> summed(TimePoint begun, void* stream);
   [[nodiscard]] Result<void> exchange_used();
   [[nodiscard]] Result<bool> reorder(void* stream);
+  [[nodiscard]] std::string unmarked() const;
+
+  // Memory. On a GPU all is queued on the stream.
+  [[nodiscard]] Result<void> open_queue();
+  [[nodiscard]] Result<std::vector<BucketMemory>> allocate(Communicator& from) const;
+  void release(Communicator& from, std::vector<BucketMemory>& what) const;
+  // No bucket is given back before the GPU has done what this stream was given.
+  void hold(void* stream) const;
+  [[nodiscard]] Result<void> copy(void* to, const void* from, std::size_t bytes, void* stream);
+  [[nodiscard]] Result<void> clear(void* memory, std::size_t bytes, void* stream);
+  // The gradient's part of its bucket, where it does not lie there by itself.
+  [[nodiscard]] Result<void> fill(int id, void* stream);
+  [[nodiscard]] Result<void> to_wire(std::size_t bucket, void* stream);
+  [[nodiscard]] Result<void> from_wire(std::size_t bucket, void* stream);
+  [[nodiscard]] Result<void> copy_out(std::size_t bucket, void* stream);
   // New buckets of the communicator, with the values of those of `before`, which are given back.
   [[nodiscard]] Result<void> move_to(Communicator& before, GradientPlan better, void* stream);
-  [[nodiscard]] Result<GradientStats> end_step(const std::function<Result<void>(std::size_t)>& end,
-                                               void* stream);
-  [[nodiscard]] Result<GradientStats> summed(TimePoint begun, void* stream);
-  [[nodiscard]] Result<Transport*> gpu() const;
-  [[nodiscard]] std::string unmarked() const;
-  void copy_out(std::size_t bucket);
 
   [[nodiscard]] bool on_gpu() const { return options.device != kHost; }
+
+  [[nodiscard]] void* own_stream() const { return queue ? queue->own_stream() : nullptr; }
+
+  // Behind each sum, beside the backward pass. A hook's work may be known to the caller only.
+  [[nodiscard]] bool widens_at_launch() const { return on_gpu() && options.wire && !options.hook; }
 
   [[nodiscard]] char* at(const std::vector<BucketMemory>& where,
                          const GradientPlan& by,
@@ -76,6 +94,7 @@ class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
   GradientPlan plan;
   std::vector<BucketMemory> memory;
   std::vector<void*> bound;
+  std::unique_ptr<DeviceQueue> queue;  // on a GPU
   bool is_final = false;
   bool may_reorder = true;
 

@@ -6,6 +6,7 @@
 
 #include "base/environ.hpp"
 #include "base/time.hpp"
+#include "collective/device_queue.hpp"
 #include "collective/error.hpp"
 #include "collective/types.hpp"
 #include "collective/work.hpp"
@@ -125,24 +126,8 @@ class Transport {
   [[nodiscard]] virtual Result<void*> alloc(std::size_t bytes) = 0;
   [[nodiscard]] virtual Result<void> free(void* memory) = 0;
 
-  // Of devices, for gradients in buckets: queued on a stream of the caller, until settled.
-  [[nodiscard]] virtual Result<void> fill_zero(void* /*memory*/,
-                                               std::size_t /*bytes*/,
-                                               void* /*stream*/) {
-    return no_device();
-  }
-
-  [[nodiscard]] virtual Result<void> copy(void* /*to*/,
-                                          const void* /*from*/,
-                                          std::size_t /*bytes*/,
-                                          void* /*stream*/) {
-    return no_device();
-  }
-
-  [[nodiscard]] virtual Result<void> settle(void* /*stream*/) { return no_device(); }
-
- private:
-  static Result<void> no_device() {
+  // Of devices, for gradients: what there is beside operations.
+  [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue() {
     return failure(Errc::unsupported, "this back end is for memory of the host");
   }
 };

@@ -49,6 +49,10 @@ namespace muster::collective::nccl {
   entry(copy_on_device_async, cuMemcpyDtoDAsync_v2)               \
   entry(pointer_attribute, cuPointerGetAttribute)                 \
   entry(launch_host_function, cuLaunchHostFunc)                   \
+  entry(module_load_data, cuModuleLoadData)                       \
+  entry(module_unload, cuModuleUnload)                            \
+  entry(module_get_function, cuModuleGetFunction)                 \
+  entry(launch_kernel, cuLaunchKernel)                            \
   entry(exchange_capture_mode, cuThreadExchangeStreamCaptureMode)
 
 // clang-format on

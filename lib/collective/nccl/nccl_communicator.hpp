@@ -40,12 +40,7 @@ class NcclCommunicator final : public Transport {
   void abort(const Error& why) override;
   [[nodiscard]] Result<void*> alloc(std::size_t bytes) override;
   [[nodiscard]] Result<void> free(void* memory) override;
-  [[nodiscard]] Result<void> fill_zero(void* memory, std::size_t bytes, void* stream) override;
-  [[nodiscard]] Result<void> copy(void* to,
-                                  const void* from,
-                                  std::size_t bytes,
-                                  void* stream) override;
-  [[nodiscard]] Result<void> settle(void* stream) override;
+  [[nodiscard]] Result<std::unique_ptr<DeviceQueue>> make_queue() override;
 
   [[nodiscard]] int rank() const { return state_->setup().speaker.rank; }
 
@@ -68,7 +63,6 @@ class NcclCommunicator final : public Transport {
   [[nodiscard]] Result<void> call(const Request& request);
   [[nodiscard]] Result<void> reduce_with_scalar(const Request& request, double scalar);
   [[nodiscard]] Result<void> refuse(const Request& request) const;
-  [[nodiscard]] Result<void> driver_says(const char* what, CUresult result) const;
   [[nodiscard]] Result<void> release(void* memory, const Memory& how);
   void leave();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that the library owns: of CUDA, or of NCCL and registered with it.
 #include "base/clock.hpp"
+#include "collective/nccl/gpu_queue.hpp"
 #include "collective/nccl/nccl_communicator.hpp"
 
 #include <fmt/format.h>
@@ -90,33 +91,8 @@ Result<void> NcclCommunicator::release(void* memory, const Memory& how) {
              : std::unexpected(state_->device().driver().error("cuMemFree", result));
 }
 
-Result<void> NcclCommunicator::driver_says(const char* what, CUresult result) const {
-  return result == CUDA_SUCCESS ? Result<void>()
-                                : std::unexpected(state_->device().driver().error(what, result));
-}
-
-Result<void> NcclCommunicator::fill_zero(void* memory, std::size_t bytes, void* stream) {
-  const CurrentDevice current(state_->device());
-  return driver_says(
-      "cuMemsetD8Async",
-      state_->device().cuda().mem_set_async(
-          reinterpret_cast<CUdeviceptr>(memory), 0, bytes, static_cast<CUstream>(stream)));
-}
-
-Result<void> NcclCommunicator::copy(void* to, const void* from, std::size_t bytes, void* stream) {
-  const CurrentDevice current(state_->device());
-  return driver_says(
-      "cuMemcpyDtoDAsync",
-      state_->device().cuda().copy_on_device_async(reinterpret_cast<CUdeviceptr>(to),
-                                                   reinterpret_cast<CUdeviceptr>(from),
-                                                   bytes,
-                                                   static_cast<CUstream>(stream)));
-}
-
-Result<void> NcclCommunicator::settle(void* stream) {
-  const CurrentDevice current(state_->device());
-  return driver_says("cuStreamSynchronize",
-                     state_->device().cuda().stream_synchronize(static_cast<CUstream>(stream)));
+Result<std::unique_ptr<DeviceQueue>> NcclCommunicator::make_queue() {
+  return GpuQueue::create(state_->setup().device);
 }
 
 }  // namespace muster::collective::nccl

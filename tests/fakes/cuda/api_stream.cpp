@@ -97,10 +97,10 @@ CUresult cuEventRecord(CUevent handle, CUstream stream) {
   Stream& own = world.stream_of(stream, current_device());
   world.order.enqueue(own.number);
   event.clock = world.order.at(own.number);
-  const auto mark = ++event.recorded;
-  world.push(own, [&world, &event, mark] {
+  event.passed = std::make_shared<bool>(false);
+  world.push(own, [&world, passed = event.passed] {
     const auto held = world.lock();
-    event.completed = mark;
+    *passed = true;
     world.notify();
   });
   return CUDA_SUCCESS;
@@ -113,10 +113,9 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned int flags) 
   Event& event = event_of(handle);
   Stream& own = world.stream_of(stream, current_device());
   world.order.stream_waits(own.number, event.clock);
-  const auto mark = event.recorded;
-  world.push(own, [&world, &event, mark] {
+  world.push(own, [&world, passed = event.passed] {
     auto held = world.lock();
-    while (event.completed < mark) {
+    while (!*passed) {
       world.wait(held);
     }
   });
@@ -130,7 +129,7 @@ CUresult cuEventQuery(CUevent handle) {
           "an event is queried while another thread captures a graph, which spoils it: the "
           "thread's capture mode must be relaxed");
   const Event& event = event_of(handle);
-  if (event.completed < event.recorded) {
+  if (!*event.passed) {
     return CUDA_ERROR_NOT_READY;
   }
   world.order.host_knows(event.clock);

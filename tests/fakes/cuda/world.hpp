@@ -33,8 +33,8 @@ struct Stream {
 };
 
 struct Event {
-  std::uint64_t recorded = 0;
-  std::uint64_t completed = 0;
+  // Of the newest record: whether it was passed. Who waits for an older one has its own.
+  std::shared_ptr<bool> passed = std::make_shared<bool>(true);
   Clock clock;
   bool destroyed = false;
 };
