@@ -134,9 +134,13 @@ Result<std::optional<Communicator>> Communicator::split(int color, int key) {
       child.size += 1;
     }
   }
-  auto made = impl_->make_child(child, fmt::format("{}.{}.{}", name(), number, color));
-  return made ? Result<std::optional<Communicator>>(std::move(*made))
-              : std::unexpected(made.error());
+  auto made =
+      impl_->make_child(child, fmt::format("{}.{}.{}", name(), number, color), impl_->peers);
+  if (made) {
+    return std::optional<Communicator>(std::move(*made));
+  }
+  // A rank's number is one of this communicator's, not of the child's, where both may say it.
+  return std::unexpected(impl_->fate().value_or(std::move(made.error())));
 }
 
 Result<Communicator> Communicator::rebuild(const Membership& membership) const {
@@ -147,7 +151,7 @@ Result<Communicator> Communicator::rebuild(const Membership& membership) const {
                                "meet again under another one",
                                membership.epoch));
   }
-  return impl_->make_child(membership, name());
+  return impl_->make_child(membership, name(), nullptr);
 }
 
 Result<void*> Communicator::alloc(std::size_t bytes, int device) {

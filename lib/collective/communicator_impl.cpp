@@ -29,7 +29,7 @@ void leave_alone(std::unique_ptr<Part>& part) {
 
 }  // namespace
 
-Result<Communicator> Communicator::Impl::make(Recipe recipe) {
+Result<Communicator> Communicator::Impl::make(Recipe recipe, const PeerWatch* parent) {
   const Membership& m = recipe.membership;
   if (m.size < 1 || m.rank < 0 || m.rank >= m.size) {
     return failure(Errc::invalid_argument, fmt::format("rank {} of {}", m.rank, m.size));
@@ -41,7 +41,7 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe) {
   auto impl = std::make_unique<Impl>();
   impl->recipe = std::move(recipe);
   impl->pointers_ = GpuPointers(impl->recipe.environ.get("MUSTER_CUDA_LIBRARY").value_or(""));
-  if (auto met = impl->meet(); !met) {
+  if (auto met = impl->meet(parent); !met) {
     Error error = std::move(met.error());
     error.epoch = impl->recipe.membership.epoch;
     return std::unexpected(std::move(error));
@@ -61,14 +61,15 @@ Communicator::Impl::~Impl() {
 }
 
 Result<Communicator> Communicator::Impl::make_child(const Membership& membership,
-                                                    std::string name) const {
+                                                    std::string name,
+                                                    const PeerWatch* parent) const {
   Recipe child = recipe;
   child.membership = membership;
   child.options.name = std::move(name);
-  return make(std::move(child));
+  return make(std::move(child), parent);
 }
 
-Result<void> Communicator::Impl::meet() {
+Result<void> Communicator::Impl::meet(const PeerWatch* parent) {
   const Membership& m = recipe.membership;
   const CommOptions& o = recipe.options;
   if (auto numbered = choose_prefix(); !numbered) {
@@ -86,6 +87,9 @@ Result<void> Communicator::Impl::meet() {
   }
   StartWatch watch(meeting, card);
   meeting.watch = &watch;
+  if (parent != nullptr) {
+    watch.follow(*parent);
+  }
   const auto cards = exchange_host_cards(meeting, card);
   auto met = cards ? Result<void>() : std::unexpected(cards.error());
   if (cards) {

@@ -27,7 +27,7 @@ struct Recipe {
 
 class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
  public:
-  [[nodiscard]] static Result<Communicator> make(Recipe recipe);
+  [[nodiscard]] static Result<Communicator> make(Recipe recipe, const PeerWatch* parent = nullptr);
   ~Impl();
 
   // Of the caller; of the library itself, which may use memory of the host for its own words where
@@ -35,7 +35,8 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   [[nodiscard]] Result<Work> submit(const Call& call, const OpOptions& options);
   [[nodiscard]] Result<Work> submit_own(const Call& call, const OpOptions& options = {});
   [[nodiscard]] Result<Communicator> make_child(const Membership& membership,
-                                                std::string name) const;
+                                                std::string name,
+                                                const PeerWatch* parent) const;
   [[nodiscard]] Result<Transport*> device_transport(int ordinal);
   [[nodiscard]] std::optional<Error> fate() const;
   // Where the ranks of this host are, on one line.
@@ -58,7 +59,7 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   std::uint32_t generation = fork_generation();
 
  private:
-  [[nodiscard]] Result<void> meet();
+  [[nodiscard]] Result<void> meet(const PeerWatch* parent);
   [[nodiscard]] Result<void> choose_prefix();
   [[nodiscard]] Result<void> join_all(const Meeting& meeting);
   [[nodiscard]] Result<void> join_host(const Meeting& meeting);

@@ -167,6 +167,10 @@ std::optional<Error> StartWatch::told() {
 
 // Who tells of a death may be dead itself when we look: what it told comes first.
 std::optional<Error> StartWatch::look() {
+  if (auto error = parent_ != nullptr ? parent_->failure() : std::nullopt) {
+    is_told_ = true;
+    return error;
+  }
   if (auto error = local_ != nullptr ? local_->failure() : std::nullopt) {
     return error;
   }

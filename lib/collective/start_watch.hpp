@@ -45,6 +45,10 @@ class StartWatch {
   // has done its part may end.
   void rely_on(const PeerWatch& local);
 
+  // The ranks meet as a part of others that can talk already: what ends those ends this start, and
+  // all of them know it from there.
+  void follow(const PeerWatch& parent) { parent_ = &parent; }
+
   // How long to wait between two looks.
   [[nodiscard]] Duration slice() const;
 
@@ -72,6 +76,7 @@ class StartWatch {
   HostCard own_;
   std::map<int, Process> processes_;
   const PeerWatch* local_ = nullptr;
+  const PeerWatch* parent_ = nullptr;
   bool know_all_ = false;
   bool is_told_ = false;
   TimePoint next_ = {};

@@ -82,18 +82,29 @@ class Killed(unittest.TestCase):
                 with self.subTest(way=way, kind=kind), store() as (_, port):
                     self.kill_one(number % 4, 4, kind, port=port, **variables)
 
-    def test_while_communicators_come_and_go(self):
-        for (way, variables), kind in itertools.product(WAYS.items(),
-                                                        ('splits', 'rebuild', 'rebind')):
-            with self.subTest(way=way, kind=kind), store() as (_, port):
-                with Job(4, 'for-ever', kind, port=port, INIT_TIMEOUT='2s', **variables) as job:
-                    for process in job.ranks:
-                        self.assertIn('begins', process.stdout.readline())
-                    job.ranks[1].kill()
-                    for rank in (0, 2, 3):
-                        text = job.ranks[rank].communicate(timeout=60)[0]
-                        # A new communicator that it did not come to is a time-out.
-                        self.assertRegex(text, r'error (peer_failed|timeout) rank 1 ')
+    def kill_rank_1(self, kind, variables, expected):
+        with store() as (_, port):
+            with Job(4, 'for-ever', kind, port=port, **variables) as job:
+                for process in job.ranks:
+                    self.assertIn('begins', process.stdout.readline())
+                job.ranks[1].kill()
+                for rank in (0, 2, 3):
+                    self.assertRegex(job.ranks[rank].communicate(timeout=50)[0], expected)
+
+    def test_while_communicators_are_split(self):
+        """Also whoever waits for ranks that have not come to the new one knows it from the old."""
+        for (way, variables), kind in itertools.product(WAYS.items(), ('splits', 'rebind')):
+            for again in range(3):
+                with self.subTest(way=way, kind=kind, again=again):
+                    self.kill_rank_1(kind, variables, 'error peer_failed rank 1 ')
+
+    def test_while_communicators_are_rebuilt(self):
+        """A new one that it, and who knows of its death already, do not come to is a time-out."""
+        for way, variables in WAYS.items():
+            with self.subTest(way=way):
+                self.kill_rank_1('rebuild', {**variables, 'INIT_TIMEOUT': '2s'},
+                                 r'error ((peer_failed|timeout) rank 1 |'
+                                 r'timeout .* did not come in time: 0, 1\b)')
 
     def test_between_the_steps_of_a_start(self):
         """Rank 1 has come and is dead before the others meet; rank 0 is another case."""
