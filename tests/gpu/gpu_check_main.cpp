@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
                                                         {"door", checks::check_door},
                                                         {"inside", checks::check_inside},
                                                         {"overhead", checks::check_overhead},
+                                                        {"casts", checks::check_casts},
                                                         {"overlap", checks::check_overlap}};
   const auto found = steps.find(step);
   if (found == steps.end()) {

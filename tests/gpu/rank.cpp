@@ -41,6 +41,7 @@ Rank::Rank() {
   driver = must(nccl::load_cuda(nccl::cuda_places(here)));
   library = must(nccl::load_nccl(nccl::nccl_places(here)));
   device = must(nccl::GpuDevice::open(driver, 0));
+  over_fakes = here.environ.get("MUSTER_FAKE_CUDA_DEVICES").has_value();
   store = must(collective::open_store(place, kStorePatience));
 }
 

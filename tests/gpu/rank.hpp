@@ -56,6 +56,7 @@ class Rank {
   std::shared_ptr<const nccl::CudaDriver> driver;
   std::shared_ptr<const nccl::NcclLibrary> library;
   std::shared_ptr<nccl::GpuDevice> device;
+  bool over_fakes = false;  // which compute slowly: less of everything
 };
 
 class Memory {
@@ -91,6 +92,7 @@ void check_absent(Rank& rank);
 void check_door(Rank& rank);
 void check_inside(Rank& rank);
 void check_overhead(Rank& rank);
+void check_casts(Rank& rank);
 void check_overlap(Rank& rank);
 
 }  // namespace muster::gpu_check

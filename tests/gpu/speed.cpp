@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace muster::gpu_check {
 namespace {
@@ -130,20 +131,25 @@ void check_overhead(Rank& rank) {
 
 namespace {
 
-// Gradients of 8 MiB, each its own bucket; copies on the caller's stream stand for the part of the
+// Gradients, each its own bucket; copies on the caller's stream stand for the part of the
 // backward pass that makes each of them.
 class Step {
  public:
-  explicit Step(Rank& rank)
+  Step(Rank& rank, std::optional<DType> wire)
       : rank_(rank),
+        bytes_(bytes_of(rank)),
         current_(*rank.device),
         comm_(must(collective::Communicator::create(rank.store, rank.place.membership))),
-        sync_(comm_, {.buckets = {.first = kBytes, .cap = kBytes}, .reorder = false, .device = 0}),
+        sync_(comm_,
+              {.buckets = {.first = bytes_, .cap = bytes_},
+               .wire = wire,
+               .reorder = false,
+               .device = 0}),
         stream_(must(nccl::GpuStream::create(rank.device))),
-        from_(rank, kBytes),
-        to_(rank, kBytes) {
+        from_(rank, bytes_),
+        to_(rank, bytes_) {
     for (int id = 0; id < kGradients; ++id) {
-      must(sync_.add("g" + std::to_string(id), DType::f32, kBytes / sizeof(float)));
+      must(sync_.add("g" + std::to_string(id), DType::f32, bytes_ / sizeof(float)));
     }
     must(sync_.finalize());
     must(sync_.zero(stream_->get()));
@@ -157,7 +163,7 @@ class Step {
     must(sync_.begin(sums));
     for (int id = kGradients - 1; id >= 0; --id) {
       for (int i = 0; i < 4 && backward; ++i) {
-        rank_.driver->call.copy_on_device_async(to_.place(), from_.place(), kBytes, stream_->get());
+        rank_.driver->call.copy_on_device_async(to_.place(), from_.place(), bytes_, stream_->get());
       }
       must(sync_.mark_ready(id, stream_->get()));
     }
@@ -167,10 +173,12 @@ class Step {
   }
 
   static constexpr int kGradients = 8;
-  static constexpr std::size_t kBytes = 8 << 20;
+
+  static std::size_t bytes_of(const Rank& rank) { return rank.over_fakes ? 64 << 10 : 8 << 20; }
 
  private:
   Rank& rank_;
+  std::size_t bytes_;
   nccl::CurrentDevice current_;
   collective::Communicator comm_;
   collective::GradientSync sync_;
@@ -179,10 +187,8 @@ class Step {
   Memory to_;
 };
 
-}  // namespace
-
-void check_overlap(Rank& rank) {
-  Step step(rank);
+void run_overlap(Rank& rank, std::optional<DType> wire) {
+  Step step(rank, wire);
   std::array<double, kRounds> backward{};
   std::array<double, kRounds> sums{};
   std::array<double, kRounds> both{};
@@ -194,9 +200,11 @@ void check_overlap(Rank& rank) {
   }
   const double exposed = std::max(0.0, median(both) - median(backward)) / median(sums);
   if (rank.rank() == 0) {
-    row(fmt::format("{} rank(s): GradientSync, {} buckets of 8 MiB beside copies",
+    row(fmt::format("{} rank(s): GradientSync, {} buckets of {} KiB{} beside copies",
                     rank.size(),
-                    Step::kGradients),
+                    Step::kGradients,
+                    Step::bytes_of(rank) >> 10,
+                    wire ? fmt::format(" as {}", name_of(*wire)) : ""),
         true,
         fmt::format("copies {:.0f} µs, sums {:.0f} µs, both {:.0f} µs: {:.0f} % exposed",
                     median(backward),
@@ -204,6 +212,13 @@ void check_overlap(Rank& rank) {
                     median(both),
                     100 * exposed));
   }
+}
+
+}  // namespace
+
+void check_overlap(Rank& rank) {
+  run_overlap(rank, std::nullopt);
+  run_overlap(rank, DType::bf16);
 }
 
 }  // namespace muster::gpu_check
