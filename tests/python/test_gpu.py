@@ -3,7 +3,9 @@
 __cuda_array_interface__ of strangers, buckets, GradientSync. FAKES names the fakes' folder."""
 import ctypes
 import os
+import sys
 import tempfile
+import types
 
 import numpy
 
@@ -129,6 +131,49 @@ def gradients():
 
 
 @worker
+def beside_torch():
+    """A PyTorch that has no CUDA is not asked for streams."""
+    def current_stream(_):
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    cuda = types.SimpleNamespace(is_initialized=lambda: False, current_stream=current_stream)
+    sys.modules["torch"] = types.SimpleNamespace(cuda=cuda, Tensor=type("Tensor", (), {}))
+    gradients()
+
+
+@worker
+def bound():
+    """Gradients that lie in arrays of another library; by bf16 their small numbers stay exact."""
+    with muster.Communicator.from_env() as comm:
+        for wire in (None, "bf16", "f16"):
+            arrays = [OfInterface(filled(comm, comm.rank, 0, (size,))) for size in (700, 1)]
+            sync = muster.GradientSync(comm, device=comm.rank, owns_memory=False, wire=wire)
+            for array in arrays:
+                sync.add("x", array.bucket.shape)
+            sync.finalize()
+            for id, array in enumerate(arrays):
+                sync.bind(id, array)
+            for step in range(2):
+                for array in arrays:
+                    on_host(array.bucket, array.bucket.size)[:] = (comm.rank + 1) * (step + 1)
+                with sync.step():
+                    for id in (1, 0):
+                        sync.mark_ready(id)
+                for array in arrays:
+                    got = on_host(array.bucket, array.bucket.size)
+                    assert (got == (comm.size + 1) / 2 * (step + 1)).all(), (wire, step, got)
+            text = refusal(lambda: sync.bind(1, numpy.zeros(1, "f4")))
+            assert text == ("InvalidArgument: bind: the array is on the host, the gradients are on "
+                            f"GPU {comm.rank}"), text
+        on_the_host = muster.GradientSync(comm, owns_memory=False)
+        on_the_host.add("x", 1)
+        on_the_host.finalize()
+        text = refusal(lambda: on_the_host.bind(0, arrays[1]))
+        assert text == (f"InvalidArgument: bind: the array is on GPU {comm.rank}, the gradients "
+                        "are on the host"), text
+        say(f"rank {comm.rank} of {comm.size} is done")
+
+
+@worker
 def unused():
     with muster.Communicator.from_env() as comm:
         sync = muster.GradientSync(comm, device=comm.rank, has_unused=True, average=False)
@@ -170,6 +215,10 @@ class OnGpus(JobCase):
         for ranks in (1, 2):
             with self.subTest(ranks=ranks):
                 self.assert_done(ranks, "gradients")
+        self.assert_done(1, "beside_torch")
+
+    def test_gradients_in_arrays_of_the_caller(self):
+        self.assert_done(2, "bound")
 
     def test_unused_gradients_and_zeros(self):
         self.assert_done(2, "unused")

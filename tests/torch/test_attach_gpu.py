@@ -41,7 +41,7 @@ class AttachOnGpus(unittest.TestCase):
                           for rank in range(2)], done.stdout)
 
     def test_training_on_any_stream(self):
-        self.succeed("training", "side", "parts", "unused")
+        self.succeed("training", "side", "parts", "unused", "wire")
 
     def test_operations_waits_and_failures(self):
         self.succeed("plain", "ahead", "mistakes", "failure")

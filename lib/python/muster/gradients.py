@@ -21,6 +21,10 @@ the gradients lie elsewhere now, grad() has to be asked again."""
 _Parameter = collections.namedtuple("_Parameter", "name shape dtype")
 
 
+def _place(device):
+    return "the host" if device == c.HOST else f"GPU {device}"
+
+
 class Gradient(Shown):
     """A gradient in its bucket, as grad() gives it; shown without a copy, as a Bucket is."""
 
@@ -80,15 +84,16 @@ class GradientSync:
     other calls from one at a time, which is not inside an operation of the communicator; other
     Python threads run meanwhile. One that is let go of inside a step aborts the communicator.
 
-    average: else the sum. wire: "bf16" or "f16", by which f32 gradients travel; they are summed in
-    f32 and rounded once. first_bucket, bucket_cap: bytes; 0: what suits the device. owns_memory:
-    gradients lie in buckets (grad()); else in arrays of the caller (bind()), copied in and out.
-    background: the communicator's thread performs buckets; else mark_ready() does, and blocks.
-    has_unused: allows mark_unused(), for one small operation a step. reorder: after the first
-    step buckets are made anew in the order in which gradients became ready on rank 0; then moved
-    is true, and arrays of grad() from before show nothing any more. device: a CUDA ordinal, None
-    for the host. hook(comm, bucket): performs each bucket (a Shown) instead of the all-reduce, in
-    place, and returns a Work or None; called by mark_ready(); it calls nothing of this object.
+    average: else the sum. wire: "bf16" or "f16", by which f32 gradients travel; on the host they
+    are summed in f32 and rounded once, on GPUs NCCL sums them in that type. first_bucket,
+    bucket_cap: bytes; 0: what suits the device. owns_memory: gradients lie in buckets (grad());
+    else in arrays of the caller (bind()), copied in and out. background: the communicator's thread
+    performs buckets; else mark_ready() does, and blocks. has_unused: allows mark_unused(), for one
+    small operation a step. reorder: after the first step buckets are made anew in the order in
+    which gradients became ready on rank 0; then moved is true, and arrays of grad() from before
+    show nothing any more. device: a CUDA ordinal, None for the host. hook(comm, bucket): performs
+    each bucket (a Shown) instead of the all-reduce, in place, and returns a Work or None; called by
+    mark_ready(); it calls nothing of this object.
     """
 
     def __init__(self, comm, *, average=True, wire=None, first_bucket=0, bucket_cap=0,
@@ -138,9 +143,13 @@ class GradientSync:
 
     def bind(self, id, array):
         """The caller's contiguous array where this gradient is read and its sum is written, until
-        another one is bound. InvalidArgument: another count or type. InvalidState: the gradients
-        lie in buckets."""
+        another one is bound. On GPUs it is read on the stream of mark_ready(); the sum is written
+        on that of wait_stream(), or before wait() ends. InvalidArgument: another count or type, or
+        on another device than the gradients. InvalidState: the gradients lie in buckets."""
         seen = memory.of(array, writable=True)
+        if seen.device != self._device:
+            raise errors.InvalidArgument(f"bind: the array is on {_place(seen.device)}, the "
+                                         f"gradients are on {_place(self._device)}")
         if 0 <= id < len(self._parameters):
             name, shape, dtype = self._parameters[id]
             if seen.count != count(shape) or seen.dtype != dtype:
@@ -206,8 +215,9 @@ class GradientSync:
         check(lib.muster_gradients_zero_on(self._handle(), self._stream(stream)))
 
     def _stream(self, stream):
-        if stream is None and self._device != c.HOST and "torch" in sys.modules:
-            stream = sys.modules["torch"].cuda.current_stream(self._device)
+        torch = sys.modules.get("torch")
+        if stream is None and self._device != c.HOST and torch and torch.cuda.is_initialized():
+            stream = torch.cuda.current_stream(self._device)  # else others own the gradients
         return getattr(stream, "cuda_stream", stream)
 
     def rebind(self, comm):
