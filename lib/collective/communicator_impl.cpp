@@ -228,20 +228,48 @@ std::string Communicator::Impl::positions() const {
   return words;
 }
 
+std::optional<Error> Communicator::Impl::disagreement(const Request& mine) const {
+  for (std::size_t place = 0; place < segment->size(); ++place) {
+    const auto theirs = place == segment->self() ? std::nullopt : recorder->called_by(place, mine);
+    if (!theirs) {
+      continue;
+    }
+    const bool same = is_transfer(mine.kind)
+                          ? theirs->dtype == mine.dtype && theirs->count == mine.count
+                          : theirs->what() == mine.what() && theirs->count == mine.count &&
+                                theirs->root == mine.root;
+    if (!same) {
+      const int rank = segment->plan().ranks[place];
+      return Error{.code = Errc::mismatch,
+                   .rank = rank,
+                   .epoch = recipe.membership.epoch,
+                   .seq = mine.seq,
+                   .text = fmt::format("the ranks disagree: rank {} called {}, rank {} called {}",
+                                       recipe.membership.rank,
+                                       mine.describe(),
+                                       rank,
+                                       theirs->describe())};
+    }
+  }
+  return std::nullopt;
+}
+
 Result<Transport*> Communicator::Impl::device_transport(int ordinal) {
   if (!device) {
-    auto made = make_nccl_transport({.store = recipe.store.get(),
-                                     .prefix = prefix,
-                                     .name = recipe.options.name,
-                                     .rank = recipe.membership.rank,
-                                     .size = recipe.membership.size,
-                                     .epoch = recipe.membership.epoch,
-                                     .device = ordinal,
-                                     .init_timeout = recipe.options.init_timeout,
-                                     .environ = &recipe.environ,
-                                     .positions = [this] { return positions(); },
-                                     .progress = recorder.get(),
-                                     .peers = peers});
+    auto made = make_nccl_transport(
+        {.store = recipe.store.get(),
+         .prefix = prefix,
+         .name = recipe.options.name,
+         .rank = recipe.membership.rank,
+         .size = recipe.membership.size,
+         .epoch = recipe.membership.epoch,
+         .device = ordinal,
+         .init_timeout = recipe.options.init_timeout,
+         .environ = &recipe.environ,
+         .positions = [this] { return positions(); },
+         .disagreement = [this](const Request& mine) { return disagreement(mine); },
+         .progress = recorder.get(),
+         .peers = peers});
     if (!made) {
       return std::unexpected(made.error());
     }
@@ -252,11 +280,10 @@ Result<Transport*> Communicator::Impl::device_transport(int ordinal) {
 
 // Posts in shared memory take turns by number, so operations of the host count alone: those on GPUs
 // between them do not hold a rank back.
-std::uint64_t Communicator::Impl::next_number(const Request& request) {
-  if (is_transfer(request.kind)) {
-    return ++transfer_numbers_[{request.kind, request.root}];
-  }
-  return request.device == kHost ? ++seq : ++device_seq;
+std::uint64_t& Communicator::Impl::number(const Request& request) {
+  return is_transfer(request.kind) ? transfer_numbers_[{request.kind, request.root}]
+         : request.device == kHost ? seq
+                                   : device_seq;
 }
 
 Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& options) {
@@ -303,7 +330,7 @@ Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& o
   const Duration timeout =
       options.timeout > Duration::zero() ? options.timeout : recipe.options.timeout;
   request->deadline = now + timeout;
-  request->seq = next_number(*request);
+  request->seq = ++number(*request);
   if (request->device != kHost) {
     return submit_device(*request);
   }
@@ -322,8 +349,13 @@ Result<Work> Communicator::Impl::submit_device(const Request& request) {
   }
   recorder->queued(request, steady_now());
   auto pending = (*transport)->start(request);
-  return pending ? Result<Work>(Work(request.seq, std::move(*pending)))
-                 : std::unexpected(std::move(pending.error()));
+  if (pending) {
+    return Work(request.seq, std::move(*pending));
+  }
+  if (!fate()) {
+    --number(request);  // it was refused, and no other rank knows of it
+  }
+  return std::unexpected(std::move(pending.error()));
 }
 
 // The request is not copied on the way of an operation that is performed at once.

@@ -41,6 +41,9 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
   [[nodiscard]] std::optional<Error> fate() const;
   // Where the ranks of this host are, on one line.
   [[nodiscard]] std::string positions() const;
+  // Of operations on GPUs, which NCCL does not compare: where a rank of this host calls another
+  // one.
+  [[nodiscard]] std::optional<Error> disagreement(const Request& mine) const;
 
   Recipe recipe;
   Backend backend = Backend::shm;
@@ -70,7 +73,8 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl {
                                          TimePoint now);
   [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async) const;
   [[nodiscard]] Result<Work> submit_device(const Request& request);
-  [[nodiscard]] std::uint64_t next_number(const Request& request);
+  // Of the last operation of this kind.
+  [[nodiscard]] std::uint64_t& number(const Request& request);
 
   GpuPointers pointers_;
   std::map<std::pair<Kind, int>, std::uint64_t> transfer_numbers_;

@@ -38,6 +38,22 @@ std::string file_name(const FlightRecorder::Place& place) {
 
 }  // namespace
 
+// Other ranks may read while we write: single words, of which the ticket says whether they belong
+// together.
+template <class T>
+void put(T& word, T value) {
+  std::atomic_ref(word).store(value, std::memory_order_relaxed);
+}
+
+template <class T>
+T peek(const T& word) {
+  return std::atomic_ref(const_cast<T&>(word)).load(std::memory_order_relaxed);
+}
+
+bool is_transfer(Kind kind) {
+  return kind == Kind::send || kind == Kind::recv;
+}
+
 struct FlightRecorder::Head {
   std::uint64_t magic;
   std::int32_t rank;
@@ -104,6 +120,8 @@ Result<bool> FlightRecorder::open_shared(const Place& place) {
     return std::unexpected(base.error());
   }
   path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), shared_->fd());
+  rings_ = *base;
+  room_ = room;
   begin(*base + place.self * room, place);
   return true;
 }
@@ -148,7 +166,7 @@ void FlightRecorder::begin(void* memory, const Place& place) {
   head_->entries = entries_;
   head_->pid = ::getpid();
   std::memcpy(head_->name, place.name.data(), std::min(place.name.size(), kNameBytes - 1));
-  head_->magic = kMagic;
+  std::atomic_ref(head_->magic).store(kMagic, std::memory_order_release);
 }
 
 FlightRecorder::~FlightRecorder() {
@@ -168,13 +186,14 @@ std::uint64_t FlightRecorder::queued(const Request& request, TimePoint now) {
   const std::uint64_t ticket = head_->next.fetch_add(1, std::memory_order_relaxed) + 1;
   Entry& e = *entry(ticket);
   e.ticket.store(0, std::memory_order_relaxed);
-  e.seq = request.seq;
-  e.count = request.count;
-  e.root = request.root;
-  e.kind = static_cast<std::uint8_t>(request.kind);
-  e.op = static_cast<std::uint8_t>(request.op);
-  e.dtype = static_cast<std::uint8_t>(request.dtype);
-  e.on_gpu = request.device == kHost ? 0 : 1;
+  std::atomic_thread_fence(std::memory_order_release);
+  put(e.seq, request.seq);
+  put(e.count, request.count);
+  put(e.root, request.root);
+  put(e.kind, static_cast<std::uint8_t>(request.kind));
+  put(e.op, static_cast<std::uint8_t>(request.op));
+  put(e.dtype, static_cast<std::uint8_t>(request.dtype));
+  put(e.on_gpu, static_cast<std::uint8_t>(request.device == kHost ? 0 : 1));
   e.queued.store(nanoseconds(now), std::memory_order_relaxed);
   e.started.store(0, std::memory_order_relaxed);
   e.completed.store(0, std::memory_order_relaxed);
@@ -218,6 +237,52 @@ void FlightRecorder::completed(const Request& request) {
   if (Entry* const e = find(request)) {
     e->completed.store(nanoseconds(steady_now()), std::memory_order_relaxed);
   }
+}
+
+// Without a lock: what was written anew meanwhile is passed over.
+std::optional<Request> FlightRecorder::read(const Entry& e, std::uint64_t ticket) {
+  if (e.ticket.load(std::memory_order_acquire) != ticket || peek(e.on_gpu) == 0) {
+    return std::nullopt;
+  }
+  Request out;
+  out.kind = static_cast<Kind>(peek(e.kind));
+  out.op = static_cast<Op>(peek(e.op));
+  out.dtype = static_cast<DType>(peek(e.dtype));
+  out.count = peek(e.count);
+  out.root = peek(e.root);
+  out.seq = peek(e.seq);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return e.ticket.load(std::memory_order_relaxed) == ticket ? std::optional(out) : std::nullopt;
+}
+
+std::optional<Request> FlightRecorder::called_by(std::size_t place, const Request& mine) const {
+  if (rings_ == nullptr) {
+    return std::nullopt;
+  }
+  const char* const at = rings_ + place * room_;
+  const auto& head = *reinterpret_cast<const Head*>(at);
+  const auto* const ring = reinterpret_cast<const Entry*>(at + sizeof(Head));
+  const bool has_come =
+      std::atomic_ref(const_cast<std::uint64_t&>(head.magic)).load(std::memory_order_acquire) ==
+      kMagic;
+  const std::uint64_t entries = has_come ? head.entries : 0;
+  if (entries == 0 || entries > kMostEntries || bytes_for(entries) > room_) {
+    return std::nullopt;
+  }
+  const bool transfers = is_transfer(mine.kind);
+  const Kind other_side = mine.kind == Kind::send ? Kind::recv : Kind::send;
+  const std::uint64_t newest = head.next.load(std::memory_order_acquire);
+  for (std::uint64_t back = 0; back < std::min(newest, entries); ++back) {
+    const std::uint64_t ticket = newest - back;
+    const auto theirs = read(ring[(ticket - 1) % entries], ticket);
+    const bool of_one_kind =
+        theirs && (transfers ? theirs->kind == other_side && theirs->root == head_->rank
+                             : !is_transfer(theirs->kind));
+    if (of_one_kind && theirs->seq <= mine.seq) {
+      return theirs->seq == mine.seq ? theirs : std::nullopt;
+    }
+  }
+  return std::nullopt;
 }
 
 // Of bytes that begin with a recorder's head, and how many are its; none if they do not.
@@ -300,10 +365,6 @@ Result<std::vector<FlightLog>> read_flights(const std::string& path) {
 
 namespace {
 
-bool is_transfer(const FlightRecord& record) {
-  return record.request.kind == Kind::send || record.request.kind == Kind::recv;
-}
-
 std::string words_of(const FlightRecord& record) {
   return record.request.describe() + (record.on_gpu ? " on a GPU" : "");
 }
@@ -321,7 +382,7 @@ Position position_of(const FlightLog& log) {
   for (const FlightRecord& record : log.records) {
     if (record.completed_ns == 0) {
       waits += (waits.empty() ? ", waits in " : ", ") + words_of(record);
-    } else if (!is_transfer(record)) {
+    } else if (!is_transfer(record.request.kind)) {
       out.completed = record.request.seq;
       last = "last completed " + words_of(record);
     }

@@ -68,6 +68,11 @@ class FlightRecorder final : public Progress {
   void started(const Request& request) override;
   void completed(const Request& request) override;
 
+  // What the rank with that number in the shared memory called, where this one calls `mine` on a
+  // GPU: the same number, or the other side of the transfer. None: it has not come to it, or it is
+  // long past, or nothing is shared.
+  [[nodiscard]] std::optional<Request> called_by(std::size_t place, const Request& mine) const;
+
   // Where others can read it: a path.
   [[nodiscard]] const std::string& path() const { return path_; }
 
@@ -81,13 +86,16 @@ class FlightRecorder final : public Progress {
   void begin(void* memory, const Place& place);
   [[nodiscard]] Entry* entry(std::uint64_t ticket);
   [[nodiscard]] Entry* find(const Request& request);
+  [[nodiscard]] static std::optional<Request> read(const Entry& entry, std::uint64_t ticket);
 
   friend std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used);
 
   std::string path_;
   UniqueFd fd_;
   std::optional<SharedMemory> shared_;
-  std::size_t mapped_ = 0;  // bytes of our own mapping
+  const char* rings_ = nullptr;  // of all ranks that share it
+  std::size_t room_ = 0;         // of each
+  std::size_t mapped_ = 0;       // bytes of our own mapping
   std::size_t entries_ = 0;
   Head* head_ = nullptr;
   Entry* ring_ = nullptr;

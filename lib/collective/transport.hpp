@@ -103,6 +103,9 @@ struct TransportContext {
   const Environ* environ = nullptr;  // outlives make() only
   // Where the ranks of this host are, in words; any thread, while the transport is there.
   std::function<std::string()> positions = {};
+  // What is wrong if a rank of this host calls something else where this one calls that; any
+  // thread.
+  std::function<std::optional<Error>(const Request&)> disagreement = {};
   // These outlive the transport.
   Progress* progress = nullptr;
   PeerWatch* peers = nullptr;

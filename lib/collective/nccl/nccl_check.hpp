@@ -2,7 +2,8 @@
 // NcclCheck: for finding mistakes, compares before each collective what the ranks are about to call
 // and refuses where they differ, in words of both sides; NCCL itself would hang or mix the data.
 // Costs a small gather and a wait of the host each time, so it is asked for
-// (MUSTER_COLLECTIVE_NCCL_CHECK=1, on all ranks). Sends and receives are not compared.
+// (MUSTER_COLLECTIVE_NCCL_CHECK=1, on all ranks). Sends and receives are not compared
+// here: the recorders of a host are (Communicator::Impl::disagreement).
 #pragma once
 
 #include "collective/transport.hpp"

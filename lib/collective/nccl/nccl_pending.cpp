@@ -92,6 +92,11 @@ void NcclPending::look_at_start(TimePoint now, Progress* progress) {
   }
 }
 
+std::optional<Error> NcclPending::disagreement() const {
+  const auto& ask = state_->setup().disagreement;
+  return ask ? ask(request_) : std::nullopt;
+}
+
 Error NcclPending::late() const {
   const auto& positions = state_->setup().positions;
   const std::string where = positions ? positions() : "";

@@ -32,6 +32,8 @@ class NcclPending final : public Pending {
   [[nodiscard]] bool overdue(TimePoint now) const { return clock_.overdue(now); }
 
   [[nodiscard]] Error late() const;
+  // What is wrong if another rank calls something else.
+  [[nodiscard]] std::optional<Error> disagreement() const;
 
   [[nodiscard]] const Request& request() const { return request_; }
 

@@ -25,8 +25,10 @@ struct Setup {
   std::shared_ptr<const NcclLibrary> nccl;
   std::shared_ptr<GpuDevice> device;
   Speaker speaker;
-  PeerWatch* peers = nullptr;                   // outlives the transport; may be null
-  std::function<std::string()> positions = {};  // TransportContext's; may be empty
+  PeerWatch* peers = nullptr;  // outlives the transport; may be null
+  // TransportContext's; may be empty.
+  std::function<std::string()> positions = {};
+  std::function<std::optional<Error>(const Request&)> disagreement = {};
 };
 
 // One call, and what it is for.

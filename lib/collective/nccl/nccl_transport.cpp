@@ -36,6 +36,17 @@ bool is_set(const Environ& environ, const char* variable) {
   return value && !value->empty() && *value != "0";
 }
 
+using Disagreement = decltype(TransportContext::disagreement);
+
+// Where collectives are compared before they start, that is an operation of its own under their
+// number.
+Disagreement of_transfers(const Disagreement& all) {
+  return [all](const Request& mine) {
+    const bool is_transfer = mine.kind == Kind::send || mine.kind == Kind::recv;
+    return all && is_transfer ? all(mine) : std::nullopt;
+  };
+}
+
 }  // namespace
 }  // namespace nccl
 
@@ -68,7 +79,12 @@ Result<std::unique_ptr<Transport>> make_nccl_transport(const TransportContext& c
   options.register_buffers = nccl::is_set(here.environ, "MUSTER_COLLECTIVE_NCCL_REGISTER");
   options.check_calls = nccl::is_set(here.environ, "MUSTER_COLLECTIVE_NCCL_CHECK");
   return nccl::NcclCommunicator::create(
-      {*library, *device, speaker, context.peers, context.positions},
+      {*library,
+       *device,
+       speaker,
+       context.peers,
+       context.positions,
+       options.check_calls ? nccl::of_transfers(context.disagreement) : context.disagreement},
       {*context.store, context.prefix, speaker, nccl::this_host(), options.init_timeout},
       options,
       context.progress);

@@ -65,6 +65,11 @@ void NcclWatchdog::look() {
   while (const auto operation = first()) {
     const TimePoint now = steady_now();
     operation->look_at_start(now, progress_);
+    // Also of one that has ended: with other types it may have, with wrong numbers.
+    if (auto wrong = operation->disagreement()) {
+      static_cast<void>(state_->kill(*std::move(wrong)));
+      return;
+    }
     if (!operation->ended()) {
       if (operation->overdue(now)) {
         static_cast<void>(state_->kill(operation->late()));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NcclWatchdog: a thread of one communicator that looks every 10 ms, while operations are under
-// way, whether they have started, ended, failed or are overdue, and whether a peer has died. It
-// only asks: events, NCCL's asynchronous error, the peers. Resource type; watch() from one thread.
+// way, whether they have started, ended, failed or are overdue, whether a rank of this host calls
+// something else, and whether a peer has died. It only asks: events, NCCL's asynchronous error, the
+// peers. Resource type; watch() from one thread.
 #pragma once
 
 #include "collective/nccl/nccl_pending.hpp"

@@ -122,6 +122,58 @@ TEST_CASE("flight recorder: ranks of a host share memory, in which all can be re
   CHECK((*logs)[1].records.at(0).request == sum(8));
 }
 
+// As operations on GPUs are numbered.
+Request on_gpu(Kind kind, std::uint64_t seq, int other = -1) {
+  Request out = sum(seq);
+  out.kind = kind;
+  out.root = other;
+  out.device = 0;
+  return out;
+}
+
+TEST_CASE("flight recorder: what another rank of the host called in the same place") {
+  constexpr std::size_t kEntries = 8;
+  const auto shared = SharedMemory::create("flight-w", 3 * FlightRecorder::bytes_for(kEntries));
+  REQUIRE(shared.has_value());
+  const auto open = [&shared](int rank, std::size_t entries) {
+    return *FlightRecorder::open({.name = "w",
+                                  .rank = rank,
+                                  .size = 3,
+                                  .entries = entries,
+                                  .shared = *shared,
+                                  .self = static_cast<std::size_t>(rank),
+                                  .ranks = 3});
+  };
+  const auto mine = open(0, kEntries);
+  const auto theirs = open(1, kEntries);
+  const auto called = [&](const Request& at) { return mine->called_by(1, at); };
+  CHECK_FALSE(called(on_gpu(Kind::all_reduce, 1)));
+  CHECK_FALSE(mine->called_by(2, on_gpu(Kind::all_reduce, 1)));  // it has not come
+  for (std::uint64_t seq = 1; seq <= 3; ++seq) {
+    theirs->queued(on_gpu(Kind::broadcast, seq, 2), steady_now());
+    theirs->queued(on_gpu(Kind::recv, seq, seq == 2 ? 0 : 2), steady_now());
+  }
+  REQUIRE(called(on_gpu(Kind::all_reduce, 2)));
+  CHECK(called(on_gpu(Kind::all_reduce, 2))->describe() ==
+        on_gpu(Kind::broadcast, 2, 2).describe());
+  CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));  // it is behind
+  CHECK(called(on_gpu(Kind::send, 2, 1)));
+  CHECK_FALSE(called(on_gpu(Kind::send, 1, 1)));  // from another rank
+  CHECK_FALSE(called(on_gpu(Kind::recv, 2, 1)));  // no other side of it
+  theirs->queued(sum(4), steady_now());           // on the host
+  CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));
+  for (std::uint64_t seq = 4; seq <= 12; ++seq) {
+    theirs->queued(on_gpu(Kind::broadcast, seq, 2), steady_now());
+  }
+  CHECK(called(on_gpu(Kind::all_reduce, 5)));
+  CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));  // written anew
+  // Not the memory that all have: it needs more.
+  const auto alone = open(2, 1000);
+  alone->queued(on_gpu(Kind::broadcast, 5, 2), steady_now());
+  CHECK_FALSE(mine->called_by(2, on_gpu(Kind::all_reduce, 5)));
+  CHECK_FALSE(alone->called_by(1, on_gpu(Kind::all_reduce, 5)));
+}
+
 TEST_CASE("flight recorder: where the shared memory has no room, it is in memory of its own") {
   const auto shared = SharedMemory::create("flight-w", FlightRecorder::bytes_for(4));
   REQUIRE(shared.has_value());

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks of a host that call different operations on GPUs: NCCL would hang or mix their data. All of
+// them are told, in words of both sides, from what they record.
+#include "support/catch.hpp"
+#include "unit/collective_nccl/gpu_world.hpp"
+
+#include <array>
+#include <functional>
+
+namespace muster::testing {
+namespace {
+
+using collective::Errc;
+using collective::Error;
+using collective::Result;
+using collective::Work;
+
+constexpr auto kLong = std::chrono::seconds(60);
+
+Error error_of(const Result<Work>& work) {
+  if (!work) {
+    return work.error();
+  }
+  const auto done = work->wait();
+  return done ? Error{} : done.error();
+}
+
+// What a rank calls, with a buffer that is large enough for all that is called here.
+using CallOf = std::function<Error(Communicator&, void* data)>;
+
+Buffer part(const Communicator& comm, void* data, std::size_t count, DType dtype = DType::f32) {
+  return {data, count, dtype, comm.rank()};
+}
+
+CallOf sum(std::size_t count, DType dtype = DType::f32, Op op = Op::sum) {
+  return [=](Communicator& comm, void* data) {
+    const Buffer buffer = part(comm, data, count, dtype);
+    return error_of(comm.all_reduce(buffer, buffer, op));
+  };
+}
+
+CallOf broadcast(int root) {
+  return [=](Communicator& comm, void* data) {
+    return error_of(comm.broadcast(part(comm, data, 4), root));
+  };
+}
+
+CallOf transfer(std::size_t count) {
+  return [=](Communicator& comm, void* data) {
+    const Buffer buffer = part(comm, data, count);
+    return error_of(comm.rank() == 0 ? comm.send(buffer, 1) : comm.recv(buffer, 0));
+  };
+}
+
+struct Case {
+  std::array<CallOf, 2> calls;
+  std::array<const char*, 2> words;
+};
+
+TEST_CASE("ranks of a host that call different operations on GPUs are told at once") {
+  // As NCCL does where ranks differ: nothing ends.
+  const Faults hang("hang_at=2");
+  use_fakes();
+  const std::array cases = {
+      Case{{sum(4), sum(8)}, {"all_reduce #2 sum f32[4]", "all_reduce #2 sum f32[8]"}},
+      Case{{sum(4), sum(4, DType::i32)}, {"#2 sum f32[4]", "#2 sum i32[4]"}},
+      Case{{sum(4), sum(4, DType::f32, Op::max)}, {"#2 sum f32[4]", "#2 max f32[4]"}},
+      Case{{sum(4), broadcast(0)}, {"all_reduce #2 sum f32[4]", "broadcast #2 f32[4] root 0"}},
+      Case{{broadcast(1), broadcast(0)}, {"#2 f32[4] root 1", "#2 f32[4] root 0"}},
+      Case{{transfer(4), transfer(8)}, {"send #1 f32[4] to rank 1", "recv #1 f32[8] from rank 0"}}};
+  for (const Case& one : cases) {
+    World{.ranks = 2, .timeout = kLong}.run([&](Communicator& comm) {
+      const DeviceMemory memory(comm.rank(), 64);
+      RANK_REQUIRE(sum(4)(comm, memory.get()).text.empty());
+      const auto rank = static_cast<std::size_t>(comm.rank());
+      const Error error = one.calls[rank](comm, memory.get());
+      RANK_CHECK(error.code == Errc::mismatch);
+      for (const int named : {0, 1}) {
+        const std::string words = "rank " + std::to_string(named) + " called ";
+        const auto at = error.text.find(words);
+        RANK_REQUIRE(at != std::string::npos);
+        const auto called = error.text.find(one.words[static_cast<std::size_t>(named)], at);
+        RANK_CHECK(called != std::string::npos && called < at + words.size() + 16);
+      }
+      RANK_CHECK(comm.error().has_value());
+    });
+  }
+}
+
+void call_the_same() {
+  World{.ranks = 2, .timeout = kLong}.run([](Communicator& comm) {
+    const DeviceMemory memory(comm.rank(), 64);
+    RANK_REQUIRE(sum(8)(comm, memory.get()).text.empty());
+    for (std::size_t count = 1; count < 8; ++count) {
+      if (comm.rank() == 0) {
+        const Buffer elsewhere{memory.get(), count + 8, DType::f32, 5};
+        RANK_CHECK(error_of(comm.all_reduce(elsewhere, elsewhere, Op::max)).code != Errc::ok);
+      }
+      RANK_CHECK(sum(count)(comm, memory.get()).text.empty());
+      RANK_CHECK(transfer(count)(comm, memory.get()).text.empty());
+    }
+    RANK_CHECK(!comm.error().has_value());
+  });
+}
+
+TEST_CASE("ranks of a host that call the same on GPUs are not, also after one was refused") {
+  use_fakes();
+  call_the_same();
+  constexpr const char* kCheck = "MUSTER_COLLECTIVE_NCCL_CHECK";
+  REQUIRE(setenv(kCheck, "1", 1) == 0);  // NOLINT(concurrency-mt-unsafe)
+  call_the_same();
+  REQUIRE(unsetenv(kCheck) == 0);  // NOLINT(concurrency-mt-unsafe)
+}
+
+}  // namespace
+}  // namespace muster::testing
