@@ -17,9 +17,11 @@ using collective::Buffer;
 using collective::Communicator;
 using collective::testing::World;
 
-// Before any communicator: which libraries the door takes.
+// Before any communicator: which libraries the door takes. Opened by one thread first: the locks of
+// dlopen are hidden from the thread sanitizer.
 inline void use_fakes() {
   static_cast<void>(fake_driver());
+  static_cast<void>(fake_nccl());
   for (const auto& [name, value] : {std::pair("MUSTER_CUDA_LIBRARY", MUSTER_FAKE_CUDA),
                                     std::pair("MUSTER_NCCL_LIBRARY", MUSTER_FAKE_NCCL)}) {
     MUSTER_CHECK(setenv(name, value, 1) == 0);  // NOLINT(concurrency-mt-unsafe)
