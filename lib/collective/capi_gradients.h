@@ -87,6 +87,8 @@ MUSTER_API int muster_gradients_add(
 MUSTER_API int muster_gradients_finalize(muster_gradients* gradients);
 
 MUSTER_API int muster_gradients_grad(muster_gradients* gradients, int id, void** memory);
+/* Memory of the gradients' own device. On GPUs it is read on the stream of mark_ready, and the sum
+   is written on that of wait_stream, or before wait returns. */
 MUSTER_API int muster_gradients_bind(muster_gradients* gradients, int id, void* memory);
 
 /* synchronize 0: this step only accumulates. */
