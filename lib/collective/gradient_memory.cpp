@@ -77,7 +77,10 @@ void GradientSync::Impl::hold(void* stream) const {
   }
 }
 
-Result<void> GradientSync::Impl::copy(void* to, const void* from, std::size_t bytes, void* stream) {
+Result<void> GradientSync::Impl::copy(void* to,
+                                      const void* from,
+                                      std::size_t bytes,
+                                      void* stream) const {
   if (queue) {
     return queue->copy(to, from, bytes, stream);
   }
@@ -85,7 +88,7 @@ Result<void> GradientSync::Impl::copy(void* to, const void* from, std::size_t by
   return {};
 }
 
-Result<void> GradientSync::Impl::clear(void* what, std::size_t bytes, void* stream) {
+Result<void> GradientSync::Impl::clear(void* what, std::size_t bytes, void* stream) const {
   if (queue) {
     return queue->fill_zero(what, bytes, stream);
   }

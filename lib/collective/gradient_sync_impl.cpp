@@ -282,7 +282,7 @@ Result<GradientStats> GradientSync::Impl::summed(TimePoint begun, void* stream) 
     stats.bytes += plan.buckets[b].count * size_of(plan.buckets[b].dtype);
     done = options.owns_memory ? done : copy_out(b, stream);
   }
-  if (done && on_gpu() && stream == own_stream() && (options.wire || !options.owns_memory)) {
+  if (done && queue && stream == own_stream() && (options.wire || !options.owns_memory)) {
     done = queue->settle(stream);
   }
   if (!done) {

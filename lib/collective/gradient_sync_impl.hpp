@@ -57,8 +57,11 @@ class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
   void release(Communicator& from, std::vector<BucketMemory>& what) const;
   // No bucket is given back before the GPU has done what this stream was given.
   void hold(void* stream) const;
-  [[nodiscard]] Result<void> copy(void* to, const void* from, std::size_t bytes, void* stream);
-  [[nodiscard]] Result<void> clear(void* memory, std::size_t bytes, void* stream);
+  [[nodiscard]] Result<void> copy(void* to,
+                                  const void* from,
+                                  std::size_t bytes,
+                                  void* stream) const;
+  [[nodiscard]] Result<void> clear(void* what, std::size_t bytes, void* stream) const;
   // The gradient's part of its bucket, where it does not lie there by itself.
   [[nodiscard]] Result<void> fill(int id, void* stream);
   [[nodiscard]] Result<void> to_wire(std::size_t bucket, void* stream);
@@ -72,7 +75,7 @@ class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
   [[nodiscard]] void* own_stream() const { return queue ? queue->own_stream() : nullptr; }
 
   // Behind each sum, beside the backward pass. A hook's work may be known to the caller only.
-  [[nodiscard]] bool widens_at_launch() const { return on_gpu() && options.wire && !options.hook; }
+  [[nodiscard]] bool widens_at_launch() const { return queue && options.wire && !options.hook; }
 
   [[nodiscard]] char* at(const std::vector<BucketMemory>& where,
                          const GradientPlan& by,

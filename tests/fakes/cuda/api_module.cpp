@@ -156,34 +156,36 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
                                                : load(static_cast<const char*>(image), module);
 }
 
-CUresult cuModuleUnload(CUmodule handle) {
+CUresult cuModuleUnload(CUmodule hmod) {
   if (current_device() < 0) {
     return CUDA_ERROR_INVALID_CONTEXT;
   }
   World& world = World::get();
   const auto lock = world.lock();
-  Module& module = module_of(handle);
+  Module& module = module_of(hmod);
   require(module.launches == 0,
           "a module is unloaded while a launch of its kernel is queued or running");
   module.loaded = false;
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
+CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
   if (current_device() < 0) {
     return CUDA_ERROR_INVALID_CONTEXT;
   }
   World& world = World::get();
   const auto lock = world.lock();
-  for (Function& known : module_of(handle).functions) {
+  for (Function& known : module_of(hmod).functions) {
     if (known.kernel->name == name) {
-      *function = reinterpret_cast<CUfunction>(&known);
+      *hfunc = reinterpret_cast<CUfunction>(&known);
       return CUDA_SUCCESS;
     }
   }
   return CUDA_ERROR_NOT_FOUND;
 }
 
+// CUDA's own names say less.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name,readability-function-size)
 CUresult cuLaunchKernel(CUfunction handle,
                         unsigned int blocks,
                         unsigned int blocks_y,

@@ -27,7 +27,7 @@ class Caster {
  public:
   Caster() { REQUIRE(queue_->load_casts().has_value()); }
 
-  std::vector<std::byte> cast(bool narrows, DType wire, std::vector<std::byte> from) {
+  std::vector<std::byte> cast(bool narrows, DType wire, const std::vector<std::byte>& from) {
     const std::size_t count = from.size() / (narrows ? 4 : 2);
     const std::size_t out = count * (narrows ? 2 : 4);
     DeviceMemory source(0, std::max<std::size_t>(from.size(), 1));
@@ -78,7 +78,7 @@ std::vector<float> awkward_floats() {
   }
   std::minstd_rand random(7);
   for (int i = 0; i < 10000; ++i) {  // f16 rounds lower bits: its own range
-    out.push_back(std::ldexp(static_cast<float>(random()) / 4e9F, static_cast<int>(i % 44) - 26));
+    out.push_back(std::ldexp(static_cast<float>(random()) / 4e9F, i % 44 - 26));
   }
   return out;
 }
@@ -103,6 +103,7 @@ TEST_CASE("casts on GPUs: narrowed to the same bits as on the host") {
 TEST_CASE("casts on GPUs: every bf16 and f16 is widened to its value") {
   Caster gpu;
   std::vector<std::uint16_t> from;
+  from.reserve(0x10000);
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     from.push_back(static_cast<std::uint16_t>(bits));
   }
@@ -120,6 +121,7 @@ TEST_CASE("casts on GPUs: every bf16 and f16 is widened to its value") {
 
 std::vector<float> counted(std::size_t count) {
   std::vector<float> out;
+  out.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     out.push_back(static_cast<float>(i % 251));
   }

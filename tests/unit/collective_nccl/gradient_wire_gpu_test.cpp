@@ -37,7 +37,7 @@ struct Trainer {
   std::vector<std::vector<float>> values;
   std::vector<std::unique_ptr<DeviceMemory>> own;
 
-  Trainer(Communicator& of, GradientSyncOptions options)
+  Trainer(Communicator& of, const GradientSyncOptions& options)
       : comm(of), gpu(of.rank()), sync(of, on(of.rank(), options)) {
     for (int id = 0; id < kGradients; ++id) {
       const std::size_t count = kCounts[static_cast<std::size_t>(id)];
