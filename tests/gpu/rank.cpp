@@ -78,6 +78,8 @@ Memory::~Memory() {
 void Memory::upload(const std::vector<std::byte>& bytes) const {
   const nccl::CurrentDevice current(*rank_.device);
   check(rank_, "copy", rank_.driver->call.copy_to_device(place_, bytes.data(), bytes.size()));
+  // The copy may go on, in the null stream, which the library's streams do not follow.
+  check(rank_, "copy", rank_.driver->call.stream_synchronize(nullptr));
 }
 
 std::vector<std::byte> Memory::download(std::size_t bytes) const {

@@ -34,12 +34,12 @@ namespace muster::collective::nccl {
   entry(stream_destroy, cuStreamDestroy_v2)                       \
   entry(stream_wait_event, cuStreamWaitEvent)                     \
   entry(stream_synchronize, cuStreamSynchronize)                  \
+  entry(stream_is_capturing, cuStreamIsCapturing)                 \
   entry(event_create, cuEventCreate)                              \
   entry(event_destroy, cuEventDestroy_v2)                         \
   entry(event_record, cuEventRecord)                              \
   entry(event_query, cuEventQuery)                                \
   entry(mem_alloc, cuMemAlloc_v2)                                 \
-  entry(mem_set, cuMemsetD8_v2)                                   \
   entry(mem_set_async, cuMemsetD8Async)                           \
   entry(mem_free, cuMemFree_v2)                                   \
   entry(copy_to_device, cuMemcpyHtoD_v2)                          \

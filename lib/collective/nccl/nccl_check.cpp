@@ -46,7 +46,9 @@ Result<void> NcclCommunicator::compare(const Request& request) {
   gather.in = scratch_;
   gather.out = reinterpret_cast<void*>(out);
   gather.stream = stream_->get();
-  auto result = cuda.copy_to_device(in, own.data(), own.size());
+  // On the stream of the sums: the null stream, which may be the caller's, is neither waited for
+  // nor followed.
+  auto result = cuda.copy_to_device_async(in, own.data(), own.size(), stream_->get());
   if (result != CUDA_SUCCESS) {
     return std::unexpected(state_->device().driver().error("copy to the GPU", result));
   }
@@ -56,7 +58,10 @@ Result<void> NcclCommunicator::compare(const Request& request) {
     return done;
   }
   std::vector<char> all(kWordsBytes * static_cast<std::size_t>(size()));
-  result = cuda.copy_from_device(all.data(), out, all.size());
+  result = cuda.copy_from_device_async(all.data(), out, all.size(), stream_->get());
+  if (result == CUDA_SUCCESS) {
+    result = cuda.stream_synchronize(stream_->get());
+  }
   if (result != CUDA_SUCCESS) {
     return std::unexpected(state_->device().driver().error("copy from the GPU", result));
   }

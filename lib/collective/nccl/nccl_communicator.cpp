@@ -47,8 +47,10 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
   if (!id) {
     return std::unexpected(id.error());
   }
-  const Speaker speaker = setup.speaker;
   auto state = std::make_shared<NcclState>(std::move(setup));
+  // NCCL keeps no copy of the name, and may still start when we have given up: it is the state's,
+  // which ends after the abort.
+  const Speaker& speaker = state->setup().speaker;
   const auto started = state->run({.name = "ncclCommInitRankConfig",
                                    .request = nullptr,
                                    .deadline = deadline,
@@ -139,21 +141,31 @@ void NcclCommunicator::leave() {
 }
 
 Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int key) {
+  // NCCL wants nothing under way meanwhile.
+  if (!planted("split does not wait")) {
+    watchdog_->drain();
+  }
   // NCCL stores the child from a thread of its own, perhaps after we have given up.
   auto child = std::make_shared<ncclComm_t>(nullptr);
   state_->keep(child);
   const int nccl_color = color < 0 ? NCCL_SPLIT_NOCOLOR : color;
   ncclConfig_t config = non_blocking(state_->setup().speaker.name);
-  const auto done = state_->run(
-      {.name = "ncclCommSplit",
-       .request = nullptr,
-       .deadline = steady_now() + options_.init_timeout,
-       .body = [&](ncclComm_t comm) {
-         const auto result = state_->nccl().split(comm, nccl_color, key, child.get(), &config);
-         ncclResult_t of_child = ncclSuccess;
-         return planted("split polls the child") ? state_->nccl().get_async_error(*child, &of_child)
-                                                 : result;
-       }});
+  const auto done =
+      state_->run({.name = "ncclCommSplit",
+                   .request = nullptr,
+                   .deadline = steady_now() + options_.init_timeout,
+                   .body = [&](ncclComm_t comm) {
+                     // Says success although it goes on (2.18 to 2.30): only the parent's state
+                     // tells.
+                     auto result =
+                         state_->nccl().split(comm, nccl_color, key, child.get(), &config);
+                     if (result != ncclSuccess || planted("split is not polled")) {
+                       return result;
+                     }
+                     const ncclComm_t asked = planted("split polls the child") ? *child : comm;
+                     const auto answered = state_->nccl().get_async_error(asked, &result);
+                     return answered == ncclSuccess ? result : answered;
+                   }});
   if (!done) {
     return std::unexpected(done.error());
   }
@@ -176,10 +188,29 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
   }
   std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(
       std::make_shared<NcclState>(std::move(setup), *child), options_, progress_));
+  made->state_->keep(state_);  // for the name in it
   if (auto prepared = made->prepare(); !prepared) {
     return std::unexpected(made->state_->kill(prepared.error()));
   }
   return made;
+}
+
+// The events of an operation in a graph can never be asked for, so it could neither end nor fail.
+Result<void> NcclCommunicator::refuse_captured(const Request& request) const {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto result =
+      state_->device().cuda().stream_is_capturing(static_cast<CUstream>(request.stream), &status);
+  if (result != CUDA_SUCCESS) {
+    return std::unexpected(state_->device().driver().error(
+        fmt::format("{}: the stream cannot be used", request.describe()), result));
+  }
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE && !planted("captured streams are used")) {
+    return failure(Errc::unsupported,
+                   fmt::format("{}: the stream captures a CUDA graph, which cannot hold operations "
+                               "of this library - leave them out of the graph",
+                               request.describe()));
+  }
+  return {};
 }
 
 Result<void> NcclCommunicator::refuse(const Request& request) const {
@@ -191,10 +222,11 @@ Result<void> NcclCommunicator::refuse(const Request& request) const {
                                request.device,
                                state_->device().words()));
   }
-  if (auto words = cannot_perform(request, state_->nccl(), state_->device().sums_fp8())) {
+  const bool sums_fp8 = state_->device().sums_fp8() && state_->setup().nccl->has_fp8();
+  if (auto words = cannot_perform(request, state_->nccl(), sums_fp8)) {
     return failure(Errc::unsupported, fmt::format("{}: {}", request.describe(), *words));
   }
-  return {};
+  return refuse_captured(request);
 }
 
 Result<std::shared_ptr<Pending>> NcclCommunicator::start(const Request& request) {
@@ -202,10 +234,10 @@ Result<std::shared_ptr<Pending>> NcclCommunicator::start(const Request& request)
     state_->wait_for_abort();
     return std::unexpected(*std::move(error));
   }
+  const CurrentDevice current(state_->device());
   if (auto refused = refuse(request); !refused) {
     return std::unexpected(refused.error());
   }
-  const CurrentDevice current(state_->device());
   Result<void> agreed;
   if (options_.check_calls && request.kind != Kind::send && request.kind != Kind::recv) {
     agreed = compare(request);

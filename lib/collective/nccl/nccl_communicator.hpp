@@ -63,6 +63,8 @@ class NcclCommunicator final : public Transport {
   [[nodiscard]] Result<void> call(const Request& request);
   [[nodiscard]] Result<void> reduce_with_scalar(const Request& request, double scalar);
   [[nodiscard]] Result<void> refuse(const Request& request) const;
+  [[nodiscard]] Result<void> refuse_captured(const Request& request) const;
+  [[nodiscard]] Result<void> clear(void* memory, std::size_t bytes);
   [[nodiscard]] Result<void> release(void* memory, const Memory& how);
   void leave();
 

@@ -17,6 +17,10 @@ PollCore::Step PollCore::next(int answer, TimePoint now) {
   if (now >= deadline_) {
     return {.kind = Step::Kind::late};
   }
+  if (now - first_asked_.value_or(now) < kEager) {
+    first_asked_ = first_asked_.value_or(now);
+    return {.kind = Step::Kind::again};
+  }
   const Duration pause = std::min(pause_, deadline_ - now);
   pause_ = std::min(2 * pause_, kLongestPause);
   return {.kind = Step::Kind::again, .pause = pause};

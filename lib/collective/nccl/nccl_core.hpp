@@ -26,6 +26,9 @@ class PollCore {
     bool operator==(const Step&) const = default;
   };
 
+  // NCCL 2.28 queues each operation in a thread of its own, which takes some µs: a sleep would take
+  // longer.
+  static constexpr Duration kEager = std::chrono::microseconds(50);
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
   static constexpr Duration kLongestPause = std::chrono::milliseconds(2);
 
@@ -36,6 +39,7 @@ class PollCore {
 
  private:
   TimePoint deadline_;
+  std::optional<TimePoint> first_asked_;
   Duration pause_ = kFirstPause;
 };
 

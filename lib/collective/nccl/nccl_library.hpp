@@ -66,6 +66,8 @@ struct NcclLibrary {
   NcclTable call;
   std::string path;
   int version = 0;  // 22809 is 2.28.9
+
+  [[nodiscard]] bool has_fp8() const { return version >= 22400; }
 };
 
 // The first library of the places that can be opened and has what is required. Error:

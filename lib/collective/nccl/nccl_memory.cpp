@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "collective/nccl/gpu_queue.hpp"
 #include "collective/nccl/nccl_communicator.hpp"
+#include "collective/nccl/planted.hpp"
 
 #include <fmt/format.h>
 
@@ -34,12 +35,10 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
     }
     memory = reinterpret_cast<void*>(made);
   }
-  if (const auto result =
-          state_->device().cuda().mem_set(reinterpret_cast<CUdeviceptr>(memory), 0, bytes);
-      result != CUDA_SUCCESS) {
-    return std::unexpected(state_->device().driver().error("cuMemsetD8", result));
-  }
   memory_[memory] = how;
+  if (auto cleared = clear(memory, bytes); !cleared) {
+    return std::unexpected(cleared.error());
+  }
   if (how.from_nccl) {
     const auto done = state_->run({.name = "ncclCommRegister",
                                    .request = nullptr,
@@ -53,6 +52,23 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
     }
   }
   return memory;
+}
+
+// On a stream of the moment: to wait for one of the caller's, or for sums, could take for ever.
+Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
+  const auto stream = GpuStream::create(state_->setup().device);
+  if (!stream) {
+    return std::unexpected(stream.error());
+  }
+  const GpuDevice& device = state_->device();
+  auto result = device.cuda().mem_set_async(
+      reinterpret_cast<CUdeviceptr>(memory), 0, bytes, (*stream)->get());
+  if (result == CUDA_SUCCESS && !planted("clearing is not waited for")) {
+    result = device.cuda().stream_synchronize((*stream)->get());
+  }
+  return result == CUDA_SUCCESS
+             ? Result<void>()
+             : std::unexpected(device.driver().error("memory cannot be cleared", result));
 }
 
 Result<void> NcclCommunicator::free(void* memory) {

@@ -22,9 +22,11 @@ std::array<std::byte, 8> bytes_of(T value) {
 }
 
 // Every rank sends block j to rank j; one group, so that all of it goes on together.
-ncclResult_t exchange_blocks(const Target& target, const Request& request, ncclComm_t comm) {
+ncclResult_t exchange_blocks(const Target& target,
+                             const Request& request,
+                             ncclDataType_t type,
+                             ncclComm_t comm) {
   const auto block = request.count * size_of(request.dtype);
-  const auto type = nccl_type(request.dtype);
   ncclResult_t result = target.nccl.group_start();
   for (int peer = 0; peer < target.size && result == ncclSuccess; ++peer) {
     const auto at = static_cast<std::size_t>(peer) * block;
@@ -108,7 +110,9 @@ ncclResult_t enqueue(const Target& target,
                      ncclRedOp_t op,
                      ncclComm_t comm) {
   const NcclTable& nccl = target.nccl;
-  const auto type = nccl_type(request.dtype);
+  // NCCL before 2.24 has no fp8, and what is only moved needs none.
+  const auto type =
+      is_fp8(request.dtype) && !reduces(request.kind) ? ncclUint8 : nccl_type(request.dtype);
   const auto count = static_cast<std::size_t>(request.count);
   const void* in = request.in;
   void* out = request.out;
@@ -129,7 +133,7 @@ ncclResult_t enqueue(const Target& target,
       return nccl.reduce_scatter(in, out, count, type, op, comm, stream);
     case Kind::all_to_all:
       return nccl.all_to_all != nullptr ? nccl.all_to_all(in, out, count, type, comm, stream)
-                                        : exchange_blocks(target, request, comm);
+                                        : exchange_blocks(target, request, type, comm);
     case Kind::send:
       return nccl.send(in, count, type, root, comm, stream);
     case Kind::recv:
@@ -142,7 +146,7 @@ std::optional<std::string> cannot_perform(const Request& request,
                                           const NcclTable& nccl,
                                           bool sums_fp8) {
   if (is_fp8(request.dtype) && reduces(request.kind) && !sums_fp8) {
-    return "fp8 can be reduced from compute capability 9 (Hopper) on";
+    return "fp8 can be reduced from compute capability 9 (Hopper) and NCCL 2.24 on";
   }
   if (request.kind == Kind::all_to_all && request.in == request.out) {
     return "all_to_all cannot be done in place on GPUs";

@@ -51,7 +51,11 @@ Result<void> NcclState::run(const Call& call) {
     if (step.kind == PollCore::Step::Kind::late) {
       return std::unexpected(kill(late(call)));
     }
-    pause(step.pause);
+    if (step.pause == Duration::zero()) {
+      std::this_thread::yield();
+    } else {
+      pause(step.pause);
+    }
     look_at_peers();
     answer = enter([this](ncclComm_t comm) {
       ncclResult_t state = ncclSuccess;
@@ -159,7 +163,13 @@ void NcclState::abort_now() {
     if (!planted("no device lock")) {
       inside.lock();
     }
+    // From here on nobody else can call with it.
     ncclComm_t comm = planted("use after abort") ? comm_ : std::exchange(comm_, nullptr);
+    // NCCL frees memory, for which it waits until the GPU is idle; sums of other communicators that
+    // lack the same peer end by aborts of their own, which need the lock.
+    if (inside.owns_lock() && !planted("abort within the lock")) {
+      inside.unlock();
+    }
     if (comm != nullptr) {
       nccl().abort(comm);
     }

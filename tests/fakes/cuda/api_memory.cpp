@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory, copies and kernels: each declares what it uses, and what is not ordered breaks a rule.
+// What the host knows when a call returns is what CUDA promises ("API synchronization behavior"),
+// not what happens here.
 #include "fakes/cuda/extra.h"
 #include "fakes/cuda/world.hpp"
 #include "fakes/violation.hpp"
@@ -8,12 +10,23 @@
 #include <cstring>
 
 using muster::fake::current_device;
+using muster::fake::require;
 using muster::fake::Span;
 using muster::fake::Stream;
 using muster::fake::violation;
 using muster::fake::World;
 
 namespace {
+
+// What is in new memory: a page that a process has just got is zero, the device's is not.
+constexpr int kRubbish = 0xcb;
+
+// When a copy returns, of memory of the host that is not pinned.
+enum class Return {
+  at_once,
+  taken,  // its source is free: the rest goes on in the stream, and the host does not know its end
+  done
+};
 
 struct Copy {
   void* to;
@@ -23,7 +36,7 @@ struct Copy {
   bool writes_device;
 };
 
-CUresult enqueue_copy(const Copy& copy, CUstream handle, bool then_wait) {
+CUresult enqueue_copy(const Copy& copy, CUstream handle, Return when) {
   if (current_device() < 0) {
     return CUDA_ERROR_INVALID_CONTEXT;
   }
@@ -33,8 +46,10 @@ CUresult enqueue_copy(const Copy& copy, CUstream handle, bool then_wait) {
   world.order.enqueue(stream.number);
   world.touch(stream, {copy.device, copy.device + copy.bytes, copy.writes_device}, "a copy");
   world.push(stream, [copy] { std::memcpy(copy.to, copy.from, copy.bytes); });
-  if (then_wait) {
+  if (when == Return::done) {
     world.drain(lock, stream);
+  } else if (when == Return::taken) {
+    world.await(lock, stream);
   }
   return CUDA_SUCCESS;
 }
@@ -59,6 +74,7 @@ CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
   if (made == nullptr) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  std::memset(made, kRubbish, bytes);
   World& world = World::get();
   const auto lock = world.lock();
   *memory = reinterpret_cast<CUdeviceptr>(made);
@@ -81,11 +97,6 @@ CUresult cuMemFree(CUdeviceptr memory) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
-  const std::vector<unsigned char> from(bytes, value);
-  return enqueue_copy(to_device(to, from.data(), bytes), nullptr, true);
-}
-
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
   struct Fill {
     void* to;
@@ -102,20 +113,25 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
   return muster_fake_launch(stream, "a fill", body, fill, spans);
 }
 
+// Asynchronous to the host, for memory of the device, in spite of its name.
+CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
+  return cuMemsetD8Async(to, value, bytes, nullptr);
+}
+
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
-  return enqueue_copy(to_device(to, from, bytes), nullptr, true);
+  return enqueue_copy(to_device(to, from, bytes), nullptr, Return::taken);
 }
 
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
-  return enqueue_copy(from_device(to, from, bytes), nullptr, true);
+  return enqueue_copy(from_device(to, from, bytes), nullptr, Return::done);
 }
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
-  return enqueue_copy(to_device(to, from, bytes), stream, false);
+  return enqueue_copy(to_device(to, from, bytes), stream, Return::at_once);
 }
 
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-  return enqueue_copy(from_device(to, from, bytes), stream, false);
+  return enqueue_copy(from_device(to, from, bytes), stream, Return::at_once);
 }
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
@@ -174,6 +190,8 @@ CUresult muster_fake_launch(
   World& world = World::get();
   const auto lock = world.lock();
   Stream& stream = world.stream_of(handle, current_device());
+  require(stream.device == current_device(),
+          "work is launched on a stream of another device than the current one");
   world.order.enqueue(stream.number);
   for (; spans->data != nullptr; ++spans) {
     const auto begin = reinterpret_cast<std::uintptr_t>(spans->data);

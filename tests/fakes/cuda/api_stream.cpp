@@ -60,7 +60,7 @@ CUresult cuStreamQuery(CUstream stream) {
   World& world = World::get();
   const auto lock = world.lock();
   Stream& own = world.stream_of(stream, current_device());
-  if (!own.tasks.empty() || own.busy) {
+  if (own.done < own.given) {
     return CUDA_ERROR_NOT_READY;
   }
   world.order.host_knows(world.order.at(own.number));
@@ -73,7 +73,9 @@ CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   }
   require((flags & CU_EVENT_DISABLE_TIMING) != 0,
           "an event with timing, which slows a stream down");
-  *event = reinterpret_cast<CUevent>(new Event);
+  auto* made = new Event;
+  made->device = current_device();
+  *event = reinterpret_cast<CUevent>(made);
   return CUDA_SUCCESS;
 }
 
@@ -95,6 +97,9 @@ CUresult cuEventRecord(CUevent handle, CUstream stream) {
   const auto lock = world.lock();
   Event& event = event_of(handle);
   Stream& own = world.stream_of(stream, current_device());
+  if (own.device != event.device) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
   world.order.enqueue(own.number);
   event.clock = world.order.at(own.number);
   event.passed = std::make_shared<bool>(false);
@@ -134,6 +139,26 @@ CUresult cuEventQuery(CUevent handle) {
   }
   world.order.host_knows(event.clock);
   return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  *status = world.stream_of(stream, current_device()).captures ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                               : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+void muster_fake_capture(CUstream stream, int on) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  world.stream_of(stream, current_device()).captures = on != 0;
+}
+
+void muster_fake_await_device(int device) {
+  World& world = World::get();
+  auto lock = world.lock();
+  world.await_device(lock, device);
 }
 
 void muster_fake_hold(CUstream stream, const char* why) {

@@ -21,6 +21,11 @@ CUresult muster_fake_launch(
     CUstream stream, const char* what, CUhostFn body, void* data, const muster_fake_span* spans);
 // From now on a use of the stream breaks a rule, for this reason; null: no more.
 void muster_fake_hold(CUstream stream, const char* why);
+// Until all streams of the device have done what they have been given by now, as by calls that free
+// memory. The host learns nothing.
+void muster_fake_await_device(int device);
+// The stream captures a graph, or no more: what it is given now breaks a rule.
+void muster_fake_capture(CUstream stream, int on);
 // The allocation that the address lies in: bytes from there to its end; 0: not device memory.
 size_t muster_fake_bytes_from(const void* data);
 // What cuPointerGetAttribute says of an allocation: its CUmemorytype, and whether it is managed.

@@ -3,6 +3,7 @@
 
 #include "fakes/violation.hpp"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -53,14 +54,34 @@ void World::push(Stream& stream, std::function<void()> task) {
   if (!stream.held.empty()) {
     violation("a stream is used while " + stream.held);
   }
+  require(!stream.captures,
+          "a stream is used while it captures a graph, of which an operation that the host looks "
+          "after cannot be a part");
   stream.tasks.push_back(std::move(task));
+  ++stream.given;
   notify();
+}
+
+void World::await(Lock& lock, Stream& stream) {
+  changed_.wait(lock, [&, given = stream.given] { return stream.done >= given; });
 }
 
 void World::drain(Lock& lock, Stream& stream) {
   const Clock clock = order.at(stream.number);
-  changed_.wait(lock, [&] { return stream.tasks.empty() && !stream.busy; });
+  await(lock, stream);
   order.host_knows(clock);
+}
+
+void World::await_device(Lock& lock, int device) {
+  std::vector<std::pair<Stream*, std::uint64_t>> ends;
+  for (const auto& stream : streams_) {
+    if (stream->device == device) {
+      ends.emplace_back(stream.get(), stream->given);
+    }
+  }
+  changed_.wait(lock, [&] {
+    return std::ranges::all_of(ends, [](const auto& end) { return end.first->done >= end.second; });
+  });
 }
 
 std::size_t World::bytes_from(std::uintptr_t address) const {
@@ -92,11 +113,10 @@ void World::run(Stream& stream) {
     }
     const auto task = std::move(stream.tasks.front());
     stream.tasks.pop_front();
-    stream.busy = true;
     held.unlock();
     task();
     held.lock();
-    stream.busy = false;
+    ++stream.done;
     notify();
   }
 }

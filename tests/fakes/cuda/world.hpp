@@ -27,12 +27,15 @@ struct Stream {
   int number = 0;  // in Order
   int device = 0;
   std::deque<std::function<void()>> tasks;
-  bool busy = false;
+  std::uint64_t given = 0;  // tasks up to now
+  std::uint64_t done = 0;
   bool closing = false;
+  bool captures = false;
   std::string held;  // why it may not be used now
 };
 
 struct Event {
+  int device = 0;
   // Of the newest record: whether it was passed. Who waits for an older one has its own.
   std::shared_ptr<bool> passed = std::make_shared<bool>(true);
   Clock clock;
@@ -60,8 +63,12 @@ class World {
   [[nodiscard]] Stream* make_stream(int device);
   void close_stream(Stream& stream);
   void push(Stream& stream, std::function<void()> task);
-  // Until the stream has nothing to do; then the host knows its clock.
+  // Until the stream has done what it has been given by now.
+  void await(Lock& lock, Stream& stream);
+  // The same; then the host knows its clock.
   void drain(Lock& lock, Stream& stream);
+  // Until all streams of the device have, as by calls that free memory. The host learns nothing.
+  void await_device(Lock& lock, int device);
   // Of the allocation that the address lies in, from there to its end; 0: not device memory.
   [[nodiscard]] std::size_t bytes_from(std::uintptr_t address) const;
   // The stream's newest operation uses memory: the device's, and ordered after earlier uses, or a

@@ -204,7 +204,7 @@ ncclResult_t ncclCommInitRankConfig(
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
   Comm& comm = comm_of(handle, "ncclCommGetAsyncError");
   const Inside inside(&comm, "ncclCommGetAsyncError");
-  if (comm.polls_left > 0 && --comm.polls_left == 0) {
+  if (comm.polls_left > 0 && --comm.polls_left == 0 && comm.stream != nullptr) {
     muster_fake_hold(comm.stream, nullptr);
   }
   const auto failed = static_cast<ncclResult_t>(comm.result.load());
@@ -212,6 +212,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
   return ncclSuccess;
 }
 
+// Says success while it goes on, as 2.18 to 2.30 do: only the parent's asynchronous error tells.
 ncclResult_t ncclCommSplit(
     ncclComm_t handle, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   Comm& comm = comm_at_rest(handle, "ncclCommSplit");
@@ -222,8 +223,10 @@ ncclResult_t ncclCommSplit(
   *out = nullptr;
   comm.segment->own().color = color;
   comm.segment->own().key = key;
+  require(comm.kernels == 0, "ncclCommSplit while an operation of the parent is under way");
+  comm.polls_left = 1;
   start_job(comm, [&comm, out] { split(comm, out); });
-  return ncclInProgress;
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommCount(ncclComm_t handle, int* size) {
@@ -264,9 +267,12 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   return ncclSuccess;
 }
 
+// Frees memory at its end, for which it waits until the device is idle: also until the operations
+// of other communicators are over, which may need aborts of their own. So those must get in.
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
   Comm& comm = comm_of(handle, "ncclCommAbort");
-  const Inside inside(&comm, "ncclCommAbort");
+  const Inside inside(&comm, "ncclCommAbort", Inside::Whom::same_communicator);
+  comm.life = Life::aborted;
   while (comm.knobs.abort_hangs) {
     pause();
   }
@@ -277,15 +283,15 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   if (comm.job.joinable()) {
     comm.job.join();
   }
-  if (comm.polls_left > 0) {
+  if (comm.polls_left > 0 && comm.stream != nullptr) {
     muster_fake_hold(comm.stream, nullptr);
   }
   finish_kernels(comm);
   if (comm.stream != nullptr) {
     cuStreamSynchronize(comm.stream);  // the host knows now that buffers are free
   }
+  muster_fake_await_device(comm.device);
   comm.segment->unlink();
-  comm.life = Life::aborted;
   return ncclSuccess;
 }
 

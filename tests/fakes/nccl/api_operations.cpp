@@ -102,12 +102,37 @@ ncclResult_t flush() {
   return result;
 }
 
+void check_type(const Comm& comm, ncclDataType_t type) {
+  constexpr int kFirstWithFp8 = 22400;
+  require(comm.knobs.version == 0 || comm.knobs.version >= kFirstWithFp8 || type < ncclFloat8e4m3,
+          "fp8 is given to a NCCL before 2.24, which does not know it");
+}
+
+// The two buffers are apart, or one is in the other where NCCL says that it may be.
+void check_places(const Comm& comm, const Operation& operation) {
+  const char* in = static_cast<const char*>(operation.in);
+  const char* out = static_cast<const char*>(operation.out);
+  const std::size_t read = bytes_in(operation, comm);
+  const std::size_t written = bytes_out(operation, comm);
+  if (read == 0 || written == 0 || in + read <= out || out + written <= in) {
+    return;
+  }
+  const auto rank = static_cast<std::size_t>(comm.rank);
+  const bool in_place = operation.what == What::all_gather       ? in == out + rank * read
+                        : operation.what == What::reduce_scatter ? out == in + rank * written
+                        : operation.what == What::all_to_all     ? false
+                                                                 : in == out;
+  require(in_place, "the buffers of an operation overlap, and not as in place");
+}
+
 ncclResult_t enqueue(const char* call,
                      Operation operation,
                      ncclComm_t handle,
                      cudaStream_t stream) {
   Comm& comm = comm_at_rest(handle, call);
   require(operation.root < comm.size, "a root or peer that is no rank");
+  check_type(comm, operation.type);
+  check_places(comm, operation);
   if (const auto scalar = comm.scalars.find(operation.reduction.op); scalar != comm.scalars.end()) {
     require(scalar->second.type == operation.type, "an operator with a scalar of another type");
     operation.reduction = {ncclSum, scalar->second.value};

@@ -42,7 +42,8 @@ struct Comm {
   std::atomic<long> polls_left{0};  // an operation is in progress for so many polls yet
   std::atomic<bool> aborting{false};
 
-  std::atomic<int> kernels{0};  // queued or running
+  std::atomic<const char*> inside{nullptr};  // which call is
+  std::atomic<int> kernels{0};               // queued or running
   CUstream stream = nullptr;
   std::uint64_t operations = 0;
   int splits = 0;
@@ -71,13 +72,16 @@ void start_job(Comm& comm, Body body) {
 // Checks, and ends the program where a rule is broken. One lives for the length of each call.
 class Inside {
  public:
-  explicit Inside(Comm* comm, const char* call);
+  enum class Whom { same_device, same_communicator };  // must not be inside meanwhile
+
+  Inside(Comm* comm, const char* call, Whom alone = Whom::same_device);
   ~Inside();
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 
  private:
-  int device_;
+  Comm* comm_;
+  bool alone_;  // on its device
 };
 
 [[nodiscard]] Comm& comm_of(ncclComm_t handle, const char* call);

@@ -3,7 +3,8 @@
 // optional value, and @RANK where only one rank has the fault:
 //   hang_at=N          the N-th operation never ends     die_at=N       SIGKILL at the N-th
 //   async_error_at=N:E the N-th fails with result E      init_ms=N      starting takes that long
-//   in_progress=K      K polls until a call has ended    init_error=E   starting fails
+//   in_progress=K      K polls until an operation has    init_error=E   starting fails
+//                      been queued (default 1, as NCCL 2.28 and 2.30 queue in a thread)
 //   init_hangs         starting never ends               abort_hangs    ncclCommAbort never returns
 //   call_ms=N                      every call lasts that long
 //   blind              the death of a peer is not seen   version=V      what ncclGetVersion says
@@ -21,7 +22,7 @@ struct Knobs {
   long async_error_at = -1;
   long async_error = 6;
   long init_ms = 0;
-  long in_progress = 0;
+  long in_progress = 1;
   long init_error = 0;
   long call_ms = 0;
   bool init_hangs = false;

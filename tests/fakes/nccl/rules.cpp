@@ -12,31 +12,43 @@ namespace {
 constexpr std::size_t kMostDevices = 64;
 
 // Which call of a thread is inside NCCL, by device.
-std::array<std::atomic<const char*>, kMostDevices>& inside() {
+std::array<std::atomic<const char*>, kMostDevices>& all_inside() {
   static std::array<std::atomic<const char*>, kMostDevices> calls{};
   return calls;
 }
 
-}  // namespace
-
-Inside::Inside(Comm* comm, const char* call) : device_(comm == nullptr ? -1 : comm->device) {
-  if (device_ < 0) {
-    return;
-  }
-  auto& slot = inside()[static_cast<std::size_t>(device_) % kMostDevices];
-  const char* other = slot.exchange(call);
+void take(std::atomic<const char*>& place, const char* call, const char* whose) {
+  const char* other = place.exchange(call);
   if (other != nullptr) {
     violation(std::string(call) + " is called while another thread is inside " + other +
-              " of the same device");
+              " of the same " + whose);
   }
+}
+
+std::atomic<const char*>& inside(const Comm& comm) {
+  return all_inside()[static_cast<std::size_t>(comm.device) % kMostDevices];
+}
+
+}  // namespace
+
+Inside::Inside(Comm* comm, const char* call, Whom alone)
+    : comm_(comm), alone_(alone == Whom::same_device) {
+  if (alone_) {
+    take(inside(*comm), call, "device");
+  }
+  if (comm->inside != nullptr && comm->life == Life::aborted) {
+    violation(std::string(call) + " is called with a communicator that was aborted");
+  }
+  take(comm->inside, call, "communicator");
   for (long ms = 0; ms < comm->knobs.call_ms && comm->segment; ++ms) {
     static_cast<void>(comm->segment->pause());
   }
 }
 
 Inside::~Inside() {
-  if (device_ >= 0) {
-    inside()[static_cast<std::size_t>(device_) % kMostDevices] = nullptr;
+  comm_->inside = nullptr;
+  if (alone_) {
+    inside(*comm_) = nullptr;
   }
 }
 

@@ -18,11 +18,16 @@ using Kind = PollCore::Step::Kind;
 
 constexpr TimePoint kStart{};
 
-TEST_CASE("polls: pauses grow to a bound, and the deadline ends them") {
+TEST_CASE(
+    "polls: at first without a pause, then pauses grow to a bound, and the deadline ends them") {
   PollCore poll(kStart + milliseconds(10));
-  Duration last{0};
+  for (const Duration passed :
+       {Duration(0), PollCore::kEager / 2, PollCore::kEager - Duration(1)}) {
+    CHECK(poll.next(kInProgress, kStart + passed) == PollCore::Step{.kind = Kind::again});
+  }
+  Duration last{1};
   for (int i = 0; i < 20; ++i) {
-    const auto step = poll.next(kInProgress, kStart);
+    const auto step = poll.next(kInProgress, kStart + PollCore::kEager);
     CHECK(step.kind == Kind::again);
     CHECK(step.pause >= last);
     CHECK(step.pause <= PollCore::kLongestPause);

@@ -88,7 +88,10 @@ DeviceMemory::~DeviceMemory() {
 void DeviceMemory::upload(const std::vector<std::byte>& bytes) {
   const nccl::CurrentDevice current(*device_);
   MUSTER_CHECK(bytes.size() <= bytes_);
-  MUSTER_CHECK(device_->cuda().copy_to_device(memory_, bytes.data(), bytes.size()) == CUDA_SUCCESS);
+  const nccl::CudaTable& cuda = device_->cuda();
+  MUSTER_CHECK(cuda.copy_to_device(memory_, bytes.data(), bytes.size()) == CUDA_SUCCESS);
+  // The copy may go on, in the null stream, which the library's streams do not follow.
+  MUSTER_CHECK(cuda.stream_synchronize(nullptr) == CUDA_SUCCESS);
 }
 
 std::vector<std::byte> DeviceMemory::download() const {

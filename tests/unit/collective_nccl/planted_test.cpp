@@ -32,6 +32,10 @@ constexpr std::array kExpected = {
     Expected{"sums", "end is recorded too early", "reuse before the event"},
     Expected{"with factor", "operator is kept", "destroyed before its operators"},
     Expected{"split", "split polls the child", "with a communicator that is not there yet"},
+    Expected{"split", "split is not polled", "in progress"},
+    Expected{"split", "split does not wait", "while an operation of the parent is under way"},
+    Expected{"new memory", "clearing is not waited for", "reuse before the event"},
+    Expected{"in a graph", "captured streams are used", "while it captures a graph"},
     Expected{"registered memory", "registration is kept", "before its buffers are deregistered"},
     Expected{"after a failure", "use after abort", "with a communicator that was aborted"},
     Expected{"operation after a failure",
@@ -43,6 +47,9 @@ constexpr std::array kExpected = {
     Expected{"memory is freed in use", "", "memory is freed that a copy may still use"},
     Expected{"memory is freed twice", "", "not allocated, or twice"},
     Expected{"memory is read before it is written", "", "reuse before the event"},
+    Expected{"an upload is not waited for", "", "reuse before the event"},
+    Expected{"buffers overlap", "", "overlap, and not as in place"},
+    Expected{"fp8 before 2.24", "", "fp8 is given to a NCCL before 2.24"},
     Expected{"a buffer is too short", "", "goes beyond its buffer"},
     Expected{"a buffer of the host", "", "memory that is not the device's"},
     Expected{"two streams", "", "queued on two streams"},
@@ -73,6 +80,12 @@ TEST_CASE("an abort that hangs ends the process with a code of its own, and says
   CHECK(ended.exit_code() == collective::nccl::kStuckExit);
   CHECK(ended.words.find("ncclCommAbort has not returned within 2s") != std::string::npos);
   CHECK(ended.words.find("the test's reason") != std::string::npos);
+}
+
+TEST_CASE("communicators of one GPU that lack the same peer wait for each other's abort") {
+  const auto ended = run_scenario({"two communicators hang", "abort within the lock"});
+  CAPTURE(ended.words);
+  CHECK(ended.exit_code() == collective::nccl::kStuckExit);
 }
 
 TEST_CASE("a rank that is killed inside an operation dies there, not before") {

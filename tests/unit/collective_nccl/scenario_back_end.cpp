@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collective/nccl/planted.hpp"
 #include "unit/collective_nccl/fakes.hpp"
 #include "unit/collective_nccl/scenario.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <semaphore>
@@ -29,15 +31,20 @@ int two_ranks(const Body& body, bool register_buffers = false) {
   return failed;
 }
 
-collective::Result<void> sum_once(nccl::NcclCommunicator& communicator,
-                                  DeviceMemory& memory,
-                                  int device,
-                                  Op op = Op::sum) {
+collective::Result<std::shared_ptr<collective::Pending>> start_sum(
+    nccl::NcclCommunicator& communicator, DeviceMemory& memory, int device, Op op = Op::sum) {
   Request what = request(Kind::all_reduce, DType::f32, 4, device);
   what.op = op;
   what.in = memory.get();
   what.out = memory.get();
-  const auto work = communicator.start(what);
+  return communicator.start(what);
+}
+
+collective::Result<void> sum_once(nccl::NcclCommunicator& communicator,
+                                  DeviceMemory& memory,
+                                  int device,
+                                  Op op = Op::sum) {
+  const auto work = start_sum(communicator, memory, device, op);
   return work ? (*work)->wait(Duration::zero())
               : collective::Result<void>(std::unexpected(work.error()));
 }
@@ -92,10 +99,20 @@ int with_factor() {
   });
 }
 
+// While a sum is under way: where a split is to wait for none, one that does not end.
 int split_in_two() {
   return two_ranks([](nccl::NcclCommunicator& communicator, int rank) -> collective::Result<void> {
+    const auto device = *nccl::GpuDevice::open(fake_driver(), rank);
+    const nccl::CurrentDevice current(*device);
+    DeviceMemory memory(rank, 16);
+    memory.upload(ones());
+    std::binary_semaphore gate(nccl::planted("split does not wait") ? 0 : 1);
+    device->cuda().launch_host_function(
+        nullptr, [](void* data) { static_cast<std::binary_semaphore*>(data)->acquire(); }, &gate);
+    const auto sum = start_sum(communicator, memory, rank);
     const auto child = communicator.split(rank, 0);
-    return child ? collective::Result<void>() : std::unexpected(child.error());
+    const auto done = sum ? (*sum)->wait(Duration::zero()) : std::unexpected(sum.error());
+    return child ? done : std::unexpected(child.error());
   });
 }
 
@@ -127,7 +144,7 @@ int after_a_failure() {
 
 // The second operation comes after a failure that must not have been overlooked.
 int operation_after_a_failure() {
-  const Faults planned("async_error_at=1:3");
+  const Faults planned("async_error_at=1:3 in_progress=0");
   LocalStore store;
   auto made = join({.store = store});
   DeviceMemory memory(0, 16);
@@ -141,9 +158,10 @@ int operation_after_a_failure() {
   return !waited && !second ? 0 : 1;
 }
 
-// An error is told when the buffer is free again, so freeing it at once is allowed.
+// An error is told when the buffer is free again, so freeing it at once is allowed. The operation
+// is queued at once, as by NCCL 2.18, so that its failure is not one of the call.
 int free_after_an_error() {
-  const Faults planned("async_error_at=1:3 call_ms=20");
+  const Faults planned("async_error_at=1:3 call_ms=20 in_progress=0");
   LocalStore store;
   auto made = join({.store = store});
   DeviceMemory memory(0, 16);
@@ -164,6 +182,85 @@ int abort_hangs() {
   (*made)->abort({.code = collective::Errc::aborted, .text = "the test's reason"});
   static_cast<void>((*work)->wait(Duration::zero()));
   return 1;
+}
+
+// Two communicators of one GPU lack a peer each. NCCL's abort of one waits for the GPU, so for the
+// operation of the other one, too.
+int two_communicators_hang() {
+  const Faults planned("hang_at=1");
+  LocalStore store;
+  auto one = join({.store = store});
+  auto other = join({.store = store, .epoch = 1});
+  DeviceMemory memory(0, 16);
+  DeviceMemory more(0, 16);
+  const auto of_one = start_sum(**one, memory, 0);
+  const auto of_other = start_sum(**other, more, 0);
+  for (auto* communicator : {one->get(), other->get()}) {
+    communicator->abort({.code = collective::Errc::aborted, .text = "a peer has died"});
+  }
+  const auto first = (*of_one)->wait(Duration::zero());
+  const auto second = (*of_other)->wait(Duration::zero());
+  return !first && !second ? 0 : 1;
+}
+
+// What alloc() gives may be used on any stream at once.
+int new_memory() {
+  LocalStore store;
+  auto made = join({.store = store});
+  const auto memory = (*made)->alloc(64);
+  const auto device = *nccl::GpuDevice::open(fake_driver(), 0);
+  const nccl::CurrentDevice current(*device);
+  const auto stream = *nccl::GpuStream::create(device);
+  std::array<char, 64> back{};
+  device->cuda().copy_from_device_async(
+      back.data(), reinterpret_cast<CUdeviceptr>(*memory), 64, stream->get());
+  device->cuda().stream_synchronize(stream->get());
+  return back == std::array<char, 64>{} ? 0 : 1;
+}
+
+// An operation cannot be a part of a graph: the stream must stay as it is.
+int in_a_graph() {
+  LocalStore store;
+  auto made = join({.store = store});
+  DeviceMemory memory(0, 16);
+  memory.upload(ones());
+  const auto device = *nccl::GpuDevice::open(fake_driver(), 0);
+  const nccl::CurrentDevice current(*device);
+  const auto stream = *nccl::GpuStream::create(device);
+  void* library = dlopen(MUSTER_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
+  const auto capture =
+      reinterpret_cast<void (*)(CUstream, int)>(dlsym(library, "muster_fake_capture"));
+  Request what = request(Kind::all_reduce, DType::f32, 4, 0);
+  what.in = what.out = memory.get();
+  what.stream = stream->get();
+  capture(stream->get(), 1);
+  const auto refused = (*made)->start(what);
+  capture(stream->get(), 0);
+  const auto work = (*made)->start(what);
+  return !refused && refused.error().code == collective::Errc::unsupported && work &&
+                 (*work)->wait(Duration::zero())
+             ? 0
+             : 1;
+}
+
+// A NCCL that knows no fp8 moves it all the same.
+int fp8_of_an_old_nccl() {
+  const Faults planned("version=22304");
+  auto old = std::make_shared<nccl::NcclLibrary>(*fake_nccl());
+  old->version = 22304;
+  LocalStore store;
+  auto made = join({.store = store, .library = old});
+  DeviceMemory memory(0, 16);
+  memory.upload(ones());
+  Request what = request(Kind::broadcast, DType::f8e4m3, 16, 0);
+  what.in = what.out = memory.get();
+  const auto moved = (*made)->start(what);
+  what.kind = Kind::all_reduce;
+  const auto summed = (*made)->start(what);
+  return moved && (*moved)->wait(Duration::zero()) && !summed &&
+                 summed.error().code == collective::Errc::unsupported
+             ? 0
+             : 1;
 }
 
 int while_a_graph_is_captured() {
@@ -241,6 +338,10 @@ const std::map<std::string, Scenario>& back_end_scenarios() {
       {"after a failure", after_a_failure},
       {"operation after a failure", operation_after_a_failure},
       {"free after an error", free_after_an_error},
+      {"two communicators hang", two_communicators_hang},
+      {"new memory", new_memory},
+      {"in a graph", in_a_graph},
+      {"fp8 of an old NCCL", fp8_of_an_old_nccl},
       {"while a graph is captured", while_a_graph_is_captured},
       {"versions differ", versions_differ}};
   return kScenarios;

@@ -42,15 +42,19 @@ struct Stage {
   std::binary_semaphore gate{0};
 };
 
+void settle(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) {
+    fake_nccl()->call.get_async_error(comm, &state);
+  }
+}
+
 ncclComm_t comm_of_one(const ncclUniqueId& id) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
   fake_nccl()->call.init_rank(&comm, 1, id, 0, &config);
-  ncclResult_t state = ncclInProgress;
-  while (state == ncclInProgress) {
-    fake_nccl()->call.get_async_error(comm, &state);
-  }
+  settle(comm);
   return comm;
 }
 
@@ -89,6 +93,34 @@ int read_before_written() {
   return 0;
 }
 
+int upload_is_not_waited_for() {
+  const Stage stage;
+  const auto memory = stage.memory();
+  std::array<char, 64> host{};
+  stage.cuda().copy_to_device(memory, host.data(), 64);
+  stage.cuda().copy_from_device_async(host.data(), memory, 64, stage.stream->get());
+  return 0;
+}
+
+int buffers_overlap() {
+  const Stage stage;
+  const auto memory = reinterpret_cast<float*>(stage.memory());
+  ncclComm_t comm = comm_of_one(new_id());
+  fake_nccl()->call.all_reduce(
+      memory, memory + 1, 4, ncclFloat32, ncclSum, comm, stage.stream->get());
+  return 0;
+}
+
+int fp8_before_2_24() {
+  const Stage stage;
+  const Faults old("version=22304");
+  const auto memory = reinterpret_cast<void*>(stage.memory());
+  ncclComm_t comm = comm_of_one(new_id());
+  fake_nccl()->call.all_reduce(
+      memory, memory, 4, ncclFloat8e4m3, ncclSum, comm, stage.stream->get());
+  return 0;
+}
+
 int buffer_too_short() {
   const Stage stage;
   const auto memory = reinterpret_cast<void*>(stage.memory());
@@ -113,6 +145,7 @@ int two_streams() {
   ncclComm_t comm = comm_of_one(new_id());
   for (CUstream stream : {stage.stream->get(), other->get()}) {
     fake_nccl()->call.all_reduce(memory, memory, 4, ncclFloat32, ncclSum, comm, stream);
+    settle(comm);
   }
   return 0;
 }
@@ -184,6 +217,9 @@ const std::map<std::string, Scenario>& misuse_scenarios() {
       {"memory is freed in use", freed_in_use},
       {"memory is freed twice", freed_twice},
       {"memory is read before it is written", read_before_written},
+      {"an upload is not waited for", upload_is_not_waited_for},
+      {"buffers overlap", buffers_overlap},
+      {"fp8 before 2.24", fp8_before_2_24},
       {"a buffer is too short", buffer_too_short},
       {"a buffer of the host", host_memory},
       {"two streams", two_streams},

@@ -54,6 +54,7 @@ CUdeviceptr Gpu::memory(const std::vector<std::uint32_t>& words) {
   CUdeviceptr made = 0;
   done(cuMemAlloc(&made, words.size() * sizeof words[0]));
   done(cuMemcpyHtoD(made, words.data(), words.size() * sizeof words[0]));
+  done(cuStreamSynchronize(nullptr));
   return made;
 }
 
