@@ -94,8 +94,8 @@ Result<void> NcclCommunicator::release(void* memory, const Memory& how) {
       return done;
     }
   }
+  // Both may wait until the GPU is idle, so without the device's lock.
   if (how.from_nccl) {
-    const std::scoped_lock inside(state_->device().nccl_lock());
     const auto result = nccl.mem_free(memory);
     return result == ncclSuccess
                ? Result<void>()

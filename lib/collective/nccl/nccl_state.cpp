@@ -209,15 +209,24 @@ void NcclState::retire() {
   }
 }
 
+// Without the lock, as an abort: it waits until the GPU is idle as well.
 Result<void> NcclState::destroy() {
   const CurrentDevice current(device());
-  auto answer = enter([this](ncclComm_t comm) { return nccl().destroy(comm); });
+  ncclComm_t comm = nullptr;
+  auto answer = enter([this, &comm](ncclComm_t own) {
+    if (planted("destroy within the lock")) {
+      return nccl().destroy(own);
+    }
+    comm = std::exchange(comm_, nullptr);
+    retire();
+    return ncclSuccess;
+  });
   if (!answer) {
     return std::unexpected(answer.error());
   }
-  if (*answer != ncclSuccess) {
+  if (const auto result = comm == nullptr ? *answer : nccl().destroy(comm); result != ncclSuccess) {
     return std::unexpected(failed(
-        {.name = "ncclCommDestroy", .request = nullptr, .deadline = {}, .body = {}}, *answer));
+        {.name = "ncclCommDestroy", .request = nullptr, .deadline = {}, .body = {}}, result));
   }
   return {};
 }

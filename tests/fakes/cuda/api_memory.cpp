@@ -82,9 +82,10 @@ CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+// Waits until the device is idle. No rule of CUDA's says so, so the host learns nothing by it.
 CUresult cuMemFree(CUdeviceptr memory) {
   World& world = World::get();
-  const auto lock = world.lock();
+  auto lock = world.lock();
   const auto found = world.memory.find(memory);
   if (found == world.memory.end()) {
     violation("memory is freed that was not allocated, or twice");
@@ -92,7 +93,9 @@ CUresult cuMemFree(CUdeviceptr memory) {
   if (const auto sentence = world.order.release({memory, memory + found->second.bytes, true})) {
     violation(*sentence);
   }
+  const int device = found->second.device;
   world.memory.erase(found);
+  world.await_device(lock, device);
   std::free(reinterpret_cast<void*>(memory));
   return CUDA_SUCCESS;
 }

@@ -161,6 +161,12 @@ void muster_fake_await_device(int device) {
   world.await_device(lock, device);
 }
 
+int muster_fake_awaiting(void) {
+  World& world = World::get();
+  const auto lock = world.lock();
+  return world.awaiting;
+}
+
 void muster_fake_hold(CUstream stream, const char* why) {
   World& world = World::get();
   const auto lock = world.lock();

@@ -24,6 +24,8 @@ void muster_fake_hold(CUstream stream, const char* why);
 // Until all streams of the device have done what they have been given by now, as by calls that free
 // memory. The host learns nothing.
 void muster_fake_await_device(int device);
+// How many threads do so now.
+int muster_fake_awaiting(void);
 // The stream captures a graph, or no more: what it is given now breaks a rule.
 void muster_fake_capture(CUstream stream, int on);
 // The allocation that the address lies in: bytes from there to its end; 0: not device memory.

@@ -79,9 +79,11 @@ void World::await_device(Lock& lock, int device) {
       ends.emplace_back(stream.get(), stream->given);
     }
   }
+  ++awaiting;
   changed_.wait(lock, [&] {
     return std::ranges::all_of(ends, [](const auto& end) { return end.first->done >= end.second; });
   });
+  --awaiting;
 }
 
 std::size_t World::bytes_from(std::uintptr_t address) const {

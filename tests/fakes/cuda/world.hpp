@@ -84,6 +84,7 @@ class World {
   Order order;
   bool initialised = false;
   bool capturing = false;
+  int awaiting = 0;  // threads in await_device
   int pid = 0;
 
  private:

@@ -254,7 +254,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   Comm& comm = comm_of(handle, "ncclCommDestroy");
-  const Inside inside(&comm, "ncclCommDestroy");
+  const Inside inside(&comm, "ncclCommDestroy", Inside::Whom::same_communicator);
   require(comm.life == Life::finalized,
           "ncclCommDestroy without ncclCommFinalize, which may block");
   require(!comm.busy(), "ncclCommDestroy before ncclCommFinalize has ended");
@@ -264,6 +264,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   comm.life = Life::destroyed;
   comm.segment->own().left = 1;
   comm.job.join();
+  muster_fake_await_device(comm.device);  // as in ncclCommAbort
   return ncclSuccess;
 }
 

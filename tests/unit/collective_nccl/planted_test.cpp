@@ -82,10 +82,14 @@ TEST_CASE("an abort that hangs ends the process with a code of its own, and says
   CHECK(ended.words.find("the test's reason") != std::string::npos);
 }
 
-TEST_CASE("communicators of one GPU that lack the same peer wait for each other's abort") {
-  const auto ended = run_scenario({"two communicators hang", "abort within the lock"});
-  CAPTURE(ended.words);
-  CHECK(ended.exit_code() == collective::nccl::kStuckExit);
+TEST_CASE("within the device's lock, ends of communicators would wait for each other") {
+  for (const auto& [scenario, planted] :
+       {std::pair("two communicators hang", "abort within the lock"),
+        std::pair("leaves while another hangs", "destroy within the lock")}) {
+    const auto ended = run_scenario({scenario, planted});
+    CAPTURE(scenario, ended.words);
+    CHECK(ended.exit_code() == collective::nccl::kStuckExit);
+  }
 }
 
 TEST_CASE("a rank that is killed inside an operation dies there, not before") {

@@ -203,6 +203,26 @@ int two_communicators_hang() {
   return !first && !second ? 0 : 1;
 }
 
+// One communicator leaves while another one of its GPU lacks a peer, which the abort must end.
+int leaves_while_another_hangs() {
+  LocalStore store;
+  auto leaving = join({.store = store});
+  const Faults planned("hang_at=1");
+  auto hanging = join({.store = store, .epoch = 1});
+  DeviceMemory memory(0, 16);
+  const auto work = start_sum(**hanging, memory, 0);
+  std::thread other([&] { leaving->reset(); });
+  void* library = dlopen(MUSTER_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
+  const auto awaiting = reinterpret_cast<int (*)()>(dlsym(library, "muster_fake_awaiting"));
+  while (awaiting() == 0) {
+    std::this_thread::yield();
+  }
+  (*hanging)->abort({.code = collective::Errc::aborted, .text = "a peer has died"});
+  const auto ended = (*work)->wait(Duration::zero());
+  other.join();
+  return !ended ? 0 : 1;
+}
+
 // What alloc() gives may be used on any stream at once.
 int new_memory() {
   LocalStore store;
@@ -339,6 +359,7 @@ const std::map<std::string, Scenario>& back_end_scenarios() {
       {"operation after a failure", operation_after_a_failure},
       {"free after an error", free_after_an_error},
       {"two communicators hang", two_communicators_hang},
+      {"leaves while another hangs", leaves_while_another_hangs},
       {"new memory", new_memory},
       {"in a graph", in_a_graph},
       {"fp8 of an old NCCL", fp8_of_an_old_nccl},
