@@ -23,6 +23,16 @@ std::string doing(const Call& call) {
                                  : fmt::format("{} ({})", call.request->describe(), call.name);
 }
 
+// A call waits for the other ranks where NCCL connects them in it, before any watchdog looks.
+void look_at_others(const Call& call, const Setup& setup, NcclState& state) {
+  if (call.request == nullptr || !setup.disagreement) {
+    return;
+  }
+  if (auto wrong = setup.disagreement(*call.request)) {
+    static_cast<void>(state.kill(*std::move(wrong)));
+  }
+}
+
 }  // namespace
 
 Result<ncclResult_t> NcclState::enter(const std::function<ncclResult_t(ncclComm_t)>& body) {
@@ -55,6 +65,7 @@ Result<void> NcclState::run(const Call& call) {
       std::this_thread::yield();
     } else {
       pause(step.pause);
+      look_at_others(call, setup_, *this);
     }
     look_at_peers();
     answer = enter([this](ncclComm_t comm) {
@@ -108,14 +119,16 @@ Error NcclState::blame(Error error) {
 }
 
 Error NcclState::late(const Call& call) const {
+  const std::string where = call.request != nullptr && setup_.positions ? setup_.positions() : "";
   return {
       .code = Errc::timeout,
       .epoch = setup_.speaker.epoch,
       .seq = call.request == nullptr ? 0 : call.request->seq,
-      .text = fmt::format("{}: {} has not ended in time - a rank did not come to it, or hangs - "
+      .text = fmt::format("{}: {} has not ended in time - a rank did not come to it, or hangs{} - "
                           "{}",
                           describe(setup_.speaker),
                           doing(call),
+                          where.empty() ? "" : " - on this host: " + where,
                           describe(*setup_.nccl, device().driver()))};
 }
 

@@ -284,7 +284,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   if (comm.job.joinable()) {
     comm.job.join();
   }
-  if (comm.polls_left > 0 && comm.stream != nullptr) {
+  if (comm.stream != nullptr) {
     muster_fake_hold(comm.stream, nullptr);
   }
   finish_kernels(comm);

@@ -4,14 +4,17 @@
 #include "fakes/nccl/operation.hpp"
 #include "fakes/violation.hpp"
 
+#include <algorithm>
 #include <utility>
 
+using muster::fake::Came;
 using muster::fake::Comm;
 using muster::fake::comm_at_rest;
 using muster::fake::comm_of;
 using muster::fake::Inside;
 using muster::fake::Operation;
 using muster::fake::require;
+using muster::fake::start_job;
 using muster::fake::violation;
 using muster::fake::What;
 
@@ -59,11 +62,63 @@ std::vector<muster_fake_span> spans_of(const Comm& comm, const std::vector<Opera
   return spans;
 }
 
+bool is_transfer(const Operation& operation) {
+  return operation.what == What::send || operation.what == What::recv;
+}
+
+// The pair of ranks of a send or receive, and which side this rank is.
+struct Side {
+  std::atomic<std::uint32_t>& pair;
+  std::uint32_t own;
+
+  [[nodiscard]] bool come() const { return (pair & own) != 0; }
+
+  [[nodiscard]] bool complete() const {
+    return pair == (muster::fake::kSender | muster::fake::kReceiver);
+  }
+};
+
+Side side_of(Comm& comm, const Operation& operation) {
+  auto& pairs = comm.segment->meeting().connected;
+  const auto own = static_cast<std::size_t>(comm.rank);
+  const auto peer = static_cast<std::size_t>(operation.root);
+  return operation.what == What::send ? Side{pairs[own][peer], muster::fake::kSender}
+                                      : Side{pairs[peer][own], muster::fake::kReceiver};
+}
+
+bool must_connect(Comm& comm, const std::vector<Operation>& operations) {
+  return std::ranges::any_of(operations, [&](const Operation& operation) {
+    return is_transfer(operation)
+               ? !side_of(comm, operation).come()
+               : comm.size > 1 &&
+                     !comm.connected.contains(static_cast<std::size_t>(operation.what));
+  });
+}
+
+// Until all have come to their first collective of this kind (for NCCL: of its algorithm), or the
+// peers to theirs with this rank.
+Came connect(Comm& comm, const std::vector<Operation>& operations) {
+  std::vector<Side> sides;
+  Came came = Came::yes;
+  for (const Operation& operation : operations) {
+    const auto what = static_cast<std::size_t>(operation.what);
+    if (is_transfer(operation)) {
+      sides.push_back(side_of(comm, operation));
+      sides.back().pair |= sides.back().own;
+    } else if (comm.connected.insert(what).second) {
+      came = comm.segment->barrier(muster::fake::Where::connection, what);
+    }
+  }
+  comm.segment->wake();
+  while (came == Came::yes &&
+         !std::ranges::all_of(sides, [](const Side& side) { return side.complete(); })) {
+    came = comm.segment->pause();
+  }
+  return came;
+}
+
 // The uses of one kernel are not ordered among themselves, and need not be.
 ncclResult_t launch(Comm& comm, CUstream stream, std::vector<Operation> operations) {
-  require(comm.stream == nullptr || comm.stream == stream,
-          "the operations of one communicator are queued on two streams");
-  comm.stream = stream;
   const auto spans = spans_of(comm, operations);
   const std::string words = describe(operations.front()) + " of rank " + std::to_string(comm.rank);
   ++comm.kernels;
@@ -72,12 +127,45 @@ ncclResult_t launch(Comm& comm, CUstream stream, std::vector<Operation> operatio
       CUDA_SUCCESS) {
     violation("an operation is queued without a current context");
   }
-  comm.polls_left = comm.knobs.in_progress;
-  if (comm.polls_left > 0) {
+  if (comm.knobs.in_progress > 0) {
     muster_fake_hold(stream, "an operation of NCCL on it is still in progress");
-    return ncclInProgress;
   }
-  return ncclSuccess;
+  comm.polls_left = comm.knobs.in_progress;  // from here on another thread may end the hold
+  return comm.knobs.in_progress > 0 ? ncclInProgress : ncclSuccess;
+}
+
+// From 2.22 on (NCCL_RUNTIME_CONNECT) ranks connect in the first operation that needs it, in a
+// thread of NCCL's: the call goes on until the others have come to theirs.
+void connect_and_launch(Comm& comm, CUstream stream, const std::vector<Operation>& operations) {
+  const Came came = connect(comm, operations);
+  if (came == Came::peer_gone) {
+    muster::fake::set_last_error("fake: a rank went away while ranks connected");
+    comm.fail(ncclRemoteError);
+  }
+  if (came != Came::yes) {
+    return;
+  }
+  CUcontext context = nullptr;
+  cuDevicePrimaryCtxRetain(&context, comm.device);
+  cuCtxPushCurrent(context);
+  muster_fake_hold(stream, nullptr);
+  launch(comm, stream, operations);
+  cuCtxPopCurrent(&context);
+  cuDevicePrimaryCtxRelease(comm.device);
+}
+
+ncclResult_t begin(Comm& comm, CUstream stream, std::vector<Operation> operations) {
+  require(comm.stream == nullptr || comm.stream == stream,
+          "the operations of one communicator are queued on two streams");
+  comm.stream = stream;
+  if (!must_connect(comm, operations)) {
+    return launch(comm, stream, std::move(operations));
+  }
+  muster_fake_hold(stream, "an operation of NCCL on it is still in progress");
+  start_job(comm, [&comm, stream, operations = std::move(operations)] {
+    connect_and_launch(comm, stream, operations);
+  });
+  return ncclInProgress;
 }
 
 ncclResult_t flush() {
@@ -97,7 +185,7 @@ ncclResult_t flush() {
     });
     const Inside inside(comm, "ncclGroupEnd");
     result =
-        launch(*comm, stream, std::move(operations)) == ncclInProgress ? ncclInProgress : result;
+        begin(*comm, stream, std::move(operations)) == ncclInProgress ? ncclInProgress : result;
   }
   return result;
 }
@@ -145,7 +233,7 @@ ncclResult_t enqueue(const char* call,
     return ncclSuccess;
   }
   const Inside inside(&comm, call);
-  return launch(comm, stream, {operation});
+  return begin(comm, stream, {operation});
 }
 
 }  // namespace

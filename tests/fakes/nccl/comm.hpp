@@ -45,6 +45,7 @@ struct Comm {
   std::atomic<const char*> inside{nullptr};  // which call is
   std::atomic<int> kernels{0};               // queued or running
   CUstream stream = nullptr;
+  std::set<std::size_t> connected;  // for these collectives
   std::uint64_t operations = 0;
   int splits = 0;
   int next_scalar = ncclNumOps;

@@ -83,13 +83,17 @@ Came Segment::pause() {
 
 void Segment::wake() {
   ++meeting_->bell;
-  for (auto* word : {&meeting_->bell, &meeting_->gates[0].turn, &meeting_->gates[1].turn}) {
-    syscall(SYS_futex, word, FUTEX_WAKE, 1 << 20, nullptr, nullptr, 0);
+  const auto wake_all = [](std::atomic<std::uint32_t>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE, 1 << 20, nullptr, nullptr, 0);
+  };
+  wake_all(meeting_->bell);
+  for (Gate& gate : meeting_->gates) {
+    wake_all(gate.turn);
   }
 }
 
-Came Segment::barrier(Where where) {
-  Gate& gate = meeting_->gates.at(static_cast<std::size_t>(where));
+Came Segment::barrier(Where where, std::size_t collective) {
+  Gate& gate = meeting_->gates.at(static_cast<std::size_t>(where) + collective);
   const auto turn = gate.turn.load();
   if (gate.arrived.fetch_add(1) + 1 == static_cast<std::uint32_t>(size_)) {
     gate.arrived = 0;

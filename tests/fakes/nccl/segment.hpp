@@ -37,15 +37,23 @@ struct Gate {
   std::atomic<std::uint32_t> turn;
 };
 
-// Ranks meet in operations, and elsewhere in the life of the communicator, independently.
-enum class Where { operation, life };
+// Ranks meet in operations, elsewhere in the life of the communicator, and where they connect for
+// the first collective of each kind, independently.
+enum class Where { operation, life, connection };
+
+inline constexpr std::size_t kCollectives = 6;
 
 struct Meeting {
-  std::array<Gate, 2> gates;
+  std::array<Gate, 2 + kCollectives> gates;
   std::atomic<std::uint32_t> bell;  // what pauses sleep on
   std::array<Member, kMostRanks> members;
   std::array<std::array<Mailbox, kMostRanks>, kMostRanks> mail;  // [from][to]
+  // [from][to]: who has come to the first send and receive: kSender, kReceiver
+  std::array<std::array<std::atomic<std::uint32_t>, kMostRanks>, kMostRanks> connected;
 };
+
+inline constexpr std::uint32_t kSender = 1;
+inline constexpr std::uint32_t kReceiver = 2;
 
 // Why a wait ended.
 enum class Came { yes, aborted, peer_gone };
@@ -75,7 +83,7 @@ class Segment {
 
   // Until all have come; waits end early when our own abort flag is set, or, unless blind, when a
   // peer has died, aborted or left.
-  [[nodiscard]] Came barrier(Where where);
+  [[nodiscard]] Came barrier(Where where, std::size_t collective = 0);
   // Sleeps for up to 1 ms, less when somebody calls wake; then tells whether to go on.
   [[nodiscard]] Came pause();
   void wake();

@@ -87,6 +87,19 @@ TEST_CASE("ranks of a host that call different operations on GPUs are told at on
   }
 }
 
+// NCCL connects ranks within their first call of a kind, which then waits for the others.
+TEST_CASE("ranks of a host that differ in their first operation on GPUs are told at once") {
+  use_fakes();
+  const std::array<CallOf, 2> calls = {sum(4), broadcast(0)};
+  World{.ranks = 2, .timeout = kLong}.run([&](Communicator& comm) {
+    const DeviceMemory memory(comm.rank(), 64);
+    const Error error = calls[static_cast<std::size_t>(comm.rank())](comm, memory.get());
+    RANK_CHECK(error.code == Errc::mismatch);
+    RANK_CHECK(error.text.find("called all_reduce #1 sum f32[4]") != std::string::npos);
+    RANK_CHECK(error.text.find("called broadcast #1 f32[4] root 0") != std::string::npos);
+  });
+}
+
 void call_the_same() {
   World{.ranks = 2, .timeout = kLong}.run([](Communicator& comm) {
     const DeviceMemory memory(comm.rank(), 64);

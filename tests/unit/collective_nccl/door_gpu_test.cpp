@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <semaphore>
 
 namespace muster::testing {
 namespace {
@@ -169,6 +170,24 @@ TEST_CASE("door: where ranks hang, the time-out says who is where") {
   CAPTURE(words[0], words[1]);
   CHECK(all.find("last completed all_reduce #1 sum f32[2] on a GPU, waits in broadcast #2 f32[1] "
                  "root 0 on a GPU") != std::string::npos);
+}
+
+TEST_CASE("door: a first operation to which a rank does not come says who is where") {
+  use_fakes();
+  std::binary_semaphore over{0};
+  World{.ranks = 2, .timeout = std::chrono::milliseconds(500)}.run([&](Communicator& comm) {
+    if (comm.rank() == 1) {
+      RANK_CHECK(comm.alloc(4, 1).has_value());  // comes to NCCL's start, and no further
+      over.acquire();
+      return;
+    }
+    DeviceMemory memory(0, 4);
+    const Buffer buffer{memory.get(), 1, DType::f32, 0};
+    const auto error = error_of(comm.broadcast(buffer, 0));
+    over.release();
+    RANK_CHECK(error.code == Errc::timeout);
+    RANK_CHECK(error.text.find("on this host: ") != std::string::npos);
+  });
 }
 
 // Ranks that differ in their environment: each makes its own transport.

@@ -293,6 +293,10 @@ int while_a_graph_is_captured() {
     fake_driver()->call.exchange_capture_mode(&mode);
     DeviceMemory memory(rank, 16);
     memory.upload(ones());
+    // The first operation would wait for both ranks within the call.
+    if (auto first = sum_once(communicator, memory, rank); !first) {
+      return first;
+    }
     capturing(1);
     // Rank 1 comes late, so that the watchdog of rank 0 has asked for the event by then.
     if (rank == 1) {
