@@ -256,6 +256,7 @@ Result<std::shared_ptr<NcclPending>> NcclCommunicator::launch(const Request& req
   if (auto queued = queue(request, *operation); !queued) {
     return std::unexpected(queued.error());
   }
+  state_->newest(operation);
   watchdog_->watch(operation);
   return operation;
 }

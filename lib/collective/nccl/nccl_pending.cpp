@@ -82,6 +82,12 @@ Result<void> NcclPending::wait_stream(void* stream) {
   return end.hold(static_cast<CUstream>(stream));
 }
 
+Underway::At NcclPending::at() const {
+  return end.passed().value_or(false)     ? At::end
+         : ready.passed().value_or(false) ? At::operation
+                                          : At::caller;
+}
+
 void NcclPending::look_at_start(TimePoint now, Progress* progress) {
   if (clock_.has_started() || !ready.passed().value_or(false)) {
     return;

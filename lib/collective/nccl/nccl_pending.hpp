@@ -15,7 +15,7 @@
 
 namespace muster::collective::nccl {
 
-class NcclPending final : public Pending {
+class NcclPending final : public Pending, public Underway {
  public:
   NcclPending(std::shared_ptr<NcclState> state, const Request& request, OperationClock clock)
       : state_(std::move(state)), request_(request), clock_(clock) {}
@@ -23,6 +23,7 @@ class NcclPending final : public Pending {
   [[nodiscard]] bool done() const override;
   [[nodiscard]] Result<void> wait(Duration patience) override;
   [[nodiscard]] Result<void> wait_stream(void* stream) override;
+  [[nodiscard]] At at() const override;
 
   // Of the watchdog, which has made the device current; the operations before this one have ended.
   void look_at_start(TimePoint now, Progress* progress);

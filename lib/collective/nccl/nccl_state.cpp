@@ -17,6 +17,7 @@ namespace {
 
 constexpr Duration kBlamePatience = std::chrono::milliseconds(100);
 constexpr Duration kBlamePause = std::chrono::milliseconds(1);
+constexpr Duration kAbortLook = std::chrono::milliseconds(10);
 
 std::string doing(const Call& call) {
   return call.request == nullptr ? std::string(call.name)
@@ -152,21 +153,63 @@ Error NcclState::kill(Error error) {
 }
 
 void NcclState::start_abort() {
+  std::shared_ptr<const Underway> operation;
+  {
+    const std::scoped_lock lock(mutex_);
+    operation = newest_.lock();
+  }
   // Two threads: one that may hang in NCCL, one that sees it.
-  std::thread([self = shared_from_this()] {
-    std::thread([self] { self->abort_now(); }).detach();
-    std::unique_lock lock(self->mutex_);
-    if (!self->changed_.wait_for(lock, kAbortPatience, [&] { return self->aborted_; })) {
-      fmt::print(stderr,
-                 "muster: {}: ncclCommAbort has not returned within {}, the process ends with "
-                 "{} - why it was called: {}\n",
-                 describe(self->setup_.speaker),
-                 muster::describe(kAbortPatience),
-                 kStuckExit,
-                 self->dead_->text);
-      _exit(kStuckExit);
-    }
+  std::thread([self = shared_from_this(), operation] {
+    self->see_abort_through(operation);
   }).detach();
+  std::thread([self = shared_from_this()] { self->abort_now(); }).detach();
+}
+
+// ncclCommAbort waits for the caller's work too: what was queued before an operation, and, since it
+// frees memory, all else on the GPU. That may take its time; what must end soon is our own.
+void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operation) {
+  const CurrentDevice current(device());
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  device().cuda().exchange_capture_mode(&mode);
+  auto at = Underway::At::operation;
+  for (TimePoint since = steady_now(); steady_now() - since <= setup_.abort_patience;) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, kAbortLook, [this] { return aborted_; })) {
+      return;
+    }
+    lock.unlock();
+    at = operation ? operation->at() : Underway::At::operation;
+    const bool queued = at == Underway::At::caller && !planted("the caller's work is hurried");
+    since = queued ? steady_now() : since;
+  }
+  give_up_if_stuck(at);
+  set_aborted();
+}
+
+void NcclState::give_up_if_stuck(Underway::At at) {
+  if (at == Underway::At::end && !planted("abort is all or nothing")) {
+    return;
+  }
+  const std::scoped_lock lock(mutex_);
+  fmt::print(stderr,
+             "muster: {}: ncclCommAbort has not returned within {}, the process ends with "
+             "{} - why it was called: {}\n",
+             describe(setup_.speaker),
+             muster::describe(setup_.abort_patience),
+             kStuckExit,
+             dead_->text);
+  _exit(kStuckExit);
+}
+
+void NcclState::newest(std::weak_ptr<const Underway> operation) {
+  const std::scoped_lock lock(mutex_);
+  newest_ = std::move(operation);
+}
+
+void NcclState::set_aborted() {
+  const std::scoped_lock lock(mutex_);
+  aborted_ = true;
+  changed_.notify_all();
 }
 
 void NcclState::abort_now() {
@@ -187,9 +230,7 @@ void NcclState::abort_now() {
       nccl().abort(comm);
     }
   }
-  const std::scoped_lock lock(mutex_);
-  aborted_ = true;
-  changed_.notify_all();
+  set_aborted();
 }
 
 std::optional<Error> NcclState::dead() const {

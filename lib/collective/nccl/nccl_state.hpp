@@ -29,6 +29,19 @@ struct Setup {
   // TransportContext's; may be empty.
   std::function<std::string()> positions = {};
   std::function<std::optional<Error>(const Request&)> disagreement = {};
+  Duration abort_patience = kAbortPatience;
+};
+
+// How far the GPU is with an operation; any thread that has made the device current.
+class Underway {
+ public:
+  enum class At { caller, operation, end };  // still at work of the caller, that comes before
+
+  Underway() = default;
+  Underway(const Underway&) = delete;
+  Underway& operator=(const Underway&) = delete;
+  virtual ~Underway() = default;
+  [[nodiscard]] virtual At at() const = 0;
 };
 
 // One call, and what it is for.
@@ -64,13 +77,17 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] std::optional<Error> dead() const;
   // Sleeps, less if the communicator dies.
   void pause(Duration most);
-  // After death: until the abort is over, and the GPU leaves all buffers alone.
+  // After death: until the GPU leaves all buffers alone: the abort is over, or has stopped what it
+  // had to stop and waits for work of the caller.
   void wait_for_abort();
   [[nodiscard]] bool aborted() const;
   // Destroys, after a finalize that has ended.
   [[nodiscard]] Result<void> destroy();
   // After destroy: whoever still holds an operation finds this dead, and nothing is called.
   void retire();
+
+  // The operation that was queued last: what an abort has to stop.
+  void newest(std::weak_ptr<const Underway> operation);
 
   // Keeps something alive as long as this is.
   void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
@@ -90,6 +107,9 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] Error blame(Error error);
   void start_abort();
   void abort_now();
+  void see_abort_through(const std::shared_ptr<const Underway>& operation);
+  void give_up_if_stuck(Underway::At at);
+  void set_aborted();
 
   Setup setup_;
   ncclComm_t comm_;  // under the device's lock
@@ -97,6 +117,7 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   std::condition_variable changed_;
   std::optional<Error> dead_;
   bool aborted_ = false;
+  std::weak_ptr<const Underway> newest_;
   std::vector<std::shared_ptr<void>> kept_;
 };
 

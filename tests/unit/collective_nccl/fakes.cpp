@@ -50,8 +50,11 @@ Faults::~Faults() {
 
 Joined join(const Join& how) {
   const nccl::Speaker speaker{"world", how.rank, how.size, how.epoch};
-  const nccl::Setup setup{
-      how.library ? how.library : fake_nccl(), open_device(how.rank), speaker, how.peers};
+  const nccl::Setup setup{.nccl = how.library ? how.library : fake_nccl(),
+                          .device = open_device(how.rank),
+                          .speaker = speaker,
+                          .peers = how.peers,
+                          .abort_patience = how.abort_patience};
   const nccl::Meeting meeting{how.store,
                               "coll/test/" + std::to_string(how.epoch) + "/world/",
                               speaker,

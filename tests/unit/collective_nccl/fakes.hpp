@@ -45,6 +45,7 @@ struct Join {
   collective::PeerWatch* peers = nullptr;
   collective::Progress* progress = nullptr;
   std::shared_ptr<const nccl::NcclLibrary> library = {};  // null: the fake
+  Duration abort_patience = nccl::kAbortPatience;
 };
 
 using Joined = collective::Result<std::unique_ptr<nccl::NcclCommunicator>>;

@@ -82,10 +82,12 @@ TEST_CASE("an abort that hangs ends the process with a code of its own, and says
   CHECK(ended.words.find("the test's reason") != std::string::npos);
 }
 
-TEST_CASE("within the device's lock, ends of communicators would wait for each other") {
+TEST_CASE("an abort that waits for others is taken for one that hangs, with these errors") {
   for (const auto& [scenario, planted] :
        {std::pair("two communicators hang", "abort within the lock"),
-        std::pair("leaves while another hangs", "destroy within the lock")}) {
+        std::pair("leaves while another hangs", "destroy within the lock"),
+        std::pair("abort before the caller's work", "abort is all or nothing"),
+        std::pair("abort behind the caller's work", "the caller's work is hurried")}) {
     const auto ended = run_scenario({scenario, planted});
     CAPTURE(scenario, ended.words);
     CHECK(ended.exit_code() == collective::nccl::kStuckExit);

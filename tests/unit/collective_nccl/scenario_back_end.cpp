@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/clock.hpp"
 #include "collective/nccl/planted.hpp"
 #include "unit/collective_nccl/fakes.hpp"
 #include "unit/collective_nccl/scenario.hpp"
@@ -223,6 +224,46 @@ int leaves_while_another_hangs() {
   return !ended ? 0 : 1;
 }
 
+// An abort waits for work of the caller, before the operation or after it, for much longer than for
+// its own: that is no reason to end the process, and not the operation's.
+int abort_behind_the_callers_work(bool work_comes_first) {
+  const Faults planned("hang_at=1");
+  LocalStore store;
+  constexpr Duration kAbortPatience = std::chrono::milliseconds(30);
+  auto made = join({.store = store, .abort_patience = kAbortPatience});
+  const auto device = *nccl::GpuDevice::open(fake_driver(), 0);
+  const nccl::CurrentDevice current(*device);
+  DeviceMemory memory(0, 16);
+  memory.upload(ones());
+  std::binary_semaphore gate{0};
+  const auto close_gate = [&] {
+    device->cuda().launch_host_function(
+        nullptr, [](void* data) { static_cast<std::binary_semaphore*>(data)->acquire(); }, &gate);
+  };
+  if (work_comes_first) {
+    close_gate();
+  }
+  const auto work = start_sum(**made, memory, 0);
+  if (!work_comes_first) {
+    close_gate();
+  }
+  (*made)->abort({.code = collective::Errc::aborted, .text = "enough"});
+  // As long as the caller's work lasts the memory is not free, but nobody gives up.
+  const TimePoint until = steady_now() + 10 * kAbortPatience;
+  while (work_comes_first && steady_now() < until) {
+    if ((*work)->done()) {
+      return 1;
+    }
+    std::this_thread::yield();
+  }
+  const auto early = work_comes_first
+                         ? collective::Result<void>(std::unexpected(collective::Error{}))
+                         : (*work)->wait(Duration::zero());
+  gate.release();
+  const auto ended = (*work)->wait(Duration::zero());
+  return !early && !ended && ended.error().code == collective::Errc::aborted ? 0 : 1;
+}
+
 // What alloc() gives may be used on any stream at once.
 int new_memory() {
   LocalStore store;
@@ -364,6 +405,8 @@ const std::map<std::string, Scenario>& back_end_scenarios() {
       {"free after an error", free_after_an_error},
       {"two communicators hang", two_communicators_hang},
       {"leaves while another hangs", leaves_while_another_hangs},
+      {"abort behind the caller's work", [] { return abort_behind_the_callers_work(true); }},
+      {"abort before the caller's work", [] { return abort_behind_the_callers_work(false); }},
       {"new memory", new_memory},
       {"in a graph", in_a_graph},
       {"fp8 of an old NCCL", fp8_of_an_old_nccl},
