@@ -108,7 +108,9 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   const auto lock = world.lock();
   auto& own = world.contexts.at(static_cast<std::size_t>(device));
   muster::fake::require(own.retained > 0, "a context is released more often than retained");
-  --own.retained;
+  if (--own.retained == 0) {
+    world.check_nothing_is_left(device);
+  }
   return CUDA_SUCCESS;
 }
 

@@ -92,6 +92,7 @@ CUresult load(const char* text, CUmodule* handle) {
   for (const Kernel& kernel : module.program.kernels) {
     module.functions.push_back({&module, &kernel});
   }
+  ++world.modules[module.device];
   *handle = reinterpret_cast<CUmodule>(&module);
   return CUDA_SUCCESS;
 }
@@ -166,6 +167,7 @@ CUresult cuModuleUnload(CUmodule hmod) {
   require(module.launches == 0,
           "a module is unloaded while a launch of its kernel is queued or running");
   module.loaded = false;
+  --world.modules[module.device];
   return CUDA_SUCCESS;
 }
 

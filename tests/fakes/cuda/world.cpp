@@ -25,6 +25,7 @@ Stream& World::stream_of(CUstream handle, int device) {
     Stream*& legacy = legacy_[device];
     if (legacy == nullptr) {
       legacy = make_stream(device);
+      legacy->legacy = true;
     }
     return *legacy;
   }
@@ -84,6 +85,21 @@ void World::await_device(Lock& lock, int device) {
     return std::ranges::all_of(ends, [](const auto& end) { return end.first->done >= end.second; });
   });
   --awaiting;
+}
+
+void World::check_nothing_is_left(int device) const {
+  require(
+      std::ranges::none_of(memory, [&](const auto& one) { return one.second.device == device; }),
+      "a context is let go by its last holder before memory that is in it");
+  require(std::ranges::all_of(streams_,
+                              [&](const auto& stream) {
+                                return stream->device != device || stream->closing ||
+                                       stream->legacy;
+                              }),
+          "a context is let go by its last holder before a stream that is in it");
+  const auto loaded = modules.find(device);
+  require(loaded == modules.end() || loaded->second == 0,
+          "a context is let go by its last holder before a module that is in it");
 }
 
 std::size_t World::bytes_from(std::uintptr_t address) const {

@@ -30,6 +30,7 @@ struct Stream {
   std::uint64_t given = 0;  // tasks up to now
   std::uint64_t done = 0;
   bool closing = false;
+  bool legacy = false;  // the default stream
   bool captures = false;
   std::string held;  // why it may not be used now
 };
@@ -69,6 +70,9 @@ class World {
   void drain(Lock& lock, Stream& stream);
   // Until all streams of the device have, as by calls that free memory. The host learns nothing.
   void await_device(Lock& lock, int device);
+  // When the last one lets the device's context go, which would destroy what is in it: a rule is
+  // broken if that is something.
+  void check_nothing_is_left(int device) const;
   // Of the allocation that the address lies in, from there to its end; 0: not device memory.
   [[nodiscard]] std::size_t bytes_from(std::uintptr_t address) const;
   // The stream's newest operation uses memory: the device's, and ordered after earlier uses, or a
@@ -84,7 +88,8 @@ class World {
   Order order;
   bool initialised = false;
   bool capturing = false;
-  int awaiting = 0;  // threads in await_device
+  int awaiting = 0;            // threads in await_device
+  std::map<int, int> modules;  // loaded ones, by device
   int pid = 0;
 
  private:

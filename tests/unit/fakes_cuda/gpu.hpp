@@ -38,7 +38,6 @@ class Gpu {
   void wait() const;
 
  private:
-  int device_;
   CUstream stream_ = nullptr;
   std::binary_semaphore gate_{0};
 };

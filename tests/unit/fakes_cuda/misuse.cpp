@@ -28,6 +28,17 @@ struct Stage : Gpu {
   std::array<void*, 2> parameters = {&from, &to};
 };
 
+void context_before_memory() {
+  const Gpu gpu;
+  static_cast<void>(Gpu::memory({1}));
+  cuDevicePrimaryCtxRelease(0);
+}
+
+void context_before_stream() {
+  const Gpu gpu;
+  cuDevicePrimaryCtxRelease(0);
+}
+
 void unload_while_queued() {
   Stage gpu;
   gpu.close_gate();
@@ -210,6 +221,8 @@ void well_used() {
 
 const std::map<std::string, Misuse>& misuses() {
   static const std::map<std::string, Misuse> kMisuses = {
+      {"context before memory", context_before_memory},
+      {"context before stream", context_before_stream},
       {"unload while queued", unload_while_queued},
       {"launch after unload", launch_after_unload},
       {"function after unload", function_after_unload},

@@ -20,6 +20,8 @@ struct Expected {
 };
 
 constexpr std::array kExpected = {
+    Expected{"context before memory", "by its last holder before memory that is in it"},
+    Expected{"context before stream", "by its last holder before a stream that is in it"},
     Expected{"unload while queued", "unloaded while a launch of its kernel is queued or running"},
     Expected{"launch after unload", "a kernel is launched after its module was unloaded"},
     Expected{"function after unload", "a module is used after it was unloaded"},
