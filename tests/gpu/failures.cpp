@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <thread>
 
 #include <unistd.h>
 
@@ -144,12 +145,24 @@ void check_absent(Rank& rank) {
   }
 }
 
+// CUDA's words leave it open whether a thread without a context may ask whose memory it is.
+static void check_pointers(const Rank& rank, const Memory& memory) {
+  int seen = -1;
+  std::thread([&] {
+    seen = nccl::device_of(rank.driver->call.pointer_attribute, memory.get());
+  }).join();
+  if (seen != 0) {
+    give_up("a thread without a context takes the GPU's memory for the host's");
+  }
+}
+
 // The same through the public door, which knows of a death by itself.
 void check_door(Rank& rank) {
   auto made = collective::Communicator::create(rank.store, rank.place.membership);
   auto communicator = must(std::move(made));
   const Memory memory(rank, 4000);
   memory.upload(elements(DType::f32, 1000, [&](std::size_t i) { return double(i); }));
+  check_pointers(rank, memory);
   const collective::Buffer buffer{memory.get(), 1000, DType::f32, 0};
   const auto sum_it = [&]() -> Result<void> {
     const auto work =
