@@ -58,7 +58,9 @@ class Caster {
 template <class To, class From>
 std::vector<To> seen_as(const std::vector<From>& values) {
   std::vector<To> out(values.size() * sizeof(From) / sizeof(To));
-  std::memcpy(out.data(), values.data(), values.size() * sizeof(From));
+  if (!values.empty()) {
+    std::memcpy(out.data(), values.data(), values.size() * sizeof(From));
+  }
   return out;
 }
 
