@@ -33,6 +33,19 @@ inline void run_on_gpus(int ranks, const World::Main& main) {
   World{.ranks = ranks}.run(main);
 }
 
+// Rank 0 gives up when all have come this far; all meet again in the next epoch.
+inline collective::Result<Communicator> broken_and_rebuilt(Communicator& comm) {
+  static_cast<void>(comm.barrier());  // the end of it may meet the abort
+  if (comm.rank() == 0) {
+    comm.abort("test");
+  }
+  collective::Membership next;
+  next.rank = comm.rank();
+  next.size = comm.size();
+  next.epoch = comm.epoch() + 1;
+  return comm.rebuild(next);
+}
+
 // By name, of what a fake has beyond the real library.
 template <class Function>
 Function extra_of(const char* library, const char* name) {

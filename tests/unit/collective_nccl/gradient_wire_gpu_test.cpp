@@ -222,15 +222,7 @@ TEST_CASE("gradients on GPUs: with a wire type they go on after a failure") {
       trainer.write(3, 0);
       RANK_CHECK(trainer.sync.mark_ready(3, trainer.gpu.stream()).has_value());
       trainer.gpu.settle();
-      static_cast<void>(comm.barrier());
-      if (comm.rank() == 0) {
-        comm.abort("test");
-      }
-      collective::Membership next;
-      next.rank = comm.rank();
-      next.size = 2;
-      next.epoch = 1;
-      auto again = comm.rebuild(next);
+      auto again = broken_and_rebuilt(comm);
       RANK_REQUIRE(again.has_value());
       RANK_REQUIRE(trainer.sync.rebind(*again).has_value());
       trainer.backward(2);
