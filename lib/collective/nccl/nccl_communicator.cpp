@@ -155,7 +155,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
                    .request = nullptr,
                    .deadline = steady_now() + options_.init_timeout,
                    .body = [&](ncclComm_t comm) {
-                     // Says success although it goes on (2.18 to 2.30): only the parent's state
+                     // Says success although it goes on (source of 2.28): only the parent's state
                      // tells.
                      auto result =
                          state_->nccl().split(comm, nccl_color, key, child.get(), &config);

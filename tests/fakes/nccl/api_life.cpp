@@ -212,7 +212,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
   return ncclSuccess;
 }
 
-// Says success while it goes on, as 2.18 to 2.30 do: only the parent's asynchronous error tells.
+// Says success while it goes on, as the source of 2.28 does: only the parent's asynchronous error
+// tells.
 ncclResult_t ncclCommSplit(
     ncclComm_t handle, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   Comm& comm = comm_at_rest(handle, "ncclCommSplit");
