@@ -17,10 +17,6 @@
 namespace muster::collective {
 namespace {
 
-bool is_transfer(Kind kind) {
-  return kind == Kind::send || kind == Kind::recv;
-}
-
 // Forgets it without ending it.
 template <class Part>
 void leave_alone(std::unique_ptr<Part>& part) {
@@ -344,18 +340,16 @@ Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& o
 
 Result<Work> Communicator::Impl::submit_device(const Request& request) {
   const auto transport = device_transport(request.device);
-  if (!transport) {
-    return std::unexpected(transport.error());
+  const auto refused =
+      transport ? (*transport)->refuse(request) : std::unexpected(transport.error());
+  if (!refused) {
+    --number(request);  // no other rank knows of it, nor sees it in our records
+    return std::unexpected(refused.error());
   }
   recorder->queued(request, steady_now());
   auto pending = (*transport)->start(request);
-  if (pending) {
-    return Work(request.seq, std::move(*pending));
-  }
-  if (!fate()) {
-    --number(request);  // it was refused, and no other rank knows of it
-  }
-  return std::unexpected(std::move(pending.error()));
+  return pending ? Result<Work>(Work(request.seq, std::move(*pending)))
+                 : std::unexpected(std::move(pending.error()));
 }
 
 // The request is not copied on the way of an operation that is performed at once.

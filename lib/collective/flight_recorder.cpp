@@ -50,10 +50,6 @@ T peek(const T& word) {
   return std::atomic_ref(const_cast<T&>(word)).load(std::memory_order_relaxed);
 }
 
-bool is_transfer(Kind kind) {
-  return kind == Kind::send || kind == Kind::recv;
-}
-
 struct FlightRecorder::Head {
   std::uint64_t magic;
   std::int32_t rank;

@@ -23,6 +23,10 @@ class Store;
 
 namespace muster::collective {
 
+[[nodiscard]] inline bool is_transfer(Kind kind) {
+  return kind == Kind::send || kind == Kind::recv;
+}
+
 // One operation as this rank called it, checked by the communicator: the counts fit, the pointers
 // are there, root is a rank.
 struct Request {
@@ -117,6 +121,9 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
   virtual ~Transport() = default;
+
+  // Why start() cannot do this; asked before others can see that it was called.
+  [[nodiscard]] virtual Result<void> refuse(const Request& /*request*/) const { return {}; }
 
   // Host buffers: performs the operation before it returns, and returns null. Device buffers:
   // queues it and returns what can be waited for.

@@ -226,6 +226,7 @@ Result<void> NcclCommunicator::refuse(const Request& request) const {
   if (auto words = cannot_perform(request, state_->nccl(), sums_fp8)) {
     return failure(Errc::unsupported, fmt::format("{}: {}", request.describe(), *words));
   }
+  const CurrentDevice current(state_->device());
   return refuse_captured(request);
 }
 
@@ -235,11 +236,8 @@ Result<std::shared_ptr<Pending>> NcclCommunicator::start(const Request& request)
     return std::unexpected(*std::move(error));
   }
   const CurrentDevice current(state_->device());
-  if (auto refused = refuse(request); !refused) {
-    return std::unexpected(refused.error());
-  }
   Result<void> agreed;
-  if (options_.check_calls && request.kind != Kind::send && request.kind != Kind::recv) {
+  if (options_.check_calls && !is_transfer(request.kind)) {
     agreed = compare(request);
   }
   auto operation = agreed ? launch(request) : std::unexpected(agreed.error());

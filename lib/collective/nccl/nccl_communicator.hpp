@@ -36,6 +36,7 @@ class NcclCommunicator final : public Transport {
   // Ranks of the same colour, ordered by key; null for those with a negative colour.
   [[nodiscard]] Result<std::unique_ptr<NcclCommunicator>> split(int color, int key);
 
+  [[nodiscard]] Result<void> refuse(const Request& request) const override;
   [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
   void abort(const Error& why) override;
   [[nodiscard]] Result<void*> alloc(std::size_t bytes) override;
@@ -62,7 +63,6 @@ class NcclCommunicator final : public Transport {
   [[nodiscard]] Result<void> queue(const Request& request, NcclPending& operation);
   [[nodiscard]] Result<void> call(const Request& request);
   [[nodiscard]] Result<void> reduce_with_scalar(const Request& request, double scalar);
-  [[nodiscard]] Result<void> refuse(const Request& request) const;
   [[nodiscard]] Result<void> refuse_captured(const Request& request) const;
   [[nodiscard]] Result<void> clear(void* memory, std::size_t bytes);
   [[nodiscard]] Result<void> release(void* memory, const Memory& how);

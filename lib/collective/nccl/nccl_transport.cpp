@@ -42,8 +42,7 @@ using Disagreement = decltype(TransportContext::disagreement);
 // number.
 Disagreement of_transfers(const Disagreement& all) {
   return [all](const Request& mine) {
-    const bool is_transfer = mine.kind == Kind::send || mine.kind == Kind::recv;
-    return all && is_transfer ? all(mine) : std::nullopt;
+    return all && is_transfer(mine.kind) ? all(mine) : std::nullopt;
   };
 }
 

@@ -426,9 +426,9 @@ TEST_CASE("what NCCL cannot do is refused before it is called") {
   DeviceMemory memory(0, 8);
   Request what = request(Kind::all_to_all, DType::f32, 1, 0);
   what.in = what.out = memory.get();
-  CHECK((*made)->start(what).error().code == collective::Errc::unsupported);
+  CHECK((*made)->refuse(what).error().code == collective::Errc::unsupported);
   what = request(Kind::all_reduce, DType::f32, 1, 1);
-  CHECK((*made)->start(what).error().code == collective::Errc::invalid_argument);
+  CHECK((*made)->refuse(what).error().code == collective::Errc::invalid_argument);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <functional>
+#include <semaphore>
 
 namespace muster::testing {
 namespace {
@@ -97,6 +98,29 @@ TEST_CASE("ranks of a host that differ in their first operation on GPUs are told
     RANK_CHECK(error.code == Errc::mismatch);
     RANK_CHECK(error.text.find("called all_reduce #1 sum f32[4]") != std::string::npos);
     RANK_CHECK(error.text.find("called broadcast #1 f32[4] root 0") != std::string::npos);
+  });
+}
+
+TEST_CASE("what a rank was refused is not what others compare with") {
+  use_fakes();
+  std::binary_semaphore go_on{0};
+  World{.ranks = 2, .timeout = kLong}.run([&](Communicator& comm) {
+    const DeviceMemory memory(comm.rank(), 64);
+    RANK_REQUIRE(sum(4)(comm, memory.get()).text.empty());
+    const Buffer two = part(comm, memory.get(), 4);
+    RANK_CHECK(error_of(comm.all_to_all(two, two)).code == Errc::unsupported);
+    if (comm.rank() == 0) {
+      go_on.acquire();
+      RANK_CHECK(sum(4)(comm, memory.get()).text.empty());
+      return;
+    }
+    // Time for the watchdog to look at what rank 0 has recorded, which is late.
+    const auto work = comm.all_reduce(two, two, Op::sum);
+    RANK_REQUIRE(work.has_value());
+    const auto early = work->wait(std::chrono::milliseconds(100));
+    RANK_CHECK(!early && early.error().code == Errc::timeout);
+    go_on.release();
+    RANK_CHECK(work->wait().has_value());
   });
 }
 

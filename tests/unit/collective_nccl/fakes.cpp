@@ -116,6 +116,12 @@ std::vector<std::byte> elements(DType dtype,
   return bytes;
 }
 
+collective::Result<std::shared_ptr<collective::Pending>> start_if_possible(
+    nccl::NcclCommunicator& communicator, const Request& what) {
+  const auto refused = communicator.refuse(what);
+  return refused ? communicator.start(what) : std::unexpected(refused.error());
+}
+
 Request request(Kind kind, DType dtype, std::uint64_t count, int device) {
   Request made;
   made.kind = kind;

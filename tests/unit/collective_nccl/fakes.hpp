@@ -78,6 +78,10 @@ class DeviceMemory {
                                               std::size_t count,
                                               const std::function<double(std::size_t)>& value);
 
+// As the communicator does: what is refused is not started.
+[[nodiscard]] collective::Result<std::shared_ptr<collective::Pending>> start_if_possible(
+    nccl::NcclCommunicator& communicator, const Request& what);
+
 [[nodiscard]] Request request(Kind kind, DType dtype, std::uint64_t count, int device);
 
 }  // namespace muster::testing

@@ -295,7 +295,7 @@ int in_a_graph() {
   what.in = what.out = memory.get();
   what.stream = stream->get();
   capture(stream->get(), 1);
-  const auto refused = (*made)->start(what);
+  const auto refused = start_if_possible(**made, what);
   capture(stream->get(), 0);
   const auto work = (*made)->start(what);
   return !refused && refused.error().code == collective::Errc::unsupported && work &&
@@ -317,7 +317,7 @@ int fp8_of_an_old_nccl() {
   what.in = what.out = memory.get();
   const auto moved = (*made)->start(what);
   what.kind = Kind::all_reduce;
-  const auto summed = (*made)->start(what);
+  const auto summed = start_if_possible(**made, what);
   return moved && (*moved)->wait(Duration::zero()) && !summed &&
                  summed.error().code == collective::Errc::unsupported
              ? 0
