@@ -103,8 +103,10 @@ def resume(path, model, optimizer):
 def crash_on_purpose(epoch, options):
     """The last worker kills itself once, to show that a restart resumes the training."""
     first_attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0
-    last_rank = dist.get_rank() == dist.get_world_size() - 1
-    if epoch == options.crash_in_epoch and first_attempt and last_rank:
+    if epoch != options.crash_in_epoch or not first_attempt:
+        return
+    dist.barrier()  # rank 0 has saved the epoch before
+    if dist.get_rank() == dist.get_world_size() - 1:
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -4,7 +4,7 @@
 section_start=$SECONDS
 section_name=
 
-# heading WORDS…: ends the section before with its time and opens the next.
+# heading TITLE…: ends the section before with its time and opens the next.
 heading() {
   end_section
   section_name=$*

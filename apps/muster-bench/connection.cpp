@@ -11,7 +11,7 @@
 namespace muster::bench {
 namespace {
 
-constexpr int kPatienceMs = 10'000;
+constexpr int kTimeoutMs = 10'000;
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
@@ -27,7 +27,7 @@ const sockaddr* generic(const sockaddr_in* address) {
 
 Result<void> wait_for(int fd, short what) {
   pollfd waiting{fd, what, 0};
-  const int ready = poll(&waiting, 1, kPatienceMs);
+  const int ready = poll(&waiting, 1, kTimeoutMs);
   if (ready < 0 && errno != EINTR) {
     return std::unexpected(system_error("waiting for a server", errno));
   }
@@ -103,17 +103,6 @@ Result<void> converse(int fd, const Exchange& step) {
     return failure(Errc::protocol, "a server gave a wrong answer");
   }
   return {};
-}
-
-Result<std::uint16_t> free_port() {
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  auto address = loopback(0);
-  socklen_t size = sizeof address;
-  if (!fd || bind(fd.get(), generic(&address), size) != 0 ||
-      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return std::unexpected(system_error("finding a free port", errno));
-  }
-  return ntohs(address.sin_port);
 }
 
 }  // namespace muster::bench

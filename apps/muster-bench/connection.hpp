@@ -25,7 +25,4 @@ namespace muster::bench {
 // The next `size` bytes. Error: closed, timed_out (10 s).
 [[nodiscard]] Result<std::string> receive(int fd, std::size_t size);
 
-// A free port of 127.0.0.1, for servers that cannot be asked which one they took.
-[[nodiscard]] Result<std::uint16_t> free_port();
-
 }  // namespace muster::bench

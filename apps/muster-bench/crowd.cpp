@@ -28,7 +28,7 @@
 namespace muster::bench {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(60);
+constexpr Duration kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kPace = 512;
 
 // What a follower remembers of a frame: of a list with thousands of nodes only the round's id, as
@@ -39,7 +39,7 @@ struct Follower {
   UniqueFd fd;
   std::string head;        // the beginning of the frame that is being read
   std::uint64_t skip = 0;  // so much of its body is still to come
-  std::size_t preamble = kPreambleBytes;
+  std::size_t greeting = kPreambleBytes + kNonceBytes;  // of the host, still to come
   std::uint64_t messages = 0;
   std::uint64_t beat = 0;
   std::uint64_t heard = 0;
@@ -80,8 +80,9 @@ class Followers {
   static constexpr std::size_t kBufferBytes = 256UL * 1024;
 
   void say(Follower& follower, const RoundMessage& message);
-  void read(Follower& follower);
-  void take(Follower& follower, std::string_view input);
+  void say_hello(std::size_t number);
+  void read(std::size_t number);
+  void take(std::size_t number, std::string_view input);
   void take_frame(Follower& follower);
   void beat_all(TimePoint now);
 
@@ -111,16 +112,7 @@ Result<void> Followers::join_all() {
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, follower.fd.get(), &interest) != 0) {
       return std::unexpected(system_error("watching a connection", errno));
     }
-    Hello hello;
-    hello.terms = host_.terms();
-    // Nobody listens at that port: a node that is lost is at once known to be gone.
-    hello.node = {.id = i + 2,
-                  .name = "node" + std::to_string(i + 1),
-                  .address = "127.0.0.1",
-                  .port = 1,
-                  .role = "default"};
-    std::string first(round_preamble());
-    static_cast<void>(append_frame(first, hello));
+    const std::string_view first = round_preamble();
     static_cast<void>(::send(follower.fd.get(), first.data(), first.size(), MSG_NOSIGNAL));
     const auto paced = [this, i] { return i + 1 - welcomed <= kPace; };
     if (auto served = serve(paced, "to be welcomed"); !served) {
@@ -132,7 +124,7 @@ Result<void> Followers::join_all() {
 
 Result<void> Followers::serve(const std::function<bool()>& condition, std::string_view what) {
   std::array<epoll_event, 256> events;
-  const TimePoint deadline = steady_now() + kPatience;
+  const TimePoint deadline = steady_now() + kTimeout;
   while (!condition()) {
     const TimePoint now = steady_now();
     if (now > deadline) {
@@ -146,11 +138,23 @@ Result<void> Followers::serve(const std::function<bool()>& condition, std::strin
     for (int i = 0; i < count; ++i) {
       const auto number = events[static_cast<std::size_t>(i)].data.u64;
       if (number < followers_.size()) {
-        read(followers_[number]);
+        read(number);
       }
     }
   }
   return {};
+}
+
+void Followers::say_hello(std::size_t number) {
+  Hello hello;
+  hello.terms = host_.terms();
+  // Nobody listens at that port: a node that is lost is at once known to be gone.
+  hello.node = {.id = number + 2,
+                .name = "node" + std::to_string(number + 1),
+                .address = "127.0.0.1",
+                .port = 1,
+                .role = "default"};
+  say(followers_[number], hello);
 }
 
 void Followers::beat_all(TimePoint now) {
@@ -174,22 +178,29 @@ void Followers::say(Follower& follower, const RoundMessage& message) {
   static_cast<void>(::send(follower.fd.get(), out.data(), out.size(), MSG_NOSIGNAL));
 }
 
-void Followers::read(Follower& follower) {
+void Followers::read(std::size_t number) {
+  Follower& follower = followers_[number];
   const auto count = ::recv(follower.fd.get(), buffer_.get(), kBufferBytes, 0);
   if (count <= 0) {
     return;
   }
   bytes += static_cast<std::uint64_t>(count);
-  take(follower, {buffer_.get(), static_cast<std::size_t>(count)});
+  take(number, {buffer_.get(), static_cast<std::size_t>(count)});
 }
 
-void Followers::take(Follower& follower, std::string_view input) {
+void Followers::take(std::size_t number, std::string_view input) {
+  Follower& follower = followers_[number];
   const auto drop = [&input](std::uint64_t most) {
     const auto count = std::min<std::uint64_t>(input.size(), most);
     input.remove_prefix(count);
     return count;
   };
-  follower.preamble -= drop(follower.preamble);
+  if (follower.greeting > 0) {
+    follower.greeting -= drop(follower.greeting);
+    if (follower.greeting == 0) {
+      say_hello(number);
+    }
+  }
   while (!input.empty()) {
     if (follower.skip > 0) {
       follower.skip -= drop(follower.skip);
@@ -250,7 +261,7 @@ Result<Crowd> measure_crowd(const CrowdPlan& plan) {
   }
   pin_to(1);
   // It listens as soon as it can be reached.
-  const TimePoint until = steady_now() + kPatience;
+  const TimePoint until = steady_now() + kTimeout;
   while (!connect_to((*host)->port()) && steady_now() < until) {
   }
   Crowd crowd;

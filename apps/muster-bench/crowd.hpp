@@ -18,10 +18,10 @@ struct CrowdPlan {
 };
 
 struct Crowd {
-  Duration joined{};      // all are connected and welcomed
-  Duration started{};     // … and have been told to start
-  Duration regrouped{};   // from the loss of one until all others were told to start again
-  double idle_share = 0;  // of one core, by the coordinator
+  Duration joined{};                 // all are connected and welcomed
+  Duration started{};                // … and have got their first Start
+  Duration regrouped{};              // from the loss of one until all others got their second Start
+  double idle_share = 0;             // of one core, by the coordinator
   double bytes_per_node_second = 0;  // both directions, without the headers of TCP
   double messages_per_node = 0;      // read by a node from its Hello to its first Start
 };

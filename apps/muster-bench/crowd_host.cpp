@@ -17,7 +17,7 @@
 namespace muster::bench {
 namespace {
 
-// Its workers only exist as words.
+// It starts no workers: each order about them is confirmed at once.
 class NoWorkers : public NodeOwner {
  public:
   void run_round(const RunRound&) override {}

@@ -36,10 +36,10 @@ std::string check_request(std::size_t key) {
   return kCheck + raw(std::uint64_t{1}) + field(key_of(key));
 }
 
-std::string resp(std::initializer_list<std::string_view> words) {
-  std::string text = fmt::format("*{}\r\n", words.size());
-  for (const auto word : words) {
-    text += fmt::format("${}\r\n{}\r\n", word.size(), word);
+std::string resp(std::initializer_list<std::string_view> parts) {
+  std::string text = fmt::format("*{}\r\n", parts.size());
+  for (const auto part : parts) {
+    text += fmt::format("${}\r\n{}\r\n", part.size(), part);
   }
   return text;
 }

@@ -28,21 +28,21 @@ long long nanoseconds() {
 
 const char* variable(const char* name) {
   const size_t size = strlen(name);
-  for (char** word = environ; *word != nullptr; ++word) {
-    if (strncmp(*word, name, size) == 0 && (*word)[size] == '=') {
-      return *word + size + 1;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (strncmp(*entry, name, size) == 0 && (*entry)[size] == '=') {
+      return *entry + size + 1;
     }
   }
   return "0";
 }
 
-int spawn(int count, char** words) {
+int spawn(int count, char** argv) {
   for (int i = 0; i < count; ++i) {
     // The bare vfork is what this program measures, and the child does nothing but exec.
     // NOLINTNEXTLINE(bugprone-unsafe-functions,clang-analyzer-security.insecureAPI.vfork)
     const pid_t pid = vfork();
     if (pid == 0) {
-      execve(words[0], words, environ);
+      execve(argv[0], argv, environ);
       _exit(127);
     }
     if (pid < 0) {
@@ -89,7 +89,7 @@ int member(const char* file) {
   return 0;
 }
 
-void doze(long milliseconds) {
+void wait_milliseconds(long milliseconds) {
   timespec left{milliseconds / 1000, milliseconds % 1000 * 1'000'000};
   nanosleep(&left, nullptr);
 }
@@ -106,7 +106,7 @@ int crash(const char* file, int times, int seed) {
       pause();
     }
   }
-  doze(250 + (attempt * 37 + seed * 13) % 100);
+  wait_milliseconds(250 + (attempt * 37 + seed * 13) % 100);
   note(file, "crash");
   return 1 + attempt % 100;  // never twice the same end: that looks like a failure at start-up
 }

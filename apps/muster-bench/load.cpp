@@ -16,7 +16,7 @@ namespace muster::bench {
 namespace {
 
 constexpr int kEvents = 256;
-constexpr int kPatienceMs = 5'000;
+constexpr int kTimeoutMs = 5'000;
 
 struct Client {
   UniqueFd fd;
@@ -101,7 +101,7 @@ Result<void> Load::take_answers(Client& client, std::size_t depth) {
 
 Result<void> Load::step(std::size_t depth) {
   std::array<epoll_event, kEvents> events;
-  const int ready = epoll_wait(epoll_.get(), events.data(), kEvents, kPatienceMs);
+  const int ready = epoll_wait(epoll_.get(), events.data(), kEvents, kTimeoutMs);
   if (ready == 0) {
     return failure(Errc::timed_out, "a server stopped answering under load");
   }

@@ -15,7 +15,7 @@ namespace muster::bench {
 namespace {
 
 constexpr int kEvents = 256;
-constexpr int kPatienceMs = 20'000;
+constexpr int kTimeoutMs = 20'000;
 
 // One phase of the storm: every connection sends one exchange and waits for its answer.
 class Phase {
@@ -68,7 +68,7 @@ Result<void> Phase::take(int fd, std::size_t number) {
 Result<void> Phase::settle(const std::vector<UniqueFd>& connections, std::size_t left) {
   std::array<epoll_event, kEvents> events;
   while (waiting_ > left) {
-    const int ready = epoll_wait(epoll_.get(), events.data(), kEvents, kPatienceMs);
+    const int ready = epoll_wait(epoll_.get(), events.data(), kEvents, kTimeoutMs);
     if (ready == 0) {
       return failure(Errc::timed_out, "a server left connections without an answer for 20 s");
     }

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kChunk = 64;  // requests in one send
 constexpr std::size_t kKeys = 1024;
 constexpr int kChunksInTurn = 16;  // then the other connections have their turn
-constexpr int kPatienceMs = 10'000;
+constexpr int kTimeoutMs = 10'000;
 
 struct Streamer {
   UniqueFd fd;
@@ -104,7 +104,7 @@ Result<bool> turn(std::vector<Streamer>& streamers, std::vector<char>& buffer) {
     waiting.push_back(
         {streamer.done() ? -1 : streamer.fd.get(), static_cast<short>(POLLIN | out), 0});
   }
-  if (poll(waiting.data(), waiting.size(), kPatienceMs) == 0) {
+  if (poll(waiting.data(), waiting.size(), kTimeoutMs) == 0) {
     return failure(Errc::timed_out, "a server stopped reading a stream");
   }
   for (std::size_t i = 0; i < streamers.size(); ++i) {

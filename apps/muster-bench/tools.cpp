@@ -6,17 +6,22 @@
 #include "apps/muster-bench/echo.hpp"
 #include "apps/muster-bench/load.hpp"
 #include "apps/muster-bench/storm.hpp"
+#include "apps/muster-bench/timing.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <cstdio>
 #include <memory>
 
+#include <unistd.h>
+
 namespace muster::bench {
 namespace {
 
-// What all tools that talk to a server can be told.
+// What all tools that talk to a server take.
 struct Options {
   std::uint16_t port = 0;
   std::string protocol = "tcpstore";
@@ -26,6 +31,11 @@ struct Options {
   std::size_t requests = 1'000'000;
   double seconds = 1;
   int cpu = -1;
+  // Of `time`.
+  int repeat = 1;
+  int timeout_seconds = 120;
+  bool drain = false;
+  std::vector<std::string> command;
 };
 
 using Shared = std::shared_ptr<Options>;
@@ -62,11 +72,7 @@ int run_load(const Options& options) {
   if (!rate) {
     return complain(rate.error());
   }
-  fmt::print("{:.0f} {}/s with {} clients, {} deep\n",
-             *rate,
-             options.operation,
-             options.clients,
-             options.depth);
+  fmt::print("{{\"rate\": {}}}\n", *rate);
   return 0;
 }
 
@@ -78,7 +84,7 @@ int run_stream(const Options& options) {
   if (!rate) {
     return complain(rate.error());
   }
-  fmt::print("{:.0f} SETs/s from {} clients\n", *rate, options.clients);
+  fmt::print("{{\"rate\": {}}}\n", *rate);
   return 0;
 }
 
@@ -89,10 +95,56 @@ int run_storm(const Options& options) {
   if (!storm) {
     return complain(storm.error());
   }
-  fmt::print("{} clients: connected after {:.0f} ms, set and got after {:.0f} ms\n",
-             options.clients,
+  fmt::print("{{\"connected_ms\": {}, \"whole_ms\": {}}}\n",
              milliseconds(storm->connected),
              milliseconds(storm->whole));
+  return 0;
+}
+
+// Holds greeted connections until its standard input ends.
+int run_hold(const Options& options) {
+  pin_to(options.cpu);
+  const auto held = open_idle({options.port, *parse_protocol(options.protocol), options.clients});
+  if (!held) {
+    return complain(held.error());
+  }
+  fmt::print("{{\"connections\": {}}}\n", held->size());
+  static_cast<void>(std::fflush(stdout));
+  char ignored = 0;
+  while (read(STDIN_FILENO, &ignored, 1) > 0) {
+  }
+  return 0;
+}
+
+// "a 1 ::: b 2": two programs.
+TimingPlan timing_plan(const Options& options) {
+  TimingPlan plan{{{}}, options.timeout_seconds * 1000, options.drain};
+  for (const auto& word : options.command) {
+    if (word == ":::") {
+      plan.programs.emplace_back();
+    } else {
+      plan.programs.back().push_back(word);
+    }
+  }
+  return plan;
+}
+
+// Says when it begins, for those who time something else that it starts.
+int run_time(const Options& options) {
+  const auto plan = timing_plan(options);
+  fmt::print("{{\"begin_ns\": {}}}\n", steady_now().time_since_epoch().count());
+  static_cast<void>(std::fflush(stdout));
+  std::vector<double> times;
+  long long lines = 0;
+  for (int i = 0; i < options.repeat; ++i) {
+    const auto timing = measure_time(plan);
+    if (!timing) {
+      return complain(timing.error());
+    }
+    times.push_back(timing->milliseconds);
+    lines += timing->lines;
+  }
+  fmt::print("{{\"ms\": [{}], \"lines\": {}}}\n", fmt::join(times, ", "), lines);
   return 0;
 }
 
@@ -104,15 +156,14 @@ int run_crowd(const Options& options) {
     return complain(crowd.error());
   }
   fmt::print(
-      "{} nodes: joined after {:.0f} ms, started after {:.0f} ms ({:.1f} messages each), again "
-      "{:.0f} ms after a loss; idle: {:.2f} % of a core, {:.0f} bytes/s for each node\n",
-      options.clients,
+      "{{\"joined_ms\": {}, \"started_ms\": {}, \"regrouped_ms\": {}, \"idle_percent\": {}, "
+      "\"bytes_per_node_second\": {}, \"messages_per_node\": {}}}\n",
       milliseconds(crowd->joined),
       milliseconds(crowd->started),
-      crowd->messages_per_node,
       milliseconds(crowd->regrouped),
       crowd->idle_share * 100,
-      crowd->bytes_per_node_second);
+      crowd->bytes_per_node_second,
+      crowd->messages_per_node);
   return 0;
 }
 
@@ -145,6 +196,18 @@ void add_tools(CLI::App& app, int& exit_code) {
   auto* storm = app.add_subcommand("storm", "many clients connect, set and get");
   add_server_options(*storm, options);
   storm->callback([options, &exit_code] { exit_code = run_storm(*options); });
+
+  auto* hold = app.add_subcommand("hold", "keep connections open until standard input ends");
+  add_server_options(*hold, options);
+  hold->callback([options, &exit_code] { exit_code = run_hold(*options); });
+
+  auto* time = app.add_subcommand("time", "from before programs start until the last has ended");
+  time->add_option("--repeat", options->repeat, "how often")->check(CLI::PositiveNumber);
+  time->add_option("--timeout", options->timeout_seconds, "seconds that one may take");
+  time->add_flag("--drain", options->drain, "read the output and count its lines");
+  time->add_option("PROGRAM", options->command, "with its arguments; ::: between several")
+      ->required();
+  time->callback([options, &exit_code] { exit_code = run_time(*options); });
 
   auto* crowd = app.add_subcommand("crowd", "many nodes join one coordinator and lose one");
   crowd->add_option("--nodes", options->clients, "connections of followers");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The single tools of muster-bench, for tuning one thing by hand: echo, load, stream, storm, crowd.
-// Each prints one line. Called by main.
+// The tools of muster-bench: echo, load, stream, storm, hold, crowd, time. Each prints its figures
+// as one JSON object on its last line. Called by main.
 #pragma once
 
 #include <CLI/CLI.hpp>

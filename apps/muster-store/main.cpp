@@ -23,8 +23,8 @@ constexpr int kExitUsage = 2;
 constexpr int kExitUnreachable = 69;
 constexpr int kExitInternal = 70;
 
-void say(const std::string& words) {
-  static_cast<void>(std::fputs(("muster-store: " + words + "\n").c_str(), stderr));
+void say(const std::string& text) {
+  static_cast<void>(std::fputs(("muster-store: " + text + "\n").c_str(), stderr));
 }
 
 int fail(const Error& error) {
@@ -76,7 +76,7 @@ int serve(const StoreOptions& options) {
   if (!server) {
     return fail(server.error());
   }
-  (*server)->set_notice([](const std::string& words) { say("warning: " + words); });
+  (*server)->set_notice([](const std::string& text) { say("warning: " + text); });
   if (!options.port_file.empty()) {
     if (auto written = write_port_file(options.port_file, (*server)->port()); !written) {
       return fail(written.error());

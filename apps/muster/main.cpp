@@ -2,11 +2,11 @@
 // muster, the launcher: what was typed, what it means, run it, say how it ended. Exit codes are in
 // apps/README.md.
 #include "agent/agent.hpp"
-#include "agent/files.hpp"
 #include "agent/job_result.hpp"
 #include "agent/run_dir.hpp"
 #include "base/environ.hpp"
 #include "base/log.hpp"
+#include "base/stream_writer.hpp"
 #include "base/text.hpp"
 #include "config/command_line.hpp"
 #include "config/explain.hpp"
@@ -26,23 +26,36 @@
 #include <vector>
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace muster {
 namespace {
 
 constexpr int kWidthWithoutTerminal = 80;
-constexpr Duration kConsolePatience = std::chrono::hours(1);
+constexpr Duration kPagerTimeout = std::chrono::hours(1);
+constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
 
-// Our output may go through a pager.
+// Somebody may read it page by page.
 int print(std::string_view text) {
-  write_last_words(1, text, kConsolePatience);
+  write_within(1, text, kPagerTimeout);
   return 0;
 }
 
 int refuse(const Error& error) {
-  write_last_words(2, "muster: " + error.message + "\n", kConsolePatience);
+  write_within(2, "muster: " + error.message + "\n", kMessageTimeout);
   return exit_code_of(error);
+}
+
+// All in one go, so that a console that is not read holds us once.
+void warn(const LaunchConfig& config, const std::vector<std::string>& warnings) {
+  std::string lines;
+  for (const std::string& warning : warnings) {
+    lines += log_line(LogLevel::warning, warning);
+  }
+  if (config.log_level <= LogLevel::warning) {
+    write_within(2, lines, kMessageTimeout);
+  }
 }
 
 int terminal_width(int fd) {
@@ -53,6 +66,14 @@ int terminal_width(int fd) {
   return kWidthWithoutTerminal;
 }
 
+// Where programs write in blocks and not by lines.
+bool is_torn(int fd) {
+  struct stat facts {};
+
+  return ::fstat(fd, &facts) == 0 &&
+         (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode) || S_ISREG(facts.st_mode));
+}
+
 AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Machine& machine) {
   AgentSetup setup;
   setup.config = config;
@@ -61,6 +82,7 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
   setup.version = version_number();
   setup.random = machine.random_hex();
   setup.stderr_is_terminal = ::isatty(2) == 1;
+  setup.stdout_is_torn = is_torn(1);
   setup.stderr_columns = static_cast<std::size_t>(terminal_width(2));
   return setup;
 }
@@ -69,21 +91,22 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
 // made up, since nothing is made and no socket is opened.
 int explain_plan(const CommandLine& line, const AgentSetup& setup) {
   const LaunchConfig& config = setup.config;
-  PlanSite site{RunDir::place_of(config, setup.environ, "........"),
-                setup.hostname,
-                setup.stderr_is_terminal};
+  PlanContext context{RunDir::place_of(config, setup.environ, "........"),
+                      setup.hostname,
+                      setup.stderr_is_terminal,
+                      setup.stdout_is_torn};
   if (config.logs_disabled) {
-    site.run_dir.clear();
+    context.run_dir.clear();
   }
   const auto assignment = example_assignment(config);
   if (!assignment) {
     return refuse(assignment.error());
   }
-  const auto specs = process_specs(config, setup.environ, *assignment, site);
+  const auto specs = process_specs(config, setup.environ, *assignment, context);
   if (!specs) {
     return refuse(specs.error());
   }
-  const bool plan = line.errand == Errand::explain_plan;
+  const bool plan = line.command == Command::explain_plan;
   return print(describe_example(config, *assignment) +
                (plan ? describe_plan(*specs) : describe_env(*specs, setup.environ)));
 }
@@ -102,7 +125,7 @@ Result<std::optional<Shared>> share(const LaunchConfig& config) {
   if (!sockets) {
     return std::unexpected(sockets.error());
   }
-  auto lease = LeaseTimer::make();
+  auto lease = LeaseTimer::make(config.rendezvous.lease);
   if (!lease) {
     return std::unexpected(lease.error());
   }
@@ -119,16 +142,16 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
   const int code = run_guarded(
       [&](UniqueFd link) {
         hide_command_line(argc, argv);
-        std::optional<MeetingMeans> means;
+        std::optional<SharedWithGuard> means;
         if (*shared) {
-          means = MeetingMeans{std::move((*shared)->sockets), lease};
+          means = SharedWithGuard{std::move((*shared)->sockets), lease};
         }
         return run_agent(setup, std::move(link), std::move(means));
       },
       setup.config.signals_to_handle,
       lease);
   if (::getpid() == guard && setup.config.log_dir.empty() && !setup.config.logs_disabled) {
-    RunDir::remove_empty(RunDir::place_of(setup.config, setup.environ, setup.random));
+    RunDir::remove_left(RunDir::place_of(setup.config, setup.environ, setup.random));
   }
   return code;
 }
@@ -139,35 +162,33 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
   if (!resolved) {
     return refuse(resolved.error());
   }
-  for (const std::string& warning : resolved->warnings) {
-    Log("muster", resolved->config.log_level).warning(warning);
-  }
-  if (line.errand == Errand::explain_config) {
+  warn(resolved->config, resolved->warnings);
+  if (line.command == Command::explain_config) {
     return print(describe_config(resolved->config));
   }
   const AgentSetup setup = setup_of(resolved->config, environ, machine);
-  if (line.errand != Errand::launch) {
+  if (line.command != Command::launch) {
     return explain_plan(line, setup);
   }
   return launch(setup, argc, argv);
 }
 
-int obey(const CommandLine& line, const Environ& environ, int argc, char** argv) {
-  switch (line.errand) {
-    case Errand::help:
+int dispatch(const CommandLine& line, const Environ& environ, int argc, char** argv) {
+  switch (line.command) {
+    case Command::help:
       return print(help_text(line.personality, terminal_width(1)));
-    case Errand::version:
+    case Command::version:
       return print(version_text());
-    case Errand::bash_completion:
+    case Command::bash_completion:
       return print(bash_completion());
-    case Errand::zsh_completion:
+    case Command::zsh_completion:
       return print(zsh_completion());
-    case Errand::man_page:
+    case Command::man_page:
       return print(man_page());
-    case Errand::launch:
-    case Errand::explain_config:
-    case Errand::explain_plan:
-    case Errand::explain_env:
+    case Command::launch:
+    case Command::explain_config:
+    case Command::explain_plan:
+    case Command::explain_env:
       break;
   }
   return resolve_and_run(line, environ, argc, argv);
@@ -175,18 +196,18 @@ int obey(const CommandLine& line, const Environ& environ, int argc, char** argv)
 
 int run(int argc, char** argv, char** environment) {
   const Environ environ = Environ::from_block(environment);
-  const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
-  const auto line = parse_command_line(personality_of(argc > 0 ? argv[0] : ""), words);
+  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const auto line = parse_command_line(personality_of(argc > 0 ? argv[0] : ""), args);
   if (!line) {
     return refuse(line.error());
   }
-  return obey(*line, environ, argc, argv);
+  return dispatch(*line, environ, argc, argv);
 }
 
 }  // namespace
 }  // namespace muster
 
 int main(int argc, char** argv, char** environment) {
-  muster::block_signals();
+  muster::prepare_process();
   return muster::run(argc, argv, environment);
 }

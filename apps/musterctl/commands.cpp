@@ -44,7 +44,7 @@ void print(std::string_view text) {
 }
 
 Result<int> run_resolve(const ControlOptions& options) {
-  const auto addresses = resolve_blocking(options.name, options.patience);
+  const auto addresses = resolve_blocking(options.name, options.timeout);
   if (!addresses) {
     return std::unexpected(addresses.error());
   }

@@ -2,7 +2,7 @@
 // musterctl flight: where the ranks are, from the flight recorders of the collective library; also
 // of ranks that were killed, while their launcher or another rank of their host lives.
 #include "base/text.hpp"
-#include "collective/flight_recorder.hpp"
+#include "collective/recorder/flight_recorder.hpp"
 #include "commands.hpp"
 
 #include <fmt/format.h>
@@ -106,12 +106,12 @@ std::vector<fs::path> recorders_of(const std::string& place) {
 Result<int> run_flight(const ControlOptions& options) {
   std::map<std::pair<std::string, std::uint64_t>, std::vector<FlightLog>> communicators;
   std::set<FileId> seen;
-  for (const std::string& place : options.words) {
+  for (const std::string& place : options.args) {
     for (const fs::path& path : recorders_of(place)) {
       if (!seen.insert(file_of(path)).second) {
         continue;
       }
-      auto logs = collective::read_flights(path.string());
+      auto logs = collective::read_flight_recorders(path.string());
       for (std::size_t i = 0; logs && i < logs->size(); ++i) {
         FlightLog& log = (*logs)[i];
         communicators[{log.name, log.epoch}].push_back(std::move(log));
@@ -120,7 +120,7 @@ Result<int> run_flight(const ControlOptions& options) {
   }
   if (communicators.empty()) {
     return failure(Errc::not_found,
-                   "no flight recorder there: give a folder (MUSTER_COLLECTIVE_FLIGHT_DIR) or the "
+                   "no flight recorder found: give a folder (MUSTER_COLLECTIVE_FLIGHT_DIR) or the "
                    "pid of a rank or its launcher, as its user");
   }
   for (const auto& [key, logs] : communicators) {
@@ -129,7 +129,7 @@ Result<int> run_flight(const ControlOptions& options) {
                       key.second,
                       logs.size(),
                       logs[0].size));
-    print(collective::describe_flights(logs));
+    print(collective::describe_flight_recorders(logs));
   }
   return 0;
 }

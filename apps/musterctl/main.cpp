@@ -15,8 +15,8 @@ constexpr int kExitUsage = 2;
 constexpr int kExitUnreachable = 69;
 constexpr int kExitInternal = 70;
 
-void say(const std::string& words) {
-  static_cast<void>(std::fputs(("musterctl: error: " + words + "\n").c_str(), stderr));
+void print_error(const std::string& message) {
+  static_cast<void>(std::fputs(("musterctl: error: " + message + "\n").c_str(), stderr));
 }
 
 int exit_code(Errc code) {
@@ -29,6 +29,7 @@ int exit_code(Errc code) {
     case Errc::internal:
       return kExitInternal;
     case Errc::system:
+    case Errc::exhausted:
     case Errc::unreachable:
     case Errc::timed_out:
     case Errc::closed:
@@ -38,7 +39,7 @@ int exit_code(Errc code) {
   return kExitUnreachable;
 }
 
-Result<int> carry_out(const ControlOptions& options) {
+Result<int> run_command(const ControlOptions& options) {
   switch (options.command) {
     case Command::resolve:
       return run_resolve(options);
@@ -56,13 +57,13 @@ Result<int> carry_out(const ControlOptions& options) {
 
 int run(int argc, const char* const* argv) {
   const auto options = parse_control_options(argc, argv);
-  const auto code = options ? carry_out(*options) : std::unexpected(options.error());
+  const auto code = options ? run_command(*options) : std::unexpected(options.error());
   if (!code) {
-    say(code.error().message);
+    print_error(code.error().message);
     return exit_code(code.error().code);
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    say("cannot write to the standard output");
+    print_error("cannot write to the standard output");
     return kExitInternal;
   }
   return *code;
@@ -75,7 +76,7 @@ int main(int argc, char** argv) {
   try {
     return muster::run(argc, argv);
   } catch (const std::exception& error) {
-    muster::say(std::string("internal error: ") + error.what());
+    muster::print_error(std::string("internal error: ") + error.what());
     return muster::kExitInternal;
   }
 }

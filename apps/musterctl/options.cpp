@@ -38,25 +38,25 @@ Options:
 Exit codes: 0 done, 1 not there, 2 usage, 69 no answer, 70 internal error.
 )";
 
-struct StoreWord {
+struct StoreCommand {
   const char* name;
   Command command;
-  int words_min;
-  int words_max;
+  int args_min;
+  int args_max;
 };
 
 constexpr int kKeysMax = 1000;
 
-constexpr std::array<StoreWord, 10> kStoreWords{{{"add", Command::store_add, 2, 2},
-                                                 {"append", Command::store_append, 2, 2},
-                                                 {"check", Command::store_check, 1, kKeysMax},
-                                                 {"count", Command::store_count, 0, 0},
-                                                 {"delete", Command::store_delete, 1, 1},
-                                                 {"get", Command::store_get, 1, 1},
-                                                 {"keys", Command::store_keys, 0, 0},
-                                                 {"ping", Command::store_ping, 0, 0},
-                                                 {"set", Command::store_set, 2, 2},
-                                                 {"wait", Command::store_wait, 1, kKeysMax}}};
+constexpr std::array<StoreCommand, 10> kStoreCommands{{{"add", Command::store_add, 2, 2},
+                                                       {"append", Command::store_append, 2, 2},
+                                                       {"check", Command::store_check, 1, kKeysMax},
+                                                       {"count", Command::store_count, 0, 0},
+                                                       {"delete", Command::store_delete, 1, 1},
+                                                       {"get", Command::store_get, 1, 1},
+                                                       {"keys", Command::store_keys, 0, 0},
+                                                       {"ping", Command::store_ping, 0, 0},
+                                                       {"set", Command::store_set, 2, 2},
+                                                       {"wait", Command::store_wait, 1, kKeysMax}}};
 
 // What CLI11 fills in, before anything is checked by us.
 struct Typed {
@@ -72,17 +72,17 @@ void add_store_commands(CLI::App& app, Typed& typed) {
   store->set_help_flag();
   store->require_subcommand(1);
   store->fallthrough();
-  for (const auto& word : kStoreWords) {
-    auto* command = store->add_subcommand(word.name);
+  for (const auto& row : kStoreCommands) {
+    auto* command = store->add_subcommand(row.name);
     command->set_help_flag();
     command->fallthrough();
     command->add_option("HOST:PORT", typed.endpoint)->required();
-    if (word.words_max > 0) {
-      command->add_option(word.words_max == 2 ? "KEY VALUE" : "KEY", typed.options.words)
+    if (row.args_max > 0) {
+      command->add_option(row.args_max == 2 ? "KEY VALUE" : "KEY", typed.options.args)
           ->required()
-          ->expected(word.words_min, word.words_max);
+          ->expected(row.args_min, row.args_max);
     }
-    command->callback([&typed, which = word.command] { typed.options.command = which; });
+    command->callback([&typed, which = row.command] { typed.options.command = which; });
   }
 }
 
@@ -98,7 +98,7 @@ void add_flight_command(CLI::App& app, Typed& typed) {
   auto* command = app.add_subcommand("flight");
   command->set_help_flag();
   command->fallthrough();
-  command->add_option("DIR|PID", typed.options.words)->required()->expected(1, kKeysMax);
+  command->add_option("DIR|PID", typed.options.args)->required()->expected(1, kKeysMax);
   command->callback([&typed] { typed.options.command = Command::flight; });
 }
 
@@ -110,11 +110,11 @@ std::string one_line(const std::string& text) {
 Result<ControlOptions> finish(Typed typed) {
   auto& options = typed.options;
   if (!typed.timeout.empty()) {
-    const auto patience = parse_duration(typed.timeout);
-    if (!patience) {
-      return std::unexpected(patience.error().during("--timeout"));
+    const auto timeout = parse_duration(typed.timeout);
+    if (!timeout) {
+      return std::unexpected(timeout.error().during("--timeout"));
     }
-    options.patience = *patience;
+    options.timeout = *timeout;
   }
   if (!typed.endpoint.empty()) {
     const auto store = parse_endpoint(typed.endpoint);
@@ -126,8 +126,8 @@ Result<ControlOptions> finish(Typed typed) {
     }
     options.store = *store;
   }
-  if (options.command == Command::store_add && !parse_int(options.words.at(1))) {
-    return failure(Errc::usage, "'" + options.words.at(1) + "' is not a whole number");
+  if (options.command == Command::store_add && !parse_int(options.args.at(1))) {
+    return failure(Errc::usage, "'" + options.args.at(1) + "' is not a whole number");
   }
   return std::move(options);
 }

@@ -32,11 +32,11 @@ enum class Command {
 
 struct ControlOptions {
   Command command = Command::print;
-  std::string text;                // print
-  std::string name;                // resolve: the name; report: the folder
-  Endpoint store;                  // store commands
-  std::vector<std::string> words;  // store commands: key, value; flight: places
-  Duration patience = std::chrono::seconds(5);
+  std::string text;               // print
+  std::string name;               // resolve: the name; report: the folder
+  Endpoint store;                 // store commands
+  std::vector<std::string> args;  // store commands: key, value; flight: places
+  Duration timeout = std::chrono::seconds(5);
 };
 
 // Error: usage, one line that names the option.

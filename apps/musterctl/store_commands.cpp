@@ -50,32 +50,32 @@ Result<int> show_written(Store& store, const Result<void>& sent, const std::stri
   }
   const auto there = store.check({key});
   if (there && !*there) {
-    return failure(Errc::protocol, "the store took '" + key + "' and does not have it");
+    return failure(Errc::protocol, "the store does not hold '" + key + "' after it was set");
   }
   return show(there);
 }
 
-Result<int> carry_out(const ControlOptions& options, Store& store) {
-  const auto& words = options.words;
+Result<int> run_command(const ControlOptions& options, Store& store) {
+  const auto& args = options.args;
   switch (options.command) {
     case Command::store_add:
-      return show(store.add(words.at(0), *parse_int(words.at(1))));
+      return show(store.add(args.at(0), *parse_int(args.at(1))));
     case Command::store_append:
-      return show_written(store, store.append(words.at(0), words.at(1)), words.at(0));
+      return show_written(store, store.append(args.at(0), args.at(1)), args.at(0));
     case Command::store_check:
-      return show(store.check(words));
+      return show(store.check(args));
     case Command::store_count:
       return show(store.num_keys());
     case Command::store_delete:
-      return show(store.delete_key(words.at(0)));
+      return show(store.delete_key(args.at(0)));
     case Command::store_get:
-      return show(store.get(words.at(0), options.patience));
+      return show(store.get(args.at(0), options.timeout));
     case Command::store_keys:
       return show(store.list_keys());
     case Command::store_set:
-      return show_written(store, store.set(words.at(0), words.at(1)), words.at(0));
+      return show_written(store, store.set(args.at(0), args.at(1)), args.at(0));
     case Command::store_wait:
-      return show(store.wait(words, options.patience));
+      return show(store.wait(args, options.timeout));
     default:
       return 0;  // ping: that it let us connect says it
   }
@@ -85,11 +85,11 @@ Result<int> carry_out(const ControlOptions& options, Store& store) {
 
 Result<int> run_store(const ControlOptions& options) {
   const auto store =
-      BlockingStore::connect(options.store.host, *options.store.port, options.patience);
+      BlockingStore::connect(options.store.host, *options.store.port, options.timeout);
   if (!store) {
     return std::unexpected(store.error());
   }
-  return carry_out(options, **store);
+  return run_command(options, **store);
 }
 
 }  // namespace muster

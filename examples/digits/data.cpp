@@ -77,10 +77,10 @@ Result<DataSet> load_digits(const std::string& path) {
     }
   }
   int error = Z_OK;
-  const std::string words = gzerror(file.get(), &error);
+  const std::string text = gzerror(file.get(), &error);
   if (error != Z_OK || all.count() == 0) {
     return failure(Errc::invalid_argument,
-                   "cannot read " + path + ": " + (error == Z_OK ? "it is empty" : words));
+                   "cannot read " + path + ": " + (error == Z_OK ? "it is empty" : text));
   }
   return split(all);
 }

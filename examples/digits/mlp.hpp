@@ -30,7 +30,7 @@ class Mlp {
 
   [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }
 
-  // Told of each gradient as soon as it is complete, from the last parameter to the first; the
+  // Called with each gradient as soon as it is complete, from the last parameter to the first; the
   // values are there during the call only.
   using Ready = std::function<void(std::size_t parameter, std::span<const float> gradient)>;
 

@@ -67,8 +67,8 @@ bool take(int option, const char* value, Options& into) {
   }
 }
 
-void complain(const std::string& words) {
-  static_cast<void>(std::fputs(("muster-digits: " + words + "\n").c_str(), stderr));
+void complain(const std::string& text) {
+  static_cast<void>(std::fputs(("muster-digits: " + text + "\n").c_str(), stderr));
 }
 
 bool fit(const Options& options) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of the command line. Value type.
+// The options of the command line. Value type.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ struct Options {
   std::string data = DIGITS_DATA;
 };
 
-// Nothing if the words are wrong (or --help): what there is to say was said, `exit_code` is set.
+// Nothing where the options are wrong, or for --help: the message has been printed and `exit_code`
+// is set.
 [[nodiscard]] std::optional<Options> parse_options(int argc, char** argv, int& exit_code);
 
 }  // namespace digits

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent: runs the job's workers on this node, from the first store to the report. The shell
 // around the supervisor: one loop, one timer, the link to the guard, a store for each round, the
-// real processes; in jobs of many nodes a Meeting with the others. Called once, by main, in the
-// process that run_guarded made.
+// real processes; in jobs of many nodes a SharedRounds with the others. Called once, by main, in
+// the process that run_guarded made.
 #pragma once
 
 #include "base/environ.hpp"
@@ -24,11 +24,12 @@ struct AgentSetup {
   std::string version;  // of muster: all nodes of a job have the same
   std::string random;   // 32 hexadecimal digits, for the run folder's name and this node's id
   bool stderr_is_terminal = false;
+  bool stdout_is_torn = false;  // as in PlanContext
   std::size_t stderr_columns = 80;
 };
 
 // What a job of many nodes shares with its guard: made by main before run_guarded.
-struct MeetingMeans {
+struct SharedWithGuard {
   NodeSockets sockets;
   const LeaseTimer* lease = nullptr;
 };
@@ -37,6 +38,6 @@ struct MeetingMeans {
 // many_nodes(setup.config).
 [[nodiscard]] int run_agent(const AgentSetup& setup,
                             UniqueFd link,
-                            std::optional<MeetingMeans> means = std::nullopt);
+                            std::optional<SharedWithGuard> means = std::nullopt);
 
 }  // namespace muster

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/error_file.hpp"
 
+#include "agent/printable.hpp"
 #include "agent/report.hpp"
+#include "agent/report_json.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <charconv>
 #include <cmath>
 
 namespace muster {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The member of an object; null where there is none.
 const Json* member(const Json& object, const char* name) {
@@ -86,29 +85,6 @@ std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-Json failure_json(const WorkerFailure& failure) {
-  Json json;
-  json["rank"] = failure.rank;
-  json["local_rank"] = failure.local_rank;
-  json["pid"] = failure.pid;
-  json["attempt"] = failure.attempt;
-  json["unix_time"] = failure.wall_seconds;
-  json["end"] = describe_end(failure);
-  if (failure.spawn_error) {
-    json["started"] = false;
-  } else {
-    json["exit_code"] = failure.status.shell_code();
-    json["signal"] = failure.status.signaled ? Json(signal_name(failure.status.value)) : Json();
-  }
-  json["out_of_memory"] = failure.out_of_memory;
-  json["memory"] = failure.memory_words;
-  json["message"] = failure.record ? failure.record->message : std::string();
-  json["traceback"] = traceback_of(failure);
-  json["stderr_tail"] = failure.stderr_tail;
-  json["error_file"] = failure.error_file;
-  return json;
-}
-
 void add_failures(Json& json, const JobResult& result, const ReportSite& site) {
   const auto story = story_of(result, site);
   json["root_cause"] = Json();
@@ -148,7 +124,35 @@ std::string_view outcome_name(Outcome outcome) {
   return "unknown";
 }
 
+// Which worker, and when.
+void add_identity(Json& json, const WorkerFailure& failure) {
+  json["rank"] = failure.rank;
+  json["local_rank"] = failure.local_rank;
+  json["pid"] = failure.pid;
+  json["attempt"] = failure.attempt;
+  json["unix_time"] = failure.wall_seconds;
+}
+
 }  // namespace
+
+Json failure_json(const WorkerFailure& failure) {
+  Json json;
+  add_identity(json, failure);
+  json["end"] = describe_end(failure);
+  if (failure.spawn_error) {
+    json["started"] = false;
+  } else {
+    json["exit_code"] = failure.status.shell_code();
+    json["signal"] = failure.status.signaled ? Json(signal_name(failure.status.value)) : Json();
+  }
+  json["out_of_memory"] = failure.out_of_memory;
+  json["memory"] = failure.memory_usage;
+  json["message"] = failure.record ? failure.record->message : std::string();
+  json["traceback"] = traceback_of(failure);
+  json["stderr_tail"] = failure.stderr_tail;
+  json["error_file"] = failure.error_file;
+  return json;
+}
 
 std::optional<ErrorRecord> parse_error_file(std::string_view text) {
   const auto json = parse(text);
@@ -203,15 +207,11 @@ std::string evidence_text(const Evidence& evidence) {
   json["program"] = evidence.program;
   json["logs"] = evidence.logs;
   json["restarts"] = evidence.restarts;
-  json["rank"] = failure.rank;
-  json["local_rank"] = failure.local_rank;
-  json["pid"] = failure.pid;
-  json["attempt"] = failure.attempt;
-  json["unix_time"] = failure.wall_seconds;
+  add_identity(json, failure);
   json["signaled"] = failure.status.signaled;
   json["value"] = failure.status.value;
   json["out_of_memory"] = failure.out_of_memory;
-  json["memory"] = failure.memory_words;
+  json["memory"] = failure.memory_usage;
   json["spawn_error"] = failure.spawn_error ? Json(failure.spawn_error->message) : Json();
   json["stderr_tail"] = last_bytes(failure.stderr_tail);
   json["message"] =
@@ -237,9 +237,9 @@ std::optional<Evidence> parse_evidence(std::string_view text) {
   failure.wall_seconds = seconds_of(member(*json, "unix_time")).value_or(0);
   failure.status = ExitStatus{is_true(member(*json, "signaled")), int_of(member(*json, "value"))};
   failure.out_of_memory = is_true(member(*json, "out_of_memory"));
-  failure.memory_words = text_of(member(*json, "memory"));
-  if (auto words = text_of(member(*json, "spawn_error")); !words.empty()) {
-    failure.spawn_error = Error{Errc::system, std::move(words)};
+  failure.memory_usage = text_of(member(*json, "memory"));
+  if (auto why = text_of(member(*json, "spawn_error")); !why.empty()) {
+    failure.spawn_error = Error{Errc::system, std::move(why)};
   }
   failure.stderr_tail = text_of(member(*json, "stderr_tail"));
   const std::string message = text_of(member(*json, "message"));
@@ -252,12 +252,18 @@ std::optional<Evidence> parse_evidence(std::string_view text) {
 
 // -- the whole report ---------------------------------------------------------------------------
 
-std::string report_json(const JobResult& result, const ReportSite& site) {
-  Json json;
-  json["outcome"] = outcome_name(result.outcome);
-  json["exit_code"] = exit_code_of(result);
-  json["program"] = site.program;
-  json["node"] = site.node;
+namespace {
+
+void add_leftovers(Json& json, const JobResult& result) {
+  json["overdue_local_ranks"] = result.overdue;
+  json["not_killed"] = Json::array();
+  for (const Survivor& left : result.survivors) {
+    json["not_killed"].push_back(
+        {{"pid", left.pid}, {"state", std::string(1, left.state)}, {"command", left.command}});
+  }
+}
+
+void add_outcome(Json& json, const JobResult& result) {
   json["workers"] = result.nproc;
   json["attempts"] = result.attempt + 1;
   json["max_restarts"] = result.max_restarts;
@@ -268,14 +274,43 @@ std::string report_json(const JobResult& result, const ReportSite& site) {
   if (result.error) {
     json["error"] = result.error->message;
   }
-  add_failures(json, result, site);
-  json["overdue_local_ranks"] = result.overdue;
-  json["not_killed"] = Json::array();
-  for (const Survivor& left : result.survivors) {
-    json["not_killed"].push_back(
-        {{"pid", left.pid}, {"state", std::string(1, left.state)}, {"command", left.command}});
+}
+
+void add_failed_ranks(Json& json, const JobResult& result) {
+  const auto root = root_cause(result.failures, result.stop_signal);
+  json["root_rank"] = root ? Json(result.failures[*root].rank) : Json();
+  json["other_ranks"] = Json::array();
+  for (const WorkerFailure* failure : other_failures(result)) {
+    json["other_ranks"].push_back(failure->rank);
   }
-  return dump(json) + "\n";
+}
+
+}  // namespace
+
+Json end_json(const JobResult& result) {
+  Json json;
+  json["outcome"] = outcome_name(result.outcome);
+  json["exit_code"] = exit_code_of(result);
+  add_outcome(json, result);
+  if (result.close) {
+    add_failures(json, result, ReportSite{});
+  } else {
+    add_failed_ranks(json, result);
+  }
+  add_leftovers(json, result);
+  return json;
+}
+
+std::string report_json(const JobResult& result, const ReportSite& site) {
+  Json json;
+  json["outcome"] = outcome_name(result.outcome);
+  json["exit_code"] = exit_code_of(result);
+  json["program"] = site.program;
+  json["node"] = site.node;
+  add_outcome(json, result);
+  add_failures(json, result, site);
+  add_leftovers(json, result);
+  return without_hidden_marks(dump(json)) + "\n";
 }
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON of failures: reads what a worker's torch.distributed.elastic `record` left in its
-// $TORCHELASTIC_ERROR_FILE, writes our own in the same form, and the whole report. The one file of
-// this room that includes nlohmann. Pure text to text; whatever a worker wrote is tolerated.
+// $TORCHELASTIC_ERROR_FILE, writes our own in the same form, and the whole report. Pure text to
+// text; whatever a worker wrote is tolerated.
 #pragma once
 
 #include "agent/job_result.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/failure.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 namespace muster {
@@ -48,6 +49,14 @@ std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures
       root = i;
     }
   }
+  if (root && failures[*root].lost_connection) {
+    const auto cause = std::ranges::find_if(failures, [](const WorkerFailure& failure) {
+      return !failure.lost_connection && !failure.after_stop;
+    });
+    if (cause != failures.end()) {
+      root = static_cast<std::size_t>(cause - failures.begin());
+    }
+  }
   return root;
 }
 
@@ -55,14 +64,14 @@ std::string describe_end(const WorkerFailure& failure) {
   if (failure.spawn_error) {
     return "could not be started: " + failure.spawn_error->message;
   }
-  std::string words = failure.status.describe();
+  std::string text = failure.status.describe();
   if (failure.out_of_memory) {
-    words += ": out of memory";
-    if (!failure.memory_words.empty()) {
-      words += " (" + failure.memory_words + ")";
+    text += ": out of memory";
+    if (!failure.memory_usage.empty()) {
+      text += " (" + failure.memory_usage + ")";
     }
   }
-  return words;
+  return text;
 }
 
 }  // namespace muster

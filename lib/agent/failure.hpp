@@ -31,9 +31,10 @@ struct WorkerFailure {
   ExitStatus status;
   std::optional<Error> spawn_error;  // it never ran
   bool out_of_memory = false;
-  std::string memory_words;
-  bool after_stop = false;  // seen after we had told the workers to stop
-  double wall_seconds = 0;  // unix time at which it was seen
+  std::string memory_usage;
+  bool lost_connection = false;  // it failed because it lost another worker (lost_connection.hpp)
+  bool after_stop = false;       // seen after we had asked the workers to stop
+  double wall_seconds = 0;       // unix time at which it was seen
   // Evidence, gathered after the attempt.
   std::string stderr_tail;
   std::string error_file;  // path; empty where there is none
@@ -48,7 +49,9 @@ struct WorkerFailure {
 
 // The root cause among the failures of one attempt, in the order in which they were seen: the first
 // one, unless another one's error file proves that its exception was raised before the first one
-// ended. Peers that we stopped count only with such a proof. None where nothing failed.
+// ended. Peers that we stopped count only with such a proof. A worker that lost the connection to
+// another one is not the cause if that other one was seen to fail before anything was stopped. None
+// where nothing failed.
 [[nodiscard]] std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures,
                                                     int stop_signal);
 

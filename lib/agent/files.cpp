@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/files.hpp"
 
-#include "base/clock.hpp"
 #include "base/fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,23 +40,6 @@ Result<void> write_file(const std::string& path, std::string_view text) {
     text.remove_prefix(count < 0 ? 0 : static_cast<std::size_t>(count));
   }
   return {};
-}
-
-void write_last_words(int fd, std::string_view text, Duration patience) {
-  const TimePoint give_up_at = steady_now() + patience;
-  while (!text.empty()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(give_up_at - steady_now());
-    pollfd wait{fd, POLLOUT, 0};
-    if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) <= 0) {
-      return;
-    }
-    // A pipe that is ready takes at least one page without blocking.
-    const auto count = ::write(fd, text.data(), std::min<std::size_t>(text.size(), 4096));
-    if (count < 0 && errno != EINTR && errno != EAGAIN) {
-      return;
-    }
-    text.remove_prefix(count < 0 ? 0 : static_cast<std::size_t>(count));
-  }
 }
 
 }  // namespace muster

@@ -33,6 +33,7 @@ int exit_code_of(const Error& error) {
     case Errc::timed_out:
       return kUnreachable;
     case Errc::system:
+    case Errc::exhausted:
     case Errc::closed:
     case Errc::protocol:
     case Errc::internal:

@@ -24,7 +24,7 @@ enum class Outcome {
 struct JobResult {
   Outcome outcome = Outcome::succeeded;
   std::vector<WorkerFailure> failures;  // of the last attempt, in the order seen
-  int stop_signal = 15;                 // what the workers were told to stop with
+  int stop_signal = 15;                 // the signal that asked the workers to stop
   int interrupting_signal = 0;
   pid_t interrupting_sender = 0;  // 0: the kernel (a terminal)
   std::optional<Error> error;

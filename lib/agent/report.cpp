@@ -15,6 +15,8 @@ constexpr std::string_view kTracebackStart = "Traceback (most recent call last):
 constexpr std::size_t kEvidenceLinesMax = 8;  // with the seven others: kReportLinesMax
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 
+constexpr std::size_t kEarlyGistsMax = 2;  // they take the place of evidence lines
+
 constexpr std::size_t kErrorBytesMax = 2000;  // it may come from another node
 
 using Lines = std::vector<std::string>;
@@ -73,7 +75,16 @@ Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   return said;
 }
 
-void add_evidence(Lines& out, const WorkerFailure& root) {
+// What a failure says in one line: the exception, or the last line of its stderr.
+std::string gist_of(const WorkerFailure& failure) {
+  Lines lines = lines_of(traceback_of(failure));
+  if (lines.empty()) {
+    lines = lines_of(failure.record ? failure.record->message : failure.stderr_tail);
+  }
+  return lines.empty() ? std::string() : std::string(trim(lines.back()));
+}
+
+void add_evidence(Lines& out, const WorkerFailure& root, std::size_t lines_max) {
   Lines shown = lines_of(traceback_of(root));
   Lines besides;
   if (shown.empty()) {
@@ -84,7 +95,7 @@ void add_evidence(Lines& out, const WorkerFailure& root) {
   } else if (root.record) {
     besides = last_lines(said_besides(root, shown), kStderrLinesBesideTracebackMax);
   }
-  shown = last_lines(shown, kEvidenceLinesMax - besides.size());
+  shown = last_lines(shown, lines_max - besides.size());
   shown.insert(shown.end(), besides.begin(), besides.end());
   for (const std::string& line : shown) {
     out.push_back("  | " + printable(line));
@@ -96,7 +107,7 @@ void add_others(Lines& out, const FailureStory& story) {
   if (count == 0) {
     return;
   }
-  std::string words =
+  std::string line =
       fmt::format("  {} other rank{} failed after it: {}",
                   count,
                   count == 1 ? "" : "s",
@@ -105,9 +116,12 @@ void add_others(Lines& out, const FailureStory& story) {
                       [](const OtherFailure& other) { return fmt::format("{}", other.rank); },
                       story.others_unnamed));
   if (story.same_traceback > 0) {
-    words += fmt::format(" ({} with the same traceback)", story.same_traceback);
+    line += fmt::format(" ({} with the same traceback)", story.same_traceback);
   }
-  out.push_back(std::move(words));
+  out.push_back(std::move(line));
+  for (const std::string& gist : story.early_gists) {
+    out.push_back("  | " + printable(gist));
+  }
 }
 
 void add_failure(Lines& out, const FailureStory& story) {
@@ -128,7 +142,7 @@ void add_failure(Lines& out, const FailureStory& story) {
   if (!story.verdict.empty()) {
     out.push_back("  " + printable(story.verdict));
   }
-  add_evidence(out, root);
+  add_evidence(out, root, kEvidenceLinesMax - story.early_gists.size());
   add_others(out, story);
 }
 
@@ -155,8 +169,8 @@ Lines leftovers_of(const JobResult& result) {
 void add_leftovers(Lines& out, const JobResult& result) {
   const bool alone = out.empty() || result.close;
   Lines own;
-  for (const std::string& words : leftovers_of(result)) {
-    own.push_back(printable((alone ? "muster: warning: " : "  ") + words));
+  for (const std::string& leftover : leftovers_of(result)) {
+    own.push_back(printable((alone ? "muster: warning: " : "  ") + leftover));
   }
   out.insert(alone ? out.begin() : out.end(), own.begin(), own.end());
 }
@@ -174,12 +188,12 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   story.others_unnamed = count - std::min(count, close.others.size());
   story.has_details = false;
   story.root.status = ExitStatus{false, close.exit_code};
-  if (auto told = parse_evidence(close.details)) {
+  if (auto parsed = parse_evidence(close.details)) {
     story.has_details = true;
-    story.root = std::move(told->failure);
-    story.program = std::move(told->program);
-    story.attempt = told->restarts + 1;
-    story.logs = std::move(told->logs);
+    story.root = std::move(parsed->failure);
+    story.program = std::move(parsed->program);
+    story.attempt = parsed->restarts + 1;
+    story.logs = std::move(parsed->logs);
   }
   story.root.rank = close.root_rank;
   return story;
@@ -197,7 +211,12 @@ FailureStory own_story(const WorkerFailure& root, const JobResult& result, const
   const std::string traceback = traceback_of(root);
   for (const WorkerFailure* other : other_failures(result)) {
     story.others.push_back(OtherFailure{other->rank, site.node, describe_end(*other)});
-    story.same_traceback += !traceback.empty() && traceback_of(*other) == traceback ? 1U : 0U;
+    const bool same = !traceback.empty() && traceback_of(*other) == traceback;
+    story.same_traceback += same ? 1U : 0U;
+    const std::string gist = other->after_stop || same ? std::string() : gist_of(*other);
+    if (!gist.empty() && story.early_gists.size() < kEarlyGistsMax) {
+      story.early_gists.push_back(fmt::format("rank {}: {}", other->rank, gist));
+    }
   }
   story.logs = site.logs;
   return story;
@@ -236,11 +255,11 @@ std::vector<const WorkerFailure*> other_failures(const JobResult& result) {
 }
 
 std::string describe_interruption(const JobResult& result) {
-  std::string words = "interrupted by " + signal_name(result.interrupting_signal);
+  std::string line = "interrupted by " + signal_name(result.interrupting_signal);
   if (result.interrupting_sender != 0) {
-    words += fmt::format(" from pid {}", result.interrupting_sender);
+    line += fmt::format(" from pid {}", result.interrupting_sender);
   }
-  return words;
+  return line;
 }
 
 std::optional<FailureStory> story_of(const JobResult& result, const ReportSite& site) {

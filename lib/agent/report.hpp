@@ -4,7 +4,7 @@
 #pragma once
 
 #include "agent/job_result.hpp"
-#include "agent/words.hpp"
+#include "agent/printable.hpp"
 
 #include <string>
 #include <string_view>
@@ -21,9 +21,9 @@ struct ReportSite {
   bool colour = false;
 };
 
-// What a failed job has to tell. For a job of many nodes it is made of the words that its end came
-// with, and so the same on each node, as is the report but for the lines on what this node could
-// not stop or kill, which come before it.
+// The report on a failed job, before it is rendered. For a job of many nodes all of it comes from
+// the message that ended the job, so every node renders the same; only the lines on what this node
+// could not stop or kill, which stand before it, differ.
 struct FailureStory {
   std::string program;
   std::string node;  // of the root cause
@@ -35,8 +35,9 @@ struct FailureStory {
   std::string verdict;      // why there is no further one
   std::vector<OtherFailure> others;
   std::size_t others_unnamed = 0;
-  std::size_t same_traceback = 0;  // of the others
-  std::string logs;                // where those of the root cause are; empty: there are none
+  std::size_t same_traceback = 0;        // of the others
+  std::vector<std::string> early_gists;  // "rank 0: …": others that failed before we stopped any
+  std::string logs;                      // where those of the root cause are; empty: there are none
 };
 
 // None where no worker failed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/roll_call.hpp"
 
-#include "agent/words.hpp"
+#include "agent/printable.hpp"
 
 #include <fmt/core.h>
 
@@ -42,19 +42,20 @@ std::string describe(const RollCall& call) {
                        call.present == 1 ? "" : "s",
                        names_of(call));
   }
-  std::string words = fmt::format(
+  std::string text = fmt::format(
       "{} of {} nodes {} here", call.present, call.needed, call.present == 1 ? "is" : "are");
   if (!call.names.empty()) {
-    words += ": " + names_of(call);
+    text += ": " + names_of(call);
   }
   if (const std::string missing = missing_in(call); !missing.empty()) {
-    words += "; waiting for " + missing;
+    text += "; waiting for " + missing;
   }
-  return words;
+  return text;
 }
 
 void RollCallView::begin(TimePoint now) {
   since_ = now;
+  repeats_ = true;
   news_ = false;
   call_ = RollCall{};
   trouble_.clear();
@@ -70,42 +71,60 @@ std::string RollCallView::take(TimePoint now, const RollCall& call, const std::s
   }
   trouble_ = trouble;
   news_ = true;
-  return now >= *since_ + kRollCallQuiet ? show() : std::string();
+  return now >= *since_ + kRollCallQuiet ? show(now) : std::string();
+}
+
+// Only while somebody is missing: who waits as a spare may do so for days.
+bool RollCallView::repeats() const {
+  const bool missing = call_.present < call_.needed || !call_.awaited.empty();
+  return repeats_ && !shown_.empty() && (missing || !trouble_.empty());
 }
 
 std::optional<TimePoint> RollCallView::next_deadline() const {
-  return since_ && news_ ? std::optional(*since_ + kRollCallQuiet) : std::nullopt;
+  if (since_ && news_) {
+    return *since_ + kRollCallQuiet;
+  }
+  return since_ && repeats() ? std::optional(shown_at_ + kRollCallRepeat) : std::nullopt;
 }
 
 std::string RollCallView::tick(TimePoint now) {
   const auto due = next_deadline();
-  return due && now >= *due ? show() : std::string();
+  if (!due || now < *due) {
+    return {};
+  }
+  if (news_) {
+    return show(now);
+  }
+  shown_at_ = now;
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - *since_);
+  return line(fmt::format("after {} s: {}", waited.count(), shown_));
 }
 
 // Refusals stay on a terminal too: they are for somebody to act on.
-std::string RollCallView::show() {
+std::string RollCallView::show(TimePoint now) {
   news_ = false;
+  shown_at_ = now;
   std::string out;
   for (const std::string& refused : call_.refused) {
     if (refusals_shown_.size() < kRefusalsShownMax && refusals_shown_.insert(refused).second) {
       out += end() + fmt::format("muster: refused node {}\n", printable(refused));
     }
   }
-  const std::string words = trouble_.empty() ? describe(call_) : trouble_ + "; trying again";
-  if (!words.empty() && (words != shown_ || !out.empty())) {
-    out += words != shown_ || style_.live ? line(words) : std::string();
-    shown_ = words;
+  const std::string text = trouble_.empty() ? describe(call_) : trouble_ + "; trying again";
+  if (!text.empty() && (text != shown_ || !out.empty())) {
+    out += text != shown_ || style_.live ? line(text) : std::string();
+    shown_ = text;
   }
   return out;
 }
 
-std::string RollCallView::line(const std::string& words) {
+std::string RollCallView::line(const std::string& text) {
   if (!style_.live) {
-    return fmt::format("muster: {}\n", printable(words));
+    return fmt::format("muster: {}\n", printable(text));
   }
   line_there_ = true;
   const std::size_t room = std::max<std::size_t>(style_.columns, 24) - 4;
-  return kRewrite + printable("muster: " + words, room);
+  return kRewrite + printable("muster: " + text, room);
 }
 
 std::string RollCallView::end() {

@@ -17,6 +17,9 @@ namespace muster {
 // Nodes that meet sooner have nothing to wait for.
 inline constexpr Duration kRollCallQuiet = std::chrono::seconds(1);
 
+// Who waits longer says so again, lest a log look dead.
+inline constexpr Duration kRollCallRepeat = std::chrono::seconds(30);
+
 struct RollCallStyle {
   bool live = false;         // a terminal
   std::size_t columns = 80;  // of the terminal
@@ -33,11 +36,15 @@ class RollCallView {
   // The latest news. Empty: nothing is to be written now.
   [[nodiscard]] std::string take(TimePoint now, const RollCall& call, const std::string& trouble);
 
-  // When the first second is over, if something is to be said then.
+  // When the first second is over, if something is to be said then; later when the last line is to
+  // be repeated.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] std::string tick(TimePoint now);
 
-  // The workers start, or other words follow: takes the live line away.
+  // The start is over: what is said from now on is said once.
+  void stop_repeating() { repeats_ = false; }
+
+  // The workers start, or another message follows: takes the live line away.
   [[nodiscard]] std::string end();
 
   // For the error that ends the waiting: who was there and what is missing. Empty where nothing is
@@ -45,13 +52,16 @@ class RollCallView {
   [[nodiscard]] std::string summary() const;
 
  private:
-  [[nodiscard]] std::string show();
-  [[nodiscard]] std::string line(const std::string& words);
+  [[nodiscard]] bool repeats() const;
+  [[nodiscard]] std::string show(TimePoint now);
+  [[nodiscard]] std::string line(const std::string& text);
 
   RollCallStyle style_;
   std::optional<TimePoint> since_;  // none: nothing is awaited
   bool news_ = false;               // not shown yet
-  bool line_there_ = false;         // the live line is on the terminal
+  bool repeats_ = false;
+  TimePoint shown_at_{};
+  bool line_there_ = false;  // the live line is on the terminal
   RollCall call_;
   std::string trouble_;
   std::string shown_;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/run_dir.hpp"
 
+#include "base/clock.hpp"
 #include "plan/log_layout.hpp"
 
 #include <cerrno>
+#include <filesystem>
 #include <utility>
+#include <vector>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,12 +19,15 @@ namespace {
 
 constexpr std::size_t kRandomLetters = 8;
 constexpr const char* kInMemory = "/dev/shm";
+constexpr const char* kPrefix = "muster_";
+constexpr double kStaleSeconds = 60;
+constexpr int kEntriesLookedAtMax = 1000;
 constexpr mode_t kOwnerOnly = 0700;
 constexpr mode_t kAsUmaskSays = 0777;
 
 Result<void> make_folder(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
-    return std::unexpected(system_error("cannot make the folder '" + path + "'", errno));
+    return std::unexpected(system_error("cannot create the folder '" + path + "'", errno));
   }
   return {};
 }
@@ -44,16 +52,82 @@ Result<void> make_log_dir(const std::string& path) {
   return {};
 }
 
-bool writes_files(const LaunchConfig& config) {
-  const auto any = [](const StdSpec& spec) {
-    for (const auto& [rank, bits] : spec.by_rank) {
-      if (bits != 0) {
-        return true;
-      }
+bool any_stream(const StdSpec& spec) {
+  for (const auto& [rank, bits] : spec.by_rank) {
+    if (bits != 0) {
+      return true;
     }
-    return spec.all != 0;
-  };
-  return any(config.redirects) || any(config.tee);
+  }
+  return spec.all != 0;
+}
+
+bool writes_files(const LaunchConfig& config) {
+  return any_stream(config.redirects) || any_stream(config.tee);
+}
+
+using Names = std::vector<const char*>;
+
+// A folder with at most these files in it; whether it is gone. As a rule there are none.
+bool remove_folder(const std::string& path, const Names& files) {
+  if (::rmdir(path.c_str()) == 0) {
+    return true;
+  }
+  for (const char* file : files) {
+    ::unlink((path + "/" + file).c_str());
+  }
+  return ::rmdir(path.c_str()) == 0;
+}
+
+std::vector<std::string> folders_in(const std::string& path) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path, error);
+       !error && at != std::filesystem::directory_iterator();
+       at.increment(error)) {
+    if (at->is_directory(error) && !at->is_symlink(error)) {
+      out.push_back(at->path());
+    }
+  }
+  return out;
+}
+
+// The folder of a run with what we put into it and nothing else; whether it is gone.
+bool remove_known(const std::string& run, const Names& of_worker, const Names& of_attempt) {
+  for (const std::string& attempt : folders_in(run)) {
+    for (const std::string& worker : folders_in(attempt)) {
+      remove_folder(worker, of_worker);
+    }
+    remove_folder(attempt, of_attempt);
+  }
+  return ::rmdir(run.c_str()) == 0;
+}
+
+// A folder of ours that nobody holds. One that was made just now may not be held yet.
+bool is_stale(const std::string& path) {
+  struct stat facts {};
+
+  if (::lstat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) ||
+      facts.st_uid != ::geteuid() ||
+      wall_now_seconds() - static_cast<double>(facts.st_mtime) < kStaleSeconds) {
+    return false;
+  }
+  const UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+// Of runs whose guard and agent were killed both. Only in memory, where they would stay until the
+// machine is started again.
+void remove_stale() {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(kInMemory, error);
+  for (int seen = 0;
+       !error && entries != std::filesystem::directory_iterator() && seen < kEntriesLookedAtMax;
+       ++seen, entries.increment(error)) {
+    const std::string path = entries->path();
+    if (entries->path().filename().string().starts_with(kPrefix) && is_stale(path)) {
+      RunDir::remove_left(path);
+    }
+  }
 }
 
 // A folder for each worker costs 100 us on a disk's file system and 7 us in memory: with 64
@@ -74,25 +148,11 @@ std::string RunDir::place_of(const LaunchConfig& config,
   if (!config.log_dir.empty()) {
     return config.log_dir + "/" + name;
   }
-  return temporary_parent(config, environ) + "/muster_" + name;
+  return temporary_parent(config, environ) + "/" + kPrefix + name;
 }
 
-void RunDir::remove_empty(const std::string& place) {
-  const auto exists = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
-  if (!exists(place)) {
-    return;
-  }
-  for (int attempt = 0; exists(attempt_dir(place, attempt)); ++attempt) {
-    for (int rank = 0; exists(worker_dir(place, attempt, rank)); ++rank) {
-      if (::rmdir(worker_dir(place, attempt, rank).c_str()) != 0) {
-        break;
-      }
-    }
-    if (::rmdir(attempt_dir(place, attempt).c_str()) != 0) {
-      break;
-    }
-  }
-  ::rmdir(place.c_str());
+void RunDir::remove_left(const std::string& place) {
+  remove_known(place, {"error.json"}, {});
 }
 
 Result<RunDir> RunDir::make(const LaunchConfig& config,
@@ -116,6 +176,13 @@ Result<RunDir> RunDir::make(const LaunchConfig& config,
   if (!made) {
     return std::unexpected(made.error());
   }
+  dir.only_tee_ = !any_stream(config.redirects);
+  if (dir.path_.starts_with(kInMemory)) {
+    dir.lock_ = UniqueFd(::open(dir.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    // A worker's child cannot hold it: it is closed by exec.
+    ::flock(dir.lock_.get(), LOCK_SH | LOCK_NB);
+    remove_stale();
+  }
   return dir;
 }
 
@@ -126,8 +193,6 @@ Result<void> RunDir::make_attempt(int attempt, int nproc) {
   if (const auto made = make_folder(attempt_dir(path_, attempt), kAsUmaskSays); !made) {
     return made;
   }
-  attempts_ = attempt + 1;
-  nproc_ = nproc;
   for (int local_rank = 0; local_rank < nproc; ++local_rank) {
     if (auto made = make_folder(worker_dir(path_, attempt, local_rank), kAsUmaskSays); !made) {
       return made;
@@ -136,21 +201,16 @@ Result<void> RunDir::make_attempt(int attempt, int nproc) {
   return {};
 }
 
-bool RunDir::clean_up() {
+bool RunDir::clean_up(bool failed) {
   if (path_.empty() || !temporary_) {
     return !path_.empty();
   }
-  for (int attempt = 0; attempt < attempts_; ++attempt) {
-    for (int local_rank = 0; local_rank < nproc_; ++local_rank) {
-      const std::string folder = worker_dir(path_, attempt, local_rank);
-      if (::rmdir(folder.c_str()) != 0) {  // as a rule there is no error file
-        ::unlink((folder + "/error.json").c_str());
-        ::rmdir(folder.c_str());
-      }
-    }
-    ::rmdir(attempt_dir(path_, attempt).c_str());
+  if (only_tee_ && !failed) {
+    return !remove_known(path_,
+                         {"error.json", "stdout.log", "stderr.log"},
+                         {"filtered_stdout.log", "filtered_stderr.log"});
   }
-  return ::rmdir(path_.c_str()) != 0;
+  return !remove_known(path_, {"error.json"}, {});
 }
 
 }  // namespace muster

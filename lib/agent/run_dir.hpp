@@ -6,6 +6,7 @@
 
 #include "base/environ.hpp"
 #include "base/error.hpp"
+#include "base/fd.hpp"
 #include "config/launch_config.hpp"
 
 #include <string>
@@ -26,24 +27,27 @@ class RunDir {
                                             const Environ& environ,
                                             std::string_view random);
 
-  // For the guard, whose agent may have been killed: removes the folders below `place`, and itself,
-  // that have nothing in them.
-  static void remove_empty(const std::string& place);
+  // For the guard, whose agent may have been killed: removes error files and empty folders of a
+  // temporary run folder, and itself unless there is more in it.
+  static void remove_left(const std::string& place);
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
   // The folders of an attempt's workers, where their error files will be.
   [[nodiscard]] Result<void> make_attempt(int attempt, int nproc);
 
-  // Removes error files and empty folders of a temporary run folder. True: the folder is still
-  // there, with something in it.
-  bool clean_up();
+  // Removes error files and empty folders of a temporary run folder; after a job that did not fail
+  // also logs that were shown on the console (--tee). True: the folder is still there, with
+  // something in it.
+  bool clean_up(bool failed);
 
  private:
   std::string path_;
   bool temporary_ = false;
-  int attempts_ = 0;
-  int nproc_ = 0;
+  bool only_tee_ = false;  // nothing is in the logs that was not shown
+  // Held on a folder in memory for as long as the agent lives, so that a later run can tell that
+  // nobody needs it any more (see remove_stale).
+  UniqueFd lock_;
 };
 
 }  // namespace muster

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/store_place.hpp"
 
+#include "io/socket_address.hpp"
+
 #include <utility>
 #include <vector>
 
-#include <arpa/inet.h>
-
 namespace muster {
-namespace {
-
-bool is_numeric(const std::string& address) {
-  in6_addr parsed{};
-  return ::inet_pton(AF_INET, address.c_str(), &parsed) == 1 ||
-         ::inet_pton(AF_INET6, address.c_str(), &parsed) == 1;
-}
-
-}  // namespace
-
 bool needs_lookup(const std::string& master_addr) {
-  return master_addr != "localhost" && !is_numeric(master_addr);
+  return master_addr != "localhost" && !is_numeric_address(master_addr);
 }
 
 std::string numeric_address(const std::string& master_addr) {

@@ -1,22 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervisor.hpp"
 
-#include "base/check.hpp"
+#include "agent/lost_connection.hpp"
 
-#include <algorithm>
 #include <type_traits>
 #include <utility>
 
 namespace muster {
 
-Supervisor::Supervisor(SupervisorSite& site, SupervisorSettings settings)
-    : site_(site), core_(std::move(settings)) {}
+Supervisor::Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings)
+    : site_(site), rounds_(rounds), core_(std::move(settings)) {}
 
 void Supervisor::on_worker_exit(const WorkerExit& exit) {
-  handle(WorkerExited{exit, site_.wall_seconds()});
+  site_.tell(event::WorkerEnded{exit, rank_of(exit.local_rank), true});
+  rounds_.check_lease();
+  handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
+}
+
+// Asked only where the answer changes what is done.
+bool Supervisor::lost_connection(const WorkerExit& exit) {
+  if (exit.status.success() || core_.state() != SupervisorState::running) {
+    return false;
+  }
+  WorkerFailure failure;
+  failure.local_rank = exit.local_rank;
+  failure.attempt = core_.result().attempt;
+  failure.out_of_memory = exit.out_of_memory;
+  site_.add_evidence(failure);
+  return is_lost_connection(failure);
 }
 
 void Supervisor::on_worker_dying(const WorkerExit& exit) {
+  site_.tell(event::WorkerEnded{exit, rank_of(exit.local_rank), false});
+  rounds_.check_lease();
   handle(WorkerDying{exit, site_.wall_seconds()});
 }
 
@@ -28,15 +44,20 @@ void Supervisor::on_nothing_left() {
   handle(NothingLeft{});
 }
 
-// Effects that have an immediate answer step the core again before the next effect; observers are
-// never called from inside the runner, and the rendezvous' words wait, so nothing else can come in
-// between.
 void Supervisor::handle(const SupervisorEvent& event) {
   events_.push_back(event);
   if (handling_) {
     return;
   }
   handling_ = true;
+  handle_all();
+  handling_ = false;
+  site_.set_alarm(core_.next_deadline());
+}
+
+// A spawn's answer steps the core again before the next effect; observers are never called from
+// inside the runner, and what the source of rounds says waits, so nothing else can come in between.
+void Supervisor::handle_all() {
   while (!events_.empty()) {
     const SupervisorEvent next = std::move(events_.front());
     events_.pop_front();
@@ -47,7 +68,6 @@ void Supervisor::handle(const SupervisorEvent& event) {
       perform(effect);
     }
   }
-  handling_ = false;
 }
 
 void Supervisor::run_round(RoundToRun round) {
@@ -58,54 +78,70 @@ void Supervisor::run_round(RoundToRun round) {
 void Supervisor::step(const SupervisorEvent& event) {
   std::vector<SupervisorEffect> out;
   core_.step(site_.now(), event, out);
+#ifndef NDEBUG
+  core_.check_invariants();
+#endif
   effects_.insert(effects_.end(), out.begin(), out.end());
 }
 
 void Supervisor::perform(const SupervisorEffect& effect) {
   std::visit(
       [this]<class Effect>(const Effect& asked) {
-        if constexpr (std::is_same_v<Effect, OpenRound>) {
-          open_round(asked);
-        } else if constexpr (std::is_same_v<Effect, AwaitRound>) {
-          site_.await_round(asked.attempt);
+        if constexpr (std::is_same_v<Effect, AwaitRound>) {
+          rounds_.await_round(asked.attempt);
         } else if constexpr (std::is_same_v<Effect, TellGone>) {
-          site_.tell_gone();
+          rounds_.tell_gone();
         } else if constexpr (std::is_same_v<Effect, ReportFailure>) {
-          site_.report_failure(asked.failure, asked.run_time);
+          rounds_.report_failure(asked.failure, asked.run_time);
+        } else if constexpr (std::is_same_v<Effect, ReportSuccess>) {
+          rounds_.report_success();
         } else if constexpr (std::is_same_v<Effect, ReportFinished>) {
-          site_.report_finished();
+          rounds_.report_finished();
         } else if constexpr (std::is_same_v<Effect, LeaveRound>) {
-          site_.leave_round(asked.reason);
+          rounds_.leave_round(asked.reason);
         } else if constexpr (std::is_same_v<Effect, SpawnWorker>) {
           spawn(asked.local_rank);
         } else if constexpr (std::is_same_v<Effect, SignalGroups>) {
-          site_.runner().signal_groups(asked.signo);
+          signal_groups(asked.signo);
         } else if constexpr (std::is_same_v<Effect, SignalWorkers>) {
           site_.runner().signal_workers(asked.signo);
         } else if constexpr (std::is_same_v<Effect, KillEverything>) {
-          site_.runner().kill_everything();
+          kill_everything();
         } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {
-          survivors_ = site_.runner().survivors();
+          core_.add_survivors(site_.runner().survivors());
         } else if constexpr (std::is_same_v<Effect, CloseAttempt>) {
-          close_attempt(asked.patience);
-        } else if constexpr (std::is_same_v<Effect, Warn>) {
-          site_.warn(asked.words);
+          close_attempt(asked.timeout);
         } else {
           static_assert(std::is_same_v<Effect, Finish>);
-          finish();
+          rounds_.close();
+          site_.finished(core_.result());
         }
       },
       effect);
 }
 
-void Supervisor::open_round(const OpenRound& effect) {
-  specs_ = site_.open_round(effect.attempt, effect.restarts);
-  if (!specs_) {
-    step(RoundFailed{specs_.error()});
-    return;
+int Supervisor::rank_of(int local_rank) const {
+  return specs_ ? specs_->at(static_cast<std::size_t>(local_rank)).rank : local_rank;
+}
+
+void Supervisor::signal_groups(int signo) {
+  site_.tell(event::WorkersSignalled{signo});
+  site_.runner().signal_groups(signo);
+}
+
+void Supervisor::kill_everything() {
+  site_.tell(event::WorkersKilled{});
+  site_.runner().kill_everything();
+}
+
+void Supervisor::close_attempt(Duration timeout) {
+  std::vector<WorkerFailure>& failures = core_.closed_failures();
+  site_.close_attempt(failures, timeout);
+  for (const WorkerFailure& failure : failures) {
+    if (!was_stopped_by_us(failure, core_.result().stop_signal)) {
+      site_.tell(event::WorkerFailed{failure});
+    }
   }
-  const int rank_first = specs_->empty() ? 0 : specs_->front().rank;
-  step(RoundFormed{static_cast<int>(specs_->size()), rank_first});
 }
 
 Result<pid_t> Supervisor::start_worker(int local_rank) {
@@ -118,31 +154,11 @@ Result<pid_t> Supervisor::start_worker(int local_rank) {
 void Supervisor::spawn(int local_rank) {
   const auto pid = start_worker(local_rank);
   if (pid) {
+    site_.tell(event::WorkerStarted{local_rank, rank_of(local_rank), *pid});
     step(WorkerSpawned{local_rank, *pid});
   } else {
     step(SpawnFailed{local_rank, pid.error()});
   }
-}
-
-// Where a new attempt follows, the core is in it already and has no failures; nobody reports those
-// of an attempt that was restarted.
-void Supervisor::close_attempt(Duration patience) {
-  failures_ = core_.result().failures;
-  site_.close_attempt(failures_, patience);
-}
-
-void Supervisor::finish() {
-  JobResult result = core_.result();
-  result.failures = std::exchange(failures_, {});
-  // The core knows the workers that were not reaped; the runner knows more about those that run.
-  for (const Survivor& worker : core_.result().survivors) {
-    const auto same = [&](const Survivor& left) { return left.pid == worker.pid; };
-    if (std::ranges::none_of(survivors_, same)) {
-      survivors_.push_back(worker);
-    }
-  }
-  result.survivors = std::exchange(survivors_, {});
-  site_.finished(result);
 }
 
 }  // namespace muster

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Supervisor: steps the core with what the process runner sees and carries out the core's effects,
-// in order. No sockets, no clock of its own: the agent and the simulator both stand around this
-// same class. Lives on its owner's loop, single-threaded; resource type.
+// Supervisor: steps the core with what the process runner sees and what its source of rounds tells,
+// and carries out the core's effects, in order. No sockets, no clock of its own: the agent and the
+// simulator both stand around this same class. Lives on its owner's loop, single-threaded;
+// resource.
 #pragma once
 
+#include "agent/job_event.hpp"
+#include "agent/round_source.hpp"
 #include "agent/supervisor_core.hpp"
 #include "process/process_runner.hpp"
 
@@ -13,51 +16,37 @@
 
 namespace muster {
 
-// What the supervisor needs of the world besides processes.
-class SupervisorSite {
+// What the supervisor needs of the world besides processes and rounds.
+class WorkerSite {
  public:
-  virtual ~SupervisorSite() = default;
+  virtual ~WorkerSite() = default;
   [[nodiscard]] virtual TimePoint now() = 0;
   [[nodiscard]] virtual double wall_seconds() = 0;
   [[nodiscard]] virtual ProcessRunner& runner() = 0;
-  // A new store and the processes to start, one spec for each local rank in order.
-  [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) = 0;
+  // When to handle a Tick at the latest; called after every event.
+  virtual void set_alarm(std::optional<TimePoint> when) = 0;
+  // What became of the workers.
+  virtual void tell(event::What what) = 0;
+  // What a worker that has failed left behind: its error file, the end of its stderr.
+  virtual void add_evidence(WorkerFailure& failure) = 0;
   // The attempt is over: finishes its output and adds the evidence to its failures.
-  virtual void close_attempt(std::vector<WorkerFailure>& failures, Duration patience) = 0;
-  virtual void warn(const std::string& words) = 0;
+  virtual void close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) = 0;
   // Last call of all.
   virtual void finished(const JobResult& result) = 0;
-
-  // Jobs of many nodes only. Nothing of them is answered at once; the answers are events.
-  virtual void await_round(int /*attempt*/) {}
-
-  virtual void tell_gone() {}
-
-  virtual void report_failure(const WorkerFailure& /*failure*/, Duration /*run_time*/) {}
-
-  virtual void report_finished() {}
-
-  virtual void leave_round(const std::string& /*reason*/) {}
 };
 
-// A round that the nodes have agreed on: what this one runs in it, or why it cannot, which is the
-// failure of its first worker.
-struct RoundToRun {
-  int nproc = 1;
-  int rank_first = 0;
-  Result<std::vector<ProcessSpec>> specs;
-};
-
-class Supervisor : public ProcessObserver {
+class Supervisor : public ProcessObserver, public RoundUser {
  public:
-  Supervisor(SupervisorSite& site, SupervisorSettings settings);
+  Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings);
 
-  // Takes one event with all that follows from it at once. Called from inside a call to the site,
-  // it is taken after what was begun.
-  void handle(const SupervisorEvent& event);
+  // Takes one event with all that follows from it at once. Called from inside a call to the site or
+  // to the source of rounds, it is taken after what was begun.
+  void handle(const SupervisorEvent& event) override;
 
-  // Many nodes, between await_round and the next one.
-  void run_round(RoundToRun round);
+  // After the source of rounds was asked for one, once.
+  void run_round(RoundToRun round) override;
+
+  [[nodiscard]] int starts() const override { return core_.starts(); }
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return core_.next_deadline(); }
 
@@ -69,21 +58,23 @@ class Supervisor : public ProcessObserver {
   void on_nothing_left() override;
 
  private:
+  void handle_all();
   void step(const SupervisorEvent& event);
   void perform(const SupervisorEffect& effect);
-  void open_round(const OpenRound& effect);
+  void signal_groups(int signo);
+  void kill_everything();
+  void close_attempt(Duration timeout);
   void spawn(int local_rank);
   [[nodiscard]] Result<pid_t> start_worker(int local_rank);
-  void close_attempt(Duration patience);
-  void finish();
+  [[nodiscard]] bool lost_connection(const WorkerExit& exit);
+  [[nodiscard]] int rank_of(int local_rank) const;
 
-  SupervisorSite& site_;
+  WorkerSite& site_;
+  RoundSource& rounds_;
   SupervisorCore core_;
   Result<std::vector<ProcessSpec>> specs_;
   std::deque<SupervisorEvent> events_;  // came while another one was handled
   std::deque<SupervisorEffect> effects_;
-  std::vector<WorkerFailure> failures_;  // of the closed attempt, with evidence
-  std::vector<Survivor> survivors_;
   bool handling_ = false;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervisor_core.hpp"
 
+#include "agent/supervisor_invariants.hpp"
 #include "base/check.hpp"
 #include "base/mark.hpp"
 
@@ -15,22 +16,12 @@ namespace muster {
 namespace {
 
 std::string describe_signal(const SignalReceived& signal) {
-  return fmt::format("told to end by {}", signal_name(signal.signo));
-}
-
-// The end without what differs from time to time: pids, and how much memory was used.
-FailureFacts facts_of(const WorkerFailure& failure, Duration run_time) {
-  if (failure.spawn_error) {
-    const bool permanent = failure.spawn_error->code != Errc::system;
-    return {"could not be started", permanent, run_time};
-  }
-  return {failure.status.describe(), false, run_time};
+  return fmt::format("asked to end by {}", signal_name(signal.signo));
 }
 
 }  // namespace
 
-SupervisorCore::SupervisorCore(SupervisorSettings settings)
-    : settings_(std::move(settings)), policy_(settings_.max_restarts) {
+SupervisorCore::SupervisorCore(SupervisorSettings settings) : settings_(std::move(settings)) {
   result_.max_restarts = settings_.max_restarts;
 }
 
@@ -52,14 +43,10 @@ void SupervisorCore::begin_round(Turn& turn) {
   live_.clear();
   dying_.clear();
   early_.reset();
-  result_.failures.clear();
+  failures_before_ = std::exchange(result_.failures, {});
   result_.overdue.clear();
   result_.stop_signal = SIGTERM;
-  if (settings_.shared_round) {
-    turn.out.emplace_back(AwaitRound{starts_});
-  } else {
-    turn.out.emplace_back(OpenRound{starts_, policy_.restarts()});
-  }
+  turn.out.emplace_back(AwaitRound{starts_});
 }
 
 void SupervisorCore::spawn_first(Turn& turn) {
@@ -73,11 +60,6 @@ void SupervisorCore::spawn_first(Turn& turn) {
   turn.out.emplace_back(SpawnWorker{0});
 }
 
-void SupervisorCore::end_unstarted(Turn& turn) {
-  result_.error = std::get<RoundFailed>(turn.event).error;
-  finish(turn, Outcome::not_started);
-}
-
 void SupervisorCore::end_before_start(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
   if (is_passed_on(signal.signo)) {
@@ -85,18 +67,14 @@ void SupervisorCore::end_before_start(Turn& turn) {
   }
   MUSTER_MARK("interrupted before the first worker");
   note_interruption(turn, signal);
-  if (settings_.shared_round) {
-    wait_to_leave(turn);
-    return;
-  }
-  finish(turn, Outcome::interrupted);
+  wait_to_leave(turn);
 }
 
 void SupervisorCore::note_interruption(Turn& turn, const SignalReceived& signal) {
   result_.interrupting_signal = signal.signo;
   result_.interrupting_sender = signal.sender;
   signalled_at_ = turn.now;
-  if (settings_.shared_round && !closed_) {
+  if (!closed_) {
     turn.out.emplace_back(LeaveRound{describe_signal(signal)});
   }
 }
@@ -130,96 +108,11 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
   if (live_.empty()) {
     spawned_at_ = turn.now;
   }
-  decide_after_failure(turn);
-}
-
-void SupervisorCore::note_exit(Turn& turn) {
-  const auto& exited = std::get<WorkerExited>(turn.event);
-  live_.erase(exited.exit.local_rank);
-  if (!exited.exit.status.success()) {
-    record(exited.exit, exited.wall_seconds, false);
-    decide_after_failure(turn);
-    return;
-  }
-  if (live_.empty()) {
-    why_ = Why::finished;
-    sweep(turn);
-  }
-}
-
-// As its exit, but that it is not reaped: nothing is done that relies on its end.
-void SupervisorCore::note_dying(Turn& turn) {
-  const auto& event = std::get<WorkerDying>(turn.event);
-  MUSTER_CHECK(!event.exit.status.success());
-  note_also_dying(turn);
-  early_ = event.exit.local_rank;
-  record(event.exit, event.wall_seconds, false);
-  decide_after_failure(turn);
-}
-
-// The failure was recorded when it began; the wait status may know more (a core was dumped).
-void SupervisorCore::complete_early(const WorkerExit& exit) {
-  early_.reset();
-  if (exit.status.success()) {
-    return;
-  }
-  WorkerFailure& first = result_.failures.front();
-  MUSTER_CHECK(first.local_rank == exit.local_rank);
-  first.status = exit.status;
-  if (exit.out_of_memory) {
-    first.out_of_memory = true;
-    first.memory_words = exit.memory_words;
-  }
-}
-
-void SupervisorCore::note_also_dying(Turn& turn) {
-  const int local_rank = std::get<WorkerDying>(turn.event).exit.local_rank;
-  MUSTER_CHECK(live_.contains(local_rank));
-  dying_.insert(local_rank);
-  dying_until_ = turn.now + kKillPatienceBeforeRestart;
-}
-
-// Whether all workers are as good as gone, and nobody is in a hurry.
-bool SupervisorCore::waits_for_memory(TimePoint now) const {
-  return !dying_.empty() && dying_.size() == live_.size() && now < dying_until_ &&
-         why_ != Why::interrupted && why_ != Why::orphaned && result_.interrupting_signal == 0;
-}
-
-void SupervisorCore::record(const WorkerExit& exit, double wall_seconds, bool after_stop) {
-  WorkerFailure failure;
-  failure.local_rank = exit.local_rank;
-  failure.rank = rank_first_ + exit.local_rank;
-  failure.pid = exit.pid;
-  failure.attempt = result_.attempt;
-  failure.status = exit.status;
-  failure.out_of_memory = exit.out_of_memory;
-  failure.memory_words = exit.memory_words;
-  failure.after_stop = after_stop;
-  failure.wall_seconds = wall_seconds;
-  result_.failures.push_back(std::move(failure));
-}
-
-void SupervisorCore::decide_after_failure(Turn& turn) {
-  if (settings_.shared_round) {
-    report_failure(turn);
-    stop_workers(turn, Why::regroup, SIGTERM);
-    return;
-  }
-  const WorkerFailure& first = result_.failures.front();
-  const RestartDecision decision = policy_.decide(facts_of(first, turn.now - spawned_at_));
-  if (decision.restart) {
-    turn.out.emplace_back(Warn{fmt::format("rank {} (pid {}) {}; restarting all workers: {}",
-                                           first.rank,
-                                           first.pid,
-                                           describe_end(first),
-                                           decision.reason)});
-  } else {
-    result_.verdict = decision.reason;
-  }
-  stop_workers(turn, decision.restart ? Why::restart : Why::give_up, SIGTERM);
+  take_failure(turn);
 }
 
 void SupervisorCore::regroup(Turn& turn) {
+  report_failures(turn);
   stop_workers(turn, Why::regroup, SIGTERM);
 }
 
@@ -278,8 +171,8 @@ void SupervisorCore::note_late_exit(Turn& turn) {
   }
   if (!exited.exit.status.success()) {
     record(exited.exit, exited.wall_seconds, true);
-    if (settings_.shared_round && why_ == Why::regroup) {
-      report_failure(turn);
+    if (why_ == Why::regroup) {
+      report_failure(turn, result_.failures.back(), turn.now);
     }
   }
 }
@@ -291,9 +184,8 @@ void SupervisorCore::sweep_leftovers(Turn& turn) {
 // The grace may have been left out for descendants that went to groups of their own: after the
 // workers' end nobody waits for them.
 void SupervisorCore::sweep(Turn& turn) {
-  const bool goes_on = why_ == Why::restart || why_ == Why::regroup;
   state_ = SupervisorState::killing;
-  deadline_ = turn.now + (goes_on ? kKillPatienceBeforeRestart : kKillPatience);
+  deadline_ = turn.now + (why_ == Why::regroup ? kKillTimeoutBeforeRestart : kKillTimeout);
   turn.out.emplace_back(KillEverything{});
 }
 
@@ -301,7 +193,7 @@ void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
   // Any reason to stop that we already have is at least as strong, and ends in a new round or in
   // the end of the job.
   MUSTER_MARK("regroup while the workers are being stopped");
-  if (settings_.shared_round && why_ == Why::finished) {
+  if (why_ == Why::finished) {
     MUSTER_MARK("regroup while what finished workers left is being killed");
     why_ = Why::regroup;
   }
@@ -350,12 +242,10 @@ void SupervisorCore::kill_overdue(Turn& turn) {
 
 void SupervisorCore::take_late_signal(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
-  const bool goes_on = why_ == Why::restart || why_ == Why::regroup;
-  const bool would_wait = settings_.shared_round && why_ == Why::finished;
   if (is_passed_on(signal.signo)) {
     return;
   }
-  if (!goes_on && !would_wait) {
+  if (why_ != Why::regroup && why_ != Why::finished) {
     dying_until_ = turn.now;
     hurry(turn);
     return;
@@ -376,51 +266,63 @@ void SupervisorCore::kill_orphaned(Turn& turn) {
 }
 
 void SupervisorCore::hurry(Turn& turn) {
-  deadline_ = std::min(*deadline_, turn.now + kKillPatience);
+  deadline_ = std::min(*deadline_, turn.now + kKillTimeout);
 }
 
-Duration SupervisorCore::console_patience() const {
+Duration SupervisorCore::console_timeout() const {
   switch (why_) {
-    case Why::restart:
     case Why::regroup:
-      return settings_.console_patience_between;
+      return settings_.console_timeout_between;
     case Why::interrupted:
-      return kConsolePatienceInterrupted;
+      return kConsoleTimeoutInterrupted;
     case Why::orphaned:
       return {};
     default:
-      return kConsolePatienceAtEnd;
+      return kConsoleTimeoutAtEnd;
   }
 }
 
+// The source of rounds hears of it before our own output is waited for: the other nodes may be
+// waiting for us.
 void SupervisorCore::go_on(Turn& turn) {
-  if (settings_.shared_round && why_ != Why::give_up && why_ != Why::orphaned) {
-    go_on_shared(turn);
-    return;
-  }
-  close_attempt(turn, turn.now < deadline_ ? console_patience() : Duration{});
+  const Duration timeout = turn.now < deadline_ ? console_timeout() : Duration{};
   switch (why_) {
     case Why::finished:
-      finish(turn, Outcome::succeeded);
+      // The output goes on meanwhile; it is waited for when the job lets us go.
+      state_ = SupervisorState::waiting;
+      deadline_.reset();
+      turn.out.emplace_back(ReportFinished{});
       return;
     case Why::regroup:
-    case Why::restart:
+      turn.out.emplace_back(TellGone{});
+      close_attempt(turn, timeout);
       begin_round(turn);
       return;
-    case Why::give_up:
-      finish(turn, Outcome::failed);
-      return;
     case Why::interrupted:
-      finish(turn, Outcome::interrupted);
+      if (!closed_) {
+        wait_to_leave(turn);
+        return;
+      }
+      end_attempt(turn, timeout, Outcome::interrupted);
+      return;
+    case Why::give_up:
+      end_attempt(turn, timeout, Outcome::failed);
       return;
     case Why::orphaned:
-      finish(turn, Outcome::orphaned);
+      end_attempt(turn, timeout, Outcome::orphaned);
       return;
     case Why::closed:
+      end_attempt(turn, timeout, closed_.value());
+      return;
     case Why::nothing:
       break;
   }
   MUSTER_CHECK(!"workers were stopped without a reason");
+}
+
+void SupervisorCore::end_attempt(Turn& turn, Duration timeout, Outcome outcome) {
+  close_attempt(turn, timeout);
+  finish(turn, outcome);
 }
 
 void SupervisorCore::abandon_unkillable(Turn& turn) {
@@ -437,13 +339,13 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     result_.survivors.push_back(Survivor{pid, '?', fmt::format("local rank {}", local_rank)});
   }
   turn.out.emplace_back(NameSurvivors{});
-  if (why_ == Why::restart || why_ == Why::regroup) {
+  if (why_ == Why::regroup) {
     result_.verdict = "no restart beside processes that cannot be killed";
     why_ = Why::give_up;
   }
-  if (settings_.shared_round && why_ == Why::interrupted) {
-    close_attempt(turn, Duration{});  // the others must not be told that nothing is left
-    finish(turn, Outcome::interrupted);
+  if (why_ == Why::interrupted) {
+    // The other nodes must not hear that nothing is left.
+    end_attempt(turn, Duration{}, Outcome::interrupted);
     return;
   }
   go_on(turn);
@@ -456,41 +358,62 @@ void SupervisorCore::finish(Turn& turn, Outcome outcome) {
   turn.out.emplace_back(Finish{});
 }
 
+// -- what the shell adds ----------------------------------------------------------------------
+
+std::vector<WorkerFailure>& SupervisorCore::closed_failures() {
+  MUSTER_CHECK(!attempt_open_);
+  return state_ == SupervisorState::joining ? failures_before_ : result_.failures;
+}
+
+// The core knows the workers that were not reaped; the runner knows more about those that run.
+void SupervisorCore::add_survivors(const std::vector<Survivor>& known) {
+  std::vector<Survivor> all = known;
+  for (Survivor& worker : result_.survivors) {
+    if (std::ranges::find(known, worker.pid, &Survivor::pid) == known.end()) {
+      all.push_back(std::move(worker));
+    }
+  }
+  result_.survivors = std::move(all);
+}
+
 // -- seeing inside ----------------------------------------------------------------------------
 
 std::string SupervisorCore::describe() const {
   static constexpr std::array kStateNames{
       "joining", "running", "stopping", "killing", "waiting", "done"};
   static constexpr std::array kWhyNames{
-      "-", "finished", "regroup", "restart", "give_up", "interrupted", "orphaned", "closed"};
-  return fmt::format("{} why={} attempt={} restarts={} live={}/{} failures={}",
+      "-", "finished", "regroup", "give_up", "interrupted", "orphaned", "closed"};
+  return fmt::format("{} why={} attempt={} live={}/{} failures={}",
                      kStateNames.at(static_cast<std::size_t>(state_)),
                      kWhyNames.at(static_cast<std::size_t>(why_)),
                      result_.attempt,
-                     policy_.restarts(),
                      live_.size(),
                      spawned_,
                      result_.failures.size());
 }
 
-void SupervisorCore::check_invariants() const {
-  MUSTER_CHECK(policy_.restarts() <= settings_.max_restarts);
-  MUSTER_CHECK(static_cast<int>(live_.size()) <= spawned_);
-  MUSTER_CHECK(std::ranges::all_of(dying_, [&](int rank) { return live_.contains(rank); }));
-  const bool early_is_dying = !early_ || dying_.contains(*early_);
-  MUSTER_CHECK(early_is_dying);
-  MUSTER_CHECK(spawned_ <= result_.nproc);
-  const bool ends = state_ == SupervisorState::stopping || state_ == SupervisorState::killing;
-  const bool waits = state_ == SupervisorState::waiting;
-  MUSTER_CHECK((ends || (waits && why_ == Why::interrupted)) == deadline_.has_value());
-  MUSTER_CHECK(!waits || settings_.shared_round);
-  const bool has_reason = why_ != Why::nothing;
-  if (state_ != SupervisorState::done) {
-    MUSTER_CHECK((ends || waits) == has_reason);
+SupervisorFacts SupervisorCore::facts() const {
+  SupervisorFacts facts;
+  facts.state = state_;
+  facts.why = why_;
+  facts.has_deadline = deadline_.has_value();
+  facts.attempt_open = attempt_open_;
+  facts.closed = closed_.has_value();
+  facts.starts = starts_;
+  facts.spawned = spawned_;
+  for (const auto& [local_rank, pid] : live_) {
+    facts.live.insert(local_rank);
   }
-  if (state_ == SupervisorState::running && spawned_ == result_.nproc) {
-    MUSTER_CHECK(!live_.empty());
-    MUSTER_CHECK(result_.failures.empty());
+  facts.dying = dying_;
+  facts.early = early_;
+  facts.result = result_;
+  return facts;
+}
+
+void SupervisorCore::check_invariants() const {
+  const std::string_view broken = broken_invariant(facts());
+  if (!broken.empty()) {
+    check_failed(broken, describe(), __LINE__);
   }
 }
 

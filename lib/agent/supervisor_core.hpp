@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SupervisorCore: decides what happens to the workers of one node, from the first round to the
-// job's result. A table of states and events; time is an argument, effects are data, no I/O.
+// job's result. When there is a round, and whether there is another one, is not its business: it
+// says what became of the workers and is asked to run, to stop, or that the job is over
+// (round_source.hpp). A table of states and events; time is an argument, effects are data, no I/O.
 // Stepped by agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
 #pragma once
 
 #include "agent/job_result.hpp"
 #include "agent/supervisor_events.hpp"
 #include "base/time.hpp"
-#include "rendezvous/round/restart_policy.hpp"
 
 #include <map>
 #include <optional>
@@ -19,33 +20,43 @@ namespace muster {
 
 // After SIGKILL a process is gone within milliseconds, unless the kernel cannot let go of it. We
 // promise to end within 5 s then, and the guard looks once more after us.
-inline constexpr Duration kKillPatience = std::chrono::seconds(2);
+inline constexpr Duration kKillTimeout = std::chrono::seconds(2);
 
 // Nobody waits for an end before a restart, and the memory of a large process takes its time: it is
 // also what a worker gets that is known to be dying.
-inline constexpr Duration kKillPatienceBeforeRestart = std::chrono::seconds(30);
+inline constexpr Duration kKillTimeoutBeforeRestart = std::chrono::seconds(30);
 
 // `timeout` and others send the same signal to a process and to its group: one request, not two.
 inline constexpr Duration kSameRequestTime = std::chrono::milliseconds(50);
 
-// How long a slow console may hold us up: before a restart, at the end, and when we are in a hurry.
-inline constexpr Duration kConsolePatienceBetween = std::chrono::seconds(2);
-inline constexpr Duration kConsolePatienceAtEnd = std::chrono::seconds(10);
-inline constexpr Duration kConsolePatienceInterrupted = std::chrono::milliseconds(500);
+// How long we wait for a slow console in all: before a restart, at the end, and when we are in a
+// hurry. A finished job ends within 2 s whatever its console does.
+inline constexpr Duration kConsoleTimeoutBetween = std::chrono::milliseconds(250);
+inline constexpr Duration kConsoleTimeoutAtEnd = std::chrono::seconds(1);
+inline constexpr Duration kConsoleTimeoutInterrupted = std::chrono::milliseconds(500);
 
-// So long the other nodes may take to let one go that was told to end.
-inline constexpr Duration kLeavePatience = std::chrono::seconds(1);
+// A worker that closes its connections while it ends (`finally`) is often seen to end after its
+// peers, who lost them. So after a lost connection the others are not stopped at once: for so long
+// a failure of another kind may still be seen, and it is the cause then.
+inline constexpr Duration kDeathNewsTime = std::chrono::seconds(2);
+
+// So long the source of rounds may take to let a node go that was asked to end.
+inline constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 
 struct SupervisorSettings {
-  int max_restarts = 0;
+  int max_restarts = 0;  // for the report
   Duration grace = std::chrono::seconds(30);
   std::set<int> signals_to_forward;  // others that would end a program kill the workers at once
-  bool shared_round = false;         // many nodes: they decide on rounds and restarts together
-  Duration console_patience_between = kConsolePatienceBetween;
+  Duration console_timeout_between = kConsoleTimeoutBetween;
 };
 
-// waiting: many nodes, this one has done its part (or was told to end) and stays for the others.
+// waiting: this node has done its part (or was asked to end) and waits to be let go.
 enum class SupervisorState { joining, running, stopping, killing, waiting, done };
+
+// Why the workers are being stopped, or will not be started again.
+enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphaned, closed };
+
+struct SupervisorFacts;  // supervisor_invariants.hpp
 
 class SupervisorCore {
  public:
@@ -63,20 +74,29 @@ class SupervisorCore {
   // Complete once Finish was given out; the failures of an attempt from its CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
+  // The failures of the attempt that CloseAttempt closes, for the shell to add what their workers
+  // left behind: nothing is decided on them any more. Where another attempt follows they are kept
+  // until it has failures of its own, though result() no longer has them.
+  [[nodiscard]] std::vector<WorkerFailure>& closed_failures();
+
+  // What the shell knows of processes that could not be killed, in answer to NameSurvivors.
+  void add_survivors(const std::vector<Survivor>& known);
+
   // Attempts so far: the number of the next one.
   [[nodiscard]] int starts() const { return starts_; }
 
   // One line for traces and failed checks.
   [[nodiscard]] std::string describe() const;
 
+  // Aborts with the rule that is broken. After every event in simulation and in debug builds.
   void check_invariants() const;
+  [[nodiscard]] SupervisorFacts facts() const;
 
   // Whether this event may never come in this state: the table's cell aborts.
   [[nodiscard]] static bool is_impossible(SupervisorState state, std::size_t event);
 
  private:
-  // Why the workers are being stopped, or will not be started again.
-  enum class Why { nothing, finished, regroup, restart, give_up, interrupted, orphaned, closed };
+  using Why = StopReason;
 
   struct Turn {
     TimePoint now;
@@ -91,7 +111,6 @@ class SupervisorCore {
   void impossible(Turn& turn);
   void open_first_round(Turn& turn);
   void spawn_first(Turn& turn);
-  void end_unstarted(Turn& turn);
   void spawn_next(Turn& turn);
   void note_spawn_failure(Turn& turn);
   void regroup(Turn& turn);
@@ -111,7 +130,7 @@ class SupervisorCore {
   void kill_overdue(Turn& turn);
   void abandon_unkillable(Turn& turn);
 
-  // Jobs of many nodes: supervisor_shared.cpp.
+  // What the source of rounds has to do with: supervisor_shared.cpp.
   void close_unstarted(Turn& turn);
   void stop_closed(Turn& turn);
   void hurry_closed(Turn& turn);
@@ -121,33 +140,36 @@ class SupervisorCore {
   void leave_finished(Turn& turn);
   void end_waiting(Turn& turn);
   void note_closed(const RoundClosed& event);
-  void report_failure(Turn& turn);
+  void report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when);
+  void report_failures(Turn& turn);
   void wait_to_leave(Turn& turn);
-  void go_on_shared(Turn& turn);
-  void close_attempt(Turn& turn, Duration patience);
+  void close_attempt(Turn& turn, Duration timeout);
 
   void begin_round(Turn& turn);
   // Signals that never end a job.
   [[nodiscard]] static bool is_passed_on(int signo);
   bool relay(Turn& turn, int signo);
   void note_interruption(Turn& turn, const SignalReceived& signal);
-  [[nodiscard]] Duration console_patience() const;
+  [[nodiscard]] Duration console_timeout() const;
   void record(const WorkerExit& exit, double wall_seconds, bool after_stop);
   void complete_early(const WorkerExit& exit);
   [[nodiscard]] bool waits_for_memory(TimePoint now) const;
+  void take_failure(Turn& turn);
+  void decide_held(Turn& turn);
   void decide_after_failure(Turn& turn);
   void stop_workers(Turn& turn, Why why, int signo);
   void sweep(Turn& turn);
   void hurry(Turn& turn);
+  void end_attempt(Turn& turn, Duration timeout, Outcome outcome);
   void finish(Turn& turn, Outcome outcome);
 
   SupervisorSettings settings_;
-  RestartPolicy policy_;
   SupervisorState state_ = SupervisorState::joining;
   Why why_ = Why::nothing;
   std::optional<TimePoint> deadline_;
   TimePoint now_{};           // of the last step
   TimePoint spawned_at_{};    // last worker of this attempt
+  TimePoint failed_at_{};     // first failure of this attempt
   TimePoint signalled_at_{};  // first request to stop
   int rank_first_ = 0;
   int starts_ = 0;
@@ -155,10 +177,11 @@ class SupervisorCore {
   bool attempt_open_ = false;      // started, and no CloseAttempt yet
   std::map<int, pid_t> live_;      // by local rank: not reaped yet
   std::set<int> dying_;            // local ranks of live_ that have begun to end
-  std::optional<int> early_;       // the one of them that is result_.failures.front()
+  std::optional<int> early_;       // the one of them whose failure is recorded
   TimePoint dying_until_{};        // so long the kernel may take
-  std::optional<Outcome> closed_;  // many nodes: how the job ends for this one
+  std::optional<Outcome> closed_;  // how the job ends for this node
   JobResult result_;
+  std::vector<WorkerFailure> failures_before_;  // of the attempt before, while we await a round
 };
 
 }  // namespace muster

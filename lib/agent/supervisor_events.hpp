@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can happen to the supervisor core (past tense) and what it wants done (imperative). Values.
-// An effect with an immediate answer is followed by that answer before any other event: OpenRound
-// by RoundFormed or RoundFailed, SpawnWorker by WorkerSpawned or SpawnFailed. Jobs of many nodes
-// have AwaitRound instead of OpenRound: RoundFormed comes when the nodes have agreed.
+// SpawnWorker has an immediate answer: WorkerSpawned or SpawnFailed follows before any other event.
+// The answers of the source of rounds (round_source.hpp) may follow at once or much later.
 #pragma once
 
 #include "agent/job_result.hpp"
@@ -25,10 +24,6 @@ struct RoundFormed {
   int rank_first = 0;
 };
 
-struct RoundFailed {
-  Error error;
-};
-
 // The members of the round changed, or a worker of another node failed: stop, and form a new one.
 struct RegroupNotice {
   std::string reason;
@@ -39,11 +34,12 @@ struct Fenced {
   std::string reason;
 };
 
-// The job ends for this node, by the word of the others or because it cannot take part.
+// The job ends for this node: there is no other round, or this node cannot take part in it.
 struct RoundClosed {
   Outcome outcome = Outcome::succeeded;
-  std::optional<Close> close;  // where the whole job has ended
+  std::optional<Close> close;  // many nodes: where the whole job has ended
   std::optional<Error> error;  // not_started
+  std::string verdict;         // failed: why there is no further restart; may be empty
 };
 
 struct WorkerSpawned {
@@ -58,7 +54,8 @@ struct SpawnFailed {
 
 struct WorkerExited {
   WorkerExit exit;
-  double wall_seconds = 0;  // for words and files only
+  double wall_seconds = 0;       // for texts and files only
+  bool lost_connection = false;  // a failure that another worker's may have caused
 };
 
 // Of a failure, while the kernel still frees its memory: it lives for us until its WorkerExited.
@@ -84,7 +81,6 @@ struct Tick {};
 
 using SupervisorEvent = std::variant<Started,
                                      RoundFormed,
-                                     RoundFailed,
                                      RegroupNotice,
                                      WorkerSpawned,
                                      SpawnFailed,
@@ -98,30 +94,24 @@ using SupervisorEvent = std::variant<Started,
                                      RoundClosed,
                                      WorkerDying>;
 
-struct OpenRound {
-  int attempt = 0;   // starts of the local workers, from 0
-  int restarts = 0;  // those of them that a failure caused
-};
-
-// Many nodes: the next round is awaited. `attempt` as above.
+// The next six are for the source of rounds, which says what each means.
 struct AwaitRound {
-  int attempt = 0;
+  int attempt = 0;  // starts of the local workers, from 0
 };
 
-// Many nodes: no process of the workers is left.
 struct TellGone {};
 
-// Many nodes: a worker failed, `run_time` after the last one was started. Later failures of the
-// attempt follow as they are seen, with `after_stop`.
+// Later failures of the attempt follow as they are seen, with `after_stop`.
 struct ReportFailure {
   WorkerFailure failure;
   Duration run_time{};
 };
 
-// Many nodes: all workers ended well, and nothing of them is left.
+struct ReportSuccess {};
+
 struct ReportFinished {};
 
-// Many nodes: this one was told to end. TellGone follows.
+// TellGone follows unless the answer came before.
 struct LeaveRound {
   std::string reason;
 };
@@ -144,22 +134,17 @@ struct KillEverything {};
 struct NameSurvivors {};
 
 // All workers of the attempt are gone: pass on the rest of their output, for which a slow console
-// gets `patience`, and look at their error files.
+// gets `timeout`, and look at their error files.
 struct CloseAttempt {
-  Duration patience{};
-};
-
-// One line for people.
-struct Warn {
-  std::string words;
+  Duration timeout{};
 };
 
 struct Finish {};
 
-using SupervisorEffect = std::variant<OpenRound,
-                                      AwaitRound,
+using SupervisorEffect = std::variant<AwaitRound,
                                       TellGone,
                                       ReportFailure,
+                                      ReportSuccess,
                                       ReportFinished,
                                       LeaveRound,
                                       SpawnWorker,
@@ -168,7 +153,6 @@ using SupervisorEffect = std::variant<OpenRound,
                                       KillEverything,
                                       NameSurvivors,
                                       CloseAttempt,
-                                      Warn,
                                       Finish>;
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SupervisorCore does only in jobs of many nodes: there the rendezvous decides on rounds,
-// restarts and the end; a node reports, stops, and waits for its word.
+// What SupervisorCore has to do with the source of rounds, which decides on restarts and the end:
+// it reports, stops, and waits for the answer.
 #include "agent/supervisor_core.hpp"
 #include "base/check.hpp"
 #include "base/mark.hpp"
@@ -12,10 +12,24 @@ namespace muster {
 
 // -- failures ---------------------------------------------------------------------------------
 
-// The last one recorded. Whether there is a restart is for the coordinator to say.
-void SupervisorCore::report_failure(Turn& turn) {
-  const Duration run_time = std::max(turn.now - spawned_at_, Duration::zero());
-  turn.out.emplace_back(ReportFailure{result_.failures.back(), run_time});
+// Whether there is a restart is for the source of rounds to say.
+void SupervisorCore::report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when) {
+  const Duration run_time = std::max(when - spawned_at_, Duration::zero());
+  turn.out.emplace_back(ReportFailure{failure, run_time});
+}
+
+// All that were held: the cause first, since the first one reported stops the round.
+void SupervisorCore::report_failures(Turn& turn) {
+  const auto root = root_cause(result_.failures, SIGTERM);
+  if (!root) {
+    return;
+  }
+  report_failure(turn, result_.failures.at(*root), failed_at_);
+  for (std::size_t i = 0; i < result_.failures.size(); ++i) {
+    if (i != *root) {
+      report_failure(turn, result_.failures[i], failed_at_);
+    }
+  }
 }
 
 // -- fencing ----------------------------------------------------------------------------------
@@ -35,6 +49,7 @@ void SupervisorCore::note_closed(const RoundClosed& event) {
   closed_ = event.outcome;
   result_.close = event.close;
   result_.error = event.error;
+  result_.verdict = event.verdict;
 }
 
 void SupervisorCore::close_unstarted(Turn& turn) {
@@ -48,7 +63,7 @@ void SupervisorCore::stop_closed(Turn& turn) {
   stop_workers(turn, Why::closed, SIGTERM);
 }
 
-// The workers are being ended already. Nobody waits for another round now. A node that was told
+// The workers are being ended already. Nobody waits for another round now. A node that was asked
 // to end before keeps its own outcome.
 void SupervisorCore::hurry_closed(Turn& turn) {
   note_closed(std::get<RoundClosed>(turn.event));
@@ -65,46 +80,15 @@ void SupervisorCore::end_closed(Turn& turn) {
   const auto& closed = std::get<RoundClosed>(turn.event);
   note_closed(closed);
   const bool interrupted = why_ == Why::interrupted;
-  close_attempt(turn, console_patience());
-  finish(turn, interrupted ? Outcome::interrupted : closed.outcome);
+  end_attempt(turn, console_timeout(), interrupted ? Outcome::interrupted : closed.outcome);
 }
 
 // -- between rounds ---------------------------------------------------------------------------
 
-void SupervisorCore::close_attempt(Turn& turn, Duration patience) {
+void SupervisorCore::close_attempt(Turn& turn, Duration timeout) {
   if (attempt_open_) {
     attempt_open_ = false;
-    turn.out.emplace_back(CloseAttempt{patience});
-  }
-}
-
-// The others are told before our own output is waited for: they may be waiting for us.
-void SupervisorCore::go_on_shared(Turn& turn) {
-  const Duration patience = turn.now < deadline_ ? console_patience() : Duration{};
-  switch (why_) {
-    case Why::finished:
-      // The output goes on meanwhile; it is waited for when the job lets us go.
-      state_ = SupervisorState::waiting;
-      deadline_.reset();
-      turn.out.emplace_back(ReportFinished{});
-      return;
-    case Why::regroup:
-      turn.out.emplace_back(TellGone{});
-      close_attempt(turn, patience);
-      begin_round(turn);
-      return;
-    case Why::interrupted:
-      if (closed_) {
-        close_attempt(turn, patience);
-        finish(turn, Outcome::interrupted);
-      } else {
-        wait_to_leave(turn);
-      }
-      return;
-    default:
-      MUSTER_CHECK(why_ == Why::closed && closed_.has_value());
-      close_attempt(turn, patience);
-      finish(turn, *closed_);
+    turn.out.emplace_back(CloseAttempt{timeout});
   }
 }
 
@@ -115,7 +99,7 @@ void SupervisorCore::rejoin(Turn& turn) {
   }
   MUSTER_MARK("regroup after all local workers had finished");
   turn.out.emplace_back(TellGone{});
-  close_attempt(turn, settings_.console_patience_between);
+  close_attempt(turn, settings_.console_timeout_between);
   begin_round(turn);
 }
 
@@ -125,9 +109,9 @@ void SupervisorCore::rejoin(Turn& turn) {
 void SupervisorCore::wait_to_leave(Turn& turn) {
   state_ = SupervisorState::waiting;
   why_ = Why::interrupted;
-  deadline_ = turn.now + kLeavePatience;
+  deadline_ = turn.now + kLeaveTimeout;
   turn.out.emplace_back(TellGone{});
-  close_attempt(turn, kConsolePatienceInterrupted);
+  close_attempt(turn, kConsoleTimeoutInterrupted);
 }
 
 void SupervisorCore::leave_finished(Turn& turn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of SupervisorCore: one row a state, one cell an event. The actions are in
-// supervisor_core.cpp and supervisor_shared.cpp; README.md shows the same table in words.
+// supervisor_core.cpp and supervisor_shared.cpp; README.md shows the same table as text.
 #include "agent/supervisor_core.hpp"
 #include "base/check.hpp"
 
@@ -23,7 +23,6 @@ struct SupervisorCore::Table {
       {{  // joining
           &Core::open_first_round,    // Started
           &Core::spawn_first,         // RoundFormed
-          &Core::end_unstarted,       // RoundFailed
           &Core::ignore,              // RegroupNotice
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
@@ -39,7 +38,6 @@ struct SupervisorCore::Table {
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
           &Core::regroup,             // RegroupNotice
           &Core::spawn_next,          // WorkerSpawned
           &Core::note_spawn_failure,  // SpawnFailed
@@ -48,14 +46,13 @@ struct SupervisorCore::Table {
           &Core::impossible,          // NothingLeft
           &Core::take_signal,         // SignalReceived
           &Core::kill_orphaned,       // LinkLost
-          &Core::ignore,              // Tick
+          &Core::decide_held,         // Tick
           &Core::kill_fenced,         // Fenced
           &Core::stop_closed,         // RoundClosed
           &Core::note_dying}},        // WorkerDying
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
           &Core::raise_to_regroup,    // RegroupNotice
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
@@ -71,7 +68,6 @@ struct SupervisorCore::Table {
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
           &Core::raise_to_regroup,    // RegroupNotice
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
@@ -87,7 +83,6 @@ struct SupervisorCore::Table {
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
           &Core::rejoin,              // RegroupNotice
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
@@ -103,7 +98,6 @@ struct SupervisorCore::Table {
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
-          &Core::impossible,          // RoundFailed
           &Core::ignore,              // RegroupNotice
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed

@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/check.hpp"
 
+#include "base/stream_writer.hpp"
+
 #include <cstdlib>
 #include <string>
 
 #include <unistd.h>
 
 namespace muster {
+namespace {
+
+// A console that nobody reads must not keep a process alive that has lost its way.
+constexpr Duration kMessageTimeout = std::chrono::milliseconds(200);
+
+}  // namespace
 
 void check_failed(std::string_view condition, std::string_view file, int line) {
   std::string text = "muster: internal error: ";
   text.append(condition).append(" does not hold at ").append(file);
   text.append(":").append(std::to_string(line)).append("; please report this\n");
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  write_within(STDERR_FILENO, text, kMessageTimeout);
   std::abort();
 }
 

@@ -9,6 +9,14 @@ namespace muster {
 
 [[noreturn]] void check_failed(std::string_view condition, std::string_view file, int line);
 
+// Whether cores check their whole state after every step. That costs time for each node of a job,
+// so only debug builds do it; the simulator does it itself.
+#ifdef NDEBUG
+inline constexpr bool kChecksInvariants = false;
+#else
+inline constexpr bool kChecksInvariants = true;
+#endif
+
 }  // namespace muster
 
 #define MUSTER_CHECK(condition)                               \

@@ -11,7 +11,7 @@ namespace muster {
 // Steady, for deadlines and durations.
 [[nodiscard]] TimePoint steady_now();
 
-// Unix time in seconds with a fraction: only for words and files, never for decisions.
+// Unix time in seconds with a fraction: only for messages and files, never for decisions.
 [[nodiscard]] double wall_now_seconds();
 
 // "2026-11-21_10:11:55", local time of this machine.

@@ -39,15 +39,15 @@ void Environ::erase(std::string_view name) {
 }
 
 std::vector<std::string> Environ::to_block() const {
-  std::vector<std::string> words;
-  words.reserve(variables_.size());
+  std::vector<std::string> entries;
+  entries.reserve(variables_.size());
   for (const auto& [name, value] : variables_) {
     std::string word;
     word.reserve(name.size() + value.size() + 1);
     word.append(name).append("=").append(value);
-    words.push_back(std::move(word));
+    entries.push_back(std::move(word));
   }
-  return words;
+  return entries;
 }
 
 }  // namespace muster

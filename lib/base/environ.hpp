@@ -16,14 +16,14 @@ class Environ {
 
   explicit Environ(std::map<std::string, std::string, std::less<>> variables);
 
-  // From main's third argument or ::environ: null-terminated "NAME=value" words.
+  // From main's third argument or ::environ: null-terminated "NAME=value" strings.
   [[nodiscard]] static Environ from_block(const char* const* block);
 
   [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
   void set(std::string_view name, std::string_view value);
   void erase(std::string_view name);
 
-  // "NAME=value" words in the order of names.
+  // "NAME=value" strings in the order of names.
   [[nodiscard]] std::vector<std::string> to_block() const;
 
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all() const {

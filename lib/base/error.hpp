@@ -17,9 +17,10 @@ enum class Errc {
   not_possible,  // exists, but cannot be used so (not executable, permission)
   unreachable,   // no answer from another machine or process
   timed_out,
-  closed,    // the other side ended the connection
-  protocol,  // bytes that break a wire format or one of its limits
-  internal,  // a bug of ours that was caught
+  exhausted,  // a limit of this process or machine is reached: nobody's fault, and no retry helps
+  closed,     // the other side ended the connection
+  protocol,   // bytes that break a wire format or one of its limits
+  internal,   // a bug of ours that was caught
 };
 
 struct Error {
@@ -37,10 +38,11 @@ using Result = std::expected<T, Error>;
 // Makes the unexpected side of a Result.
 [[nodiscard]] std::unexpected<Error> failure(Errc code, std::string message);
 
-// A failed system call: "<what>: <strerror(errno_value)>".
+// A failed system call: "<what>: <strerror(errno_value)>". Where we have no descriptor left, it is
+// exhausted, with the limit.
 [[nodiscard]] Error system_error(std::string_view what, int errno_value);
 
-// "ENOENT" in words, without strerror's static buffer.
-[[nodiscard]] std::string errno_words(int errno_value);
+// The text for an errno value, without strerror's static buffer.
+[[nodiscard]] std::string errno_text(int errno_value);
 
 }  // namespace muster

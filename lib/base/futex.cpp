@@ -38,17 +38,23 @@ struct SchedAttributes {
   std::uint64_t period;
 };
 
+// ns. The least that the scheduler takes: from Linux 6.12 on it reads sched_runtime of an ordinary
+// thread as the slice that it asks for, between 0.1 and 100 ms. Older kernels ignore it.
 constexpr std::uint64_t kShortestSlice = 100'000;
-constexpr std::uint32_t kSize32 = 2;
-constexpr std::size_t kMostWatches = 128;
+constexpr std::uint32_t kSize32 = 2;       // FUTEX2_SIZE_U32
+constexpr std::size_t kMostWatches = 128;  // FUTEX_WAITV_MAX
 
 }  // namespace
 
-void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Duration patience) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(patience);
+// Not FUTEX_PRIVATE_FLAG, here and below: the words lie in memory that processes share, and the
+// kernel finds the sleepers of a private futex by address space. No result is looked at: EAGAIN
+// (the word has changed already), EINTR and ETIMEDOUT all mean that the caller looks again, in its
+// loop.
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Duration timeout) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(timeout);
   timespec limit{};
   limit.tv_sec = seconds.count();
-  limit.tv_nsec = (patience - seconds).count();
+  limit.tv_nsec = (timeout - seconds).count();
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
@@ -56,6 +62,10 @@ void futex_wake_all(const std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+// Without a timeout: a caller that must be able to stop watches a word of its own among the others.
+// EAGAIN (a word has changed already) and EINTR are reasons to look again. ENOSYS is a kernel
+// before 5.16; EPERM is a seccomp filter that does not know the call, as in older container
+// runtimes.
 bool futex_wait_any(const std::vector<FutexWatch>& watches) {
   if (watches.empty() || watches.size() > kMostWatches) {
     return false;

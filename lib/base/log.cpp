@@ -1,31 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that includes spdlog, header-only, so that the release binary needs no shared
-// libspdlog; fmt's own code is in fmt.cpp.
 #include "base/log.hpp"
 
 #include "base/text.hpp"
 
-#include <spdlog/sinks/ansicolor_sink.h>
-#include <spdlog/spdlog.h>
-
 #include <array>
-#include <string>
 #include <utility>
 
 namespace muster {
-namespace {
-
-spdlog::level::level_enum to_spdlog(LogLevel level) {
-  static constexpr std::array kLevels{spdlog::level::trace,
-                                      spdlog::level::debug,
-                                      spdlog::level::info,
-                                      spdlog::level::warn,
-                                      spdlog::level::err,
-                                      spdlog::level::off};
-  return kLevels.at(static_cast<std::size_t>(level));
-}
-
-}  // namespace
 
 Result<LogLevel> parse_log_level(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, LogLevel>, 9> kNames{
@@ -49,23 +30,22 @@ Result<LogLevel> parse_log_level(std::string_view text) {
       "'" + std::string(text) + "' is not a log level (debug, info, warning, error, off)");
 }
 
-struct Log::Impl {
-  spdlog::logger logger;
-};
+std::string log_line(LogLevel level, std::string_view message, bool colour) {
+  struct Style {
+    std::string_view name;
+    std::string_view colour;
+  };
 
-Log::Log(std::string_view program, LogLevel level)
-    : impl_(std::make_unique<Impl>(Impl{spdlog::logger(
-          std::string(program), std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>())})) {
-  impl_->logger.set_level(to_spdlog(level));
-  impl_->logger.set_pattern("%n: %^%l%$: %v");
-}
-
-Log::~Log() = default;
-Log::Log(Log&&) noexcept = default;
-Log& Log::operator=(Log&&) noexcept = default;
-
-void Log::write(LogLevel level, std::string_view message) {
-  impl_->logger.log(to_spdlog(level), message);
+  static constexpr std::array<Style, 6> kStyles{{{"trace", "\x1b[37m"},
+                                                 {"debug", "\x1b[36m"},
+                                                 {"info", "\x1b[32m"},
+                                                 {"warning", "\x1b[33m\x1b[1m"},
+                                                 {"error", "\x1b[31m\x1b[1m"},
+                                                 {"off", ""}}};
+  const Style& style = kStyles.at(static_cast<std::size_t>(level));
+  std::string line = "muster: ";
+  line.append(colour ? style.colour : "").append(style.name).append(colour ? "\x1b[m" : "");
+  return line.append(": ").append(message).append("\n");
 }
 
 }  // namespace muster

@@ -21,16 +21,16 @@ struct Mark {
 #define MUSTER_MARK_SECTION "muster_marks"
 #endif
 
-#define MUSTER_MARK(words)                                                                        \
-  do {                                                                                            \
-    [[gnu::section(MUSTER_MARK_SECTION), gnu::used]] static ::muster::Mark muster_mark{words, 0}; \
-    ++muster_mark.count;                                                                          \
+#define MUSTER_MARK(text)                                                                        \
+  do {                                                                                           \
+    [[gnu::section(MUSTER_MARK_SECTION), gnu::used]] static ::muster::Mark muster_mark{text, 0}; \
+    ++muster_mark.count;                                                                         \
   } while (false)
 
 #else
 
-#define MUSTER_MARK(words) \
-  do {                     \
+#define MUSTER_MARK(text) \
+  do {                    \
   } while (false)
 
 #endif

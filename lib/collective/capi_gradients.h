@@ -47,19 +47,21 @@ typedef int (*muster_gradients_bucket_hook)(void* context,
                                             const muster_gradients_bucket* bucket,
                                             muster_work** work);
 
-/* 0 is the default everywhere. */
+/* 0 is the default everywhere; the names are those of GradientSyncOptions, and switches take
+ * MUSTER_ON or MUSTER_OFF. */
 typedef struct {
   size_t size;
   uint64_t first_bucket; /* bytes: 1 MiB */
   uint64_t bucket_cap;   /* bytes: what suits the device, gradient_plan.hpp */
   int32_t wire;          /* MUSTER_BF16 or MUSTER_F16 for f32 gradients; 0: as they are */
-  int32_t sum;           /* not the average */
-  int32_t copies;        /* gradients lie in the caller's memory (bind), not in buckets (grad) */
-  int32_t in_line;       /* mark_ready performs a bucket, not the communicator's thread */
-  int32_t has_unused;    /* mark_unused may be called */
-  int32_t keeps_order;   /* buckets stay as they were at first */
-  int32_t on_gpu;        /* buckets lie on the GPU `device` */
-  int32_t device;
+  int32_t average;       /* on: the average; off: the sum. On */
+  int32_t owns_memory;   /* on: gradients lie in buckets (grad); off: in the caller's memory (bind),
+                            from which they are copied. On */
+  int32_t background;    /* on: the communicator's thread performs buckets; off: mark_ready. On */
+  int32_t has_unused;    /* on: mark_unused may be called. Off */
+  int32_t reorder;       /* on: after the first step buckets follow the order of readiness. On */
+  int32_t on_gpu;        /* 1: buckets lie on the GPU `device`; 0: on the host */
+  int32_t device;        /* CUDA ordinal */
   muster_gradients_hook hook;
   void* context;                            /* of the hook */
   muster_gradients_bucket_hook bucket_hook; /* instead of `hook` */
@@ -84,8 +86,10 @@ MUSTER_API void muster_gradients_free(muster_gradients* gradients);
 /* *id: 0, 1, …; in the order of the forward pass, the same on all ranks. */
 MUSTER_API int muster_gradients_add(
     muster_gradients* gradients, const char* name, int dtype, size_t count, int* id);
+/* Collective. MUSTER_E_MISMATCH: ranks have different parameters or options. */
 MUSTER_API int muster_gradients_finalize(muster_gradients* gradients);
 
+/* Memory of a gradient in its bucket, zeroed at first; see muster_gradients_stats.moved. */
 MUSTER_API int muster_gradients_grad(muster_gradients* gradients, int id, void** memory);
 /* Memory of the gradients' own device. On GPUs it is read on the stream of mark_ready, and the sum
    is written on that of wait_stream, or before wait returns. */
@@ -99,9 +103,9 @@ MUSTER_API int muster_gradients_mark_unused(muster_gradients* gradients, int id)
 MUSTER_API int muster_gradients_mark_unused_on(muster_gradients* gradients, int id, void* stream);
 /* Stats (their size set) may be null. */
 MUSTER_API int muster_gradients_wait(muster_gradients* gradients, muster_gradients_stats* stats);
-/* MUSTER_E_TIMEOUT if the patience ends first: the step goes on, and can be waited for again. */
+/* At most timeout_ns. MUSTER_E_TIMEOUT: the step goes on, and can be waited for again. */
 MUSTER_API int muster_gradients_wait_for(muster_gradients* gradients,
-                                         int64_t patience_ns,
+                                         int64_t timeout_ns,
                                          muster_gradients_stats* stats);
 MUSTER_API int muster_gradients_wait_stream(muster_gradients* gradients,
                                             void* stream,

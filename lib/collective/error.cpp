@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/error.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <cerrno>
+
+#include <sys/resource.h>
 
 namespace muster::collective {
+namespace {
+
+// The limit that a process has met, and how to raise it.
+std::string limit_of(int errno_value) {
+  rlimit limit{};
+  if (errno_value != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return "";
+  }
+  return fmt::format(" (its limit is {} descriptors: raise it by ulimit -n)", limit.rlim_cur);
+}
+
+}  // namespace
 
 bool is_fatal(Errc code) {
   switch (code) {
@@ -49,7 +66,7 @@ Error wrap(Errc code, std::string_view doing, const muster::Error& error) {
 Error system_failure(std::string_view doing, int errno_value) {
   return Error{.code = Errc::system,
                .native = errno_value,
-               .text = std::string(doing) + ": " + errno_words(errno_value)};
+               .text = std::string(doing) + ": " + errno_text(errno_value) + limit_of(errno_value)};
 }
 
 }  // namespace muster::collective

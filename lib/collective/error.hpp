@@ -57,7 +57,7 @@ using Result = std::expected<T, Error>;
 // An error of the rooms below (store, sockets), with what was being done in front.
 [[nodiscard]] Error wrap(Errc code, std::string_view doing, const muster::Error& error);
 
-// A failed system call: "<doing>: <errno in words>".
+// A failed system call: "<doing>: <text for errno>".
 [[nodiscard]] Error system_failure(std::string_view doing, int errno_value);
 
 }  // namespace muster::collective

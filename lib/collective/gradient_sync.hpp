@@ -89,8 +89,8 @@ class MUSTER_COLLECTIVE_API GradientSync {
   // that only accumulated have made of it since the last sums.
   [[nodiscard]] Result<void> mark_unused(int id, void* stream = nullptr);
   // Until all gradients are summed. Errors: invalid_state, naming those that were not marked; what
-  // the operations met; timeout if `patience` (0: none) ends first: the step goes on, wait again.
-  [[nodiscard]] Result<GradientStats> wait(Duration patience = Duration::zero());
+  // the operations met; timeout if `timeout` (0: none) ends first: the step goes on, wait again.
+  [[nodiscard]] Result<GradientStats> wait(Duration timeout = Duration::zero());
   // Device gradients: work queued on `stream` from now on sees the sums; the host does not wait.
   [[nodiscard]] Result<GradientStats> wait_stream(void* stream);
 

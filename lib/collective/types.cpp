@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/types.hpp"
 
-#include "collective/transport.hpp"
-
-#include <fmt/core.h>
-
 #include <array>
 
 namespace muster::collective {
@@ -47,10 +43,6 @@ std::string_view pick(const std::array<std::string_view, N>& names, std::size_t 
   return index < N ? names[index] : "?";
 }
 
-bool has_op(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
-}
-
 }  // namespace
 
 std::size_t size_of(DType dtype) {
@@ -73,23 +65,6 @@ std::string_view name_of(Kind kind) {
 
 std::string_view name_of(Backend backend) {
   return pick(kBackends, static_cast<std::size_t>(backend));
-}
-
-std::string Request::describe() const {
-  std::string words = fmt::format("{} #{}", name_of(kind), seq);
-  if (kind == Kind::barrier) {
-    return words;
-  }
-  if (has_op(kind)) {
-    words += fmt::format(" {}", name_of(op));
-  }
-  words += fmt::format(" {}[{}]", name_of(dtype), count);
-  if (kind == Kind::send || kind == Kind::recv) {
-    words += fmt::format(" {} rank {}", kind == Kind::send ? "to" : "from", root);
-  } else if (root >= 0) {
-    words += fmt::format(" root {}", root);
-  }
-  return words;
 }
 
 }  // namespace muster::collective

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of the collective library: element types, operations, buffers, options of one call.
+// The types of the collective library: element types, operations, buffers, options of one call.
 // Value types. The numbers of DType and Op are NCCL's where NCCL has them and part of the C ABI:
 // they never change.
 #pragma once

@@ -21,9 +21,9 @@ class Pending {
   virtual ~Pending() = default;
 
   [[nodiscard]] virtual bool done() const = 0;
-  // Until the results can be read by the host. 0: the operation's own deadline only. If `patience`
+  // Until the results can be read by the host. 0: the operation's own deadline only. If `timeout`
   // ends first: timeout, and the operation goes on.
-  [[nodiscard]] virtual Result<void> wait(Duration patience) = 0;
+  [[nodiscard]] virtual Result<void> wait(Duration timeout) = 0;
   // Work queued on `stream` from now on runs after the operation; does not block the host.
   [[nodiscard]] virtual Result<void> wait_stream(void* stream) = 0;
 };
@@ -37,8 +37,8 @@ class Work {
 
   [[nodiscard]] bool done() const { return !pending_ || pending_->done(); }
 
-  [[nodiscard]] Result<void> wait(Duration patience = Duration::zero()) const {
-    return pending_ ? pending_->wait(patience) : Result<void>();
+  [[nodiscard]] Result<void> wait(Duration timeout = Duration::zero()) const {
+    return pending_ ? pending_->wait(timeout) : Result<void>();
   }
 
   [[nodiscard]] Result<void> wait_stream(void* stream) const {

@@ -2,20 +2,20 @@
 #include "config/command_line.hpp"
 
 #include "base/text.hpp"
+#include "config/suggest.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <span>
 
 namespace muster {
 namespace {
 
-using Words = std::span<const std::string>;
+using Args = std::span<const std::string>;
 
-// An option found in a word, with the value that was joined to it ("--tee=3", "-r3").
+// An option found in an argument, with the value that was joined to it ("--tee=3", "-r3").
 struct Found {
   const Option* row = nullptr;
   std::optional<std::string> value;
@@ -28,8 +28,8 @@ std::string with_dashes(std::string_view name) {
 }
 
 // As argparse has it: "-1" and "-.5" are values, not options.
-bool is_negative_number(std::string_view word) {
-  const std::string_view digits = word.substr(1);
+bool is_negative_number(std::string_view arg) {
+  const std::string_view digits = arg.substr(1);
   const auto dot = digits.find('.');
   const auto all_digits = [](std::string_view text) {
     return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -54,83 +54,63 @@ std::vector<const Option*> rows_with_prefix(std::string_view prefix,
   return rows;
 }
 
-// Words of other launchers for what users look for most.
-const Option* foreign_word(std::string_view name) {
-  static constexpr std::array<std::string_view, 9> kWorkers{
-      "n", "np", "nprocs", "nproc", "num-processes", "num-workers", "gpus", "num-gpus", "ngpus"};
-  return std::ranges::find(kWorkers, name) == kWorkers.end() ? nullptr
-                                                             : &option(OptionId::nproc_per_node);
-}
-
 std::string did_you_mean(std::string_view name, Personality personality) {
-  const Option* best = foreign_word(name);
-  std::size_t best_distance = std::max<std::size_t>(1, name.size() / 3) + 1;
-  for (const Option& row : all_options()) {
-    if (best != nullptr && best_distance == 0) {
-      break;
-    }
-    const std::size_t distance = edit_distance(name, row.name);
-    if (distance < best_distance && !row.hidden && is_offered(row, personality) &&
-        foreign_word(name) == nullptr) {
-      best = &row;
-      best_distance = distance;
-    }
-  }
-  return best == nullptr ? "" : fmt::format("; did you mean {}?", long_flag(*best));
+  const Option* meant = nearest_option(name, personality);
+  return meant == nullptr ? "" : fmt::format("; did you mean {}?", long_flag(*meant));
 }
 
 class Parser {
  public:
-  Parser(Personality personality, Words words) : words_(words) { line_.personality = personality; }
+  Parser(Personality personality, Args args) : args_(args) { line_.personality = personality; }
 
   Result<CommandLine> run();
 
  private:
-  Result<std::optional<Found>> look_up(std::string_view word) const;
-  Result<std::optional<Found>> look_up_long(std::string_view word) const;
-  std::optional<Found> look_up_short(std::string_view word) const;
+  Result<std::optional<Found>> look_up(std::string_view arg) const;
+  Result<std::optional<Found>> look_up_long(std::string_view arg) const;
+  std::optional<Found> look_up_short(std::string_view arg) const;
   Result<void> take(Found found);
   Result<void> take_action(const Option& row, const std::optional<std::string>& value);
   Result<std::string> value_of(const Found& found);
-  void take_program(Words rest, bool dashes_seen);
+  void take_program(Args rest, bool dashes_seen);
 
-  Words words_;
+  Args args_;
   std::size_t next_ = 0;
   bool stop_ = false;  // an option such as --help was met: nothing behind it matters
   CommandLine line_;
 };
 
-// None: the word is a value or the program. Error: it looks like an option and is none.
-Result<std::optional<Found>> Parser::look_up(std::string_view word) const {
-  if (word.size() < 2 || word[0] != '-') {
+// None: the argument is a value or the program. Error: it looks like an option and is none.
+Result<std::optional<Found>> Parser::look_up(std::string_view arg) const {
+  if (arg.size() < 2 || arg[0] != '-') {
     return std::nullopt;
   }
-  if (word.starts_with("--")) {
-    auto found = look_up_long(word);
+  if (arg.starts_with("--")) {
+    auto found = look_up_long(arg);
     if (!found || *found) {
       return found;
     }
-  } else if (auto found = look_up_short(word)) {
+  } else if (auto found = look_up_short(arg)) {
     return found;
   }
-  if (is_negative_number(word) || word.find(' ') != std::string_view::npos) {
+  if (is_negative_number(arg) || arg.find(' ') != std::string_view::npos) {
     return std::nullopt;
   }
-  const std::string name = with_dashes(word.substr(0, word.find('=')));
+  const std::string name = with_dashes(arg.substr(0, arg.find('=')));
   const std::string_view bare = std::string_view(name).substr(name.starts_with("--") ? 2 : 1);
   return failure(Errc::usage,
                  fmt::format("unknown option {}{}",
-                             word.substr(0, word.find('=')),
+                             arg.substr(0, arg.find('=')),
                              did_you_mean(bare, line_.personality)));
 }
 
-Result<std::optional<Found>> Parser::look_up_long(std::string_view word) const {
-  const auto equals = word.find('=');
+Result<std::optional<Found>> Parser::look_up_long(std::string_view arg) const {
+  const auto equals = arg.find('=');
   const std::string name = with_dashes(
-      word.substr(2, equals == std::string_view::npos ? std::string_view::npos : equals - 2));
+      arg.substr(2, equals == std::string_view::npos ? std::string_view::npos : equals - 2));
   Found found;
   if (equals != std::string_view::npos) {
-    found.value = std::string(word.substr(equals + 1));
+    found.value = std::string(arg.substr(equals + 1));
   }
   found.row = find_option(name);
   if (found.row != nullptr && is_offered(*found.row, line_.personality)) {
@@ -154,14 +134,14 @@ Result<std::optional<Found>> Parser::look_up_long(std::string_view word) const {
   return std::nullopt;
 }
 
-std::optional<Found> Parser::look_up_short(std::string_view word) const {
-  const Option* row = find_letter(word[1]);
+std::optional<Found> Parser::look_up_short(std::string_view arg) const {
+  const Option* row = find_letter(arg[1]);
   if (row == nullptr) {
     return std::nullopt;
   }
   Found found{row, std::nullopt};
-  if (word.size() > 2) {
-    found.value = std::string(word.substr(word[2] == '=' ? 3 : 2));
+  if (arg.size() > 2) {
+    found.value = std::string(arg.substr(arg[2] == '=' ? 3 : 2));
   }
   return found;
 }
@@ -170,12 +150,12 @@ Result<std::string> Parser::value_of(const Found& found) {
   if (found.value) {
     return *found.value;
   }
-  const bool there = next_ < words_.size() && words_[next_] != "--";
+  const bool there = next_ < args_.size() && args_[next_] != "--";
   if (there) {
     // What looks like an option is no value, known or not.
-    const auto option_like = look_up(words_[next_]);
+    const auto option_like = look_up(args_[next_]);
     if (option_like && !*option_like) {
-      return words_[next_++];
+      return args_[next_++];
     }
   }
   const std::string flag = long_flag(*found.row);
@@ -188,36 +168,36 @@ Result<std::string> Parser::value_of(const Found& found) {
                        : fmt::format("{} needs a value ({})", flag, found.row->value_name));
 }
 
-// What an option of kind action asks for; none: not with this word.
-std::optional<Errand> request_of(OptionId id, const std::string& word) {
-  static const std::map<std::string, Errand, std::less<>> kSubjects{
-      {"config", Errand::explain_config},
-      {"plan", Errand::explain_plan},
-      {"env", Errand::explain_env}};
-  static const std::map<std::string, Errand, std::less<>> kShells{{"bash", Errand::bash_completion},
-                                                                  {"zsh", Errand::zsh_completion}};
+// What an option of kind action asks for; none: not with this value.
+std::optional<Command> request_of(OptionId id, const std::string& arg) {
+  static const std::map<std::string, Command, std::less<>> kSubjects{
+      {"config", Command::explain_config},
+      {"plan", Command::explain_plan},
+      {"env", Command::explain_env}};
+  static const std::map<std::string, Command, std::less<>> kShells{
+      {"bash", Command::bash_completion}, {"zsh", Command::zsh_completion}};
   switch (id) {
     case OptionId::help:
-      return Errand::help;
+      return Command::help;
     case OptionId::version:
-      return Errand::version;
+      return Command::version;
     case OptionId::print_man:
-      return Errand::man_page;
+      return Command::man_page;
     default:
       break;
   }
-  const auto& words = id == OptionId::print_completion ? kShells : kSubjects;
-  const auto found = words.find(word);
-  return found == words.end() ? std::nullopt : std::optional(found->second);
+  const auto& args = id == OptionId::print_completion ? kShells : kSubjects;
+  const auto found = args.find(arg);
+  return found == args.end() ? std::nullopt : std::optional(found->second);
 }
 
 Result<void> Parser::take_action(const Option& row, const std::optional<std::string>& value) {
-  const auto wanted = request_of(row.id, value.value_or("config"));
+  const auto wanted = request_of(row.id, value.value_or(""));
   if (!wanted) {
     return failure(Errc::usage,
                    fmt::format("{}={}: must be one of {}", long_flag(row), *value, row.choices));
   }
-  line_.errand = *wanted;
+  line_.command = *wanted;
   stop_ = row.id != OptionId::explain && row.id != OptionId::dry_run;
   return {};
 }
@@ -228,7 +208,7 @@ Result<void> Parser::take(Found found) {
       row.kind == ValueKind::flag || (row.kind == ValueKind::action && row.value_name.empty());
   if (bare && found.value) {
     // "-mr3" is "-m -r3", as argparse reads it.
-    const bool bundle = !words_[next_ - 1].starts_with("--") && !found.value->empty();
+    const bool bundle = !args_[next_ - 1].starts_with("--") && !found.value->empty();
     const auto behind = bundle ? look_up_short("-" + *found.value) : std::nullopt;
     if (!behind) {
       return failure(
@@ -244,8 +224,9 @@ Result<void> Parser::take(Found found) {
     line_.options[row.id] = "1";
     return {};
   }
-  const bool optional_value = row.id == OptionId::explain || row.id == OptionId::dry_run;
-  if (!bare && !optional_value) {
+  if (!found.value && !row.bare_value.empty()) {
+    found.value = std::string(row.bare_value);
+  } else if (!bare && row.bare_value.empty()) {
     auto value = value_of(found);
     if (!value) {
       return std::unexpected(value.error());
@@ -260,7 +241,7 @@ Result<void> Parser::take(Found found) {
 }
 
 // One "--" is swallowed: the one before the program or the one right behind it.
-void Parser::take_program(Words rest, bool dashes_seen) {
+void Parser::take_program(Args rest, bool dashes_seen) {
   line_.program = rest.front();
   rest = rest.subspan(1);
   if (!dashes_seen && !rest.empty() && rest.front() == "--") {
@@ -270,18 +251,18 @@ void Parser::take_program(Words rest, bool dashes_seen) {
 }
 
 Result<CommandLine> Parser::run() {
-  while (!stop_ && next_ < words_.size()) {
-    const std::string& word = words_[next_++];
-    const bool dashes = word == "--";
-    if (dashes && next_ == words_.size()) {
+  while (!stop_ && next_ < args_.size()) {
+    const std::string& arg = args_[next_++];
+    const bool dashes = arg == "--";
+    if (dashes && next_ == args_.size()) {
       break;
     }
-    auto found = dashes ? std::nullopt : look_up(word);
+    auto found = dashes ? std::nullopt : look_up(arg);
     if (!found) {
       return std::unexpected(found.error());
     }
     if (!*found) {
-      take_program(words_.subspan(dashes ? next_ : next_ - 1), dashes);
+      take_program(args_.subspan(dashes ? next_ : next_ - 1), dashes);
       return std::move(line_);
     }
     if (auto taken = take(**found); !taken) {
@@ -310,8 +291,8 @@ Personality personality_of(std::string_view program_path) {
 }
 
 Result<CommandLine> parse_command_line(Personality personality,
-                                       const std::vector<std::string>& words) {
-  return Parser(personality, words).run();
+                                       const std::vector<std::string>& args) {
+  return Parser(personality, args).run();
 }
 
 }  // namespace muster

@@ -17,7 +17,7 @@
 namespace muster {
 
 // What the user wants from this run. All but `launch` and the explanations need no script.
-enum class Errand {
+enum class Command {
   launch,
   explain_config,
   explain_plan,
@@ -31,7 +31,7 @@ enum class Errand {
 
 struct CommandLine {
   Personality personality = Personality::muster;
-  Errand errand = Errand::launch;
+  Command command = Command::launch;
   std::map<OptionId, std::string> options;  // the last one typed wins; "1" for a flag
   std::string program;                      // script, module or executable
   std::vector<std::string> args;            // the program's own, verbatim
@@ -41,8 +41,8 @@ struct CommandLine {
 // From argv[0]: a file name of "torchrun" or "torch.distributed.launch", else muster.
 [[nodiscard]] Personality personality_of(std::string_view program_path);
 
-// `words` is argv without argv[0]. Errors are of kind usage; main prints "muster: " before them.
+// `args` is argv without argv[0]. Errors are of kind usage; main prints "muster: " before them.
 [[nodiscard]] Result<CommandLine> parse_command_line(Personality personality,
-                                                     const std::vector<std::string>& words);
+                                                     const std::vector<std::string>& args);
 
 }  // namespace muster

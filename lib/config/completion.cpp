@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion scripts for bash and zsh, from the table. Before the program: options, their choices,
-// files. Behind it: files only, since those words are the program's own.
+// files. Behind it: files only, since those arguments are the program's own.
 #include "base/text.hpp"
 #include "config/help.hpp"
 #include "config/settings.hpp"
 
 #include <fmt/core.h>
+
+#include <algorithm>
 
 namespace muster {
 namespace {
@@ -19,7 +21,7 @@ _muster() {
     case ${COMP_WORDS[i]} in
       -*) if [[ ${COMP_WORDS[i+1]} == "=" ]]; then
             ((i += 2))
-          elif [[ " $_muster_valued " == *" ${COMP_WORDS[i]} "* ]]; then
+          elif [[ " $_muster_valued " == *" ${COMP_WORDS[i]//_/-} "* ]]; then
             ((i++))
           fi ;;
       *) COMPREPLY=($(compgen -f -- "$word")); return ;;
@@ -27,12 +29,17 @@ _muster() {
   done
   if [[ $word == "=" ]]; then word=""; fi
   if [[ $before == "=" ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
-  case $before in
+  case ${before//_/-} in
 )";
 
 constexpr std::string_view kBashEnd = R"(  esac
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "$_muster_options" -- "$word"))
+    COMPREPLY=($(compgen -W "$_muster_options" -- "${word//_/-}"))
+    if [[ $word == *_* ]]; then
+      COMPREPLY=("${COMPREPLY[@]#--}")
+      COMPREPLY=("${COMPREPLY[@]//-/_}")
+      COMPREPLY=("${COMPREPLY[@]/#/--}")
+    fi
   else
     COMPREPLY=($(compgen -c -f -- "$word"))
   fi
@@ -40,8 +47,8 @@ constexpr std::string_view kBashEnd = R"(  esac
 complete -o filenames -F _muster muster
 )";
 
-// What may stand behind an option, where a list of words says it.
-std::string words_for(const Option& row) {
+// What may stand behind an option, where a list of values says it.
+std::string values_for(const Option& row) {
   if (!row.choices.empty()) {
     return join(split(row.choices, '|'), " ");
   }
@@ -55,6 +62,8 @@ std::string words_for(const Option& row) {
       return "0 1 2 3";
     case OptionId::stdin_rank:
       return "none 0";
+    case OptionId::warm:
+      return "auto off";
     default:
       return "";
   }
@@ -69,8 +78,8 @@ std::string bash_case(const Option& row) {
   if (row.letter != 0) {
     pattern += fmt::format("|-{}", row.letter);
   }
-  const std::string words = words_for(row);
-  const std::string answer = !words.empty()      ? fmt::format("-W \"{}\"", words)
+  const std::string values = values_for(row);
+  const std::string answer = !values.empty()     ? fmt::format("-W \"{}\"", values)
                              : takes_folder(row) ? "-d"
                                                  : "-f";
   return fmt::format(
@@ -89,22 +98,21 @@ std::string zsh_text(std::string_view text) {
   return out;
 }
 
-std::string zsh_argument(const Option& row) {
-  const std::string flag = long_flag(row);
+std::string zsh_argument(const Option& row, const std::string& flag) {
   std::string out = fmt::format("    '{}", flag);
-  const bool optional_value = row.id == OptionId::explain || row.id == OptionId::dry_run;
+  const bool optional_value = !row.bare_value.empty();
   if (!row.value_name.empty()) {
     out += optional_value ? "=-" : "=";
   }
   out += fmt::format("[{}]", zsh_text(row.help));
   if (!row.value_name.empty()) {
-    const std::string words = words_for(row);
-    const std::string action = !words.empty()      ? fmt::format("({})", words)
+    const std::string values = values_for(row);
+    const std::string action = !values.empty()     ? fmt::format("({})", values)
                                : takes_folder(row) ? "_files -/"
                                                    : "_files";
     out += fmt::format("{}{}:{}", optional_value ? "::" : ":", zsh_text(row.value_name), action);
   }
-  return out + "' \\\n";
+  return out + "'\n";
 }
 
 bool is_completed(const Option& row) {
@@ -129,7 +137,7 @@ std::string bash_completion() {
       continue;
     }
     cases += bash_case(row);
-    if (row.id != OptionId::explain && row.id != OptionId::dry_run) {
+    if (row.bare_value.empty()) {
       valued.insert(valued.end(), flags.end() - (row.letter != 0 ? 2 : 1), flags.end());
     }
   }
@@ -141,19 +149,30 @@ std::string bash_completion() {
                      join(valued, " "));
 }
 
+// The spelling with underscores is offered where one has been typed.
 std::string zsh_completion() {
-  std::string out =
-      "#compdef muster\n# zsh completion for muster; load it with: source "
-      "<(muster --print-completion zsh)\n_muster() {\n  _arguments -S \\\n";
+  std::string dashed;
+  std::string underscored;
   for (const Option& row : all_options()) {
-    if (is_completed(row)) {
-      out += zsh_argument(row);
+    if (!is_completed(row)) {
+      continue;
+    }
+    dashed += zsh_argument(row, long_flag(row));
+    std::string name(row.name);
+    std::ranges::replace(name, '-', '_');
+    if (name != row.name) {
+      underscored += zsh_argument(row, "--" + name);
     }
   }
-  return out +
-         "    '(-)1:program:_files' \\\n    '(-)*::argument:_files'\n}\n"
-         "if [ \"$funcstack[1]\" = \"_muster\" ]; then _muster \"$@\"; else compdef _muster "
-         "muster; fi\n";
+  return fmt::format(
+      "#compdef muster\n# zsh completion for muster; load it with: source "
+      "<(muster --print-completion zsh)\n_muster() {{\n  local -a specs\n  specs=(\n{}  )\n"
+      "  if (( ${{words[(I)--*_*]}} )); then\n    specs+=(\n{}    )\n  fi\n"
+      "  _arguments -S $specs '(-)1:program:_files' '(-)*::argument:_files'\n}}\n"
+      "if [ \"$funcstack[1]\" = \"_muster\" ]; then _muster \"$@\"; else compdef _muster "
+      "muster; fi\n",
+      dashed,
+      underscored);
 }
 
 }  // namespace muster

@@ -2,6 +2,7 @@
 #include "config/explain.hpp"
 
 #include "base/text.hpp"
+#include "config/rdzv_conf.hpp"
 #include "config/settings.hpp"
 
 #include <fmt/core.h>
@@ -32,13 +33,15 @@ std::string describe_spec(const StdSpec& spec) {
   return join(parts, ",");
 }
 
-std::string describe_conf(const std::map<std::string, std::string>& conf) {
+std::string describe_conf(const LaunchConfig& config) {
   std::vector<std::string> parts;
-  parts.reserve(conf.size());
-  for (const auto& [key, value] : conf) {
+  parts.reserve(config.rdzv_conf.size());
+  for (const auto& [key, value] : config.rdzv_conf) {
     parts.push_back(fmt::format("{}={}", key, names_a_secret(key) ? "***" : value));
   }
-  return or_none(join(parts, ","));
+  const auto idle = keys_without_effect(config.rdzv_conf, config.rdzv_backend);
+  return or_none(join(parts, ",")) +
+         (idle.empty() ? "" : fmt::format(" (no effect: {})", join(idle, ", ")));
 }
 
 std::string describe_ranks(const std::optional<std::set<int>>& ranks) {
@@ -100,22 +103,28 @@ std::string describe_port(const LaunchConfig& config) {
 }
 
 // What --rdzv-conf comes to.
-std::string describe_meeting(const MeetingSettings& meeting) {
+std::string describe_rdzv(const RendezvousConfig& rdzv) {
   std::vector<std::string> parts{
-      "join_timeout=" + describe(meeting.join_timeout),
-      "last_call_timeout=" + describe(meeting.last_call_timeout),
-      "close_timeout=" + describe(meeting.close_timeout),
-      "lease=" + describe(meeting.lease),
-      "join_delay=" + (meeting.join_delay ? describe(*meeting.join_delay) : "never"),
-      "risk_two_worlds=" + yes_no(meeting.risk_two_worlds)};
-  if (meeting.is_host) {
-    parts.push_back("is_host=" + yes_no(*meeting.is_host));
+      "join_timeout=" + describe(rdzv.join_timeout),
+      "last_call_timeout=" + describe(rdzv.last_call_timeout),
+      "lease=" + describe(rdzv.lease),
+      "join_delay=" + (rdzv.join_delay ? describe(*rdzv.join_delay) : "never"),
+      "allow_split_brain=" + yes_no(rdzv.allow_split_brain)};
+  if (rdzv.is_host) {
+    parts.push_back("is_host=" + yes_no(*rdzv.is_host));
   }
   return join(parts, ", ");
 }
 
 // The settings that say where and how; one switch would be too long to read.
-std::string value_of_meeting(OptionId id, const LaunchConfig& config) {
+std::string describe_warm(const LaunchConfig& config) {
+  if (!config.warm) {
+    return "off";
+  }
+  return config.warm->empty() ? "auto" : join(*config.warm, ",");
+}
+
+std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
   switch (id) {
     case OptionId::standalone:
       return yes_no(config.standalone);
@@ -142,7 +151,7 @@ std::string value_of_meeting(OptionId id, const LaunchConfig& config) {
     case OptionId::rdzv_id:
       return config.rdzv_id;
     case OptionId::rdzv_conf:
-      return describe_conf(config.rdzv_conf);
+      return describe_conf(config);
     default:
       break;
   }
@@ -158,6 +167,8 @@ std::string value_of_output(OptionId id, const LaunchConfig& config) {
       return describe_spec(config.redirects);
     case OptionId::tee:
       return describe_spec(config.tee);
+    case OptionId::label:
+      return yes_no(config.label);
     case OptionId::local_ranks_filter:
       return describe_ranks(config.local_ranks_filter);
     case OptionId::log_line_prefix_template:
@@ -169,7 +180,7 @@ std::string value_of_output(OptionId id, const LaunchConfig& config) {
     case OptionId::log_level:
       return describe_level(config.log_level);
     default:
-      return value_of_meeting(id, config);
+      return value_of_rdzv(id, config);
   }
 }
 
@@ -189,8 +200,12 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
       return yes_no(config.virtual_local_rank);
     case OptionId::stdin_rank:
       return config.stdin_rank ? std::to_string(*config.stdin_rank) : "none";
+    case OptionId::warm:
+      return describe_warm(config);
     case OptionId::max_restarts:
       return std::to_string(config.max_restarts);
+    case OptionId::quick_failures:
+      return config.quick_failures == 0 ? "off" : std::to_string(config.quick_failures);
     case OptionId::shutdown_timeout:
       return describe(config.shutdown_timeout);
     case OptionId::signals_to_handle:
@@ -209,15 +224,18 @@ struct Line {
 };
 
 std::vector<Line> first_lines(const LaunchConfig& config) {
-  std::vector<std::string> words{shell_quoted(config.program.name)};
-  std::ranges::transform(config.program.args, std::back_inserter(words), shell_quoted);
-  const bool python = config.program.kind != ProgramKind::executable;
+  std::vector<std::string> argv{shell_quoted(config.program.name)};
+  std::ranges::transform(config.program.args, std::back_inserter(argv), shell_quoted);
+  const Program& program = config.program;
+  const bool python = program.kind != ProgramKind::executable;
   std::vector<Line> lines{
-      {"program", join(words, " "), "command line"},
-      {"python", python ? config.program.python : "none", "program's name and options"},
+      {"program",
+       join(argv, " "),
+       program.problem.empty() ? "command line" : "command line; " + program.problem},
+      {"python", python ? program.python : "none", python ? program.python_origin : "not needed"},
       {"usable cpus", std::to_string(config.usable_cpus), config.usable_cpus_reason}};
   if (many_nodes(config)) {
-    lines.push_back({"meeting", describe_meeting(config.meeting), "rdzv-conf and its defaults"});
+    lines.push_back({"rendezvous", describe_rdzv(config.rendezvous), "rdzv-conf and its defaults"});
   }
   return lines;
 }

@@ -52,8 +52,7 @@ std::string program_of(Personality personality) {
 std::string left_side(const Option& row) {
   std::string out = row.letter != 0 ? fmt::format("  -{}, ", row.letter) : "  ";
   out += long_flag(row);
-  const bool optional_value = row.id == OptionId::explain || row.id == OptionId::dry_run;
-  if (optional_value) {
+  if (!row.bare_value.empty()) {
     out += fmt::format("[={}]", row.value_name);
   } else if (!row.value_name.empty()) {
     out += fmt::format(" {}", row.value_name);

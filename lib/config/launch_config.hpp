@@ -6,7 +6,7 @@
 #include "base/endpoint.hpp"
 #include "base/log.hpp"
 #include "base/time.hpp"
-#include "config/meeting_settings.hpp"
+#include "config/rendezvous_config.hpp"
 #include "config/std_spec.hpp"
 
 #include <cstdint>
@@ -34,6 +34,8 @@ struct Program {
   std::string python;             // interpreter for the python kinds: a path or a name for PATH
   std::string name;               // script, module or executable, as typed
   std::vector<std::string> args;  // the user's, verbatim
+  std::string python_origin{};    // how it was found: "PYTHON_EXEC", "PATH"
+  std::string problem{};          // why it cannot be started; only where nothing is (--explain)
   bool operator==(const Program&) const = default;
 };
 
@@ -52,7 +54,7 @@ struct LaunchConfig {
   std::string rdzv_id;
   std::vector<Endpoint> rdzv_endpoints;          // each with its port; more than one for c10d only
   std::map<std::string, std::string> rdzv_conf;  // as typed
-  MeetingSettings meeting;                       // what it means
+  RendezvousConfig rendezvous;                   // what it means
   bool standalone = false;       // asked for, or implied (contract of torchrun: one node, no port)
   std::optional<int> node_rank;  // static: always there; c10d: if it was given
   std::vector<std::string> rank_order;  // node names of --rank-order; empty: natural order
@@ -66,16 +68,23 @@ struct LaunchConfig {
   std::uint16_t master_port = 0;  // 0: any free port
 
   int max_restarts = 0;
+  int quick_failures = 3;  // in a row end the job; 0: off
   std::string role = "default";
   std::vector<int> signals_to_handle;
   std::string signals_to_handle_text;  // as typed, exported to workers
   Duration shutdown_timeout{};
-  std::optional<int> stdin_rank;  // local rank that gets our standard input
+  std::optional<int> stdin_rank;   // local rank that gets our standard input
+  bool stdin_rank_chosen = false;  // also "none": no warning is due that nobody reads it
+
+  // Python: imported once, by a zygote that the workers are forked from. None: each worker is
+  // started cold. Empty: what the program itself imports at its top level.
+  std::optional<std::vector<std::string>> warm;
 
   std::string log_dir;         // empty: a fresh folder is made when one is needed
   bool logs_disabled = false;  // --log-dir=/dev/null
   StdSpec redirects;
   StdSpec tee;
+  bool label = false;  // a prefix before each line on the console, without files
   std::optional<std::set<int>> local_ranks_filter;
   std::optional<std::vector<std::string>> duplicate_stdout_filters;
   std::optional<std::vector<std::string>> duplicate_stderr_filters;
@@ -93,6 +102,8 @@ struct LaunchConfig {
 
   // Settings of torchrun that were taken but have no effect here, by long option name.
   std::map<std::string, std::string> accepted;
+
+  bool operator==(const LaunchConfig&) const = default;
 };
 
 // Whether nodes have to meet at all. A job of 1:4 may run with one, but others may come.

@@ -22,12 +22,12 @@ Setting strongest(const Option& row,
     return {typed->second, Source::command_line, "command line"};
   }
   const std::string own = muster_variable(row);
-  // An empty variable of ours says nothing; an empty PET_* is a value, as for torchrun.
   if (const auto value = environ.get(own); value && !value->empty()) {
     return {*value, Source::muster_variable, own};
   }
+  // An empty variable is none. torchrun takes an empty text and fails at an empty flag or number.
   const std::string pet = pet_variable(row);
-  if (const auto value = pet.empty() ? std::nullopt : environ.get(pet)) {
+  if (const auto value = environ.get(pet); value && !value->empty()) {
     return {*value, Source::pet_variable, pet};
   }
   if (const auto value = file.find(row.id); value != file.end()) {
@@ -121,18 +121,21 @@ bool Layers::is_given(OptionId id) const {
   return of(id).source != Source::default_value;
 }
 
+bool Layers::is_typed(OptionId id) const {
+  return of(id).source == Source::command_line;
+}
+
 std::int64_t Layers::integer(OptionId id) const {
   return parse_python_int(text(id)).value_or(0);
 }
 
 std::unexpected<Error> Layers::refuse(OptionId id, std::string_view rule) const {
   const Setting& setting = of(id);
-  const bool typed = setting.source == Source::command_line;
   return failure(Errc::usage,
                  fmt::format("{}={}{}: {}",
                              long_flag(option(id)),
                              shell_quoted(setting.text),
-                             typed ? "" : fmt::format(" (from {})", setting.origin),
+                             is_typed(id) ? "" : fmt::format(" (from {})", setting.origin),
                              rule));
 }
 

@@ -35,7 +35,12 @@ class Layers {
 
   [[nodiscard]] const std::string& text(OptionId id) const { return of(id).text; }
 
+  // Any source but the default.
   [[nodiscard]] bool is_given(OptionId id) const;
+
+  // On the command line: what the user asked of this run, stronger than whatever the site's
+  // environment or files say.
+  [[nodiscard]] bool is_typed(OptionId id) const;
 
   [[nodiscard]] bool is_on(OptionId id) const { return text(id) == "1"; }
 

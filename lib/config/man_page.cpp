@@ -2,6 +2,7 @@
 // muster(1) from the table, in roff.
 #include "base/text.hpp"
 #include "config/help.hpp"
+#include "config/rdzv_conf.hpp"
 #include "config/settings.hpp"
 
 #include <fmt/core.h>
@@ -26,7 +27,8 @@ A PROGRAM that ends in .py is run by $PYTHON_EXEC, else by the active virtual en
 python3, else by PATH's, with \-u; an executable file is run as it is. Called by the name
 torchrun, every PROGRAM is a Python script unless \-\-no\-python says otherwise; called
 torch.distributed.launch, also the argument \-\-local_rank=N is put before the program's own.
-In PROGRAM and its arguments ${local_rank} is replaced by the worker's local rank.
+In PROGRAM and its arguments ${local_rank} is replaced by the worker's local rank; any other $ stays
+as it is. Called torchrun or torch.distributed.launch, $local_rank is replaced as well, and $$ by $.
 .SH EXAMPLES
 .nf
 muster \-\-nproc\-per\-node=4 train.py \-\-lr=0.1
@@ -35,13 +37,13 @@ muster \-\-nproc\-per\-node=2 \-\-tee=3 \-\-log\-dir=logs ./solver input.dat
 muster \-\-explain=plan \-\-nproc\-per\-node=2 ./solver
 .fi
 .SH OPTIONS
-Options stand before PROGRAM; all words behind it are the program's own. The words of an option's
-name may be joined by - or _, and the name may be shortened as long as it is unique. A setting is
-taken from the command line, else from its MUSTER_ variable, else from its PET_ variable
-(torchrun's), else from the file of \-\-config, else it has its default.
+Options stand before PROGRAM; all arguments after it are the program's own. The words of an
+option's name may be joined by - or _, and the name may be shortened as long as it is unique.
+A setting is taken from the command line, else from its MUSTER_ variable, else from its PET_
+variable (torchrun's), else from the file of \-\-config, else it has its default.
 )";
 
-constexpr std::string_view kMeeting = R"(.SH MANY MACHINES
+constexpr std::string_view kManyMachines = R"(.SH MANY MACHINES
 Run the same command on each machine, with the number of them and a place to meet:
 .PP
 .nf
@@ -54,36 +56,17 @@ node66), \-\-rank\-order, or \-\-node\-rank on every machine. Without \-\-rdzv\-
 has exactly as many machines as \-\-nnodes says, each with its \-\-node\-rank, and
 \-\-master\-addr:\-\-master\-port is where they meet and what the workers see.
 .SS Keys of \-\-rdzv\-conf
-Times are in seconds, with fractions where wanted. Keys that muster does not know are ignored.
-.TP
-join_timeout=600
-how long to wait for MIN machines; with the static back end the key is timeout=900.
-.TP
-last_call_timeout=30
-with MIN machines but not MAX: how long to wait for more before the job starts.
-.TP
-close_timeout=30
-how long the end of the job may take to be known everywhere.
-.TP
-lease=9
-a machine that says nothing for so long is lost to the job; at least 0.2. Also
-keep_alive_interval (5) times keep_alive_max_attempt (3), if one of them is given.
-.TP
-join_delay=0
-how long newcomers to a running job are gathered before it is regrouped with them; never: until it
-is regrouped for another reason.
-.TP
-is_host=true
-this machine hosts the meeting, or must not (false); without it, the one that has the address does.
-.TP
-risk_two_worlds=true
-when the network is cut, go on also without a majority of the machines. Both halves may then run,
-and write the same files: for two machines where waiting is worse.
-.PP
-Taken without an effect: read_timeout, heartbeat_timeout, cas_backoff_max_seconds, store_type=tcp.
+Times are in seconds, with fractions where wanted. A key that muster does not know is ignored, with
+a warning if it looks like one of these.
 )";
 
-constexpr std::string_view kEnd = R"(.SH CONFIG FILE
+constexpr std::string_view kEnd = R"(.SH RESTARTS
+After a failure all workers are started again, up to \-\-max\-restarts times. One thing ends the job
+sooner: \-\-quick\-failures (3) attempts in a row whose first failure is an exit with the same code,
+each within 5 s of the start of the attempt's last worker. Deaths by signals never count, and
+neither do codes that shells use for them (129 to 192). Once an attempt has run for longer, no
+later one counts either. \-\-quick\-failures=off tries every restart.
+.SH CONFIG FILE
 TOML, one option a line: \fInproc\-per\-node = 4\fR. Lists may be written as arrays, flags are
 true or false.
 .SH ENVIRONMENT
@@ -100,8 +83,22 @@ ROCR_VISIBLE_DEVICES.
 0: all workers ended well. Else that of the worker that failed first, 128+n if signal n ended it.
 2: wrong command line. 69: something was unreachable or timed out. 70: an error of muster itself.
 126, 127: the program cannot be run, does not exist. 128+n: signal n interrupted muster.
+.SH FAILURE REPORT
+After a failure, and with \-\-log\-dir, the run's log folder holds report.json;
+"musterctl report DIR" prints the newest one. It is one object: outcome, exit_code, program, node,
+workers, attempts, max_restarts, verdict (why the job ended), root_cause (the worker that failed
+first: rank, local_rank, node, pid, attempt, unix_time, end, exit_code, signal, out_of_memory,
+message and traceback of a Python exception, stderr_tail, error_file), other_failures with
+other_failures_count, overdue_local_ranks (killed after the grace period) and not_killed
+(processes that remain).
+.PP
+The same folder holds events.jsonl from the first round on: one JSON object on one line for each
+thing that this node learned (v, time, event, node, round and the event's own fields), the last one
+being job_ended. v is 1: ignore events and fields that you do not know. lib/agent/EVENTS.md in the
+sources lists them all. Arguments and variables of the job are not in it.
 .SH SEE ALSO
-.BR muster\-store (1)
+.BR muster\-store (1),
+.BR musterctl (1)
 )";
 
 // Dashes that can be copied from the page, and no line that roff takes for a command.
@@ -120,11 +117,34 @@ std::string roff(std::string_view text) {
   return command ? "\\&" + out : out;
 }
 
+std::string back_ends(const RdzvKey& key) {
+  if (key.in_c10d && key.in_static) {
+    return "";
+  }
+  return key.in_c10d ? " (c10d only)" : " (static only)";
+}
+
+std::string describe_keys() {
+  std::string out;
+  std::vector<std::string> idle;
+  for (const RdzvKey& key : rdzv_keys()) {
+    if (!key.in_c10d && !key.in_static) {
+      idle.push_back(fmt::format("{} ({})", key.name, key.help));
+      continue;
+    }
+    const std::string value =
+        key.default_value.empty() ? "" : fmt::format("={}", key.default_value);
+    out += fmt::format(".TP\n{}{}\n{}{}.\n", key.name, value, roff(key.help), back_ends(key));
+  }
+  return out + ".PP\nAccepted as by torchrun, without an effect: " + roff(join(idle, ", ")) + ".\n";
+}
+
 std::string describe(const Option& row) {
   std::string flag = row.letter != 0 ? fmt::format("\\fB\\-{}\\fR, ", row.letter) : "";
   flag += fmt::format("\\fB{}\\fR", roff(long_flag(row)));
   if (!row.value_name.empty()) {
-    flag += fmt::format(" \\fI{}\\fR", roff(row.value_name));
+    const std::string value = fmt::format("\\fI{}\\fR", roff(row.value_name));
+    flag += row.bare_value.empty() ? " " + value : "[=" + value + "]";
   }
   std::string out = fmt::format(".TP\n{}\n{}.", flag, roff(row.help));
   if (!row.default_value.empty()) {
@@ -149,7 +169,7 @@ std::string man_page() {
       }
     }
   }
-  return out + std::string(kMeeting) + std::string(kEnd);
+  return out + std::string(kManyMachines) + describe_keys() + std::string(kEnd);
 }
 
 }  // namespace muster

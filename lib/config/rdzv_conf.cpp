@@ -2,6 +2,7 @@
 #include "config/rdzv_conf.hpp"
 
 #include "base/text.hpp"
+#include "config/suggest.hpp"
 #include "config/values.hpp"
 
 #include <fmt/core.h>
@@ -18,6 +19,60 @@ using Conf = std::map<std::string, std::string>;
 // Given to torchrun's constructor by name already, so that a second one is an error there too.
 constexpr std::array<std::string_view, 6> kReserved{
     "backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr"};
+
+constexpr std::array<RdzvKey, 14> kKeys{{
+    {.name = "join_timeout",
+     .default_value = "600",
+     .in_c10d = true,
+     .help = "How long to wait for MIN machines before giving up"},
+    {.name = "timeout",
+     .default_value = "900",
+     .in_static = true,
+     .help = "How long to wait for all machines before giving up"},
+    {.name = "last_call_timeout",
+     .default_value = "30",
+     .in_c10d = true,
+     .help = "With MIN machines but not MAX: how long to wait for more before the job starts"},
+    {.name = "lease",
+     .default_value = "9",
+     .in_c10d = true,
+     .in_static = true,
+     .help = "A machine that is silent for this long is lost to the job; at least 0.2"},
+    {.name = "keep_alive_interval",
+     .default_value = "5",
+     .in_c10d = true,
+     .help =
+         "torchrun's way to set the lease: it is this interval times keep_alive_max_attempt, if "
+         "one of the two is given and lease is not"},
+    {.name = "keep_alive_max_attempt",
+     .default_value = "3",
+     .in_c10d = true,
+     .help = "See keep_alive_interval"},
+    {.name = "join_delay",
+     .default_value = "0",
+     .in_c10d = true,
+     .in_static = true,
+     .help = "How long newcomers to a running job are gathered before it regroups for them; never: "
+             "they wait until it regroups for another reason"},
+    {.name = "is_host",
+     .in_c10d = true,
+     .help =
+         "true: this machine hosts the rendezvous; false: it never does. By default the machine "
+         "that has the address of the endpoint hosts it"},
+    {.name = "allow_split_brain",
+     .default_value = "false",
+     .in_c10d = true,
+     .in_static = true,
+     .help = "true: when the network is cut, go on also without a majority of the machines. Both "
+             "halves may then run, and write the same files; for two machines where waiting is "
+             "worse"},
+    {.name = "close_timeout",
+     .help = "the end of a job is sent to all at once, over open connections"},
+    {.name = "read_timeout", .help = "no state is read from a store"},
+    {.name = "heartbeat_timeout", .help = "lease says when a machine is lost"},
+    {.name = "cas_backoff_max_seconds", .help = "no state is written to a store"},
+    {.name = "store_type", .help = "machines always meet over TCP"},
+}};
 
 constexpr double kLeaseMin = 0.2;         // s; less is lost to any busy machine
 constexpr double kSecondsMax = 1e9;       // what is longer is for ever, and fits a Duration
@@ -73,11 +128,18 @@ class Reader {
     return typed ? std::optional(yes) : std::nullopt;
   }
 
-  // One of the words, in any case, where the key is given.
+  // One of the allowed values, in upper or lower case, where the key is given.
   void one_of(std::string_view key, std::string_view first, std::string_view second) {
     const std::string word = to_lower(trim(text(key).value_or(std::string(first))));
     if (word != first && word != second) {
       refuse(key, fmt::format("must be {} or {}", first, second));
+    }
+  }
+
+  // A key of earlier versions.
+  void renamed(std::string_view old_key, std::string_view key) {
+    if (text(old_key)) {
+      refuse(old_key, fmt::format("is called {} now: use that name", key));
     }
   }
 
@@ -110,10 +172,9 @@ void set(Duration& out, std::optional<double> seconds) {
   }
 }
 
-void read_c10d(Reader& reader, MeetingSettings& out) {
+void read_c10d(Reader& reader, RendezvousConfig& out) {
   set(out.join_timeout, reader.positive("join_timeout"));
   set(out.last_call_timeout, reader.positive("last_call_timeout"));
-  set(out.close_timeout, reader.positive("close_timeout"));
   const auto interval = reader.positive("keep_alive_interval");
   const auto attempts = reader.positive_integer("keep_alive_max_attempt");
   if (interval || attempts) {
@@ -122,24 +183,55 @@ void read_c10d(Reader& reader, MeetingSettings& out) {
     out.lease = to_duration(std::max(lease, kLeaseMin));
   }
   out.is_host = reader.flag("is_host");
-  // Checked as torchrun does, but without an effect: nothing here is a client of a store.
+  // Checked as torchrun does, but without an effect: kKeys says why.
+  reader.positive("close_timeout");
   reader.positive("read_timeout");
   reader.positive("heartbeat_timeout");
   reader.at_least("cas_backoff_max_seconds", 0);
   reader.one_of("store_type", "tcp", "file");
 }
 
-void read_own(Reader& reader, MeetingSettings& out) {
+void read_own(Reader& reader, RendezvousConfig& out) {
   set(out.lease, reader.at_least("lease", kLeaseMin));
   if (reader.text("join_delay") == "never") {
     out.join_delay.reset();
   } else {
     set(*out.join_delay, reader.at_least("join_delay", 0));
   }
-  out.risk_two_worlds = reader.flag("risk_two_worlds").value_or(false);
+  reader.renamed("risk_two_worlds", "allow_split_brain");
+  out.allow_split_brain = reader.flag("allow_split_brain").value_or(false);
 }
 
 }  // namespace
+
+std::span<const RdzvKey> rdzv_keys() {
+  return kKeys;
+}
+
+std::vector<std::string> keys_without_effect(const Conf& conf, std::string_view backend) {
+  std::vector<std::string> out;
+  for (const RdzvKey& key : kKeys) {
+    const bool has_effect = backend == "static" ? key.in_static : key.in_c10d;
+    if (!has_effect && conf.contains(std::string(key.name))) {
+      out.emplace_back(key.name);
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> mistyped_keys(const Conf& conf) {
+  std::vector<std::string_view> names;
+  std::ranges::transform(kKeys, std::back_inserter(names), &RdzvKey::name);
+  std::vector<std::string> warnings;
+  for (const auto& [key, value] : conf) {
+    const std::string_view meant = nearest_name(key, names);
+    if (!meant.empty() && meant != key) {
+      warnings.push_back(fmt::format(
+          "the key {} of --rdzv-conf is unknown and ignored; did you mean {}?", key, meant));
+    }
+  }
+  return warnings;
+}
 
 Result<Conf> parse_rdzv_conf(std::string_view text) {
   Conf conf;
@@ -168,9 +260,9 @@ Result<Conf> parse_rdzv_conf(std::string_view text) {
   return conf;
 }
 
-Result<MeetingSettings> read_meeting_settings(const Conf& conf, std::string_view backend) {
+Result<RendezvousConfig> read_rendezvous_config(const Conf& conf, std::string_view backend) {
   Reader reader(conf);
-  MeetingSettings out;
+  RendezvousConfig out;
   if (backend == "static") {
     out.join_timeout = kJoinTimeoutOfStatic;
     set(out.join_timeout, reader.positive("timeout"));

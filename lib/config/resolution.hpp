@@ -34,8 +34,8 @@ struct Resolution {
 [[nodiscard]] Result<void> resolve_program(const Resolution& resolution);
 // How many workers (resolve_workers.cpp).
 [[nodiscard]] Result<void> resolve_workers(const Resolution& resolution);
-// Nodes, back end, and by the three steps behind it, addresses (resolve_meeting.cpp).
-[[nodiscard]] Result<void> resolve_meeting(const Resolution& resolution);
+// Nodes, back end, and by the three steps behind it, addresses (resolve_rendezvous.cpp).
+[[nodiscard]] Result<void> resolve_rendezvous(const Resolution& resolution);
 // Where nodes meet (resolve_endpoints.cpp).
 [[nodiscard]] Result<void> resolve_endpoints(const Resolution& resolution);
 // This node's address and ports, and the order of ranks (resolve_addresses.cpp).

@@ -3,6 +3,7 @@
 
 #include "config/config_file.hpp"
 #include "config/resolution.hpp"
+#include "config/suggest.hpp"
 
 #include <fmt/core.h>
 
@@ -112,8 +113,9 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   out.config.config_file = file->path;
   const Resolution resolution{line, environ, machine, *layers, out};
   note_origins(resolution);
+  out.warnings = mistyped_variables(environ, line.personality);
   // The order in which torchrun looks at its settings, so that the first error is the same one.
-  for (const auto step : {resolve_meeting,
+  for (const auto step : {resolve_rendezvous,
                           resolve_stopping,
                           resolve_workers,
                           resolve_output,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this node is for others: its address, the ports that it may listen on, and the order of
-// ranks that it was told.
+// ranks that it was given.
 #include "base/text.hpp"
 #include "config/resolution.hpp"
 #include "host/own_addresses.hpp"
@@ -113,7 +113,7 @@ std::string take_name(std::string_view line, std::set<std::string>& known, Launc
     return "";
   }
   if (name.find_first_of(" \t,") != std::string::npos) {
-    return fmt::format("'{}' is not one name; write a name a line", name);
+    return fmt::format("'{}' is not one name; write one name per line", name);
   }
   if (!known.insert(to_lower(name)).second) {
     return fmt::format("'{}' is in it twice", name);
@@ -142,7 +142,8 @@ Result<void> resolve_rank_order(const Resolution& r) {
     return {};
   }
   if (!text.starts_with(kFile) || text.size() == kFile.size()) {
-    return r.layers.refuse(OptionId::rank_order, "must be file:PATH, a file with a name a line");
+    return r.layers.refuse(OptionId::rank_order,
+                           "must be file:PATH, a file with one name per line");
   }
   if (config.node_rank) {
     return r.layers.refuse(
@@ -161,7 +162,7 @@ Result<void> resolve_rank_order(const Resolution& r) {
       return r.layers.refuse(OptionId::rank_order, problem);
     }
   }
-  return config.rank_order.empty() ? r.layers.refuse(OptionId::rank_order, "there is no name in it")
+  return config.rank_order.empty() ? r.layers.refuse(OptionId::rank_order, "the file holds no name")
                                    : Result<void>{};
 }
 

@@ -68,21 +68,41 @@ Result<Endpoint> master_endpoint(const Resolution& r) {
 }
 
 bool says_where(const Resolution& r) {
-  return std::ranges::any_of(
-      std::array{OptionId::master_addr, OptionId::master_port, OptionId::node_rank},
-      [&](OptionId id) { return r.layers.is_given(id); });
+  return std::ranges::any_of(std::array{OptionId::master_addr,
+                                        OptionId::master_port,
+                                        OptionId::node_rank,
+                                        OptionId::rdzv_endpoint},
+                             [&](OptionId id) { return r.layers.is_given(id); });
+}
+
+// torchrun's default of 0 would give each machine that rank.
+Result<void> check_static_place(const Resolution& r) {
+  if (!many_nodes(r.config())) {
+    return {};
+  }
+  if (!says_where(r)) {
+    return r.layers.refuse(OptionId::nnodes,
+                           "needs a rendezvous: --rdzv-backend=c10d with "
+                           "--rdzv-endpoint=HOST[:PORT], or --master-addr, --master-port and "
+                           "--node-rank");
+  }
+  if (!r.layers.is_given(OptionId::node_rank)) {
+    return r.layers.refuse(
+        OptionId::nnodes,
+        fmt::format("--rdzv-backend=static needs --node-rank on every machine, 0 to {}; or give "
+                    "--rdzv-backend=c10d with --rdzv-endpoint=HOST[:PORT], which assigns the ranks",
+                    r.config().nodes_max - 1));
+  }
+  return {};
 }
 
 // The endpoint of a static job is what the workers dial.
 Result<void> resolve_static(const Resolution& r) {
   LaunchConfig& config = r.config();
-  const bool typed = !r.layers.text(OptionId::rdzv_endpoint).empty();
-  if (many_nodes(config) && !typed && !says_where(r)) {
-    return r.layers.refuse(OptionId::nnodes,
-                           "needs a place to meet: --rdzv-backend=c10d with "
-                           "--rdzv-endpoint=HOST[:PORT], or --master-addr, --master-port and "
-                           "--node-rank");
+  if (auto checked = check_static_place(r); !checked) {
+    return checked;
   }
+  const bool typed = !r.layers.text(OptionId::rdzv_endpoint).empty();
   auto endpoint = typed ? static_endpoint(r) : master_endpoint(r);
   if (!endpoint) {
     return std::unexpected(endpoint.error());

@@ -73,18 +73,13 @@ Result<void> resolve_log_dir(const Resolution& r) {
   return {};
 }
 
-// As torchrun does it; it says nothing, we do.
+// torchrun ignores --tee as well then, and its prefixes are missed.
 void drop_what_needs_files(const Resolution& r) {
   LaunchConfig& config = r.config();
-  const bool asked = config.redirects != StdSpec{} || config.tee != StdSpec{} ||
-                     config.local_ranks_filter.has_value();
-  if (!config.logs_disabled || !asked) {
-    return;
+  if (config.logs_disabled && config.redirects != StdSpec{}) {
+    r.warn("--log-dir=/dev/null: ignoring --redirects");
+    config.redirects = {};
   }
-  r.warn("--log-dir=/dev/null: ignoring --redirects, --tee and --local-ranks-filter");
-  config.redirects = {};
-  config.tee = {};
-  config.local_ranks_filter.reset();
 }
 
 void resolve_template(const Resolution& r) {
@@ -100,6 +95,7 @@ void resolve_template(const Resolution& r) {
 
 Result<void> resolve_output(const Resolution& r) {
   LaunchConfig& config = r.config();
+  config.label = r.layers.is_on(OptionId::label);
   if (auto done = resolve_filter(r); !done) {
     return done;
   }

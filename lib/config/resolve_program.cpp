@@ -3,8 +3,14 @@
 // a wrong name is one line and not one traceback for each worker.
 #include "base/text.hpp"
 #include "config/resolution.hpp"
+#include "config/values.hpp"
 
 #include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <vector>
 
 namespace muster {
 namespace {
@@ -23,37 +29,66 @@ bool is_in_path(const Resolution& r, std::string_view name) {
   return false;
 }
 
-Result<std::string> find_python(const Resolution& r) {
+struct Python {
+  std::string path;
+  std::string origin;
+};
+
+// A launcher that is installed into a virtual environment runs that environment's Python, whether
+// or not it is active, as torchrun does. In /usr/bin it does not: an active environment counts.
+std::optional<Python> python_beside_us(const Resolution& r) {
+  const std::string own = r.machine.own_path();
+  const auto slash = own.rfind('/');
+  if (slash == std::string::npos) {
+    return std::nullopt;
+  }
+  const std::string folder = own.substr(0, slash);
+  const auto is_there = [&](const std::string& name) {
+    return r.machine.file_kind(folder + name) != FileKind::missing;
+  };
+  const bool environment = is_there("/../pyvenv.cfg") || is_there("/../conda-meta");
+  if (!environment || r.machine.file_kind(folder + "/python3") != FileKind::executable) {
+    return std::nullopt;
+  }
+  return Python{folder + "/python3", "beside " + own};
+}
+
+Result<Python> find_python(const Resolution& r) {
   if (const auto chosen = r.environ.get("PYTHON_EXEC"); chosen && !chosen->empty()) {
-    return *chosen;
+    return Python{*chosen, "PYTHON_EXEC"};
+  }
+  if (auto beside = python_beside_us(r)) {
+    return std::move(*beside);
   }
   if (const auto active = r.environ.get("VIRTUAL_ENV"); active && !active->empty()) {
     std::string path = *active + "/bin/python3";
     if (r.machine.file_kind(path) == FileKind::executable) {
-      return path;
+      return Python{std::move(path), "VIRTUAL_ENV"};
     }
   }
   if (!is_in_path(r, "python3")) {
     return failure(Errc::not_found,
                    "python3 is not in PATH; activate a virtual environment or set PYTHON_EXEC");
   }
-  return std::string("python3");
+  return Python{"python3", "PATH"};
 }
 
-// Names with macros are known only for each worker; spawning reports what is wrong with those.
-bool has_macro(std::string_view name) {
-  return name.find('$') != std::string_view::npos;
+// A name with a macro differs for each worker; spawning reports what is wrong with it. Which macros
+// there are depends on the name that we were called by (plan/macros.hpp).
+bool has_macro(const Resolution& r, std::string_view name) {
+  const bool ours = r.line.personality == Personality::muster;
+  return name.find(ours ? "${local_rank}" : "$") != std::string_view::npos;
 }
 
 Result<void> check_script(const Resolution& r, const std::string& name) {
-  if (name == "-" || has_macro(name) || r.machine.file_kind(name) != FileKind::missing) {
+  if (name == "-" || has_macro(r, name) || r.machine.file_kind(name) != FileKind::missing) {
     return {};
   }
   return failure(Errc::not_found, fmt::format("the script {} does not exist", shell_quoted(name)));
 }
 
 Result<void> check_executable(const Resolution& r, const std::string& name) {
-  if (has_macro(name)) {
+  if (has_macro(r, name)) {
     return {};
   }
   const std::string quoted = shell_quoted(name);
@@ -123,6 +158,55 @@ Result<void> check_pairs(const Resolution& r) {
   return {};
 }
 
+// Whether the program can be started; for the Python kinds also by which interpreter.
+Result<void> look_for_program(const Resolution& r) {
+  Program& program = r.config().program;
+  if (program.kind == ProgramKind::executable) {
+    return check_executable(r, program.name);
+  }
+  auto python = find_python(r);
+  program.python = python ? python->path : "python3";
+  program.python_origin = python ? python->origin : "not found";
+  if (program.kind == ProgramKind::python_script) {
+    if (auto checked = check_script(r, program.name); !checked) {
+      return checked;
+    }
+  }
+  return python ? Result<void>{} : std::unexpected(python.error());
+}
+
+bool is_module_name(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return c == '_' || c == '.' || std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           static_cast<unsigned char>(c) >= 0x80;
+  });
+}
+
+// A variable may be there for all programs of a user; who types the option means this one.
+Result<void> resolve_warm(const Resolution& r) {
+  const std::string text(trim(r.layers.text(OptionId::warm)));
+  const auto flag = parse_word_flag(text);
+  if (flag == false) {
+    return {};
+  }
+  if (r.config().program.kind == ProgramKind::executable) {
+    return r.layers.is_typed(OptionId::warm)
+               ? r.layers.refuse(OptionId::warm, "is for Python programs")
+               : Result<void>{};
+  }
+  std::vector<std::string> modules;
+  if (flag != true && to_lower(text) != "auto") {
+    for (const auto& name : split(text, ',')) {
+      modules.emplace_back(trim(name));
+    }
+    if (!std::ranges::all_of(modules, is_module_name)) {
+      return r.layers.refuse(OptionId::warm, "must be auto, off or names of modules: torch,numpy");
+    }
+  }
+  r.config().warm = std::move(modules);
+  return {};
+}
+
 }  // namespace
 
 Result<void> resolve_program(const Resolution& r) {
@@ -136,20 +220,16 @@ Result<void> resolve_program(const Resolution& r) {
     return failure(Errc::usage, "the name of the program to run is empty");
   }
   program.kind = kind_of(r, program.name);
-  if (program.kind == ProgramKind::executable) {
-    return check_executable(r, program.name);
+  if (auto warm = resolve_warm(r); !warm) {
+    return warm;
   }
-  if (program.kind == ProgramKind::python_script) {
-    if (auto checked = check_script(r, program.name); !checked) {
-      return checked;
-    }
+  auto found = look_for_program(r);
+  if (!found && r.line.command != Command::launch) {
+    // An explanation starts nothing; it may be of another machine's program.
+    program.problem = found.error().message;
+    return {};
   }
-  auto python = find_python(r);
-  if (!python) {
-    return std::unexpected(python.error());
-  }
-  program.python = std::move(*python);
-  return {};
+  return found;
 }
 
 }  // namespace muster

@@ -24,9 +24,20 @@ Result<void> resolve_restarts(const Resolution& r) {
   return {};
 }
 
+Result<void> resolve_quick_failures(const Resolution& r) {
+  const std::string text(trim(r.layers.text(OptionId::quick_failures)));
+  const auto number = parse_int(text);
+  if (text != "off" && (!number || *number < 1 || *number > std::numeric_limits<int>::max())) {
+    return r.layers.refuse(OptionId::quick_failures, "must be at least 1, or off");
+  }
+  r.config().quick_failures = text == "off" ? 0 : static_cast<int>(*number);
+  return {};
+}
+
 Result<void> resolve_timeout(const Resolution& r) {
   const auto inherited = r.environ.get(kTimeoutVariable);
-  const bool from_variable = inherited && !r.layers.is_given(OptionId::shutdown_timeout);
+  const bool from_variable =
+      inherited && !inherited->empty() && !r.layers.is_given(OptionId::shutdown_timeout);
   const std::string text = from_variable ? *inherited : r.layers.text(OptionId::shutdown_timeout);
   const auto timeout = parse_duration(trim(text));
   if (!timeout) {
@@ -67,6 +78,9 @@ Result<void> resolve_signals(const Resolution& r) {
 }  // namespace
 
 Result<void> resolve_stopping(const Resolution& r) {
+  if (auto done = resolve_quick_failures(r); !done) {
+    return done;
+  }
   if (auto done = resolve_restarts(r); !done) {
     return done;
   }

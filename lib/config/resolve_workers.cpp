@@ -56,7 +56,7 @@ Result<void> resolve_nproc(const Resolution& r) {
 
 // Only OMP_NUM_THREADS depends on the number of processors.
 void resolve_cpus(const Resolution& r) {
-  if (r.environ.get("OMP_NUM_THREADS") && r.line.errand == Errand::launch) {
+  if (r.environ.get("OMP_NUM_THREADS") && r.line.command == Command::launch) {
     r.config().usable_cpus = 0;
     return;
   }
@@ -69,12 +69,12 @@ Result<void> resolve_stdin_rank(const Resolution& r) {
   const std::string text = to_lower(trim(r.layers.text(OptionId::stdin_rank)));
   const int nproc = r.config().nproc;
   if (text.empty()) {
-    const bool alone = nproc == 1 && r.machine.stdin_is_terminal();
+    const bool alone = nproc == 1;
     r.config().stdin_rank = alone ? std::optional(0) : std::nullopt;
-    r.set_origin(OptionId::stdin_rank,
-                 alone ? "default: one worker on a terminal" : "default: none");
+    r.set_origin(OptionId::stdin_rank, alone ? "default: one worker" : "default: none");
     return {};
   }
+  r.config().stdin_rank_chosen = true;
   if (text == "none") {
     return {};
   }

@@ -22,12 +22,15 @@ enum class OptionId {
   role,
   virtual_local_rank,
   stdin_rank,
+  warm,
   max_restarts,
+  quick_failures,
   shutdown_timeout,
   signals_to_handle,
   log_dir,
   redirects,
   tee,
+  label,
   local_ranks_filter,
   log_line_prefix_template,
   duplicate_stdout_filters,
@@ -69,17 +72,17 @@ enum class ValueKind {
   number,    // as Python's float() reads it
   duration,  // seconds, or with a unit
   choice,    // one of `choices`
-  action,    // like --help: is obeyed, has neither variable nor value in a config file
+  action,    // like --help: is carried out, has neither variable nor value in a config file
 };
 
-enum class HelpGroup { program, workers, stopping, output, meeting, looking, compatible };
+enum class HelpGroup { program, workers, stopping, output, nodes, looking, compatible };
 
 // In the order of --help and of the manual page.
 inline constexpr std::array kHelpGroups{HelpGroup::program,
                                         HelpGroup::workers,
                                         HelpGroup::stopping,
                                         HelpGroup::output,
-                                        HelpGroup::meeting,
+                                        HelpGroup::nodes,
                                         HelpGroup::looking,
                                         HelpGroup::compatible};
 
@@ -90,6 +93,7 @@ struct Option {
   ValueKind kind = ValueKind::text;
   std::string_view value_name{};     // for help: "N|auto|gpu|cpu"; empty for flags
   std::string_view default_value{};  // as it would be typed
+  std::string_view bare_value{};     // what it means without a value, which then stands behind '='
   std::string_view choices{};        // "a|b" for kind choice and some actions
   HelpGroup group = HelpGroup::program;
   std::string_view help{};   // one sentence without a full stop
@@ -115,7 +119,7 @@ struct Option {
 // "--nproc-per-node"
 [[nodiscard]] std::string long_flag(const Option& row);
 
-// The heading of a group, in the words of a user: "What to run".
+// The heading of a group, as a user would say it: "What to run".
 [[nodiscard]] std::string_view heading(HelpGroup group);
 
 }  // namespace muster

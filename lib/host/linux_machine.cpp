@@ -20,6 +20,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -165,8 +166,11 @@ Result<std::string> LinuxMachine::read_file(const std::string& path) const {
   return read_whole(path);
 }
 
-bool LinuxMachine::stdin_is_terminal() const {
-  return ::isatty(STDIN_FILENO) == 1;
+// The kernel keeps what was given to execve: a shell that found us in PATH gave it the whole path.
+// /proc/self/exe would follow a link such as /venv/bin/torchrun.
+std::string LinuxMachine::own_path() const {
+  const auto* path = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  return path == nullptr ? "" : path;
 }
 
 Result<std::vector<OwnAddress>> LinuxMachine::own_addresses() const {

@@ -17,7 +17,7 @@ class LinuxMachine final : public Machine {
   [[nodiscard]] Count usable_gpus(const Environ& environ) const override;
   [[nodiscard]] FileKind file_kind(const std::string& path) const override;
   [[nodiscard]] Result<std::string> read_file(const std::string& path) const override;
-  [[nodiscard]] bool stdin_is_terminal() const override;
+  [[nodiscard]] std::string own_path() const override;
   [[nodiscard]] Result<std::vector<OwnAddress>> own_addresses() const override;
   [[nodiscard]] std::string random_hex() const override;
 

@@ -35,7 +35,8 @@ class Machine {
 
   [[nodiscard]] virtual FileKind file_kind(const std::string& path) const = 0;
   [[nodiscard]] virtual Result<std::string> read_file(const std::string& path) const = 0;
-  [[nodiscard]] virtual bool stdin_is_terminal() const = 0;
+  // The path by which this program was started, links not followed. Empty: unknown.
+  [[nodiscard]] virtual std::string own_path() const = 0;
   [[nodiscard]] virtual Result<std::vector<OwnAddress>> own_addresses() const = 0;
   // 32 random hexadecimal digits.
   [[nodiscard]] virtual std::string random_hex() const = 0;

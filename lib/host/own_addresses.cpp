@@ -2,43 +2,24 @@
 #include "host/own_addresses.hpp"
 
 #include "base/text.hpp"
+#include "io/socket_address.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <net/if.h>
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 namespace muster {
 namespace {
 
-template <class Socket>
-Socket copy_of(const sockaddr& address) {
-  Socket out{};
-  std::memcpy(&out, &address, sizeof out);
-  return out;
-}
-
-std::string text_of(const sockaddr& address, const char* interface) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address.sa_family == AF_INET) {
-    const auto v4 = copy_of<sockaddr_in>(address);
-    return ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-  }
-  const auto v6 = copy_of<sockaddr_in6>(address);
-  std::string out = ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-  if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) {
-    out += fmt::format("%{}", interface);
-  }
-  return out;
+std::string text_of(const sockaddr& address) {
+  const auto known = SocketAddress::copy_of(address);
+  return known ? known->host() : std::string();
 }
 
 bool is_wanted(const ifaddrs& entry) {
@@ -65,7 +46,7 @@ Result<std::vector<OwnAddress>> own_addresses() {
   std::vector<OwnAddress> out;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (is_wanted(*entry)) {
-      out.push_back({entry->ifa_name, text_of(*entry->ifa_addr, entry->ifa_name)});
+      out.push_back({entry->ifa_name, text_of(*entry->ifa_addr)});
     }
   }
   return out;

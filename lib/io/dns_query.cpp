@@ -3,6 +3,7 @@
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "io/socket_address.hpp"
 
 #include <ares.h>
 #include <fmt/core.h>
@@ -12,7 +13,6 @@
 #include <cerrno>
 #include <utility>
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
@@ -22,20 +22,13 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 253;  // RFC 1035
 
-// A server that drops AAAA questions (or A) must not cost the whole patience once the other kind
+// A server that drops AAAA questions (or A) must not cost the whole timeout once the other kind
 // was answered.
-constexpr Duration kSecondAnswerPatience = std::chrono::milliseconds(300);
+constexpr Duration kSecondAnswerTimeout = std::chrono::milliseconds(300);
 
 // First try of each server; doubled on each further try.
 constexpr int kServerTimeoutMilliseconds = 1000;
 constexpr int kTries = 4;
-
-bool is_numeric(const std::string& name) {
-  std::array<unsigned char, sizeof(in6_addr)> raw{};
-  const std::string without_zone = name.substr(0, name.find('%'));
-  return ::inet_pton(AF_INET, name.c_str(), raw.data()) == 1 ||
-         ::inet_pton(AF_INET6, without_zone.c_str(), raw.data()) == 1;
-}
 
 // RFC 6761: such names are always this machine, and no server is ever asked for them.
 bool is_localhost(std::string_view name) {
@@ -63,16 +56,9 @@ void take_answer(void* context, int status, int /*timeouts*/, ares_addrinfo* fou
   answer.status = status;
   for (const auto* node = found != nullptr ? found->nodes : nullptr; node != nullptr;
        node = node->ai_next) {
-    const void* raw = nullptr;
-    if (node->ai_family == AF_INET) {
-      raw = &reinterpret_cast<const sockaddr_in*>(node->ai_addr)->sin_addr;
-    } else if (node->ai_family == AF_INET6) {
-      raw = &reinterpret_cast<const sockaddr_in6*>(node->ai_addr)->sin6_addr;
-    }
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    if (raw != nullptr && ::inet_ntop(node->ai_family, raw, text.data(), text.size()) != nullptr &&
-        std::ranges::find(answer.addresses, text.data()) == answer.addresses.end()) {
-      answer.addresses.emplace_back(text.data());
+    const auto address = SocketAddress::copy_of(*node->ai_addr);
+    if (address && std::ranges::find(answer.addresses, address->host()) == answer.addresses.end()) {
+      answer.addresses.push_back(address->host());
     }
   }
   if (found != nullptr) {
@@ -93,7 +79,7 @@ void put_ipv4_first(Addresses& addresses) {
       addresses, [](const std::string& address) { return address.find(':') == std::string::npos; });
 }
 
-// What c-ares says about one name when no kind of address was found, in our words.
+// What c-ares says about one name when no kind of address was found, as our error.
 Error no_answer_error(const std::string& name, int status) {
   switch (status) {
     case ARES_ENOTFOUND:
@@ -180,7 +166,7 @@ struct DnsQuery::Impl {
 
   // True where the query is over.
   bool answer_without_servers() {
-    if (is_numeric(name)) {
+    if (is_numeric_address(name)) {
       result.emplace(Addresses{name});
     } else if (!is_name(name)) {
       fail({Errc::usage, fmt::format("cannot resolve '{}': not a host name", name)});
@@ -222,7 +208,7 @@ struct DnsQuery::Impl {
     }
     const bool found = !ipv4.addresses.empty() || !ipv6.addresses.empty();
     if (found) {
-      give_up = std::min(give_up, now + kSecondAnswerPatience);
+      give_up = std::min(give_up, now + kSecondAnswerTimeout);
     }
     if ((!ipv4.over || !ipv6.over) && now < give_up) {
       return;
@@ -247,8 +233,8 @@ struct DnsQuery::Impl {
   }
 };
 
-DnsQuery::DnsQuery(std::string name, TimePoint now, Duration patience)
-    : impl_(std::make_unique<Impl>(std::move(name), now + patience)) {
+DnsQuery::DnsQuery(std::string name, TimePoint now, Duration timeout)
+    : impl_(std::make_unique<Impl>(std::move(name), now + timeout)) {
   if (!impl_->answer_without_servers()) {
     impl_->ask_servers();
     impl_->look_at_answers(now);

@@ -20,8 +20,8 @@ using Addresses = std::vector<std::string>;
 class DnsQuery {
  public:
   // Answers at once what needs no server (numeric addresses, localhost, /etc/hosts), asks the
-  // servers for the rest, and gives up after `patience`.
-  DnsQuery(std::string name, TimePoint now, Duration patience);
+  // servers for the rest, and gives up after `timeout`.
+  DnsQuery(std::string name, TimePoint now, Duration timeout);
   DnsQuery(const DnsQuery&) = delete;
   DnsQuery& operator=(const DnsQuery&) = delete;
   ~DnsQuery();

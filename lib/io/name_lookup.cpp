@@ -20,8 +20,8 @@ struct NameLookup::Impl : std::enable_shared_from_this<NameLookup::Impl> {
   asio::steady_timer timer;
   Callback callback;
 
-  Impl(asio::io_context& loop, std::string name, Duration patience, Callback when_done)
-      : query(std::move(name), steady_now(), patience),
+  Impl(asio::io_context& loop, std::string name, Duration timeout, Callback when_done)
+      : query(std::move(name), steady_now(), timeout),
         descriptor(loop),
         timer(loop),
         callback(std::move(when_done)) {
@@ -87,9 +87,9 @@ struct NameLookup::Impl : std::enable_shared_from_this<NameLookup::Impl> {
 
 NameLookup::NameLookup(asio::io_context& loop,
                        std::string name,
-                       Duration patience,
+                       Duration timeout,
                        Callback callback)
-    : impl_(std::make_shared<Impl>(loop, std::move(name), patience, std::move(callback))) {
+    : impl_(std::make_shared<Impl>(loop, std::move(name), timeout, std::move(callback))) {
   if (impl_->query.result()) {
     asio::post(loop, [self = impl_] {
       if (self->callback) {

@@ -22,8 +22,8 @@ class NameLookup {
  public:
   using Callback = std::function<void(Result<std::vector<std::string>>)>;
 
-  // Calls `callback` once, from the loop and never from inside the constructor, within `patience`.
-  NameLookup(asio::io_context& loop, std::string name, Duration patience, Callback callback);
+  // Calls `callback` once, from the loop and never from inside the constructor, within `timeout`.
+  NameLookup(asio::io_context& loop, std::string name, Duration timeout, Callback callback);
   NameLookup(const NameLookup&) = delete;
   NameLookup& operator=(const NameLookup&) = delete;
   ~NameLookup();

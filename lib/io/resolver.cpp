@@ -3,20 +3,17 @@
 
 #include "base/clock.hpp"
 #include "io/dns_query.hpp"
-
-#include <algorithm>
+#include "io/wait_ready.hpp"
 
 #include <poll.h>
 
 namespace muster {
 
-Result<std::vector<std::string>> resolve_blocking(const std::string& name, Duration patience) {
+Result<std::vector<std::string>> resolve_blocking(const std::string& name, Duration timeout) {
   TimePoint now = steady_now();
-  DnsQuery query(name, now, patience);
+  DnsQuery query(name, now, timeout);
   while (!query.result()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(query.next_deadline(now) - now);
-    pollfd wait{query.descriptor(), POLLIN, 0};
-    ::poll(&wait, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
+    static_cast<void>(wait_ready(query.descriptor(), POLLIN, query.next_deadline(now)));
     now = steady_now();
     query.step(now);
   }

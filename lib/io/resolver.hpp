@@ -14,10 +14,10 @@ namespace muster {
 
 // The name's addresses, numeric, IPv4 before IPv6, never empty. A numeric address is returned as it
 // is; "localhost" and names below it are the loopback addresses, whatever any file says; else
-// /etc/hosts and then the DNS servers of /etc/resolv.conf are asked. Returns within `patience`.
+// /etc/hosts and then the DNS servers of /etc/resolv.conf are asked. Returns within `timeout`.
 // Errors: not_found (no such name), timed_out (silent servers), unreachable (no server), usage (not
 // a name), each with the name and what to do.
 [[nodiscard]] Result<std::vector<std::string>> resolve_blocking(const std::string& name,
-                                                                Duration patience);
+                                                                Duration timeout);
 
 }  // namespace muster

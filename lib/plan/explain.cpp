@@ -32,12 +32,12 @@ std::string describe_output(const OutputPlan& plan) {
 }
 
 std::string describe_argv(const std::vector<std::string>& argv) {
-  std::vector<std::string> words;
-  std::ranges::transform(argv, std::back_inserter(words), shell_quoted);
-  return join(words, " ");
+  std::vector<std::string> quoted;
+  std::ranges::transform(argv, std::back_inserter(quoted), shell_quoted);
+  return join(quoted, " ");
 }
 
-// What the meeting decides; the rest was said by the user.
+// What the rendezvous decides; the rest was given by the user.
 std::string_view open_questions(const LaunchConfig& config) {
   if (config.rdzv_backend == "static") {
     return "the others may have other numbers of workers";
@@ -58,14 +58,16 @@ Result<Assignment> example_assignment(const LaunchConfig& config) {
 }
 
 std::string describe_example(const LaunchConfig& config, const Assignment& assignment) {
+  const std::string& problem = config.program.problem;
+  const std::string out = problem.empty() ? "" : fmt::format("# cannot be started: {}\n", problem);
   if (!many_nodes(config)) {
-    return "";
+    return out;
   }
-  return fmt::format("# group rank {} of {} nodes with {} workers each, as an example: {}\n",
-                     assignment.group_rank,
-                     assignment.group_world_size,
-                     assignment.local_world_size,
-                     open_questions(config));
+  return out + fmt::format("# group rank {} of {} nodes with {} workers each, as an example: {}\n",
+                           assignment.group_rank,
+                           assignment.group_world_size,
+                           assignment.local_world_size,
+                           open_questions(config));
 }
 
 std::string describe_plan(const std::vector<ProcessSpec>& specs) {

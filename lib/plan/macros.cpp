@@ -42,7 +42,8 @@ Reference reference_at(std::string_view text) {
 
 }  // namespace
 
-std::string expand_macros(std::string_view text, const Macros& macros) {
+std::string expand_macros(std::string_view text, const Macros& macros, MacroSyntax syntax) {
+  const bool braces_only = syntax == MacroSyntax::braces;
   std::string out;
   while (!text.empty()) {
     const auto dollar = text.find('$');
@@ -51,14 +52,15 @@ std::string expand_macros(std::string_view text, const Macros& macros) {
       break;
     }
     text.remove_prefix(dollar + 1);
-    if (text.starts_with('$')) {
+    if (!braces_only && text.starts_with('$')) {
       out += '$';
       text.remove_prefix(1);
       continue;
     }
-    const Reference reference = reference_at(text);
+    const bool is_reference = !braces_only || text.starts_with('{');
+    const Reference reference = is_reference ? reference_at(text) : Reference{};
     const auto macro = macros.find(reference.name);
-    if (reference.length > 0 && macro != macros.end()) {
+    if (macro != macros.end()) {
       out += macro->second;
     } else {
       out += '$';

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Macros in arguments and prefixes, by the rules of Python's string.Template.safe_substitute, which
-// torchrun uses: $name, ${name}, $$ for one $; anything else stays as it is. Pure.
+// Macros in arguments and line prefixes. What names no known macro stays as it is. Pure.
 #pragma once
 
 #include <map>
@@ -11,6 +10,13 @@ namespace muster {
 
 using Macros = std::map<std::string, std::string, std::less<>>;
 
-[[nodiscard]] std::string expand_macros(std::string_view text, const Macros& macros);
+enum class MacroSyntax {
+  braces,          // ${name} only, so that shell code such as 'kill $$' passes through unharmed
+  python_template  // $name, ${name} and $$ for one $: Python's string.Template.safe_substitute
+};
+
+[[nodiscard]] std::string expand_macros(std::string_view text,
+                                        const Macros& macros,
+                                        MacroSyntax syntax);
 
 }  // namespace muster

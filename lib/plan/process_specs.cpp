@@ -15,7 +15,7 @@ enum class Stream { standard_output, standard_error };
 struct Place {
   const LaunchConfig& config;
   const Assignment& assignment;
-  const PlanSite& site;
+  const PlanContext& context;
   int local_rank = 0;
   int rank = 0;
 };
@@ -30,7 +30,8 @@ std::string line_prefix(const Place& place) {
                        {{"role_name", place.config.role},
                         {"local_rank", local_rank},
                         {"rank", std::to_string(place.rank)},
-                        {"hostname", place.site.hostname}});
+                        {"hostname", place.context.hostname}},
+                       MacroSyntax::python_template);
 }
 
 bool is_shown(const Place& place) {
@@ -38,17 +39,24 @@ bool is_shown(const Place& place) {
   return !filter || filter->contains(place.local_rank);
 }
 
-// Not in a file. stdout goes straight through: nothing is copied. stderr is copied by us, for the
-// report of a failure needs its last lines; but a person who talks with the program on a terminal
-// needs the terminal itself.
-OutputPlan console_plan(const Place& place, Stream stream) {
+// Not in a file. stdout goes straight through, so that nothing is copied, unless several ranks
+// would tear each other's lines there. stderr is copied by us, for the report of a failure needs
+// its last lines; but a person who talks with the program on a terminal needs the terminal itself.
+OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
   OutputPlan plan;
   if (!is_shown(place)) {
     plan.kind = OutputKind::discard;
     return plan;
   }
-  const bool talks = place.config.nproc == 1 || place.config.stdin_rank == place.local_rank;
-  const bool direct = stream == Stream::standard_output || (place.site.stderr_is_terminal && talks);
+  if (labelled) {
+    plan.kind = OutputKind::capture;
+    plan.prefix = line_prefix(place);
+    return plan;
+  }
+  const bool alone = place.config.nproc == 1;
+  const bool talks = alone || place.config.stdin_rank == place.local_rank;
+  const bool direct = stream == Stream::standard_output ? alone || !place.context.stdout_is_torn
+                                                        : place.context.stderr_is_terminal && talks;
   plan.kind = direct ? OutputKind::inherit : OutputKind::capture;
   return plan;
 }
@@ -61,7 +69,7 @@ void add_filters(OutputPlan& plan, const Place& place, Stream stream) {
     return;
   }
   plan.filters = *filters;
-  plan.filtered_path = attempt_dir(place.site.run_dir, place.assignment.attempt) +
+  plan.filtered_path = attempt_dir(place.context.run_dir, place.assignment.attempt) +
                        (out ? "/filtered_stdout.log" : "/filtered_stderr.log");
 }
 
@@ -71,12 +79,13 @@ OutputPlan output_plan(const Place& place, Stream stream) {
     return out ? spec.wants_stdout(place.local_rank) : spec.wants_stderr(place.local_rank);
   };
   const bool tee = wanted(place.config.tee);
-  if (place.site.run_dir.empty() || (!tee && !wanted(place.config.redirects))) {
-    return console_plan(place, stream);
+  const bool has_files = !place.context.run_dir.empty();
+  if (!has_files || (!tee && !wanted(place.config.redirects))) {
+    return console_plan(place, stream, place.config.label || (!has_files && tee));
   }
   OutputPlan plan;
   plan.kind = OutputKind::file;
-  plan.path = worker_dir(place.site.run_dir, place.assignment.attempt, place.local_rank) +
+  plan.path = worker_dir(place.context.run_dir, place.assignment.attempt, place.local_rank) +
               (out ? "/stdout.log" : "/stderr.log");
   plan.tee = tee && is_shown(place);
   if (plan.tee) {
@@ -88,14 +97,15 @@ OutputPlan output_plan(const Place& place, Stream stream) {
 
 }  // namespace
 
-std::string error_file_path(const PlanSite& site, int attempt, int local_rank) {
-  return site.run_dir.empty() ? "" : worker_dir(site.run_dir, attempt, local_rank) + "/error.json";
+std::string error_file_path(const PlanContext& context, int attempt, int local_rank) {
+  return context.run_dir.empty() ? ""
+                                 : worker_dir(context.run_dir, attempt, local_rank) + "/error.json";
 }
 
 Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
                                                const Environ& environ,
                                                const Assignment& assignment,
-                                               const PlanSite& site) {
+                                               const PlanContext& context) {
   std::vector<ProcessSpec> specs;
   specs.reserve(static_cast<std::size_t>(assignment.local_world_size));
   for (int local_rank = 0; local_rank < assignment.local_world_size; ++local_rank) {
@@ -103,7 +113,7 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
                           environ,
                           assignment,
                           local_rank,
-                          error_file_path(site, assignment.attempt, local_rank));
+                          error_file_path(context, assignment.attempt, local_rank));
     if (!env) {
       return std::unexpected(env.error());
     }
@@ -112,8 +122,9 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
     spec.rank = assignment.rank_first + local_rank;
     spec.argv = worker_argv(config, local_rank);
     spec.environment = env->to_block();
+    spec.warm = config.warm.has_value();
     spec.standard_input = config.stdin_rank == local_rank ? InputKind::inherit : InputKind::none;
-    const Place place{config, assignment, site, local_rank, spec.rank};
+    const Place place{config, assignment, context, local_rank, spec.rank};
     spec.standard_output = output_plan(place, Stream::standard_output);
     spec.standard_error = output_plan(place, Stream::standard_error);
     specs.push_back(std::move(spec));

@@ -14,11 +14,13 @@
 
 namespace muster {
 
-// Facts of the place where the agent runs that the specs depend on.
-struct PlanSite {
+// Facts about the machine and this run that the specs depend on.
+struct PlanContext {
   std::string run_dir;   // <log_dir>/<run id>_<8 random>; empty: no files at all
   std::string hostname;  // for the prefix template
   bool stderr_is_terminal = false;
+  // A pipe, a socket or a file: programs write to it in blocks, which tear the lines of several.
+  bool stdout_is_torn = false;
 };
 
 // One spec for each local rank, in order. Errors: usage (a GPU list that is too short for
@@ -26,9 +28,9 @@ struct PlanSite {
 [[nodiscard]] Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
                                                              const Environ& environ,
                                                              const Assignment& assignment,
-                                                             const PlanSite& site);
+                                                             const PlanContext& context);
 
 // <run_dir>/attempt_<n>/<local rank>/error.json; empty where run_dir is.
-[[nodiscard]] std::string error_file_path(const PlanSite& site, int attempt, int local_rank);
+[[nodiscard]] std::string error_file_path(const PlanContext& context, int attempt, int local_rank);
 
 }  // namespace muster

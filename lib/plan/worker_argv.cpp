@@ -9,6 +9,9 @@ std::vector<std::string> worker_argv(const LaunchConfig& config, int local_rank)
   const Program& program = config.program;
   const std::string rank = std::to_string(local_rank);
   const Macros macros{{"local_rank", rank}};
+  const MacroSyntax syntax = config.personality == Personality::muster
+                                 ? MacroSyntax::braces
+                                 : MacroSyntax::python_template;
   std::vector<std::string> argv;
   argv.reserve(program.args.size() + 5);
   if (program.kind != ProgramKind::executable) {
@@ -18,13 +21,25 @@ std::vector<std::string> worker_argv(const LaunchConfig& config, int local_rank)
   if (program.kind == ProgramKind::python_module) {
     argv.emplace_back("-m");
   }
-  argv.push_back(expand_macros(program.name, macros));
+  argv.push_back(expand_macros(program.name, macros, syntax));
   if (config.pass_local_rank) {
     argv.push_back("--local_rank=" + rank);
   }
   for (const std::string& arg : program.args) {
-    argv.push_back(expand_macros(arg, macros));
+    argv.push_back(expand_macros(arg, macros, syntax));
   }
+  return argv;
+}
+
+std::vector<std::string> zygote_argv(const LaunchConfig& config, std::string_view source) {
+  const Program& program = config.program;
+  std::vector<std::string> argv{program.python,
+                                "-u",
+                                "-c",
+                                std::string(source),
+                                program.kind == ProgramKind::python_module ? "module" : "script",
+                                program.name};
+  argv.insert(argv.end(), config.warm->begin(), config.warm->end());
   return argv;
 }
 

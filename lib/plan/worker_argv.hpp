@@ -5,11 +5,18 @@
 #include "config/launch_config.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster {
 
-// [python -u [-m]] program [--local_rank=N] args…, with ${local_rank} replaced in all but python.
+// [python -u [-m]] program [--local_rank=N] args…, with ${local_rank} replaced in all but
+// python; called as torchrun also $local_rank, and $$ becomes $.
 [[nodiscard]] std::vector<std::string> worker_argv(const LaunchConfig& config, int local_rank);
+
+// The command line of the zygote that the workers are forked from: `source` is its program. Where
+// config.warm has a value.
+[[nodiscard]] std::vector<std::string> zygote_argv(const LaunchConfig& config,
+                                                   std::string_view source);
 
 }  // namespace muster

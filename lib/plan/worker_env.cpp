@@ -32,6 +32,11 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   // Python compares this one with exactly "True".
   out.set("TORCHELASTIC_USE_AGENT_STORE", "True");
   out.set("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals_to_handle_text);
+  // The collective library's connections between ranks keep to the same ports.
+  if (config.port_range && !out.get("MUSTER_COLLECTIVE_PORT_RANGE")) {
+    out.set("MUSTER_COLLECTIVE_PORT_RANGE",
+            fmt::format("{}-{}", config.port_range->first, config.port_range->second));
+  }
 }
 
 // What the user chose stays; else every worker gets its share of the processors.
@@ -73,15 +78,20 @@ Result<void> set_virtual_gpu(Environ& out, int local_rank) {
 
 }  // namespace
 
+Environ node_env(const LaunchConfig& config, const Environ& environ) {
+  Environ out = environ;
+  set_defaults(out, config);
+  return out;
+}
+
 Result<Environ> worker_env(const LaunchConfig& config,
                            const Environ& environ,
                            const Assignment& assignment,
                            int local_rank,
                            const std::string& error_file) {
-  Environ out = environ;
+  Environ out = node_env(config, environ);
   set_ranks(out, config, assignment, local_rank);
   set_elastic(out, config, assignment);
-  set_defaults(out, config);
   out.set("TORCHELASTIC_ERROR_FILE", error_file);
   if (config.virtual_local_rank) {
     if (auto done = set_virtual_gpu(out, local_rank); !done) {

@@ -20,4 +20,7 @@ namespace muster {
                                          int local_rank,
                                          const std::string& error_file);
 
+// What all workers of this node have in common: ours, and the defaults for what nobody has set.
+[[nodiscard]] Environ node_env(const LaunchConfig& config, const Environ& environ);
+
 }  // namespace muster

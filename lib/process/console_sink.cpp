@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/console_sink.hpp"
 
+#include "base/clock.hpp"
+
 #include <climits>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace muster {
 namespace {
@@ -19,9 +18,8 @@ namespace {
 // A queue that once grew is given back when it is empty.
 constexpr std::size_t kBufferKeptBytesMax = std::size_t{1024} * 1024;
 
-bool would_block(int errno_value) {
-  return errno_value == EAGAIN || errno_value == EINTR;
-}
+// A console that takes nothing for so long is taken for one that nobody reads.
+constexpr Duration kStallTime = std::chrono::milliseconds(100);
 
 int as_milliseconds(Duration duration) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(duration).count();
@@ -30,91 +28,101 @@ int as_milliseconds(Duration duration) {
 
 }  // namespace
 
-ConsoleSink::ConsoleSink(int fd, Poller& poller, std::function<void()> on_room)
-    : borrowed_(fd), poller_(poller), on_room_(std::move(on_room)) {
-  open(fd);
+std::string Unshown::describe(std::string_view console) const {
+  std::string text = "muster: warning: ";
+  text.append(console).append(" was not read in time; not shown: ");
+  if (messages > 0) {
+    text.append(std::to_string(messages)).append(messages == 1 ? " message" : " messages");
+    text.append(" of muster").append(worker_bytes > 0 ? ", " : "");
+  }
+  if (worker_bytes > 0) {
+    text.append(std::to_string(worker_bytes)).append(" bytes of the workers' output");
+    text.append(" (log files are complete)");
+  }
+  return text.append("\n");
 }
+
+ConsoleSink::ConsoleSink(int fd, Poller& poller, std::function<void()> on_room)
+    : writer_(fd), poller_(poller), on_room_(std::move(on_room)) {}
 
 ConsoleSink::~ConsoleSink() {
-  poller_.forget(target());
+  poller_.forget(writer_.fd());
 }
 
-void ConsoleSink::open(int fd) {
-  struct stat facts {};
-
-  if (::fstat(fd, &facts) != 0 || S_ISREG(facts.st_mode)) {
-    return;  // a file has one position for all who write to it, and never blocks
-  }
-  terminal_ = ::isatty(fd) == 1;
-  if (S_ISSOCK(facts.st_mode)) {
-    way_ = Way::socket;
-    return;
-  }
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  own_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | O_APPEND));
-  // Another user's terminal (after su) or no /proc: what poll allows, in pieces that then fit.
-  way_ = own_ ? Way::own_description : Way::small_pieces;
-}
-
-long ConsoleSink::write_some(const char* data, std::size_t size) const {
-  switch (way_) {
-    case Way::socket:
-      return ::send(borrowed_, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    case Way::small_pieces: {
-      pollfd room{.fd = borrowed_, .events = POLLOUT, .revents = 0};
-      if (::poll(&room, 1, 0) == 0) {
-        errno = EAGAIN;
-        return -1;
-      }
-      return ::write(borrowed_, data, std::min<std::size_t>(size, PIPE_BUF));
-    }
-    case Way::plain:
-    case Way::own_description:
-      break;
-  }
-  return ::write(target(), data, size);
-}
-
-void ConsoleSink::flush() {
+// Whether the console took anything.
+bool ConsoleSink::write_queue() {
+  const std::size_t written_before = written_;
   while (!closed_ && written_ < pending_.size()) {
-    const auto count = write_some(pending_.data() + written_, pending_.size() - written_);
+    const auto count = writer_.write_some(std::string_view(pending_).substr(written_));
     if (count > 0) {
       written_ += static_cast<std::size_t>(count);
-      mid_line_ = pending_[written_ - 1] != '\n';
-    } else if (would_block(errno)) {
+      stalled_ = false;
+    } else if (count == 0 || errno == EAGAIN) {
       break;
     } else {
       closed_ = true;  // the reader left, the disk is full, the terminal hung up: files go on
     }
   }
+  if (written_ >= own_end_) {
+    own_bytes_ = 0;
+    own_count_ = 0;
+  }
+  return written_ > written_before;
+}
+
+void ConsoleSink::flush() {
+  // The line about what is missing goes where it is missing: behind all that was queued before.
+  if (write_queue() && unshown_.any() && has_room()) {
+    pending_.append(pending_.back() == '\n' ? "" : "\n");
+    pending_.append(std::exchange(unshown_, {}).describe("this console"));
+    write_queue();
+  }
   if (closed_ || written_ == pending_.size()) {
     clear();
+  } else {
+    shrink();
+    watch();
+  }
+}
+
+void ConsoleSink::say(std::string_view text) {
+  if (own_bytes_ > 0 && own_bytes_ + text.size() > kOwnBytesMax) {
+    ++unshown_.messages;
     return;
   }
+  pending_.append(text);
+  own_bytes_ += text.size();
+  ++own_count_;
+  own_end_ = pending_.size();
+  flush();
+}
+
+void ConsoleSink::shrink() {
   if (written_ >= kQueueBytesLow) {
-    pending_.erase(0, std::exchange(written_, 0));
+    pending_.erase(0, written_);
+    own_end_ -= std::min(own_end_, written_);
+    written_ = 0;
   }
+}
+
+void ConsoleSink::watch() {
   if (!watched_) {
-    watched_ = poller_.watch_room(target(), *this).has_value();
+    watched_ = poller_.watch_room(writer_.fd(), *this).has_value();
   }
 }
 
 void ConsoleSink::clear() {
   pending_.clear();
   written_ = 0;
+  own_bytes_ = 0;
+  own_count_ = 0;
+  own_end_ = 0;
   if (pending_.capacity() > kBufferKeptBytesMax) {
     pending_.shrink_to_fit();
   }
   if (watched_) {
-    poller_.forget(target());
+    poller_.forget(writer_.fd());
     watched_ = false;
-  }
-}
-
-void ConsoleSink::drop() {
-  clear();
-  if (mid_line_) {
-    pending_ = "\n";
   }
 }
 
@@ -126,17 +134,40 @@ void ConsoleSink::on_ready() {
   }
 }
 
-bool ConsoleSink::wait_for_room(const ConsoleWait& wait, bool all) {
+bool ConsoleSink::wait_for_room(ConsoleWait& wait, bool all) {
+  const std::size_t queued_before = queued();
   while (all ? !empty() : !has_room()) {
-    std::array<pollfd, 2> ready{{{.fd = target(), .events = POLLOUT, .revents = 0},
-                                 {.fd = wait.interrupt_fd, .events = POLLIN, .revents = 0}}};
-    const int count = ::poll(ready.data(), ready.size(), as_milliseconds(wait.patience));
-    if (count <= 0 || (ready[0].revents == 0 && ready[1].revents != 0)) {
+    if (stalled_ || wait.left <= Duration::zero()) {
       return false;
     }
+    std::array<pollfd, 2> ready{{{.fd = writer_.fd(), .events = POLLOUT, .revents = 0},
+                                 {.fd = wait.interrupt_fd, .events = POLLIN, .revents = 0}}};
+    const auto began = steady_now();
+    const int count = ::poll(ready.data(), ready.size(), as_milliseconds(wait.left));
+    const auto waited = steady_now() - began;
+    wait.left -= waited;
+    if (count > 0 && ready[0].revents == 0) {
+      wait.left = Duration::zero();  // interrupted
+    }
     flush();
+    stalled_ = count == 0 && queued() == queued_before && waited >= kStallTime;
   }
   return true;
+}
+
+// A line that is half written keeps its end.
+Unshown ConsoleSink::give_up_queue() {
+  const auto line_end = written_ == 0 || pending_[written_ - 1] == '\n'
+                            ? written_
+                            : std::min(pending_.find('\n', written_), pending_.size() - 1) + 1;
+  const std::size_t dropped = pending_.size() - line_end;
+  unshown_.messages += own_count_;
+  unshown_.worker_bytes += dropped - std::min(dropped, own_bytes_);
+  own_bytes_ = 0;
+  own_count_ = 0;
+  own_end_ = 0;
+  pending_.resize(line_end);
+  return std::exchange(unshown_, {});
 }
 
 bool same_place(int one, int other) {

@@ -1,23 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // ConsoleSink: our own standard output or error, as a place where whole lines go without ever
-// waiting. It writes through an open description of its own, so that making it non-blocking does
-// not change the stream under the workers or the shell. A reader that is gone closes the sink; a
-// slow one fills a bounded queue, and `has_room` tells the sources to leave their bytes where they
-// are (in a file or in the worker's pipe). Resource; lives on the loop's thread.
+// waiting. A reader that is gone closes the sink. One that is slow or has stopped fills a bounded
+// queue: `has_room` then tells the sources to leave the workers' bytes where they are (in a file or
+// in the worker's pipe), and muster's own messages have a share of their own. What finds no place
+// is dropped and counted, and a line with the count is shown once the reader goes on. Made by
+// Console; resource; lives on the loop's thread.
 #pragma once
 
-#include "base/fd.hpp"
+#include "base/stream_writer.hpp"
 #include "base/time.hpp"
 #include "process/poller.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace muster {
 
+// How long we may wait for consoles, in all calls that share it.
 struct ConsoleWait {
-  Duration patience{};    // how long the console may take nothing
+  Duration left{};
   int interrupt_fd = -1;  // something to read here ends the wait at once
+};
+
+// What was not shown, by whose it was.
+struct Unshown {
+  std::uint64_t messages = 0;      // of muster
+  std::uint64_t worker_bytes = 0;  // of the workers
+
+  [[nodiscard]] bool any() const { return messages > 0 || worker_bytes > 0; }
+
+  // One line for people: "muster: warning: … 3 messages of muster and 120 bytes … not shown".
+  [[nodiscard]] std::string describe(std::string_view console) const;
 };
 
 class ConsoleSink final : public Watcher {
@@ -28,49 +43,56 @@ class ConsoleSink final : public Watcher {
   ConsoleSink(const ConsoleSink&) = delete;
   ConsoleSink& operator=(const ConsoleSink&) = delete;
 
-  [[nodiscard]] bool is_terminal() const { return terminal_; }
+  [[nodiscard]] bool is_terminal() const { return writer_.is_terminal(); }
 
-  // Whole lines are appended here, then flush() is called.
+  // The workers' lines are appended here, where there is room, then flush() is called.
   [[nodiscard]] std::string& buffer() { return pending_; }
 
   void flush();
 
-  [[nodiscard]] bool has_room() const { return pending_.size() - written_ < kQueueBytesLow; }
+  // A message of muster's own, whole lines, queued behind what is there.
+  void say(std::string_view text);
+
+  // So much of the workers' output will not come, because there was no room for too long.
+  void note_unshown(std::size_t worker_bytes) { unshown_.worker_bytes += worker_bytes; }
+
+  [[nodiscard]] bool has_room() const { return queued() < kQueueBytesLow; }
 
   [[nodiscard]] bool empty() const { return pending_.empty(); }
 
-  // Blocks until the queue has room (or, with `all`, is empty); false when that is given up.
-  [[nodiscard]] bool wait_for_room(const ConsoleWait& wait, bool all);
+  // Blocks until the queue has room (or, with `all`, is empty); false when that is given up. A
+  // console that took nothing during such a wait is not waited for again until it takes something.
+  [[nodiscard]] bool wait_for_room(ConsoleWait& wait, bool all);
 
-  // Drops what is queued, for a console that takes nothing; a line half written is ended when it
-  // takes something again.
-  void drop();
+  // The last line is to come, and the wait for the reader is over: drops what is still queued, so
+  // that a slow reader sees how the job ended. Everything that was not shown until now.
+  [[nodiscard]] Unshown give_up_queue();
 
   void on_ready() override;
 
  private:
   static constexpr std::size_t kQueueBytesLow = std::size_t{256} * 1024;
+  static constexpr std::size_t kOwnBytesMax = std::size_t{64} * 1024;
 
-  // How a write is kept from blocking.
-  enum class Way { plain, own_description, socket, small_pieces };
+  [[nodiscard]] std::size_t queued() const { return pending_.size() - written_; }
 
-  void open(int fd);
+  bool write_queue();
+  void shrink();
+  void watch();
   void clear();
-  [[nodiscard]] long write_some(const char* data, std::size_t size) const;
 
-  [[nodiscard]] int target() const { return own_ ? own_.get() : borrowed_; }
-
-  int borrowed_;
-  UniqueFd own_;
-  Way way_ = Way::plain;
-  bool terminal_ = false;
+  StreamWriter writer_;
   bool closed_ = false;
   bool watched_ = false;
-  bool mid_line_ = false;  // the last byte written was no newline
+  bool stalled_ = false;  // a wait for it was in vain
   Poller& poller_;
   std::function<void()> on_room_;
   std::string pending_;
-  std::size_t written_ = 0;  // of pending_
+  std::size_t written_ = 0;    // of pending_
+  std::size_t own_bytes_ = 0;  // of muster's messages in pending_ ...
+  std::size_t own_end_ = 0;    // ... and where the last of them ends
+  std::uint64_t own_count_ = 0;
+  Unshown unshown_;  // since the last line that reported it
 };
 
 // Whether descriptors 1 and 2 lead to the same place, so that they must share a sink.

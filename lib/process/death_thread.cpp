@@ -10,9 +10,10 @@
 
 namespace muster {
 
-Result<std::unique_ptr<DeathThread>> DeathThread::start(LifePage& page, int news_fd) {
+Result<std::unique_ptr<DeathThread>> DeathThread::start(LivenessPage& page, int news_fd) {
   std::unique_ptr<DeathThread> out(new DeathThread(page, news_fd));
   pthread_t thread{};
+  // The new thread inherits the mask: the loop's thread alone takes signals.
   const BlockedSignals blocked;
   const int error = ::pthread_create(&thread, nullptr, main, out.get());
   if (error != 0) {
@@ -27,6 +28,7 @@ DeathThread::~DeathThread() {
     return;  // it never ran
   }
   stop_.store(1);
+  // Stored first: a thread that is about to sleep is sent back by the kernel, which compares.
   futex_wake_all(stop_);
   ::pthread_join(*thread_, nullptr);
 }
@@ -50,8 +52,10 @@ void DeathThread::watch() {
       any_died = any_died || (watches.back().value & kOwnerDied) != 0;
     }
     if (any_died) {
+      // A dead word stays marked until another worker gets it, so this may say the same again. The
+      // reader keeps a note of those that it has seen.
       const std::uint64_t one = 1;
-      [[maybe_unused]] const auto told = ::write(news_fd_, &one, sizeof(one));
+      [[maybe_unused]] const auto written = ::write(news_fd_, &one, sizeof(one));
     }
   } while (stop_.load() == 0 && futex_wait_any(watches));
 }

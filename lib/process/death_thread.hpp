@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "base/life_page.hpp"
+#include "base/liveness_page.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -20,18 +20,18 @@ namespace muster {
 class DeathThread {
  public:
   // Both must outlive it. Error: system.
-  [[nodiscard]] static Result<std::unique_ptr<DeathThread>> start(LifePage& page, int news_fd);
+  [[nodiscard]] static Result<std::unique_ptr<DeathThread>> start(LivenessPage& page, int news_fd);
   ~DeathThread();
   DeathThread(const DeathThread&) = delete;
   DeathThread& operator=(const DeathThread&) = delete;
 
  private:
-  DeathThread(LifePage& page, int news_fd) : page_(page), news_fd_(news_fd) {}
+  DeathThread(LivenessPage& page, int news_fd) : page_(page), news_fd_(news_fd) {}
 
   static void* main(void* self);
   void watch();
 
-  LifePage& page_;
+  LivenessPage& page_;
   int news_fd_;
   std::atomic<std::uint32_t> stop_{0};  // watched as a word is
   std::optional<pthread_t> thread_;

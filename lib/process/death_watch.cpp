@@ -3,6 +3,7 @@
 
 #include "base/futex.hpp"
 #include "base/unix_socket.hpp"
+#include "process/descendants.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -25,12 +26,16 @@ constexpr std::size_t kStatBytesMax = 4096;
 // Sealed: a worker that shrinks it would end us by SIGBUS.
 UniqueFd make_page() {
   UniqueFd fd(::memfd_create("muster-life", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const bool made = fd && ::ftruncate(fd.get(), kLifePageBytes) == 0 &&
+  // F_SEAL_SEAL: nor can a worker seal it against writing.
+  const bool made = fd && ::ftruncate(fd.get(), kLivenessPageBytes) == 0 &&
                     ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
   return made ? std::move(fd) : UniqueFd();
 }
 
 std::optional<ExitStatus> dying_status(pid_t pid) {
+  if (!proc_is_ours()) {
+    return std::nullopt;
+  }
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, kStatBytesMax> text{};
@@ -57,6 +62,8 @@ std::optional<ExitStatus> parse_dying(std::string_view stat) {
     }
     stat.remove_prefix(blank + 1);
   }
+  // 0 also where we may not look: the kernel shows this field only to those who may trace the
+  // process. It is then seen when it is reaped.
   int status = 0;
   const auto [end, error] = std::from_chars(stat.data(), stat.data() + stat.size(), status);
   if (error != std::errc{} || status <= 0 || state == 'T' || state == 't') {
@@ -74,7 +81,7 @@ std::optional<ExitStatus> parse_dying(std::string_view stat) {
 DeathWatch::DeathWatch(Poller& poller, std::function<bool(pid_t)> is_worker)
     : poller_(poller), is_worker_(std::move(is_worker)) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const UnixAddress address = life_address(::getpid());
+  const UnixAddress address = liveness_address(::getpid());
   if (socket && ::bind(socket.get(), address.raw(), address.size) == 0 &&
       ::listen(socket.get(), kBacklog) == 0 && poller_.watch_input(socket.get(), *this)) {
     asked_ = std::move(socket);
@@ -86,11 +93,11 @@ DeathWatch::~DeathWatch() {
   poller_.forget(news_.get());
   thread_.reset();
   if (page_ != nullptr) {
-    ::munmap(page_, kLifePageBytes);
+    ::munmap(page_, kLivenessPageBytes);
   }
 }
 
-// For the first worker that asks. False: there are no words to be had.
+// For the first worker that asks. False: this worker gets no word.
 bool DeathWatch::begin() {
   if (std::exchange(begun_, true)) {
     return thread_ != nullptr;
@@ -101,11 +108,11 @@ bool DeathWatch::begin() {
     return false;
   }
   void* const page =
-      ::mmap(nullptr, kLifePageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
+      ::mmap(nullptr, kLivenessPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
   if (page == MAP_FAILED) {
     return false;
   }
-  page_ = static_cast<LifePage*>(page);
+  page_ = static_cast<LivenessPage*>(page);
   auto thread = DeathThread::start(*page_, news_.get());
   if (thread) {
     thread_ = std::move(*thread);
@@ -115,7 +122,8 @@ bool DeathWatch::begin() {
 
 void DeathWatch::on_ready() {
   std::uint64_t news = 0;
-  [[maybe_unused]] const auto told = news_ ? ::read(news_.get(), &news, sizeof(news)) : 0;
+  // Emptied before the words are read: a death after that makes it readable again.
+  [[maybe_unused]] const auto taken = news_ ? ::read(news_.get(), &news, sizeof(news)) : 0;
   for (int i = 0; asked_ && i < kBacklog; ++i) {
     const UniqueFd asker(::accept4(asked_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (asker) {
@@ -132,12 +140,13 @@ void DeathWatch::on_ready() {
 
 // Our own children only: a worker's helpers may die without harm to it.
 void DeathWatch::answer(int asker) {
+  // What the kernel knows of the one who connected, not what he says.
   const auto who = peer_of(asker);
   if (!who || !is_worker_(who->pid) || !begin()) {
     return;
   }
   if (const auto word = word_for(who->pid)) {
-    const LifeOffer offer{kLifeVersion, *word};
+    const LivenessOffer offer{kLivenessVersion, *word};
     const int page = memory_.get();
     // Who does not get it is seen when it is reaped.
     static_cast<void>(
@@ -156,13 +165,14 @@ std::optional<std::uint32_t> DeathWatch::word_for(pid_t pid) {
   }
   *found = Holder{pid, false};
   const auto index = static_cast<std::size_t>(found - holders_.begin());
+  // Before it is offered: the worker stores its thread's id when it has the page.
   page_->words[index].store(0);
   return static_cast<std::uint32_t>(index);
 }
 
 std::vector<Dying> DeathWatch::take_dying() {
   std::vector<Dying> out;
-  for (std::size_t i = 0; page_ != nullptr && i < kLifeWords; ++i) {
+  for (std::size_t i = 0; page_ != nullptr && i < kLivenessWords; ++i) {
     Holder& holder = holders_[i];
     if (holder.pid == 0 || holder.seen || (page_->words[i].load() & kOwnerDied) == 0) {
       continue;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeathWatch: sees that a worker which uses the collective library is dying, before the kernel has
 // freed its memory and so lets us reap it (0.1 s for each GiB). Workers ask for a word over a
-// socket (base/life_page.hpp); what a word says is only a hint: that a worker is dying, and of
+// socket (base/liveness_page.hpp); what a word says is only a hint: that a worker is dying, and of
 // what, is what the kernel says of it. Where anything of this is not to be had (kernel, namespaces,
 // limits) deaths are seen when they are reaped. Part of LinuxRunner, on its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
-#include "base/life_page.hpp"
+#include "base/liveness_page.hpp"
 #include "process/death_thread.hpp"
 #include "process/exit_status.hpp"
 #include "process/poller.hpp"
@@ -61,9 +61,9 @@ class DeathWatch final : public Watcher {
   UniqueFd news_;
   UniqueFd memory_;
   bool begun_ = false;
-  LifePage* page_ = nullptr;
+  LivenessPage* page_ = nullptr;
   std::unique_ptr<DeathThread> thread_;
-  std::array<Holder, kLifeWords> holders_{};
+  std::array<Holder, kLivenessWords> holders_{};
 };
 
 // How a process is ending, by its /proc/<pid>/stat: none where it is not, or where the kernel does

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/descendants.hpp"
 
+#include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 
@@ -24,6 +25,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kProcFileBytesMax = 1 << 20;
+constexpr pid_t kPidMax = 4 * 1024 * 1024;  // the kernel's own limit
 
 // Without fmt or iostream: the guard runs this too and shall stay small.
 std::string proc_path(pid_t pid, std::string_view file) {
@@ -65,6 +67,32 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   return numbers;
 }
 
+// The number that the kernel gave away last. Numbers rise until they begin anew.
+pid_t newest_pid() {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::_exit(0);
+  }
+  while (pid > 0 && ::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return pid > 0 ? pid : kPidMax;
+}
+
+// Without /proc: the kernel answers waitid() for our own children only, and asking takes nothing
+// from them. So their numbers can be tried one by one: below the newest first, which takes
+// milliseconds as a rule.
+std::vector<pid_t> own_children_by_number() {
+  const pid_t newest = newest_pid();
+  std::vector<pid_t> children;
+  for (pid_t pid = 1; pid < kPidMax && (pid <= newest || children.empty()); ++pid) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
+      children.push_back(pid);
+    }
+  }
+  return children;
+}
+
 bool kernel_lists_children() {
   static const bool kListed =
       ::access(proc_path(::getpid(), "task/" + std::to_string(::getpid()) + "/children").c_str(),
@@ -100,6 +128,7 @@ std::vector<ProcessRow> all_processes() {
 // parent was confirmed cannot. None where it was no longer that child; the handle is empty with
 // kernels before 5.3.
 std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
+  MUSTER_CHECK(pid > 1);
   UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   const auto row = read_process(pid);
   if (!row || row->parent != parent) {
@@ -113,6 +142,8 @@ std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
   return handle;
 }
 
+// From the top down: a parent that is dead forks no more, and what it leaves becomes our child,
+// since we are a subreaper, and is found by the next sweep.
 void kill_below(pid_t parent) {
   for (const pid_t child : children_of(parent)) {
     if (kill_one(child, parent)) {
@@ -122,6 +153,9 @@ void kill_below(pid_t parent) {
 }
 
 std::vector<ProcessRow> all_below(pid_t root) {
+  if (!proc_is_ours()) {
+    return {};
+  }
   if (!kernel_lists_children()) {
     return rows_below(root, all_processes());
   }
@@ -168,6 +202,7 @@ bool wait_for_child_signal(TimePoint until) {
   if (left <= Duration::zero()) {
     return false;
   }
+  // Blocked in guard and agent alike (prepare_process), so none is lost between two waits.
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
@@ -216,11 +251,27 @@ std::vector<ProcessRow> rows_below(pid_t root, std::span<const ProcessRow> rows)
   return below;
 }
 
+bool proc_is_ours() {
+  static const bool kOurs = [] {
+    std::array<char, 32> target{};
+    const auto count = ::readlink("/proc/self", target.data(), target.size());
+    return count > 0 && std::string_view(target.data(), static_cast<std::size_t>(count)) ==
+                            std::to_string(::getpid());
+  }();
+  return kOurs;
+}
+
 std::optional<ProcessRow> read_process(pid_t pid) {
+  if (!proc_is_ours()) {
+    return std::nullopt;
+  }
   return parse_stat(read_text(proc_path(pid, "stat")));
 }
 
 std::vector<pid_t> children_of(pid_t pid) {
+  if (!proc_is_ours()) {
+    return pid == ::getpid() ? own_children_by_number() : std::vector<pid_t>();
+  }
   std::vector<pid_t> children;
   if (!kernel_lists_children()) {
     for (const auto& row : all_processes()) {
@@ -230,6 +281,8 @@ std::vector<pid_t> children_of(pid_t pid) {
     }
     return children;
   }
+  // The kernel lists children by the thread that forked them, and may leave some out while others
+  // end (proc(5)). Whoever kills therefore comes back until none is left.
   for (const pid_t thread : numbers_in(proc_path(pid, "task"))) {
     append_pids(read_text(proc_path(pid, "task/" + std::to_string(thread) + "/children")),
                 children);
@@ -244,6 +297,7 @@ std::vector<ProcessRow> descendants() {
 void Sweeper::sweep() {
   for (const pid_t child : children_of(::getpid())) {
     if (!spared_.contains(child) && killed_.insert(child).second) {
+      // By its number: a child of ours keeps it until we reap it.
       ::kill(child, SIGKILL);
       kill_below(child);
     }
@@ -259,8 +313,10 @@ bool Sweeper::any_left() const {
   return false;
 }
 
-KilledBelow kill_all_below(pid_t root, Duration patience, const std::function<bool()>& may_kill) {
-  const auto until = steady_now() + patience;
+KilledBelow kill_all_below(pid_t root, Duration timeout, const std::function<bool()>& may_kill) {
+  MUSTER_CHECK(root > 0);
+  MUSTER_CHECK(timeout >= Duration::zero());
+  const auto until = steady_now() + timeout;
   std::set<pid_t> killed;
   while (true) {
     auto rows = all_below(root);
@@ -293,19 +349,19 @@ std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows, pid_t
   return out;
 }
 
-std::vector<Survivor> kill_descendants_until_none(const std::set<pid_t>& spared,
-                                                  Duration patience) {
+SweepResult kill_descendants_until_none(const std::set<pid_t>& spared, Duration timeout) {
   Sweeper sweeper(spared);
-  const auto until = steady_now() + patience;
+  const auto until = steady_now() + timeout;
   while (reap_ended(sweeper) && (spared.empty() || sweeper.any_left())) {
     sweeper.sweep();
+    // Each end may hand us the orphans of the dead, so all are looked for again.
     if (!wait_for_child_signal(until)) {
       auto rows = descendants();
       std::erase_if(rows, [&](const ProcessRow& row) { return spared.contains(row.pid); });
-      return survivors_among(rows, ::getpid());
+      return {.none_left = false, .survivors = survivors_among(rows, ::getpid())};
     }
   }
-  return {};
+  return {.none_left = true, .survivors = {}};
 }
 
 }  // namespace muster

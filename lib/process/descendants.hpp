@@ -2,7 +2,8 @@
 // All processes below one: listed, and killed until none is left. Works without cgroups and
 // privileges: a child subreaper's descendants cannot leave it, whatever session they make, so
 // "no child left" proves "nothing left". Used by the guard (blocking) and LinuxRunner (by events).
-// A process without /proc can list nothing; it still kills the groups it knows.
+// Without a /proc of our own pid namespace only our children can be listed; those below them become
+// our children when their parents were killed, so a sweep still ends with nothing left.
 #pragma once
 
 #include "base/time.hpp"
@@ -35,6 +36,10 @@ struct ProcessRow {
 // Those rows that are below `root`, parents before their children. Pure.
 [[nodiscard]] std::vector<ProcessRow> rows_below(pid_t root, std::span<const ProcessRow> rows);
 
+// Whether /proc shows the pid namespace that we live in. Where it is another one's (unshare --pid
+// without --mount-proc), its numbers mean other processes, and it is not looked at.
+[[nodiscard]] bool proc_is_ours();
+
 [[nodiscard]] std::optional<ProcessRow> read_process(pid_t pid);
 
 // The children of one process, by the kernel's own list or else a walk through /proc.
@@ -44,7 +49,7 @@ struct ProcessRow {
 [[nodiscard]] std::vector<ProcessRow> descendants();
 
 // Kills what is below this process. Children cannot be mistaken: they stay until we reap them.
-// Those further down are told by a pidfd and their parent before they are hit.
+// Those further down are identified by a pidfd and their parent before they are signalled.
 class Sweeper {
  public:
   // The subtrees of the children in `spared` are left alone.
@@ -54,7 +59,13 @@ class Sweeper {
   // children were reaped: orphans of the killed have become our children then.
   void sweep();
 
-  void reaped(pid_t pid) { killed_.erase(pid); }
+  void reaped(pid_t pid) {
+    killed_.erase(pid);
+    spared_.erase(pid);
+  }
+
+  // The subtree of this child is left alone from now on.
+  void spare(pid_t pid) { spared_.insert(pid); }
 
   // Whether a child that is not spared may be left.
   [[nodiscard]] bool any_left() const;
@@ -64,21 +75,26 @@ class Sweeper {
   std::set<pid_t> killed_;
 };
 
-// Sweeps and reaps until nothing is left but the spared, or until `patience` is over: then what
-// is still there. Blocks; SIGCHLD must be blocked.
-[[nodiscard]] std::vector<Survivor> kill_descendants_until_none(const std::set<pid_t>& spared,
-                                                                Duration patience);
+struct SweepResult {
+  bool none_left = false;           // the kernel says that we have no child but the spared
+  std::vector<Survivor> survivors;  // what is known of those that are left
+};
+
+// Sweeps and reaps until nothing is left but the spared, or until the timeout. Blocks; SIGCHLD must
+// be blocked.
+[[nodiscard]] SweepResult kill_descendants_until_none(const std::set<pid_t>& spared,
+                                                      Duration timeout);
 
 struct KilledBelow {
   std::size_t count = 0;       // processes that were killed
-  std::vector<Survivor> left;  // still there when `patience` was over
+  std::vector<Survivor> left;  // still there when `timeout` was over
 };
 
 // Kills all that is below `root`, which is ours but may be stopped and so reap nothing: what is
-// below it is left as zombies. Blocks for at most `patience`. Between listing and killing
+// below it is left as zombies. Blocks for at most `timeout`. Between listing and killing
 // `may_kill` is asked: after its no, what was listed and whatever comes later is left alone.
 [[nodiscard]] KilledBelow kill_all_below(
-    pid_t root, Duration patience, const std::function<bool()>& may_kill = [] { return true; });
+    pid_t root, Duration timeout, const std::function<bool()>& may_kill = [] { return true; });
 
 // The rows that still run or cannot die. Zombies have died, and wait for their parents only; but
 // one of `reaper`, which tried, cannot be reaped (a debugger holds it) and counts.

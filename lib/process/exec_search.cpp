@@ -37,12 +37,12 @@ std::string interpreter_of(const std::string& path) {
     return {};
   }
   const std::string_view line(head.data() + 2, static_cast<std::size_t>(count) - 2);
-  const auto words = line.substr(0, line.find('\n'));
-  const auto from = words.find_first_not_of(" \t");
+  const auto text = line.substr(0, line.find('\n'));
+  const auto from = text.find_first_not_of(" \t");
   if (from == std::string_view::npos) {
     return {};
   }
-  return std::string(words.substr(from, words.find_first_of(" \t", from) - from));
+  return std::string(text.substr(from, text.find_first_of(" \t", from) - from));
 }
 
 Error missing(const std::string& name, const std::string& path) {
@@ -57,8 +57,8 @@ Error missing(const std::string& name, const std::string& path) {
   if (interpreter.ends_with('\r')) {
     interpreter.pop_back();
     return {Errc::not_found,
-            fmt::format("cannot start '{}': its first line asks for '{}' with a carriage return "
-                        "behind it; give the file Unix line ends",
+            fmt::format("cannot start '{}': its first line asks for '{}' followed by a "
+                        "carriage return; convert the file to Unix line endings",
                         name,
                         interpreter)};
   }
@@ -120,7 +120,7 @@ Error exec_error(const std::string& name, const std::string& path, int errno_val
       return denied(name, path);
     case ENOEXEC:
       return {Errc::not_possible,
-              fmt::format("cannot start '{}': this machine cannot run such a file", name)};
+              fmt::format("cannot start '{}': this machine cannot run files of this format", name)};
     case E2BIG:
       return {Errc::not_possible,
               fmt::format("cannot start '{}': arguments and environment are too long", name)};
@@ -129,7 +129,7 @@ Error exec_error(const std::string& name, const std::string& path, int errno_val
               fmt::format("cannot start '{}': the file is open for writing", name)};
     default:
       return {Errc::not_possible,
-              fmt::format("cannot start '{}': {}", name, errno_words(errno_value))};
+              fmt::format("cannot start '{}': {}", name, errno_text(errno_value))};
   }
 }
 

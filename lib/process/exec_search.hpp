@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a program may lie, as execvp searches it, and why it could not be started, in words. Used
+// Where a program may lie, as execvp searches it, and why it could not be started. Used
 // by spawn only: the first part before the child exists, the second after it failed.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace muster {
 
 // The paths to try, in order: the name itself where it has a slash, else one for each folder of
-// the PATH among `environment` ("NAME=value" words).
+// the PATH among `environment` ("NAME=value" entries).
 [[nodiscard]] std::vector<std::string> program_paths(const std::string& name,
                                                      const std::vector<std::string>& environment);
 

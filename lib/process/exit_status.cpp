@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/exit_status.hpp"
 
+#include "base/check.hpp"
+
 #include <fmt/core.h>
 
 #include <cctype>
@@ -17,12 +19,12 @@ std::string meaning(int signo) {
   if (signo == SIGKILL || signo == SIGTERM) {
     return {};
   }
-  const char* text = ::sigdescr_np(signo);
-  std::string words = text == nullptr ? "" : text;
-  if (words.size() > 1 && std::islower(static_cast<unsigned char>(words[1])) != 0) {
-    words[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(words[0])));
+  const char* known = ::sigdescr_np(signo);
+  std::string text = known == nullptr ? "" : known;
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0) {
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   }
-  return words;
+  return text;
 }
 
 // "RTMIN", "RTMIN+3", "RTMAX-1" as a number; 0 for anything else.
@@ -49,6 +51,9 @@ int real_time_number(std::string_view name) {
 }  // namespace
 
 ExitStatus ExitStatus::from_wait(int code, int status) {
+  const bool exited = code == CLD_EXITED && status >= 0 && status <= 255;
+  const bool killed = (code == CLD_KILLED || code == CLD_DUMPED) && status > 0 && status < NSIG;
+  MUSTER_CHECK(exited || killed);
   return {.signaled = code != CLD_EXITED, .value = status, .core_dumped = code == CLD_DUMPED};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileFollower: tells when a followed file has grown. A watch fires once and is armed again when
+// FileFollower: reports when a followed file has grown. A watch fires once and is armed again when
 // the file has been read to its end, so that a busy writer causes no events at all. Where inotify
 // is not to be had (its instances are few in a container) a timer tells instead. Used by
 // OutputPump on the loop's thread.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/guard.hpp"
 
+#include "base/log.hpp"
+#include "base/stream_writer.hpp"
 #include "process/descendants.hpp"
 #include "process/exit_status.hpp"
-#include "process/signals.hpp"
+#include "process/inherited_state.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +13,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -25,16 +29,17 @@ namespace muster {
 namespace {
 
 constexpr const char* kAgentName = "job-agent";
-constexpr Duration kSweepPatience = std::chrono::milliseconds(1500);
+constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
+constexpr Duration kConsoleTimeout = std::chrono::milliseconds(200);
 constexpr int kInternalError = 70;  // as agent/job_result
 
-void say(const std::string& words) {
-  const std::string line = "muster: error: " + words + "\n";
-  [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
+// A console that is not read must not keep the guard from ending.
+void say(const std::string& message) {
+  write_within(2, log_line(LogLevel::error, message), kConsoleTimeout);
 }
 
 int give_up(const char* what) {
-  say(std::string(what) + ": " + errno_words(errno));
+  say(std::string(what) + ": " + errno_text(errno));
   return kInternalError;
 }
 
@@ -45,7 +50,7 @@ sigset_t relayed_signals(const std::vector<int>& more) {
   std::vector<int> wanted = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
   wanted.insert(wanted.end(), more.begin(), more.end());
   for (const int signo : wanted) {
-    if (sigismember(&inherited_signals().ignored, signo) == 0) {
+    if (sigismember(&inherited_state().ignored, signo) == 0) {
       sigaddset(&set, signo);
     }
   }
@@ -56,6 +61,8 @@ sigset_t relayed_signals(const std::vector<int>& more) {
 // Children from before us: a shell that started helpers and then became muster by exec.
 std::set<pid_t> earlier_children() {
   siginfo_t info{};
+  // ECHILD, as a rule, and no need to read /proc. WNOWAIT takes nothing from a child that has
+  // ended.
   if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     return {};
   }
@@ -64,17 +71,71 @@ std::set<pid_t> earlier_children() {
 }
 
 int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
-  link.write.reset();
+  link.write.reset();  // else we would keep the pipe open, and never read its end
+  // A session of its own, so that Ctrl-C and Ctrl-Z at the terminal reach the guard only, which
+  // relays them: the agent would get each twice.
   ::setsid();
   ::prctl(PR_SET_NAME, kAgentName);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // If the guard dies while the agent is stopped, nobody else would make it read the link's end:
+  // SIGCONT continues it even where it is blocked.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   return agent(std::move(link.read));
+}
+
+// Continues this process again and again, should somebody stop it: SIGCONT does so even where it is
+// blocked. It is read from the signalfd with the others, as one that a timer sent.
+class SelfContinue {
+ public:
+  explicit SelfContinue(Duration interval) : interval_(interval) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGCONT;
+    made_ = ::timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0;
+    run();
+  }
+
+  ~SelfContinue() {
+    if (made_) {
+      ::timer_delete(timer_);
+    }
+  }
+
+  SelfContinue(const SelfContinue&) = delete;
+  SelfContinue& operator=(const SelfContinue&) = delete;
+
+  void run() const { set(interval_); }
+
+  // For Ctrl-Z, which the user means.
+  void rest() const { set(Duration::zero()); }
+
+ private:
+  void set(Duration interval) const {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(interval);
+    const timespec time{.tv_sec = seconds.count(), .tv_nsec = (interval - seconds).count()};
+    const itimerspec spec{.it_interval = time, .it_value = time};
+    if (made_) {
+      ::timer_settime(timer_, 0, &spec, nullptr);
+    }
+  }
+
+  Duration interval_;
+  timer_t timer_{};
+  bool made_ = false;
+};
+
+bool asks_to_end_or_go_on(int signo) {
+  return signo != SIGTSTP && signo != SIGUSR1 && signo != SIGUSR2;
 }
 
 class Guard {
  public:
   Guard(pid_t agent, UniqueFd signals, UniqueFd link, const LeaseTimer* lease)
-      : agent_(agent), signals_(std::move(signals)), link_(std::move(link)), lease_(lease) {}
+      : agent_(agent), signals_(std::move(signals)), link_(std::move(link)), lease_(lease) {
+    if (lease_ != nullptr) {
+      self_continue_.emplace(lease_->wake_interval());
+    }
+  }
 
   // Children from before us are nobody's business.
   void spare(std::set<pid_t> children) { spared_ = std::move(children); }
@@ -91,7 +152,7 @@ class Guard {
       }
       if (info.ssi_signo == SIGCHLD) {
         reap();
-      } else {
+      } else if (info.ssi_code != SI_TIMER) {
         relay(info);
       }
     }
@@ -118,12 +179,12 @@ class Guard {
   // it. It stays, to give an account of itself when it is continued.
   void fence() {
     const auto below = children_of(::getpid());
-    if (std::ranges::find(below, agent_) == below.end()) {
-      ::kill(agent_, SIGKILL);  // nothing can be listed without /proc: its workers die with it
+    if (!proc_is_ours() || std::ranges::find(below, agent_) == below.end()) {
+      ::kill(agent_, SIGKILL);  // what is below it cannot be listed: its workers die with it
       return;
     }
     // An agent that has woken up meanwhile may run others by now, which are not to be ended.
-    const auto killed = kill_all_below(agent_, kSweepPatience, [this] {
+    const auto killed = kill_all_below(agent_, kSweepTimeout, [this] {
       if (lease_->is_running()) {
         return false;
       }
@@ -142,6 +203,7 @@ class Guard {
   void reap() {
     while (true) {
       siginfo_t info{};
+      // One SIGCHLD may stand for many ends: signals of one kind do not queue.
       if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) {
         return;
       }
@@ -159,31 +221,60 @@ class Guard {
     const SignalNotice notice{.signo = static_cast<int>(info.ssi_signo),
                               .sender_pid = static_cast<pid_t>(info.ssi_pid),
                               .sender_uid = info.ssi_uid};
+    // As a whole or not at all: the pipe does not block, and a notice is smaller than PIPE_BUF.
     [[maybe_unused]] const auto written = ::write(link_.get(), &notice, sizeof(notice));
-    // The shell that we were started from takes the terminal back. To stop takes back a request to
-    // go on that has come already.
-    sigset_t pending;
-    if (notice.signo == SIGTSTP && ::sigpending(&pending) == 0 &&
-        sigismember(&pending, SIGCONT) == 0) {
+    if (asks_to_end_or_go_on(notice.signo)) {
+      ::kill(agent_, SIGCONT);  // a stopped agent handles no signal
+    } else if (notice.signo == SIGTSTP) {
+      stop();
+    }
+  }
+
+  // The shell that we were started from takes the terminal back. To stop would take back a request
+  // to go on that has come already.
+  void stop() const {
+    if (self_continue_) {
+      self_continue_->rest();
+    }
+    sigset_t go_on;
+    sigemptyset(&go_on);
+    sigaddset(&go_on, SIGCONT);
+    siginfo_t info{};
+    const timespec now{};
+    // SIGCONT takes back a pending SIGSTOP and the other way round (signal(7)), so that a request
+    // to go on that waits to be read from the signalfd would be lost by raise(SIGSTOP).
+    const bool continued = ::sigtimedwait(&go_on, &info, &now) == SIGCONT;
+    if (!continued || info.si_code == SI_TIMER) {
       static_cast<void>(::raise(SIGSTOP));
+    } else {
+      static_cast<void>(::raise(SIGCONT));  // to be relayed in its turn
+    }
+    if (self_continue_) {
+      self_continue_->run();
     }
   }
 
   void sweep() {
-    tell_left(kill_descendants_until_none(spared_, kSweepPatience), "muster ends without it");
+    const auto result = kill_descendants_until_none(spared_, kSweepTimeout);
+    none_left_ = result.none_left;
+    tell_left(result.survivors, "muster ends without it");
   }
 
   static void tell_left(const std::vector<Survivor>& survivors, const std::string& outcome) {
+    std::string lines;  // written at once, so that the console is waited for once
     for (const auto& left : survivors) {
-      say("process " + std::to_string(left.pid) + " (" + left.command + ", state " + left.state +
-          ") was killed but does not end; " + outcome);
+      lines += log_line(LogLevel::error,
+                        "process " + std::to_string(left.pid) + " (" + left.command + ", state " +
+                            left.state + ") was killed but does not end; " + outcome);
     }
+    write_within(2, lines, kConsoleTimeout);
   }
 
   [[nodiscard]] int exit_code() const {
     if (status_.signaled) {
       say("the agent (pid " + std::to_string(agent_) + ") was " + status_.describe() +
-          "; all its workers were ended");
+          (none_left_ ? "; all its workers were ended"
+                      : "; some of what it started may still run: not all could be ended"));
     }
     return status_.shell_code();
   }
@@ -193,7 +284,9 @@ class Guard {
   UniqueFd link_;
   const LeaseTimer* lease_;
   std::set<pid_t> spared_;
+  std::optional<SelfContinue> self_continue_;  // where other nodes rely on us
   bool ended_ = false;
+  bool none_left_ = false;
   ExitStatus status_;
 };
 
@@ -203,13 +296,17 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
                 const std::vector<int>& more_signals,
                 const LeaseTimer* lease) {
   const sigset_t relayed = relayed_signals(more_signals);
+  // Before the fork: a signal from now on waits for the signalfd, and the agent starts with the
+  // same mask, so that no handler's default ends it.
   ::pthread_sigmask(SIG_BLOCK, &relayed, nullptr);
   auto link = make_pipe();
   if (!link || !set_nonblocking(link->write.get())) {
-    return give_up("making the guard's pipe");
+    return give_up("creating the guard's pipe");
   }
+  // Before we are a subreaper: later orphans of the job must not be taken for earlier children.
   auto spared = earlier_children();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // What is buffered would be written by both processes.
   static_cast<void>(std::fflush(nullptr));
   const pid_t pid = ::fork();
   if (pid < 0) {
@@ -221,7 +318,7 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
   link->read.reset();
   UniqueFd signals(::signalfd(-1, &relayed, SFD_CLOEXEC));
   if (!signals) {
-    return give_up("opening the guard's signals");
+    return give_up("creating the guard's signalfd");
   }
   Guard guard(pid, std::move(signals), std::move(link->write), lease);
   guard.spare(std::move(spared));
@@ -232,7 +329,7 @@ void hide_command_line(int argc, char** argv) {
   if (argc < 1) {
     return;
   }
-  // The words lie one behind the other; only those that do may be overwritten.
+  // The arguments lie one behind the other in memory; only those that do may be overwritten.
   char* end = argv[0] + std::strlen(argv[0]);
   for (int i = 1; i < argc && argv[i] == end + 1; ++i) {
     end = argv[i] + std::strlen(argv[i]);

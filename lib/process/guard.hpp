@@ -24,10 +24,10 @@ struct SignalNotice {
   uid_t sender_uid = 0;
 };
 
-// Blocks the signals that we handle; the first statement of main. Remembers the mask and the
-// ignored signals that we were started with, for the workers and for nohup. Ignores SIGPIPE, and
-// opens /dev/null where standard input, output or error was closed.
-void block_signals();
+// The first statement of main. Blocks the signals that we handle, ignores SIGPIPE and SIGXFSZ,
+// opens /dev/null where standard input, output or error was closed, and raises the soft limit of
+// descriptors to the hard one. Remembers what we were started with, for the workers and for nohup.
+void prepare_process();
 
 // Forks. In the parent: relays signals, waits for the agent, kills what it left, and returns the
 // exit code. In the child: calls `agent` with the read end of the link and returns its result.

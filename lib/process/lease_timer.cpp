@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/lease_timer.hpp"
 
+#include "base/check.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -24,16 +26,17 @@ itimerspec at(Duration since_boot) {
 
 }  // namespace
 
-Result<LeaseTimer> LeaseTimer::make() {
+Result<LeaseTimer> LeaseTimer::make(Duration lease) {
+  MUSTER_CHECK(lease > Duration::zero());
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer) {
-    return std::unexpected(system_error("making the timer of the lease", errno));
+    return std::unexpected(system_error("creating the lease timer", errno));
   }
   UniqueFd fences(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!fences) {
-    return std::unexpected(system_error("making the counter of the lease", errno));
+    return std::unexpected(system_error("creating the lease counter", errno));
   }
-  return LeaseTimer(std::move(timer), std::move(fences));
+  return LeaseTimer(lease, std::move(timer), std::move(fences));
 }
 
 void LeaseTimer::run_until(TimePoint when) const {

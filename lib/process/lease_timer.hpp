@@ -13,7 +13,8 @@ namespace muster {
 
 class LeaseTimer {
  public:
-  [[nodiscard]] static Result<LeaseTimer> make();
+  // `lease`: after so long a silence the other nodes go on without this one.
+  [[nodiscard]] static Result<LeaseTimer> make(Duration lease);
 
   // The agent: workers may run until then. A later word replaces an earlier one, also one that was
   // due and not yet seen.
@@ -24,6 +25,9 @@ class LeaseTimer {
 
   // The agent: whether the guard has ended workers since the last call.
   [[nodiscard]] bool take_fence() const;
+
+  // The guard: how often it must run, so that it fences in time even if somebody stops it.
+  [[nodiscard]] Duration wake_interval() const { return lease_ / kWakesPerLease; }
 
   // The guard: readable once the time has come.
   [[nodiscard]] int fd() const { return timer_.get(); }
@@ -38,9 +42,12 @@ class LeaseTimer {
   void note_fence() const;
 
  private:
-  LeaseTimer(UniqueFd timer, UniqueFd fences)
-      : timer_(std::move(timer)), fences_(std::move(fences)) {}
+  static constexpr int kWakesPerLease = 8;
 
+  LeaseTimer(Duration lease, UniqueFd timer, UniqueFd fences)
+      : lease_(lease), timer_(std::move(timer)), fences_(std::move(fences)) {}
+
+  Duration lease_;
   UniqueFd timer_;
   UniqueFd fences_;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/line_assembler.hpp"
 
+#include "base/check.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -32,6 +34,7 @@ void LineAssembler::emit(std::string_view line, std::string& out) const {
 
 // `lines` ends with a newline.
 void LineAssembler::emit_all(std::string_view lines, std::string& out) const {
+  MUSTER_CHECK(lines.empty() || lines.ends_with('\n'));
   if (style_.prefix.empty() && style_.filters.empty()) {
     out.append(lines);
     return;
@@ -46,6 +49,7 @@ void LineAssembler::emit_all(std::string_view lines, std::string& out) const {
 }
 
 void LineAssembler::keep(std::string_view rest, std::string& out) {
+  MUSTER_CHECK(!rest.contains('\n'));
   partial_.append(rest);
   while (partial_.size() > kLineBytesMax) {
     emit(partial_.substr(0, kLineBytesMax) + "\n", out);

@@ -32,6 +32,9 @@ class LineAssembler {
   // bar moves. On a terminal as it is; elsewhere as a line of its own, and only if it is text.
   void progress(std::string& out);
 
+  // Forgets the unfinished line; how many bytes that were.
+  std::size_t drop_partial() { return std::exchange(partial_, {}).size(); }
+
   // There is nothing more at all: appends the unfinished line, with a newline.
   void finish(std::string& out);
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/linux_runner.hpp"
 
+#include "base/check.hpp"
+#include "base/log.hpp"
 #include "process/death_watch.hpp"
 #include "process/descendants.hpp"
-#include "process/flight_keeper.hpp"
+#include "process/flight_recorder_keeper.hpp"
+#include "process/inherited_state.hpp"
 #include "process/memory.hpp"
 #include "process/output_pump.hpp"
 #include "process/poller.hpp"
-#include "process/signals.hpp"
 #include "process/spawn.hpp"
+#include "process/unread_input.hpp"
 #include "process/worker_table.hpp"
+#include "process/zygote_keeper.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -37,10 +41,10 @@ Result<UniqueFd> open_child_signals() {
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  ::pthread_sigmask(SIG_BLOCK, &child, nullptr);  // block_signals did so; tests may not have
+  ::pthread_sigmask(SIG_BLOCK, &child, nullptr);  // prepare_process did so; tests may not have
   UniqueFd fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) {
-    return std::unexpected(system_error("opening the signal of ended workers", errno));
+    return std::unexpected(system_error("creating the signalfd for SIGCHLD", errno));
   }
   return fd;
 }
@@ -59,19 +63,21 @@ bool group_is_empty(pid_t group) {
 
 struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& loop,
-       ProcessObserver& told,
+       ProcessObserver& process_observer,
        Poller queue,
        UniqueFd deaths,
        const LinuxRunnerSettings& wishes)
       : io(loop),
-        observer(told),
+        observer(process_observer),
         poller(std::move(queue)),
         child_signals(std::move(deaths)),
         settings(wishes),
-        pump(poller, wishes.colours),
+        console(poller),
+        pump(poller, console, wishes.colours),
         death_watch(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
         flights(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
-        waiter(loop) {}
+        waiter(loop),
+        zygote(loop, poller, sweeper) {}
 
   ~Impl() override {
     if (waiter.is_open()) {
@@ -84,22 +90,26 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   Poller poller;
   UniqueFd child_signals;
   LinuxRunnerSettings settings;
+  Console console;
   OutputPump pump;
   WorkerTable workers;
   DeathWatch death_watch;
-  FlightKeeper flights;
+  FlightRecorderKeeper flights;
   Sweeper sweeper;
   bool killing = false;
   bool memory_known = false;
   std::string memory_group;
   std::optional<std::uint64_t> kills_before;
-  std::deque<WorkerExit> dying;  // not reaped, not yet told
-  std::deque<WorkerExit> exits;  // reaped, not yet told
+  std::deque<WorkerExit> dying;  // not reaped, not yet reported
+  std::deque<WorkerExit> exits;  // reaped, not yet reported
   bool turn_posted = false;
   asio::posix::stream_descriptor waiter;
+  std::optional<UnreadInput> unread_input;
+  ZygoteKeeper zygote;
   UniqueFd group_timer;  // armed while groups without their worker are left
 
   Result<void> start();
+  void look_for_input();
   void wait();
   void post_turn();
   void run_turn();
@@ -112,7 +122,9 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   void watch_leaderless();
   void ask_about_memory(WorkerExit& exit);
   void tell();
+  bool nothing_left() const;
   Result<pid_t> spawn(const ProcessSpec& spec);
+  Result<pid_t> fork_or_spawn(const ProcessSpec& spec, const ChildStreams& streams);
   Result<ChildStreams> open_streams(const ProcessSpec& spec);
   void signal_groups(int signo);
   bool is_ours(pid_t group) const;
@@ -128,8 +140,19 @@ Result<void> LinuxRunner::Impl::start() {
   if (error) {
     return failure(Errc::system, "watching workers: " + error.message());
   }
+  look_for_input();
   wait();
   return {};
+}
+
+void LinuxRunner::Impl::look_for_input() {
+  if (settings.tell_unread_input) {
+    unread_input.emplace(0, poller, [this] {
+      console.say(log_line(LogLevel::warning,
+                           "standard input is not read by any worker: there are several; "
+                           "--stdin-rank=N gives it to one, --stdin-rank=none to none"));
+    });
+  }
 }
 
 void LinuxRunner::Impl::wait() {
@@ -203,7 +226,9 @@ void LinuxRunner::Impl::reap() {
 }
 
 void LinuxRunner::Impl::note_end(const siginfo_t& info) {
+  MUSTER_CHECK(info.si_pid > 1);
   sweeper.reaped(info.si_pid);
+  zygote.note_reaped(info.si_pid);
   const auto worker = workers.take(info.si_pid);
   if (!worker) {
     return;  // an orphan that we adopted
@@ -233,7 +258,7 @@ void LinuxRunner::Impl::forget_empty_groups() {
 }
 
 // The last member may also leave by making a session of its own, or be reaped by a parent outside
-// the group: the kernel tells nobody. Only this rare state is looked at again by a timer.
+// the group: the kernel does not report it. Only this rare state is looked at again by a timer.
 void LinuxRunner::Impl::watch_leaderless() {
   if (workers.leaderless().empty()) {
     if (group_timer) {
@@ -259,7 +284,7 @@ void LinuxRunner::Impl::ask_about_memory(WorkerExit& exit) {
   const auto now = read_memory_facts(memory_group);
   if (now.kills && kills_before && *now.kills > *kills_before) {
     exit.out_of_memory = true;
-    exit.memory_words = now.describe();
+    exit.memory_usage = now.describe();
   }
 }
 
@@ -278,7 +303,7 @@ void LinuxRunner::Impl::tell() {
   if (workers.take_groups_empty()) {
     observer.on_groups_empty();
   }
-  if (killing && !has_children()) {
+  if (killing && nothing_left()) {
     killing = false;
     observer.on_nothing_left();
   }
@@ -307,6 +332,7 @@ Result<ChildStreams> LinuxRunner::Impl::open_streams(const ProcessSpec& spec) {
 }
 
 Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
+  MUSTER_CHECK(spec.local_rank >= 0);
   if (!memory_known) {
     memory_known = true;
     memory_group = own_memory_group();
@@ -316,8 +342,8 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
     flights.forget_all();
   }
   auto streams = open_streams(spec);
-  auto pid = streams ? spawn_process(spec, *streams, inherited_signals())
-                     : Result<pid_t>(std::unexpected(streams.error()));
+  auto pid =
+      streams ? fork_or_spawn(spec, *streams) : Result<pid_t>(std::unexpected(streams.error()));
   pump.close_child_side();
   if (pid) {
     workers.add(*pid, spec.local_rank);
@@ -326,14 +352,30 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
   return pid;
 }
 
+// -- the zygote --------------------------------------------------------------------------------
+
+// Beside a zygote the kernel never says that no child is left. The list of our children does: an
+// orphan is in it before its dead parent leaves it, and that one leaves when we reap it.
+bool LinuxRunner::Impl::nothing_left() const {
+  return zygote.pid() != 0 ? !sweeper.any_left() : !has_children();
+}
+
+Result<pid_t> LinuxRunner::Impl::fork_or_spawn(const ProcessSpec& spec,
+                                               const ChildStreams& streams) {
+  const auto forked = spec.warm ? zygote.fork(spec, streams) : std::nullopt;
+  return forked ? *forked : spawn_process(spec, streams, inherited_state());
+}
+
 bool LinuxRunner::Impl::is_ours(pid_t group) const {
   return std::ranges::any_of(descendants(),
                              [&](const ProcessRow& row) { return row.group == group; });
 }
 
 void LinuxRunner::Impl::signal_groups(int signo) {
+  MUSTER_CHECK(signo > 0 && signo < NSIG);
   const bool may_be_stopped = signo != SIGSTOP && signo != SIGCONT && signo != SIGKILL;
   const auto send = [&](pid_t group) {
+    MUSTER_CHECK(group > 1);
     ::kill(-group, signo);
     if (may_be_stopped) {
       ::kill(-group, SIGCONT);
@@ -388,6 +430,10 @@ Result<pid_t> LinuxRunner::spawn(const ProcessSpec& spec) {
   return impl_->spawn(spec);
 }
 
+void LinuxRunner::prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer) {
+  impl_->zygote.prepare(spec, observer);
+}
+
 void LinuxRunner::signal_groups(int signo) {
   impl_->signal_groups(signo);
 }
@@ -406,15 +452,31 @@ void LinuxRunner::kill_everything() {
 }
 
 std::vector<Survivor> LinuxRunner::survivors() const {
-  return survivors_among(descendants());
+  auto rows = descendants();
+  std::erase_if(rows, [&](const ProcessRow& row) { return row.pid == impl_->zygote.pid(); });
+  return survivors_among(rows);
 }
 
 std::string LinuxRunner::stderr_tail(int local_rank) {
   return impl_->pump.stderr_tail(local_rank);
 }
 
-void LinuxRunner::finish_output(Duration patience) {
-  impl_->pump.finish({.patience = patience, .interrupt_fd = impl_->settings.interrupt_fd});
+void LinuxRunner::finish_output(Duration timeout) {
+  ConsoleWait wait{.left = timeout, .interrupt_fd = impl_->settings.interrupt_fd};
+  impl_->pump.finish(wait);
+}
+
+void LinuxRunner::say(std::string_view text) {
+  impl_->console.say(text);
+}
+
+void LinuxRunner::finish_console(Duration timeout) {
+  ConsoleWait wait{.left = timeout, .interrupt_fd = impl_->settings.interrupt_fd};
+  impl_->console.write_all(wait);
+}
+
+void LinuxRunner::tell_unshown() {
+  impl_->console.tell_unshown();
 }
 
 }  // namespace muster

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinuxRunner: the real ProcessRunner. Made by the agent after block_signals, in a process that is
-// a child subreaper (run_guarded sees to both). Lives on the io_context's one thread, which must
+// LinuxRunner: the real ProcessRunner. Made by the agent after prepare_process, in a process that
+// is a child subreaper (run_guarded sees to both). Lives on the io_context's one thread, which must
 // live as long as the workers: their death signal is tied to it. Resource; its pending wait keeps
 // io_context::run going until the runner is destroyed or the context is stopped.
 #pragma once
 
 #include "base/error.hpp"
 #include "process/process_runner.hpp"
+#include "process/zygote_observer.hpp"
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace asio {
@@ -23,6 +25,7 @@ struct LinuxRunnerSettings {
   // While finish_output waits for a slow console, anything to read here (the guard's link: another
   // signal, or its end) makes it give up at once. -1: nothing does.
   int interrupt_fd = -1;
+  bool tell_unread_input = false;  // say so if our standard input has something
 };
 
 class LinuxRunner final : public ProcessRunner {
@@ -34,12 +37,26 @@ class LinuxRunner final : public ProcessRunner {
   LinuxRunner& operator=(const LinuxRunner&) = delete;
 
   [[nodiscard]] Result<pid_t> spawn(const ProcessSpec& spec) override;
+  // Starts the zygote, or asks the one that is there whether what it has imported is still what
+  // lies on the disk; if not, another one takes its place. Called before each attempt. The observer
+  // hears the answer, and must live as long as the runner.
+  void prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer);
+
   void signal_groups(int signo) override;
   void signal_workers(int signo) override;
   void kill_everything() override;
   [[nodiscard]] std::vector<Survivor> survivors() const override;
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
-  void finish_output(Duration patience) override;
+  void finish_output(Duration timeout) override;
+
+  // Muster's own lines, on standard error, in order with what the workers print. Never waits.
+  void say(std::string_view text);
+
+  // At the end of the job, after the last line: waits for the console for at most `timeout`.
+  void finish_console(Duration timeout);
+
+  // Output that nobody read is reported before the last lines.
+  void tell_unshown();
 
  private:
   struct Impl;

@@ -60,14 +60,14 @@ std::string describe_bytes(std::uint64_t bytes) {
 }  // namespace
 
 std::string MemoryFacts::describe() const {
-  std::string words;
+  std::string text;
   if (limit_bytes) {
-    words = "limit " + describe_bytes(*limit_bytes);
+    text = "limit " + describe_bytes(*limit_bytes);
   }
   if (peak_bytes) {
-    words += (words.empty() ? "peak " : ", peak ") + describe_bytes(*peak_bytes);
+    text += (text.empty() ? "peak " : ", peak ") + describe_bytes(*peak_bytes);
   }
-  return words;
+  return text;
 }
 
 std::string memory_group_folder(std::string_view proc_self_cgroup, const std::string& mount) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/output_pump.hpp"
 
-#include "base/clock.hpp"
+#include "base/check.hpp"
+#include "base/log.hpp"
 
 #include <fmt/core.h>
 
@@ -9,6 +10,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace muster {
@@ -18,8 +20,7 @@ constexpr std::size_t kChunkBytes = std::size_t{128} * 1024;
 constexpr int kPipeBytes = 256 * 1024;
 // A user may hold 64 MiB in pipes before the kernel makes new ones tiny: 16 x 256 KiB are few.
 constexpr std::size_t kWidePipesMax = 16;
-// The console may go on taking bytes slowly for so many times the patience.
-constexpr int kPatienceFactorMax = 4;
+constexpr rlim_t kDescriptorsUsual = 1024;
 
 // Colours that can be read on dark and light grounds.
 std::string coloured(const std::string& prefix, int local_rank) {
@@ -30,10 +31,15 @@ std::string coloured(const std::string& prefix, int local_rank) {
 
 }  // namespace
 
-OutputPump::OutputPump(Poller& poller, bool colours)
+OutputPump::OutputPump(Poller& poller, Console& console, bool colours)
     : poller_(poller),
+      console_(console),
       colours_(colours),
-      follower_(poller, [this](OutputSource& source) { busy_.insert(&source); }) {}
+      follower_(poller, [this](OutputSource& source) { busy_.insert(&source); }) {
+  console_.set_on_room([this] { resume_paused(); });
+  rlimit limit{};
+  descriptors_ = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : kDescriptorsUsual;
+}
 
 OutputPump::~OutputPump() {
   for (const auto& source : sources_) {
@@ -67,6 +73,9 @@ Result<int> OutputPump::empty_input() {
 }
 
 Result<int> OutputPump::open_stream(int local_rank, int stream, const OutputPlan& plan) {
+  MUSTER_CHECK(local_rank >= 0);
+  MUSTER_CHECK(stream == 1 || stream == 2);
+  MUSTER_CHECK(plan.kind != OutputKind::file || !plan.path.empty());
   if (stream == 2) {
     tails_.erase(local_rank);
     stderr_files_.erase(local_rank);
@@ -96,7 +105,7 @@ OutputSource::Setup OutputPump::setup_for(int local_rank, int stream, const Outp
   OutputSource::Setup setup;
   setup.local_rank = local_rank;
   setup.stream = stream;
-  setup.sink = &sink_for(stream);
+  setup.sink = &console_.sink(stream);
   const bool terminal = setup.sink->is_terminal();
   setup.style.prefix = terminal && colours_ ? coloured(plan.prefix, local_rank) : plan.prefix;
   setup.style.terminal = terminal;
@@ -105,10 +114,30 @@ OutputSource::Setup OutputPump::setup_for(int local_rank, int stream, const Outp
   return setup;
 }
 
+// Output may take half of our descriptors: the store's connections and much else need some, too.
+bool OutputPump::is_scarce(const UniqueFd& fd) const {
+  return static_cast<rlim_t>(fd.get()) >= descriptors_ / 2;
+}
+
+// Without a free descriptor a worker gets our own stream: its lines may then be torn, and a report
+// lacks its last ones, but the job runs.
+Result<int> OutputPump::let_through(int local_rank) {
+  if (!std::exchange(reported_scarce_, true)) {
+    console_.say(
+        log_line(LogLevel::warning,
+                 fmt::format("the limit of {} open files (ulimit -n) is too low to pass on "
+                             "the output of local rank {} and above: it goes to the console "
+                             "directly",
+                             descriptors_,
+                             local_rank)));
+  }
+  return -1;
+}
+
 Result<int> OutputPump::capture(OutputSource::Setup setup) {
   auto pipe = make_pipe();
-  if (!pipe) {
-    return std::unexpected(pipe.error());
+  if (!pipe || is_scarce(pipe->write)) {
+    return let_through(setup.local_rank);
   }
   if (auto set = set_nonblocking(pipe->read.get()); !set) {
     return std::unexpected(set.error());
@@ -141,9 +170,10 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
   }
   setup.kind = OutputSource::Kind::file;
   setup.fd = UniqueFd(::open(plan.path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!setup.fd) {
+  if (!setup.fd && errno != EMFILE) {
     return std::unexpected(system_error("reading back '" + plan.path + "'", errno));
   }
+  setup.sparing = !setup.fd || is_scarce(setup.fd);
   add(std::move(setup));
   busy_.insert(sources_.back().get());  // the first turn finds nothing and arms the watch
   return child_fds_.emplace_back(std::move(*file)).get();
@@ -169,23 +199,6 @@ void OutputPump::close_child_side() {
   child_fds_.clear();
 }
 
-ConsoleSink& OutputPump::sink_for(int stream) {
-  const auto resume = [this] { resume_paused(); };
-  if (stream == 2 && !one_console_) {
-    one_console_ = same_place(1, 2);
-  }
-  if (stream == 1 || *one_console_) {
-    if (!out_) {
-      out_ = std::make_unique<ConsoleSink>(1, poller_, resume);
-    }
-    return *out_;
-  }
-  if (!err_) {
-    err_ = std::make_unique<ConsoleSink>(2, poller_, resume);
-  }
-  return *err_;
-}
-
 // A captured stream without a prefix that has the console to itself is not cut into lines.
 void OutputPump::decide_who_is_alone() {
   alone_decided_ = true;
@@ -207,6 +220,7 @@ long OutputPump::read_chunk(OutputSource& source, std::size_t limit) {
   if (!chunk_) {
     chunk_ = std::make_unique_for_overwrite<char[]>(kChunkBytes);
   }
+  MUSTER_CHECK(limit > 0);
   const auto count = ::read(source.fd(), chunk_.get(), std::min(limit, kChunkBytes));
   if (count > 0) {
     source.take(std::string_view(chunk_.get(), static_cast<std::size_t>(count)));
@@ -231,7 +245,7 @@ void OutputPump::read_pipe(OutputSource& source) {
 
 // Whether there may be more to read at once.
 bool OutputPump::read_file(OutputSource& source) {
-  if (!source.sink().has_room()) {
+  if (!source.sink().has_room() || !source.open()) {
     return false;
   }
   if (read_chunk(source, kChunkBytes) == static_cast<long>(kChunkBytes)) {
@@ -243,6 +257,7 @@ bool OutputPump::read_file(OutputSource& source) {
   }
   busy_.erase(&source);
   source.drained();
+  source.close_if_sparing();
   return false;
 }
 
@@ -290,11 +305,12 @@ std::string OutputPump::stderr_tail(int local_rank) {
 }
 
 // What can be read at this moment, so that one who goes on writing cannot hold us.
-void OutputPump::drain(OutputSource& source, const ConsoleWait& wait) {
-  auto left = source.available();
+void OutputPump::drain(OutputSource& source, ConsoleWait& wait) {
+  auto left = source.open() ? source.available() : 0;
   while (left > 0) {
     if (!source.sink().wait_for_room(wait, false)) {
-      source.sink().drop();  // memory stays bounded; files and the tail are complete
+      skip(source, left);
+      return;
     }
     const auto count = read_chunk(source, left);
     if (count <= 0) {
@@ -304,25 +320,32 @@ void OutputPump::drain(OutputSource& source, const ConsoleWait& wait) {
   }
 }
 
-void OutputPump::finish(const ConsoleWait& wait) {
-  const auto until = steady_now() + kPatienceFactorMax * wait.patience;
-  const auto left = [&] {
-    const auto rest = std::clamp<Duration>(until - steady_now(), Duration::zero(), wait.patience);
-    return ConsoleWait{.patience = rest, .interrupt_fd = wait.interrupt_fd};
-  };
+// The console takes no more: memory stays bounded, and what is not shown is counted. It is still
+// read where something else than the console is made of it.
+void OutputPump::skip(OutputSource& source, std::size_t bytes) {
+  source.hide();
+  if (!source.is_read_in_full()) {
+    ::lseek(source.fd(), static_cast<off_t>(bytes), SEEK_CUR);
+    source.sink().note_unshown(bytes);
+    return;
+  }
+  for (long count = 1; bytes > 0 && count > 0;) {
+    count = read_chunk(source, bytes);
+    bytes -= static_cast<std::size_t>(std::clamp<long>(count, 0, static_cast<long>(bytes)));
+  }
+}
+
+void OutputPump::finish(ConsoleWait& wait) {
   for (const auto& source : sources_) {
     poller_.forget(source->fd());
-    drain(*source, left());
+    drain(*source, wait);
     source->finish();
+    source->close_if_sparing();
     if (source->setup().stream == 2 && source->setup().kind == OutputSource::Kind::pipe) {
       tails_[source->setup().local_rank] = source->tail();
     }
   }
-  for (ConsoleSink* sink : {out_.get(), err_.get()}) {
-    if (sink != nullptr && !sink->wait_for_room(left(), true)) {
-      sink->drop();
-    }
-  }
+  console_.write_all(wait);
   follower_.forget_all();
   busy_.clear();
   paused_.clear();

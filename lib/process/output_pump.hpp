@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "process/console.hpp"
 #include "process/file_follower.hpp"
 #include "process/output_source.hpp"
 #include "process/poller.hpp"
@@ -14,16 +15,17 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
+
+#include <sys/resource.h>
 
 namespace muster {
 
 class OutputPump {
  public:
-  OutputPump(Poller& poller, bool colours);
+  OutputPump(Poller& poller, Console& console, bool colours);
   ~OutputPump();
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
@@ -42,35 +44,38 @@ class OutputPump {
 
   [[nodiscard]] std::string stderr_tail(int local_rank);
 
-  // Everything that is there now, then the unfinished lines; closes all sources.
-  void finish(const ConsoleWait& wait);
+  // Everything that is there now, then the unfinished lines; closes all sources. What the console
+  // does not take in this time is not shown.
+  void finish(ConsoleWait& wait);
 
  private:
+  [[nodiscard]] bool is_scarce(const UniqueFd& fd) const;
+  [[nodiscard]] Result<int> let_through(int local_rank);
   [[nodiscard]] Result<int> capture(OutputSource::Setup setup);
   [[nodiscard]] Result<int> write_file(OutputSource::Setup setup, const OutputPlan& plan);
   [[nodiscard]] Result<SharedFile*> filtered_file(const std::string& path);
   [[nodiscard]] OutputSource::Setup setup_for(int local_rank, int stream, const OutputPlan& plan);
   void add(OutputSource::Setup setup);
-  ConsoleSink& sink_for(int stream);
   [[nodiscard]] long read_chunk(OutputSource& source, std::size_t limit);
   void read_pipe(OutputSource& source);
   [[nodiscard]] bool read_file(OutputSource& source);
   void resume_paused();
   [[nodiscard]] Result<int> null_fd();
-  void drain(OutputSource& source, const ConsoleWait& wait);
+  void drain(OutputSource& source, ConsoleWait& wait);
+  void skip(OutputSource& source, std::size_t bytes);
   [[nodiscard]] OutputSource* captured_stderr(int local_rank);
   void decide_who_is_alone();
 
   Poller& poller_;
+  Console& console_;
   bool colours_;
   bool alone_decided_ = false;
-  std::optional<bool> one_console_;  // standard output and error lead to the same place
+  bool reported_scarce_ = false;
+  rlim_t descriptors_ = 0;  // that we may have
   UniqueFd null_;
   UniqueFd empty_input_;
   std::unique_ptr<char[]> chunk_;  // kChunkBytes, never cleared: only pages that are read into
   std::vector<UniqueFd> child_fds_;
-  std::unique_ptr<ConsoleSink> out_;
-  std::unique_ptr<ConsoleSink> err_;  // none where both lead to the same place
   std::map<std::string, SharedFile> filtered_;
   std::vector<std::unique_ptr<OutputSource>> sources_;
   FileFollower follower_;

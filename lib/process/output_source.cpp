@@ -51,11 +51,33 @@ std::string TailKeeper::lines() const {
   return std::string(tail);
 }
 
+bool OutputSource::open() {
+  if (!setup_.fd && setup_.kind == Kind::file) {
+    setup_.fd = UniqueFd(::open(setup_.path.c_str(), O_RDONLY | O_CLOEXEC));
+    ::lseek(fd(), offset_, SEEK_SET);
+  }
+  return fd() >= 0;
+}
+
+void OutputSource::close_if_sparing() {
+  if (setup_.sparing && fd() >= 0) {
+    offset_ = ::lseek(fd(), 0, SEEK_CUR);
+    setup_.fd.reset();
+  }
+}
+
+void OutputSource::hide() {
+  hidden_ = true;
+  sink().note_unshown(lines_.drop_partial());
+}
+
 void OutputSource::take(std::string_view bytes) {
   if (setup_.stream == 2 && setup_.kind == Kind::pipe) {
     tail_.add(bytes);
   }
-  if (raw_) {
+  if (hidden_) {
+    sink().note_unshown(bytes.size());
+  } else if (raw_) {
     sink().buffer().append(bytes);
   } else {
     lines_.feed(bytes, sink().buffer());
@@ -105,13 +127,16 @@ std::size_t OutputSource::available() const {
 Result<UniqueFd> open_output_file(const std::string& path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY;
   UniqueFd fd(::open(path.c_str(), kFlags, 0666));
+  if (!fd && errno == EMFILE) {
+    return std::unexpected(system_error("cannot write '" + path + "'", errno));
+  }
   if (!fd && errno == ENOENT) {
     std::error_code ignored;  // the second open tells what is wrong
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
     fd = UniqueFd(::open(path.c_str(), kFlags, 0666));
   }
   if (!fd) {
-    return failure(Errc::not_possible, "cannot write '" + path + "': " + errno_words(errno));
+    return failure(Errc::not_possible, "cannot write '" + path + "': " + errno_text(errno));
   }
   return fd;
 }

@@ -40,8 +40,9 @@ class OutputSource final : public Watcher {
     int local_rank = 0;
     int stream = 1;
     Kind kind = Kind::pipe;
-    UniqueFd fd;       // non-blocking where it is a pipe
-    std::string path;  // of a file, to watch it
+    UniqueFd fd;           // non-blocking where it is a pipe
+    bool sparing = false;  // of a file: closed between two readings, for want of descriptors
+    std::string path;      // of a file, to watch it
     LineStyle style;
     ConsoleSink* sink = nullptr;
     LineStyle filtered_style;
@@ -60,8 +61,22 @@ class OutputSource final : public Watcher {
 
   [[nodiscard]] ConsoleSink& sink() const { return *setup_.sink; }
 
+  // Before and after reading: a sparing source holds a descriptor in between only. False: it cannot
+  // be opened now.
+  [[nodiscard]] bool open();
+  void close_if_sparing();
+
   // Nobody shares the place: bytes are passed on at once, prompts without a newline too.
   void pass_everything() { raw_ = true; }
+
+  // The console takes no more: what comes from now on is counted instead of shown, the unfinished
+  // line as well.
+  void hide();
+
+  // Whether its bytes are wanted elsewhere too: by a filtered file, or for the tail of a pipe.
+  [[nodiscard]] bool is_read_in_full() const {
+    return setup_.filtered != nullptr || setup_.kind == Kind::pipe;
+  }
 
   void take(std::string_view bytes);
   void drained();  // nothing more for now
@@ -80,6 +95,8 @@ class OutputSource final : public Watcher {
   LineAssembler filtered_lines_;
   TailKeeper tail_;
   bool raw_ = false;
+  bool hidden_ = false;
+  off_t offset_ = 0;  // of a sparing source that is closed
 };
 
 // Opens for writing from the start, with the folders on the way. Errors: not_possible, with path.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/poller.hpp"
 
+#include "base/check.hpp"
+
 #include <array>
 #include <cerrno>
 
@@ -11,7 +13,7 @@ namespace muster {
 Result<Poller> Poller::open() {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) {
-    return std::unexpected(system_error("opening an event queue", errno));
+    return std::unexpected(system_error("creating an epoll instance", errno));
   }
   return Poller(std::move(epoll));
 }
@@ -25,6 +27,7 @@ Result<void> Poller::watch_room(int fd, Watcher& watcher) {
 }
 
 Result<void> Poller::watch(int fd, std::uint32_t events, Watcher& watcher) {
+  MUSTER_CHECK(fd >= 0);
   epoll_event event{};
   event.events = events;
   event.data.fd = fd;

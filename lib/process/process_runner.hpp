@@ -24,7 +24,7 @@ struct WorkerExit {
   pid_t pid = 0;
   ExitStatus status;
   bool out_of_memory = false;  // the kernel's memory cgroup counted a kill in this worker's time
-  std::string memory_words;    // "limit 512 MiB, peak 512 MiB" where the cgroup says so
+  std::string memory_usage;    // "limit 512 MiB, peak 512 MiB" where the cgroup says so
 };
 
 // A process that is still there although it was killed: state as in /proc/<pid>/stat.
@@ -56,7 +56,7 @@ class ProcessRunner {
   virtual ~ProcessRunner() = default;
 
   // Starts a worker in a session and process group of its own. Errors are those of the child's
-  // last system call before exec, as words: not_found (the program), not_possible, system.
+  // last system call before exec: not_found (the program), not_possible, system.
   [[nodiscard]] virtual Result<pid_t> spawn(const ProcessSpec& spec) = 0;
 
   // To every process in the groups of all workers, those of dead leaders included.
@@ -69,16 +69,17 @@ class ProcessRunner {
   // until none is left; then on_nothing_left.
   virtual void kill_everything() = 0;
 
-  // Descendants that still exist, for words about what could not be killed.
+  // Descendants that still exist, for the message about what could not be killed.
   [[nodiscard]] virtual std::vector<Survivor> survivors() const = 0;
 
   // The last bytes (at most kStderrTailBytesMax, whole lines) that a worker wrote to its standard
   // error, whether captured or in a file; empty where it was inherited.
   [[nodiscard]] virtual std::string stderr_tail(int local_rank) = 0;
 
-  // Passes on to the console what workers wrote so far and closes the files; gives up where the
-  // console took nothing for `patience`. Blocks. Called after the end of an attempt.
-  virtual void finish_output(Duration patience) = 0;
+  // Passes on to the console what workers wrote so far and closes the files. Blocks; waits for the
+  // console for at most `timeout` in all, and counts what it did not take. Called after the end of
+  // an attempt.
+  virtual void finish_output(Duration timeout) = 0;
 };
 
 }  // namespace muster

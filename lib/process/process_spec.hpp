@@ -38,6 +38,7 @@ struct ProcessSpec {
   int rank = 0;
   std::vector<std::string> argv;         // argv[0] without a slash is searched in the worker's PATH
   std::vector<std::string> environment;  // "NAME=value"
+  bool warm = false;  // forked from the zygote where there is one; argv is then python -u …
   InputKind standard_input = InputKind::none;
   OutputPlan standard_output;
   OutputPlan standard_error;

@@ -5,12 +5,14 @@
 #include "process/exec_search.hpp"
 
 #include <cerrno>
+#include <optional>
 #include <vector>
 
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +32,8 @@ struct Prepared {
   ChildStreams streams;
   sigset_t mask{};
   bool default_pipe_signal = true;
+  bool default_file_size_signal = true;
+  std::optional<rlimit> descriptors;
   std::vector<const char*> paths;
   std::vector<char*> argv;  // after one free slot, for a shell
   std::vector<char*> environment;
@@ -91,27 +95,37 @@ MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
 
 MUSTER_CHILD_SIDE int child_main(void* argument) {
   Prepared& job = *static_cast<Prepared*>(argument);
+  // A group and a session of its own: the group is what gets the signals, and the terminal's do not
+  // reach it.
   ::setsid();
+  // The order matters: an agent that dies before the call sends no signal, and shows in getppid().
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != job.parent) {
     give_up(job, Step::death_signal);  // the agent died before the signal was set
   }
   if (job.default_pipe_signal) {
     static_cast<void>(::signal(SIGPIPE, SIG_DFL));
   }
+  if (job.default_file_size_signal) {
+    static_cast<void>(::signal(SIGXFSZ, SIG_DFL));
+  }
   if (!set_streams(job.streams)) {
     give_up(job, Step::streams);
   }
   close_the_rest();
+  if (job.descriptors) {
+    ::setrlimit(RLIMIT_NOFILE, &*job.descriptors);
+  }
+  // Last: a signal that waits takes effect here, on the child as exec will leave it.
   ::pthread_sigmask(SIG_SETMASK, &job.mask, nullptr);
   exec_first(job);
   return give_up(job, Step::exec);
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& words, std::size_t free_slots) {
+std::vector<char*> pointers(const std::vector<std::string>& strings, std::size_t free_slots) {
   std::vector<char*> out(free_slots, nullptr);
-  out.reserve(free_slots + words.size() + 1);
-  for (const auto& word : words) {
-    out.push_back(const_cast<char*>(word.c_str()));  // exec does not write
+  out.reserve(free_slots + strings.size() + 1);
+  for (const auto& string : strings) {
+    out.push_back(const_cast<char*>(string.c_str()));  // exec does not write
   }
   out.push_back(nullptr);
   return out;
@@ -122,15 +136,17 @@ std::vector<char*> pointers(const std::vector<std::string>& words, std::size_t f
 pid_t clone_child(Prepared& job) {
   alignas(16) static char stack[kChildStackBytes];
   const BlockedSignals blocked;
+  // CLONE_VFORK: we sleep until the child has run its program or ended, so the stack is free again
+  // and its answer is in `job`. No page table is copied, which fork() of a large launcher would.
   return ::clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
 }
 
 Error why_failed(const Prepared& job, const ProcessSpec& spec) {
   switch (job.failed) {
     case Step::death_signal:
-      return system_error("tying a worker to the agent's life", job.errno_value);
+      return system_error("setting a worker's parent-death signal", job.errno_value);
     case Step::streams:
-      return system_error("giving a worker its standard streams", job.errno_value);
+      return system_error("setting a worker's standard streams", job.errno_value);
     case Step::exec:
     case Step::none:
       break;
@@ -142,7 +158,7 @@ Error why_failed(const Prepared& job, const ProcessSpec& spec) {
 
 Result<pid_t> spawn_process(const ProcessSpec& spec,
                             const ChildStreams& streams,
-                            const InheritedSignals& signals) {
+                            const InheritedState& inherited) {
   if (spec.argv.empty() || spec.argv[0].empty()) {
     return failure(Errc::not_found, "cannot start '': no program is named");
   }
@@ -150,8 +166,10 @@ Result<pid_t> spawn_process(const ProcessSpec& spec,
   Prepared job;
   job.parent = ::getpid();
   job.streams = streams;
-  job.mask = signals.mask;
-  job.default_pipe_signal = sigismember(&signals.ignored, SIGPIPE) == 0;
+  job.mask = inherited.mask;
+  job.descriptors = inherited.descriptors;
+  job.default_pipe_signal = sigismember(&inherited.ignored, SIGPIPE) == 0;
+  job.default_file_size_signal = sigismember(&inherited.ignored, SIGXFSZ) == 0;
   for (const auto& path : paths) {
     job.paths.push_back(path.c_str());
   }

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "process/inherited_state.hpp"
 #include "process/process_spec.hpp"
-#include "process/signals.hpp"
 
 #include <sys/types.h>
 
@@ -22,6 +22,6 @@ struct ChildStreams {
 // Errors: not_found (no such program), not_possible (it cannot be run), system.
 [[nodiscard]] Result<pid_t> spawn_process(const ProcessSpec& spec,
                                           const ChildStreams& streams,
-                                          const InheritedSignals& signals);
+                                          const InheritedState& inherited);
 
 }  // namespace muster

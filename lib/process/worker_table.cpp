@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/worker_table.hpp"
 
+#include "base/check.hpp"
+
 #include <utility>
 
 namespace muster {
 
 void WorkerTable::add(pid_t pid, int local_rank) {
+  MUSTER_CHECK(pid > 1);  // -pid is signalled: -1 would be every process of the machine
+  MUSTER_CHECK(local_rank >= 0);
+  MUSTER_CHECK(!live_.contains(pid));
   live_[pid] = LiveWorker{.local_rank = local_rank, .killed_by_us = false};
   armed_ = true;
 }
@@ -47,6 +52,7 @@ std::vector<pid_t> WorkerTable::live() const {
 }
 
 bool WorkerTable::take_groups_empty() {
+  MUSTER_CHECK(armed_ || live_.empty());
   return live_.empty() && leaderless_.empty() && std::exchange(armed_, false);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // WorkerTable: which workers live, and which process groups still have members after their worker
-// was reaped. Pure bookkeeping of LinuxRunner, which asks the kernel and tells the table.
+// was reaped. Pure bookkeeping of LinuxRunner, which asks the kernel and updates the table.
 #pragma once
 
 #include <map>

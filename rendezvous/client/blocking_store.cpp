@@ -14,7 +14,7 @@ namespace muster {
 namespace {
 
 // A server that has not answered a plain request for so long is taken for dead.
-constexpr Duration kAnswerPatience = std::chrono::minutes(5);
+constexpr Duration kAnswerTimeout = std::chrono::minutes(5);
 
 std::string on_wire(std::string_view key) {
   return "/" + std::string(key);
@@ -62,8 +62,8 @@ Result<void> fit(const std::vector<std::string>& keys) {
 
 Result<std::unique_ptr<BlockingStore>> BlockingStore::connect(std::string host,
                                                               std::uint16_t port,
-                                                              Duration patience) {
-  auto connection = StoreConnection::open(host, port, patience);
+                                                              Duration timeout) {
+  auto connection = StoreConnection::open(host, port, timeout);
   if (!connection) {
     return std::unexpected(std::move(connection.error()));
   }
@@ -105,8 +105,8 @@ Result<void> BlockingStore::multi_set(
   return send(request);
 }
 
-Result<std::string> BlockingStore::get(std::string_view key, Duration patience) {
-  if (auto came = wait({std::string(key)}, patience); !came) {
+Result<std::string> BlockingStore::get(std::string_view key, Duration timeout) {
+  if (auto came = wait({std::string(key)}, timeout); !came) {
     return std::unexpected(std::move(came.error()));
   }
   std::string request;
@@ -115,8 +115,8 @@ Result<std::string> BlockingStore::get(std::string_view key, Duration patience) 
 }
 
 Result<std::vector<std::string>> BlockingStore::multi_get(const std::vector<std::string>& keys,
-                                                          Duration patience) {
-  if (auto came = wait(keys, patience); !came) {
+                                                          Duration timeout) {
+  if (auto came = wait(keys, timeout); !came) {
     return std::unexpected(std::move(came.error()));
   }
   std::string request;
@@ -157,13 +157,13 @@ Result<std::string> BlockingStore::compare_set(std::string_view key,
   return ask_bytes(request);
 }
 
-Result<void> BlockingStore::wait(const std::vector<std::string>& keys, Duration patience) {
-  return wait_until(keys, steady_now() + patience, patience);
+Result<void> BlockingStore::wait(const std::vector<std::string>& keys, Duration timeout) {
+  return wait_until(keys, steady_now() + timeout, timeout);
 }
 
 Result<void> BlockingStore::wait_until(const std::vector<std::string>& keys,
                                        TimePoint deadline,
-                                       Duration patience) {
+                                       Duration timeout) {
   if (auto good = fit(keys); !good) {
     return good;
   }
@@ -173,13 +173,13 @@ Result<void> BlockingStore::wait_until(const std::vector<std::string>& keys,
     return sent;
   }
   return finish_wait(deadline,
-                     "waited " + describe(patience) + " in vain for the key" +
+                     "timed out after " + describe(timeout) + " waiting for the key" +
                          (keys.size() == 1 ? " " : "s ") + join(keys, ", "));
 }
 
 // When time is up the wait is cancelled, so that its late answer cannot be taken for another's. If
 // the answer was on its way just then, the wait succeeded after all.
-Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& words) {
+Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& message) {
   const auto came = connection_.await(1, deadline);
   if (!came) {
     return std::unexpected(came.error());
@@ -201,7 +201,7 @@ Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& w
       return std::unexpected(second.error());
     }
   }
-  return over ? Result<void>() : failure(Errc::timed_out, words);
+  return over ? Result<void>() : failure(Errc::timed_out, message);
 }
 
 Result<bool> BlockingStore::check(const std::vector<std::string>& keys) {
@@ -252,10 +252,10 @@ Result<std::vector<std::string>> BlockingStore::list_keys() {
   return keys;
 }
 
-Result<std::string> BlockingStore::queue_pop(std::string_view key, Duration patience) {
-  const TimePoint deadline = steady_now() + patience;
+Result<std::string> BlockingStore::queue_pop(std::string_view key, Duration timeout) {
+  const TimePoint deadline = steady_now() + timeout;
   while (true) {
-    if (auto came = wait_until({std::string(key)}, deadline, patience); !came) {
+    if (auto came = wait_until({std::string(key)}, deadline, timeout); !came) {
       return std::unexpected(std::move(came.error()));
     }
     const auto length = ask_about(Opcode::queue_pop, key);
@@ -278,21 +278,21 @@ Result<std::int64_t> BlockingStore::queue_len(std::string_view key) {
 
 Result<void> BlockingStore::barrier(std::string_view key,
                                     std::int64_t world_size,
-                                    Duration patience) {
+                                    Duration timeout) {
   if (auto good = fits(key, {}); !good) {
     return good;
   }
   if (lacks_barrier_) {
-    return generic_barrier(*this, key, world_size, patience);
+    return generic_barrier(*this, key, world_size, timeout);
   }
-  const TimePoint deadline = steady_now() + patience;
+  const TimePoint deadline = steady_now() + timeout;
   std::string request;
   RequestWriter(request, Opcode::barrier).string(on_wire(key)).number(world_size);
   if (auto sent = send(request); !sent) {
     return sent;
   }
   auto passed = finish_wait(
-      deadline, "waited " + describe(patience) + " in vain at the barrier " + std::string(key));
+      deadline, "timed out after " + describe(timeout) + " at the barrier " + std::string(key));
   if (passed || passed.error().code != Errc::closed) {
     return passed;
   }
@@ -317,11 +317,11 @@ Result<void> BlockingStore::tell(Opcode opcode, std::string_view key, std::strin
 }
 
 Result<void> BlockingStore::send(const std::string& request) {
-  return connection_.send(request, steady_now() + kAnswerPatience);
+  return connection_.send(request, steady_now() + kAnswerTimeout);
 }
 
 Result<std::string> BlockingStore::read(std::size_t size) {
-  auto bytes = connection_.receive(size, steady_now() + kAnswerPatience);
+  auto bytes = connection_.receive(size, steady_now() + kAnswerTimeout);
   if (!bytes) {
     // A late answer would be taken for that of a later request.
     connection_.close();

@@ -18,34 +18,34 @@ namespace muster {
 
 class BlockingStore final : public Store {
  public:
-  // Keeps trying until the server answers or `patience` is over. Errors: unreachable, usage.
+  // Keeps trying until the server answers or `timeout` is over. Errors: unreachable, usage.
   [[nodiscard]] static Result<std::unique_ptr<BlockingStore>> connect(std::string host,
                                                                       std::uint16_t port,
-                                                                      Duration patience);
+                                                                      Duration timeout);
 
   [[nodiscard]] Result<void> set(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<void> append(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<void> multi_set(
       const std::vector<std::pair<std::string, std::string>>& pairs) override;
-  [[nodiscard]] Result<std::string> get(std::string_view key, Duration patience) override;
+  [[nodiscard]] Result<std::string> get(std::string_view key, Duration timeout) override;
   [[nodiscard]] Result<std::vector<std::string>> multi_get(const std::vector<std::string>& keys,
-                                                           Duration patience) override;
+                                                           Duration timeout) override;
   [[nodiscard]] Result<std::int64_t> add(std::string_view key, std::int64_t delta) override;
   [[nodiscard]] Result<std::string> compare_set(std::string_view key,
                                                 std::string_view expected,
                                                 std::string_view desired) override;
-  [[nodiscard]] Result<void> wait(const std::vector<std::string>& keys, Duration patience) override;
+  [[nodiscard]] Result<void> wait(const std::vector<std::string>& keys, Duration timeout) override;
   [[nodiscard]] Result<bool> check(const std::vector<std::string>& keys) override;
   [[nodiscard]] Result<bool> delete_key(std::string_view key) override;
   [[nodiscard]] Result<std::int64_t> num_keys() override;
   [[nodiscard]] Result<std::vector<std::string>> list_keys() override;
   [[nodiscard]] Result<void> queue_push(std::string_view key, std::string_view value) override;
-  [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration patience) override;
+  [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration timeout) override;
   [[nodiscard]] Result<std::int64_t> queue_len(std::string_view key) override;
   // With a server older than its BARRIER request: generic_barrier.
   [[nodiscard]] Result<void> barrier(std::string_view key,
                                      std::int64_t world_size,
-                                     Duration patience) override;
+                                     Duration timeout) override;
 
  private:
   BlockingStore(std::string host, std::uint16_t port, StoreConnection connection);
@@ -61,10 +61,10 @@ class BlockingStore final : public Store {
   [[nodiscard]] Result<std::string> read_bytes();
   [[nodiscard]] Result<std::string> read(std::size_t size);
   // After a WAIT or BARRIER was sent: until it is over, or cancelled when the deadline passes.
-  [[nodiscard]] Result<void> finish_wait(TimePoint deadline, const std::string& words);
+  [[nodiscard]] Result<void> finish_wait(TimePoint deadline, const std::string& message);
   [[nodiscard]] Result<void> wait_until(const std::vector<std::string>& keys,
                                         TimePoint deadline,
-                                        Duration patience);
+                                        Duration timeout);
 
   std::string host_;
   std::uint16_t port_;

@@ -32,13 +32,13 @@ Result<void> PrefixStore::multi_set(const std::vector<std::pair<std::string, std
   return below_.multi_set(out);
 }
 
-Result<std::string> PrefixStore::get(std::string_view key, Duration patience) {
-  return below_.get(full(key), patience);
+Result<std::string> PrefixStore::get(std::string_view key, Duration timeout) {
+  return below_.get(full(key), timeout);
 }
 
 Result<std::vector<std::string>> PrefixStore::multi_get(const std::vector<std::string>& keys,
-                                                        Duration patience) {
-  return below_.multi_get(full(keys), patience);
+                                                        Duration timeout) {
+  return below_.multi_get(full(keys), timeout);
 }
 
 Result<std::int64_t> PrefixStore::add(std::string_view key, std::int64_t delta) {
@@ -51,8 +51,8 @@ Result<std::string> PrefixStore::compare_set(std::string_view key,
   return below_.compare_set(full(key), expected, desired);
 }
 
-Result<void> PrefixStore::wait(const std::vector<std::string>& keys, Duration patience) {
-  return below_.wait(full(keys), patience);
+Result<void> PrefixStore::wait(const std::vector<std::string>& keys, Duration timeout) {
+  return below_.wait(full(keys), timeout);
 }
 
 Result<bool> PrefixStore::check(const std::vector<std::string>& keys) {
@@ -85,8 +85,8 @@ Result<void> PrefixStore::queue_push(std::string_view key, std::string_view valu
   return below_.queue_push(full(key), value);
 }
 
-Result<std::string> PrefixStore::queue_pop(std::string_view key, Duration patience) {
-  return below_.queue_pop(full(key), patience);
+Result<std::string> PrefixStore::queue_pop(std::string_view key, Duration timeout) {
+  return below_.queue_pop(full(key), timeout);
 }
 
 Result<std::int64_t> PrefixStore::queue_len(std::string_view key) {
@@ -95,10 +95,8 @@ Result<std::int64_t> PrefixStore::queue_len(std::string_view key) {
 
 // Not the barrier of the store below: PyTorch's class does it this way too, and its processes may
 // be at the same barrier as ours.
-Result<void> PrefixStore::barrier(std::string_view key,
-                                  std::int64_t world_size,
-                                  Duration patience) {
-  return generic_barrier(*this, key, world_size, patience);
+Result<void> PrefixStore::barrier(std::string_view key, std::int64_t world_size, Duration timeout) {
+  return generic_barrier(*this, key, world_size, timeout);
 }
 
 }  // namespace muster

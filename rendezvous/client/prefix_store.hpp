@@ -20,14 +20,14 @@ class PrefixStore final : public Store {
   [[nodiscard]] Result<void> append(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<void> multi_set(
       const std::vector<std::pair<std::string, std::string>>& pairs) override;
-  [[nodiscard]] Result<std::string> get(std::string_view key, Duration patience) override;
+  [[nodiscard]] Result<std::string> get(std::string_view key, Duration timeout) override;
   [[nodiscard]] Result<std::vector<std::string>> multi_get(const std::vector<std::string>& keys,
-                                                           Duration patience) override;
+                                                           Duration timeout) override;
   [[nodiscard]] Result<std::int64_t> add(std::string_view key, std::int64_t delta) override;
   [[nodiscard]] Result<std::string> compare_set(std::string_view key,
                                                 std::string_view expected,
                                                 std::string_view desired) override;
-  [[nodiscard]] Result<void> wait(const std::vector<std::string>& keys, Duration patience) override;
+  [[nodiscard]] Result<void> wait(const std::vector<std::string>& keys, Duration timeout) override;
   [[nodiscard]] Result<bool> check(const std::vector<std::string>& keys) override;
   [[nodiscard]] Result<bool> delete_key(std::string_view key) override;
   // Of the whole store, as in PyTorch.
@@ -35,11 +35,11 @@ class PrefixStore final : public Store {
   // Of this prefix only, without it.
   [[nodiscard]] Result<std::vector<std::string>> list_keys() override;
   [[nodiscard]] Result<void> queue_push(std::string_view key, std::string_view value) override;
-  [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration patience) override;
+  [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration timeout) override;
   [[nodiscard]] Result<std::int64_t> queue_len(std::string_view key) override;
   [[nodiscard]] Result<void> barrier(std::string_view key,
                                      std::int64_t world_size,
-                                     Duration patience) override;
+                                     Duration timeout) override;
 
  private:
   [[nodiscard]] std::string full(std::string_view key) const;

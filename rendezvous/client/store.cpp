@@ -6,7 +6,7 @@ namespace muster {
 Result<void> generic_barrier(Store& store,
                              std::string_view key,
                              std::int64_t world_size,
-                             Duration patience) {
+                             Duration timeout) {
   const std::string base(key);
   const auto members = store.add(base + "/num_members", 1);
   if (!members) {
@@ -18,7 +18,7 @@ Result<void> generic_barrier(Store& store,
       return done;
     }
   }
-  return store.wait({last}, patience);
+  return store.wait({last}, timeout);
 }
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Store: what a worker or a library does with the shared store of its job, over whatever carries
-// it. Calls block. Deadlines are given as a patience from now; an operation without one is a single
+// it. Calls block. Deadlines are given as a timeout from now; an operation without one is a single
 // round trip. Not thread-safe: one thread at a time. Interface; BlockingStore is the real one.
 #pragma once
 
@@ -29,10 +29,10 @@ class Store {
       const std::vector<std::pair<std::string, std::string>>& pairs) = 0;
 
   // Waits for the key, then reads it. Error: timed_out.
-  [[nodiscard]] virtual Result<std::string> get(std::string_view key, Duration patience) = 0;
+  [[nodiscard]] virtual Result<std::string> get(std::string_view key, Duration timeout) = 0;
   // The values in the order of the keys, once all exist. Error: timed_out.
   [[nodiscard]] virtual Result<std::vector<std::string>> multi_get(
-      const std::vector<std::string>& keys, Duration patience) = 0;
+      const std::vector<std::string>& keys, Duration timeout) = 0;
 
   // The counter after the addition; a missing key counts as 0.
   [[nodiscard]] virtual Result<std::int64_t> add(std::string_view key, std::int64_t delta) = 0;
@@ -45,7 +45,7 @@ class Store {
 
   // Until all keys exist. Error: timed_out, after which the store can be used further.
   [[nodiscard]] virtual Result<void> wait(const std::vector<std::string>& keys,
-                                          Duration patience) = 0;
+                                          Duration timeout) = 0;
   // Whether all keys exist now.
   [[nodiscard]] virtual Result<bool> check(const std::vector<std::string>& keys) = 0;
 
@@ -57,14 +57,14 @@ class Store {
 
   [[nodiscard]] virtual Result<void> queue_push(std::string_view key, std::string_view value) = 0;
   // The oldest element, waiting for one if need be. Error: timed_out.
-  [[nodiscard]] virtual Result<std::string> queue_pop(std::string_view key, Duration patience) = 0;
+  [[nodiscard]] virtual Result<std::string> queue_pop(std::string_view key, Duration timeout) = 0;
   [[nodiscard]] virtual Result<std::int64_t> queue_len(std::string_view key) = 0;
 
   // Until `world_size` callers have come to the key. A key is good for one barrier: used again, it
   // lets everyone pass. Error: timed_out.
   [[nodiscard]] virtual Result<void> barrier(std::string_view key,
                                              std::int64_t world_size,
-                                             Duration patience) = 0;
+                                             Duration timeout) = 0;
 };
 
 // A barrier made of ADD, SET and WAIT, with the keys of PyTorch's generic one: for servers that
@@ -72,6 +72,6 @@ class Store {
 [[nodiscard]] Result<void> generic_barrier(Store& store,
                                            std::string_view key,
                                            std::int64_t world_size,
-                                           Duration patience);
+                                           Duration timeout);
 
 }  // namespace muster

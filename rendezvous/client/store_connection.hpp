@@ -16,10 +16,10 @@ namespace muster {
 class StoreConnection {
  public:
   // Tries each address of `host` (numeric or a name) and starts again, with a growing and jittered
-  // pause, until somebody answers as a store or `patience` is over. Errors: unreachable, usage.
+  // pause, until somebody answers as a store or `timeout` is over. Errors: unreachable, usage.
   [[nodiscard]] static Result<StoreConnection> open(const std::string& host,
                                                     std::uint16_t port,
-                                                    Duration patience);
+                                                    Duration timeout);
 
   [[nodiscard]] Result<void> send(std::string_view bytes, TimePoint deadline);
 

@@ -5,8 +5,8 @@
 
 #include "base/fd.hpp"
 #include "base/time.hpp"
+#include "io/socket_address.hpp"
 #include "rendezvous/round/node_events.hpp"
-#include "rendezvous/server/socket_address.hpp"
 #include "rendezvous/wire/round_decoder.hpp"
 #include "rendezvous/wire/round_encoder.hpp"
 
@@ -15,6 +15,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster {
@@ -43,6 +44,7 @@ class LinkOutput {
 enum class LinkState : std::uint8_t {
   connecting,
   stranger,   // accepted; no Hello yet
+  asking,     // its first bytes are here; the answer whether it is admitted is not
   open,       // the core knows it
   closing,    // nobody listens to it any more; its output is still to go
   lingering,  // all is out; the other side closes first, or what it has not read might be lost
@@ -50,14 +52,17 @@ enum class LinkState : std::uint8_t {
 };
 
 struct Link {
-  Link(LinkId link_id, RoundDecoder::Side side) : id(link_id), decoder(side) {}
+  Link(LinkId link_id, RoundDecoder bytes) : id(link_id), decoder(std::move(bytes)) {}
 
   LinkId id;
   UniqueFd fd;
   LinkState state = LinkState::connecting;
   RoundDecoder decoder;
-  std::string input;     // half a frame
-  std::size_t held = 0;  // so much of it is counted
+  bool admitted = false;             // or nobody has to be asked
+  bool greeted = false;              // frames may be sent: our nonce is out, or theirs is here
+  std::vector<SharedFrame> waiting;  // for that
+  std::string input;                 // half a frame
+  std::size_t held = 0;              // so much of it is counted
   LinkOutput output;
   std::uint32_t armed = 0;                  // the events that epoll reports
   bool touched = false;                     // has new output in this turn
@@ -67,23 +72,13 @@ struct Link {
   TimePoint patience_ends{};
 };
 
+// What it says is for us.
+[[nodiscard]] inline bool is_live(const Link& link) {
+  return link.state == LinkState::stranger || link.state == LinkState::open;
+}
+
 // How a connection ended, from its errno, and in words.
 [[nodiscard]] LinkEnd end_of(int errno_value);
-
-// A connecting socket, with an errno if it failed at once (EINPROGRESS: it did not).
-struct Dialled {
-  UniqueFd fd;
-  int error = 0;
-};
-
-// `source`: from this address of ours, if it is of the same version of IP.
-[[nodiscard]] Dialled dial(const SocketAddress& address,
-                           const std::optional<SocketAddress>& source);
-
-// What became of it once it is writable: 0 or the errno. A connection of a socket with itself, as
-// happens on one machine where nobody listens, is ECONNREFUSED; an ECONNREFUSED that a firewall
-// made is EHOSTUNREACH, since it proves nothing.
-[[nodiscard]] int outcome_of_dial(int fd);
 
 // For both directions: dead connections are noticed after so long.
 void set_user_timeout(int fd, Duration timeout);

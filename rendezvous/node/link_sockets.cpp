@@ -2,12 +2,14 @@
 #include "rendezvous/node/link_sockets.hpp"
 
 #include "base/check.hpp"
+#include "io/connect.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
 
+#include <sys/random.h>
 #include <sys/socket.h>
 
 namespace muster {
@@ -15,27 +17,21 @@ namespace {
 
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
-constexpr int kAcceptsAtOnce = 64;
 
 // Bytes sent in one turn. A long list for thousands would otherwise keep us from reading their
 // signs of life.
 constexpr std::size_t kSendAtOnce = 16UL * 1024 * 1024;
 
-// How long new connections wait in the backlog before we look for a free descriptor again.
-constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
-
-// Tags of listeners have the upper bit, which no link's id reaches; the rest is the descriptor.
-constexpr std::uint64_t kListenerBit = 1ULL << 63U;
-
-std::uint64_t tag_of_listener(int fd) {
-  return kListenerBit | static_cast<std::uint64_t>(fd);
-}
-
-bool is_live(const Link& link) {
-  return link.state == LinkState::stranger || link.state == LinkState::open;
+Nonce fresh_nonce() {
+  Nonce nonce{};
+  MUSTER_CHECK(::getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()));
+  return nonce;
 }
 
 std::uint32_t wanted_events(const Link& link) {
+  if (link.state == LinkState::asking) {
+    return link.admitted ? EPOLLOUT : EPOLLRDHUP;
+  }
   const bool out = link.state == LinkState::connecting || !link.output.empty();
   const bool in = is_live(link) || link.state == LinkState::lingering;
   return (in ? std::uint32_t{EPOLLIN} : 0U) | (out ? std::uint32_t{EPOLLOUT} : 0U);
@@ -57,100 +53,15 @@ LinkSockets::LinkSockets(const LinkLimits& limits, Sink sink, UniqueFd epoll)
       epoll_(std::move(epoll)),
       buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)) {}
 
-// -- listeners ---------------------------------------------------------------------------------
-
-void LinkSockets::add_listener(UniqueFd listener) {
-  const int fd = listener.get();
-  listeners_.push_back({.fd = std::move(listener)});
-  control(EPOLL_CTL_ADD, fd, EPOLLIN, tag_of_listener(fd));
-}
-
-void LinkSockets::lend_listener(int fd, bool lent) {
-  for (Listener& listener : listeners_) {
-    if (listener.fd.get() == fd) {
-      listener.lent = lent;
-      watch(listener, true);
-    }
-  }
-}
-
-void LinkSockets::watch(const Listener& listener, bool wanted) {
-  const int fd = listener.fd.get();
-  control(EPOLL_CTL_MOD,
-          fd,
-          wanted && !listener.lent ? std::uint32_t{EPOLLIN} : 0U,
-          tag_of_listener(fd));
-}
-
-void LinkSockets::close_listeners() {
-  listeners_.clear();
-  accept_again_.reset();
-}
-
-void LinkSockets::accept_from(int listener) {
-  for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) {
-      static_cast<void>(take_in(std::move(fd)));
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      pause_accept();
-      return;
-    } else if (errno == EAGAIN) {
-      return;
-    }
-    // Anything else (ECONNABORTED, EPROTO …) concerns a connection that died in the queue.
-  }
-}
-
-// Without a free descriptor the listeners would stay readable and keep the loop busy for nothing.
-void LinkSockets::pause_accept() {
-  drop_oldest_stranger();
-  accept_again_ = now_ + kAcceptRetry;
-  for (const Listener& listener : listeners_) {
-    watch(listener, false);
-  }
-}
-
-void LinkSockets::resume_accept() {
-  accept_again_.reset();
-  for (const Listener& listener : listeners_) {
-    watch(listener, true);
-  }
-}
-
 // -- new links ---------------------------------------------------------------------------------
 
 Link& LinkSockets::add_link(LinkId id, RoundDecoder::Side side) {
-  return *links_.emplace(id, std::make_unique<Link>(id, side)).first->second;
-}
-
-Link& LinkSockets::take_in(UniqueFd fd) {
-  if (strangers_.size() >= limits_.strangers) {
-    drop_oldest_stranger();
-  }
-  Link& link = add_link(std::exchange(next_id_, next_id_ + 2), RoundDecoder::Side::accepted);
-  link.fd = std::move(fd);
-  link.state = LinkState::stranger;
-  strangers_.insert(link.id);
-  set_deadline(link, now_ + limits_.hello);
-  link.armed = EPOLLIN;
-  control(EPOLL_CTL_ADD, link.fd.get(), link.armed, link.id);
-  return link;
-}
-
-void LinkSockets::drop_oldest_stranger() {
-  if (!strangers_.empty()) {
-    bury(*links_.at(*strangers_.begin()));
-  }
-}
-
-void LinkSockets::adopt(UniqueFd fd, std::string_view bytes) {
-  decode(take_in(std::move(fd)), bytes);
+  return *links_.emplace(id, std::make_unique<Link>(id, RoundDecoder(side, limits_.list_body)))
+              .first->second;
 }
 
 void LinkSockets::connect(LinkId id, std::vector<SocketAddress> addresses, Duration patience) {
   Link& link = add_link(id, RoundDecoder::Side::dialled);
-  link.decoder.trust();
   std::ranges::reverse(addresses);
   link.alternatives = std::move(addresses);
   link.patience = patience;
@@ -161,22 +72,22 @@ void LinkSockets::try_next_address(Link& link) {
   int error = EADDRNOTAVAIL;
   while (!link.alternatives.empty()) {
     const auto left = static_cast<int>(link.alternatives.size());
-    Dialled dialled = dial(link.alternatives.back(), source_);
+    Connecting connecting = start_connect(link.alternatives.back(), {.source = source_});
     link.alternatives.pop_back();
-    error = dialled.error;
+    error = connecting.error;
     if (error == EINPROGRESS) {
-      link.fd = std::move(dialled.fd);
+      link.fd = std::move(connecting.fd);
       link.armed = EPOLLOUT;
       control(EPOLL_CTL_ADD, link.fd.get(), link.armed, link.id);
       set_deadline(link, now_ + std::max(link.patience_ends - now_, Duration{}) / left);
       return;
     }
   }
-  fail(link, end_of(error), errno_words(error));
+  fail(link, end_of(error), errno_text(error));
 }
 
 void LinkSockets::take_outcome(Link& link) {
-  const int error = outcome_of_dial(link.fd.get());
+  const int error = finish_connect(link.fd.get());
   if (error == EINPROGRESS) {
     return;
   }
@@ -190,7 +101,7 @@ void LinkSockets::take_outcome(Link& link) {
   } else if (!link.alternatives.empty()) {
     try_next_address(link);
   } else {
-    fail(link, end_of(error), errno_words(error));
+    fail(link, end_of(error), errno_text(error));
   }
 }
 
@@ -224,6 +135,14 @@ void LinkSockets::handle(const epoll_event& event) {
     discard(link);
     return;
   }
+  if (link.state == LinkState::asking) {
+    if (link.admitted) {
+      begin_admitted(link);
+    } else {
+      bury(link);  // only its end was watched
+    }
+    return;
+  }
   if (is_live(link) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
     read(link);
   }
@@ -233,14 +152,22 @@ void LinkSockets::handle(const epoll_event& event) {
 }
 
 void LinkSockets::read(Link& link) {
-  const auto count = ::recv(link.fd.get(), buffer_.get(), kReadBytes, 0);
+  const bool is_first = link.state == LinkState::stranger && !link.admitted;
+  const std::size_t most =
+      is_first && admissions_.asks() ? std::min(kReadBytes, admissions_.first_bytes()) : kReadBytes;
+  const auto count = ::recv(link.fd.get(), buffer_.get(), most, 0);
   if (count > 0) {
-    decode(link, {buffer_.get(), static_cast<std::size_t>(count)});
+    const std::string_view bytes(buffer_.get(), static_cast<std::size_t>(count));
+    if (is_first) {
+      take_first_bytes(link, bytes);
+    } else {
+      decode(link, bytes);
+    }
   } else if (count == 0) {
     fail(link, LinkEnd::closed, "the other side closed the connection");
   } else if (errno != EAGAIN && errno != EINTR) {
     const int error = errno;
-    fail(link, end_of(error), errno_words(error));
+    fail(link, end_of(error), errno_text(error));
   }
 }
 
@@ -263,6 +190,9 @@ void LinkSockets::decode(Link& link, std::string_view bytes) {
     std::size_t consumed = 0;
     const auto status = link.decoder.next(bytes, message, consumed);
     bytes.remove_prefix(consumed);
+    if (!link.greeted && link.decoder.ready()) {
+      greet(link);
+    }
     if (status == RoundDecoder::Status::message) {
       take_message(link, std::move(message));
       continue;
@@ -281,6 +211,10 @@ void LinkSockets::decode(Link& link, std::string_view bytes) {
   } else {
     link.input.assign(bytes);
   }
+  note_input(link);
+}
+
+void LinkSockets::note_input(Link& link) {
   held_ += link.input.size();
   held_ -= std::exchange(link.held, link.input.size());
   if (held_ > limits_.held_bytes) {
@@ -294,14 +228,24 @@ void LinkSockets::take_message(Link& link, RoundMessage message) {
     link.state = LinkState::open;
     set_deadline(link, std::nullopt);
     set_user_timeout(link.fd.get(), limits_.user_timeout);
-    link.output.push(preamble_);
-    touch(link);
     sink_(LinkAccepted{.link = link.id, .from = peer_address(link.fd.get()).host()});
   }
   if (link.state == LinkState::open) {
     sink_(MessageReceived{.link = link.id,
                           .message = std::make_shared<const RoundMessage>(std::move(message))});
   }
+}
+
+// Our nonce, or what waited for theirs.
+void LinkSockets::greet(Link& link) {
+  link.greeted = true;
+  if (link.state == LinkState::stranger) {
+    link.output.push(std::make_shared<const std::string>(round_greeting(fresh_nonce())));
+  }
+  for (SharedFrame& frame : std::exchange(link.waiting, {})) {
+    link.output.push(std::move(frame));
+  }
+  touch(link);
 }
 
 void LinkSockets::refuse_version_of(Link& link) {
@@ -316,15 +260,27 @@ void LinkSockets::refuse_version_of(Link& link) {
 
 void LinkSockets::send(LinkId id, SharedFrame frame) {
   const auto found = links_.find(id);
-  if (found != links_.end() && found->second->state == LinkState::open) {
-    found->second->output.push(std::move(frame));
-    touch(*found->second);
+  if (found == links_.end() || found->second->state != LinkState::open) {
+    return;
+  }
+  Link& link = *found->second;
+  if (link.greeted) {
+    link.output.push(std::move(frame));
+    touch(link);
+  } else {
+    link.waiting.push_back(std::move(frame));
   }
 }
 
-void LinkSockets::trust(LinkId id) {
+void LinkSockets::allow_texts(LinkId id) {
   if (const auto found = links_.find(id); found != links_.end()) {
-    found->second->decoder.trust();
+    found->second->decoder.allow_texts();
+  }
+}
+
+void LinkSockets::allow_lists(LinkId id) {
+  if (const auto found = links_.find(id); found != links_.end()) {
+    found->second->decoder.allow_lists();
   }
 }
 
@@ -338,7 +294,8 @@ void LinkSockets::close(LinkId id) {
     link.state = LinkState::closing;
     set_deadline(link, now_ + limits_.linger);
     touch(link);
-  } else if (link.state == LinkState::connecting || link.state == LinkState::stranger) {
+  } else if (link.state == LinkState::connecting || link.state == LinkState::stranger ||
+             link.state == LinkState::asking) {
     bury(link);
   }
 }
@@ -364,7 +321,7 @@ void LinkSockets::flush(Link& link) {
   const int error = may_send ? link.output.flush(link.fd.get()) : 0;
   sent_ += before - link.output.bytes();
   if (error != 0) {
-    fail(link, end_of(error), errno_words(error));
+    fail(link, end_of(error), errno_text(error));
   } else if (link.output.bytes() > limits_.unsent_bytes) {
     fail(link,
          LinkEnd::unreachable,
@@ -381,6 +338,7 @@ void LinkSockets::flush(Link& link) {
 void LinkSockets::start_lingering(Link& link) {
   ::shutdown(link.fd.get(), SHUT_WR);
   link.state = LinkState::lingering;
+  lingering_.insert(link.id);
   set_deadline(link, now_ + limits_.linger);
   arm(link);
 }
@@ -398,6 +356,7 @@ void LinkSockets::arm(Link& link) {
 void LinkSockets::settle(TimePoint now) {
   now_ = now;
   sent_ = 0;
+  admissions_.expire(now);
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     expire(*links_.at(deadlines_.begin()->second));
   }
@@ -418,16 +377,19 @@ void LinkSockets::settle(TimePoint now) {
   for (const LinkId id : std::exchange(dead_, {})) {
     links_.erase(id);
   }
-  if (accept_again_ && *accept_again_ <= now) {
+  if (accept_pause_.until() && *accept_pause_.until() <= now) {
     resume_accept();
   }
 }
 
 std::optional<TimePoint> LinkSockets::next_deadline() const {
-  std::optional<TimePoint> next = accept_again_;
+  std::optional<TimePoint> next = accept_pause_.until();
+  const auto also = [&next](TimePoint when) { next = std::min(next.value_or(when), when); };
+  if (const auto answer = admissions_.next_deadline()) {
+    also(*answer);
+  }
   if (!deadlines_.empty()) {
-    const TimePoint first = deadlines_.begin()->first;
-    next = next ? std::min(*next, first) : first;
+    also(deadlines_.begin()->first);
   }
   return next;
 }
@@ -471,11 +433,14 @@ void LinkSockets::bury(Link& link) {
     return;
   }
   strangers_.erase(link.id);
+  lingering_.erase(link.id);
+  admissions_.forget(link.id);
   set_deadline(link, std::nullopt);
   held_ -= std::exchange(link.held, 0);
   std::string().swap(link.input);
   link.fd.reset();
   dead_.push_back(link.id);
+  resume_accept();
 }
 
 void LinkSockets::control(int operation, int fd, std::uint32_t events, std::uint64_t tag) {

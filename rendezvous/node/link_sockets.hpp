@@ -2,14 +2,18 @@
 // LinkSockets: listeners and connections between nodes in one epoll set; bytes to events of
 // NodeCore and back. It knows no event loop: its owner watches fd(), calls serve when that is
 // readable and settle at the end of each turn, and again at next_deadline(). Events go to the sink
-// one by one, from serve and settle only. Resource; one thread.
+// one by one, from serve, adopt and settle only. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/time.hpp"
+#include "io/admission.hpp"
 #include "rendezvous/node/link.hpp"
 #include "rendezvous/round/node_events.hpp"
+#include "rendezvous/server/admission_queue.hpp"
+#include "rendezvous/server/descriptor_shortage.hpp"
+#include "rendezvous/wire/round_limits.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -28,12 +32,13 @@
 namespace muster {
 
 struct LinkLimits {
-  std::size_t strangers = 4096;              // accepted, no Hello yet; then the oldest goes
+  std::size_t strangers = 4096;  // accepted, no Hello yet; and a quarter of the descriptors at most
   Duration hello = std::chrono::seconds(5);  // for preamble and Hello
   Duration linger = std::chrono::seconds(2);
   Duration user_timeout = std::chrono::seconds(9);
   std::size_t unsent_bytes = 64UL * 1024 * 1024;  // of one link: it does not read
   std::size_t held_bytes = 256UL * 1024 * 1024;   // half frames of all links together
+  std::uint32_t list_body = kMaxListsBody;        // of Propose and Rounds
 };
 
 class LinkSockets {
@@ -51,8 +56,17 @@ class LinkSockets {
   void lend_listener(int fd, bool lent);
   void close_listeners();
 
+  // Given one sentence when a stranger is refused, and when descriptors run out for the first time.
+  void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
+
+  // Asked about each accepted connection when its first bytes are there; nothing is answered before
+  // it is admitted. It must outlive the sockets. Without one everybody is admitted.
+  void set_admission(Admission* admission, const AdmissionLimits& limits = {}) {
+    admissions_.set_admission(admission, limits);
+  }
+
   // A connection that somebody else has accepted, with the bytes that he has read.
-  void adopt(UniqueFd fd, std::string_view bytes);
+  void adopt(TimePoint now, UniqueFd fd, std::string_view bytes);
 
   // Connections of ours come from this address.
   void set_source(const SocketAddress& source) { source_ = source; }
@@ -60,8 +74,10 @@ class LinkSockets {
   // LinkOpened or LinkClosed follows. The addresses are tried in turn, for `patience` in all.
   void connect(LinkId id, std::vector<SocketAddress> addresses, Duration patience);
   void send(LinkId id, SharedFrame frame);
-  // The sender on the other side may send long lists.
-  void trust(LinkId id);
+  // The other side was welcomed as a follower; it was asked for lists of members. Longer messages
+  // than before are taken from it.
+  void allow_texts(LinkId id);
+  void allow_lists(LinkId id);
   // After what was sent is out. No event follows.
   void close(LinkId id);
   void close_all();
@@ -80,6 +96,9 @@ class LinkSockets {
   [[nodiscard]] std::string local_host(LinkId id) const;
 
  private:
+  // Tags of listeners have the upper bit, which no link's id reaches; the rest is the descriptor.
+  static constexpr std::uint64_t kListenerBit = 1ULL << 63U;
+
   struct Listener {
     UniqueFd fd;
     bool lent = false;
@@ -90,8 +109,14 @@ class LinkSockets {
   void handle(const epoll_event& event);
   void accept_from(int listener);
   void watch(const Listener& listener, bool wanted);
-  void pause_accept();
+  void pause_accept(int why);
   void resume_accept();
+  bool make_room();
+  bool look_at_oldest_stranger();
+  void ask(Link& link, std::string_view bytes);
+  void take_answer(LinkId id, const Result<void>& answer);
+  void begin_admitted(Link& link);
+  void take_first_bytes(Link& link, std::string_view bytes);
   Link& add_link(LinkId id, RoundDecoder::Side side);
   [[nodiscard]] Link& take_in(UniqueFd fd);
   void try_next_address(Link& link);
@@ -99,6 +124,8 @@ class LinkSockets {
   void read(Link& link);
   void discard(Link& link);
   void decode(Link& link, std::string_view bytes);
+  void note_input(Link& link);
+  void greet(Link& link);
   void take_message(Link& link, RoundMessage message);
   void flush(Link& link);
   void touch(Link& link);
@@ -109,7 +136,6 @@ class LinkSockets {
   void refuse_version_of(Link& link);
   void fail(Link& link, LinkEnd how, std::string words);
   void bury(Link& link);
-  void drop_oldest_stranger();
   void control(int operation, int fd, std::uint32_t events, std::uint64_t tag);
 
   LinkLimits limits_;
@@ -117,7 +143,11 @@ class LinkSockets {
   UniqueFd epoll_;
   std::vector<Listener> listeners_;
   std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
-  std::set<LinkId> strangers_;
+  std::set<LinkId> strangers_;  // without those in admissions_
+  std::set<LinkId> lingering_;
+  AdmissionQueue admissions_;
+  AcceptPause accept_pause_{"node"};
+  std::function<void(const std::string&)> notice_;
   std::set<std::pair<TimePoint, LinkId>> deadlines_;
   std::vector<LinkId> touched_;
   std::vector<LinkId> to_dial_;
@@ -125,7 +155,6 @@ class LinkSockets {
   std::unique_ptr<char[]> buffer_;
   SharedFrame preamble_ = std::make_shared<const std::string>(round_preamble());
   std::optional<SocketAddress> source_;
-  std::optional<TimePoint> accept_again_;  // no descriptor was left
   TimePoint now_{};
   LinkId next_id_ = 2;
   std::size_t held_ = 0;

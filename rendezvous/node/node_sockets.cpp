@@ -2,7 +2,6 @@
 #include "rendezvous/node/node_sockets.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <net/if.h>
 #include <optional>
 #include <utility>
@@ -18,17 +17,13 @@ namespace {
 constexpr const char* kFarV4 = "192.0.2.1";
 constexpr const char* kFarV6 = "2001:db8::1";
 
-// The address of ours from which the kernel would send there; nothing is sent.
-std::string source_towards(const std::string& address) {
-  const auto there = SocketAddress::parse(address, 9);
-  if (!there) {
-    return {};
-  }
-  const UniqueFd fd(::socket(there->family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd || ::connect(fd.get(), there->get(), there->size) != 0) {
-    return {};
-  }
-  return local_address(fd.get()).host();
+// Any port will do to ask for a route; this one discards what it gets.
+constexpr std::uint16_t kDiscardPort = 9;
+
+std::string source_host_towards(const std::string& address) {
+  const auto there = SocketAddress::parse(address, kDiscardPort);
+  const auto source = there ? source_towards(*there) : std::nullopt;
+  return source ? source->host() : std::string();
 }
 
 bool is_loopback(const std::string& address) {
@@ -42,13 +37,9 @@ bool has_interface(const std::string& address) {
   }
   bool found = false;
   for (const ifaddrs* one = all; one != nullptr && !found; one = one->ifa_next) {
-    const int family = one->ifa_addr == nullptr ? AF_UNSPEC : one->ifa_addr->sa_family;
-    if (family == AF_INET || family == AF_INET6) {
-      SocketAddress known;
-      known.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-      std::memcpy(&known.storage, one->ifa_addr, known.size);
-      found = known.host() == address;
-    }
+    const auto known =
+        one->ifa_addr == nullptr ? std::nullopt : SocketAddress::copy_of(*one->ifa_addr);
+    found = known && known->host() == address;
   }
   ::freeifaddrs(all);
   return found;
@@ -63,7 +54,7 @@ bool is_v6(const std::string& address) {
 // Binding alone does not tell where net.ipv4.ip_nonlocal_bind is set.
 bool is_own_address(const std::string& address) {
   const auto parsed = SocketAddress::parse(address, 0);
-  return parsed && (is_loopback(address) || source_towards(address) == parsed->host() ||
+  return parsed && (is_loopback(address) || source_host_towards(address) == parsed->host() ||
                     has_interface(parsed->host()));
 }
 
@@ -80,10 +71,8 @@ std::string interface_address() {
     for (const ifaddrs* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
       const bool is_up = (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
       if (is_up && one->ifa_addr != nullptr && one->ifa_addr->sa_family == wanted) {
-        SocketAddress known;
-        known.size = wanted == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-        std::memcpy(&known.storage, one->ifa_addr, known.size);
-        found = known.host().starts_with("fe80:") ? std::string() : known.host();
+        const auto known = SocketAddress::copy_of(*one->ifa_addr);
+        found = known->is_link_local() ? std::string() : known->host();
       }
     }
   }
@@ -95,7 +84,7 @@ std::string interface_address() {
 // none does, as in a network of its own, any.
 std::string outward_address() {
   for (const char* far : {kFarV4, kFarV6}) {
-    if (std::string found = source_towards(far); !found.empty()) {
+    if (std::string found = source_host_towards(far); !found.empty()) {
       return found;
     }
   }
@@ -222,7 +211,7 @@ Result<EndpointBinding> bind_everywhere(std::uint16_t port) {
   EndpointBinding binding{.listeners = {}, .address = outward_address()};
   if (const int why = listen_everywhere(port, binding); why != 0) {
     return std::unexpected(system_error(
-        "told to host the meeting (is_host), but cannot listen on port " + std::to_string(port),
+        "this machine is to host the rendezvous, but cannot listen on port " + std::to_string(port),
         why));
   }
   binding.state = EndpointState::ours;

@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "rendezvous/server/listener.hpp"
-#include "rendezvous/server/socket_address.hpp"
 
 #include <cstdint>
 #include <string>

@@ -280,8 +280,15 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   // -- effects on the network ------------------------------------------------------------------
 
+  // A peer told its link-local address with its name of the interface; the user types ours.
+  [[nodiscard]] std::string as_seen_here(const std::string& host) const {
+    const auto& typed = settings.core.endpoints;
+    const bool is_typed = std::ranges::find(typed, host, &Endpoint::host) != typed.end();
+    return is_typed ? host : with_our_interface(host, own_address);
+  }
+
   void carry_out(const OpenLink& wanted) {
-    if (auto numeric = SocketAddress::parse(wanted.host, wanted.port)) {
+    if (auto numeric = SocketAddress::parse(as_seen_here(wanted.host), wanted.port)) {
       sockets->connect(wanted.link, {*numeric}, wanted.patience);
       return;
     }
@@ -321,9 +328,10 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
       queue.push_back(LinkClosed{wanted.link, LinkEnd::broken, frame.error().message});
       return;
     }
-    if (std::holds_alternative<Welcome>(*wanted.message) ||
-        std::holds_alternative<ShowRounds>(*wanted.message)) {
-      sockets->trust(wanted.link);
+    if (std::holds_alternative<Welcome>(*wanted.message)) {
+      sockets->allow_texts(wanted.link);
+    } else if (std::holds_alternative<ShowRounds>(*wanted.message)) {
+      sockets->allow_lists(wanted.link);
     }
     sockets->send(wanted.link, std::move(*frame));
   }
@@ -354,7 +362,11 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void carry_out(const OpenStore& wanted) { owner.open_store(wanted.round); }
 
-  void carry_out(const RunRound& wanted) { owner.run_round(wanted); }
+  void carry_out(const RunRound& wanted) {
+    RunRound run = wanted;
+    run.master_addr = as_seen_here(run.master_addr);
+    owner.run_round(run);
+  }
 
   void carry_out(const StopWorkers& wanted) { owner.stop_workers(wanted.reason); }
 
@@ -404,12 +416,15 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
   auto impl = std::make_shared<Impl>(loop, std::move(settings), std::move(sockets), owner);
   LinkLimits limits;
   limits.user_timeout = impl->settings.core.lease;
+  limits.list_body = max_lists_body(impl->settings.core.terms.nodes_max);
   auto opened = LinkSockets::open(
       limits, [raw = impl.get()](NodeEvent event) { raw->take_event(std::move(event)); });
   if (!opened) {
     return std::unexpected(std::move(opened.error()));
   }
   impl->sockets = std::move(*opened);
+  impl->sockets->set_notice(
+      [raw = impl.get()](const std::string& words) { raw->owner.say(words); });
   impl->watch.assign(impl->sockets->fd());
   impl->await_ready();
   impl->prepare();
@@ -422,8 +437,16 @@ RendezvousNode::~RendezvousNode() {
   impl_->shut();
 }
 
-void RendezvousNode::tell(NodeEvent event) {
-  impl_->turn([&] { impl_->push(std::move(event)); });
+void RendezvousNode::set_admission(Admission* admission) {
+  impl_->sockets->set_admission(admission);
+}
+
+void RendezvousNode::tell(AgentEvent event) {
+  impl_->turn([&] { std::visit([this](auto& told) { impl_->push(std::move(told)); }, event); });
+}
+
+void RendezvousNode::check_deadlines() {
+  impl_->turn([&] { impl_->push(NodeTick{}); });
 }
 
 const std::string& RendezvousNode::address() const {
@@ -454,7 +477,7 @@ Result<std::unique_ptr<StoreServer>> RendezvousNode::open_store_on_endpoint() {
     impl_->sockets->lend_listener(endpoint, true);
     (*store)->set_adopter([weak = std::weak_ptr(impl_)](UniqueFd fd, const std::string& bytes) {
       if (const auto impl = weak.lock()) {
-        impl->turn([&] { impl->sockets->adopt(std::move(fd), bytes); });
+        impl->turn([&] { impl->sockets->adopt(impl->now, std::move(fd), bytes); });
       }
     });
   }

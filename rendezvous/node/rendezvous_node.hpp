@@ -6,8 +6,10 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "io/admission.hpp"
 #include "rendezvous/node/node_owner.hpp"
 #include "rendezvous/node/node_sockets.hpp"
+#include "rendezvous/node/rendezvous.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
 #include "rendezvous/server/server.hpp"
@@ -31,7 +33,7 @@ struct RendezvousSettings {
   PortRange ports;              // of the own listener
 };
 
-class RendezvousNode {
+class RendezvousNode final : public Rendezvous {
  public:
   // Begins at once; the owner's functions are called from the loop. `owner` outlives the node.
   [[nodiscard]] static Result<std::unique_ptr<RendezvousNode>> start(asio::io_context& loop,
@@ -41,23 +43,23 @@ class RendezvousNode {
   RendezvousNode(const RendezvousNode&) = delete;
   RendezvousNode& operator=(const RendezvousNode&) = delete;
   // Closes every connection at once, as death would.
-  ~RendezvousNode();
+  ~RendezvousNode() override;
 
-  // From the agent: WorkersGone, StoreOpened, StoreFailed, WorkerFailedHere, DetailsKnown,
-  // WorkersFinished, LeaveAsked.
-  void tell(NodeEvent event);
+  // Asked about every connection of another node before it is answered; it outlives the node. To be
+  // set before the loop runs. Without one whoever can connect is admitted.
+  void set_admission(Admission* admission);
 
-  // Where the others reach this node; empty as long as that is not known.
-  [[nodiscard]] const std::string& address() const;
+  void tell(AgentEvent event) override;
+  void check_deadlines() override;
+
+  [[nodiscard]] const std::string& address() const override;
   [[nodiscard]] std::uint16_t port() const;
 
   // Whether the first endpoint is ours.
   [[nodiscard]] bool has_endpoint() const;
 
-  // Static back end: the workers' store on the first endpoint, which it shares with the nodes. It
-  // accepts there for both until store_closed is called. Errors: the endpoint is not ours.
-  [[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store_on_endpoint();
-  void store_closed();
+  [[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() override;
+  void store_closed() override;
 
   // For logs and tests.
   [[nodiscard]] std::string describe() const;

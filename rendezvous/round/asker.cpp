@@ -14,7 +14,7 @@ void Asker::want_endpoint(TimePoint now, std::size_t index, const Endpoint& endp
 }
 
 void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t port) {
-  targets_.try_emplace(key, Target{host, port, 0, now, kAskSoonFirst});
+  targets_.try_emplace(key, Target{.host = host, .port = port, .due = now});
 }
 
 void Asker::forget(NodeId node, NodeEffects& out) {
@@ -50,7 +50,7 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
       out.emplace_back(CloseLink{target.link});
       links_.erase(target.link);
       target.link = 0;
-      target.due = now + kAskInterval;
+      pause_after(now, key, target, LinkEnd::unreachable);
     }
     if (links_.size() >= kAsksMax) {
       return;
@@ -98,6 +98,7 @@ std::optional<AskResult> Asker::received(TimePoint now,
   target.link = 0;
   target.due = now + kAskInterval;
   target.soon = kAskSoonFirst;
+  target.refused_since.reset();
   const auto* claim = std::get_if<Claim>(&message);
   AskResult result{AskResult::What::alive, key.first, key.second, std::nullopt};
   if (claim != nullptr) {
@@ -110,6 +111,18 @@ std::optional<AskResult> Asker::received(TimePoint now,
     result.what = AskResult::What::gone;  // an agent of another job
   }
   return result;
+}
+
+void Asker::pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how) {
+  if (how != LinkEnd::refused || key.first != 0) {
+    target.refused_since.reset();
+    target.due = now + kAskInterval;
+    return;
+  }
+  const TimePoint since = target.refused_since.value_or(now);
+  target.refused_since = since;
+  target.due =
+      now + std::clamp((now - since) / kAskRefusedShare, kAskRefusedFirst, kAskRefusedMost);
 }
 
 std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
@@ -126,7 +139,7 @@ std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
     target.soon = std::min(target.soon * 2, kAskSoonMost);
     return std::nullopt;
   }
-  target.due = now + kAskInterval;
+  pause_after(now, key, target, how);
   const bool gone = how == LinkEnd::refused && key.first != 0;
   return AskResult{
       gone ? AskResult::What::gone : AskResult::What::silent, key.first, key.second, std::nullopt};

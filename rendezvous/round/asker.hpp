@@ -32,6 +32,12 @@ inline constexpr Duration kAskPatience = std::chrono::seconds(1);
 inline constexpr Duration kAskSoonFirst = std::chrono::microseconds(500);
 inline constexpr Duration kAskSoonMost = std::chrono::milliseconds(50);
 
+// An endpoint that refuses belongs to a machine that runs: its node may be started again at any
+// moment, most likely soon. Asked after a thousandth of the time for which it has refused.
+inline constexpr Duration kAskRefusedFirst = std::chrono::milliseconds(10);
+inline constexpr Duration kAskRefusedMost = kAskInterval;
+inline constexpr int kAskRefusedShare = 1000;
+
 // Connections at one time; the rest of the targets wait for their turn.
 inline constexpr std::size_t kAsksMax = 64;
 
@@ -71,10 +77,13 @@ class Asker {
     LinkId link = 0;
     TimePoint due{};  // to be asked; while it is asked: to answer
     Duration soon = kAskSoonFirst;
+    // An endpoint that has done nothing else since.
+    std::optional<TimePoint> refused_since = std::nullopt;
   };
 
   void add(TimePoint now, Key key, const std::string& host, std::uint16_t port);
   void drop(Key key, NodeEffects& out);
+  static void pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how);
 
   std::map<Key, Target> targets_;
   std::map<LinkId, Key> links_;

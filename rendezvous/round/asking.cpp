@@ -58,6 +58,11 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
       asker_.forget_endpoint(result.endpoint, out);
     } else if (is_worth_following(now, claim)) {
       stronger_ = claim.coordinator;
+    } else if (is_unknown_leader(claim)) {
+      asker_.want(now, claim.coordinator);
+    }
+    if (result.node != 0 && !is_member(result.node)) {
+      asker_.forget(result.node, out);  // it has answered for itself
     }
   }
   evaluate(now, out);
@@ -74,6 +79,14 @@ bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   return is_stronger(now, leader, claim.started, claim.has_quorum);
 }
 
+// Told of by a follower of its. Two leaders without a quorum, who each need a follower of the
+// other, would not hear of each other otherwise.
+bool RoundCore::is_unknown_leader(const Claim& claim) const {
+  const NodeId leader = claim.coordinator.id;
+  return leader != 0 && leader != self_.id && leader != claim.node.id && !nodes_.contains(leader) &&
+         !is_member(leader);
+}
+
 void RoundCore::ask_around(TimePoint now, NodeEffects& out) {
   asker_.tick(now, out);
 }
@@ -86,7 +99,7 @@ bool RoundCore::is_stronger(TimePoint now,
                             const NodeInfo& other,
                             const RoundId& started,
                             bool quorum) {
-  if (phase_ == Phase::closed) {
+  if (phase_ == Phase::closed || is_outsider(now, other.id)) {
     return false;
   }
   if (started != base_->id) {
@@ -112,10 +125,10 @@ std::vector<Sighting> RoundCore::evidence_of(TimePoint now, const Round& round) 
     const auto loss = losses_.find(member.id);
     const auto node = nodes_.find(member.id);
     Sighting evidence;
-    evidence.gone = loss != losses_.end() && loss->second.gone;
+    evidence.gone = loss != losses_.end() && loss->second.gone && !loss->second.late;
     if (member.id == self_.id) {
       evidence.heard = now;
-    } else if (node != nodes_.end()) {
+    } else if (node != nodes_.end() && node->second.knows_past) {
       evidence.heard = node->second.evidence;
     }
     members.push_back(evidence);
@@ -143,7 +156,7 @@ void RoundCore::refresh_quorum(TimePoint now) {
 }
 
 bool RoundCore::has_quorum(TimePoint now) {
-  if (settings_.risk_two_worlds) {
+  if (settings_.allow_split_brain) {
     return true;
   }
   const bool stale = !quorum_until_ || *quorum_until_ <= now;

@@ -11,6 +11,14 @@
 
 namespace muster {
 
+// Anyone may ask: it names what the other one said, and nothing of ours.
+Refuse other_job(const std::string& theirs) {
+  return Refuse{Refusal::wrong_job,
+                fmt::format("the endpoint serves another job than '{}'; use another port for "
+                            "another job, or the same --rdzv-id",
+                            theirs)};
+}
+
 // -- attachment -------------------------------------------------------------------------------
 
 std::optional<Refuse> RoundCore::refusal_of(const Hello& hello) const {
@@ -23,11 +31,7 @@ std::optional<Refuse> RoundCore::refusal_of(const Hello& hello) const {
             "{} is {} there and {} here; all nodes need the same command line", what, here, there)};
   };
   if (theirs.job_id != ours.job_id) {
-    return Refuse{Refusal::wrong_job,
-                  fmt::format("the endpoint serves job '{}', not '{}'; use another port for "
-                              "another job, or the same --rdzv-id",
-                              ours.job_id,
-                              theirs.job_id)};
+    return other_job(theirs.job_id);
   }
   if (theirs.version != ours.version) {
     return Refuse{Refusal::wrong_version,
@@ -49,10 +53,9 @@ std::optional<Refuse> RoundCore::refusal_of(const Hello& hello) const {
   if (ours.backend == "static") {
     for (const auto& [id, node] : nodes_) {
       if (node.attached && id != hello.node.id && node.info.node_rank == hello.node.node_rank) {
-        return Refuse{Refusal::wrong_terms,
-                      fmt::format("--node-rank={} is taken by node '{}'; each node needs its own",
-                                  hello.node.node_rank,
-                                  node.info.name)};
+        return Refuse{
+            Refusal::wrong_terms,
+            fmt::format("--node-rank={} is taken; each node needs its own", hello.node.node_rank)};
       }
     }
   }
@@ -71,6 +74,10 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   if (phase_ == Phase::closed && !is_member(id)) {
     send(link, Refuse{Refusal::closed, "the job has ended"}, out);
     out.emplace_back(CloseLink{link});
+    return;
+  }
+  if (phase_ == Phase::stopping && deaf_.contains(id)) {
+    out.emplace_back(CloseLink{link});  // it would be waited for again
     return;
   }
   const bool is_new = !nodes_.contains(id);
@@ -94,9 +101,10 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   node.pongs = {{0, now}};
   links_[link] = id;
   // Looking at all members for each one that comes would be quadratic.
-  const bool was_given_up = losses_.contains(id) && out_of_lease(now, id);
-  losses_.erase(id);
-  expected_ += was_given_up && is_member(id) ? 1U : 0U;
+  if (const auto loss = losses_.find(id); loss != losses_.end()) {
+    expected_ += loss->second.given_up && is_member(id) ? 1U : 0U;
+    losses_.erase(loss);
+  }
   asker_.forget(id, out);
   refused_.erase(hello.node.name);
   send(link, Welcome{self_, settings_.lease}, out);
@@ -113,15 +121,25 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   resume(now, node, hello, out);
 }
 
+// It stops its workers itself where another node led their round.
+void RoundCore::end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const {
+  if (hello.running && hello.started.coordinator == self_.id) {
+    MUSTER_MARK("a node comes back with the workers of a round that has ended");
+    send(node.link, Regroup{"the round has ended"}, out);
+  }
+}
+
 // What a node that was attached before, or belongs to the last round, has to hear.
 void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out) {
   switch (phase_) {
     case Phase::idle:
     case Phase::gathering:
       set_state(node, State::unknown);
+      end_old_round(node, hello, out);
       return;
     case Phase::proposing:
       set_state(node, State::unknown);
+      end_old_round(node, hello, out);
       if (is_in(*proposal_, node.info.id)) {
         abandon(now, out);
       }
@@ -139,7 +157,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         regroup(now, fmt::format("node '{}' missed the start", node.info.name), true, out);
         return;
       }
-      set_state(node, node.state == State::finished ? State::finished : State::running);
+      set_state(node, finished_.contains(node.info.id) ? State::finished : State::running);
       return;
     case Phase::stopping:
       if (is_in_base(node.info.id)) {
@@ -158,19 +176,29 @@ void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
   for (const RoundPtr& round : {rounds.started, rounds.base}) {
     if (round && round->id > base_->id) {
       set_base(round);
+      // A failure that we counted in the round before is not one of this round.
+      restart_count_ = round->restart_count;
     }
   }
   if (rounds.accepted) {
     accepted_.push_back(rounds.accepted);
   }
-  std::erase_if(accepted_, [&](const RoundPtr& round) { return round->id <= base_->id; });
+  const auto drop_older = [&] {
+    std::erase_if(accepted_, [&](const RoundPtr& round) { return round->id <= base_->id; });
+  };
+  drop_older();
+  if (base_->id.number == 0 && !accepted_.empty()) {
+    // No round was started yet. All proposals rest on the first one (RoundCore::abandon).
+    set_base(*std::ranges::min_element(accepted_, {}, [](const auto& round) { return round->id; }));
+    drop_older();
+  }
   restart_count_ = std::max(restart_count_, base_->restart_count);
   number_ = std::max(number_, base_->id.number);
   for (const RoundPtr& round : accepted_) {
     number_ = std::max(number_, round->id.number);
     restart_count_ = std::max(restart_count_, round->restart_count);
   }
-  policy_ = RestartPolicy(settings_.terms.max_restarts, restart_count_);
+  policy_ = RestartPolicy(limits_of(settings_), restart_count_);
   await_missing(now);
   quorum_until_.reset();
   quorum_checked_ = TimePoint::min();

@@ -33,7 +33,9 @@ void RoundCore::evaluate(TimePoint now, NodeEffects& out) {
     case Phase::gathering:
       if (enough_ready(now)) {
         auto members = choose();
-        if (fills_all_ranks(members)) {
+        if (leaves_out_granted(now, members)) {
+          MUSTER_MARK("a round waits for one that it leaves out");
+        } else if (fills_all_ranks(members)) {
           propose(now, std::move(members), out);
           return;
         }
@@ -77,17 +79,27 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
 
 // Nodes without which no round may be formed: members of the last rounds that may still run.
 void RoundCore::count_expected(TimePoint now) {
-  expected_ = static_cast<std::size_t>(std::ranges::count_if(
-      base_->members, [&](const NodeInfo& member) { return !out_of_lease(now, member.id); }));
+  for (auto& [id, loss] : losses_) {
+    loss.given_up = out_of_lease(now, id);
+  }
+  expected_ = count_awaited();
+}
+
+std::size_t RoundCore::count_awaited() const {
+  const auto is_awaited = [&](NodeId id) {
+    const auto loss = losses_.find(id);
+    return loss == losses_.end() || !loss->second.given_up;
+  };
+  const auto in_base = std::ranges::count_if(base_->members, is_awaited, &NodeInfo::id);
   std::set<NodeId> others;
   for (const RoundPtr& round : accepted_) {
     for (const NodeInfo& member : round->members) {
-      if (!is_in_base(member.id) && !out_of_lease(now, member.id)) {
+      if (!is_in_base(member.id) && is_awaited(member.id)) {
         others.insert(member.id);
       }
     }
   }
-  expected_ += others.size();
+  return static_cast<std::size_t>(in_base) + others.size();
 }
 
 bool RoundCore::is_eligible(const Node& node) {
@@ -103,6 +115,7 @@ bool RoundCore::enough_ready(TimePoint now) {
   if (base_->id.number == 0 && accepted_.empty()) {
     return enough_founders(now, eligible_);
   }
+  enough_since_.reset();  // no founder any more: a last call in the past would ring for ever
   return all_expected_ready(now) && quorum_is_ready();
 }
 
@@ -140,7 +153,8 @@ std::vector<Standing> RoundCore::standings_of(const Round& round) const {
     if (node != nodes_.end() && is_eligible(node->second)) {
       members.push_back(Standing::here);
     } else {
-      const bool gone = loss != losses_.end() && loss->second.gone;
+      const bool gone = loss != losses_.end() && loss->second.gone && !loss->second.late &&
+                        !MUSTER_MUTATE("proof ignored");
       members.push_back(gone ? Standing::gone : Standing::missing);
     }
   }
@@ -148,7 +162,7 @@ std::vector<Standing> RoundCore::standings_of(const Round& round) const {
 }
 
 bool RoundCore::quorum_is_ready() const {
-  if (settings_.risk_two_worlds || MUSTER_MUTATE("quorum ignored")) {
+  if (settings_.allow_split_brain || MUSTER_MUTATE("quorum ignored")) {
     return true;
   }
   return is_quorum(standings_of(*base_)) &&
@@ -174,6 +188,17 @@ std::vector<NodeInfo> RoundCore::choose() const {
     members.push_back(node->info);
   }
   return rank_nodes(std::move(members), settings_.rank_order, base_->members);
+}
+
+// Who was granted something believes for a lease that no round is formed without it. It can be left
+// out where members of several rounds have come together, more than there are places.
+bool RoundCore::leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const {
+  return std::ranges::any_of(nodes_, [&](const auto& entry) {
+    const Node& node = entry.second;
+    const bool granted = node.granted && now < *node.granted + settings_.lease;
+    return granted && is_eligible(node) && !is_in_base(entry.first) &&
+           std::ranges::find(chosen, entry.first, &NodeInfo::id) == chosen.end();
+  });
 }
 
 // A static job has a place for each node and needs them all.
@@ -236,14 +261,21 @@ void RoundCore::accept(TimePoint now, Node& node, const Accept& accepting, NodeE
 // run another round by now. A store that opens late, or a coordinator that was stopped.
 bool RoundCore::may_start(TimePoint now) const {
   const auto heard = quorum_time(evidence_of(now, *proposal_));
-  return settings_.risk_two_worlds || MUSTER_MUTATE("quorum ignored") ||
+  return settings_.allow_split_brain || MUSTER_MUTATE("quorum ignored") ||
          (heard && (*heard == TimePoint::max() || now < *heard + quorum_after(settings_.lease)));
 }
 
-// It may have been accepted by some, but nobody was or will be told to start it.
+// It may have been accepted by some, but nobody was or will be told to start it. If it was the
+// first one of the job, then those who accepted it may form a round without us: from now on each
+// round needs a quorum of its members, as if it had been started.
 void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
   MUSTER_MARK("a proposal is abandoned");
   enter(now, Phase::gathering);
+  if (base_->id.number == 0 && !MUSTER_MUTATE("first proposal forgotten")) {
+    MUSTER_MARK("the first proposal of the job is abandoned");
+    set_base(proposal_);
+    count_expected(now);
+  }
   for (const NodeInfo& member : proposal_->members) {
     if (const auto node = nodes_.find(member.id); node != nodes_.end()) {
       node->second.accepted = false;
@@ -280,9 +312,7 @@ void RoundCore::start(TimePoint now, NodeEffects& out) {
   for (std::size_t i = 0; !founder_ && i < settings_.endpoints.size(); ++i) {
     asker_.want_endpoint(now, i, settings_.endpoints[i]);
   }
-  quorum_until_.reset();
-  quorum_checked_ = TimePoint::min();
-  finished_ = 0;
+  finished_.clear();
   membership_changed_ = false;
   failures_.clear();
   details_.clear();
@@ -353,6 +383,7 @@ RollCall RoundCore::make_roll_call(TimePoint now) const {
 
 std::vector<std::string> RoundCore::awaited_names(TimePoint now) const {
   std::vector<std::string> awaited;
+  const bool is_enough = quorum_is_ready();
   for (const NodeInfo& member : base_->members) {
     const auto node = nodes_.find(member.id);
     const bool here = node != nodes_.end() && node->second.attached;
@@ -361,8 +392,11 @@ std::vector<std::string> RoundCore::awaited_names(TimePoint now) const {
     }
     if (here) {
       awaited.push_back(member.name + " (its workers are ending)");
-    } else if (const auto loss = losses_.find(member.id);
-               loss != losses_.end() && !loss->second.gone) {
+    } else if (const auto loss = losses_.find(member.id); loss == losses_.end()) {
+      continue;
+    } else if (loss->second.gone && loss->second.late && !is_enough) {
+      awaited.push_back(member.name + " (gone, after it may have gone on without us)");
+    } else if (!loss->second.gone) {
       awaited.push_back(member.name + (out_of_lease(now, member.id)
                                            ? " (silent, and may still run without us)"
                                            : " (silent)"));

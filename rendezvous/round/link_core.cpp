@@ -27,7 +27,8 @@ LinkCore::LinkCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
       started_(std::make_shared<const Round>()),
       accepted_(started_),
       accepted_base_(started_),
-      heard_of_(started_) {}
+      heard_of_(started_),
+      gone_(settings_.lease) {}
 
 void LinkCore::set_listener(const std::string& address, std::uint16_t port) {
   self_.address = address;
@@ -75,6 +76,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
 template <class End>
 void LinkCore::end(End effect, NodeEffects& out) {
   drop_link(out);
+  retry_at_.reset();
   state_ = State::ended;
   out.emplace_back(std::move(effect));
 }
@@ -94,6 +96,7 @@ void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   heard_ = std::max(heard_, pong.sequence);
   while (!beats_.empty() && beats_.front().first <= pong.sequence) {
     if (beats_.front().first == pong.sequence && pong.granted) {
+      gone_.note_grant(beats_.front().second, coordinator_.id);
       grant(beats_.front().second, out);
     }
     beats_.pop_front();
@@ -175,11 +178,14 @@ void LinkCore::store_failed(const StoreFailed& failed, NodeEffects& out) {
 }
 
 void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
-  if (start.round != accepted_->id || work_ != Work::none || leaving_) {
+  const bool is_ours = accepted_->id.number > 0 && start.round == accepted_->id;
+  if (!is_ours || work_ != Work::none || leaving_) {
     return;
   }
   started_ = std::exchange(accepted_, std::make_shared<const Round>());
   accepted_base_ = accepted_;
+  gone_.begin_round();
+  gone_.note_grant(accept_sent_, coordinator_.id);
   if (now >= accept_sent_ + fence_after(settings_.lease)) {
     MUSTER_MARK("the order to start came too late");
     lost_touch_ = true;
@@ -217,7 +223,11 @@ void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
     return;
   }
   if (std::holds_alternative<WorkersGone>(event)) {
-    workers_gone(now, out);
+    // The answer to a second request to stop them tells nothing new. A Ready that follows the
+    // Accept of the next round would be read as an end of that one.
+    if (work_ != Work::none) {
+      workers_gone(now, out);
+    }
   } else if (const auto* opened = std::get_if<StoreOpened>(&event)) {
     store_opened(now, *opened, out);
   } else if (const auto* store = std::get_if<StoreFailed>(&event)) {

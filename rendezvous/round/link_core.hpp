@@ -4,6 +4,7 @@
 // pure, value-like. Functions of seeking are in seeking.cpp, those of following in link_core.cpp.
 #pragma once
 
+#include "rendezvous/round/gone_nodes.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
 #include "rendezvous/round/round_core.hpp"
@@ -11,7 +12,6 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,7 +68,11 @@ class LinkCore {
 
   [[nodiscard]] std::string describe() const;
 
+  // What must hold between two events; empty: all holds (invariants.cpp).
+  [[nodiscard]] std::string check_invariants() const;
+
  private:
+  friend struct Tamper;  // plants errors, in tests
   enum class State : std::uint8_t {
     idle,        // before begin
     pausing,     // no connection; retry_at_
@@ -138,6 +142,7 @@ class LinkCore {
   void stop_workers(const std::string& reason, NodeEffects& out);
   void send(RoundMessage message, NodeEffects& out) const;
   void send_beat(TimePoint now, NodeEffects& out);
+  [[nodiscard]] std::string check_work() const;
   template <class End>
   void end(End effect, NodeEffects& out);
 
@@ -176,7 +181,7 @@ class LinkCore {
   bool lost_proven_ = false;  // it is gone
   bool lost_released_ = false;
   TimePoint turn_at_{};  // a lease after its last word
-  std::set<NodeId> gone_;
+  GoneNodes gone_;
   std::optional<NodeInfo> hint_;
   Target target_;
   std::vector<Target> walk_;

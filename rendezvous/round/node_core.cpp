@@ -22,7 +22,36 @@ void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   NodeEffects from_link;
   NodeEffects from_round;
   route(now, event, from_link, from_round);
+  const std::size_t before = out.size();
   settle(now, from_link, from_round, out);
+  note_workers(now, {out.begin() + static_cast<std::ptrdiff_t>(before), out.end()});
+  note_step();
+}
+
+// What the workers were told decides whether a later failure is a consequence.
+void NodeCore::note_workers(TimePoint now, const NodeEffects& out) {
+  for (const NodeEffect& effect : out) {
+    if (std::holds_alternative<RunRound>(effect)) {
+      proof_.begin(now);
+    } else if (std::holds_alternative<StopWorkers>(effect) ||
+               std::holds_alternative<FenceWorkers>(effect)) {
+      proof_.stop(now);
+    }
+  }
+}
+
+void NodeCore::take_agent_event(TimePoint now, const NodeEvent& event, NodeEffects& from_link) {
+  if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
+    WorkerFailedHere judged = *failed;
+    if (proof_.judge(judged)) {
+      link_.take(now, judged, from_link);
+    }
+    return;
+  }
+  const auto* details = std::get_if<DetailsKnown>(&event);
+  if (details == nullptr || proof_.wants_details(details->message.rank)) {
+    link_.take(now, event, from_link);
+  }
 }
 
 void NodeCore::route(TimePoint now,
@@ -41,6 +70,7 @@ void NodeCore::route(TimePoint now,
           end_link(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, LinkAccepted>) {
           strangers_.insert(happened.link);
+          addresses_.emplace(happened.link, happened.from);
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
           take_message(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, NodeStarted>) {
@@ -52,7 +82,7 @@ void NodeCore::route(TimePoint now,
           link_.tick(now, from_link);
           round_.tick(now, from_round);
         } else {
-          link_.take(now, event, from_link);
+          take_agent_event(now, event, from_link);
         }
       },
       event);
@@ -63,6 +93,7 @@ void NodeCore::end_link(TimePoint now,
                         NodeEffects& from_link,
                         NodeEffects& from_round) {
   strangers_.erase(ended.link);
+  addresses_.erase(ended.link);
   parked_.erase(ended.link);
   if (round_.owns(ended.link)) {
     round_.question_ended(now, ended.link, ended.how, from_round);
@@ -102,14 +133,34 @@ void NodeCore::greet(TimePoint now,
                      NodeEffects& from_round) {
   if (hello.purpose == Purpose::ask) {
     answer_question(now, link, hello, from_link, from_round);
+  } else if (hello.node.id == link_.self().id) {
+    // Ourselves, through an endpoint that is ours, or somebody who uses our name.
+    from_round.emplace_back(CloseLink{link});
   } else if (round_.leads()) {
-    round_.attach(now, link, hello, from_round);
+    attach(now, link, hello, from_round);
   } else if (link_.knows_better(now, hello.lost)) {
     redirect(link, from_round);
   } else if (parked_.size() < kParkedMax) {
     parked_.emplace(link, hello);
   } else {
     from_round.emplace_back(CloseLink{link});
+  }
+}
+
+// The id of a node that lives and follows us over a connection from another machine. A node whose
+// address changed is let in when its old connection has been silent for half a lease.
+bool NodeCore::is_impostor(TimePoint now, LinkId link, const Hello& hello) const {
+  const auto live = round_.live_link_of(now, hello.node.id);
+  const auto there = live ? addresses_.find(*live) : addresses_.end();
+  const auto here = addresses_.find(link);
+  return there != addresses_.end() && here != addresses_.end() && there->second != here->second;
+}
+
+void NodeCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& from_round) {
+  if (is_impostor(now, link, hello)) {
+    from_round.emplace_back(CloseLink{link});
+  } else {
+    round_.attach(now, link, hello, from_round);
   }
 }
 
@@ -125,8 +176,7 @@ void NodeCore::answer_question(TimePoint now,
                                NodeEffects& from_link,
                                NodeEffects& from_round) {
   const bool same_job = hello.terms.job_id == settings_.terms.job_id;
-  RoundMessage answer =
-      Refuse{Refusal::wrong_job, fmt::format("this is a node of job '{}'", settings_.terms.job_id)};
+  RoundMessage answer = other_job(hello.terms.job_id);
   if (same_job) {
     answer = claim(now);
   }
@@ -207,6 +257,9 @@ void NodeCore::settle(TimePoint now,
           link_.received(now, *said->message, from_link);
         }
       } else {
+        if (const auto* closed = std::get_if<CloseLink>(&effect)) {
+          addresses_.erase(closed->link);
+        }
         out.push_back(std::move(effect));
       }
     }
@@ -231,7 +284,7 @@ void NodeCore::unpark(TimePoint now, NodeEffects& out) {
   }
   for (const auto& [link, hello] : std::exchange(parked_, {})) {
     if (round_.leads()) {
-      round_.attach(now, link, hello, out);
+      attach(now, link, hello, out);
     } else if (link_.knows_better(now, hello.lost)) {
       redirect(link, out);
     } else {

@@ -7,6 +7,7 @@
 // 3. re-arms its alarm from next_deadline(); 4. stops stepping after an End… effect.
 #pragma once
 
+#include "rendezvous/round/failure_proof.hpp"
 #include "rendezvous/round/link_core.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
@@ -33,7 +34,12 @@ class NodeCore {
 
   [[nodiscard]] std::string describe() const;
 
+  // What must hold between two events; empty: all holds (invariants.cpp).
+  [[nodiscard]] std::string check_invariants() const;
+
  private:
+  friend struct Tamper;  // plants errors, in tests
+
   void route(TimePoint now,
              const NodeEvent& event,
              NodeEffects& from_link,
@@ -56,19 +62,27 @@ class NodeCore {
                        const Hello& hello,
                        NodeEffects& from_link,
                        NodeEffects& from_round);
+  [[nodiscard]] bool is_impostor(TimePoint now, LinkId link, const Hello& hello) const;
+  void attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& from_round);
   [[nodiscard]] Claim claim(TimePoint now);
   void redirect(LinkId link, NodeEffects& out) const;
   void yield(TimePoint now, const NodeInfo& other, NodeEffects& from_link, NodeEffects& from_round);
   void settle(TimePoint now, NodeEffects& from_link, NodeEffects& from_round, NodeEffects& out);
+  void take_agent_event(TimePoint now, const NodeEvent& event, NodeEffects& from_link);
+  void note_workers(TimePoint now, const NodeEffects& out);
   void tell_round(TimePoint now, const RoundMessage& message, NodeEffects& out);
   void unpark(TimePoint now, NodeEffects& out);
+  void note_step();
 
   NodeSettings settings_;
   LinkCore link_;
   RoundCore round_;
+  FailureProof proof_;
+  std::size_t unchecked_steps_ = 0;
   NodeId yielded_to_ = 0;
   TimePoint yielded_at_{};
-  std::set<LinkId> strangers_;      // accepted, silent so far
+  std::set<LinkId> strangers_;               // accepted, silent so far
+  std::map<LinkId, std::string> addresses_;  // of those that connected to us
   std::map<LinkId, Hello> parked_;  // want to join, and we do not know yet whom they shall follow
 };
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -77,12 +78,16 @@ struct StoreFailed {
   Error error;
 };
 
-// A worker failed; `message.age` is filled by the core from `seen_at`.
+// A worker failed. `message.age` and `message.consequence` are filled in by the core: whether this
+// failure may be the cause of the round's end is its decision (failure_proof.hpp).
 struct WorkerFailedHere {
   Failed message;
-  TimePoint seen_at{};
+  TimePoint seen_at{};                 // its end
+  std::optional<TimePoint> raised_at;  // its error file: the exception was raised then or earlier
+  bool was_stopped = false;            // it ended as a request to stop ends a worker
 };
 
+// Evidence of a failure that was told before; the core sends it if the failure may be the cause.
 struct DetailsKnown {
   Details message;
 };

@@ -6,6 +6,7 @@
 #include "base/endpoint.hpp"
 #include "base/time.hpp"
 #include "rendezvous/wire/round_messages.hpp"
+#include "restart/restart_policy.hpp"
 
 #include <optional>
 #include <string>
@@ -20,11 +21,16 @@ struct NodeSettings {
   Duration last_call = std::chrono::seconds(30);
   Duration lease = std::chrono::seconds(9);
   std::optional<Duration> join_delay = Duration{};  // none: newcomers wait for the next regroup
-  bool risk_two_worlds = false;
+  bool allow_split_brain = false;
   std::vector<std::string> rank_order;  // names; empty: natural order
   std::string local_addr;               // what the workers dial if we are group rank 0; or empty
+  int quick_failures = kQuickFailures;  // of the coordinator's own command line
   std::optional<Endpoint> fixed_store;  // static back end: MASTER_ADDR and MASTER_PORT as typed
 };
+
+[[nodiscard]] inline RestartLimits limits_of(const NodeSettings& settings) {
+  return {settings.terms.max_restarts, settings.quick_failures};
+}
 
 // A sign of life each sixth of a lease.
 [[nodiscard]] constexpr Duration beat_interval(Duration lease) {
@@ -41,6 +47,11 @@ struct NodeSettings {
 // turn away from it, a whole lease after its last word, can start anything.
 [[nodiscard]] constexpr Duration quorum_after(Duration lease) {
   return lease / 2;
+}
+
+// Whoever heard a coordinator's word stays with it for a lease; less by what clocks may differ.
+[[nodiscard]] constexpr Duration stays_for(Duration lease) {
+  return lease * 19 / 20;
 }
 
 // The guard kills the workers of an agent that is itself stopped, so long after the grant.

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 
 namespace muster {
 
@@ -17,6 +18,8 @@ struct Lead {
   RoundPtr base;         // of `accepted`
   bool founder = false;  // owns the first endpoint and begins the job
   bool waited = true;    // a whole lease has passed since the last word of its last coordinator
+  TimePoint in_touch_until = TimePoint::min();  // nobody can have formed a round without it before
+  std::set<NodeId> gone{};                      // proven so by it before that
 };
 
 // A fresh node asks again after such a pause, doubled up to the second one, with jitter.

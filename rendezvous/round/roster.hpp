@@ -33,12 +33,15 @@ struct Follower {
   TimePoint heard{};                  // last message received
   std::optional<TimePoint> evidence;  // sending time of the last Pong that it has heard
   std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // sequence, sent
+  std::optional<TimePoint> granted;                       // the last time
 };
 
 struct Loss {
   bool gone = false;
   TimePoint silent_since{};  // out of lease one lease later
   bool over = false;         // that has come, and was told
+  bool given_up = false;     // is not among those whom RoundCore awaits
+  bool late = false;         // proven gone, but it may have been in a round that we do not know of
 };
 
 struct FailureReport {

@@ -31,7 +31,7 @@ RoundCore::RoundCore(NodeSettings settings, const NodeInfo& self)
       self_(self),
       base_(no_round()),
       proposal_(no_round()),
-      policy_(settings_.terms.max_restarts),
+      policy_(limits_of(settings_)),
       asker_(kFirstQuestion) {}
 
 void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
@@ -40,6 +40,8 @@ void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
   phase_ = Phase::gathering;
   phase_since_ = now;
   quiet_since_ = lead.waited ? TimePoint::min() : now;
+  in_touch_until_ = lead.in_touch_until;
+  gone_in_time_ = lead.gone;
   scan_due_ = now + settings_.lease / 16;
   roll_call_due_ = now + kRollCallInterval;
   learn_rounds(now, Rounds{lead.started, lead.accepted, lead.base});
@@ -73,7 +75,7 @@ void RoundCore::await_missing(TimePoint now) {
       const auto found = nodes_.find(member.id);
       const bool here = found != nodes_.end() && found->second.attached;
       if (member.id != self_.id && !here && !losses_.contains(member.id)) {
-        losses_[member.id] = Loss{false, quiet_since_};
+        losses_[member.id] = Loss{false, quiet_since_, false, false};
         asker_.want(now, member);
       }
     }
@@ -115,8 +117,22 @@ void RoundCore::receive(TimePoint now, LinkId link, const RoundMessage& message,
   evaluate(now, out);
 }
 
+// While a quorum of the running round follows us, nobody else can have formed a later one: who says
+// so and is no member makes it up.
+bool RoundCore::is_outsider(TimePoint now, NodeId id) {
+  return phase_ == Phase::running && !settings_.allow_split_brain && !is_member(id) &&
+         has_quorum(now);
+}
+
 void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, NodeEffects& out) {
   const bool later = rounds.started && rounds.started->id > base_->id;
+  const auto is_its_own = [&](const RoundPtr& round) {
+    return !round || round->id.number == 0 || is_in(*round, node.info.id);
+  };
+  if (!is_its_own(rounds.started) || !is_its_own(rounds.accepted) ||
+      (later && is_outsider(now, node.info.id))) {
+    return;  // it stays one that knows another past than ours: no round is formed of it
+  }
   if (later && phase_ == Phase::proposing) {
     abandon(now, out);
   }
@@ -135,7 +151,13 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
   }
-  send(node.link, Pong{said.sequence, has_quorum(now) || MUSTER_MUTATE("quorum ignored")}, out);
+  // Whoever can be left out of the next round, and has no workers, is granted nothing: see
+  // leaves_out_granted.
+  const bool stays =
+      is_in_base(node.info.id) || (node.state != State::ready && is_member(node.info.id));
+  const bool granted = stays && (has_quorum(now) || MUSTER_MUTATE("quorum ignored"));
+  node.granted = granted ? now : node.granted;
+  send(node.link, Pong{said.sequence, granted}, out);
   node.pongs.emplace_back(said.sequence, now);
   if (node.pongs.size() > kPongsMax) {
     node.pongs.pop_front();
@@ -183,20 +205,19 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   node.attached = false;
   node.link = 0;
   recount(node);
-  const bool proposed = phase_ == Phase::proposing && is_in(*proposal_, id);
+  if (phase_ == Phase::proposing && is_in(*proposal_, id)) {
+    abandon(now, out);  // first, since it may make the node a member
+  }
   const bool was_leaving = node.state == State::leaving;
   set_state(node, State::unknown);
   if (!is_member(id)) {
     forget(id);
   } else if (!losses_.contains(id)) {
-    losses_[id] = Loss{false, node.heard};
+    losses_[id] = Loss{false, node.heard, false, false};
     asker_.want(now, node.info);
   }
   if (was_leaving) {
     MUSTER_MARK("a node that leaves loses its connection first");
-  }
-  if (proposed) {
-    abandon(now, out);
   }
 }
 
@@ -211,9 +232,21 @@ void RoundCore::forget(NodeId id) {
   }
 }
 
+// Proof that a node is gone says nothing of what it did before. It counts for a quorum where the
+// node cannot have accepted a round that we do not know of: it was still bound to follow us, or
+// nobody can have formed a round without us so far, or that held when we asked it as a follower.
+bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
+  const auto node = nodes_.find(gone);
+  const bool followed = node != nodes_.end() && node->second.knows_past && node->second.evidence &&
+                        now < *node->second.evidence + stays_for(settings_.lease);
+  return followed || now < in_touch_until_ || gone_in_time_.contains(gone) ||
+         MUSTER_MUTATE("late proof counts");
+}
+
 // Proven gone, with its workers.
 void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
   const std::string name = name_of(id);
+  const bool in_time = is_in_time(now, id);
   asker_.forget(id, out);
   const auto found = nodes_.find(id);
   if (found != nodes_.end() && found->second.attached) {
@@ -226,6 +259,7 @@ void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
     return;
   }
   losses_[id].gone = true;
+  losses_[id].late = !in_time;
   note_loss(now, id, fmt::format("node '{}' is gone", name), out);
 }
 
@@ -236,6 +270,33 @@ void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, N
   } else if (phase_ == Phase::stopping) {
     membership_changed_ = true;
   }
+}
+
+// Whoever hears that the round ends says so at once. It lives, its beats come, and it says nothing:
+// not one of us, or broken. The others do not wait for it longer than for a silent one.
+void RoundCore::drop_deaf(TimePoint now, NodeEffects& out) {
+  if (phase_ != Phase::stopping || running_ == 0 || now < phase_since_ + settings_.lease) {
+    return;
+  }
+  std::vector<NodeId> deaf;
+  for (const auto& [id, node] : nodes_) {
+    const bool answers = node.state != State::running && node.state != State::finished;
+    if (node.attached && id != self_.id && !answers) {
+      deaf.push_back(id);
+    }
+  }
+  for (const NodeId id : deaf) {
+    deaf_.insert(id);
+    out.emplace_back(CloseLink{nodes_.at(id).link});
+    lose(now, id, out);
+  }
+}
+
+std::optional<LinkId> RoundCore::live_link_of(TimePoint now, NodeId id) const {
+  const auto found = nodes_.find(id);
+  const bool is_live = found != nodes_.end() && found->second.attached &&
+                       now < found->second.heard + settings_.lease / 2;
+  return is_live ? std::optional(found->second.link) : std::nullopt;
 }
 
 // Silence. Cheap enough to look at all nodes a few times in each lease.
@@ -253,6 +314,7 @@ void RoundCore::scan(TimePoint now, NodeEffects& out) {
     lose(now, id, out);
   }
   drop_slow_newcomers(now, out);
+  drop_deaf(now, out);
   for (auto& [id, loss] : losses_) {
     if (!loss.gone && !loss.over && out_of_lease(now, id)) {
       MUSTER_MARK("a lease ended");
@@ -281,6 +343,8 @@ bool RoundCore::out_of_lease(TimePoint now, NodeId id) const {
 
 void RoundCore::set_base(RoundPtr base) {
   base_ = std::move(base);
+  quorum_until_.reset();
+  quorum_checked_ = TimePoint::min();
   places_.clear();
   for (std::size_t i = 0; i < base_->members.size(); ++i) {
     places_.emplace(base_->members[i].id, i);

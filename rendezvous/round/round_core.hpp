@@ -10,8 +10,8 @@
 #include "rendezvous/round/node_settings.hpp"
 #include "rendezvous/round/phase.hpp"
 #include "rendezvous/round/quorum.hpp"
-#include "rendezvous/round/restart_policy.hpp"
 #include "rendezvous/round/roster.hpp"
+#include "restart/restart_policy.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -22,6 +22,9 @@
 #include <vector>
 
 namespace muster {
+
+// To a node of another job.
+[[nodiscard]] Refuse other_job(const std::string& theirs);
 
 class RoundCore {
  public:
@@ -55,6 +58,9 @@ class RoundCore {
     return links_.contains(link) || dismissed_.contains(link);
   }
 
+  // The connection of a node that follows us and was heard of lately.
+  [[nodiscard]] std::optional<LinkId> live_link_of(TimePoint now, NodeId id) const;
+
   // May form rounds and grant leases.
   [[nodiscard]] bool has_quorum(TimePoint now);
 
@@ -71,16 +77,30 @@ class RoundCore {
 
   [[nodiscard]] std::string describe() const;
 
+  // Nodes that it knows, whether they follow it or are lost.
+  [[nodiscard]] std::size_t size() const { return nodes_.size() + losses_.size(); }
+
+  // What must hold between two events, counted anew; empty: all holds (invariants.cpp).
+  [[nodiscard]] std::string check_invariants() const;
+
  private:
+  friend struct Tamper;  // plants errors, in tests
   using State = FollowerState;
   using Node = Follower;
   using Failure = FailureReport;
 
   // links and nodes (round_core.cpp)
   [[nodiscard]] std::optional<Refuse> refusal_of(const Hello& hello) const;
+  void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
   void resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out);
   void learn_rounds(TimePoint now, const Rounds& rounds);
+  [[nodiscard]] bool is_outsider(TimePoint now, NodeId id);
+  void drop_deaf(TimePoint now, NodeEffects& out);
   void take_rounds(TimePoint now, Node& node, const Rounds& rounds, NodeEffects& out);
+  [[nodiscard]] std::string check_counts() const;
+  [[nodiscard]] std::string check_node(NodeId id, const Node& node) const;
+  [[nodiscard]] std::string check_losses() const;
+  [[nodiscard]] std::string check_phase() const;
   void await_missing(TimePoint now);
   void beat(TimePoint now, Node& node, const Beat& said, NodeEffects& out);
   void set_state(Node& node, State state);
@@ -91,9 +111,11 @@ class RoundCore {
   void note_loss(TimePoint now, NodeId id, const std::string& reason, NodeEffects& out);
   void scan(TimePoint now, NodeEffects& out);
   [[nodiscard]] bool out_of_lease(TimePoint now, NodeId id) const;
+  [[nodiscard]] bool is_in_time(TimePoint now, NodeId gone) const;
   [[nodiscard]] Hello question(TimePoint now);
   void take_answer(TimePoint now, const AskResult& result, NodeEffects& out);
   [[nodiscard]] bool is_worth_following(TimePoint now, const Claim& claim);
+  [[nodiscard]] bool is_unknown_leader(const Claim& claim) const;
   void ask_around(TimePoint now, NodeEffects& out);
   void refresh_quorum(TimePoint now);
   [[nodiscard]] std::vector<Sighting> evidence_of(TimePoint now, const Round& round) const;
@@ -110,6 +132,7 @@ class RoundCore {
   // forming (forming.cpp)
   void evaluate(TimePoint now, NodeEffects& out);
   void count_expected(TimePoint now);
+  [[nodiscard]] std::size_t count_awaited() const;
   [[nodiscard]] bool enough_ready(TimePoint now);
   [[nodiscard]] bool enough_founders(TimePoint now, std::size_t eligible);
   [[nodiscard]] bool all_expected_ready(TimePoint now) const;
@@ -117,6 +140,7 @@ class RoundCore {
   [[nodiscard]] std::vector<Standing> standings_of(const Round& round) const;
   [[nodiscard]] static bool is_eligible(const Node& node);
   [[nodiscard]] std::vector<NodeInfo> choose() const;
+  [[nodiscard]] bool leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const;
   [[nodiscard]] bool fills_all_ranks(const std::vector<NodeInfo>& nodes) const;
   void note_ready(TimePoint now, Node& node, const Ready& ready, NodeEffects& out);
   void propose(TimePoint now, std::vector<NodeInfo> members, NodeEffects& out);
@@ -135,6 +159,7 @@ class RoundCore {
   void regroup(TimePoint now, const std::string& reason, bool membership, NodeEffects& out);
   void note_failure(TimePoint now, const Node& node, const Failed& failed, NodeEffects& out);
   void note_details(const Node& node, const Details& details);
+  void note_late_finish(const Node& node, NodeEffects& out);
   void note_finish(TimePoint now, Node& node, const Finished& finished, NodeEffects& out);
   void note_leave(TimePoint now, Node& node, const Leave& leave, NodeEffects& out);
   void welcome_newcomers(TimePoint now, NodeEffects& out);
@@ -150,28 +175,31 @@ class RoundCore {
   Phase phase_ = Phase::idle;
   TimePoint phase_since_{};
   bool founder_ = false;
-  RoundPtr base_;                         // the last round that was started
+  RoundPtr base_;  // the last round that was started; before that, the first one proposed
   std::map<NodeId, std::size_t> places_;  // group ranks in it
   std::vector<RoundPtr> accepted_;        // later ones that somebody may have started
   RoundPtr proposal_;
   std::uint64_t number_ = 0;  // the highest ever heard of
   std::map<NodeId, Node> nodes_;
   std::map<LinkId, NodeId> links_;
-  std::set<LinkId> dismissed_;                // of nodes that are done; they close them
-  std::map<NodeId, Loss> losses_;             // of members of base_ and accepted_
-  TimePoint quiet_since_ = TimePoint::min();  // no former coordinator granted anything later
+  std::set<LinkId> dismissed_;                   // of nodes that are done; they close them
+  std::map<NodeId, Loss> losses_;                // of members of base_ and accepted_
+  TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted anything later
+  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, as is the next one
+  std::set<NodeId> gone_in_time_;
   std::optional<TimePoint> quorum_until_;
   TimePoint quorum_checked_ = TimePoint::min();
   std::uint64_t arrivals_ = 0;
-  std::size_t eligible_ = 0;  // nodes of whom a round can be formed
-  std::size_t ready_ = 0;     // nodes in that state
-  std::size_t accepts_ = 0;   // of the proposal
-  std::size_t finished_ = 0;  // members of the running round
-  std::size_t stopping_ = 0;  // nodes whose workers may still run, though they know of the end
-  std::size_t running_ = 0;   // nodes that have not heard of the round's end
-  std::size_t expected_ = 0;  // members that are awaited while gathering
+  std::size_t eligible_ = 0;   // nodes of whom a round can be formed
+  std::size_t ready_ = 0;      // nodes in that state
+  std::size_t accepts_ = 0;    // of the proposal
+  std::set<NodeId> finished_;  // members of the running round, also those that were dismissed
+  std::size_t stopping_ = 0;   // nodes whose workers may still run, though they know of the end
+  std::size_t running_ = 0;    // nodes that have not heard of the round's end
+  std::size_t expected_ = 0;   // members that are awaited while gathering
   bool membership_changed_ = false;
   std::string regroup_reason_;
+  std::set<NodeId> deaf_;  // live, and did not answer the call to regroup
   std::optional<TimePoint> newcomer_since_;
   std::optional<TimePoint> enough_since_;  // the minimum is there: the last call runs
   std::vector<Failure> failures_;

@@ -19,6 +19,7 @@ void RoundCore::regroup(TimePoint now,
                         NodeEffects& out) {
   enter(now, Phase::stopping);
   regroup_reason_ = reason;
+  deaf_.clear();
   membership_changed_ = membership_changed_ || membership;
   const auto message = std::make_shared<const RoundMessage>(Regroup{reason});
   for (const auto& [id, node] : nodes_) {
@@ -52,15 +53,26 @@ void RoundCore::note_details(const Node& /*node*/, const Details& details) {
   }
 }
 
+// Its workers ended well while it had no connection, and the round has ended meanwhile.
+void RoundCore::note_late_finish(const Node& node, NodeEffects& out) {
+  if (node.state == State::unknown && phase_ != Phase::closed) {
+    MUSTER_MARK("a node finished a round that has ended");
+    send(node.link, Regroup{"the round has ended"}, out);
+  }
+}
+
 // Who is done may go, but for the workers' store and ourselves.
 void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished, NodeEffects& out) {
   const NodeId id = node.info.id;
-  if (phase_ != Phase::running || finished.round != base_->id || !is_in_base(id) ||
-      node.state != State::running) {
+  if (phase_ != Phase::running || finished.round != base_->id || !is_in_base(id)) {
+    note_late_finish(node, out);
+    return;
+  }
+  if (node.state != State::running || !finished_.insert(id).second) {
     return;
   }
   set_state(node, State::finished);
-  if (++finished_ == base_->members.size()) {
+  if (finished_.size() == base_->members.size()) {
     Close words;
     words.succeeded = true;
     close(now, std::move(words), out);
@@ -68,7 +80,8 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
   }
   if (id != self_.id && id != base_->members.front().id) {
     send(node.link, Dismiss{}, out);
-    losses_[id] = Loss{true, now, true};
+    losses_[id] = Loss{true, now, true, true};
+    --expected_;
     links_.erase(node.link);
     dismissed_.insert(node.link);  // were we to end before it has read that, it might be lost
     set_state(node, State::unknown);
@@ -100,7 +113,7 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
 // Nodes that are ready while a round runs: they get in if there is room, or stay as spares.
 void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
   const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
-  if (ready_ == 0 || finished_ > 0 || base_->members.size() >= most || !settings_.join_delay) {
+  if (ready_ == 0 || !finished_.empty() || base_->members.size() >= most || !settings_.join_delay) {
     return;
   }
   const auto found =
@@ -148,7 +161,7 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   if (!membership_changed_ && !failures_.empty()) {
     const Failed& first = root().message;
     const RestartDecision decision =
-        policy_.decide(FailureFacts{first.words, first.permanent, first.run_time});
+        policy_.decide(FailureFacts{first.words, first.permanent, first.run_time, first.exited});
     if (!decision.restart) {
       MUSTER_MARK("no restart is left");
       verdict_ = decision.reason;

@@ -152,7 +152,8 @@ void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& words, 
   state_ = State::pausing;
   trouble_ = fmt::format("cannot reach {}: {}", target_.name, words);
   if (how == LinkEnd::refused && target_.id != 0) {
-    gone_.insert(target_.id);
+    const auto members = std::max(started_->members.size(), accepted_->members.size());
+    gone_.add(now, target_.id, members);
   }
   if (lost_.id != 0 && target_.id == lost_.id && !may_turn(now)) {
     if (how == LinkEnd::refused) {
@@ -235,7 +236,7 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   answer_by_.reset();
   last_word_ = now;
   lost_ = NodeInfo{};
-  gone_.clear();
+  gone_.forget();
   walk_.clear();
   walked_ = 0;
   redirects_ = 0;
@@ -252,11 +253,18 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
 
 void LinkCore::ask_to_lead(TimePoint now, bool founder, NodeEffects& out) {
   MUSTER_MARK("a node begins to lead");
-  lead_ = Lead{started_, accepted_, accepted_base_, founder, hello(now).waited};
+  lead_ = Lead{started_,
+               accepted_,
+               accepted_base_,
+               founder,
+               hello(now).waited,
+               gone_.in_touch_until(),
+               gone_.in_time()};
   if (MUSTER_MUTATE("proposals forgotten")) {
     lead_->accepted = std::make_shared<const Round>();
   }
   state_ = State::joining;
+  retry_at_.reset();
   link_ = 0;
   target_ = Target{self_.id, self_.name, "", 0};
   send(hello(now), out);

@@ -46,8 +46,8 @@ std::unexpected<Error> not_listening(const Endpoint& endpoint, int why) {
   return std::unexpected(std::move(error));
 }
 
-std::unexpected<Error> not_numeric(const std::string& address) {
-  return failure(Errc::usage, "cannot listen on '" + address + "': not a numeric address");
+std::unexpected<Error> cannot_parse(const Error& error) {
+  return failure(error.code, "cannot listen: " + error.message);
 }
 
 std::unexpected<Error> range_taken(const std::string& address, PortRange range) {
@@ -90,7 +90,7 @@ std::expected<UniqueFd, int> try_listen(const SocketAddress& address) {
 Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port) {
   const auto parsed = SocketAddress::parse(address, port);
   if (!parsed) {
-    return not_numeric(address);
+    return cannot_parse(parsed.error());
   }
   auto fd = try_listen(*parsed);
   if (!fd && fd.error() == EAFNOSUPPORT && address == "::") {
@@ -106,7 +106,7 @@ Result<UniqueFd> listen_in_range(const std::string& address, PortRange range) {
   for (std::uint32_t port = range.first; port <= range.last; ++port) {
     const auto parsed = SocketAddress::parse(address, static_cast<std::uint16_t>(port));
     if (!parsed) {
-      return not_numeric(address);
+      return cannot_parse(parsed.error());
     }
     auto fd = try_listen(*parsed);
     if (fd) {
@@ -132,8 +132,8 @@ Result<UniqueFd> make_unbound_socket(int family) {
 // be bound to a port on which then only one can listen, and the other could not go to the next
 // port. So ports that nothing at all uses are tried first.
 Result<void> listen_with(int fd, const std::string& address, PortRange range) {
-  if (!SocketAddress::parse(address, 0)) {
-    return not_numeric(address);
+  if (const auto parsed = SocketAddress::parse(address, 0); !parsed) {
+    return cannot_parse(parsed.error());
   }
   int why = bind_in_range(fd, address, range);
   if (why == EADDRINUSE) {

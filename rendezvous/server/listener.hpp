@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
-#include "rendezvous/server/socket_address.hpp"
+#include "io/socket_address.hpp"
 
 #include <cstdint>
 #include <expected>

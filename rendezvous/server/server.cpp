@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between the owner's loop and SessionSockets: one watched descriptor and one timer.
+// Puts SessionSockets on the owner's loop: one watched descriptor and one timer.
 #include "rendezvous/server/server.hpp"
 
+#include "base/clock.hpp"
 #include "rendezvous/server/listener.hpp"
 #include "rendezvous/server/session_sockets.hpp"
 
@@ -9,19 +10,14 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <optional>
 #include <utility>
 
 namespace muster {
-namespace {
-
-// How long new clients wait in the backlog before we look for a free descriptor again.
-constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
-
-}  // namespace
 
 struct StoreServer::Impl {
   Impl(asio::io_context& loop, std::unique_ptr<SessionSockets> owned)
-      : sockets(std::move(owned)), watch(loop, sockets->fd()), retry(loop) {}
+      : sockets(std::move(owned)), watch(loop, sockets->fd()), timer(loop) {}
 
   // The descriptor belongs to the sockets.
   ~Impl() { watch.release(); }
@@ -41,24 +37,31 @@ struct StoreServer::Impl {
 
   void serve() {
     sockets->serve();
-    if (sockets->accept_paused()) {
-      await_retry();
-    }
+    await_deadline();
     await_ready();
   }
 
-  void await_retry() {
-    retry.expires_after(kAcceptRetry);
-    retry.async_wait([this, token = std::weak_ptr(alive)](const asio::error_code& error) {
+  // There is a deadline only while descriptors are short or a client waits to be admitted.
+  void await_deadline() {
+    const auto next = sockets->next_deadline();
+    if (!next || next == timer_is_for) {
+      return;
+    }
+    timer_is_for = next;
+    timer.expires_at(*next);
+    timer.async_wait([this, token = std::weak_ptr(alive)](const asio::error_code& error) {
       if (!error && !token.expired()) {
-        sockets->accept_again();
+        timer_is_for.reset();
+        sockets->expire(steady_now());
+        await_deadline();
       }
     });
   }
 
   std::unique_ptr<SessionSockets> sockets;
   asio::posix::stream_descriptor watch;
-  asio::steady_timer retry;
+  asio::steady_timer timer;
+  std::optional<TimePoint> timer_is_for;
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);
 };
 
@@ -92,6 +95,10 @@ std::uint16_t StoreServer::port() const {
 
 void StoreServer::set_notice(std::function<void(const std::string&)> notice) {
   impl_->sockets->set_notice(std::move(notice));
+}
+
+void StoreServer::set_admission(Admission* admission, const AdmissionLimits& limits) {
+  impl_->sockets->set_admission(admission, limits);
 }
 
 void StoreServer::set_adopter(std::function<void(UniqueFd, std::string)> adopter) {

@@ -5,6 +5,8 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "io/admission.hpp"
+#include "rendezvous/server/admission_limits.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -36,8 +38,13 @@ class StoreServer {
   [[nodiscard]] std::uint16_t port() const;
 
   // Called on the loop with one sentence for each client that is closed because it broke the
-  // format or a limit. Bytes of what is no client at all (port scanners) go without a word.
+  // format or a limit, or was not admitted, and once when no descriptor is left for another one.
+  // Connections that never were clients (port scanners) are closed in silence.
   void set_notice(std::function<void(const std::string&)> notice);
+
+  // Asked about each client before its first byte is answered; must outlive the server. Without it
+  // everybody is admitted.
+  void set_admission(Admission* admission, const AdmissionLimits& limits = {});
 
   // Called on the loop with each connection whose first byte is that of a node (kRoundDialect),
   // with all bytes read so far. Without it such a connection is closed like any other stranger.

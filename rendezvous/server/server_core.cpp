@@ -33,13 +33,15 @@ SessionId ServerCore::open() {
   }
   const SessionId id = free_.back();
   free_.pop_back();
+  MUSTER_CHECK(!sessions_[id].open);
   sessions_[id].open = true;
+  note_step();
   return id;
 }
 
 void ServerCore::receive(SessionId id, std::string_view bytes) {
+  MUSTER_CHECK(is_open(id));
   Session& session = sessions_[id];
-  MUSTER_CHECK(session.open);
   if (!session.closing.empty()) {
     return;
   }
@@ -56,7 +58,8 @@ void ServerCore::receive(SessionId id, std::string_view bytes) {
   }
   take_back_buffer(session);
   account(id);
-  relieve();
+  enforce_held_limit();
+  note_step();
 }
 
 void ServerCore::serve_input(SessionId id) {
@@ -105,6 +108,7 @@ bool ServerCore::output_is_full(const Session& session) const {
 
 void ServerCore::deliver_pushes() {
   for (const Push& push : pushes_) {
+    MUSTER_CHECK(is_open(push.session));
     sessions_[push.session].unsent.append(push.bytes);
     account(push.session);
     touch(push.session);
@@ -132,9 +136,10 @@ std::string_view ServerCore::output(SessionId id) const {
 }
 
 void ServerCore::sent(SessionId id, std::size_t count) {
+  MUSTER_CHECK(is_open(id));
   Session& session = sessions_[id];
+  MUSTER_CHECK(count <= session.unsent.size() - session.sent);
   session.sent += count;
-  MUSTER_CHECK(session.sent <= session.unsent.size());
   if (session.sent == session.unsent.size()) {
     session.unsent.clear();
     session.sent = 0;
@@ -148,7 +153,8 @@ void ServerCore::sent(SessionId id, std::size_t count) {
   take_back_buffer(session);
   trim(session.unsent);
   account(id);
-  relieve();
+  enforce_held_limit();
+  note_step();
 }
 
 bool ServerCore::wants_input(SessionId id) const {
@@ -157,8 +163,9 @@ bool ServerCore::wants_input(SessionId id) const {
 }
 
 void ServerCore::forget(SessionId id) {
+  MUSTER_CHECK(is_open(id));
   Session& session = sessions_[id];
-  MUSTER_CHECK(session.open);
+  MUSTER_CHECK(held_ >= session.held);
   store_.forget(id);
   held_ -= session.held;
   const bool touched = session.touched;
@@ -169,6 +176,7 @@ void ServerCore::forget(SessionId id) {
   session = Session{};
   session.touched = touched;
   free_.push_back(id);
+  note_step();
 }
 
 // Replies of the session being served go into one buffer that keeps its memory.
@@ -191,16 +199,18 @@ void ServerCore::take_back_buffer(Session& session) {
 // Keeps the sum of what sessions hold. Replies that are sent at once are counted for a moment only.
 void ServerCore::account(SessionId id) {
   Session& session = sessions_[id];
+  MUSTER_CHECK(held_ >= session.held);
   const std::uint64_t holds = session.input.size() + session.unsent.size();
   held_ += holds;
   held_ -= std::exchange(session.held, holds);
 }
 
 // Too much is held: whoever holds the most has to go, so that the others are not disturbed.
-void ServerCore::relieve() {
+void ServerCore::enforce_held_limit() {
   while (held_ > limits_.held_bytes)
     [[unlikely]] {
       const auto most = std::ranges::max_element(sessions_, {}, &Session::held);
+      MUSTER_CHECK(most != sessions_.end() && most->held > 0);
       close(*most,
             "all sessions together leave " + std::to_string(held_) +
                 " bytes of half requests and unread replies, this one the most; the limit is " +

@@ -8,6 +8,7 @@
 // forget when the connection is gone, for whatever reason.
 #pragma once
 
+#include "base/check.hpp"
 #include "rendezvous/store/store_core.hpp"
 #include "rendezvous/wire/limits.hpp"
 #include "rendezvous/wire/store_decoder.hpp"
@@ -41,11 +42,6 @@ class ServerCore {
   // Whether the session ever spoke the protocol: if not, nobody needs to hear why it was closed.
   [[nodiscard]] bool greeted(SessionId id) const { return sessions_[id].decoder.greeted(); }
 
-  // Whether the session has sent nothing so far.
-  [[nodiscard]] bool untouched(SessionId id) const {
-    return !greeted(id) && sessions_[id].input.empty();
-  }
-
   void forget(SessionId id);
 
   // Sessions that got output, or a reason to be closed, by what others did. Each once.
@@ -56,7 +52,17 @@ class ServerCore {
   // Bytes of half requests and unsent replies of all sessions.
   [[nodiscard]] std::uint64_t held_bytes() const { return held_; }
 
+  [[nodiscard]] bool is_open(SessionId id) const {
+    return id < sessions_.size() && sessions_[id].open;
+  }
+
+  // The first rule that is broken; empty: none is. Debug builds check after each call that changes
+  // something.
+  [[nodiscard]] std::string check_invariants() const;
+
  private:
+  friend struct StateForTests;
+
   // An idle session owns no heap memory: its strings are empty and without capacity.
   struct Session {
     StoreDecoder decoder;
@@ -77,8 +83,10 @@ class ServerCore {
   void take_back_buffer(Session& session);
   void account(SessionId id);
   void close(Session& session, std::string reason);
-  void relieve();
+  void enforce_held_limit();
   void touch(SessionId id);
+  [[nodiscard]] std::string check_session(SessionId id) const;
+  void note_step();
 
   ServerLimits limits_;
   StoreCore store_;
@@ -88,6 +96,7 @@ class ServerCore {
   std::vector<Push> pushes_;
   std::string spare_;  // the buffer that the session being served borrows for its replies
   std::uint64_t held_ = 0;
+  std::uint64_t unchecked_steps_ = 0;
 };
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include "rendezvous/server/listener.hpp"
 #include "rendezvous/wire/round_limits.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
@@ -80,6 +81,7 @@ void SessionSockets::serve() {
     }
     if (count > 0) {
       flush_touched();
+      note_turn();
       idle_since.reset();
     } else if (!idle_since) {
       idle_since = now;
@@ -118,6 +120,10 @@ void SessionSockets::handle(const epoll_event& event) {
   if (connections_[id].generation != generation || !connections_[id].fd) {
     return;
   }
+  if (connections_[id].standing == Standing::asking) {
+    drop(id);  // only its end is watched
+    return;
+  }
   if (core_.wants_input(id) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
     read(id);
   } else if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
@@ -128,14 +134,24 @@ void SessionSockets::handle(const epoll_event& event) {
 }
 
 void SessionSockets::accept_some() {
+  const std::size_t most_silent = quarter_of_descriptors();
   for (int i = 0; i < kAcceptsPerRound; ++i) {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const int why = fd ? 0 : errno;
     if (fd) {
       adopt(std::move(fd));
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      pause_accept();
-      return;
-    } else if (errno == EAGAIN) {
+      if (silent_.size() > most_silent) {
+        static_cast<void>(close_oldest_silent());
+      }
+    } else if (is_shortage(why)) {
+      if (!has_backlog(listener_.get())) {
+        return;
+      }
+      if (!close_oldest_silent()) {
+        pause_accept(why);
+        return;
+      }
+    } else if (why == EAGAIN) {
       return;
     }
     // Anything else (ECONNABORTED, EPROTO …) concerns a connection that died in the queue.
@@ -153,27 +169,65 @@ void SessionSockets::adopt(UniqueFd fd) {
     connection.generation = 1;
   }
   connection.armed = EPOLLIN;
+  connection.standing = Standing::client;
+  set_standing(id, Standing::silent);
   control(EPOLL_CTL_ADD, connection.fd.get(), EPOLLIN, tag_of(id, connection.generation));
 }
 
-// Without a free descriptor the listener would stay readable and keep the loop busy for nothing.
-void SessionSockets::pause_accept() {
-  accept_paused_ = true;
+void SessionSockets::pause_accept(int why) {
+  const auto words = accept_pause_.begin(steady_now(), why);
   control(EPOLL_CTL_MOD, listener_.get(), 0, kListenerTag);
+  if (notice_ && words) {
+    notice_(*words);
+  }
 }
 
 void SessionSockets::accept_again() {
-  if (std::exchange(accept_paused_, false)) {
+  if (accept_pause_.end()) {
     control(EPOLL_CTL_MOD, listener_.get(), EPOLLIN, kListenerTag);
   }
 }
 
+// True once a descriptor is free. The greeting of the oldest one may lie in its socket, unread
+// since many came at once: so each is read before it is closed, and goes on if it has said
+// something.
+bool SessionSockets::close_oldest_silent() {
+  while (!silent_.empty()) {
+    const auto [ticket, id] = *silent_.begin();
+    read(id);
+    if (!connections_[id].fd) {
+      return true;
+    }
+    if (connections_[id].ticket == ticket) {
+      drop(id);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<TimePoint> SessionSockets::next_deadline() const {
+  const auto answer = admissions_.next_deadline();
+  const auto accept = accept_pause_.until();
+  return answer && accept ? std::min(*answer, *accept) : answer ? answer : accept;
+}
+
+void SessionSockets::expire(TimePoint now) {
+  admissions_.expire(now);
+  if (accept_pause_.until() && *accept_pause_.until() <= now) {
+    accept_again();
+  }
+}
+
 void SessionSockets::read(SessionId id) {
-  const auto count = ::recv(connections_[id].fd.get(), buffer_.get(), kReadBytes, 0);
+  const bool is_first = connections_[id].standing != Standing::client;
+  const bool must_ask = admissions_.asks() && connections_[id].standing == Standing::silent;
+  const std::size_t most = must_ask ? std::min(kReadBytes, admissions_.first_bytes()) : kReadBytes;
+  const auto count = ::recv(connections_[id].fd.get(), buffer_.get(), most, 0);
   if (count > 0) {
     const std::string_view bytes(buffer_.get(), static_cast<std::size_t>(count));
-    if (is_node(id, bytes)) [[unlikely]] {
-      give_away(id, bytes);
+    if (is_first) [[unlikely]] {
+      take_first_bytes(id, bytes);
       return;
     }
     core_.receive(id, bytes);
@@ -183,13 +237,71 @@ void SessionSockets::read(SessionId id) {
   }
 }
 
-bool SessionSockets::is_node(SessionId id, std::string_view bytes) const {
-  return static_cast<std::uint8_t>(bytes.front()) == kRoundDialect && adopter_ &&
-         core_.untouched(id);
+void SessionSockets::take_first_bytes(SessionId id, std::string_view bytes) {
+  const bool is_new = connections_[id].standing == Standing::silent;
+  if (is_new && is_node(bytes)) {
+    give_away(id, bytes);
+    return;
+  }
+  if (is_new && admissions_.asks()) {
+    ask(id, bytes);
+    return;
+  }
+  core_.receive(id, bytes);
+  if (core_.greeted(id)) {
+    set_standing(id, Standing::client);
+  }
+  flush(id);
+}
+
+// Its socket is not read meanwhile: what else the client sends waits in the kernel, and what it
+// gets back is nothing. Only its end is watched, so that it is forgotten then.
+void SessionSockets::ask(SessionId id, std::string_view bytes) {
+  Connection& connection = connections_[id];
+  set_standing(id, Standing::asking);
+  connection.armed = EPOLLRDHUP;
+  control(EPOLL_CTL_MOD, connection.fd.get(), EPOLLRDHUP, tag_of(id, connection.generation));
+  admissions_.ask(connection.ticket,
+                  connection.fd.get(),
+                  steady_now(),
+                  [this, id, first = std::string(bytes)](const Result<void>& answer) {
+                    take_answer(id, first, answer);
+                  });
+}
+
+void SessionSockets::take_answer(SessionId id,
+                                 std::string_view first_bytes,
+                                 const Result<void>& answer) {
+  if (answer) {
+    set_standing(id, Standing::admitted);
+    take_first_bytes(id, first_bytes);
+    flush_touched();
+    return;
+  }
+  if (notice_) {
+    notice_(describe_refusal(connections_[id].fd.get(), answer.error()));
+  }
+  drop(id);
+}
+
+void SessionSockets::set_standing(SessionId id, Standing standing) {
+  Connection& connection = connections_[id];
+  silent_.erase(connection.ticket);
+  admissions_.forget(connection.ticket);
+  connection.standing = standing;
+  connection.ticket = ++last_ticket_;
+  if (standing == Standing::silent || standing == Standing::admitted) {
+    silent_.emplace(connection.ticket, id);
+  }
+}
+
+bool SessionSockets::is_node(std::string_view first_bytes) const {
+  return static_cast<std::uint8_t>(first_bytes.front()) == kRoundDialect && adopter_;
 }
 
 void SessionSockets::give_away(SessionId id, std::string_view bytes) {
   UniqueFd fd = std::move(connections_[id].fd);
+  set_standing(id, Standing::client);  // not one of the silent ones any more
   control(EPOLL_CTL_DEL, fd.get(), 0, 0);
   core_.forget(id);
   adopter_(std::move(fd), std::string(bytes));
@@ -247,6 +359,7 @@ void SessionSockets::refuse(SessionId id) {
 }
 
 void SessionSockets::drop(SessionId id) {
+  set_standing(id, Standing::client);
   connections_[id].fd.reset();
   core_.forget(id);
   accept_again();

@@ -10,11 +10,18 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/time.hpp"
+#include "io/admission.hpp"
+#include "rendezvous/server/admission_limits.hpp"
+#include "rendezvous/server/admission_queue.hpp"
+#include "rendezvous/server/descriptor_shortage.hpp"
 #include "rendezvous/server/server_core.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +45,7 @@ class SessionSockets {
   // Serves what is ready, for a bounded time.
   void serve();
 
-  // Told in one sentence why a client was closed, if it was a client at all.
+  // Given one sentence when a client is closed or refused, and when descriptors run out.
   void set_notice(Notice notice) { notice_ = std::move(notice); }
 
   // Given each connection that begins as one between nodes does, with the bytes read so far.
@@ -46,27 +53,59 @@ class SessionSockets {
 
   void set_adopter(Adopter adopter) { adopter_ = std::move(adopter); }
 
-  // True while no descriptor is left for a new connection: new clients wait in the backlog until a
-  // session ends or the owner calls accept_again.
-  [[nodiscard]] bool accept_paused() const { return accept_paused_; }
+  // Asked about each client when its first bytes are there; none of them is answered before it is
+  // admitted. It is not asked about nodes: whoever takes those over asks. It must outlive the
+  // sockets. Without one everybody is admitted.
+  void set_admission(Admission* admission, const AdmissionLimits& limits = {}) {
+    admissions_.set_admission(admission, limits);
+  }
 
-  void accept_again();
+  // When expire has something to do. While no descriptor is left for a new connection, new clients
+  // wait in the backlog until a session ends or this time has come.
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  void expire(TimePoint now);
+
+  // Connections that have not proved to be clients, by a greeting or by a request.
+  [[nodiscard]] std::size_t silent() const { return silent_.size(); }
+
+  // The first rule that is broken; empty: none is. Debug builds check after serve.
+  [[nodiscard]] std::string check_invariants() const;
 
  private:
+  using Ticket = AdmissionQueue::Ticket;
+
+  // How far a connection has come.
+  enum class Standing : std::uint8_t {
+    silent,    // nothing has been read
+    asking,    // its first bytes are here; the answer whether it is admitted is not
+    admitted,  // its first bytes did not suffice to tell whether it is a client
+    client,
+  };
+
   struct Connection {
     UniqueFd fd;
     std::uint32_t generation = 0;  // tells events of an earlier connection in this slot
     std::uint32_t armed = 0;       // the events that epoll reports
+    Standing standing = Standing::silent;
+    Ticket ticket = 0;  // its place in silent_ or admissions_
   };
 
   SessionSockets(UniqueFd listener, UniqueFd epoll);
+  [[nodiscard]] std::string check_connection(SessionId id) const;
+  void note_turn();
   bool spin_on(TimePoint now, Duration idle);
   void handle(const epoll_event& event);
   void accept_some();
   void adopt(UniqueFd fd);
-  void pause_accept();
+  void pause_accept(int why);
+  void accept_again();
+  bool close_oldest_silent();
   void read(SessionId id);
-  [[nodiscard]] bool is_node(SessionId id, std::string_view bytes) const;
+  void take_first_bytes(SessionId id, std::string_view bytes);
+  void ask(SessionId id, std::string_view bytes);
+  void take_answer(SessionId id, std::string_view first_bytes, const Result<void>& answer);
+  void set_standing(SessionId id, Standing standing);
+  [[nodiscard]] bool is_node(std::string_view first_bytes) const;
   void give_away(SessionId id, std::string_view bytes);
   void flush(SessionId id);
   void flush_touched();
@@ -82,9 +121,13 @@ class SessionSockets {
   std::unique_ptr<char[]> buffer_;
   Notice notice_;
   Adopter adopter_;
+  AdmissionQueue admissions_;
+  std::map<Ticket, SessionId> silent_;  // those that are silent or admitted, the oldest first
+  Ticket last_ticket_ = 0;
+  AcceptPause accept_pause_{"client"};
   TimePoint went_idle_{};
   TimePoint crowded_until_{};
-  bool accept_paused_ = false;
+  std::uint64_t unchecked_turns_ = 0;
   bool may_spin_ = false;
   bool spin_pays_ = false;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the store knows about one key. Its value and what is beside it (queue, waiters, watchers)
-// lie in one place, so that a request looks its key up once; most keys have nothing beside them.
-// Used by StoreCore and WaitBook. Value types.
+// What the store knows about one key. Its value and its extras (queue, waiters, watchers) are in
+// one place, so that a request looks its key up once; most keys have no extras. Used by StoreCore
+// and WaitBook. Value types.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using SessionId = std::uint32_t;
 
 using WaitId = std::uint64_t;
 
-struct Beside {
+struct Extras {
   std::list<std::string> queue;
   std::vector<WaitId> waiters;  // rising: in the order in which they came
   std::vector<SessionId> watchers;
@@ -30,17 +30,17 @@ struct Beside {
 struct Entry {
   std::string value;
   bool exists = false;  // as a key: a queue or a waiter alone does not make it one
-  std::unique_ptr<Beside> beside;
+  std::unique_ptr<Extras> extras;
 
-  [[nodiscard]] Beside& make_beside() {
-    if (!beside) {
-      beside = std::make_unique<Beside>();
+  [[nodiscard]] Extras& make_extras() {
+    if (!extras) {
+      extras = std::make_unique<Extras>();
     }
-    return *beside;
+    return *extras;
   }
 
   // Whether a WAIT or CHECK for this key is satisfied.
-  [[nodiscard]] bool ready() const { return exists || (beside && !beside->queue.empty()); }
+  [[nodiscard]] bool ready() const { return exists || (extras && !extras->queue.empty()); }
 };
 
 struct KeyHash {
@@ -63,7 +63,7 @@ struct Push {
 
 // What things cost beside their own bytes, for the memory limit; rounded up from measurements.
 inline constexpr std::uint64_t kEntryCost = 160;
-inline constexpr std::uint64_t kBesideCost = 160;
+inline constexpr std::uint64_t kExtrasCost = 160;
 inline constexpr std::uint64_t kItemCost = 96;
 
 }  // namespace muster

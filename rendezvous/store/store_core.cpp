@@ -140,7 +140,7 @@ Result<void> StoreCore::append(const Request& request, Turn& turn) {
     return room;
   }
   auto& node = node_for(request.key);
-  const bool watched = node.second.beside && !node.second.beside->watchers.empty();
+  const bool watched = node.second.extras && !node.second.extras->watchers.empty();
   if (!node.second.exists || watched) {
     assign(node, node.second.value + std::string(request.value), turn);
     return {};
@@ -222,6 +222,7 @@ void StoreCore::delete_key(std::string_view key, Turn& turn) {
   }
   const std::string old_value = std::exchange(at->second.value, {});
   at->second.exists = false;
+  MUSTER_CHECK(key_count_ > 0 && stored_ >= old_value.size());
   --key_count_;
   stored_ -= old_value.size();
   tell_watchers(*at, WatchNotice::deleted, old_value, turn);
@@ -239,10 +240,11 @@ KeyMap::value_type& StoreCore::node_for(std::string_view key) {
 
 void StoreCore::drop_if_empty(KeyMap::iterator at) {
   Entry& entry = at->second;
-  if (entry.beside && entry.beside->empty()) {
-    entry.beside.reset();
+  if (entry.extras && entry.extras->empty()) {
+    entry.extras.reset();
   }
-  if (!entry.exists && !entry.beside) {
+  if (!entry.exists && !entry.extras) {
+    MUSTER_CHECK(entry.value.empty() && stored_ >= at->first.size() + kEntryCost);
     stored_ -= at->first.size() + kEntryCost;
     keys_.erase(at);
   }
@@ -250,22 +252,23 @@ void StoreCore::drop_if_empty(KeyMap::iterator at) {
 
 void StoreCore::assign(KeyMap::value_type& node, std::string_view value, Turn& turn) {
   Entry& entry = node.second;
-  if (!entry.beside) [[likely]] {
+  if (!entry.extras) [[likely]] {
     assign_silently(entry, value);
     return;
   }
   const WatchNotice notice = entry.exists ? WatchNotice::updated : WatchNotice::created;
-  const std::string old_value = entry.beside->watchers.empty() ? std::string() : entry.value;
+  const std::string old_value = entry.extras->watchers.empty() ? std::string() : entry.value;
   assign_silently(entry, value);
-  waits_.wake_all(*entry.beside, turn.pushes);
+  waits_.wake_all(*entry.extras, turn.pushes);
   tell_watchers(node, notice, old_value, turn);
-  if (entry.beside->empty()) {
-    entry.beside.reset();
+  if (entry.extras->empty()) {
+    entry.extras.reset();
   }
 }
 
 void StoreCore::assign_silently(Entry& entry, std::string_view value) {
   constexpr std::size_t kSlack = 64;
+  MUSTER_CHECK(stored_ >= entry.value.size());
   stored_ += value.size();
   stored_ -= entry.value.size();
   entry.value.assign(value);

@@ -37,10 +37,20 @@ class StoreCore {
   // Keys that have a value.
   [[nodiscard]] std::uint64_t key_count() const { return key_count_; }
 
+  // Keys with a value or with extras.
+  [[nodiscard]] std::size_t entry_count() const { return keys_.size(); }
+
+  // Sessions that wait or watch; one may be named twice.
+  [[nodiscard]] std::vector<SessionId> sessions() const;
+
+  // The first rule that is broken; empty: none is.
+  [[nodiscard]] std::string check_invariants() const;
+
   // What counts against ServerLimits::stored_bytes.
   [[nodiscard]] std::uint64_t stored_bytes() const { return stored_ + waits_.bytes(); }
 
  private:
+  friend struct StateForTests;
   struct Turn;
 
   [[nodiscard]] Result<void> handle_rare(const Request& request, Turn& turn);
@@ -77,6 +87,7 @@ class StoreCore {
   void assign(KeyMap::value_type& node, std::string_view value, Turn& turn);
   // Gives it the value and tells nobody.
   void assign_silently(Entry& entry, std::string_view value);
+  [[nodiscard]] std::string check_watchers() const;
   // Whether so much more may be stored; an upper bound is enough.
   [[nodiscard]] Result<void> fits(std::uint64_t bytes) const;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requests that leave something beside a key: waits, barriers, queues, watches.
+#include "base/check.hpp"
 #include "rendezvous/store/decimal.hpp"
 #include "rendezvous/store/store_core.hpp"
 #include "rendezvous/store/turn.hpp"
@@ -17,9 +18,10 @@ void StoreCore::forget(SessionId session) {
     return;
   }
   for (const std::string& key : mine->second) {
+    MUSTER_CHECK(stored_ >= key.size() + kItemCost);
     stored_ -= key.size() + kItemCost;
-    if (const auto at = keys_.find(key); at != keys_.end() && at->second.beside) {
-      std::erase(at->second.beside->watchers, session);
+    if (const auto at = keys_.find(key); at != keys_.end() && at->second.extras) {
+      std::erase(at->second.extras->watchers, session);
       drop_if_empty(at);
     }
   }
@@ -52,7 +54,7 @@ Result<void> StoreCore::add_wait(std::vector<std::string> missing, Turn& turn) {
   }
   std::uint64_t cost = kItemCost;
   for (const std::string& key : missing) {
-    cost += 2 * key.size() + kItemCost + kEntryCost + kBesideCost;
+    cost += 2 * key.size() + kItemCost + kEntryCost + kExtrasCost;
   }
   if (auto room = fits(cost); !room) {
     return room;
@@ -102,24 +104,25 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
 
 Result<void> StoreCore::queue_push(const Request& request, Turn& turn) {
   const std::uint64_t cost = request.value.size() + kItemCost;
-  if (auto room = fits(cost + request.key.size() + kEntryCost + kBesideCost); !room) {
+  if (auto room = fits(cost + request.key.size() + kEntryCost + kExtrasCost); !room) {
     return room;
   }
-  Beside& beside = node_for(request.key).second.make_beside();
-  beside.queue.emplace_back(request.value);
+  Extras& extras = node_for(request.key).second.make_extras();
+  extras.queue.emplace_back(request.value);
   stored_ += cost;
-  waits_.wake_first(beside, turn.pushes);
+  waits_.wake_first(extras, turn.pushes);
   return {};
 }
 
 void StoreCore::queue_pop(std::string_view key, Turn& turn) {
   queue_len(key, turn);
   const auto at = keys_.find(key);
-  if (at == keys_.end() || !at->second.beside || at->second.beside->queue.empty()) {
+  if (at == keys_.end() || !at->second.extras || at->second.extras->queue.empty()) {
     return;
   }
-  auto& queue = at->second.beside->queue;
+  auto& queue = at->second.extras->queue;
   append_bytes(turn.reply, queue.front());
+  MUSTER_CHECK(stored_ >= queue.front().size() + kItemCost);
   stored_ -= queue.front().size() + kItemCost;
   queue.pop_front();
   drop_if_empty(at);
@@ -127,16 +130,16 @@ void StoreCore::queue_pop(std::string_view key, Turn& turn) {
 
 void StoreCore::queue_len(std::string_view key, Turn& turn) const {
   const auto at = keys_.find(key);
-  const bool any = at != keys_.end() && at->second.beside;
-  const std::size_t length = any ? at->second.beside->queue.size() : 0;
+  const bool any = at != keys_.end() && at->second.extras;
+  const std::size_t length = any ? at->second.extras->queue.size() : 0;
   append_int(turn.reply, static_cast<std::int64_t>(length));
 }
 
 Result<void> StoreCore::watch(std::string_view key, Turn& turn) {
-  if (auto room = fits(2 * key.size() + kItemCost + kEntryCost + kBesideCost); !room) {
+  if (auto room = fits(2 * key.size() + kItemCost + kEntryCost + kExtrasCost); !room) {
     return room;
   }
-  node_for(key).second.make_beside().watchers.push_back(turn.session);
+  node_for(key).second.make_extras().watchers.push_back(turn.session);
   watched_[turn.session].emplace_back(key);
   stored_ += key.size() + kItemCost;
   append_int(turn.reply, static_cast<std::uint8_t>(WatchNotice::registered));
@@ -147,10 +150,10 @@ void StoreCore::tell_watchers(const KeyMap::value_type& node,
                               WatchNotice notice,
                               std::string_view old_value,
                               Turn& turn) {
-  if (!node.second.beside) {
+  if (!node.second.extras) {
     return;
   }
-  for (const SessionId session : node.second.beside->watchers) {
+  for (const SessionId session : node.second.extras->watchers) {
     std::string bytes;
     append_int(bytes, static_cast<std::uint8_t>(notice));
     append_bytes(bytes, node.first);

@@ -8,9 +8,8 @@
 #include <utility>
 
 namespace muster {
-namespace {
 
-std::uint64_t cost_of(const std::vector<std::string>& keys) {
+std::uint64_t WaitBook::cost_of(const std::vector<std::string>& keys) {
   std::uint64_t cost = kItemCost;
   for (const std::string& key : keys) {
     cost += key.size() + kItemCost;
@@ -18,14 +17,13 @@ std::uint64_t cost_of(const std::vector<std::string>& keys) {
   return cost;
 }
 
-}  // namespace
-
 void WaitBook::add(SessionId session, std::vector<std::string> keys, KeyMap& map) {
+  MUSTER_CHECK(!keys.empty());
   const WaitId id = next_id_++;
   for (const std::string& key : keys) {
     const auto at = map.find(key);
     MUSTER_CHECK(at != map.end());
-    at->second.make_beside().waiters.push_back(id);
+    at->second.make_extras().waiters.push_back(id);
   }
   bytes_ += cost_of(keys);
   by_session_[session].push_back(id);
@@ -33,16 +31,16 @@ void WaitBook::add(SessionId session, std::vector<std::string> keys, KeyMap& map
   waits_.emplace(id, Wait{session, missing, std::move(keys)});
 }
 
-void WaitBook::wake_all(Beside& beside, std::vector<Push>& out) {
-  for (const WaitId id : std::exchange(beside.waiters, {})) {
+void WaitBook::wake_all(Extras& extras, std::vector<Push>& out) {
+  for (const WaitId id : std::exchange(extras.waiters, {})) {
     arrived(id, out);
   }
 }
 
-void WaitBook::wake_first(Beside& beside, std::vector<Push>& out) {
-  if (!beside.waiters.empty()) {
-    const WaitId id = beside.waiters.front();
-    beside.waiters.erase(beside.waiters.begin());
+void WaitBook::wake_first(Extras& extras, std::vector<Push>& out) {
+  if (!extras.waiters.empty()) {
+    const WaitId id = extras.waiters.front();
+    extras.waiters.erase(extras.waiters.begin());
     arrived(id, out);
   }
 }
@@ -50,14 +48,17 @@ void WaitBook::wake_first(Beside& beside, std::vector<Push>& out) {
 void WaitBook::arrived(WaitId id, std::vector<Push>& out) {
   const auto at = waits_.find(id);
   MUSTER_CHECK(at != waits_.end());
+  MUSTER_CHECK(at->second.missing > 0);
   if (--at->second.missing > 0) {
     return;
   }
   const SessionId session = at->second.session;
   out.push_back(Push{session, std::string(1, static_cast<char>(kStopWaiting))});
+  MUSTER_CHECK(bytes_ >= cost_of(at->second.keys));
   bytes_ -= cost_of(at->second.keys);
   waits_.erase(at);
   const auto mine = by_session_.find(session);
+  MUSTER_CHECK(mine != by_session_.end());
   std::erase(mine->second, id);
   if (mine->second.empty()) {
     by_session_.erase(mine);
@@ -72,12 +73,13 @@ std::vector<std::string> WaitBook::cancel(SessionId session, KeyMap& map) {
   }
   for (const WaitId id : mine->second) {
     const auto wait = waits_.find(id);
+    MUSTER_CHECK(wait != waits_.end() && bytes_ >= cost_of(wait->second.keys));
     bytes_ -= cost_of(wait->second.keys);
     for (std::string& key : wait->second.keys) {
       const auto at = map.find(key);
-      if (at != map.end() && at->second.beside) {
+      if (at != map.end() && at->second.extras) {
         // Ids rise in each list, so the own ones are found without a walk past all the others.
-        auto& waiters = at->second.beside->waiters;
+        auto& waiters = at->second.extras->waiters;
         const auto range = std::ranges::equal_range(waiters, id);
         waiters.erase(range.begin(), range.end());
       }

@@ -20,10 +20,10 @@ class WaitBook {
   void add(SessionId session, std::vector<std::string> keys, KeyMap& map);
 
   // The key came into being or changed: every waiter of it has one key less to wait for.
-  void wake_all(Beside& beside, std::vector<Push>& out);
+  void wake_all(Extras& extras, std::vector<Push>& out);
 
   // An element was queued: only the waiter that came first has.
-  void wake_first(Beside& beside, std::vector<Push>& out);
+  void wake_first(Extras& extras, std::vector<Push>& out);
 
   // Drops all waits of a session; returns the keys that it waited for, so that the caller can drop
   // what is empty now.
@@ -32,16 +32,25 @@ class WaitBook {
   // Keys that a session waits for, those that came meanwhile counted too.
   [[nodiscard]] std::uint64_t awaited(SessionId session) const;
 
+  // Those that wait, each once.
+  [[nodiscard]] std::vector<SessionId> sessions() const;
+
+  // The first rule that is broken; empty: none is.
+  [[nodiscard]] std::string check_invariants(const KeyMap& map) const;
+
   // Memory of all waits, by the costs in entry.hpp.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
+  friend struct StateForTests;
+
   struct Wait {
     SessionId session = 0;
     std::uint64_t missing = 0;
     std::vector<std::string> keys;
   };
 
+  [[nodiscard]] static std::uint64_t cost_of(const std::vector<std::string>& keys);
   void arrived(WaitId id, std::vector<Push>& out);
 
   std::unordered_map<WaitId, Wait> waits_;

@@ -28,7 +28,7 @@ enum class Refusal : std::uint8_t {
 
 struct Refuse {
   Refusal why = Refusal::wrong_job;
-  std::string words;  // one sentence with both values
+  std::string words;  // one sentence
   bool operator==(const Refuse&) const = default;
 };
 

@@ -70,6 +70,7 @@ struct Failed {
   Duration age{};
   Duration run_time{};       // from the start of the last local worker to the failure
   bool permanent = false;    // no restart can help: the program cannot be executed
+  bool exited = false;       // with a code of its own, not by a signal
   bool consequence = false;  // ended after it was told to stop, without proof of an earlier error
   std::string words;         // "exited with code 7"
   bool operator==(const Failed&) const = default;

@@ -77,6 +77,13 @@ RoundDecoder::Status RoundDecoder::next(std::string_view input,
   if (version_ != kRoundVersion && side_ == Side::accepted) {
     return Status::foreign;
   }
+  if (version_ == kRoundVersion && !ready()) {
+    const std::size_t before = consumed;
+    if (const Status status = take_nonce(input, consumed); status != Status::message) {
+      return status;
+    }
+    input.remove_prefix(consumed - before);
+  }
   return take_frame(input, message, consumed);
 }
 
@@ -93,6 +100,15 @@ RoundDecoder::Status RoundDecoder::take_preamble(std::string_view input, std::si
     return break_with("not a node of muster: version 0 of the protocol");
   }
   consumed = kPreambleBytes;
+  return Status::message;
+}
+
+RoundDecoder::Status RoundDecoder::take_nonce(std::string_view input, std::size_t& consumed) {
+  if (input.size() < kNonceBytes) {
+    return Status::need_more;
+  }
+  std::ranges::copy(input.substr(0, kNonceBytes), nonce_.emplace().begin());
+  consumed += kNonceBytes;
   return Status::message;
 }
 
@@ -122,6 +138,9 @@ RoundDecoder::Status RoundDecoder::take_frame(std::string_view input,
     return break_with("a message " + std::string(kind->frame.name) + ": " + std::move(fault));
   }
   said_hello_ = true;
+  if (side_ == Side::dialled && std::holds_alternative<Welcome>(message)) {
+    allow_lists();
+  }
   consumed += kFrameHeadBytes + length;
   return Status::message;
 }
@@ -138,13 +157,19 @@ RoundDecoder::Status RoundDecoder::check_head(std::uint8_t number, std::uint32_t
   if (side_ == Side::accepted && !said_hello_ && number != kKindOf<Hello>.number) {
     return break_with("its first message is " + std::string(kind->frame.name) + ", not Hello");
   }
-  const std::uint32_t most =
-      trusted_ ? kind->frame.max_body : std::min(kind->frame.max_body, kMaxUntrustedBody);
+  const std::uint32_t most = limit_of(kind->frame);
   if (length > most) {
     return break_with("a message " + std::string(kind->frame.name) + " of " +
                       std::to_string(length) + " bytes; the limit is " + std::to_string(most));
   }
   return Status::message;
+}
+
+std::uint32_t RoundDecoder::limit_of(const FrameKind& kind) const {
+  if (kind.max_body == kMaxListsBody) {
+    return allowed_ == Allowed::lists ? lists_body_ : kMaxShortBody;
+  }
+  return allowed_ == Allowed::short_ones ? kMaxShortBody : kind.max_body;
 }
 
 RoundDecoder::Status RoundDecoder::break_with(std::string fault) {

@@ -9,14 +9,19 @@
 // on broken closes with fault() as the reason.
 #pragma once
 
+#include "rendezvous/wire/round_limits.hpp"
 #include "rendezvous/wire/round_messages.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace muster {
+
+struct FrameKind;
 
 class RoundDecoder {
  public:
@@ -24,15 +29,30 @@ class RoundDecoder {
   enum class Side : std::uint8_t { dialled, accepted };
   enum class Status : std::uint8_t { message, need_more, foreign, broken };
 
-  explicit RoundDecoder(Side side) : side_(side) {}
+  // `lists_body`: the longest body of a message with lists of members.
+  explicit RoundDecoder(Side side, std::uint32_t lists_body = kMaxListsBody)
+      : side_(side), lists_body_(lists_body) {}
 
   [[nodiscard]] Status next(std::string_view input, RoundMessage& message, std::size_t& consumed);
 
-  // The other side may send long lists from now on: one that was welcomed, or that we follow.
-  void trust() { trusted_ = true; }
+  // At first every message has to be short. Whom we dialled may send all kinds after its Welcome.
+  // Of one that we accepted: we have welcomed it, and it may send texts; we have asked it for
+  // rounds, and it may send lists.
+  void allow_texts() { allowed_ = std::max(allowed_, Allowed::texts); }
+
+  void allow_lists() { allowed_ = Allowed::lists; }
 
   // Whether the other side has shown that it speaks this protocol.
   [[nodiscard]] bool greeted() const { return version_ != 0; }
+
+  // Whether it is our turn: to say our preamble and nonce where we accepted, and Hello where we
+  // dialled. Never if the other side speaks another version.
+  [[nodiscard]] bool ready() const {
+    return version_ == kRoundVersion && (side_ == Side::accepted || nonce_);
+  }
+
+  // Of the other side, where we dialled.
+  [[nodiscard]] const std::optional<Nonce>& nonce() const { return nonce_; }
 
   [[nodiscard]] std::uint16_t version() const { return version_; }
 
@@ -40,17 +60,23 @@ class RoundDecoder {
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
  private:
+  enum class Allowed : std::uint8_t { short_ones, texts, lists };
+
+  [[nodiscard]] std::uint32_t limit_of(const FrameKind& kind) const;
   [[nodiscard]] Status take_preamble(std::string_view input, std::size_t& consumed);
+  [[nodiscard]] Status take_nonce(std::string_view input, std::size_t& consumed);
   [[nodiscard]] Status take_frame(std::string_view input,
                                   RoundMessage& message,
                                   std::size_t& consumed);
-  [[nodiscard]] Status check_head(std::uint8_t kind, std::uint32_t length);
+  [[nodiscard]] Status check_head(std::uint8_t number, std::uint32_t length);
   [[nodiscard]] Status break_with(std::string fault);
 
   std::string fault_;
   std::uint16_t version_ = 0;
+  std::optional<Nonce> nonce_;
   Side side_;
-  bool trusted_ = false;
+  std::uint32_t lists_body_;
+  Allowed allowed_ = Allowed::short_ones;
   bool said_hello_ = false;
 };
 

@@ -159,6 +159,10 @@ std::string_view round_preamble() {
   return kPreamble;
 }
 
+std::string round_greeting(const Nonce& nonce) {
+  return std::string(round_preamble()).append(nonce.data(), nonce.size());
+}
+
 Result<void> append_frame(std::string& out, const RoundMessage& message) {
   return std::visit([&out](const auto& one) { return append_one(out, one); }, message);
 }

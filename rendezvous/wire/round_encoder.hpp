@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "rendezvous/wire/round_limits.hpp"
 #include "rendezvous/wire/round_messages.hpp"
 
 #include <memory>
@@ -14,6 +15,9 @@ namespace muster {
 
 // With which both directions of a connection begin.
 [[nodiscard]] std::string_view round_preamble();
+
+// The same with a nonce: how the side begins that accepts.
+[[nodiscard]] std::string round_greeting(const Nonce& nonce);
 
 // Appends one frame. Error: protocol, if a list of members is too long; nothing is appended then.
 [[nodiscard]] Result<void> append_frame(std::string& out, const RoundMessage& message);

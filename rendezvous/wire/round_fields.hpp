@@ -58,6 +58,7 @@ void fields(A& a, Of<A, Failed>& m) {
   a.duration(m.age);
   a.duration(m.run_time);
   a.flag(m.permanent);
+  a.flag(m.exited);
   a.flag(m.consequence);
   a.text(m.words);
 }

@@ -5,6 +5,8 @@
 
 #include "base/time.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -17,8 +19,12 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions begin with this and the version. Neither ever changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 1;
+inline constexpr std::uint16_t kRoundVersion = 2;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
+
+// What the side that accepts says after its preamble: random, and never the same twice.
+inline constexpr std::size_t kNonceBytes = 16;
+using Nonce = std::array<char, kNonceBytes>;
 
 // Length and kind in front of each frame's body.
 inline constexpr std::size_t kFrameHeadBytes = 5;
@@ -49,11 +55,22 @@ inline constexpr std::int32_t kMaxNodesNamed = 1'000'000'000;
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366);
 inline constexpr Duration kMinLease = std::chrono::milliseconds(1);
 
-// Bodies of frames. Only those with member lists can be long; from whom nobody has welcomed they
-// are not even accepted up to that length.
+// Bodies of frames. Only some kinds may be longer than a short one, and only from whom we know
+// (RoundDecoder).
 inline constexpr std::uint32_t kMaxShortBody = 16UL * 1024;
 inline constexpr std::uint32_t kMaxTextsBody = 1024UL * 1024;
 inline constexpr std::uint32_t kMaxListsBody = 16UL * 1024 * 1024;
-inline constexpr std::uint32_t kMaxUntrustedBody = 1024UL * 1024;
+
+// A member of a round at its longest (PROTOCOL.md, "Values"), and a round without any.
+inline constexpr std::uint64_t kMaxNodeBytes =
+    8 + (2 + kMaxNameBytes) + (2 + kMaxAddressBytes) + (2 + kMaxNameBytes) + 2 + 4 + 4;
+inline constexpr std::uint64_t kRoundHeadBytes = 8 + 8 + 4 + 4;
+
+// The longest body with lists of members in a job of so many nodes: Rounds, with three of them.
+[[nodiscard]] constexpr std::uint32_t max_lists_body(std::int32_t nodes_max) {
+  const auto members = static_cast<std::uint64_t>(std::max(nodes_max, 0));
+  const std::uint64_t body = 3 * (kRoundHeadBytes + members * kMaxNodeBytes);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(body, kMaxShortBody, kMaxListsBody));
+}
 
 }  // namespace muster

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What "cmake --install" puts where, besides the programs and the public rooms, which say it
 # themselves: the CMake package, manual pages and shell completions. Included by the top
-# CMakeLists.txt after all targets exist.
+# CMakeLists.txt after all targets exist. Packages are made of the components: programs (with pages
+# and completions), library, python; what is for building against muster is "development".
 include(CMakePackageConfigHelpers)
 
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/muster)
@@ -12,12 +13,13 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/musterConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/musterConfig.cmake
   ${PROJECT_BINARY_DIR}/musterConfigVersion.cmake
   ${CMAKE_CURRENT_LIST_DIR}/Findasio.cmake ${CMAKE_CURRENT_LIST_DIR}/Findcares.cmake
-  DESTINATION ${cmake_dir})
-install(EXPORT musterTargets NAMESPACE muster:: DESTINATION ${cmake_dir})
+  DESTINATION ${cmake_dir} COMPONENT development)
+install(EXPORT musterTargets NAMESPACE muster:: DESTINATION ${cmake_dir} COMPONENT development)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
-  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
 
-# muster prints its own page and completions from the table of options.
+# muster prints its own page and completions from the table of options. Where another processor's
+# programs are built, CMake's emulator runs them.
 set(made ${PROJECT_BINARY_DIR}/share)
 file(MAKE_DIRECTORY ${made})
 foreach(row "--print-man:muster.1" "--print-completion=bash:muster.bash"
@@ -26,20 +28,30 @@ foreach(row "--print-man:muster.1" "--print-completion=bash:muster.bash"
   list(GET row 0 option)
   list(GET row 1 file)
   add_custom_command(OUTPUT ${made}/${file} DEPENDS muster VERBATIM
-    COMMAND sh -c "\"$1\" \"$2\" > \"$3.new\" && mv \"$3.new\" \"$3\"" sh
-            $<TARGET_FILE:muster> ${option} ${made}/${file})
+    COMMAND sh -c "to=$1; shift; \"$@\" > \"$to.new\" && mv \"$to.new\" \"$to\"" sh
+            ${made}/${file} ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:muster> ${option})
   list(APPEND made_files ${made}/${file})
 endforeach()
 foreach(program muster-store musterctl)
+  set(start ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}>)
   add_custom_command(OUTPUT ${made}/${program}.1 VERBATIM
     DEPENDS ${program} ${CMAKE_CURRENT_LIST_DIR}/man_from_help.cmake
-    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${program}> -DNAME=${program}
+    COMMAND ${CMAKE_COMMAND} "-DPROGRAM=${start}" -DNAME=${program}
             -DOUTPUT=${made}/${program}.1 -P ${CMAKE_CURRENT_LIST_DIR}/man_from_help.cmake)
-  list(APPEND made_files ${made}/${program}.1)
+  set(completions ${made}/${program}.bash ${made}/_${program})
+  add_custom_command(OUTPUT ${completions} VERBATIM
+    DEPENDS ${program} ${CMAKE_CURRENT_LIST_DIR}/completion_from_help.cmake
+    COMMAND ${CMAKE_COMMAND} "-DPROGRAM=${start}" -DNAME=${program}
+            -DBASH=${made}/${program}.bash -DZSH=${made}/_${program}
+            -P ${CMAKE_CURRENT_LIST_DIR}/completion_from_help.cmake)
+  list(APPEND made_files ${made}/${program}.1 ${completions})
 endforeach()
 add_custom_target(muster_share ALL DEPENDS ${made_files})
 install(FILES ${made}/muster.1 ${made}/muster-store.1 ${made}/musterctl.1
-  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES ${made}/muster.bash RENAME muster
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${made}/_muster DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT programs)
+foreach(program muster muster-store musterctl)
+  install(FILES ${made}/${program}.bash RENAME ${program}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT programs)
+endforeach()
+install(FILES ${made}/_muster ${made}/_muster-store ${made}/_musterctl
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT programs)

@@ -12,8 +12,8 @@ target_compile_options(muster_settings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op>)
 
 # muster_add_room(NAME SOURCES … HEADERS … DEPENDS … PRIVATE_DEPENDS …)
-# makes the static library muster_NAME with the alias muster::NAME. A room with an open door to
-# other projects (headers that they include) also says PUBLIC_ROOM and is installed.
+# makes the static library muster_NAME with the alias muster::NAME. A room whose
+# headers other projects may include says PUBLIC_ROOM and is installed.
 function(muster_add_room name)
   cmake_parse_arguments(room "PUBLIC_ROOM" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   add_library(muster_${name} STATIC ${room_SOURCES})
@@ -33,15 +33,20 @@ function(muster_add_room name)
     PRIVATE ${room_PRIVATE_DEPENDS} $<BUILD_INTERFACE:muster_settings>)
   if(room_PUBLIC_ROOM)
     install(TARGETS muster_${name} EXPORT musterTargets
-      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-      FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster)
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+      FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster COMPONENT development)
   endif()
 endfunction()
 
-# muster_add_test(NAME SOURCES … DEPENDS … LABELS … [TIMEOUT s])
-# makes the Catch2 program muster_test_NAME and registers each of its cases with ctest.
+# For the files of tests alone. The checks for undefined behaviour more than double the time that
+# they take to compile, and are there for the product.
+set(MUSTER_TEST_OPTIONS "" CACHE STRING "options of the compiler for tests")
+
+# muster_add_test(NAME SOURCES … DEPENDS … LABELS … [TIMEOUT s] [SLOW])
+# makes the Catch2 program muster_test_NAME and registers it with ctest. With SLOW its cases that
+# are tagged [slow] are a second test, NAME_slow, which also has the label slow.
 function(muster_add_test name)
-  cmake_parse_arguments(test "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(test "SLOW" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 60)
   endif()
@@ -49,6 +54,28 @@ function(muster_add_test name)
   target_link_libraries(muster_test_${name} PRIVATE ${test_DEPENDS} muster_settings
                                                     Catch2::Catch2WithMain)
   target_include_directories(muster_test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  add_test(NAME ${name} COMMAND muster_test_${name})
+  target_compile_options(muster_test_${name} PRIVATE ${MUSTER_TEST_OPTIONS})
+  if(test_SLOW)
+    add_test(NAME ${name} COMMAND muster_test_${name} "~[slow]")
+    add_test(NAME ${name}_slow COMMAND muster_test_${name} "[slow]" --warn NoTests)
+    set_tests_properties(${name}_slow PROPERTIES LABELS "${test_LABELS};slow"
+                                                 TIMEOUT ${test_TIMEOUT})
+  else()
+    add_test(NAME ${name} COMMAND muster_test_${name})
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" TIMEOUT ${test_TIMEOUT})
+endfunction()
+
+# muster_add_unittest(NAME MODULE LABELS … TIMEOUT s ENVIRONMENT … [FOLDER folder])
+# registers a module of Python's unittest in this folder, or in FOLDER.
+function(muster_add_unittest name module)
+  cmake_parse_arguments(test "" "FOLDER;TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT test_FOLDER)
+    set(test_FOLDER ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
+  find_package(Python3 3.9 COMPONENTS Interpreter REQUIRED)
+  add_test(NAME ${name} WORKING_DIRECTORY ${test_FOLDER}
+    COMMAND ${Python3_EXECUTABLE} -W error::ResourceWarning -m unittest -v ${module})
+  set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" TIMEOUT ${test_TIMEOUT}
+    ENVIRONMENT "${test_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
 endfunction()

@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'support'))
 from store_process import StoreProcess, receive  # noqa: E402
 
 
-def run(*words):
-    return subprocess.run([os.environ['MUSTER_STORE'], *words], text=True, capture_output=True,
+def run(*args):
+    return subprocess.run([os.environ['MUSTER_STORE'], *args], text=True, capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=60)
 
 
@@ -25,8 +25,8 @@ def greet(address, port):
 
 
 class CommandLine(unittest.TestCase):
-    def check_error(self, words, code, *expected):
-        done = run(*words)
+    def check_error(self, args, code, *expected):
+        done = run(*args)
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(done.stdout, '')
         self.assertEqual(done.stderr.count('\n'), 1, done.stderr)

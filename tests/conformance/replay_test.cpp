@@ -114,7 +114,7 @@ TEST_CASE("conformance: captured clients get the answers of PyTorch's server") {
 
 TEST_CASE("conformance: captured clients get them however their bytes are split") {
   const testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   for (const auto& path : captures()) {
     INFO(path.filename());
     const auto lines = read_capture(path);

@@ -54,8 +54,7 @@ class Play {
     for (const SessionId id : core_.take_touched()) {
       MUSTER_CHECK(!core_.output(id).empty() || !core_.closing(id).empty());
     }
-    MUSTER_CHECK(core_.held_bytes() <= kLimits.held_bytes);
-    MUSTER_CHECK(core_.store().stored_bytes() <= kLimits.stored_bytes);
+    MUSTER_CHECK(core_.check_invariants().empty());
     for (auto& session : sessions_) {
       if (session && !core_.closing(*session).empty()) {
         end(session);

@@ -2,7 +2,7 @@
 // The conversions of gradients that travel as bf16 or f16: the same bits as on the host, and how
 // much of the GPU's memory they move in a second beside a plain copy.
 #include "base/clock.hpp"
-#include "collective/kernels.hpp"
+#include "collective/kernels/kernels.hpp"
 #include "collective/nccl/gpu_queue.hpp"
 #include "gpu/rank.hpp"
 

@@ -10,9 +10,9 @@ ROUNDS, STEPS, LAYERS, WIDTH, BATCH = 5, 5, 8, 1448, 2048
 RANK, SIZE = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
 
 
-def row(words):
+def row(text):
     if RANK == 0:
-        sys.stdout.write(f'{SIZE} rank(s): GradientSync beside torch DDP\tinfo\t{words}\n')
+        sys.stdout.write(f'{SIZE} rank(s): GradientSync beside torch DDP\tinfo\t{text}\n')
         sys.stdout.flush()
 
 

@@ -11,8 +11,8 @@ import unittest
 
 
 class OnGpus(unittest.TestCase):
-    def train(self, ranks, *words, **variables):
-        done = subprocess.run([MUSTER, f'--nproc-per-node={ranks}', DIGITS, '--epochs=2', *words],
+    def train(self, ranks, *args, **variables):
+        done = subprocess.run([MUSTER, f'--nproc-per-node={ranks}', DIGITS, '--epochs=2', *args],
                               env={**os.environ, **variables}, text=True, timeout=120,
                               stdin=subprocess.DEVNULL, capture_output=True)
         self.assertEqual((done.returncode, done.stderr), (0, ''), done.stdout)

@@ -20,7 +20,7 @@ namespace {
 using collective::Errc;
 using collective::Error;
 
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kTimeout = std::chrono::seconds(30);
 constexpr Duration kStopTimeout = std::chrono::seconds(3);
 constexpr int kGoodSums = 3;
 constexpr int kMostSums = 20;
@@ -54,7 +54,7 @@ std::optional<Error> sum(nccl::NcclCommunicator& communicator,
 }
 
 TimePoint failed_at(Rank& rank) {
-  const auto text = rank.store->get("failed_at", kPatience);
+  const auto text = rank.store->get("failed_at", kTimeout);
   if (!text) {
     give_up(text.error().message);
   }
@@ -68,10 +68,10 @@ std::string survive(Rank& rank,
   const TimePoint failed = failed_at(rank);
   const double seen = ms_since(failed);
   communicator.reset();
-  auto next = must(rank.join(1, rank.size() - 1, kPatience));
+  auto next = must(rank.join(1, rank.size() - 1, kTimeout));
   const Memory memory(rank, 4000);
   memory.upload(std::vector<std::byte>(4000));
-  if (auto again = sum(*next, memory, kPatience)) {
+  if (auto again = sum(*next, memory, kTimeout)) {
     give_up("the new epoch: " + again->text);
   }
   return fmt::format("{}, GPU free after {:.0f} ms, next epoch sums after {:.0f} ms",
@@ -81,11 +81,11 @@ std::string survive(Rank& rank,
 }
 
 void lose_one(Rank& rank, int signal, Duration timeout, const std::string& what) {
-  auto communicator = must(rank.join(0, rank.size(), kPatience));
+  auto communicator = must(rank.join(0, rank.size(), kTimeout));
   const Memory memory(rank, 4000);
   memory.upload(std::vector<std::byte>(4000));
   for (int i = 0; i < kGoodSums; ++i) {
-    if (auto error = sum(*communicator, memory, kPatience)) {
+    if (auto error = sum(*communicator, memory, kTimeout)) {
       give_up(error->text);
     }
   }
@@ -96,9 +96,9 @@ void lose_one(Rank& rank, int signal, Duration timeout, const std::string& what)
   if (!error) {
     give_up("a sum went well without one of its ranks");
   }
-  const auto words = survive(rank, std::move(communicator), *error);
+  const auto text = survive(rank, std::move(communicator), *error);
   if (rank.rank() == 0) {
-    row(what, false, words);
+    row(what, false, text);
   }
 }
 
@@ -125,7 +125,7 @@ void check_absent(Rank& rank) {
   const TimePoint from = steady_now();
   if (rank.rank() == rank.size() - 1) {
     // Comes to the store, and not to NCCL.
-    static_cast<void>(must(nccl::agree_on_id(rank.meeting(0, rank.size()), *rank.library)));
+    static_cast<void>(must(nccl::agree_on_id(rank.context(0, rank.size()), *rank.library)));
     return;
   }
   const auto made = rank.join(0, rank.size(), kStopTimeout);
@@ -145,7 +145,8 @@ void check_absent(Rank& rank) {
   }
 }
 
-// CUDA's words leave it open whether a thread without a context may ask whose memory it is.
+// CUDA's documentation leaves it open whether a thread without a context may ask whose memory it
+// is.
 static void check_pointers(const Rank& rank, const Memory& memory) {
   int seen = -1;
   std::thread([&] {
@@ -156,8 +157,8 @@ static void check_pointers(const Rank& rank, const Memory& memory) {
   }
 }
 
-// The same through the public door, which knows of a death by itself.
-void check_door(Rank& rank) {
+// The same through the public interface, which knows of a death by itself.
+void check_public(Rank& rank) {
   auto made = collective::Communicator::create(rank.store, rank.place.membership);
   auto communicator = must(std::move(made));
   const Memory memory(rank, 4000);
@@ -206,7 +207,7 @@ void check_inside(Rank& rank) {
   std::optional<Error> error;
   int good = 0;
   for (; good < kMostSums && !error; good += error ? 0 : 1) {
-    const auto work = communicator.all_reduce(buffer, buffer, Op::sum, {.timeout = kPatience});
+    const auto work = communicator.all_reduce(buffer, buffer, Op::sum, {.timeout = kTimeout});
     const auto done = work ? work->wait() : Result<void>(std::unexpected(work.error()));
     error = done ? std::nullopt : std::optional(done.error());
   }

@@ -29,7 +29,7 @@ int probe() {
     fmt::print(stderr, "{}\n", device.error().text);
     return kNoGpu;
   }
-  row((*device)->words(), true, describe(**library, **driver));
+  row((*device)->description(), true, describe(**library, **driver));
   return 0;
 }
 
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
                                                         {"kill", checks::check_kill},
                                                         {"stop", checks::check_stop},
                                                         {"absent", checks::check_absent},
-                                                        {"door", checks::check_door},
+                                                        {"public", checks::check_public},
                                                         {"inside", checks::check_inside},
                                                         {"overhead", checks::check_overhead},
                                                         {"casts", checks::check_casts},

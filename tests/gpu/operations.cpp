@@ -12,7 +12,7 @@
 namespace muster::gpu_check {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kTimeout = std::chrono::seconds(30);
 constexpr std::array kTypes = {DType::i8,
                                DType::u8,
                                DType::i32,
@@ -183,7 +183,7 @@ class Reductions {
   }
 
   [[nodiscard]] Request ask(Kind kind, std::size_t count) const {
-    Request what = request(kind, dtype_, count, kPatience);
+    Request what = request(kind, dtype_, count, kTimeout);
     what.op = op_;
     what.scale = 2;
     what.root = rank_.size() - 1;
@@ -243,7 +243,7 @@ void moves(const Rank& rank, Bench& bench, DType dtype) {
     return all;
   };
   const auto own = block(rank.rank(), 0);
-  Request what = request(Kind::broadcast, dtype, kCount, kPatience);
+  Request what = request(Kind::broadcast, dtype, kCount, kTimeout);
   what.root = rank.size() - 1;
   bench.expect(what, bench.run(what, own, own.size(), true), block(what.root, 0));
   what.kind = Kind::all_gather;
@@ -268,9 +268,9 @@ void ring(const Rank& rank, Bench& bench) {
   const auto message = [&](int from) {
     return elements(DType::i32, 1000, [&](std::size_t i) { return 1e4 * from + double(i); });
   };
-  Request send = request(Kind::send, DType::i32, 1000, kPatience);
+  Request send = request(Kind::send, DType::i32, 1000, kTimeout);
   send.root = (rank.rank() + 1) % rank.size();
-  Request recv = request(Kind::recv, DType::i32, 1000, kPatience);
+  Request recv = request(Kind::recv, DType::i32, 1000, kTimeout);
   recv.root = (rank.rank() + rank.size() - 1) % rank.size();
   if (rank.rank() % 2 == 0) {
     bench.run(send, message(rank.rank()), 4);
@@ -288,7 +288,7 @@ void random_bits(const Rank& rank, Bench& bench) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank.rank()) + 1);
   std::normal_distribution<double> normal;
   const auto input = elements(DType::f32, kCount, [&](std::size_t) { return normal(random); });
-  Request what = request(Kind::all_reduce, DType::f32, kCount, kPatience);
+  Request what = request(Kind::all_reduce, DType::f32, kCount, kTimeout);
   const auto sum = bench.run(what, input, input.size());
   what.dtype = DType::u32;
   for (const Op op : {Op::min, Op::max}) {
@@ -300,7 +300,7 @@ void random_bits(const Rank& rank, Bench& bench) {
 }  // namespace
 
 void check_operations(Rank& rank) {
-  auto communicator = must(rank.join(0, rank.size(), kPatience));
+  auto communicator = must(rank.join(0, rank.size(), kTimeout));
   Bench bench(rank, *communicator, 8'000'000);
   for (const DType dtype : kTypes) {
     for (const Op op : kOps) {
@@ -321,7 +321,7 @@ void check_operations(Rank& rank) {
 }
 
 void check_split(Rank& rank) {
-  auto communicator = must(rank.join(0, rank.size(), kPatience));
+  auto communicator = must(rank.join(0, rank.size(), kTimeout));
   const int color = rank.rank() == 0 ? 0 : 1;
   auto child = must(communicator->split(color, -rank.rank()));
   const int want_size = color == 0 ? 1 : rank.size() - 1;
@@ -330,7 +330,7 @@ void check_split(Rank& rank) {
     give_up(fmt::format("rank {} became {} of {}", rank.rank(), child->rank(), child->size()));
   }
   Bench bench(rank, *child, 64);
-  const Request what = request(Kind::all_reduce, DType::i32, 1, kPatience);
+  const Request what = request(Kind::all_reduce, DType::i32, 1, kTimeout);
   const auto one = elements(DType::i32, 1, [](std::size_t) { return 1.0; });
   bench.expect(what, bench.run(what, one, 4), elements(DType::i32, 1, [&](std::size_t) {
                  return double(want_size);

@@ -13,7 +13,7 @@
 namespace muster::gpu_check {
 namespace {
 
-constexpr Duration kStorePatience = std::chrono::seconds(20);
+constexpr Duration kStoreTimeout = std::chrono::seconds(20);
 
 void check(const Rank& rank, std::string_view what, CUresult result) {
   if (result != CUDA_SUCCESS) {
@@ -23,15 +23,15 @@ void check(const Rank& rank, std::string_view what, CUresult result) {
 
 }  // namespace
 
-void give_up(const std::string& words) {
-  fmt::print(stderr, "muster-gpu-check: {}\n", words);
+void give_up(const std::string& text) {
+  fmt::print(stderr, "muster-gpu-check: {}\n", text);
   std::fflush(stdout);
   // The GPU may be stuck: nothing is taken down.
   _exit(1);
 }
 
-void row(const std::string& what, bool figure, const std::string& words) {
-  fmt::print("{}\t{}\t{}\n", what, figure ? "info" : "ok", words);
+void row(const std::string& what, bool figure, const std::string& text) {
+  fmt::print("{}\t{}\t{}\n", what, figure ? "info" : "ok", text);
   std::fflush(stdout);
 }
 
@@ -42,15 +42,15 @@ Rank::Rank() {
   library = must(nccl::load_nccl(nccl::nccl_places(here)));
   device = must(nccl::GpuDevice::open(driver, 0));
   over_fakes = here.environ.get("MUSTER_FAKE_CUDA_DEVICES").has_value();
-  store = must(collective::open_store(place, kStorePatience));
+  store = must(collective::open_store(place, kStoreTimeout));
 }
 
-nccl::Meeting Rank::meeting(std::uint64_t epoch, int size) {
+nccl::BootstrapContext Rank::context(std::uint64_t epoch, int size) {
   return {*store,
           fmt::format("gpu-check/{}/", epoch),
           {"check", rank(), size, epoch},
           "this host",
-          kStorePatience,
+          kStoreTimeout,
           describe(nccl::NcclOptions{})};
 }
 
@@ -60,7 +60,7 @@ Result<std::unique_ptr<nccl::NcclCommunicator>> Rank::join(std::uint64_t epoch,
   nccl::NcclOptions options;
   options.init_timeout = init_timeout;
   return nccl::NcclCommunicator::create({library, device, {"check", rank(), size, epoch}, nullptr},
-                                        meeting(epoch, size),
+                                        context(epoch, size),
                                         options,
                                         nullptr);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of scripts/gpu-check: its place from the environment, the GPU, memory on it, and rows of
-// the table, which the script reads from stdout. Failures end the program with their words: a check
+// the table, which the script reads from stdout. Failures end the program with a message: a check
 // has nothing to recover.
 #pragma once
 
 #include "base/environ.hpp"
-#include "collective/environment.hpp"
+#include "collective/bootstrap/environment.hpp"
 #include "collective/nccl/nccl_communicator.hpp"
 
 #include <functional>
@@ -22,7 +22,7 @@ using collective::Op;
 using collective::Request;
 using collective::Result;
 
-[[noreturn]] void give_up(const std::string& words);
+[[noreturn]] void give_up(const std::string& text);
 
 template <class T>
 T must(Result<T> result) {
@@ -34,8 +34,8 @@ T must(Result<T> result) {
   }
 }
 
-// A row of the table: "what<TAB>ok or info<TAB>words".
-void row(const std::string& what, bool figure, const std::string& words);
+// A row of the table: "what<TAB>ok or info<TAB>text".
+void row(const std::string& what, bool figure, const std::string& text);
 
 class Rank {
  public:
@@ -49,7 +49,7 @@ class Rank {
   [[nodiscard]] Result<std::unique_ptr<nccl::NcclCommunicator>> join(std::uint64_t epoch,
                                                                      int size,
                                                                      Duration init_timeout);
-  [[nodiscard]] nccl::Meeting meeting(std::uint64_t epoch, int size);
+  [[nodiscard]] nccl::BootstrapContext context(std::uint64_t epoch, int size);
 
   collective::WorkerPlace place;
   std::shared_ptr<Store> store;
@@ -89,7 +89,7 @@ void check_split(Rank& rank);
 void check_kill(Rank& rank);
 void check_stop(Rank& rank);
 void check_absent(Rank& rank);
-void check_door(Rank& rank);
+void check_public(Rank& rank);
 void check_inside(Rank& rank);
 void check_overhead(Rank& rank);
 void check_casts(Rank& rank);

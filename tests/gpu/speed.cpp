@@ -15,7 +15,7 @@
 namespace muster::gpu_check {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kTimeout = std::chrono::seconds(30);
 constexpr int kRounds = 5;
 constexpr int kCalls = 200;
 
@@ -34,7 +34,7 @@ class Bare {
   explicit Bare(Rank& rank) : rank_(rank), call_(rank.library->call) {
     const nccl::CurrentDevice current(*rank.device);
     stream_ = must(nccl::GpuStream::create(rank.device));
-    const auto id = must(nccl::agree_on_id(rank.meeting(7, rank.size()), *rank.library));
+    const auto id = must(nccl::agree_on_id(rank.context(7, rank.size()), *rank.library));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     alone([&] { return call_.init_rank(&comm_, rank.size(), id, rank.rank(), &config); });
@@ -92,7 +92,7 @@ class Bare {
 
 double run_ours(nccl::NcclCommunicator& communicator, void* data, std::size_t count) {
   std::shared_ptr<collective::Pending> last;
-  Request what = request(Kind::all_reduce, DType::f32, count, kPatience);
+  Request what = request(Kind::all_reduce, DType::f32, count, kTimeout);
   what.in = data;
   what.out = data;
   const TimePoint from = steady_now();
@@ -107,7 +107,7 @@ double run_ours(nccl::NcclCommunicator& communicator, void* data, std::size_t co
 }  // namespace
 
 void check_overhead(Rank& rank) {
-  auto communicator = must(rank.join(0, rank.size(), kPatience));
+  auto communicator = must(rank.join(0, rank.size(), kTimeout));
   Bare bare(rank);
   const Memory memory(rank, 4096);
   const Memory other(rank, 4096);

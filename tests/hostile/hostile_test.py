@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'support'))
-from store_process import PATIENCE, StoreProcess, receive  # noqa: E402
+from store_process import TIMEOUT, StoreProcess, receive  # noqa: E402
 
 GREETING = bytes.fromhex('00cef7853c')
 SEED = int(os.environ.get('MUSTER_SEED', '20261121'))
@@ -36,7 +36,7 @@ def get_request(key):
 
 
 def connect(store):
-    return socket.create_connection(('127.0.0.1', store.port), timeout=PATIENCE)
+    return socket.create_connection(('127.0.0.1', store.port), timeout=TIMEOUT)
 
 
 def send_as_much_as_taken(connection, data):
@@ -86,7 +86,7 @@ class Innocent:
 
     def __exit__(self, *_):
         self.over.set()
-        self.thread.join(PATIENCE)
+        self.thread.join(TIMEOUT)
         self.connection.close()
 
 
@@ -114,7 +114,7 @@ class Hostile(unittest.TestCase):
 
     def check_memory_is_given_back(self):
         """Once the clients that held it have gone. ASan keeps what was freed for a while."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while os.environ.get('MUSTER_SANITIZED') != '1' and self.store.resident_kib() > 64 * 1024:
             self.assertLess(time.monotonic(), end, f'{self.store.resident_kib()} KiB are resident')
             time.sleep(0.01)
@@ -136,11 +136,11 @@ class Hostile(unittest.TestCase):
             client.close()
 
     def test_programs_that_speak_something_else(self):
-        for words in (b'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', b'SSH-2.0-OpenSSH_9.2\r\n',
+        for data in (b'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', b'SSH-2.0-OpenSSH_9.2\r\n',
                       b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' + bytes(200),
                       b'*1\r\n$4\r\nPING\r\n', b'\n', b'QUIT\r\n'):
-            with self.subTest(words=words[:16]), connect(self.store) as client:
-                send_as_much_as_taken(client, words)
+            with self.subTest(data=data[:16]), connect(self.store) as client:
+                send_as_much_as_taken(client, data)
                 self.assertTrue(is_closed(client))
 
     def test_huge_lengths_are_refused_when_they_are_announced(self):
@@ -201,7 +201,7 @@ class Hostile(unittest.TestCase):
                                      args=(get_request(b'/value') * 20000,))
             asked.start()
             got = receive(client, 20000 * 1008)
-            asked.join(PATIENCE)
+            asked.join(TIMEOUT)
         self.assertEqual(len(got), 20000 * 1008)
         self.assertEqual(got, (text(b'v' * 1000)) * 20000)
 
@@ -220,6 +220,31 @@ class Hostile(unittest.TestCase):
                                                for number in range(160)))
             deleted = struct.unpack('<160q', receive(client, 160 * 8))
         self.assertGreater(sum(deleted), 100)
+
+    def test_hundreds_of_silent_connections_keep_nobody_out(self):
+        with StoreProcess(prefix=('prlimit', '--nofile=64:64')) as store:
+            silent = [connect(store) for _ in range(900)]
+            clients = []
+            for number in range(32):  # more than are left beside what the silent ones may hold
+                clients.append(connect(store))
+                clients[-1].sendall(GREETING + set_request(b'/%d' % number, b'v') +
+                                    get_request(b'/%d' % number))
+                self.assertEqual(receive(clients[-1], 9), text(b'v'))
+            for connection in silent + clients:
+                connection.close()
+
+    def test_more_clients_than_descriptors_wait_their_turn(self):
+        with StoreProcess(prefix=('prlimit', '--nofile=64:64')) as store:
+            clients = []
+            for _ in range(100):
+                clients.append(connect(store))
+                clients[-1].sendall(GREETING + b'\x07')
+            for client in clients:
+                self.assertEqual(receive(client, 8), struct.pack('<q', 0))
+                client.close()
+            self.assertEqual(store.stop(), 0)
+            self.assertEqual(store.errors.count('\n'), 1, store.errors)
+            self.assertIn('Too many open files', store.errors)
 
     def test_connections_that_come_and_go_leave_nothing(self):
         for _ in range(200):

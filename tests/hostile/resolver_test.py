@@ -38,10 +38,10 @@ def enter(folder):
     """Makes the mute server the only source of names in this mount namespace."""
     subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
     subprocess.run(['mount', '--make-rprivate', '/'], check=True)
-    for name, words in (('resolv.conf', 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n'),
+    for name, content in (('resolv.conf', 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n'),
                         ('nsswitch.conf', 'hosts: dns\n'), ('hosts', '')):
         own = Path(folder) / name
-        own.write_text(words)
+        own.write_text(content)
         target = Path('/etc') / name
         if target.exists():
             subprocess.run(['mount', '--bind', own, target.resolve()], check=True)
@@ -79,11 +79,11 @@ class NeverAsked(unittest.TestCase):
 def main():
     if os.environ.get(INSIDE):
         unittest.main()
-    words = ['unshare', '--net', '--mount']
+    args = ['unshare', '--net', '--mount']
     if os.geteuid() != 0:
-        words += ['--user', '--map-root-user']
+        args += ['--user', '--map-root-user']
     os.environ[INSIDE] = '1'
-    os.execvp(words[0], [*words, sys.executable, *sys.argv])
+    os.execvp(args[0], [*args, sys.executable, *sys.argv])
 
 
 if __name__ == '__main__':

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collective library with one rank on each host, so that nobody shares its host: a rank that is
 killed, and hosts that fall silent in the middle of a sum, are named by the others. (A silent one
-after kSilence of lib/collective/tcp_socket.hpp: nothing is measured here, but none of these sums
+after kSilence of collective/tcp/tcp_socket.hpp: nothing is measured here, but none of these sums
 has a deadline that would end it before the test does.)"""
 
 import os
@@ -52,9 +52,9 @@ class Silent(HostsCase):
             self.assertIn("begins", process.stdout.readline())
         return hosts
 
-    def assert_named(self, rank, victim, words):
+    def assert_named(self, rank, victim, reason):
         text = self.ranks[rank].communicate(timeout=WITHIN)[0]
-        self.assertRegex(text, f"^error peer_failed rank {victim} .*rank {victim} {words}")
+        self.assertRegex(text, f"^error peer_failed rank {victim} .*rank {victim} {reason}")
 
     def test_a_killed_rank_that_is_alone_on_its_host(self):
         self.sum_for_ever(3)
@@ -73,6 +73,32 @@ class Silent(HostsCase):
         hosts[1].firewall("drop")
         self.assert_named(0, 1, "has died, or its host cannot be reached: ")
         self.assert_named(1, 0, "has died, or its host cannot be reached: ")
+
+
+class LinkLocal(HostsCase):
+    def test_ranks_meet_over_link_local_addresses(self):
+        """Of two interfaces that have different names, as those of two machines may have."""
+        hosts = self.hosts("node1", "node2")
+        hosts[0].ip("addr add fe80::1/64 dev eth0 nodad")
+        hosts[1].ip("link set eth0 down", "link set eth0 name ib0", "link set ib0 up",
+                    "addr add fe80::2/64 dev ib0 nodad")
+        file = self.folder / "port"
+        store = subprocess.Popen([*hosts[0].prefix, STORE, "--bind", "fe80::1%eth0", "--port", "0",
+                                  "--port-file", str(file)])
+        self.addCleanup(store.wait)
+        self.addCleanup(store.kill)
+        eventually(lambda: read(file).strip(), "the store listens")
+        ranks = []
+        for rank, interface in enumerate(("eth0", "ib0")):
+            environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                       "MASTER_ADDR": f"fe80::1%{interface}", "MASTER_PORT": read(file).strip(),
+                       "TORCHELASTIC_USE_AGENT_STORE": "True"}
+            ranks.append(subprocess.Popen([*hosts[rank].prefix, PUPPET, "sums"], env=environ,
+                                          stdout=subprocess.PIPE, text=True))
+            self.addCleanup(ranks[-1].wait)
+            self.addCleanup(ranks[-1].kill)
+        texts = {process.communicate(timeout=WITHIN)[0] for process in ranks}
+        self.assertRegex(" ".join(texts), r"\Asums [0-9a-f]{16} of 2 by tcp\n\Z")
 
 
 if __name__ == "__main__":

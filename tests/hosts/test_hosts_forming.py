@@ -123,6 +123,24 @@ class Names(HostsCase):
         _, one = self.meet("node1")
         self.assertIn(self.master(one), (NETWORK + "1", "fd77::1"))
 
+    def test_link_local_addresses_where_each_host_names_its_interface_itself(self):
+        for host in self.hosts():
+            card = f"card{host.number}"
+            host.ip("link set eth0 down", f"link set eth0 name {card}", f"addr flush dev {card}",
+                    f"link set {card} up", f"addr add fe80::{host.number}/64 dev {card} nodad")
+        job = self.cluster("2:3", conf="last_call_timeout=2,lease=1")
+        port = free_port()
+        nodes = [job.start(number, endpoint=f"[fe80::1%card{number}]:{port}")
+                 for number in (1, 2, 3)]
+        # Each worker got the master's address with the name that its own host has.
+        for world, master in ((3, 1), (2, 2)):
+            one = job.round(world)
+            self.assertEqual([one.env[rank]["MASTER_ADDR"] for rank in range(world)],
+                             [f"fe80::{master}%card{number}" for number in range(master, 4)])
+            if world == 3:
+                nodes[0].kill_all()  # node3 dials node2 at the address that node2 told
+        job.finish(*nodes[1:])
+
     def test_static(self):
         self.hosts()
         job = self.cluster("3", backend="static", endpoint=f"node1:{free_port()}")

@@ -56,8 +56,8 @@ class Job:
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, err = self.process.communicate()
-            words = f"the launcher did not end within {timeout} s\n{out}\n{err}"
-            raise AssertionError(words) from None
+            message = f"the launcher did not end within {timeout} s\n{out}\n{err}"
+            raise AssertionError(message) from None
         seconds = time.monotonic() - self.started
         return Ended(self.process.returncode, out or b"", err, seconds)
 
@@ -124,15 +124,15 @@ def state(pid):
 
 
 def eventually(check, what, within=DEADLINE):
-    """Waits until check() is true and returns its value; `what` are words, or makes them."""
+    """Waits until check() is true and returns its value; `what` is a text, or makes one."""
     give_up = time.monotonic() + within
     while True:
         value = check()
         if value:
             return value
         if time.monotonic() > give_up:
-            words = what() if callable(what) else what
-            raise AssertionError(f"did not happen within {within} s: {words}")
+            text = what() if callable(what) else what
+            raise AssertionError(f"did not happen within {within} s: {text}")
         time.sleep(0.005)
 
 
@@ -154,12 +154,12 @@ class JobCase(unittest.TestCase):
     def run_job(self, *args, timeout=DEADLINE, **kwargs):
         return self.job(*args, **kwargs).end(timeout)
 
-    def puppets(self, count, *words, options=()):
-        """The launcher's words for `count` puppets that all do `words`."""
-        return ["--nproc-per-node", str(count), *options, "--no-python", PUPPET, *map(str, words)]
+    def puppets(self, count, *args, options=()):
+        """The launcher's arguments for `count` puppets, each with `args`."""
+        return ["--nproc-per-node", str(count), *options, "--no-python", PUPPET, *map(str, args)]
 
     def by_rank(self, *scripts, options=()):
-        """The launcher's words for one shell script a rank; $PUPPET and $DIR are set in each."""
+        """The launcher's arguments: one shell script a rank, with $PUPPET and $DIR set in each."""
         path = self.folder / f"ranks_{uuid.uuid4().hex[:6]}.sh"
         cases = "".join(f"{rank}) {script} ;;\n" for rank, script in enumerate(scripts))
         path.write_text(
@@ -183,6 +183,6 @@ class JobCase(unittest.TestCase):
         give_up = time.monotonic() + GONE_WITHIN
         while left := job.pids():
             if time.monotonic() > give_up:
-                words = [f"{pid} {state(pid)} {read(f'/proc/{pid}/cmdline')}" for pid in left]
-                self.fail("still alive 2 s after the launcher:\n" + "\n".join(words))
+                lines = [f"{pid} {state(pid)} {read(f'/proc/{pid}/cmdline')}" for pid in left]
+                self.fail("still alive 2 s after the launcher:\n" + "\n".join(lines))
             time.sleep(0.01)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of many nodes on this machine: one agent for each node, on a loopback address of its own.
-The workers are muster-node-worker (tests/support/node_worker.cpp), which tells what it was told and
-when it lived. At the end of every test: no two rounds of one job ran at the same time, and nothing
-of a job is left."""
+The workers are muster-node-worker (tests/support/node_worker.cpp), which records what it was
+given and when it lived. At the end of every test: no two rounds of one job ran at the same time,
+and nothing of a job is left."""
 
 import collections
 import contextlib
@@ -53,7 +53,9 @@ class Node(Job):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signo)
         if signo == signal.SIGSTOP:
-            eventually(lambda: all(state(pid) in "TtZ" for pid in pids), "all are stopped")
+            # The guard continues itself after an eighth of a lease at most.
+            rest = [pid for pid in pids if pid != self.process.pid]
+            eventually(lambda: all(state(pid) in "TtZ" for pid in rest), "all are stopped")
 
     def thaw(self):
         """Guard and agent first: what they do not end in time may run again."""
@@ -87,14 +89,14 @@ class Node(Job):
         agent = self.agent()
         return children(agent)
 
-    def wait_for_words(self, *words, within=DEADLINE):
+    def wait_for_text(self, *texts, within=DEADLINE):
         """Until it has said all of these on stderr."""
-        return eventually(lambda: all(some in self.err() for some in words) and self.err(),
-                          lambda: f"{self.label} says {words}; it said:\n{self.err()}", within)
+        return eventually(lambda: all(some in self.err() for some in texts) and self.err(),
+                          lambda: f"{self.label} says {texts}; it said:\n{self.err()}", within)
 
 
 class Round:
-    """What the workers of one round were told, by rank."""
+    """What the workers of one round were given, by rank."""
 
     def __init__(self, name, workers):
         self.name = name
@@ -145,9 +147,9 @@ class Story:
         return [Round(name, workers) for name, workers in found.items()
                 if len(workers) == int(next(iter(workers.values()))["env"]["WORLD_SIZE"])]
 
-    def order(self, name, words):
+    def order(self, name, text):
         new = self.folder / f"new-{uuid.uuid4().hex}"
-        new.write_text(words + "\n")
+        new.write_text(text + "\n")
         new.rename(self.folder / "do" / name)
 
     def lives(self):
@@ -232,11 +234,11 @@ class Cluster:
         assert not options, options
         self.folder = case.folder / uuid.uuid4().hex[:8]
         self.story = Story(self.folder)
-        self.may_be_two = False  # risk_two_worlds: asked for
+        self.may_be_two = False  # allow_split_brain: asked for
         self.nodes = []
         case.clusters.append(self)
 
-    def words(self, number, nproc=1, options=(), program=WORKER, **changed):
+    def launcher_args(self, number, nproc=1, options=(), program=WORKER, **changed):
         conf = changed.get("conf", self.conf)
         address = changed.get("address", self.addresses and self.addresses(number))
         out = ["--nnodes", changed.get("nnodes", self.nnodes), "--nproc-per-node", nproc,
@@ -254,7 +256,8 @@ class Cluster:
         taken = sum(node.label.split("~")[0] == label for node in self.nodes)
         label += f"~{taken + 1}" if taken else ""
         variables = {**os.environ, "NODE_DIR": str(self.folder), "NODE_LABEL": label, **(env or {})}
-        node = Node(self.folder, label, self.words(number, **how), env=variables, **(popen or {}))
+        args = self.launcher_args(number, **how)
+        node = Node(self.folder, label, args, env=variables, **(popen or {}))
         self.nodes.append(node)
         return node
 
@@ -284,17 +287,21 @@ class Cluster:
         self.case.seen_rounds.update(each.name for each in self.story.rounds())
         return one
 
-    def order(self, one, rank, words):
-        self.story.order(f"{one.name}.{rank}", words)
+    def order(self, one, rank, text):
+        self.story.order(f"{one.name}.{rank}", text)
 
     def finish(self, *nodes, code=0):
-        """All workers of all rounds are told to end; all agents must end with `code`."""
+        """All workers of all rounds are asked to end; all agents must end with `code`."""
+        nodes = nodes or self.running()  # they may all have ended before one is asked about
         self.story.order("all", f"exit {code}")
         return self.ends(*nodes, code=code)
 
+    def running(self):
+        return [node for node in self.nodes if node.process.poll() is None]
+
     def ends(self, *nodes, code=0):
         out = []
-        for node in nodes or [node for node in self.nodes if node.process.poll() is None]:
+        for node in nodes or self.running():
             ended = node.end()
             self.case.assertEqual(ended.code, code, f"{node.label}: {ended}\n{self.describe()}")
             out.append(ended)

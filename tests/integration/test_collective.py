@@ -64,8 +64,8 @@ class Job:
     """Ranks started by hand, without a launcher: rank 0 serves the store, or somebody at `port`
     does. later: ranks that start() starts. options: of Popen."""
 
-    def __init__(self, ranks, *words, port=None, later=(), options=None, **variables):
-        self.size, self.words, self.variables = ranks, words, variables
+    def __init__(self, ranks, *args, port=None, later=(), options=None, **variables):
+        self.size, self.args, self.variables = ranks, args, variables
         self.options = options or {}
         self.served = port is not None
         self.port = port or free_port()
@@ -80,7 +80,7 @@ class Job:
             environ['TORCHELASTIC_USE_AGENT_STORE'] = 'True'
         for name, value in self.variables.items():
             environ[f'MUSTER_COLLECTIVE_{name}'] = value(rank) if callable(value) else value
-        program = self.words if self.words[0] == sys.executable else [PUPPET, *self.words]
+        program = self.args if self.args[0] == sys.executable else [PUPPET, *self.args]
         return subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environ,
                                 **self.options)
 
@@ -128,8 +128,8 @@ class Sums(unittest.TestCase):
     def test_from_c(self):
         with Job(2, sys.executable, '-B', __file__, 'worker') as job:
             for rank, line in enumerate(job.outputs()):
-                self.assertEqual(line, f'{rank} [4.0, 8.0, 12.0, 16.0] -5 muster_run: there is no '
-                                       'such kind of operation\n')
+                self.assertEqual(line, f'{rank} [4.0, 8.0, 12.0, 16.0] -5 muster_run: unknown '
+                                       'kind of operation\n')
 
     def test_nothing_is_left_in_dev_shm(self):
         before = set(os.listdir('/dev/shm'))
@@ -139,9 +139,9 @@ class Sums(unittest.TestCase):
 
 
 class Deaths(unittest.TestCase):
-    def delays_ms(self, *words):
+    def delays_ms(self, *args):
         """From the death of rank 1 to the error of the others."""
-        with Job(3, *words) as job:
+        with Job(3, *args) as job:
             outputs = job.outputs()
         died = moment(outputs[1])
         for rank in (0, 2):
@@ -151,9 +151,9 @@ class Deaths(unittest.TestCase):
         return [(moment(outputs[rank]) - died) / 1000 for rank in (0, 2)]
 
     def test_a_killed_rank_is_named_at_once_whatever_its_size(self):
-        for words in (('die',), ('die', '1000'), ('die-large', '1000')):
-            with self.subTest(words=words):
-                delays = [delay for _ in range(3) for delay in self.delays_ms(*words)]
+        for args in (('die',), ('die', '1000'), ('die-large', '1000')):
+            with self.subTest(args=args):
+                delays = [delay for _ in range(3) for delay in self.delays_ms(*args)]
                 # 2 ms is the goal on a quiet machine; freeing 1000 MiB alone takes 100.
                 self.assertLess(statistics.median(delays), 50, delays)
 
@@ -233,7 +233,7 @@ class Starts(unittest.TestCase):
             job.ranks[1].kill()
             began = time.monotonic()
             text = job.ranks[0].communicate(timeout=60)[0]
-            if 'did not come in time: 1' not in text:  # it had come before it was killed
+            if 'did not arrive in time: 1' not in text:  # it had come before it was killed
                 self.assertIn('peer_failed rank 1', text)
                 self.assertLess(time.monotonic() - began, 4)
 

@@ -104,7 +104,7 @@ class Killed(unittest.TestCase):
             with self.subTest(way=way):
                 self.kill_rank_1('rebuild', {**variables, 'INIT_TIMEOUT': '2s'},
                                  r'error ((peer_failed|timeout) rank 1 |'
-                                 r'timeout .* did not come in time: 0, 1\b)')
+                                 r'timeout .* did not arrive in time: 0, 1\b)')
 
     def test_between_the_steps_of_a_start(self):
         """Rank 1 has come and is dead before the others meet; rank 0 is another case."""
@@ -189,7 +189,7 @@ class WithoutMemory(unittest.TestCase):
                 outputs = job.outputs(timeout=30)  # not the 60 s of a start
         self.assertRegex(outputs[0], '^error system .*ulimit -f')
         for text in outputs[1:]:
-            self.assertRegex(text, '^error peer_failed rank 0 .*rank 0 has no memory to share: '
+            self.assertRegex(text, '^error peer_failed rank 0 .*rank 0 could not start: '
                                    '.*ulimit -f')
 
     def test_nothing_is_wanted_of_dev_shm(self):
@@ -197,10 +197,10 @@ class WithoutMemory(unittest.TestCase):
         for state in ('mount -t tmpfs -o size=8k none /dev/shm; cat /dev/zero > /dev/shm/full',
                       'mount -t tmpfs -o ro none /dev/shm',
                       'mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; test ! -e /dev/shm'):
-            def inside(*words, state=state):
+            def inside(*args, state=state):
                 return subprocess.run(
                     ['unshare', '--mount', 'sh', '-c', f'{{ {state}; }} 2>/dev/null; exec "$@"',
-                     'sh', *words], capture_output=True, text=True, timeout=60)
+                     'sh', *args], capture_output=True, text=True, timeout=60)
             if inside('sh', '-c', 'echo x > /dev/shm/probe').returncode == 0:
                 self.skipTest('this user may not mount a small file system')
             with self.subTest(state=state):

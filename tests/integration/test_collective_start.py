@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank that dies while a communicator is made: the others end at once and name it, long before
 the time for a start is over. Some ranks are played by this test, so that they die where it says."""
+import contextlib
 import os
 import re
+import resource
 import socket
 import struct
 import subprocess
 import unittest
+from pathlib import Path
 
-from test_collective import CTL, Job, free_port
+from test_collective import CTL, MUSTER, PUPPET, Job, free_port
 from test_collective_faults import keys, store, until
 
 HELLO = 0x316c6c6f4354534d
@@ -24,15 +27,15 @@ def alone(rank):
 
 
 class Played:
-    """A rank without a program: a process that only lives, whose words the test writes."""
+    """A rank without a program: a process that only lives, whose args the test writes."""
 
     def __init__(self, rank, host, port):
         self.rank, self.host, self.endpoint = rank, host, f'127.0.0.1:{port}'
         self.process = subprocess.Popen(['sleep', '1000'])
         self.prefix = until(lambda: re.search(r'^(.*/)hosts/\d+$', keys(port), re.MULTILINE))[1]
 
-    def ask(self, *words):
-        done = subprocess.run([CTL, 'store', words[0], self.endpoint, *words[1:]],
+    def ask(self, *args):
+        done = subprocess.run([CTL, 'store', args[0], self.endpoint, *args[1:]],
                               stdout=subprocess.PIPE, text=True, timeout=60, check=True)
         return done.stdout
 
@@ -44,13 +47,13 @@ class Played:
     def show_address(self, port):
         self.ask('set', f'{self.prefix}tcp/{self.rank}', f'127.0.0.1 {port} 1')
 
-    def reach(self, other):
-        """Its control connection to another rank."""
+    def reach(self, other, lane=CONTROL):
+        """Its connection to another rank, the control connection unless another is wanted."""
         key = f'{self.prefix}tcp/{other}'
         until(lambda: f'{key}\n' in self.ask('keys'))
         address, port, token = self.ask('get', key).split()
         control = socket.create_connection((address, int(port)))
-        control.sendall(struct.pack('=QQiI', HELLO, int(token), self.rank, CONTROL))
+        control.sendall(struct.pack('=QQiI', HELLO, int(token), self.rank, lane))
         return control
 
     def __enter__(self):
@@ -62,6 +65,104 @@ class Played:
 
     def __exit__(self, *_):
         self.die()
+
+
+@unittest.skipIf(b"__ubsan_" in Path(PUPPET).read_bytes(),
+                 "the sanitizer opens pipes itself, to see which memory can be read")
+class Descriptors(unittest.TestCase):
+    """A rank that may open too few files says so at once, and all others say the same of it."""
+
+    def lines(self, limit, limited):
+        def lower():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        with store() as (_, port), Job(3, 'sums', port=port, later=(limited,), BACKEND='tcp',
+                                       INIT_TIMEOUT='10m') as job:
+            job.options = {'preexec_fn': lower}
+            job.ranks[limited] = job.start(limited)
+            return [rank.communicate(timeout=60)[0] for rank in job.ranks]
+
+    def test_each_limit_ends_in_sums_or_in_one_reason(self):
+        for limited in (0, 1, 2):
+            reasons = 0
+            for limit in range(7, 40):
+                lines = self.lines(limit, limited)
+                if all(line.startswith('sums ') for line in lines):
+                    break
+                with self.subTest(limited=limited, limit=limit):
+                    reasons += 1
+                    texts = {re.sub(r'.* at \d+: ', '', line) for line in lines}
+                    self.assertEqual(len(texts), 1, lines)
+                    self.assertRegex(texts.pop(), f'^rank {limited} could not start: .*Too many '
+                                     rf'open files .*its limit is {limit} descriptors')
+                    for rank, line in enumerate(lines):
+                        code = 'system' if rank == limited else 'peer_failed'
+                        self.assertRegex(line, f'^error {code} rank {limited} ')
+            else:
+                self.fail('no limit was enough')
+            self.assertGreater(reasons, 4)
+
+
+def listening(pid):
+    """(address, port) of each TCP socket that the process listens on, as the kernel has it."""
+    done = subprocess.run(['ss', '-Hltnp'], stdout=subprocess.PIPE, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines() if f'pid={pid},' in line]
+    return [(line[3].rpartition(':')[0], int(line[3].rpartition(':')[2])) for line in lines]
+
+
+class Ports(unittest.TestCase):
+    def test_a_rank_listens_at_its_address_on_a_port_of_the_range(self):
+        first = free_port()
+        with store() as (_, port):
+            with Job(2, 'sums', port=port, later=(1,), BACKEND='tcp', INIT_TIMEOUT='10m',
+                     ADDRESS='127.0.0.3', PORT_RANGE=f'{first}-{first + 20}') as job:
+                with Played(1, 'elsewhere', port) as other:
+                    other.come()
+                    sockets = until(lambda: listening(job.ranks[0].pid))
+                    self.assertEqual([address for address, _ in sockets], ['127.0.0.3'])
+                    self.assertTrue(first <= sockets[0][1] <= first + 20, sockets)
+
+    def test_a_range_that_is_taken(self):
+        with socket.socket() as taken:
+            taken.bind(('127.0.0.1', 0))
+            taken.listen()
+            number = taken.getsockname()[1]
+            with Job(2, 'sums', BACKEND='tcp', ADDRESS='127.0.0.1',
+                     PORT_RANGE=lambda rank: '' if rank == 0 else f'{number}-{number}') as job:
+                for line in job.outputs():
+                    self.assertRegex(line, r'^error \w+ rank 1 .*rank 1 could not start: listening '
+                                     r'for the other ranks at 127\.0\.0\.1.* already in use')
+
+    def test_a_range_that_is_none(self):
+        for text in ('29500-29400', 'x', '0-5', '1-70000'):
+            with Job(1, 'sums', PORT_RANGE=text) as job:
+                self.assertIn(f"port range '{text}'", job.outputs()[0])
+
+    def test_the_launcher_hands_on_its_range(self):
+        first = free_port()
+        done = subprocess.run([MUSTER, '--nproc-per-node=1', f'--port-range={first}-{first + 9}',
+                               '--no-python', 'sh', '-c', 'echo $MUSTER_COLLECTIVE_PORT_RANGE'],
+                              stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+        self.assertEqual(done.stdout, f'{first}-{first + 9}\n')
+
+
+class Strangers(unittest.TestCase):
+    def test_silent_connections_keep_nobody_from_starting(self):
+        """Each of them was waited for, one after the other."""
+        with store() as (_, port), contextlib.ExitStack() as strangers:
+            with Job(2, 'sums', port=port, later=(1,), BACKEND='tcp', ADDRESS='127.0.0.1',
+                     INIT_TIMEOUT='20s', HOST=alone) as job:
+                with Played(1, alone(1), port) as other:
+                    other.come()
+                    (address, number), = until(lambda: listening(job.ranks[0].pid))
+                    for _ in range(40):
+                        strangers.enter_context(socket.create_connection((address, number)))
+                    other.show_address(free_port())
+                    connections = [other.reach(0, lane) for lane in (2, 0, 1)]
+                    self.assertEqual(job.ranks[0].poll(), None)
+                    self.assertEqual(until(lambda: len(listening(job.ranks[0].pid)) == 0), True)
+                    for connection in connections:
+                        connection.close()
+                    self.assertRegex(job.ranks[0].communicate(timeout=60)[0], 'peer_failed rank 1')
 
 
 class Starts(unittest.TestCase):

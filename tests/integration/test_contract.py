@@ -42,9 +42,9 @@ class Launcher(JobCase):
                                        *self.script()), 4)
 
     def test_launch_user_script_bash(self):
-        words = ["--nproc-per-node=4", "--no-python", *self.shell_script()]
-        self.assert_ranks(self.run_job(*words), 4)
-        self.assertEqual(self.run_job("--module", *words).code, 2)
+        args = ["--nproc-per-node=4", "--no-python", *self.shell_script()]
+        self.assert_ranks(self.run_job(*args), 4)
+        self.assertEqual(self.run_job("--module", *args).code, 2)
 
     def test_launch_user_script_default_nproc(self):
         self.assert_ranks(self.run_job(*self.script()), 1)
@@ -52,9 +52,9 @@ class Launcher(JobCase):
     def test_launch_with_env_vars(self):
         env = dict(os.environ, PET_NNODES="1", PET_NPROC_PER_NODE="4", PET_RDZV_ID="an-id",
                    PET_MONITOR_INTERVAL="1", PET_START_METHOD="spawn", PET_NO_PYTHON="1")
-        words = self.shell_script()
-        self.assertEqual(self.run_job(*words, env={**env, "PET_MODULE": "1"}).code, 2)
-        self.assert_ranks(self.run_job(*words, env={**env, "PET_MODULE": "0"}), 4)
+        args = self.shell_script()
+        self.assertEqual(self.run_job(*args, env={**env, "PET_MODULE": "1"}).code, 2)
+        self.assert_ranks(self.run_job(*args, env={**env, "PET_MODULE": "0"}), 4)
 
     def test_launch_standalone(self):
         jobs = [self.job("--standalone", "--nproc-per-node=4", *self.script()) for _ in range(2)]

@@ -27,14 +27,14 @@ def model(output):
 
 
 class Digits(JobCase):
-    def train(self, ranks, *words, options=(), env=None):
-        done = self.run_job(f"--nproc-per-node={ranks}", *options, DIGITS, *words, env=env)
+    def train(self, ranks, *args, options=(), env=None):
+        done = self.run_job(f"--nproc-per-node={ranks}", *options, DIGITS, *args, env=env)
         self.assertEqual(done.code, 0, done)
         return done
 
-    def result(self, ranks, *words, **more):
+    def result(self, ranks, *args, **more):
         """(loss of each epoch, hash of the model), to the last bit."""
-        output = self.train(ranks, *words, **more).out
+        output = self.train(ranks, *args, **more).out
         return losses(output), model(output)
 
 
@@ -56,8 +56,8 @@ class Bits(Digits):
         for ranks in (1, 2, 4):
             for bucket in (1, 20000, 10**6):
                 with self.subTest(ranks=ranks, bucket=bucket):
-                    words = ["--epochs=3", f"--bucket-bytes={bucket}"]
-                    self.assertEqual(self.result(ranks, *words), alone)
+                    args = ["--epochs=3", f"--bucket-bytes={bucket}"]
+                    self.assertEqual(self.result(ranks, *args), alone)
 
     def test_the_same_bits_over_tcp(self):
         over = {**os.environ, "MUSTER_COLLECTIVE_BACKEND": "tcp"}
@@ -158,8 +158,8 @@ class Interrupted(Digits):
 
 
 class Refused(Digits):
-    def failing(self, ranks, *words, env=None):
-        done = self.run_job(f"--nproc-per-node={ranks}", DIGITS, *words, env=env)
+    def failing(self, ranks, *args, env=None):
+        done = self.run_job(f"--nproc-per-node={ranks}", DIGITS, *args, env=env)
         self.assertNotEqual(done.code, 0, done)
         self.assertEqual(done.out, "")
         return done
@@ -177,11 +177,11 @@ class Refused(Digits):
         done = self.failing(3)
         self.assertIn("3 workers cannot share a batch of 4 parts", done.err)
 
-    def test_wrong_words(self):
-        for words, said in ((["--epochs=x"], "what is 'x'"), (["--device=tpu"], "what is 'tpu'"),
+    def test_wrong_arguments(self):
+        for args, said in ((["--epochs=x"], "what is 'x'"), (["--device=tpu"], "what is 'tpu'"),
                             (["--epoch"], "epoch"), (["more"], "takes options only"),
                             (["--micro-batches=3"], "must divide")):
-            done = self.failing(1, *words)
+            done = self.failing(1, *args)
             self.assertEqual(done.code, 2, done)
             self.assertIn(said, done.err)
 

@@ -16,8 +16,8 @@ WORKER = os.environ["MUSTER_LIFE_WORKER"]
 
 
 class DyingCase(NodesCase):
-    def obey(self):
-        return ["--no-python", WORKER, "obey", self.folder]
+    def worker(self):
+        return ["--no-python", WORKER, "await-signal", self.folder]
 
     def pid_of(self, rank, attempt=0):
         self.wait_for(f"up-{rank}-{attempt}")
@@ -35,34 +35,35 @@ class DyingCase(NodesCase):
 
 class OneNode(DyingCase):
     def test_the_others_are_stopped_before_it_is_reaped_and_started_after(self):
-        job = self.job("--nproc-per-node=3", "--max-restarts=1", "--log-level=info", *self.obey())
+        job = self.job("--nproc-per-node=3", "--max-restarts=1", "--log-level=info", *self.worker())
         pids = [self.pid_of(rank) for rank in range(3)]
         self.hold(pids[1])
         os.kill(pids[1], signal.SIGKILL)
-        self.wait_for("told-0-0", "told-2-0")
+        self.wait_for("signalled-0-0", "signalled-2-0")
         self.let_go(pids[1])
         for rank in range(3):
             self.pid_of(rank, 1)
         job.kill(signal.SIGTERM)
         ended = job.end()
         self.assertEqual(ended.code, 143, ended)
-        told = [f"local rank 1 (pid {pids[1]}) killed by SIGKILL; the kernel frees its memory\n",
-                f"rank 1 (pid {pids[1]}) killed by SIGKILL; restarting all workers",
-                f"local rank 1 (pid {pids[1]}) killed by SIGKILL\n",
-                "attempt 2: "]
-        places = [ended.err.find(words) for words in told]
+        expected = [
+            f"local rank 1 (pid {pids[1]}) killed by SIGKILL; the kernel frees its memory\n",
+            f"rank 1 (pid {pids[1]}) killed by SIGKILL; restarting all workers",
+            f"local rank 1 (pid {pids[1]}) killed by SIGKILL\n",
+            "attempt 2: "]
+        places = [ended.err.find(line) for line in expected]
         self.assertNotIn(-1, places, ended)
         self.assertEqual(places, sorted(places), ended)
         self.assert_nothing_left(job)
 
     def end(self, how, program=None):
         """The report of a job whose rank 1 was held and ended so."""
-        job = self.job("--nproc-per-node=2", "--shutdown-timeout=1", *(program or self.obey()))
+        job = self.job("--nproc-per-node=2", "--shutdown-timeout=1", *(program or self.worker()))
         self.pid_of(0)
         pid = self.pid_of(1)
         self.hold(pid)
         os.kill(pid, how)
-        self.wait_for("told-0-0")
+        self.wait_for("signalled-0-0")
         self.let_go(pid)
         ended = job.end()
         self.assert_nothing_left(job)
@@ -78,7 +79,7 @@ class OneNode(DyingCase):
 
     def test_a_code_is_told_as_well_also_behind_a_shell_that_became_the_worker(self):
         script = self.folder / "train.sh"
-        script.write_text(f"#!/bin/sh\nexec {WORKER} obey {self.folder}\n")
+        script.write_text(f"#!/bin/sh\nexec {WORKER} await-signal {self.folder}\n")
         script.chmod(0o755)
         _, ended = self.end(signal.SIGUSR1, ["--no-python", script])
         self.assertEqual(ended.code, 3, ended)
@@ -86,7 +87,7 @@ class OneNode(DyingCase):
 
     def test_memory_that_takes_longer_than_the_grace_is_no_disobedience(self):
         job = self.job("--nproc-per-node=2", "--shutdown-timeout=0", "--log-level=info",
-                       *self.obey())
+                       *self.worker())
         self.pid_of(0)
         pid = self.pid_of(1)
         self.hold(pid)
@@ -103,7 +104,7 @@ class OneNode(DyingCase):
 
     def test_what_a_worker_starts_is_its_own_business(self):
         script = self.folder / "train.sh"
-        script.write_text(f"#!/bin/sh\n{WORKER} obey {self.folder}\n"
+        script.write_text(f"#!/bin/sh\n{WORKER} await-signal {self.folder}\n"
                           f"echo $? > {self.folder}/seen-$RANK\nexit 5\n")
         script.chmod(0o755)
         job = self.job("--nproc-per-node=2", "--no-python", script)
@@ -117,11 +118,11 @@ class OneNode(DyingCase):
 class ManyNodes(DyingCase):
     def test_the_other_nodes_are_told_before_it_is_reaped(self):
         job = self.cluster("2", conf="last_call_timeout=500")
-        job.start_all(2, program=[str(word) for word in self.obey()])
+        job.start_all(2, program=[str(word) for word in self.worker()])
         pids = [self.pid_of(rank) for rank in range(2)]
         self.hold(pids[1])
         os.kill(pids[1], signal.SIGKILL)
-        self.wait_for("told-0-0")
+        self.wait_for("signalled-0-0")
         self.let_go(pids[1])
         blocks = [last_block(ended) for ended in job.ends(*job.nodes, code=137)]
         self.assertEqual(blocks[0], blocks[1])

@@ -39,10 +39,10 @@ class ExitCodes(JobCase):
         self.assertEqual((ended.code, ended.err), (0, ""), ended)
 
     def test_a_program_that_does_not_exist_is_127_and_named(self):
-        for words in (["--no-python", "no-such-program"], ["--no-python", "./no/such"]):
-            ended = self.run_job("--nproc-per-node", 2, *words)
+        for args in (["--no-python", "no-such-program"], ["--no-python", "./no/such"]):
+            ended = self.run_job("--nproc-per-node", 2, *args)
             self.assertEqual(ended.code, 127, ended)
-            self.assertIn(words[-1], ended.err)
+            self.assertIn(args[-1], ended.err)
 
     def test_a_file_that_cannot_be_executed_is_126_and_named(self):
         path = self.folder / "data"
@@ -60,8 +60,8 @@ class ExitCodes(JobCase):
         self.assertIn("/no/such/interpreter", ended.err)
 
     def test_usage_errors_are_2_in_one_line(self):
-        for words in (["--nproc_per_nodes", "2", PUPPET], ["--nnodes", "2:1", PUPPET], []):
-            ended = self.run_job(*words)
+        for args in (["--nproc_per_nodes", "2", PUPPET], ["--nnodes", "2:1", PUPPET], []):
+            ended = self.run_job(*args)
             self.assertEqual(ended.code, 2, ended)
             self.assertEqual(ended.err.count("\n"), 1, ended)
 

@@ -18,11 +18,11 @@ INSIDE = "MUSTER_NAMES_TEST_INSIDE"
 
 def enter_namespaces():
     """Runs this file once more, inside; its result is ours."""
-    words = ["unshare", "--net", "--mount"]
+    args = ["unshare", "--net", "--mount"]
     if os.geteuid() != 0:
-        words += ["--user", "--map-root-user"]
-    words += [sys.executable, "-W", "error::ResourceWarning", "-m", "unittest", "-v", "test_names"]
-    return subprocess.run(words, env={**os.environ, INSIDE: "1"}, check=False).returncode
+        args += ["--user", "--map-root-user"]
+    args += [sys.executable, "-W", "error::ResourceWarning", "-m", "unittest", "-v", "test_names"]
+    return subprocess.run(args, env={**os.environ, INSIDE: "1"}, check=False).returncode
 
 
 @unittest.skipIf(os.environ.get(INSIDE), "already inside")
@@ -64,7 +64,7 @@ class Names(JobCase):
         self.assertIn("nowhere.example", ended.err)
         self.assertEqual(len(ended.err.splitlines()), 1, str(ended))
 
-    def test_a_signal_is_obeyed_while_name_servers_are_silent(self):
+    def test_a_signal_is_handled_while_name_servers_are_silent(self):
         self.set_etc(hosts="", resolv_conf="nameserver 127.0.0.1\n")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
             mute.bind(("127.0.0.1", 53))

@@ -14,7 +14,7 @@ ENDS_WITHIN = 3.0  # s: the promise for all agents of a job that is out of budge
 
 
 class Workers(NodesCase):
-    def fail(self, how, rank=2):
+    def fails_once(self, how, rank=2):
         job = self.cluster("3", conf=NEVER, options=["--max-restarts", "2"])
         job.start_all(3, nproc=2)
         one = job.round(6)
@@ -22,16 +22,17 @@ class Workers(NodesCase):
         again = job.round(6)
         self.assertEqual((again.restarts, again.nodes), (1, one.nodes))
         said = [ended.err.count(f"rank {rank} on") for ended in job.finish()]
-        self.assertEqual(sorted(said), [0, 0, 1], "the node that leads says why, once")
+        self.assertEqual(sorted(said), [0, 0, 1],
+                         "the node that leads says why, once\n" + job.describe())
 
     def test_one_that_exits_makes_all_nodes_start_again(self):
-        self.fail("exit 3")
+        self.fails_once("exit 3")
 
     def test_one_that_is_killed(self):
-        self.fail("signal 9", rank=0)
+        self.fails_once("signal 9", rank=0)
 
     def test_one_that_raises_on_the_last_node(self):
-        self.fail("fail ValueError: no", rank=5)
+        self.fails_once("fail ValueError: no", rank=5)
 
     def test_budget_is_of_the_whole_job(self):
         job = self.cluster("3", conf=NEVER, options=["--max-restarts", "2"])
@@ -58,7 +59,7 @@ class OutOfBudget(NodesCase):
         self.assertEqual(blocks[0], blocks[2])
         return blocks[0]
 
-    def test_same_code_and_same_last_words_everywhere(self):
+    def test_same_code_and_same_report_everywhere(self):
         block = self.end_all("fail Traceback of mine, the last line", 1)
         self.assertIn("rank 1 exited with code 1", block[0])
         self.assertIn("local rank 0", block[1])
@@ -180,7 +181,7 @@ class Leaving(NodesCase):
         job.round(3)
         nodes[2].kill(signal.SIGTERM)
         job.ends(nodes[2], code=143)
-        nodes[0].wait_for_words("2 of 3")
+        nodes[0].wait_for_text("2 of 3")
         new = job.start(4)
         job.round(3, nodes=["n1", "n2", "n4"])
         job.finish(*nodes[:2], new)
@@ -188,10 +189,10 @@ class Leaving(NodesCase):
     def test_while_it_waits_for_others(self):
         job = self.cluster("3", conf=NEVER)
         nodes = job.start_all(2)
-        nodes[0].wait_for_words("2 of 3")
+        nodes[0].wait_for_text("2 of 3")
         nodes[1].kill(signal.SIGTERM)
         job.ends(nodes[1], code=143)
-        nodes[0].wait_for_words("1 of 3")
+        nodes[0].wait_for_text("1 of 3")
         new = [job.start(3), job.start(4)]
         job.round(3)
         job.finish(nodes[0], *new)

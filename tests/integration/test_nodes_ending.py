@@ -72,15 +72,15 @@ class Report(NodesCase):
         job = self.cluster("2", conf=CONF, options=["--log-dir", logs, "--redirects", 3])
         job.start_all(2, nproc=2)
         one = job.round(4)
-        job.order(one, 3, "fail the last words of rank 3")
+        job.order(one, 3, "fail the last line of rank 3")
         job.ends(code=1)
         reports = [json.loads(path.read_text()) for path in logs.glob("*/report.json")]
         self.assertEqual(len(reports), 2)
         causes = [report.get("root_cause") for report in reports]
         self.assertEqual(causes[0], causes[1])
-        self.assertIn("the last words of rank 3", json.dumps(causes[0]))
+        self.assertIn("the last line of rank 3", json.dumps(causes[0]))
         for node in job.nodes:
-            self.assertIn("the last words of rank 3", node.err())
+            self.assertIn("the last line of rank 3", node.err())
 
     def test_a_recorded_exception_wins_over_what_followed_from_it(self):
         # As PyTorch's @record does: the error file says when it was raised.

@@ -62,7 +62,7 @@ class Forming(NodesCase):
         job = self.cluster("3", conf=NEVER)
         early = [job.start(number, conf="is_host=false," + NEVER) for number in (2, 3)]
         for node in early:
-            node.wait_for_words("Connection refused")
+            node.wait_for_text("Connection refused")
         late = job.start(1)
         one = job.round(3)
         self.assertEqual(one.nodes, ["n1", "n2", "n3"])
@@ -71,7 +71,7 @@ class Forming(NodesCase):
     def test_whoever_is_told_to_host_does(self):
         job = self.cluster("2", conf=NEVER)
         client = job.start(1, conf="is_host=0," + NEVER)
-        client.wait_for_words("Connection refused")
+        client.wait_for_text("Connection refused")
         host = job.start(2, conf="is_host=1," + NEVER)
         job.round(2)
         job.finish(client, host)

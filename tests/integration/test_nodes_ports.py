@@ -16,8 +16,8 @@ NEVER = "last_call_timeout=500"
 def address_of(text):
     """"0100007F:1F90" or the longer form of IPv6, as /proc/net/tcp has them."""
     host, port = text.split(":")
-    words = [int(host[i:i + 8], 16) for i in range(0, len(host), 8)]
-    raw = struct.pack(f"={len(words)}I", *words)
+    parts = [int(host[i:i + 8], 16) for i in range(0, len(host), 8)]
+    raw = struct.pack(f"={len(parts)}I", *parts)
     family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6
     return socket.inet_ntop(family, raw), int(port, 16)
 
@@ -34,9 +34,9 @@ def listening(pids):
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in pathlib.Path(table).read_text().splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
-                found.add(address_of(words[1]))
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                found.add(address_of(fields[1]))
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is who in a round, and what every worker of every node is told (README of lib/plan)."""
+"""Who is who in a round, and what every worker of every node is given (README of lib/plan)."""
 
 import ipaddress
 import unittest

@@ -10,25 +10,27 @@ NEVER = "last_call_timeout=500"
 
 
 class Refused(NodesCase):
-    def refuse(self, *words, **changed):
-        """A job of two that waits for its second node; a wrong one comes before the right one."""
+    def refuse(self, *texts, hidden="\0", **changed):
+        """A job of two that waits for its second node; a wrong one comes before the right one.
+        It sees all texts but the hidden one."""
         job = self.cluster("2", conf=NEVER, id="right", options=["--max-restarts", "1"])
         first = job.start(1)
-        first.wait_for_words("1 of 2")
+        first.wait_for_text("1 of 2")
         wrong = job.start(2, label="wrong", **changed)
         ended, = job.ends(wrong, code=2)
-        for some in words:
+        for some in texts:
             self.assertIn(some, ended.err)
+        self.assertNotIn(hidden, ended.err)
         self.assertEqual(len(ended.err.splitlines()), 1, ended)
-        first.wait_for_words("refused node")
-        for some in words:
+        first.wait_for_text("refused node")
+        for some in texts:
             self.assertIn(some, first.err())
         job.start(2)
         self.assertEqual(job.round(2).nodes, ["n1", "n2"])
         job.finish()
 
     def test_another_job(self):
-        self.refuse("'right'", "'wrong'", id="wrong")
+        self.refuse("'wrong'", hidden="right", id="wrong")
 
     def test_another_number_of_nodes(self):
         self.refuse("--nnodes", "2:2", "2:3", nnodes="2:3")
@@ -47,7 +49,7 @@ class Refused(NodesCase):
         job.finish(*nodes)
 
     def test_something_that_is_no_muster(self):
-        # A web server at the endpoint: said in words, and tried until the patience is over.
+        # A web server at the endpoint: said plainly, and tried until the timeout is over.
         with socket.socket() as server:
             server.bind(("127.0.0.1", 0))
             server.listen()
@@ -63,11 +65,11 @@ class Refused(NodesCase):
     def test_strangers_at_the_endpoint_disturb_nobody(self):
         job = self.cluster("2", conf=NEVER)
         first = job.start(1)
-        first.wait_for_words("1 of 2")
+        first.wait_for_text("1 of 2")
         host, port = job.endpoint.rsplit(":", 1)
         open_ones = []
         for rubbish in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 64, b"\xa7MUSTER",
-                        b"\xa7MUSTER\x01\x00\xff\xff\xff\xff", b"\x00\xce\xf7\x85\x3c"):
+                        b"\xa7MUSTER\x02\x00\xff\xff\xff\xff", b"\x00\xce\xf7\x85\x3c"):
             stranger = socket.create_connection((host, int(port)))
             self.addCleanup(stranger.close)
             stranger.sendall(rubbish)
@@ -79,7 +81,7 @@ class Refused(NodesCase):
 
     def test_another_version_is_told_so(self):
         job = self.cluster("2", conf=NEVER)
-        job.start(1).wait_for_words("1 of 2")
+        job.start(1).wait_for_text("1 of 2")
         host, port = job.endpoint.rsplit(":", 1)
         with socket.create_connection((host, int(port))) as newer:
             newer.sendall(b"\xa7MUSTER" + (99).to_bytes(2, "little"))
@@ -87,7 +89,7 @@ class Refused(NodesCase):
             answer = b""
             while part := newer.recv(4096):
                 answer += part
-        self.assertEqual(answer[:9], b"\xa7MUSTER\x01\x00")
+        self.assertEqual(answer[:9], b"\xa7MUSTER\x02\x00")
         self.assertEqual(answer[13:15], b"\x02\x02", answer)
         self.assertIn(b"version", answer)
         job.start(2)

@@ -94,7 +94,7 @@ class Frozen(NodesCase):
         for node in nodes[1:]:
             node.stop_all()
         # No majority: it stops its worker, says for whom it waits, and starts nothing.
-        nodes[0].wait_for_words("ended, since the other nodes may go on", "silent")
+        nodes[0].wait_for_text("ended, since the other nodes may go on", "silent")
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
         for node in nodes[1:]:
             node.thaw()
@@ -113,7 +113,7 @@ class Frozen(NodesCase):
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
 
     def test_two_nodes_one_frozen_with_the_risk_taken(self):
-        job = self.cluster("1:2", conf=CONF + ",risk_two_worlds=true")
+        job = self.cluster("1:2", conf=CONF + ",allow_split_brain=true")
         job.may_be_two = True
         nodes = job.start_all(2)
         job.round(2)
@@ -128,7 +128,7 @@ class Frozen(NodesCase):
         nodes = job.start_all(2)
         one = job.round(2)
         nodes[0].stop_all()
-        nodes[1].wait_for_words("ended, since the other nodes may go on", "silent")
+        nodes[1].wait_for_text("ended, since the other nodes may go on", "silent")
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
         nodes[0].thaw()
         job.round(2)

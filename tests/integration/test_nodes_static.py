@@ -38,12 +38,12 @@ class Static(NodesCase):
         port = job.endpoint.rsplit(":", 1)[1]
         nodes = []
         for rank in (0, 1):
-            words = job.words(rank, options=["--node-rank", rank, "--master-port", port])
-            at = words.index("--rdzv-endpoint")
-            del words[at:at + 2]
-            job.words = lambda *_, words=words, **__: words
+            args = job.launcher_args(rank, options=["--node-rank", rank, "--master-port", port])
+            at = args.index("--rdzv-endpoint")
+            del args[at:at + 2]
+            job.launcher_args = lambda *_, args=args, **__: args
             nodes.append(job.start(rank))
-            del job.words
+            del job.launcher_args
         self.assert_place(job.round(2), job.endpoint)
         job.finish()
 
@@ -103,11 +103,11 @@ class Static(NodesCase):
     def test_a_rank_that_is_taken_is_refused(self):
         job = self.static("3")
         host, other = (job.start(rank, options=["--node-rank", rank]) for rank in (0, 1))
-        other.wait_for_words("2 of 3")
+        other.wait_for_text("2 of 3")
         double = job.start(1, options=["--node-rank", 1])
         ended, = job.ends(double, code=2)
         self.assertIn("--node-rank=1 is taken", ended.err)
-        host.wait_for_words("refused", "--node-rank=1 is taken")
+        host.wait_for_text("refused", "--node-rank=1 is taken")
         job.start(2, options=["--node-rank", 2])
         job.round(3)
         job.finish()

@@ -18,10 +18,10 @@ class RollCall(NodesCase):
     def test_a_line_for_each_change_on_a_pipe(self):
         job = self.cluster("3", conf=NEVER)
         first = job.start(1)
-        first.wait_for_words("1 of 3 nodes is here")
+        first.wait_for_text("1 of 3 nodes is here")
         second = job.start(2)
         for node in (first, second):
-            node.wait_for_words("2 of 3 nodes are here")
+            node.wait_for_text("2 of 3 nodes are here")
         third = job.start(3)
         job.round(3)
         job.finish()
@@ -70,18 +70,18 @@ class RollCall(NodesCase):
         nodes = job.start_all(3)
         job.round(3)
         nodes[2].stop_all()
-        nodes[0].wait_for_words("2 of 3 nodes are here")
+        nodes[0].wait_for_text("2 of 3 nodes are here")
         nodes[2].thaw()
         job.round(3)
         job.finish()
 
 
 class Trouble(NodesCase):
-    def trouble(self, *words, endpoint, **how):
+    def trouble(self, *texts, endpoint, **how):
         job = self.cluster("2", conf="join_timeout=4", addresses=None, endpoint=endpoint)
         node = job.start(1, **how)
         ended, = job.ends(node, code=69)
-        for some in words:
+        for some in texts:
             self.assertIn(some, ended.err)
         return ended
 

@@ -24,8 +24,8 @@ class NothingSurvives(JobCase):
         ready.mkdir(exist_ok=True)
         ready.chmod(0o777)
         script = self.folder / "worker.sh"
-        words = " ".join(f"'{word}'" for word in FAMILY)
-        script.write_text(f"#!/bin/sh\nexec {self.puppet} {words} touch {ready}/$LOCAL_RANK "
+        family = " ".join(f"'{word}'" for word in FAMILY)
+        script.write_text(f"#!/bin/sh\nexec {self.puppet} {family} touch {ready}/$LOCAL_RANK "
                           + " ".join(last or ("wait",)) + "\n")
         script.chmod(0o755)
         job = self.job("--nproc-per-node", 2, "--shutdown-timeout", 1, script, **kwargs)

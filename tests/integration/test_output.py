@@ -63,8 +63,41 @@ class Output(JobCase):
         ended = self.run_job(*self.puppets(
             1, "getenv", "TORCHELASTIC_ERROR_FILE", "exit", "0",
             options=["--log-dir", "/dev/null", "--tee", "3"]))
-        self.assertEqual((ended.code, ended.out), (0, "\n"), ended)
-        self.assertIn("ignoring --redirects, --tee", ended.err)
+        self.assertEqual((ended.code, ended.out, ended.err), (0, "[default0]:\n", ""), ended)
+
+    def test_labels_need_no_files(self):
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        for options in (["-l"], ["--label", "--local-ranks-filter=0,1"],
+                        ["--tee=3", "--log-dir=/dev/null"]):
+            ended = self.run_job(*self.puppets(2, "say", "out", "warn", "err", "exit", "0",
+                                               options=options),
+                                 env=dict(os.environ, TMPDIR=str(temporary)))
+            self.assertEqual(ended.code, 0, ended)
+            self.assertEqual(sorted(ended.out.splitlines()), ["[default0]:out", "[default1]:out"])
+            self.assertEqual(sorted(ended.err.splitlines()), ["[default0]:err", "[default1]:err"])
+            self.assertEqual(list(temporary.iterdir()), [])
+
+    def test_lines_of_several_ranks_on_one_pipe_or_file_are_whole(self):
+        # Each writes in blocks that end inside a line, as C and Python do unless on a terminal.
+        script = self.python("""
+import os
+rank = os.environ["RANK"]
+text = "".join(f"{rank}:{number}:{rank * 50}\\n" for number in range(4000)).encode()
+while text:
+    os.write(1, text[:1000])
+    text = text[1000:]
+""")
+        file = self.folder / "console"
+        with file.open("wb") as stream:
+            self.assertEqual(self.run_job("--nproc-per-node=4", script, stdout=stream).code, 0)
+        piped = self.run_job("--nproc-per-node=4", script)
+        self.assertEqual(piped.code, 0, piped.err)
+        for shown in (piped.out, file.read_text()):
+            expected = {f"{rank}:{number}:{str(rank) * 50}"
+                        for rank in range(4) for number in range(4000)}
+            lines = shown.splitlines()
+            self.assertEqual((len(lines), set(lines) - expected), (16000, set()))
 
     def test_eight_ranks_of_ten_thousand_lines_lose_tear_and_glue_none(self):
         ended = self.run_job(*self.puppets(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last words after a failure, for people and as JSON; none after success."""
+"""The report after a failure, for people and as JSON; none after success."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class Report(JobCase):
         self.assertEqual(lines[-1], "  | ValueError: boom at step 3")
 
     def test_the_same_traceback_of_many_ranks_is_printed_once_with_a_count(self):
-        # All fail before any is told to stop: they wait for each other first.
+        # All fail before any is asked to stop: they wait for each other first.
         script = self.python(
             "import os, pathlib, sys, time\n"
             "folder = pathlib.Path(sys.argv[1])\n"
@@ -72,6 +72,34 @@ class Report(JobCase):
         self.assertEqual(message["errorCode"], -11)
         self.assertIn("SIGSEGV", message["message"])
 
+    def test_a_rank_that_closes_its_group_before_it_ends_is_named(self):
+        # Rank 1 raises, closes its connection, and ends after rank 0, who lost it: the fifo ends
+        # when rank 0 has ended. The report names rank 1 and shows what rank 0 said.
+        os.mkfifo(self.folder / "fifo")
+        ended = self.run_job(*self.by_rank(
+            "exec 3> $DIR/fifo; echo 'RuntimeError: Connection closed by peer' >&2; exit 1",
+            "cat $DIR/fifo; echo 'ValueError: bad batch 17' >&2; exit 7",
+            "exec $PUPPET wait"))
+        self.assertEqual(ended.code, 7, ended)
+        report = ended.err[ended.err.rindex("muster: "):]
+        self.assertIn("rank 1 exited with code 7", report)
+        self.assertIn("  | ValueError: bad batch 17", report)
+        self.assertIn("  1 other rank failed after it: 0", report)
+        self.assertIn("  | rank 0: RuntimeError: Connection closed by peer", report)
+
+    def test_hidden_marks_of_workers_stay_out_of_report_and_json(self):
+        # C1 (CSI as one character), a right-to-left override, and a byte that is no UTF-8.
+        logs = self.folder / "logs"
+        ended = self.run_job(*self.by_rank(
+            r"printf 'a\302\2331mb\342\200\256c\233d\033[1m\n' >&2; exit 7",
+            options=["--log-dir", logs]))
+        self.assertEqual(ended.code, 7, ended)
+        self.assertIn("  | a1mbcd[1m\n", ended.err[ended.err.rindex("muster: "):])
+        text = next(logs.glob("*/report.json")).read_text()
+        self.assertEqual(json.loads(text)["root_cause"]["exit_code"], 7)
+        for mark in ("\x9b", "\u202e", "\x1b"):
+            self.assertNotIn(mark, text)
+
     def test_peers_that_we_stopped_are_no_failures(self):
         ended = self.run_job(*self.by_rank(
             "exec $PUPPET touch $DIR/a wait", "exec $PUPPET touch $DIR/b wait",
@@ -84,13 +112,13 @@ class Report(JobCase):
     def test_json_beside_the_logs_says_the_same(self):
         logs = self.folder / "logs"
         ended = self.run_job(*self.by_rank(
-            "exec $PUPPET wait", "echo last words >&2; exit 9", options=["--log-dir", logs]))
+            "exec $PUPPET wait", "echo last line >&2; exit 9", options=["--log-dir", logs]))
         run_dir, = logs.iterdir()
         self.assertIn(f"  logs: {run_dir}\n", ended.err)
         report = json.loads((run_dir / "report.json").read_text())
         self.assertEqual((report["outcome"], report["exit_code"]), ("failed", 9))
         self.assertEqual(report["root_cause"]["rank"], 1)
-        self.assertEqual(report["root_cause"]["stderr_tail"], "last words\n")
+        self.assertEqual(report["root_cause"]["stderr_tail"], "last line\n")
         self.assertEqual(report["other_failures"], [])
 
     def test_the_last_lines_of_a_redirected_stderr_are_shown_as_well(self):

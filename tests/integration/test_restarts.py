@@ -39,6 +39,21 @@ class Restarts(JobCase):
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 3)
         self.assertIn("fails at start-up every time", ended.err)
 
+    def test_quick_failures_off_uses_all_restarts(self):
+        ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; exit 4",
+                                           options=["--max-restarts", "6",
+                                                    "--quick-failures", "off"]))
+        self.assertEqual(ended.code, 4, ended)
+        self.assertEqual((self.folder / "starts").read_text(), "x\n" * 7)
+        self.assertIn("all 6 restarts are used up", ended.err)
+
+    def test_deaths_by_signals_never_end_a_job_early(self):
+        ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; kill -KILL $$",
+                                           options=["--max-restarts", "6"]))
+        self.assertEqual(ended.code, 137, ended)
+        self.assertEqual((self.folder / "starts").read_text(), "x\n" * 7)
+        self.assertIn("all 6 restarts are used up", ended.err)
+
     def test_each_attempt_has_a_store_of_its_own_that_is_there_before_the_workers(self):
         script = self.python(
             "import os, socket, sys\n"

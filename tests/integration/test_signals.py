@@ -10,7 +10,7 @@ import unittest
 import tracing
 from harness import PUPPET, JobCase, eventually, state
 
-RT_SIGPENDING, TGKILL = 127, 234  # system calls of x86-64
+RT_SIGTIMEDWAIT, TGKILL = 128, 234  # system calls of x86-64
 
 
 class Signals(JobCase):
@@ -160,7 +160,7 @@ class Signals(JobCase):
         steps = tracing.Steps(self, job.process.pid)
         # Not by job.kill, which looks whether it has ended and so takes the news of its stops.
         os.kill(job.process.pid, signal.SIGTSTP)
-        steps.until_call((RT_SIGPENDING, TGKILL))  # about to look, or to stop itself
+        steps.until_call((RT_SIGTIMEDWAIT, TGKILL))  # about to look, or to stop itself
         os.kill(job.process.pid, signal.SIGCONT)
         steps.let_go()
         job.kill(signal.SIGTERM)

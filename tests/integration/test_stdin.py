@@ -14,6 +14,49 @@ class StandardInput(JobCase):
         # The pipe stays open and silent: nobody may wait for it.
         self.assertEqual(job.process.wait(30), 0)
 
+    def test_a_lone_worker_reads_what_is_piped_or_redirected(self):
+        job = self.job(*self.puppets(1, "stdin", "exit", "0"), stdin=subprocess.PIPE)
+        job.process.stdin.write(b"four")
+        self.assertEqual(job.end().out, "read 4\n")
+        (self.folder / "input").write_text("seven77")
+        with (self.folder / "input").open() as stream:
+            ended = self.run_job(*self.puppets(1, "stdin", "exit", "0"), stdin=stream)
+        self.assertEqual((ended.out, ended.err), ("read 7\n", ""), ended)
+
+    def unread(self, options=(), **kwargs):
+        job = self.job(*self.puppets(2, "touch", self.folder / "up", "wait-file",
+                                     self.folder / "go", "exit", "0", options=options), **kwargs)
+        self.wait_for("up")
+        return job
+
+    def told(self, job):
+        (self.folder / "go").touch()
+        ended = job.end()
+        self.assertEqual(ended.code, 0, ended)
+        return ended.err.count("standard input is not read by any worker")
+
+    def test_several_workers_and_input_that_nobody_reads_is_told_once(self):
+        job = self.unread(stdin=subprocess.PIPE)
+        job.process.stdin.write(b"late\n")
+        job.process.stdin.flush()
+        text = b""
+        while b"standard input is not read by any worker" not in text:
+            piece = os.read(job.process.stderr.fileno(), 4096)
+            self.assertTrue(piece, text)
+            text += piece
+        job.process.stdin.write(b"more\n")
+        self.assertEqual(self.told(job), 0)  # not again
+        (self.folder / "input").write_text("x")
+        with (self.folder / "input").open() as stream:
+            self.assertEqual(self.told(self.unread(stdin=stream)), 1)
+
+    def test_input_that_is_empty_or_not_wanted_is_not_told(self):
+        self.assertEqual(self.told(self.unread(stdin=subprocess.DEVNULL)), 0)
+        self.assertEqual(self.told(self.unread(stdin=subprocess.PIPE)), 0)
+        (self.folder / "input").write_text("x")
+        with (self.folder / "input").open() as stream:
+            self.assertEqual(self.told(self.unread(["--stdin-rank=none"], stdin=stream)), 0)
+
     def test_the_chosen_rank_reads_and_the_others_do_not(self):
         job = self.job(*self.by_rank(
             "read line; echo rank $LOCAL_RANK read $line",
@@ -32,14 +75,14 @@ class StandardInput(JobCase):
         os.close(slave)
         said = b""
 
-        def hear(words):
+        def hear(text):
             nonlocal said
             os.set_blocking(master, False)
             try:
                 said += os.read(master, 65536)
             except (BlockingIOError, OSError):
                 pass
-            return words in said
+            return text in said
 
         eventually(lambda: hear(b"(Pdb)"), "the debugger's prompt")
         os.write(master, b"p value + 1\n")

@@ -32,18 +32,18 @@ class Usage(JobCase):
         trace = self.folder / "trace"
         # A sanitizer's leak checker cannot work while it is traced itself.
         env = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
-        for words in (["--help"], ["--version"], ["--explain", script],
+        for args in (["--help"], ["--version"], ["--explain", script],
                       ["--explain=plan", "--nproc-per-node", "2", script],
                       ["--explain=env", script], ["--dry-run", script],
                       ["--explain=env", *MANY, script],
                       ["--print-completion", "bash"]):
             done = subprocess.run(
-                ["strace", "-f", "-o", trace, "-e", "trace=process,network", MUSTER, *words],
+                ["strace", "-f", "-o", trace, "-e", "trace=process,network", MUSTER, *args],
                 env=env, capture_output=True, check=False)
-            self.assertEqual(done.returncode, 0, (words, done.stderr))
+            self.assertEqual(done.returncode, 0, (args, done.stderr))
             calls = [line.split("(")[0].split()[-1] for line in trace.read_text().splitlines()
                      if "(" in line]
-            self.assertEqual(sorted(set(calls) - {"exit_group"}), ["execve"], (words, calls))
+            self.assertEqual(sorted(set(calls) - {"exit_group"}), ["execve"], (args, calls))
 
     def test_many_nodes_can_be_explained_before_they_meet(self):
         ended = self.run_job("--explain=plan", *MANY, "--nproc-per-node", 2, "/bin/true")
@@ -51,12 +51,47 @@ class Usage(JobCase):
         self.assertRegex(ended.out, "^# group rank 0 of 4 nodes with 2 workers each, as an example")
         self.assertIn("\nrank 1 (local rank 1)\n", ended.out)
 
+    def test_a_program_that_does_not_exist_can_be_explained(self):
+        for question, said in (("--explain", r"program .*; the script no\.py does not exist"),
+                               ("--explain=plan", r"^# cannot be started: the script no\.py does"),
+                               ("--explain=env", r"^# cannot be started: the script no\.py does")):
+            ended = self.run_job(question, "no.py")
+            self.assertEqual((ended.code, ended.err), (0, ""), ended)
+            self.assertRegex(ended.out, said)
+        self.assertEqual(self.run_job("no.py").code, 127)
+
+    def test_in_a_virtual_environment_it_runs_the_python_beside_it(self):
+        bin_folder = self.folder / "venv" / "bin"
+        bin_folder.mkdir(parents=True)
+        (self.folder / "venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        python = bin_folder / "python3"
+        python.write_text('#!/bin/sh\necho "beside $2"\n')
+        python.chmod(0o755)
+        for name in ("muster", "torchrun"):
+            (bin_folder / name).symlink_to(MUSTER)
+            script = self.python("print('of PATH')\n")
+            env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+            for command in (bin_folder / name, name):
+                done = subprocess.run([command, script], capture_output=True, text=True, env=env,
+                                      check=True)
+                self.assertEqual(done.stdout, f"beside {script}\n")
+
+    def test_a_mistyped_variable_or_key_is_one_warning(self):
+        ended = self.run_job("--rdzv-conf", "lst_call_timeout=3", "/bin/true",
+                             env={**os.environ, "PET_NNODE": "2"})
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(ended.err.splitlines(), [
+            "muster: warning: the variable PET_NNODE is not read; did you mean PET_NNODES?",
+            "muster: warning: the key lst_call_timeout of --rdzv-conf is unknown and ignored; did "
+            "you mean last_call_timeout?"])
+
     def test_a_command_line_of_many_nodes_that_cannot_meet_is_refused_at_once(self):
-        for words, said in ((["--nnodes=2", "--rdzv-backend=c10d"], "needs --rdzv-endpoint="),
-                            (["--nnodes=2"], "needs a place to meet"),
+        for args, said in ((["--nnodes=2", "--rdzv-backend=c10d"], "needs --rdzv-endpoint="),
+                            (["--nnodes=2"], "needs a rendezvous"),
+                            (["--nnodes=2", "--master-addr=::1"], "needs --node-rank on every"),
                             (["--nnodes=2", "--standalone"], "is for one machine"),
                             ([*MANY, "--iface=none0"], "127.0.0.1")):
-            ended = self.run_job(*words, "/bin/true")
+            ended = self.run_job(*args, "/bin/true")
             self.assertEqual((ended.code, ended.out), (2, ""), ended)
             self.assertEqual(ended.err.count("\n"), 1, ended)
             self.assertIn(said, ended.err)
@@ -76,6 +111,20 @@ class Usage(JobCase):
         script = self.python("import sys\nprint(sys.argv[1:])\n")
         done = subprocess.run([name, script, "--x"], capture_output=True, check=True)
         self.assertRegex(done.stdout.decode(), r"^\['--local[-_]rank=0', '--x'\]\n$")
+
+    def test_shell_code_with_dollars_runs_as_typed_and_as_torchrun_by_its_rules(self):
+        code = "echo $$ is not $PPID; kill -9 $$"
+        ended = self.run_job("--no-python", "sh", "-c", code)
+        self.assertEqual(ended.code, 128 + 9, ended)
+        self.assertRegex(ended.out, r"^\d+ is not \d+\n$")
+        name = self.folder / "torchrun"
+        name.symlink_to(MUSTER)
+        done = subprocess.run([name, "--no-python", "sh", "-c", 'echo "$$(id -u) $local_rank"'],
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, f"{os.getuid()} 0\n")
+        args = ["--no-python", "sh", "-c", 'echo "${local_rank} $local_rank"']
+        done = subprocess.run([MUSTER, *args], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "0 \n")
 
     def test_it_works_without_standard_streams_and_without_an_environment(self):
         done = subprocess.run(f"'{MUSTER}' /bin/true <&- >&- 2>&-", shell=True, check=False)

@@ -12,8 +12,8 @@ from pathlib import Path
 CTL, STORE, MUSTER = (os.environ[name] for name in ('CTL', 'STORE', 'MUSTER'))
 
 
-def ctl(*words):
-    return subprocess.run([CTL, *map(str, words)], text=True, timeout=60, capture_output=True,
+def ctl(*args):
+    return subprocess.run([CTL, *map(str, args)], text=True, timeout=60, capture_output=True,
                           stdin=subprocess.DEVNULL)
 
 
@@ -22,14 +22,14 @@ class Musterctl(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp(prefix='musterctl-'))
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def expect(self, code, out, *words):
-        done = ctl(*words)
-        self.assertEqual((done.returncode, done.stdout), (code, out), (words, done.stderr))
+    def expect(self, code, out, *args):
+        done = ctl(*args)
+        self.assertEqual((done.returncode, done.stdout), (code, out), (args, done.stderr))
         self.assertEqual(done.stderr.count('\n'), 1 if code > 1 else 0, done.stderr)
         return done.stderr
 
     def test_usage_errors_are_one_line_that_says_what_is_wrong(self):
-        for words, said in (((), 'no command'), (('stor',), 'stor'), (('store',), 'subcommand'),
+        for args, said in (((), 'no command'), (('stor',), 'stor'), (('store',), 'subcommand'),
                             (('store', 'get'), 'HOST:PORT'),
                             (('store', 'get', 'a:1'), 'KEY'),
                             (('store', 'get', 'nowhere', 'k'), "'nowhere' needs a port"),
@@ -40,8 +40,8 @@ class Musterctl(unittest.TestCase):
                             (('resolve', 'localhost', '--timeout=x'), "--timeout: 'x'"),
                             (('resolve', 'a b'), "'a b'"),
                             (('--bad',), '--bad')):
-            with self.subTest(words):
-                self.assertIn(said, self.expect(2, '', *words))
+            with self.subTest(args):
+                self.assertIn(said, self.expect(2, '', *args))
 
     def test_help_names_every_command(self):
         text = ctl('--help').stdout
@@ -58,7 +58,7 @@ class Musterctl(unittest.TestCase):
             while not port_file.exists():
                 self.assertIsNone(server.poll(), 'muster-store ended early')
             at = 'localhost:' + port_file.read_text().strip()
-            for code, out, words in (
+            for code, out, args in (
                     (0, '', ('ping', at)), (0, '0\n', ('count', at)),
                     (0, '', ('set', at, 'key', 'value')), (0, 'value', ('get', at, 'key')),
                     (0, '', ('append', at, 'key', '2')), (0, 'value2', ('get', at, 'key')),
@@ -67,8 +67,8 @@ class Musterctl(unittest.TestCase):
                     (0, '', ('wait', at, 'key', 'n')), (0, 'key\nn\n', ('keys', at)),
                     (0, '2\n', ('count', at)),
                     (0, '', ('delete', at, 'key')), (1, '', ('delete', at, 'key'))):
-                with self.subTest(words):
-                    self.expect(code, out, 'store', *words)
+                with self.subTest(args):
+                    self.expect(code, out, 'store', *args)
             said = self.expect(69, '', 'store', 'get', at, 'none', '--timeout=0.1')
             self.assertIn('none', said)
         finally:

@@ -16,11 +16,11 @@ HERE = Path(__file__).parent
 arguments = None
 
 
-def run(*words, check=True, **more):
-    done = subprocess.run([str(word) for word in words], text=True, stdout=subprocess.PIPE,
+def run(*args, check=True, **more):
+    done = subprocess.run([str(word) for word in args], text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, **more)
     if check and done.returncode != 0:
-        raise AssertionError(f'{words} gave {done.returncode}:\n{done.stdout}')
+        raise AssertionError(f'{args} gave {done.returncode}:\n{done.stdout}')
     return done
 
 
@@ -42,40 +42,54 @@ class Installed(unittest.TestCase):
             self.assertIn(name, run(self.prefix / 'bin' / name, '--version').stdout)
 
     def test_the_manual_pages_format_without_a_warning(self):
-        for name, words in (('muster', '--nproc-per-node'), ('muster-store', '--port-file'),
+        for name, expected in (('muster', '--nproc-per-node'), ('muster-store', '--port-file'),
                             ('musterctl', 'store ping')):
             page = self.only(f'share/man/man1/{name}.1')
             text = page.read_text()
             self.assertIn('.TH', text)
-            self.assertIn(words, text.replace('\\', ''))
+            self.assertIn(expected, text.replace('\\', ''))
             if shutil.which('man'):
                 shown = subprocess.run(['man', '--warnings', '-l', page], text=True,
                                        env={**os.environ, 'LC_ALL': 'C.UTF-8', 'MANWIDTH': '80'},
                                        capture_output=True)
                 self.assertEqual((shown.returncode, shown.stderr), (0, ''))
 
-    def test_the_bash_completion_completes_an_option(self):
-        file = self.only('share/bash-completion/completions/muster')
-        script = (f'source {file}; complete -p muster; COMP_WORDS=(muster --nproc); COMP_CWORD=1; '
-                  'COMP_LINE="muster --nproc"; COMP_POINT=${#COMP_LINE}; '
-                  'f=$(complete -p muster | sed "s/.*-F \\([^ ]*\\).*/\\1/"); '
-                  '$f muster --nproc muster; printf "%s\\n" "${COMPREPLY[@]}"')
-        self.assertIn('--nproc-per-node', run('bash', '--norc', '-c', script).stdout)
+    def completed(self, *args):
+        """What bash offers for the last of these arguments."""
+        program = args[0]
+        file = self.only(f'share/bash-completion/completions/{program}')
+        line = ' '.join(args)
+        script = (f'source {file}; COMP_WORDS=({line}); '
+                  'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); '
+                  f'COMP_LINE="{line}"; COMP_POINT=${{#COMP_LINE}}; '
+                  f'f=$(complete -p {program} | sed "s/.*-F \\([^ ]*\\).*/\\1/"); '
+                  f'$f {program} "{args[-1]}" "{args[-2]}"; printf "%s\\n" "${{COMPREPLY[@]}}"')
+        return run('bash', '--norc', '-c', script, cwd=self.prefix).stdout.split()
 
-    def test_the_zsh_completion_is_sound(self):
-        file = self.only('share/zsh/site-functions/_muster')
-        self.assertTrue(file.read_text().startswith('#compdef muster'))
-        run('zsh', '-f', '-n', file)
+    def test_the_bash_completions_complete_options_commands_and_files(self):
+        self.assertIn('--nproc-per-node', self.completed('muster', '--nproc'))
+        self.assertEqual(self.completed('muster-store', '--po'), ['--port', '--port-file'])
+        self.assertEqual(self.completed('muster-store', '--port-file', 'sh'), ['share'])
+        self.assertEqual(self.completed('muster-store', '--bind', 'sh'), [])
+        self.assertEqual(self.completed('musterctl', 're'), ['resolve', 'report'])
+        self.assertEqual(self.completed('musterctl', 'store', 'ad'), ['add'])
+        self.assertEqual(self.completed('musterctl', 'report', 'sh'), ['share'])
 
-    def configure(self, source, build, *words, **more):
+    def test_the_zsh_completions_are_sound(self):
+        for program in ('muster', 'muster-store', 'musterctl'):
+            file = self.only(f'share/zsh/site-functions/_{program}')
+            self.assertTrue(file.read_text().startswith(f'#compdef {program}\n'))
+            run('zsh', '-f', '-n', file)
+
+    def configure(self, source, build, *args, **more):
         return run(arguments.cmake, '-G', 'Ninja', '-S', source, '-B', build,
                    f'-DCMAKE_PREFIX_PATH={self.prefix}',
                    f'-DCMAKE_CXX_COMPILER={arguments.compiler}',
-                   f'-DCMAKE_CXX_FLAGS={os.environ.get("CONSUMER_FLAGS", "")}', *words, **more)
+                   f'-DCMAKE_CXX_FLAGS={os.environ.get("CONSUMER_FLAGS", "")}', *args, **more)
 
-    def build_consumer(self, wanted, *words, **more):
+    def build_consumer(self, wanted, *args, **more):
         build = self.folder / f'consumer-{wanted}'
-        return build, self.configure(HERE / 'consumer', build, f'-Dwanted={wanted}', *words, **more)
+        return build, self.configure(HERE / 'consumer', build, f'-Dwanted={wanted}', *args, **more)
 
     def example_of(self, readme):
         """A file with the very text of a room's README; nothing else knows whether it compiles."""
@@ -101,7 +115,7 @@ class Installed(unittest.TestCase):
             nowhere = {**os.environ, 'RANK': '0', 'WORLD_SIZE': 'x'}
             refused = run(build / 'shown', env=nowhere, check=False)
             self.assertEqual(refused.returncode, 1)
-            self.assertIn("WORLD_SIZE='x' is not a number", refused.stdout)
+            self.assertIn("WORLD_SIZE='x' is not a whole number", refused.stdout)
             ctl = self.prefix / 'bin/musterctl'
             self.assertEqual(run(ctl, 'store', 'get', endpoint, 'from').stdout, 'consumer')
         finally:
@@ -124,9 +138,20 @@ class Installed(unittest.TestCase):
         self.assertNotEqual(configured.returncode, 0)
         self.assertIn('version', configured.stdout)
 
+    def packages(self):
+        return self.only('lib/python3*/dist-packages/muster').parent
+
+    def test_debians_python_looks_where_the_package_is_installed(self):
+        """Below /usr/local, CMake's default prefix: the same folder there is in sys.path."""
+        folder = Path('/usr/local') / self.packages().relative_to(self.prefix)
+        shown = run('/usr/bin/python3', '-c', 'import site; print(site.getsitepackages())').stdout
+        if 'dist-packages' not in shown:
+            self.skipTest('not the python3 of Debian')
+        self.assertIn(f"'{folder}'", shown)
+
     def python(self, text, **more):
         """A Python that knows the installed package and nothing else of this tree."""
-        packages = self.prefix / 'lib/python3/dist-packages'
+        packages = self.packages()
         variables = {name: value for name, value in os.environ.items()
                      if not name.startswith('MUSTER_')}
         return run(sys.executable, '-B', '-c', text, cwd=self.folder,
@@ -143,11 +168,12 @@ class Installed(unittest.TestCase):
 
     def test_the_python_package_is_whole(self):
         source = HERE.parents[1] / 'lib/python'
-        installed = self.prefix / 'lib/python3/dist-packages'
+        installed = self.packages()
         files = sorted(path.relative_to(source) for path in source.glob('muster/**/*.py'))
         self.assertGreater(len(files), 10)
         for file in files:
             self.assertEqual((installed / file).read_text(), (source / file).read_text())
+        self.assertTrue((installed / 'muster/py.typed').exists())  # else mypy ignores its types
         self.assertEqual([], list(installed.glob('**/*.pyc')))
 
     def test_every_installed_header_is_of_a_public_room(self):

@@ -15,7 +15,8 @@ README = (ROOT / 'README.md').read_text()
 PROGRAMS = {'muster': os.environ['MUSTER'], 'muster-store': os.environ['STORE'],
             'musterctl': os.environ['CTL']}
 # Options of other programs that the text names.
-FOREIGN = {'--install', '--preset', '--build', '--lr', '--epochs', '--nproc_per_node', '--torch'}
+FOREIGN = {'--find-links', '--install', '--no-index', '--preset', '--build', '--lr', '--epochs',
+           '--nproc_per_node', '--torch'}
 
 
 def blocks(kind):
@@ -76,14 +77,14 @@ class Readme(unittest.TestCase):
         named = set(re.findall(r'`(MUSTER_\w+)`', table.replace('…', 'MUSTER_COLLECTIVE')))
         self.assertEqual(read - named, set())
         self.assertEqual(named - read, set())
-        source = (room / 'environment.cpp').read_text()
+        source = (room / 'bootstrap/environment.cpp').read_text()
         for word in re.search(r'is none of ([\w, ]+)"', source).group(1).split(', '):
             self.assertIn(f'`{word}`', table)
 
     def test_quickstart_takes_what_is_said_and_starts_programs_that_exist(self):
         script = (ROOT / 'scripts/quickstart').read_text()
-        for words in re.findall(r'`scripts/quickstart\s([^`]+)`', README) + ['']:
-            self.assertIn(f'scripts/quickstart {words}'.strip(), script)
+        for args in re.findall(r'`scripts/quickstart\s([^`]+)`', README) + ['']:
+            self.assertIn(f'scripts/quickstart {args}'.strip(), script)
         wrong = subprocess.run([ROOT / 'scripts/quickstart', '--tork'], text=True,
                                capture_output=True, timeout=60)
         self.assertEqual((wrong.returncode, wrong.stdout), (1, ''))

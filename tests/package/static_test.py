@@ -18,14 +18,14 @@ WORKER = r'''
 int main(int argc, char** argv) {
   printf("rank %s of %s\n", getenv("RANK"), getenv("WORLD_SIZE"));
   fflush(stdout);
-  if (argc > 1) fprintf(stderr, "worker words\n");
+  if (argc > 1) fprintf(stderr, "worker output\n");
   return argc > 1 && strcmp(getenv("RANK"), "1") == 0 ? atoi(argv[1]) : 0;
 }
 '''
 
 
-def read(*words):
-    return subprocess.run(words, text=True, check=True, stdout=subprocess.PIPE).stdout
+def read(*args):
+    return subprocess.run(args, text=True, check=True, stdout=subprocess.PIPE).stdout
 
 
 class Files(unittest.TestCase):
@@ -55,13 +55,13 @@ class Chroot(unittest.TestCase):
         subprocess.run(['cc', '-static', '-o', self.root / 'worker', source], check=True)
         source.unlink()
 
-    def command(self, *words):
+    def command(self, *args):
         # A user namespace lets a plain user do it too.
         how = ['unshare', '--user', '--map-root-user'] if os.getuid() else []
-        return [*how, 'chroot', str(self.root), *words]
+        return [*how, 'chroot', str(self.root), *args]
 
-    def run_inside(self, *words):
-        return subprocess.run(self.command(*words), text=True, timeout=60, capture_output=True,
+    def run_inside(self, *args):
+        return subprocess.run(self.command(*args), text=True, timeout=60, capture_output=True,
                               stdin=subprocess.DEVNULL, env={'PATH': os.environ['PATH']})
 
     def test_help_and_version(self):
@@ -80,7 +80,7 @@ class Chroot(unittest.TestCase):
         done = self.run_inside('/muster', '--nproc-per-node=2', '/worker', '7')
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertIn('exited with code 7', done.stderr)
-        self.assertIn('worker words', done.stderr)
+        self.assertIn('worker output', done.stderr)
 
     def test_a_store_dialled_by_a_name_of_the_hosts_file(self):
         (self.root / 'etc').mkdir()

@@ -3,10 +3,12 @@
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 
@@ -196,6 +198,34 @@ class Starts(unittest.TestCase):
                                        "/lib64/libm.so.6") if os.path.exists(name))
         done = self.run_python("import muster", MUSTER_COLLECTIVE_LIBRARY=other)
         self.assertIn("has no muster_", done.stderr)
+
+    def test_the_number_of_recorded_operations_is_checked(self):
+        with self.assertRaisesRegex(muster.InvalidArgument, "recorder_entries is -1"):
+            muster.Communicator.create(None, 0, 1, recorder_entries=-1)
+        for entries in (0, 3):
+            with muster.Communicator.create(None, 0, 1, recorder_entries=entries) as comm:
+                comm.barrier()
+
+    def test_a_port_range_that_is_none(self):
+        with self.assertRaisesRegex(muster.InvalidArgument, "port range '5-1'"):
+            muster.Communicator.create(None, 0, 1, port_range="5-1")
+
+    def test_a_port_range_that_is_taken(self):
+        with muster.ServedStore() as store, socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+
+            def reason(rank):
+                with self.assertRaises(muster.Error) as caught:
+                    muster.Communicator.create(
+                        ("127.0.0.1", store.port), rank, 2, backend="tcp", address="127.0.0.1",
+                        port_range=f"{port}-{port}")
+                return str(caught.exception)
+
+            with ThreadPoolExecutor() as ranks:
+                for text in ranks.map(reason, range(2)):
+                    self.assertIn("already in use", text)
 
     def test_alone_without_a_store(self):
         with muster.Communicator.create(None, 0, 1) as comm:

@@ -314,8 +314,8 @@ class Gradients(JobCase):
 
     def test_who_lets_go_inside_a_step_ends_it_for_all(self):
         self.assertEqual(self.by_hand(3, "let_go"), [
-            ["Aborted rank 1: rank 1 aborted: it let go of a GradientSync inside a step"], [],
-            ["Aborted rank 1: rank 1 aborted: it let go of a GradientSync inside a step"]])
+            ["Aborted rank 1: rank 1 aborted: a GradientSync was freed inside a step"], [],
+            ["Aborted rank 1: rank 1 aborted: a GradientSync was freed inside a step"]])
 
     def test_with_other_ranks_after_a_failure(self):
         lines = self.succeed(3, "goes_on")

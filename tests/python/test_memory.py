@@ -61,7 +61,7 @@ class Arrays(unittest.TestCase):
         for word, name in (("f32", "f32"), ("float32", "f32"), (numpy.float32, "f32"), (int, "i32"),
                            (numpy.dtype("u8"), "u64"), ("torch.bfloat16", "bf16"),
                            ("complex64", None), ("str", None)):
-            self.assertEqual(dtypes.named(word), name, word)
+            self.assertEqual(dtypes.find(word), name, word)
 
 
 class Buckets(unittest.TestCase):

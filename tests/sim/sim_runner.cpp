@@ -141,7 +141,7 @@ std::string SimRunner::stderr_tail(int /*local_rank*/) {
   return {};
 }
 
-void SimRunner::finish_output(Duration /*patience*/) {}
+void SimRunner::finish_output(Duration /*timeout*/) {}
 
 std::size_t SimRunner::alive() const {
   return static_cast<std::size_t>(

@@ -41,7 +41,7 @@ class SimRunner final : public ProcessRunner {
   void kill_everything() override;
   [[nodiscard]] std::vector<Survivor> survivors() const override;
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
-  void finish_output(Duration patience) override;
+  void finish_output(Duration timeout) override;
 
   // For the checkers.
   [[nodiscard]] std::size_t alive() const;

@@ -20,7 +20,6 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
   SupervisorSettings settings;
   settings.max_restarts = options.max_restarts;
   settings.grace = options.grace;
-  settings.shared_round = options.shared;
   settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // SIGQUIT is left out on purpose
   return settings;
 }
@@ -30,7 +29,8 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
 std::string SwarmOptions::describe() const {
   return fmt::format(
       "nproc={} max_restarts={} grace={} failing={}% hanging={}% deaf={}% unkillable={}% "
-      "spawn_error={}% round_error={}% children={}% library={}% signals={} signal_after_exit={}% "
+      "spawn_error={}% round_error={}% children={}% lost={}% library={}% signals={} "
+      "signal_after_exit={}% "
       "regroups={} "
       "guard_dies={} quick={} shared={} fences={} closed_by_others={} others_silent={}",
       nproc,
@@ -43,6 +43,7 @@ std::string SwarmOptions::describe() const {
       spawn_error_percent,
       round_error_percent,
       children_percent,
+      lost_connection_percent,
       library_percent,
       signals,
       signal_after_exit_percent,
@@ -71,6 +72,7 @@ SwarmOptions swarm_options(Random& random) {
   options.spawn_error_percent = sometimes(10);
   options.round_error_percent = random.chance(90) ? 0 : 30;
   options.children_percent = sometimes(80);
+  options.lost_connection_percent = random.chance(60) ? 0 : 50;
   options.library_percent = random.chance(50) ? 0 : static_cast<int>(random.between(1, 100));
   options.signals = sometimes(4);
   options.signal_after_exit_percent = random.chance(80) ? 0 : 20;
@@ -85,10 +87,15 @@ SwarmOptions swarm_options(Random& random) {
 }
 
 World::World(std::uint64_t seed, bool trace)
-    : seed_(seed), trace_(trace), random_(seed), options_(swarm_options(random_)) {
+    : seed_(seed),
+      trace_(trace),
+      random_(seed),
+      options_(swarm_options(random_)),
+      local_rounds_(*this, *this, {options_.max_restarts, kQuickFailures}) {
   runner_ = std::make_unique<SimRunner>(
       scheduler_, random_, *this, [this](const ProcessSpec& spec) { return script_for(spec); });
-  supervisor_ = std::make_unique<Supervisor>(*this, settings_of(options_));
+  RoundSource* const rounds = options_.shared ? static_cast<RoundSource*>(this) : &local_rounds_;
+  supervisor_ = std::make_unique<Supervisor>(*this, *rounds, settings_of(options_));
 }
 
 double World::wall_seconds() {
@@ -154,7 +161,7 @@ std::vector<ProcessSpec> World::specs() const {
   return out;
 }
 
-void World::close_attempt(std::vector<WorkerFailure>& failures, Duration /*patience*/) {
+void World::close_attempt(std::vector<WorkerFailure>& failures, Duration /*timeout*/) {
   ++attempts_closed_;
   if (!failures.empty() && first_failed_ && failures.front().local_rank != *first_failed_ &&
       !failures.front().spawn_error) {
@@ -162,8 +169,14 @@ void World::close_attempt(std::vector<WorkerFailure>& failures, Duration /*patie
   }
 }
 
-void World::warn(const std::string& words) {
-  trace("warn " + words);
+void World::add_evidence(WorkerFailure& failure) {
+  if (random_.chance(options_.lost_connection_percent)) {
+    failure.stderr_tail = "Connection reset by peer\n";
+  }
+}
+
+void World::restarting(const event::RestartDecided& restart) {
+  trace("warn " + restart.text);
 }
 
 void World::finished(const JobResult& result) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // World: one simulated job on one node, made from a seed: the real supervisor and its core between
-// simulated processes and a script of faults. run() plays it to its end and checks the invariants
+// simulated processes and a script of faults. Its rounds are those of LocalRounds, or the world is
+// the source itself and plays the other nodes. run() plays it to its end and checks the invariants
 // after each event. Resource; one run each.
 #pragma once
 
+#include "agent/local_rounds.hpp"
 #include "agent/supervisor.hpp"
 #include "sim/random.hpp"
 #include "sim/scheduler.hpp"
@@ -12,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster::sim {
@@ -28,6 +31,7 @@ struct SwarmOptions {
   int unkillable_percent = 0;
   int spawn_error_percent = 0;
   int round_error_percent = 0;
+  int lost_connection_percent = 0;    // failures that say so
   int library_percent = 0;            // workers whose death is seen before they are reaped
   int children_percent = 0;           // workers that leave children and daemons
   int signals = 0;                    // how many are sent to the launcher
@@ -53,29 +57,58 @@ struct RunReport {
   JobResult result;
 };
 
-class World final : public SupervisorSite, public ProcessObserver {
+class World final : public WorkerSite,
+                    public LocalRoundsSite,
+                    public RoundSource,
+                    public RoundUser,
+                    public ProcessObserver {
  public:
   World(std::uint64_t seed, bool trace);
 
   [[nodiscard]] RunReport run();
 
-  // SupervisorSite
+  // WorkerSite
   TimePoint now() override { return scheduler_.now(); }
 
   double wall_seconds() override;
 
   ProcessRunner& runner() override { return *runner_; }
 
-  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;
-  void close_attempt(std::vector<WorkerFailure>& failures, Duration patience) override;
-  void warn(const std::string& words) override;
+  void set_alarm(std::optional<TimePoint> /*when*/) override {}
+
+  void tell(event::What /*what*/) override {}
+
+  void close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) override;
+  void add_evidence(WorkerFailure& failure) override;
   void finished(const JobResult& result) override;
 
+  // LocalRoundsSite
+  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;
+
+  void close_round() override {}
+
+  void restarting(const event::RestartDecided& restart) override;
+
+  // RoundSource: the other nodes, where rounds are shared
   void await_round(int attempt) override;
   void tell_gone() override;
   void report_failure(const WorkerFailure& failure, Duration run_time) override;
+
+  void report_success() override {}
+
   void report_finished() override;
   void leave_round(const std::string& reason) override;
+
+  void check_lease() override {}
+
+  void close() override {}
+
+  // RoundUser: what local_rounds_ decides is for the supervisor, which is made after it.
+  void run_round(RoundToRun round) override { supervisor_->run_round(std::move(round)); }
+
+  void handle(const SupervisorEvent& event) override { supervisor_->handle(event); }
+
+  [[nodiscard]] int starts() const override { return supervisor_->starts(); }
 
   // ProcessObserver
   void on_worker_exit(const WorkerExit& exit) override;
@@ -106,6 +139,7 @@ class World final : public SupervisorSite, public ProcessObserver {
   SwarmOptions options_;
   Scheduler scheduler_;
   std::unique_ptr<SimRunner> runner_;
+  LocalRounds local_rounds_;  // where rounds are not shared
   std::unique_ptr<Supervisor> supervisor_;
   RunReport report_;
   int attempts_ = 0;

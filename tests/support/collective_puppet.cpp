@@ -412,13 +412,13 @@ int run(Communicator& comm, std::string_view what, const std::string& word) {
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int count, char** argv) {
   auto comm = Communicator::from_env();
   if (!comm) {
     return fail(comm.error());
   }
-  const std::string what = count > 1 ? words[1] : "sums";
+  const std::string what = count > 1 ? argv[1] : "sums";
   // Static, so that exit() finds it open.
   static Communicator kept = std::move(*comm);
-  return run(kept, what, count > 2 ? words[2] : "");
+  return run(kept, what, count > 2 ? argv[2] : "");
 }

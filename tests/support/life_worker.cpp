@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that uses the collective library, for tests of how the launcher sees it die.
-//   life_worker HOW            says "up", waits for a byte on its standard input, and ends with the
-//                              code HOW, or where that is "/" by a shell that is run in its place
-//   life_worker obey DIR [MB]  leaves its pid in DIR/up-RANK-ATTEMPT and waits to be told: SIGTERM
-//                              leaves the moment in DIR/told-RANK-ATTEMPT and ends with 0, SIGUSR1
-//                              with 3; rank 1 holds so many megabytes of small pages
+//   life_worker HOW
+//     says "up", waits for a byte on its standard input, and ends with the code HOW; where that is
+//     "/", a shell is run in its place
+//   life_worker await-signal DIR [MB]
+//     leaves its pid in DIR/up-RANK-ATTEMPT and waits for a signal: SIGTERM leaves the moment in
+//     DIR/signalled-RANK-ATTEMPT and ends with 0, SIGUSR1 with 3; rank 1 holds MB megabytes of
+//     small pages
 #include "collective/communicator.hpp"
 
 #include <chrono>
@@ -55,7 +57,7 @@ void leave(const std::string& folder, const std::string& name, long long number)
   static_cast<void>(std::rename((path + ".new").c_str(), path.c_str()));
 }
 
-int obey(const Communicator& comm, const std::string& folder, std::size_t megabytes) {
+int await_signal(const Communicator& comm, const std::string& folder, std::size_t megabytes) {
   const std::string me = std::to_string(comm.rank()) + "-" + std::to_string(comm.epoch());
   if (megabytes > 0 && comm.rank() == 1 && !take_memory(megabytes)) {
     return 2;
@@ -69,20 +71,21 @@ int obey(const Communicator& comm, const std::string& folder, std::size_t megaby
   int order = 0;
   ::sigwait(&orders, &order);
   const auto moment = std::chrono::steady_clock::now().time_since_epoch();
-  leave(folder, "told-" + me, std::chrono::nanoseconds(moment).count());
+  leave(folder, "signalled-" + me, std::chrono::nanoseconds(moment).count());
   ::_exit(order == SIGTERM ? 0 : 3);
 }
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int count, char** argv) {
   const auto comm = Communicator::from_env();
   if (!comm || count < 2) {
-    static_cast<void>(std::puts(comm ? "what shall I do?" : comm.error().text.c_str()));
+    static_cast<void>(std::puts(comm ? "usage: life_worker CODE | await-signal DIR [MB]"
+                                     : comm.error().text.c_str()));
     return 2;
   }
-  if (count > 2 && std::string_view(words[1]) == "obey") {
-    return obey(*comm, words[2], count > 3 ? std::strtoul(words[3], nullptr, 10) : 0);
+  if (count > 2 && std::string_view(argv[1]) == "await-signal") {
+    return await_signal(*comm, argv[2], count > 3 ? std::strtoul(argv[3], nullptr, 10) : 0);
   }
-  return hold(words[1]);
+  return hold(argv[1]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// node_worker: the worker of the tests of many nodes. It tells what it was told and when it lived,
-// in a folder that all workers of all nodes share, $NODE_DIR:
+// node_worker: the worker of the tests of many nodes. It records what it was given and when it
+// lived, in a folder that all workers of all nodes share, $NODE_DIR:
 //   events        a line of JSON for each event of each worker:
 //                 start  at once, with the variables that a worker gets
 //                 met    the round's store answered; "round" is what its first worker wrote there
@@ -9,7 +9,7 @@
 //   beats/*       16 bytes for each worker, mapped: CLOCK_MONOTONIC of its start and of its last
 //                 beat, each 2 ms; so it is known until when it lived, whatever ended it
 //   do/*          orders: the file ROUND.RANK, ROUND.all or all holds "exit N", "signal N" or
-//                 "fail WORDS" (WORDS to stderr, then exit 1); ROUND.RANK.store asks for a use of
+//                 "fail TEXT" (TEXT to stderr, then exit 1); ROUND.RANK.store asks for a use of
 //                 the store
 // $NODE_LABEL names the node. $NODE_ON_TERM=ignore makes it deaf to SIGTERM.
 #include "base/clock.hpp"
@@ -41,7 +41,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBeatMs = 2;
-constexpr auto kStorePatience = 120s;  // a worker whose store is gone lives on, as a real one may
+constexpr auto kStoreTimeout = 120s;  // a worker whose store is gone lives on, as a real one may
 
 constexpr std::array kVariables{"LOCAL_RANK",
                                 "RANK",
@@ -98,8 +98,8 @@ class Worker {
 
   void work() {
     std::thread(&Worker::beat, this).detach();
-    if (const auto words = meet(); !words.empty()) {
-      tell("lost", ",\"why\":" + quoted(words));
+    if (const auto text = meet(); !text.empty()) {
+      tell("lost", ",\"why\":" + quoted(text));
     }
     while (true) {
       ::poll(nullptr, 0, kBeatMs);
@@ -143,7 +143,7 @@ class Worker {
     const std::string port = variable("MASTER_PORT");
     std::uint16_t number = 0;
     std::from_chars(port.data(), port.data() + port.size(), number);
-    auto store = muster::BlockingStore::connect(variable("MASTER_ADDR"), number, kStorePatience);
+    auto store = muster::BlockingStore::connect(variable("MASTER_ADDR"), number, kStoreTimeout);
     if (!store) {
       return store.error().message;
     }
@@ -157,7 +157,7 @@ class Worker {
     is_known_ = true;
     tell("met", "");
     const auto world = std::strtol(variable("WORLD_SIZE").c_str(), nullptr, 10);
-    if (const auto all = store_->barrier("up", world, kStorePatience); !all) {
+    if (const auto all = store_->barrier("up", world, kStoreTimeout); !all) {
       return all.error().message;
     }
     tell("up", "");
@@ -167,16 +167,16 @@ class Worker {
   void beat() {
     while (true) {
       beats_[1] = now();
-      obey("all");
+      run_command("all");
       if (is_known_) {
-        obey(round_ + "." + rank_);
-        obey(round_ + ".all");
+        run_command(round_ + "." + rank_);
+        run_command(round_ + ".all");
       }
       ::poll(nullptr, 0, kBeatMs);
     }
   }
 
-  void obey(const std::string& name) const {
+  void run_command(const std::string& name) const {
     const std::string path = folder_ + "/do/" + name;
     if (::access(path.c_str(), F_OK) != 0) {
       return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Seeds of random tests: MUSTER_SEED of the environment, else a fixed one. A test that uses one
-// says INFO(seed.words()), so that a failure prints the line that repeats it.
+// says INFO(seed.describe()), so that a failure prints the line that repeats it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Seed {
 
   [[nodiscard]] std::uint64_t value() const { return value_; }
 
-  [[nodiscard]] std::string words() const { return "MUSTER_SEED=" + std::to_string(value_); }
+  [[nodiscard]] std::string describe() const { return "MUSTER_SEED=" + std::to_string(value_); }
 
  private:
   std::uint64_t value_ = 0;

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PATIENCE = 60.0  # reached only when something is broken
+TIMEOUT = 60.0  # reached only when something is broken
 
 
 def receive(connection, size):
@@ -35,7 +35,7 @@ class StoreProcess:
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, env=self.environment)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while not self.port_file.exists():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.stop()
@@ -53,7 +53,7 @@ class StoreProcess:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            _, errors = self.process.communicate(timeout=PATIENCE)
+            _, errors = self.process.communicate(timeout=TIMEOUT)
             self.errors += errors or ''
         except ValueError:  # read already
             pass

@@ -10,12 +10,28 @@ NESTING_MAX = 4
 LINE_COLUMNS_MAX = 100
 README_LINES_MAX = 120
 HEADER_COMMENT_LINES_MAX = 14
+CMAKE_LINES_MAX = 150
 
 # (rule, path): reason. A rule's name is the word in brackets at the end of its message.
 EXCEPTIONS = {
+    ('columns', 'lib/python/muster_torch_replaces.pth'): 'Python reads it line by line',
     ('function', 'tests/fakes/cuda/api_module.cpp'): "cuLaunchKernel's signature is CUDA's",
     ('function', 'tests/fakes/nccl/api_operations.cpp'): "the signatures are NCCL's",
-    ('lines', 'README.md'): 'the front door: the tables of figures and codes belong there',
+    ('lines', 'rendezvous/round/round_core.hpp'): 'one class; its parts are already in six files',
+    ('lines', 'README.md'): 'what users see first: tables of figures and exit codes belong there',
+    ('sleep', 'apps/muster-bench/measure/child.py'): 'foreign servers do not say that they are up',
+    ('sleep', 'apps/muster-bench/ranks/warm.py'): 'what other ranks have noted is asked for again',
+    ('sleep', 'lib/python/muster/torch/monitored.py'): "PyTorch 1.13's store cannot wait so long",
+    ('sleep', 'tests/hostile/hostile_test.py'): 'the memory of another process is asked for again',
+    ('sleep', 'tests/integration/harness.py'): 'files and foreign processes are asked for again',
+    ('sleep', 'tests/integration/test_nodes_random.py'): 'a random moment is what is tested',
+    ('sleep', 'tests/integration/test_signals.py'): 'a user who presses Ctrl-C twice',
+    ('sleep', 'tests/support/store_process.py'): "the server's port file is asked for again",
+    ('sleep', 'tests/torch/support.py'): 'events that nobody reports are asked for again',
+    ('sleep', 'tests/torch/test_store.py'): 'makes the order likely in which calls wait; all pass',
+    ('sleep', 'tests/torch/workers/train_together.py'): 'a step of training takes its time',
+    ('vocabulary', 'lib/config/rdzv_conf.cpp'): 'refuses the old key with the name of the new one',
+    ('vocabulary', 'tests/unit/config/values_test.cpp'): 'as lib/config/rdzv_conf.cpp',
     ('words', 'tests/support/puppet.cpp'): 'a worker that hangs or works for a while is its job',
 }
 
@@ -30,15 +46,27 @@ BANNED = (
     (r'\b(?:secure_)?getenv\b', OURS, (), 'the environment is taken once, as an Environ'),
     (r'\bstd::(?:j?thread|(?:\w+_)?mutex|atomic\w*|condition_variable\w*|async)\b'
      r'|\bpthread_create\b', LAUNCHER,
-     ('lib/collective/', 'lib/process/death_', 'lib/base/futex', 'lib/base/life_page'),
+     ('lib/collective/', 'lib/process/death_', 'lib/base/futex', 'lib/base/liveness_page'),
      'the launcher and the server have one thread'),
     (r'\bdetached\b', CPP, (), 'asio::detached swallows exceptions'),
     (r'\bsystem_clock::now\b|\bsteady_clock::now\b|\bclock_gettime\b|\bgettimeofday\b', OURS,
-     ('lib/base/clock.cpp', 'apps/muster-bench/'), 'time comes from base/clock.hpp'),
+     ('lib/base/clock.cpp', 'lib/collective/link/', 'apps/muster-bench/'),
+     'time comes from base/clock.hpp'),
     (r'(?<!ares_)\bgetaddrinfo\b|\bgethostbyname\w*|\bgetnameinfo\b|\bip::tcp::resolver\b', CPP, (),
      'names are resolved by io/resolver.hpp; nothing is resolved backwards'),
     (r'\bsleep_for\b|\bsleep_until\b|\busleep\b|\bnanosleep\b|(?<![\w.])sleep\s*\(',
      LAUNCHER + TESTS, (), 'wait for the event itself, with a deadline'),
     (r'\brand\s*\(|\bsrand\b|\brandom_device\b', OURS, (), 'randomness is handed in with a seed'),
     (r'\bsystem\s*\(|\bpopen\s*\(', OURS, (), 'no shell: start programs by argv'),
+)
+
+# Names that the tree once had and gave up: (pattern anywhere in C++, Python and Markdown, instead).
+VOCABULARY = (
+    (r'\bErrand\b', 'Command'),
+    (r'\bLifePage\b|\blife_page\b|\bLifeOffer\b', 'LivenessPage, LivenessOffer'),
+    (r'\bPlanSite\b', 'PlanContext'),
+    (r'\bflight_keep\w+', 'flight_recorder_keeper'),
+    (r'\bgive_flights\b', 'hand_over_flight_recorder'),
+    (r'\blauncher_word\b|\bLauncherWord\b', 'death_notice'),
+    (r'\brisk_two_worlds\b', 'allow_split_brain'),
 )

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads C++ just well enough for the house rules: comments and strings blanked out, functions
 found with their length, parameters and nesting. No compiler is needed, so it takes a second."""
+import io
 import re
+import tokenize
 from dataclasses import dataclass
 
 _SKIP = re.compile(
@@ -27,6 +29,19 @@ def blank(text):
         inner = re.sub(r'[^\n]', ' ', found)
         return inner if found.startswith('/') else '"' + inner[1:-1] + '"'
     return _SKIP.sub(replace, text)
+
+
+def python_code(text):
+    """Python with comments and strings replaced by blanks, lines kept."""
+    lines = [list(line) for line in text.split('\n')]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.STRING, tokenize.COMMENT):
+            (first, begin), (last, end) = token.start, token.end
+            for row in range(first, last + 1):
+                line = lines[row - 1]
+                left, right = begin if row == first else 0, end if row == last else len(line)
+                line[left:right] = ' ' * (right - left)
+    return '\n'.join(map(''.join, lines))
 
 
 def _without_directives(text):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).parent))
+import cmake  # noqa: E402
 import rules  # noqa: E402
 import source  # noqa: E402
 
@@ -40,7 +41,8 @@ def files_of(root):
             folders[:] = sorted(f for f in folders if f not in SKIPPED)
             for name in sorted(names):
                 yield (Path(where) / name).relative_to(root).as_posix()
-    yield from sorted(f.name for f in root.iterdir() if f.is_file())
+    # In a worktree .git is a file, which names a folder of this machine.
+    yield from sorted(f.name for f in root.iterdir() if f.is_file() and f.name != '.git')
 
 
 def read_text(path):
@@ -55,10 +57,15 @@ def comment_mark(path, text):
     return COMMENT.get(os.path.splitext(name)[1])
 
 
+def is_cmake(path):
+    return os.path.basename(path) == 'CMakeLists.txt'
+
+
 def check_text(path, text, report):
     """Rules for any text file."""
     table = path.endswith('.md')
-    data = path.endswith(('.csv', '.json', '.svg', '.txt')) or path == 'LICENSE'
+    data = (path.endswith(('.csv', '.json', '.svg', '.txt')) and not is_cmake(path)
+            or path == 'LICENSE')
     for number, line in enumerate(text.split('\n'), 1):
         if len(line) > rules.LINE_COLUMNS_MAX and not data and not (
                 table and line.lstrip().startswith(('|', '[')) or '://' in line):
@@ -80,6 +87,27 @@ def check_text(path, text, report):
     if path.endswith('README.md') and text.count('\n') > rules.README_LINES_MAX:
         report.add('lines', path, 1, f'{text.count(chr(10))} lines, a README has at most '
                                      f'{rules.README_LINES_MAX}')
+
+
+def check_vocabulary(path, text, report):
+    for number, line in enumerate(text.split('\n'), 1):
+        for pattern, instead in rules.VOCABULARY:
+            if found := re.search(pattern, line):
+                report.add('vocabulary', path, number, f'"{found.group(0)}" is now {instead}')
+
+
+def check_cmake(path, text, context, report):
+    if text.count('\n') > rules.CMAKE_LINES_MAX:
+        report.add('lines', path, 1, f'{text.count(chr(10))} lines, the limit is '
+                                     f'{rules.CMAKE_LINES_MAX}')
+    cmake.check(path, text, context, report)
+
+
+def check_python(path, text, report):
+    """Only sleeping: linters know the rest. Code in strings is a worker's and may take its time."""
+    for number, line in enumerate(source.python_code(text).split('\n'), 1):
+        if re.search(r'\bsleep\s*\(|\bimport sleep\b', line):
+            report.add('sleep', path, number, 'wait for the event itself, with a deadline')
 
 
 def check_header(path, text, report):
@@ -169,7 +197,7 @@ def check_third_party(path, number, name, context, report):
             report.add('arrow', path, number, 'Catch2 comes through tests/support/catch.hpp')
     elif library == 'fmt' and path.endswith('.hpp'):
         report.add('arrow', path, number, 'fmt is for source files, not for headers')
-    elif library in ('asio', 'asio.hpp', 'CLI', 'nlohmann', 'spdlog', 'ares.h') and room:
+    elif library in ('asio', 'asio.hpp', 'CLI', 'nlohmann', 'spdlog', 'ares.h', 'toml++') and room:
         only = arrows[room][1].get('asio' if library == 'asio.hpp' else library)
         if only is None or (only and os.path.basename(path) not in only):
             report.add('arrow', path, number, f'{library} is not allowed here')
@@ -197,15 +225,22 @@ def check_rooms(root, report):
 def check_tree(root):
     report = Report()
     arrows = read_arrows(root)
-    for path in files_of(root):
-        text = read_text(root / path)
-        if text is None:
-            continue
+    texts = {path: read_text(root / path) for path in files_of(root)}
+    texts = {path: text for path, text in texts.items() if text is not None}
+    build = {path: text for path, text in texts.items() if is_cmake(path)}
+    context = (cmake.libraries(build), arrows)
+    for path, text in texts.items():
         check_text(path, text, report)
+        if path.endswith((*CPP_ENDINGS, '.py', '.md')) and path != 'tests/tidy/rules.py':
+            check_vocabulary(path, text, report)
         if path.endswith(CPP_ENDINGS):
             check_sizes(path, text, report)
             check_words(path, text, report)
             check_includes(path, text, root, arrows, report)
+        if is_cmake(path):
+            check_cmake(path, text, context, report)
+        if comment_mark(path, text) == '#' and (path.endswith('.py') or 'python' in text[:40]):
+            check_python(path, text, report)
         if path.endswith('.hpp'):
             check_header(path, text, report)
     check_rooms(root, report)

@@ -52,11 +52,11 @@ class Planted(unittest.TestCase):
         self.expect('lib/base/bad.cpp', SPDX + '#include "io/b.hpp"\n', 'arrow')
 
     def test_third_party_headers_where_they_do_not_belong(self):
-        self.expect('lib/plan/bad.cpp', SPDX + '#include <asio/post.hpp>\n#include <CLI/CLI.hpp>\n',
-                    'arrow', 'arrow')
+        self.expect('lib/plan/bad.cpp', SPDX + '#include <asio/post.hpp>\n#include <CLI/CLI.hpp>\n'
+                    '#include <toml++/toml.h>\n', 'arrow', 'arrow', 'arrow')
 
     def test_a_header_that_only_one_file_may_include(self):
-        self.expect('lib/base/bad.cpp', SPDX + '#include <spdlog/spdlog.h>\n', 'arrow')
+        self.expect('lib/io/bad.cpp', SPDX + '#include <ares.h>\n', 'arrow')
 
     def test_includes_that_are_not_written_from_a_root(self):
         self.expect('lib/io/bad.cpp', SPDX + '#include "../base/a.hpp"\n#include "b.hpp"\n',
@@ -123,11 +123,57 @@ class Planted(unittest.TestCase):
         self.expect('scripts/bad.sh', '# SPDX-License-Identifier: Apache-2.0\ncd /wo' + 'rk/tree\n',
                     'machine')
 
+    def test_a_worktree_of_git_is_a_tree_as_any(self):
+        self.write('.git', 'gitdir: /wo' + 'rk/tree/.git/worktrees/a\n')
+        self.expect('lib/io/bad.cpp', SPDX + 'int a; \n', 'blanks')
+
     def test_blanks_at_line_ends(self):
         self.expect('lib/io/bad.cpp', SPDX + 'int a; \n', 'blanks')
 
+    CMAKE = '# SPDX-License-Identifier: Apache-2.0\n'
+    ROOM = CMAKE + 'muster_add_room({0} SOURCES a.cpp DEPENDS {1})\n'
+
+    def test_cmake_is_read_for_lines_licence_and_size(self):
+        self.expect('lib/io/CMakeLists.txt', '# ' + 'a' * 100 + '\n' * rules.CMAKE_LINES_MAX + '\n',
+                    'columns', 'lines', 'spdx')
+
+    def test_sources_of_a_folder_are_in_order(self):
+        self.expect('lib/io/CMakeLists.txt', self.CMAKE + 'muster_add_room(io SOURCES b.cpp # c\n'
+                    '          tcp/d.cpp tcp/e.cpp a.cpp shm/c.cpp HEADERS a.hpp)\n', 'sources')
+
+    def test_sources_are_listed(self):
+        self.expect('lib/io/CMakeLists.txt', self.CMAKE + 'file(GLOB_RECURSE all *.cpp)\n'
+                    'aux_source_directory(. all)\nfile(READ a b)\n', 'sources', 'sources')
+
+    def test_a_room_links_what_it_may_include(self):
+        self.write('lib/base/CMakeLists.txt', self.ROOM.format('base', 'fmt::fmt'))
+        self.write('lib/plan/CMakeLists.txt', self.ROOM.format('plan', 'muster::base'))
+        self.expect('lib/io/CMakeLists.txt',
+                    self.ROOM.format('io', 'muster::base PRIVATE_DEPENDS muster::plan'), 'link')
+
+    def test_what_tests_link_is_free(self):
+        self.write('lib/base/CMakeLists.txt', self.ROOM.format('base', 'fmt::fmt'))
+        self.write('tests/CMakeLists.txt',
+                   self.CMAKE + 'muster_add_test(io SOURCES a.cpp DEPENDS muster::base)\n')
+        self.assertEqual(tidy.check_tree(self.root), [])
+
+    def test_names_that_were_given_up(self):
+        self.expect('lib/io/bad.cpp', SPDX + '// The Err' 'and that is run.\nint life' '_page;\n',
+                    'vocabulary', 'vocabulary')
+
+    def test_sleeping_in_python(self):
+        text = ('# SPDX-License-Identifier: Apache-2.0\n"""time.sleep(1)"""\nimport time\n'
+                'time.sleep(1)  # here\nworker = """\ntime.sleep(9)\n"""\n')
+        self.expect('tests/bad.py', text, 'sleep')
+
 
 class Reading(unittest.TestCase):
+    def test_python_is_left_without_strings_and_comments_and_lines_are_kept(self):
+        text = 'a = "sleep()"  # sleep()\nb = """x\nsleep()\n""" + c\n'
+        code = source.python_code(text)
+        self.assertNotIn('sleep', code)
+        self.assertEqual((code.count('\n'), code.split('\n')[3].strip()), (4, '+ c'))
+
     def test_functions_are_measured_as_written(self):
         text = '''
 template <class T> auto Foo<T>::bar(const std::map<int, T>& a, int b = f(1, 2)) const -> int {

@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using namespace std::string_literals;
 
-constexpr Duration kPatience = 60s;
+constexpr Duration kTimeout = 60s;
 constexpr Duration kShort = 50ms;
 
 using Where = std::source_location;
@@ -56,19 +56,19 @@ void times_out(const Result<T>& result, const Where& where = Where::current()) {
 void talk_of_values(Store& store) {
   const auto binary = "\0\xff\n"s + std::string(100'000, 'x');
   must(store.set("cpp/value", binary));
-  expect(must(store.get("cpp/value", kPatience)) == binary);
+  expect(must(store.get("cpp/value", kTimeout)) == binary);
   must(store.set("cpp/empty", ""));
-  expect(must(store.get("cpp/empty", kPatience)).empty());
-  expect(must(store.get("python/value", kPatience)) == "from python");
+  expect(must(store.get("cpp/empty", kTimeout)).empty());
+  expect(must(store.get("python/value", kTimeout)) == "from python");
   expect(must(store.add("cpp/number", 40)) == 40);
   expect(must(store.add("cpp/number", -50)) == -10);
-  expect(must(store.get("cpp/number", kPatience)) == "-10");
+  expect(must(store.get("cpp/number", kTimeout)) == "-10");
   must(store.append("cpp/text", "po"));
   must(store.append("cpp/text", "tato"));
-  expect(must(store.get("cpp/text", kPatience)) == "potato");
+  expect(must(store.get("cpp/text", kTimeout)) == "potato");
   const std::string large(8 * 1024 * 1024, 'L');
   must(store.set("cpp/large", large));
-  expect(must(store.get("cpp/large", kPatience)) == large);
+  expect(must(store.get("cpp/large", kTimeout)) == large);
 }
 
 void talk_of_comparing(Store& store) {
@@ -82,11 +82,11 @@ void talk_of_comparing(Store& store) {
 
 void talk_of_many_keys(Store& store) {
   must(store.multi_set({{"cpp/m1", "1"}, {"cpp/m2", ""}, {"cpp/m3", std::string(3000, '3')}}));
-  const auto values = must(store.multi_get({"cpp/m3", "cpp/m1", "cpp/m2"}, kPatience));
+  const auto values = must(store.multi_get({"cpp/m3", "cpp/m1", "cpp/m2"}, kTimeout));
   expect(values == std::vector<std::string>{std::string(3000, '3'), "1", ""});
   expect(must(store.check({})));
-  must(store.wait({}, kPatience));
-  must(store.wait({"cpp/m1", "cpp/m2"}, kPatience));
+  must(store.wait({}, kTimeout));
+  must(store.wait({"cpp/m1", "cpp/m2"}, kTimeout));
   const auto count = must(store.num_keys());
   expect(count >= 8);
   expect(must(store.delete_key("cpp/m1")));
@@ -111,21 +111,21 @@ void talk_of_queues(Store& store) {
   times_out(store.queue_pop("to cpp later", kShort));
   must(store.queue_push("to python", "first"));
   must(store.queue_push("to python", ""));
-  expect(must(store.queue_pop("to cpp", kPatience)) == "one");
-  expect(must(store.queue_pop("to cpp", kPatience)) == "two");
+  expect(must(store.queue_pop("to cpp", kTimeout)) == "one");
+  expect(must(store.queue_pop("to cpp", kTimeout)) == "two");
 }
 
 void talk_of_meeting(Store& store) {
-  must(store.barrier("meet", 2, kPatience));
+  must(store.barrier("meet", 2, kTimeout));
   PrefixStore inner("inner", store);
   PrefixStore outer("outer", inner);
   must(outer.set("k", "prefixed"));
-  must(outer.barrier("meet", 2, kPatience));
+  must(outer.barrier("meet", 2, kTimeout));
   expect(must(outer.list_keys()).size() == 3);
 }
 
 int talk(std::uint16_t port, bool queues) {
-  const auto store = must(BlockingStore::connect("127.0.0.1", port, kPatience));
+  const auto store = must(BlockingStore::connect("127.0.0.1", port, kTimeout));
   talk_of_values(*store);
   talk_of_comparing(*store);
   talk_of_many_keys(*store);

@@ -126,7 +126,7 @@ class Names(JobTest):
 
 
 class Reports(JobTest):
-    def fail(self, how):
+    def launch_failing(self, how):
         mine = os.path.join(self.folder, "launcher-error.json")
         done = self.launch("--nproc-per-node=2", worker("fail.py"), how,
                            env={"TORCHELASTIC_ERROR_FILE": mine})
@@ -140,7 +140,7 @@ class Reports(JobTest):
         self.assertIn("raise ValueError", report)
 
     def test_a_recorded_error_is_shown_and_passed_on(self):
-        mine, report, _ = self.fail("record")
+        mine, report, _ = self.launch_failing("record")
         self.assert_root_cause(report)
         with open(mine) as file:
             error = json.load(file)
@@ -149,8 +149,18 @@ class Reports(JobTest):
         self.assertIn("Traceback", error["message"]["extraInfo"]["py_callstack"])
         self.assertRegex(error["message"]["extraInfo"]["timestamp"], r"^\d+$")
 
+    def test_a_rank_that_closes_its_group_in_finally_is_named(self):
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
+        for turn in range(8):
+            done = self.launch("--nproc-per-node=4", worker("closes_group.py"), fifo)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            report = done.stderr[done.stderr.rindex("muster: "):]
+            self.assertIn("rank 2 exited with code 1", report, f"turn {turn}:\n{done.stderr}")
+            self.assertIn("ValueError: bad batch 17", report)
+
     def test_an_undecorated_script_has_its_traceback_found(self):
-        _, report, _ = self.fail("plain")
+        _, report, _ = self.launch_failing("plain")
         self.assert_root_cause(report)
 
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/muster-bench/ranks/batches.hpp"
 
-#include "apps/muster-bench/stats.hpp"
 #include "base/clock.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +26,7 @@ double microseconds(Duration duration) {
 std::optional<double> slowest(Communicator& comm, std::vector<double> times) {
   const Buffer all{times.data(), times.size(), DType::f64};
   const auto done = comm.all_reduce(all, all, Op::max);
-  return done ? std::optional(summarize(times).median) : std::nullopt;
+  return done ? std::optional(median_of(times)) : std::nullopt;
 }
 
 }  // namespace
@@ -57,7 +56,7 @@ std::optional<double> timed(Communicator& comm, int count, const std::function<b
 }
 
 int each_cell(Communicator& comm,
-              const Words& cells,
+              const Arguments& cells,
               const std::function<std::optional<double>(const TimedCell&)>& batch) {
   for (const auto& word : cells) {
     const auto cell = parse_cell(word);

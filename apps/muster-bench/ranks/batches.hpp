@@ -32,7 +32,7 @@ using Pages = std::unique_ptr<void, FreeDeleter>;
 // Runs the batches of each cell, a short one first to warm up, and has rank 0 print the median of
 // the slowest rank's. Gives the exit code.
 [[nodiscard]] int each_cell(collective::Communicator& comm,
-                            const Words& cells,
+                            const Arguments& cells,
                             const std::function<std::optional<double>(const TimedCell&)>& batch);
 
 }  // namespace muster::bench

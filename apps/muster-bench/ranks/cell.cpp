@@ -175,4 +175,10 @@ bool holds(const void* data, std::size_t bytes, const std::vector<char>& pattern
   return true;
 }
 
+double median_of(std::vector<double> times) {
+  std::ranges::sort(times);
+  const auto middle = times.size() / 2;
+  return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
+}
+
 }  // namespace muster::bench

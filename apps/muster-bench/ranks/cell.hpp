@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks are asked to time: so many operations in a row, several times, and what lies in the
-// buffers before and after. All peers use the same words and the same values. Pure.
+// buffers before and after. All peers use the same cells and the same values. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -44,5 +44,8 @@ struct TimedCell {
 
 void fill(void* data, std::size_t bytes, const std::vector<char>& pattern);
 [[nodiscard]] bool holds(const void* data, std::size_t bytes, const std::vector<char>& pattern);
+
+// Of at least one; of an even number the mean of the two in the middle.
+[[nodiscard]] double median_of(std::vector<double> times);
 
 }  // namespace muster::bench

@@ -77,10 +77,10 @@ def batch_of_others(torch, dist, operation, data, times):
     return spent
 
 
-def time_sums(torch, dist, words):
+def time_sums(torch, dist, arguments):
     types = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16,
              "bf16": torch.bfloat16, "i8": torch.int8, "i32": torch.int32, "i64": torch.int64}
-    for word in words:
+    for word in arguments:
         *key, sums, batches = word.split(":")
         dtype = types[key[-2]]
         data = torch.empty(int(key[-1]) // dtype.itemsize, dtype=dtype)
@@ -113,7 +113,7 @@ def until_error(torch, dist, mib):
     return ballast
 
 
-def serve_rank(rank, ranks, port, what, words):
+def serve_rank(rank, ranks, port, what, arguments):
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1",
                       MASTER_PORT=str(port), OMP_NUM_THREADS="1")
     import torch
@@ -121,8 +121,8 @@ def serve_rank(rank, ranks, port, what, words):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=100))
     if what == "death":
-        until_error(torch, dist, int(words[0]))
-    time_sums(torch, dist, words)
+        until_error(torch, dist, int(arguments[0]))
+    time_sums(torch, dist, arguments)
     dist.barrier()
     os._exit(0)
 
@@ -150,7 +150,7 @@ def oversee_death(pids, reports):
 
 
 def main():
-    ranks, what, words, port = int(sys.argv[1]), sys.argv[2], sys.argv[3:], free_port()
+    ranks, what, arguments, port = int(sys.argv[1]), sys.argv[2], sys.argv[3:], free_port()
     reports, ends = os.pipe()
     pids = []
     for rank in range(ranks):
@@ -158,7 +158,7 @@ def main():
         if pid == 0:
             if what == "death":
                 os.dup2(ends, 1)
-            serve_rank(rank, ranks, port, what, words)
+            serve_rank(rank, ranks, port, what, arguments)
         pids.append(pid)
     os.close(ends)
     if what == "death":

@@ -8,7 +8,7 @@
 #include "base/clock.hpp"
 #include "base/environ.hpp"
 #include "base/fd.hpp"
-#include "collective/served_store.hpp"
+#include "collective/bootstrap/served_store.hpp"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ namespace {
 struct Job {
   int ranks = 0;
   std::string what;
-  Words words;
+  Arguments arguments;
   int reports = -1;
 };
 
@@ -35,13 +35,14 @@ int perform(const Job& job, collective::Communicator& comm) {
     return time_overlap(comm);
   }
   if (job.what == "death") {
-    return sum_until_error(comm, std::strtoul(job.words.at(0).c_str(), nullptr, 10), job.reports);
+    return sum_until_error(
+        comm, std::strtoul(job.arguments.at(0).c_str(), nullptr, 10), job.reports);
   }
   if (job.what == "bare") {
-    return time_bare_tcp(comm, job.words);
+    return time_bare_tcp(comm, job.arguments);
   }
-  return job.what == "copy" ? time_copies(comm, job.words)
-                            : time_sums(comm, job.words, job.what == "library");
+  return job.what == "copy" ? time_copies(comm, job.arguments)
+                            : time_sums(comm, job.arguments, job.what == "library");
 }
 
 int be_rank(const Job& job, int rank, int store) {
@@ -139,7 +140,7 @@ int run(Job job) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
-  const muster::bench::Words all(argv, argv + argc);
+  const muster::bench::Arguments all(argv, argv + argc);
   const int ranks = argc > 2 ? std::atoi(argv[1]) : 0;
   const std::vector<std::string> known{
       "private", "library", "tcp", "copy", "bare", "overlap", "death"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "apps/muster-bench/ranks/cell.hpp"
 #include "apps/muster-bench/ranks/ranks.hpp"
-#include "apps/muster-bench/stats.hpp"
 #include "base/clock.hpp"
 #include "collective/gradient_sync.hpp"
 
@@ -74,7 +74,7 @@ double median_step(Communicator& comm,
     const auto begin = steady_now();
     times.push_back(step(comm, sync, [&](int done) { part(begin, done); }));
   }
-  return summarize({times.begin() + 2, times.end()}).median;  // the first make buckets anew
+  return median_of({times.begin() + 2, times.end()});  // the first make buckets anew
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ std::optional<double> batch_of_sums(Communicator& comm, const TimedCell& cell, v
 
 }  // namespace
 
-int time_sums(Communicator& comm, const Words& cells, bool library_owned) {
+int time_sums(Communicator& comm, const Arguments& cells, bool library_owned) {
   Pages plain;
   void* memory = nullptr;
   std::size_t held = 0;

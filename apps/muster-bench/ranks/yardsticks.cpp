@@ -2,7 +2,8 @@
 // What the machine can do, without a library: copies in memory, and bytes over TCP.
 #include "apps/muster-bench/ranks/batches.hpp"
 #include "base/clock.hpp"
-#include "collective/tcp_socket.hpp"
+#include "collective/tcp/tcp_socket.hpp"
+#include "io/wait_ready.hpp"
 
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ using collective::Buffer;
 using collective::Communicator;
 using collective::DType;
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kTimeout = std::chrono::seconds(20);
 constexpr int kIdleLooks = 64;  // before it sleeps
 
 // To the next rank and from the one before.
@@ -31,8 +32,19 @@ struct Ring {
   UniqueFd before;
 };
 
+UniqueFd accept_until(int listening, TimePoint deadline) {
+  if (!wait_ready(listening, POLLIN, deadline)) {
+    return {};
+  }
+  UniqueFd fd(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd) {
+    collective::prepare_connection(fd.get());
+  }
+  return fd;
+}
+
 std::optional<Ring> make_ring(Communicator& comm) {
-  const auto listening = collective::listen_anywhere(1);
+  const auto listening = collective::listen_at("127.0.0.1", {});
   std::vector<std::int32_t> ports(static_cast<std::size_t>(comm.size()));
   const auto self = static_cast<std::size_t>(comm.rank());
   std::int32_t port = listening ? listening->port : 0;
@@ -40,13 +52,13 @@ std::optional<Ring> make_ring(Communicator& comm) {
   if (!comm.all_gather({&port, 1, DType::i32}, all)) {
     return std::nullopt;
   }
-  const auto until = steady_now() + kPatience;
+  const auto until = steady_now() + kTimeout;
   const auto to = static_cast<std::uint16_t>(ports[(self + 1) % ports.size()]);
   auto next = collective::connect_until("127.0.0.1", to, until);
   if (!listening || !next) {
     return std::nullopt;
   }
-  Ring ring{std::move(*next), collective::accept_until(listening->fd.get(), until)};
+  Ring ring{std::move(*next), accept_until(listening->fd.get(), until)};
   return ring.before ? std::optional(std::move(ring)) : std::nullopt;
 }
 
@@ -83,7 +95,7 @@ bool exchange(const Ring& ring, const char* out, char* in, std::size_t bytes) {
 
 }  // namespace
 
-int time_copies(Communicator& comm, const Words& cells) {
+int time_copies(Communicator& comm, const Arguments& cells) {
   return each_cell(comm, cells, [&](const TimedCell& cell) -> std::optional<double> {
     const auto from = pages(cell.bytes);
     const auto to = pages(cell.bytes);
@@ -99,7 +111,7 @@ int time_copies(Communicator& comm, const Words& cells) {
   });
 }
 
-int time_bare_tcp(Communicator& comm, const Words& cells) {
+int time_bare_tcp(Communicator& comm, const Arguments& cells) {
   const auto ring = make_ring(comm);
   if (!ring) {
     fmt::print(stderr, "bench-ranks: no connections for the bare exchange\n");

@@ -63,11 +63,11 @@ Result<std::shared_ptr<const CudaDriver>> start(const SharedObject& object) {
     return failure(
         Errc::unsupported,
         fmt::format(
-            "no GPU can be used: {} says {} - {}", object.path, driver->words(result), kRemedy));
+            "no GPU can be used: {} says {} - {}", object.path, driver->message(result), kRemedy));
   }
   if (driver->devices == 0) {
     return failure(Errc::unsupported,
-                   fmt::format("no GPU can be used: {} knows no device (is CUDA_VISIBLE_DEVICES "
+                   fmt::format("no GPU can be used: {} shows no device (is CUDA_VISIBLE_DEVICES "
                                "empty?) - {}",
                                object.path,
                                kRemedy));
@@ -77,7 +77,7 @@ Result<std::shared_ptr<const CudaDriver>> start(const SharedObject& object) {
 
 }  // namespace
 
-std::string CudaDriver::words(CUresult result) const {
+std::string CudaDriver::message(CUresult result) const {
   const char* name = nullptr;
   const char* text = nullptr;
   call.error_name(result, &name);
@@ -91,7 +91,7 @@ std::string CudaDriver::words(CUresult result) const {
 Error CudaDriver::error(std::string_view what, CUresult result) const {
   return {.code = Errc::cuda,
           .native = static_cast<int>(result),
-          .text = fmt::format("{}: {}", what, words(result))};
+          .text = fmt::format("{}: {}", what, message(result))};
 }
 
 Result<std::shared_ptr<const CudaDriver>> load_cuda(const std::vector<Place>& places) {

@@ -72,8 +72,8 @@ struct CudaDriver {
   int devices = 0;
 
   // "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
-  [[nodiscard]] std::string words(CUresult result) const;
-  // "<what>: <words>", with Errc::cuda.
+  [[nodiscard]] std::string message(CUresult result) const;
+  // "<what>: <message(result)>", with Errc::cuda.
   [[nodiscard]] Error error(std::string_view what, CUresult result) const;
 };
 

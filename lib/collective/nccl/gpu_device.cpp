@@ -36,7 +36,8 @@ Result<std::shared_ptr<GpuDevice>> GpuDevice::open(std::shared_ptr<const CudaDri
   if (ordinal < 0 || ordinal >= driver->devices) {
     return failure(
         Errc::invalid_argument,
-        fmt::format("there is no GPU {}: {} shows {}", ordinal, driver->path, driver->devices));
+        fmt::format(
+            "there is no GPU {}: {} shows {} of them", ordinal, driver->path, driver->devices));
   }
   const std::scoped_lock lock(registry().mutex);
   auto& known = registry().devices[{driver->path, ordinal}];
@@ -64,9 +65,9 @@ Result<void> GpuDevice::start() {
   if (result == CUDA_SUCCESS) {
     result = cuda().retain_context(&context_, handle);
   }
-  words_ = fmt::format("GPU {} ({})", ordinal_, name.data());
+  description_ = fmt::format("GPU {} ({})", ordinal_, name.data());
   if (result != CUDA_SUCCESS) {
-    return std::unexpected(driver_->error(words_ + " cannot be used", result));
+    return std::unexpected(driver_->error(description_ + " cannot be used", result));
   }
   return {};
 }

@@ -27,7 +27,7 @@ class GpuDevice {
   [[nodiscard]] int ordinal() const { return ordinal_; }
 
   // "GPU 0 (NVIDIA H200)".
-  [[nodiscard]] const std::string& words() const { return words_; }
+  [[nodiscard]] const std::string& description() const { return description_; }
 
   // fp8 sums need compute capability 9.
   [[nodiscard]] bool sums_fp8() const { return major_ >= 9; }
@@ -44,7 +44,7 @@ class GpuDevice {
   int ordinal_;
   CUcontext context_ = nullptr;
   int major_ = 0;
-  std::string words_;
+  std::string description_;
   std::mutex nccl_lock_;
 };
 

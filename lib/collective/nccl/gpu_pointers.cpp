@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/gpu_pointers.hpp"
+#include "collective/nccl/gpu_pointers.hpp"
 
 #include "collective/nccl/cuda_driver.hpp"
 

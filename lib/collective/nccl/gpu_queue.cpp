@@ -101,7 +101,7 @@ Result<void> GpuQueue::launch(
     const char* kernel, const void* from, void* to, std::size_t count, void* stream) {
   const auto found = kernels_.find(kernel);
   if (found == kernels_.end()) {
-    return failure(Errc::invalid_state, "a conversion on the GPU before load_casts");
+    return failure(Errc::invalid_state, "a conversion on the GPU was asked for before load_casts");
   }
   if (count == 0) {
     return {};

@@ -4,8 +4,8 @@
 // caller any conversion of this queue: see to both.
 #pragma once
 
-#include "collective/device_queue.hpp"
 #include "collective/nccl/gpu_event.hpp"
+#include "collective/transport/device_queue.hpp"
 
 #include <map>
 #include <string>

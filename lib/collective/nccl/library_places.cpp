@@ -91,7 +91,7 @@ std::string describe(const Place& place) {
     case Place::Kind::loaded:
       return "a loaded " + place.name;
     case Place::Kind::linker:
-      return place.name + " on the linker's path";
+      return place.name + " on the dynamic linker's path";
     case Place::Kind::file:
       break;
   }
@@ -100,8 +100,8 @@ std::string describe(const Place& place) {
 
 Surroundings this_process() {
   Surroundings found{.environ = Environ::from_block(::environ), .program = {}, .list = {}};
-  std::ifstream words("/proc/self/cmdline", std::ios::binary);
-  std::getline(words, found.program, '\0');
+  std::ifstream cmdline("/proc/self/cmdline", std::ios::binary);
+  std::getline(cmdline, found.program, '\0');
   found.list = [](const std::string& folder) {
     std::vector<std::string> names;
     std::error_code none;

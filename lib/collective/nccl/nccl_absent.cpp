@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/gpu_pointers.hpp"
-#include "collective/transport.hpp"
+#include "collective/nccl/gpu_pointers.hpp"
+#include "collective/nccl/nccl_transport.hpp"
 
 namespace muster::collective {
 

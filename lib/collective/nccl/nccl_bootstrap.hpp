@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the ranks of a communicator agree on NCCL's unique id, over the store: each says which NCCL
-// it has, rank 0 compares and answers with an id or with a sentence, the same for all. So a
+// it has, rank 0 compares and answers with an id or with a message, the same for all. So a
 // mismatch is text before anything is started, not a hang. Blocking, one thread at a time.
 #pragma once
 
 #include "base/time.hpp"
-#include "collective/nccl/nccl_words.hpp"
+#include "collective/nccl/nccl_messages.hpp"
 
 #include <optional>
 #include <string>
@@ -17,20 +17,21 @@ class Store;
 
 namespace muster::collective::nccl {
 
-struct Meeting {
+struct BootstrapContext {
   Store& store;
   std::string prefix;  // ends with '/'
   Speaker speaker;
   std::string host;  // for messages
-  Duration patience{};
-  std::string settings = {};  // that all ranks must have alike, in words without "; "
+  Duration timeout{};
+  std::string settings = {};  // that all ranks must have alike, as text without "; "
 };
 
 // Errors: mismatch (versions, settings), timeout (who has not come), store, nccl.
-[[nodiscard]] Result<ncclUniqueId> agree_on_id(const Meeting& meeting, const NcclLibrary& library);
+[[nodiscard]] Result<ncclUniqueId> agree_on_id(const BootstrapContext& context,
+                                               const NcclLibrary& library);
 
-// A sentence if the ranks' words ("22809 2.28.9 (/path) on host; settings") name several versions
+// A message if the ranks' reports ("22809 2.28.9 (/path) on host; settings") name several versions
 // or settings. Pure.
-[[nodiscard]] std::optional<std::string> compare_versions(const std::vector<std::string>& words);
+[[nodiscard]] std::optional<std::string> compare_versions(const std::vector<std::string>& reports);
 
 }  // namespace muster::collective::nccl

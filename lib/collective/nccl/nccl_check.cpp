@@ -13,20 +13,20 @@ namespace muster::collective::nccl {
 namespace {
 
 std::string at(const std::vector<char>& all, std::size_t rank) {
-  const char* words = all.data() + rank * kWordsBytes;
-  return {words, strnlen(words, kWordsBytes)};
+  const char* text = all.data() + rank * kTextBytes;
+  return {text, strnlen(text, kTextBytes)};
 }
 
 }  // namespace
 
-std::array<char, kWordsBytes> words_of(const Request& request) {
-  std::array<char, kWordsBytes> words{};
-  request.describe().copy(words.data(), words.size() - 1);
-  return words;
+std::array<char, kTextBytes> text_of(const Request& request) {
+  std::array<char, kTextBytes> text{};
+  request.describe().copy(text.data(), text.size() - 1);
+  return text;
 }
 
-std::optional<std::string> compare_words(const std::vector<char>& all) {
-  for (std::size_t rank = 1; rank < all.size() / kWordsBytes; ++rank) {
+std::optional<std::string> compare_texts(const std::vector<char>& all) {
+  for (std::size_t rank = 1; rank < all.size() / kTextBytes; ++rank) {
     if (at(all, rank) != at(all, 0)) {
       return fmt::format("rank 0 calls {}, rank {} calls {}", at(all, 0), rank, at(all, rank));
     }
@@ -36,13 +36,13 @@ std::optional<std::string> compare_words(const std::vector<char>& all) {
 
 Result<void> NcclCommunicator::compare(const Request& request) {
   const CudaTable& cuda = state_->device().cuda();
-  const auto own = words_of(request);
+  const auto own = text_of(request);
   const auto in = reinterpret_cast<CUdeviceptr>(scratch_);
-  const auto out = in + kWordsBytes;
+  const auto out = in + kTextBytes;
   Request gather = request;
   gather.kind = Kind::all_gather;
   gather.dtype = DType::u8;
-  gather.count = kWordsBytes;
+  gather.count = kTextBytes;
   gather.in = scratch_;
   gather.out = reinterpret_cast<void*>(out);
   gather.stream = stream_->get();
@@ -57,7 +57,7 @@ Result<void> NcclCommunicator::compare(const Request& request) {
   if (!done) {
     return done;
   }
-  std::vector<char> all(kWordsBytes * static_cast<std::size_t>(size()));
+  std::vector<char> all(kTextBytes * static_cast<std::size_t>(size()));
   result = cuda.copy_from_device_async(all.data(), out, all.size(), stream_->get());
   if (result == CUDA_SUCCESS) {
     result = cuda.stream_synchronize(stream_->get());
@@ -65,14 +65,14 @@ Result<void> NcclCommunicator::compare(const Request& request) {
   if (result != CUDA_SUCCESS) {
     return std::unexpected(state_->device().driver().error("copy from the GPU", result));
   }
-  if (const auto words = compare_words(all)) {
+  if (const auto text = compare_texts(all)) {
     const Speaker& speaker = state_->setup().speaker;
     return std::unexpected(
         state_->kill({.code = Errc::mismatch,
                       .epoch = speaker.epoch,
                       .seq = request.seq,
                       .text = fmt::format(
-                          "{}: ranks call different operations: {}", describe(speaker), *words)}));
+                          "{}: ranks call different operations: {}", describe(speaker), *text)}));
   }
   return {};
 }

@@ -14,7 +14,7 @@ namespace muster::collective::nccl {
 namespace {
 
 // For the others to leave as well; after that we go alone.
-constexpr Duration kLeavePatience = std::chrono::seconds(10);
+constexpr Duration kLeaveTimeout = std::chrono::seconds(10);
 
 ncclConfig_t non_blocking(const std::string& name) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -37,13 +37,13 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclState> state,
     : state_(std::move(state)), options_(options), progress_(progress) {}
 
 Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
-                                                                   Meeting meeting,
+                                                                   BootstrapContext context,
                                                                    NcclOptions options,
                                                                    Progress* progress) {
   const TimePoint deadline = steady_now() + options.init_timeout;
-  meeting.patience = options.init_timeout;
-  meeting.settings = describe(options);
-  const auto id = agree_on_id(meeting, *setup.nccl);
+  context.timeout = options.init_timeout;
+  context.settings = describe(options);
+  const auto id = agree_on_id(context, *setup.nccl);
   if (!id) {
     return std::unexpected(id.error());
   }
@@ -81,8 +81,8 @@ Result<void> NcclCommunicator::prepare() {
   }
   stream_ = *std::move(stream);
   events_ = std::make_shared<EventPool>(device);
-  // For the barrier, and for the words of all ranks.
-  const std::size_t bytes = kWordsBytes * static_cast<std::size_t>(1 + size());
+  // For the barrier, and for the texts of all ranks (nccl_check).
+  const std::size_t bytes = kTextBytes * static_cast<std::size_t>(1 + size());
   CUdeviceptr scratch = 0;
   if (const auto result = device->cuda().mem_alloc(&scratch, bytes); result != CUDA_SUCCESS) {
     return std::unexpected(device->driver().error("cuMemAlloc", result));
@@ -118,7 +118,7 @@ void NcclCommunicator::leave() {
     if (how.registration != nullptr && !planted("registration is kept")) {
       static_cast<void>(state_->run({.name = "ncclCommDeregister",
                                      .request = nullptr,
-                                     .deadline = steady_now() + kLeavePatience,
+                                     .deadline = steady_now() + kLeaveTimeout,
                                      .body = [&, registration = how.registration](ncclComm_t comm) {
                                        return state_->nccl().comm_deregister(comm, registration);
                                      }}));
@@ -129,7 +129,7 @@ void NcclCommunicator::leave() {
                                      ? Result<void>()
                                      : state_->run({.name = "ncclCommFinalize",
                                                     .request = nullptr,
-                                                    .deadline = steady_now() + kLeavePatience,
+                                                    .deadline = steady_now() + kLeaveTimeout,
                                                     .body = [this](ncclComm_t comm) {
                                                       return state_->nccl().finalize(comm);
                                                     }});
@@ -220,11 +220,11 @@ Result<void> NcclCommunicator::refuse(const Request& request) const {
                    fmt::format("{}: the buffer is on device {}, the communicator on {}",
                                request.describe(),
                                request.device,
-                               state_->device().words()));
+                               state_->device().description()));
   }
   const bool sums_fp8 = state_->device().sums_fp8() && state_->setup().nccl->has_fp8();
-  if (auto words = cannot_perform(request, state_->nccl(), sums_fp8)) {
-    return failure(Errc::unsupported, fmt::format("{}: {}", request.describe(), *words));
+  if (auto text = cannot_perform(request, state_->nccl(), sums_fp8)) {
+    return failure(Errc::unsupported, fmt::format("{}: {}", request.describe(), *text));
   }
   const CurrentDevice current(state_->device());
   return refuse_captured(request);

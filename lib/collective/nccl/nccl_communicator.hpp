@@ -27,7 +27,7 @@ class NcclCommunicator final : public Transport {
  public:
   // Called by all ranks. `prefix` is in front of the keys of the store.
   [[nodiscard]] static Result<std::unique_ptr<NcclCommunicator>> create(Setup setup,
-                                                                        Meeting meeting,
+                                                                        BootstrapContext context,
                                                                         NcclOptions options,
                                                                         Progress* progress);
   // Waits for what is under way and leaves, or aborts where that is not possible.

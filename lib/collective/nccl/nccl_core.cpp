@@ -27,7 +27,7 @@ PollCore::Step PollCore::next(int answer, TimePoint now) {
 }
 
 bool OperationClock::overdue(TimePoint now) const {
-  return started_ ? now - *started_ > patience_ : (now - queued_) / kQueuedFactor > patience_;
+  return started_ ? now - *started_ > timeout_ : (now - queued_) / kQueuedFactor > timeout_;
 }
 
 bool asks_for_blocking(const std::optional<std::string>& variable,

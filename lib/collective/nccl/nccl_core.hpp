@@ -55,7 +55,7 @@ class OperationClock {
  public:
   static constexpr int kQueuedFactor = 2;
 
-  OperationClock(TimePoint queued, Duration patience) : queued_(queued), patience_(patience) {}
+  OperationClock(TimePoint queued, Duration timeout) : queued_(queued), timeout_(timeout) {}
 
   void started(TimePoint now) {
     if (!started_) {
@@ -67,11 +67,11 @@ class OperationClock {
 
   [[nodiscard]] bool overdue(TimePoint now) const;
 
-  [[nodiscard]] Duration patience() const { return patience_; }
+  [[nodiscard]] Duration timeout() const { return timeout_; }
 
  private:
   TimePoint queued_;
-  Duration patience_;
+  Duration timeout_;
   std::optional<TimePoint> started_;
 };
 

@@ -30,8 +30,8 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
     CUdeviceptr made = 0;
     if (const auto result = state_->device().cuda().mem_alloc(&made, bytes);
         result != CUDA_SUCCESS) {
-      return std::unexpected(
-          state_->device().driver().error(fmt::format("{} bytes on the GPU", bytes), result));
+      return std::unexpected(state_->device().driver().error(
+          fmt::format("allocating {} bytes on the GPU", bytes), result));
     }
     memory = reinterpret_cast<void*>(made);
   }
@@ -68,13 +68,14 @@ Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
   }
   return result == CUDA_SUCCESS
              ? Result<void>()
-             : std::unexpected(device.driver().error("memory cannot be cleared", result));
+             : std::unexpected(device.driver().error("clearing memory on the GPU", result));
 }
 
 Result<void> NcclCommunicator::free(void* memory) {
   const auto found = memory_.find(memory);
   if (found == memory_.end()) {
-    return failure(Errc::invalid_argument, "free: this memory is not of alloc(), or freed already");
+    return failure(Errc::invalid_argument,
+                   "free: this pointer was not returned by alloc, or was freed already");
   }
   const Memory how = found->second;
   memory_.erase(found);

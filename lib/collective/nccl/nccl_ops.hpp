@@ -4,7 +4,7 @@
 #pragma once
 
 #include "collective/nccl/nccl_library.hpp"
-#include "collective/transport.hpp"
+#include "collective/transport/transport.hpp"
 
 #include <array>
 #include <cstddef>
@@ -40,7 +40,7 @@ struct Target {
                                    ncclRedOp_t op,
                                    ncclComm_t comm);
 
-// A request that NCCL cannot perform: the words; none: it can.
+// Why NCCL cannot perform this request; nullopt where it can.
 [[nodiscard]] std::optional<std::string> cannot_perform(const Request& request,
                                                         const NcclTable& nccl,
                                                         bool sums_fp8);

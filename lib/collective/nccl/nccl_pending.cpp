@@ -30,6 +30,8 @@ bool NcclPending::passed() const {
   if (!*reached) {
     return false;
   }
+  // The GPU also reaches the end of an operation that NCCL has given up: the results are good only
+  // where NCCL reports no error after that.
   state_->look();
   if (!state_->dead()) {
     finished_ = true;
@@ -42,7 +44,7 @@ bool NcclPending::done() const {
   return passed() || state_->aborted();
 }
 
-Result<void> NcclPending::wait(Duration patience) {
+Result<void> NcclPending::wait(Duration timeout) {
   const CurrentDevice current(state_->device());
   const TimePoint from = steady_now();
   Duration rest = kFirstRest;
@@ -55,13 +57,14 @@ Result<void> NcclPending::wait(Duration patience) {
       return std::unexpected(*std::move(error));
     }
     const Duration waited = steady_now() - from;
-    if (patience > Duration::zero() && waited >= patience) {
-      return std::unexpected(Error{
-          .code = Errc::timeout,
-          .epoch = state_->setup().speaker.epoch,
-          .seq = request_.seq,
-          .text =
-              fmt::format("{} goes on after {}", request_.describe(), muster::describe(patience))});
+    if (timeout > Duration::zero() && waited >= timeout) {
+      return std::unexpected(
+          Error{.code = Errc::timeout,
+                .epoch = state_->setup().speaker.epoch,
+                .seq = request_.seq,
+                .text = fmt::format("{} has not completed within {}; it continues",
+                                    request_.describe(),
+                                    muster::describe(timeout))});
     }
     if (asked >= kEagerAsks) {
       state_->pause(rest);
@@ -109,12 +112,12 @@ Error NcclPending::late() const {
   return {.code = Errc::timeout,
           .epoch = state_->setup().speaker.epoch,
           .seq = request_.seq,
-          .text = fmt::format("{}: {} {} - a rank did not come to it, or hangs{}",
+          .text = fmt::format("{}: {} {} - a rank has not called it, or hangs{}",
                               describe(state_->setup().speaker),
                               request_.describe(),
                               clock_.has_started()
                                   ? fmt::format("has not ended {} after the GPU came to it",
-                                                muster::describe(clock_.patience()))
+                                                muster::describe(clock_.timeout()))
                                   : "was queued, but the GPU has not come to it",
                               where.empty() ? "" : " - on this host: " + where)};
 }

@@ -21,7 +21,7 @@ class NcclPending final : public Pending, public Underway {
       : state_(std::move(state)), request_(request), clock_(clock) {}
 
   [[nodiscard]] bool done() const override;
-  [[nodiscard]] Result<void> wait(Duration patience) override;
+  [[nodiscard]] Result<void> wait(Duration timeout) override;
   [[nodiscard]] Result<void> wait_stream(void* stream) override;
   [[nodiscard]] At at() const override;
 

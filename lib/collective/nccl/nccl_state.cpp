@@ -15,7 +15,7 @@
 namespace muster::collective::nccl {
 namespace {
 
-constexpr Duration kBlamePatience = std::chrono::milliseconds(100);
+constexpr Duration kBlameTimeout = std::chrono::milliseconds(100);
 constexpr Duration kBlamePause = std::chrono::milliseconds(1);
 constexpr Duration kAbortLook = std::chrono::milliseconds(10);
 
@@ -110,7 +110,7 @@ Error NcclState::blame(Error error) {
   if (error.code != Errc::peer_failed || setup_.peers == nullptr) {
     return error;
   }
-  for (Duration waited{0}; waited < kBlamePatience; waited += kBlamePause) {
+  for (Duration waited{0}; waited < kBlameTimeout; waited += kBlamePause) {
     if (auto known = setup_.peers->failure()) {
       return *std::move(known);
     }
@@ -125,7 +125,7 @@ Error NcclState::late(const Call& call) const {
       .code = Errc::timeout,
       .epoch = setup_.speaker.epoch,
       .seq = call.request == nullptr ? 0 : call.request->seq,
-      .text = fmt::format("{}: {} has not ended in time - a rank did not come to it, or hangs{} - "
+      .text = fmt::format("{}: {} has not ended in time - a rank has not called it, or hangs{} - "
                           "{}",
                           describe(setup_.speaker),
                           doing(call),
@@ -159,6 +159,8 @@ void NcclState::start_abort() {
     operation = newest_.lock();
   }
   // Two threads: one that may hang in NCCL, one that sees it.
+  // Detached, each with a share of this state: nobody could wait for one that hangs in NCCL for
+  // ever.
   std::thread([self = shared_from_this(), operation] {
     self->see_abort_through(operation);
   }).detach();
@@ -172,7 +174,7 @@ void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operati
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   device().cuda().exchange_capture_mode(&mode);
   auto at = Underway::At::operation;
-  for (TimePoint since = steady_now(); steady_now() - since <= setup_.abort_patience;) {
+  for (TimePoint since = steady_now(); steady_now() - since <= setup_.abort_timeout;) {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, kAbortLook, [this] { return aborted_; })) {
       return;
@@ -192,12 +194,13 @@ void NcclState::give_up_if_stuck(Underway::At at) {
   }
   const std::scoped_lock lock(mutex_);
   fmt::print(stderr,
-             "muster: {}: ncclCommAbort has not returned within {}, the process ends with "
-             "{} - why it was called: {}\n",
+             "muster: {}: ncclCommAbort has not returned within {}; the process ends with code "
+             "{} - the abort was because of: {}\n",
              describe(setup_.speaker),
-             muster::describe(setup_.abort_patience),
+             muster::describe(setup_.abort_timeout),
              kStuckExit,
              dead_->text);
+  // Not exit(): destructors would wait for the GPU as well.
   _exit(kStuckExit);
 }
 

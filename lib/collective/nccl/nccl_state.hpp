@@ -6,8 +6,8 @@
 #pragma once
 
 #include "collective/nccl/gpu_device.hpp"
-#include "collective/nccl/nccl_words.hpp"
-#include "collective/transport.hpp"
+#include "collective/nccl/nccl_messages.hpp"
+#include "collective/transport/transport.hpp"
 
 #include <condition_variable>
 #include <functional>
@@ -19,7 +19,7 @@ namespace muster::collective::nccl {
 
 // What the process ends with when ncclCommAbort hangs: a GPU that cannot be stopped otherwise.
 inline constexpr int kStuckExit = 75;
-inline constexpr Duration kAbortPatience = std::chrono::seconds(2);
+inline constexpr Duration kAbortTimeout = std::chrono::seconds(2);
 
 struct Setup {
   std::shared_ptr<const NcclLibrary> nccl;
@@ -29,7 +29,7 @@ struct Setup {
   // TransportContext's; may be empty.
   std::function<std::string()> positions = {};
   std::function<std::optional<Error>(const Request&)> disagreement = {};
-  Duration abort_patience = kAbortPatience;
+  Duration abort_timeout = kAbortTimeout;
 };
 
 // How far the GPU is with an operation; any thread that has made the device current.

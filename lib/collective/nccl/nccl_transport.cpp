@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door to the communicator: finds the libraries, checks the settings, starts.
+// The entry point for the communicator: finds the libraries, checks the settings, starts.
+#include "collective/nccl/nccl_transport.hpp"
+
 #include "base/environ.hpp"
 #include "collective/nccl/nccl_communicator.hpp"
 

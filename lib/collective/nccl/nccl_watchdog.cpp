@@ -46,6 +46,7 @@ void NcclWatchdog::run() {
       continue;
     }
     changed_.wait_for(lock, kPeriod, [this] { return stop_; });
+    // NCCL and the driver are asked without the lock: watch() must not wait for their answers.
     lock.unlock();
     look();
     lock.lock();
@@ -60,6 +61,7 @@ std::shared_ptr<NcclPending> NcclWatchdog::first() {
 
 void NcclWatchdog::look() {
   const CurrentDevice current(state_->device());
+  // The peers first: that a rank has died says more than the error that NCCL reports because of it.
   state_->look_at_peers();
   state_->look();
   while (const auto operation = first()) {

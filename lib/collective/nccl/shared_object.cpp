@@ -22,9 +22,8 @@ Result<SharedObject> open(const std::string& name, int more_flags) {
   if (handle != nullptr) {
     return SharedObject{handle, path_of(handle, name)};
   }
-  const char* words = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it per thread
-  return failure(Errc::unsupported,
-                 words == nullptr ? fmt::format("{} is not loaded", name) : words);
+  const char* text = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it per thread
+  return failure(Errc::unsupported, text == nullptr ? fmt::format("{} is not loaded", name) : text);
 }
 
 }  // namespace

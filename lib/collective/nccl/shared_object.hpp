@@ -16,7 +16,7 @@ struct SharedObject {
 };
 
 // Opens a path, or a plain name by the dynamic linker's own search. Error: unsupported, with
-// the linker's words.
+// the dynamic linker's message.
 [[nodiscard]] Result<SharedObject> open_shared_object(const std::string& name);
 
 // The copy that this process has loaded already. Error: unsupported.

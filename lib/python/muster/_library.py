@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """libmuster_collective.so: where it is, and its functions (collective/capi.h) for ctypes."""
+from __future__ import annotations
+
 import ctypes
 import os
 import sys
 import sysconfig
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32, c_int64
 from ctypes import c_size_t, c_uint64, c_void_p
+from typing import Any, Callable, Dict, List, Tuple
 
 from . import errors
 
@@ -13,6 +16,8 @@ ABI_VERSION = 1
 VARIABLE = "MUSTER_COLLECTIVE_LIBRARY"
 NAMES = ("libmuster_collective.so", "libmuster_collective.so.1")
 HOST = -1
+RECORDER_OFF = 2 ** 64 - 1
+ON, OFF = 1, -1
 BACKENDS = ("auto", "shm", "tcp", "hier", "nccl")
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "premul_sum": 5}
 (BARRIER, ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND,
@@ -28,10 +33,10 @@ class COptions(Structure):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("backend", c_int32),
                 ("timeout_ns", c_int64), ("init_timeout_ns", c_int64),
                 ("recorder_folder", c_char_p), ("host", c_char_p), ("address", c_char_p),
-                ("arena_bytes", c_uint64)]
+                ("port_range", c_char_p), ("arena_bytes", c_uint64), ("recorder_entries", c_uint64)]
 
 
-class CPlace(Structure):
+class CBootstrap(Structure):
     _fields_ = [("size", c_size_t), ("store_host", c_char_p), ("store_port", c_int32),
                 ("rank", c_int32), ("ranks", c_int32), ("epoch", c_uint64), ("job", c_char_p)]
 
@@ -47,13 +52,14 @@ class CCall(Structure):
 
 
 # context, communicator, bucket, work
-HOOK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(CBuffer), POINTER(c_void_p))
+HOOK: Any = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(CBuffer), POINTER(c_void_p))
+NO_HOOK = HOOK()
 
 
 class CGradientsOptions(Structure):
     _fields_ = [("size", c_size_t), ("first_bucket", c_uint64), ("bucket_cap", c_uint64),
-                *((name, c_int32) for name in ("wire", "sum", "copies", "in_line", "has_unused",
-                                               "keeps_order", "on_gpu", "device")),
+                *((name, c_int32) for name in ("wire", "average", "owns_memory", "background",
+                                               "has_unused", "reorder", "on_gpu", "device")),
                 ("hook", HOOK), ("context", c_void_p)]
 
 
@@ -63,12 +69,12 @@ class CGradientsStats(Structure):
 
 
 # name: (result, arguments)
-_PROTOTYPES = {
+_PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "muster_abi_version": (c_int, ()),
     "muster_last_error": (c_int, (POINTER(CError),)),
     "muster_last_error_text": (c_size_t, (c_char_p, c_size_t)),
     "muster_comm_from_env": (c_int, (POINTER(COptions), POINTER(c_void_p))),
-    "muster_comm_create": (c_int, (POINTER(CPlace), POINTER(COptions), POINTER(c_void_p))),
+    "muster_comm_create": (c_int, (POINTER(CBootstrap), POINTER(COptions), POINTER(c_void_p))),
     "muster_comm_destroy": (None, (c_void_p,)),
     "muster_comm_rank": (c_int, (c_void_p,)),
     "muster_comm_size": (c_int, (c_void_p,)),
@@ -105,9 +111,9 @@ _PROTOTYPES = {
 }
 
 
-def candidates(package=os.path.dirname(os.path.abspath(__file__))):
-    """Paths where the library may lie, best first: the package's own folder, then the library
-    folders of each prefix that the package may be installed below."""
+def candidates(package: str = os.path.dirname(os.path.abspath(__file__))) -> List[str]:
+    """Paths where the library may be, in the order of the search: the package's own folder, then
+    the library folders of each prefix that the package may be installed below."""
     multiarch = sysconfig.get_config_var("MULTIARCH")
     folders = [package]
     prefix = package
@@ -118,12 +124,14 @@ def candidates(package=os.path.dirname(os.path.abspath(__file__))):
     return [os.path.join(folder, name) for folder in folders for name in NAMES]
 
 
-def find():
-    """The path of the library; a bare name, which the loader looks for, where none is found."""
+def find() -> str:
+    """The path of the library; where none is found a bare name, which the dynamic loader searches
+    for."""
     named = os.environ.get(VARIABLE)
     if named:
         if not os.path.exists(named):
-            raise ImportError(f"{VARIABLE}={named}: there is no such file")
+            raise ImportError(f"{VARIABLE}={named}: there is no such file; unset the variable, or "
+                              "name libmuster_collective.so")
         return named
     for path in candidates():
         if os.path.exists(path):
@@ -131,7 +139,7 @@ def find():
     return NAMES[1]
 
 
-def load(path):
+def load(path: str) -> ctypes.CDLL:
     """The library with its prototypes. ImportError says what was tried and what to do."""
     try:
         library = ctypes.CDLL(path)
@@ -158,26 +166,26 @@ PATH = find()
 lib = load(PATH)
 
 
-def text_of(function, *arguments):
+def text_of(function: Callable[..., int], *arguments: Any) -> str:
     """The text that a C function writes, of any length."""
     length = function(*arguments, None, 0)
     while True:
-        room = ctypes.create_string_buffer(length + 1)
-        now = function(*arguments, room, length + 1)
+        buffer = ctypes.create_string_buffer(length + 1)
+        now = function(*arguments, buffer, length + 1)
         if now <= length:
-            return room.value.decode(errors="replace")
-        length = now
+            return buffer.value.decode(errors="replace")
+        length = now  # it grew since
 
 
-def last_error():
-    """The exception for what this thread's last call said."""
-    said = CError(size=ctypes.sizeof(CError))
-    code = lib.muster_last_error(byref(said))
-    return errors.make(code, text_of(lib.muster_last_error_text), said.rank, epoch=said.epoch,
-                       seq=said.seq, native=said.native)
+def last_error() -> errors.Error:
+    """The exception for the last error of this thread."""
+    error = CError(size=ctypes.sizeof(CError))
+    code = lib.muster_last_error(byref(error))
+    return errors.make(code, text_of(lib.muster_last_error_text), error.rank, epoch=error.epoch,
+                       seq=error.seq, native=error.native)
 
 
-def check(code):
-    """Raises what the code stands for, unless it is 0."""
+def check(code: int) -> None:
+    """Raises the exception for a result of the C ABI, unless it is 0."""
     if code != 0:
         raise last_error()

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays on GPUs that only show __cuda_array_interface__ (Numba, PyCUDA …). The interface does not
-say which GPU the memory is on: the driver does."""
+"""Arrays on GPUs that only have __cuda_array_interface__ (Numba, PyCUDA and others). The interface
+does not say which GPU the memory is on: the driver does."""
+from __future__ import annotations
+
 import ctypes
 import os
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from . import dtypes, errors
 
@@ -10,30 +13,42 @@ _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _DEFAULT_STREAM = 1
 
 
-def fill(make, x, writable):
-    """The Memory of x, which make(data, shape, dtype, itemsize, keep) begins."""
+class Contents(NamedTuple):
+    """What the interface says of an array, and its GPU. stream: None for the default one."""
+
+    data: int
+    shape: Tuple[int, ...]
+    dtype: Optional[str]
+    itemsize: int
+    device: int
+    stream: Optional[int]
+
+
+def read(x: Any, writable: bool) -> Contents:
+    """InvalidArgument: not contiguous, or read-only but to be written. Unsupported: no driver."""
     about = x.__cuda_array_interface__
     data, read_only = about["data"]
     shape, size = tuple(about["shape"]), int(about["typestr"][2:])
     if not _is_contiguous(shape, about.get("strides"), size):
-        raise errors.InvalidArgument("the array is not contiguous (C order): hand in a contiguous "
+        raise errors.InvalidArgument("the array is not contiguous (C order): pass a contiguous "
                                      "copy")
     if writable and read_only:
-        raise errors.InvalidArgument("the array is read-only, and the result would go there")
-    memory = make(data, shape, dtypes.of_typestr(about["typestr"]), size, x)
-    memory.device = device_of(data) if memory.count else 0
+        raise errors.InvalidArgument("the array is read-only, but the result is written there")
     stream = about.get("stream")
-    memory.stream = None if stream in (None, _DEFAULT_STREAM) else stream
-    return memory
+    return Contents(data, shape, dtypes.of_typestr(about["typestr"]), size,
+                    0 if 0 in shape else device_of(data),
+                    None if stream in (None, _DEFAULT_STREAM) else stream)
 
 
-def device_of(address):
-    """The CUDA ordinal of memory. Unsupported: there is no driver, or the memory is of no GPU."""
+def device_of(address: int) -> int:
+    """The CUDA ordinal of the GPU that memory is on. Unsupported: there is no driver, or the memory
+    is on no GPU."""
     path = os.environ.get("MUSTER_CUDA_LIBRARY") or "libcuda.so.1"
     try:
         ask = ctypes.CDLL(path).cuPointerGetAttribute
     except (OSError, AttributeError) as error:
-        raise errors.Unsupported(f"an array on a GPU, but no CUDA driver: {error}") from None
+        raise errors.Unsupported("the array is on a GPU, but there is no CUDA driver: "
+                                 f"{error}") from None
     ordinal = ctypes.c_int(-1)
     code = ask(ctypes.byref(ordinal), ctypes.c_int(_DEVICE_ORDINAL), ctypes.c_uint64(address))
     if code != 0:
@@ -42,7 +57,7 @@ def device_of(address):
     return ordinal.value
 
 
-def _is_contiguous(shape, strides, size):
+def _is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], size: int) -> bool:
     if strides is None or 0 in shape:
         return True
     expected = size

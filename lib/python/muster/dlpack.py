@@ -1,28 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """DLPack capsules, read and made (https://dmlc.github.io/dlpack), by ctypes alone."""
+from __future__ import annotations
+
 import ctypes
 from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from typing import Any, Dict, Sequence, Tuple
 
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
 PLAIN, VERSIONED = b"dltensor", b"dltensor_versioned"
 READ_ONLY = 1
 
 
 class Tensor(Structure):
+    """DLTensor."""
+
     _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32),
                 ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
                 ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
                 ("byte_offset", c_uint64)]
 
 
-DELETER = ctypes.CFUNCTYPE(None, c_void_p)
+DELETER: Any = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 class Managed(Structure):
+    """DLManagedTensor."""
+
     _fields_ = [("tensor", Tensor), ("context", c_void_p), ("deleter", DELETER)]
 
 
 class ManagedVersioned(Structure):
+    """DLManagedTensorVersioned."""
+
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", c_void_p),
                 ("deleter", DELETER), ("flags", c_uint64), ("tensor", Tensor)]
 
@@ -35,28 +44,29 @@ _pointer.restype, _pointer.argtypes = c_void_p, (ctypes.py_object, ctypes.c_char
 _new = _api.PyCapsule_New
 _new.restype = ctypes.py_object
 _new.argtypes = (c_void_p, ctypes.c_char_p, c_void_p)
-# The destructor is called with an object that is already on its way out: no references to it.
+# A destructor gets a capsule that is being deallocated. To count a reference to it would revive it:
+# it is passed as an address.
 _raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(
     ("PyCapsule_IsValid", _api))
 
 
-def read(capsule):
-    """(tensor, read-only) that the capsule shows; valid as long as the capsule lives. It is not
-    consumed: its own destructor gives the memory back."""
+def read(capsule: Any) -> Tuple[Tensor, bool]:
+    """The tensor in the capsule, and whether it is read-only; valid as long as the capsule lives.
+    The capsule is not consumed: its own destructor frees the tensor."""
     if _is_valid(capsule, PLAIN):
         return ctypes.cast(_pointer(capsule, PLAIN), POINTER(Managed)).contents.tensor, False
     if _is_valid(capsule, VERSIONED):
         managed = ctypes.cast(_pointer(capsule, VERSIONED), POINTER(ManagedVersioned)).contents
         return managed.tensor, bool(managed.flags & READ_ONLY)
-    raise TypeError("__dlpack__ gave no capsule that is still to be used")
+    raise TypeError("__dlpack__ returned no capsule, or one that was consumed before")
 
 
-def shape(tensor):
+def shape(tensor: Tensor) -> Tuple[int, ...]:
     return tuple(tensor.shape[i] for i in range(tensor.ndim))
 
 
-def is_contiguous(tensor):
-    """In C order; no strides means just that."""
+def is_contiguous(tensor: Tensor) -> bool:
+    """In C order; a tensor without strides is."""
     if not tensor.strides:
         return True
     expected = 1
@@ -67,29 +77,31 @@ def is_contiguous(tensor):
     return True
 
 
-_alive = {}  # address of a Managed: what it needs
+_alive: Dict[int, Any] = {}  # address of a Managed: what must live as long as it
 
 
-@DELETER
-def _release(address):
+@DELETER  # type: ignore[misc]
+def _release(address: int) -> None:
     _alive.pop(address, None)
 
 
-@ctypes.PYFUNCTYPE(None, c_void_p)
-def _unused(capsule):
-    """A capsule that nobody consumed."""
+@ctypes.PYFUNCTYPE(None, c_void_p)  # type: ignore[misc]
+def _destroy(capsule: int) -> None:
+    """Of a capsule. A consumer renames it and calls the deleter itself: then nothing is left."""
     if _raw_is_valid(capsule, PLAIN):
         get = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(
             ("PyCapsule_GetPointer", _api))
         _release(get(capsule, PLAIN))
 
 
-def make(owner, data, dims, code_bits, device):
-    """A capsule for contiguous memory; `owner` is kept until the consumer is done with it."""
+def make(owner: Any, data: int, dims: Sequence[int], code_bits: Tuple[int, int],
+         device: int) -> Any:
+    """A capsule of contiguous memory, on the host if device < 0; `owner` is kept until the
+    consumer calls the deleter."""
     extents = (c_int64 * len(dims))(*dims)
     kind = CPU if device < 0 else CUDA
     managed = Managed(tensor=Tensor(data, kind, max(device, 0), len(dims), *code_bits, 1, extents,
                                     None, 0), context=None, deleter=_release)
     address = ctypes.addressof(managed)
     _alive[address] = (owner, managed, extents)
-    return _new(address, PLAIN, ctypes.cast(_unused, c_void_p))
+    return _new(address, PLAIN, ctypes.cast(_destroy, c_void_p))

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types: muster's names and numbers, and what others call them."""
-from . import errors
+from __future__ import annotations
 
-# muster's name: (number in the C ABI, bytes). The fp8 types travel on GPUs only.
+from typing import Any, Optional, Tuple
+
+from . import errors
+from .typing import DType
+
+# muster's name: (number in the C ABI, bytes). The fp8 types are for GPUs only.
 TYPES = {"i8": (0, 1), "u8": (1, 1), "i32": (2, 4), "u32": (3, 4), "i64": (4, 8), "u64": (5, 8),
          "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2), "f8e4m3": (10, 1),
          "f8e5m2": (11, 1)}
@@ -17,7 +22,7 @@ _LONG = {"int8": "i8", "uint8": "u8", "int32": "i32", "uint32": "u32", "int64": 
 _NUMPY = {"i8": "|i1", "u8": "|u1", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u64": "<u8",
           "f16": "<f2", "f32": "<f4", "f64": "<f8"}
 
-# Format characters of the buffer protocol: kind of number. The size is that of the item.
+# Format characters of the buffer protocol: signed, unsigned or floating. The item has the size.
 _FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQNc", "u"),
             **dict.fromkeys("efd", "f")}
 
@@ -27,50 +32,51 @@ _DLPACK = {"i8": (0, 8), "i32": (0, 32), "i64": (0, 64), "u8": (1, 8), "u32": (1
 _FROM_DLPACK = {pair: name for name, pair in _DLPACK.items()}
 
 
-def named(word):
-    """muster's name of "f32", "float32", numpy.float32, numpy.dtype("float32"), torch.float32 …;
-    None for what the library has no arithmetic for."""
-    if isinstance(word, str):
-        text = word
-    elif isinstance(word, type):
-        text = word.__name__
+def find(dtype: DType) -> Optional[str]:
+    """muster's name of "f32", "float32", numpy.float32, numpy.dtype("float32"), torch.float32 and
+    so on; None for what the library has no arithmetic for."""
+    text: Any
+    if isinstance(dtype, str):
+        text = dtype
+    elif isinstance(dtype, type):
+        text = dtype.__name__
     else:
-        text = getattr(word, "name", None) or str(word)
+        text = getattr(dtype, "name", None) or str(dtype)
     text = text.rpartition(".")[2]
     return text if text in TYPES else _LONG.get(text)
 
 
-def must_be_named(word):
-    """As named(); InvalidArgument for what it does not know."""
-    name = named(word)
+def require(dtype: DType) -> str:
+    """As find(); InvalidArgument for what it does not know."""
+    name = find(dtype)
     if name is None:
-        raise errors.InvalidArgument(f"'{word}' is no element type of muster; there are "
+        raise errors.InvalidArgument(f"unknown element type '{dtype}'; muster has "
                                      + ", ".join(TYPES))
     return name
 
 
-def of_format(text, size):
-    """Of a buffer's format and item size; None for structs, characters and what is foreign."""
+def of_format(text: str, size: int) -> Optional[str]:
+    """Of a buffer's format and item size; None for structs, characters and foreign byte orders."""
     letters = text.lstrip("@=<")
     kind = _FORMATS.get(letters)
     name = f"{kind}{8 * size}"
     return name if kind and name in TYPES else None
 
 
-def of_typestr(text):
+def of_typestr(text: str) -> Optional[str]:
     """Of "<f4", as __array_interface__ has it."""
     name = f"{text[1]}{8 * int(text[2:])}" if text[0] in "<|" and text[1] in "iuf" else None
     return name if name in TYPES else None
 
 
-def to_typestr(name):
+def to_typestr(name: str) -> Optional[str]:
     """None for what NumPy has no type of its own for (bf16)."""
     return _NUMPY.get(name)
 
 
-def of_dlpack(code, bits, lanes):
+def of_dlpack(code: int, bits: int, lanes: int) -> Optional[str]:
     return _FROM_DLPACK.get((code, bits)) if lanes == 1 else None
 
 
-def to_dlpack(name):
+def to_dlpack(name: str) -> Tuple[int, int]:
     return _DLPACK[name]

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can go wrong, as exceptions. Each is a muster.Error with the fields of the C++ one."""
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Type
 
 
 class Error(RuntimeError):
-    """An operation, or a call, that failed.
+    """An operation, or another call, that failed. str(error) is one sentence that names the rank
+    and the operation.
 
-    rank: who is to blame, None where nobody is. epoch: of the communicator. seq: number of the
-    operation on its communicator, from 1; 0 outside of one. native: errno, CUresult or
-    ncclResult_t of what failed below, else 0. str(error): one sentence that names rank and
-    operation. `fatal` (of the class): the communicator is dead until it is rebuilt.
+    rank: the rank that failed, None where no single rank did.
+    epoch: of the communicator. seq: number of the operation on its communicator, from 1; 0 outside
+    of an operation.
+    native: the errno, CUresult or ncclResult_t of the layer below, 0 without one.
+    code: the number in the C ABI (class attribute).
+    fatal: whether the communicator is dead now, until it is rebuilt (class attribute).
     """
 
-    code = 0
-    fatal = False
+    code: int = 0
+    fatal: bool = False
 
-    def __init__(self, text, rank=None, epoch=0, seq=0, native=0):
+    def __init__(self, text: str, rank: Optional[int] = None, epoch: int = 0, seq: int = 0,
+                 native: int = 0) -> None:
         super().__init__(text)
         self.rank = rank
         self.epoch = epoch
@@ -23,8 +30,8 @@ class Error(RuntimeError):
 
 
 class TimedOut(Error, TimeoutError):
-    """The deadline passed; `rank` is the first that did not come. From Work.wait(timeout): that
-    patience ended, `rank` is None and the operation goes on."""
+    """The operation's deadline passed; `rank` is the first rank that did not take part. From
+    Work.wait(timeout): only the wait timed out, `rank` is None and the operation continues."""
 
     code = -1
     fatal = True
@@ -38,21 +45,22 @@ class PeerFailed(Error, ConnectionError):
 
 
 class Aborted(Error):
-    """Somebody called abort(); the text says who and why."""
+    """A rank called abort(); the text says which rank and why."""
 
     code = -3
     fatal = True
 
 
 class Mismatch(Error):
-    """Ranks called with different operations, counts or types; the text has both sides."""
+    """Ranks called different operations, or with different counts, types, ops or roots; the text
+    quotes both calls."""
 
     code = -4
     fatal = True
 
 
 class InvalidArgument(Error, ValueError):
-    """Refused before anything was sent."""
+    """Refused before anything was sent; the communicator stays usable."""
 
     code = -5
 
@@ -64,43 +72,43 @@ class InvalidState(Error):
 
 
 class Unsupported(Error, NotImplementedError):
-    """Not by this back end, machine or library; the text says what is missing."""
+    """This back end, machine or library cannot do it; the text says what is missing."""
 
     code = -7
 
 
 class StoreFailed(Error, ConnectionError):
-    """The rendezvous store failed or was not there in time."""
+    """The rendezvous store failed, or could not be reached in time."""
 
     code = -8
 
 
 class SystemFailed(Error, OSError):
-    """A system call failed; `native` is errno."""
+    """A system call failed; `native` is the errno."""
 
     code = -9
     fatal = True
 
 
 class CudaFailed(Error):
-    """`native` is the CUresult."""
+    """A call of the CUDA driver failed; `native` is the CUresult."""
 
     code = -10
     fatal = True
 
 
 class NcclFailed(Error):
-    """`native` is the ncclResult_t."""
+    """A call of NCCL failed; `native` is the ncclResult_t."""
 
     code = -11
     fatal = True
 
 
-_BY_CODE = {kind.code: kind for kind in (
+_BY_CODE: Dict[int, Type[Error]] = {kind.code: kind for kind in (
     TimedOut, PeerFailed, Aborted, Mismatch, InvalidArgument, InvalidState, Unsupported,
     StoreFailed, SystemFailed, CudaFailed, NcclFailed)}
 
 
-def make(code, text, rank, **more):
-    """The exception for an error number of the C ABI; rank -1 is nobody."""
+def make(code: int, text: str, rank: int, **more: Any) -> Error:
+    """The exception for an error number of the C ABI. rank: -1 for none."""
     return _BY_CODE.get(code, Error)(text, rank=None if rank < 0 else rank, **more)

@@ -1,35 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users hand in as buffers, seen as address, count and element type. Reads nothing of them.
+"""The caller's arrays as address, count and element type; no element is read or copied.
 
-Understood: torch tensors, NumPy arrays, library-owned buckets, anything with the buffer protocol
-(array.array, bytearray, memoryview, ctypes arrays), anything with __dlpack__ (JAX, CuPy …) or
-__cuda_array_interface__ (Numba …)."""
+Accepted are torch tensors, NumPy arrays, views of the library's memory, everything with the buffer
+protocol (array.array, bytearray, memoryview, ctypes arrays), with __dlpack__ (JAX, CuPy and others)
+or with __cuda_array_interface__ (Numba and others)."""
+from __future__ import annotations
+
 import ctypes
 import sys
 from ctypes import POINTER, c_int, c_ssize_t, c_void_p
+from typing import Any, NoReturn, Optional, Tuple
 
 from . import cuda_interface, dlpack, dtypes, errors
 from ._library import HOST
 
 
 class Memory:
-    """Contiguous memory. shape: in elements. dtype: muster's name, None where it has none; then
-    itemsize still holds. keep: what must live as long as the memory is used."""
+    """Contiguous memory.
+
+    data: its address, None or 0 for an empty array. shape: in elements. dtype: muster's name of the
+    element type, None for types that it has no name for. itemsize: bytes of an element. device: the
+    CUDA ordinal, -1 for the host. stream: the CUDA stream that orders access to it, None for the
+    default one. keep: what must live as long as the memory is used.
+    """
 
     __slots__ = ("data", "shape", "count", "dtype", "itemsize", "device", "stream", "keep")
 
-    def __init__(self, data, shape, dtype, itemsize, keep):
+    def __init__(self, data: Optional[int], shape: Tuple[int, ...], dtype: Optional[str],
+                 itemsize: int, keep: Any) -> None:
         self.data, self.shape, self.dtype, self.itemsize = data, shape, dtype, itemsize
         self.keep = keep
-        self.device, self.stream = HOST, None
+        self.device = HOST
+        self.stream: Optional[int] = None
         self.count = 1
         for extent in shape:
             self.count *= extent
 
 
-def of(x, writable=False):
-    """The Memory of x. InvalidArgument: not contiguous, read-only but to be written, or nothing
-    that has memory."""
+def of(x: Any, writable: bool = False) -> Memory:
+    """The Memory of x. InvalidArgument: x is not contiguous, is read-only but to be written, or is
+    no array."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return _of_torch(torch, x)
@@ -38,27 +48,27 @@ def of(x, writable=False):
     if hasattr(x, "__dlpack__"):
         return _of_dlpack(x, writable)
     if hasattr(x, "__cuda_array_interface__"):
-        return cuda_interface.fill(Memory, x, writable)
+        return _of_cuda_interface(x, writable)
     try:
         return _of_buffer(x, writable)
     except TypeError:
-        raise errors.InvalidArgument(f"{type(x).__name__} is no array: wanted are torch tensors, "
-                                     "NumPy arrays, buffers or what has __dlpack__ or "
+        raise errors.InvalidArgument(f"{type(x).__name__} is no array: pass a torch tensor, a "
+                                     "NumPy array, a buffer, or an object with __dlpack__ or "
                                      "__cuda_array_interface__") from None
 
 
-def _refuse_layout():
-    raise errors.InvalidArgument("the array is not contiguous (C order): hand in a contiguous copy")
+def _refuse_layout() -> NoReturn:
+    raise errors.InvalidArgument("the array is not contiguous (C order): pass a contiguous copy")
 
 
-def _refuse_read_only():
-    raise errors.InvalidArgument("the array is read-only, and the result would go there")
+def _refuse_read_only() -> NoReturn:
+    raise errors.InvalidArgument("the array is read-only, but the result is written there")
 
 
-def _of_torch(torch, x):
+def _of_torch(torch: Any, x: Any) -> Memory:
     if x.layout is not torch.strided or not x.is_contiguous():
         _refuse_layout()
-    memory = Memory(x.data_ptr(), tuple(x.shape), dtypes.named(x.dtype), x.element_size(), x)
+    memory = Memory(x.data_ptr(), tuple(x.shape), dtypes.find(x.dtype), x.element_size(), x)
     if x.device.type == "cuda":
         memory.device = x.device.index
         memory.stream = torch.cuda.current_stream(x.device).cuda_stream
@@ -68,22 +78,29 @@ def _of_torch(torch, x):
     return memory
 
 
-def _of_interface(x, writable):
+def _of_interface(x: Any, writable: bool) -> Memory:
     about = x.__array_interface__
     data, read_only = about["data"]
-    if about.get("strides") is not None:  # what is contiguous has none
+    if about.get("strides") is not None:  # None: contiguous
         _refuse_layout()
     if writable and read_only:
         _refuse_read_only()
-    dtype = getattr(x, "dtype", None)  # knows bfloat16, which the interface calls "<V2"
+    dtype = getattr(x, "dtype", None)  # knows ml_dtypes' bfloat16, which typestr calls "<V2"
     name = dtypes.of_typestr(about["typestr"])
     if name is None and about["typestr"][1] == "V" and dtype is not None:
-        name = dtypes.named(dtype)
+        name = dtypes.find(dtype)
     size = int(about["typestr"][2:]) * (4 if about["typestr"][1] == "U" else 1)
     return Memory(data, tuple(about["shape"]), name, size, x)
 
 
-def _of_dlpack(x, writable):
+def _of_cuda_interface(x: Any, writable: bool) -> Memory:
+    contents = cuda_interface.read(x, writable)
+    memory = Memory(contents.data, contents.shape, contents.dtype, contents.itemsize, x)
+    memory.device, memory.stream = contents.device, contents.stream
+    return memory
+
+
+def _of_dlpack(x: Any, writable: bool) -> Memory:
     kind, device = x.__dlpack_device__()
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
     if not on_gpu and kind not in (dlpack.CPU, dlpack.CUDA_HOST):
@@ -103,7 +120,7 @@ def _of_dlpack(x, writable):
 
 
 class _PyBuffer(ctypes.Structure):
-    """Py_buffer: unlike ctypes' from_buffer it also shows read-only memory."""
+    """Py_buffer. ctypes' from_buffer would do for writable memory, but refuses read-only memory."""
 
     _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t), ("itemsize", c_ssize_t),
                 ("readonly", c_int), ("ndim", c_int), ("format", ctypes.c_char_p),
@@ -111,11 +128,11 @@ class _PyBuffer(ctypes.Structure):
                 ("suboffsets", c_void_p), ("internal", c_void_p)]
     _held = False
 
-    def take(self, x, flags):
+    def take(self, x: Any, flags: int) -> None:
         _get(x, ctypes.byref(self), flags)
         self._held = True
 
-    def __del__(self):
+    def __del__(self) -> None:
         if self._held:
             _release(ctypes.byref(self))
 
@@ -127,7 +144,7 @@ _release.restype, _release.argtypes = None, (POINTER(_PyBuffer),)
 _WRITABLE, _FORMAT, _C_CONTIGUOUS = 0x1, 0x4, 0x38
 
 
-def _of_buffer(x, writable):
+def _of_buffer(x: Any, writable: bool) -> Memory:
     view = _PyBuffer()
     try:
         view.take(x, _FORMAT | _C_CONTIGUOUS | (_WRITABLE if writable else 0))

@@ -1,64 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work: an operation that was started."""
+from __future__ import annotations
+
 import threading
 import time
+from typing import Any, Callable, List, Optional
 
 from . import errors
 from ._library import last_error, lib
+from .typing import Stream
 
-# The host looks for Python's signals (Ctrl-C) so often while it waits, in seconds.
-SLICE = 0.2
+# Seconds of one wait in C: between them Python handles signals, such as Ctrl-C.
+WAIT_SLICE = 0.2
 
 
-class Started:
-    """What the communicator and the Work share of an operation: the C handle until it is over,
-    then how it ended. keep: the buffers. Any thread."""
+def address_of(stream: Optional[Stream]) -> Optional[int]:
+    """A CUDA stream as an address."""
+    given: Any = stream
+    address: Optional[int] = getattr(given, "cuda_stream", given)
+    return address
+
+
+class PendingOperation:
+    """An operation as the communicator and the Work share it: the C handle until it is over, then
+    its error. keep: the buffers, which the library's thread uses. Any thread."""
 
     __slots__ = ("handle", "error", "_keep", "_lock", "_users")
 
-    def __init__(self, handle, keep):
-        self.handle = handle  # None: it is over
-        self.error = None
+    def __init__(self, handle: Optional[int], keep: Any) -> None:
+        self.handle = handle  # None: the operation is over
+        self.error: Optional[errors.Error] = None
         self._keep = keep
         self._lock = threading.Lock()
         self._users = 0  # threads inside of C calls with the handle
 
-    def done(self):
+    def done(self) -> bool:
         return self.handle is None or self._use(
-            lambda handle: lib.muster_work_done(handle) and self._ended(errors.TimedOut.code))
+            lambda handle: bool(lib.muster_work_done(handle)) and self._end(errors.TimedOut.code))
 
-    def wait(self, seconds):
+    def wait(self, seconds: float) -> bool:
         """Whether it is over within that time."""
-        return self.handle is None or self._use(lambda handle: self._waited(handle, seconds))
+        return self.handle is None or self._use(lambda handle: self._wait(handle, seconds))
 
-    def wait_stream(self, stream):
-        code = []
+    def wait_stream(self, stream: Optional[int]) -> None:
+        codes: List[int] = []
+
+        def call(handle: int) -> bool:
+            codes.append(lib.muster_work_wait_stream(handle, stream))
+            return False  # the host has not seen it end
         if self.handle is not None:
-            self._use(lambda handle: code.append(lib.muster_work_wait_stream(handle, stream)))
-        if code and code[0] != 0:
+            self._use(call)
+        if codes and codes[0] != 0:
             raise last_error()
 
-    def _waited(self, handle, seconds):
+    def _wait(self, handle: int, seconds: float) -> bool:
         code = lib.muster_work_wait(handle, max(1, int(seconds * 1e9)))
         if code == errors.TimedOut.code and not lib.muster_work_done(handle):
-            return None
-        return self._ended(code)
+            return False
+        return self._end(code)
 
-    def _ended(self, code):
-        """A patience that ended together with the operation says nothing: ask how it went."""
+    def _end(self, code: int) -> bool:
+        """Keeps the outcome. A wait that timed out just as the operation ended did not see it: a
+        second one, of an operation that is over, does."""
         if code == errors.TimedOut.code:
             code = lib.muster_work_wait(self.handle, 0)
         if code != 0:
             self.error = last_error()
         return True
 
-    def _use(self, call):
-        """Calls with the handle, which is freed by the last that uses it once it is over."""
+    def _use(self, call: Callable[[int], bool]) -> bool:
+        """Whether it is over, as call(handle) says. Once it is, the last thread that uses the
+        handle frees it: another may still be inside of a C call."""
         with self._lock:
             if self.handle is None:
                 return True
             self._users += 1
-        over = None
+        over = False
         try:
             over = call(self.handle)
         finally:
@@ -69,49 +86,49 @@ class Started:
                 if over and self._users == 0 and self.handle is not None:
                     handle, self.handle = self.handle, None
                     lib.muster_work_free(handle)
-        return bool(over)
+        return over
 
 
 class Work:
-    """Of Communicator methods with async_op=True. Any thread may ask and wait; it may also be
+    """Returned by operations with async_op=True. Any thread may ask and wait. A Work may be
     dropped: the communicator keeps the buffers until the operation is over.
 
-    value: what the method without async_op would have returned; to be read after wait().
+    value: what the operation returns without async_op; valid after wait().
     """
 
-    __slots__ = ("_started", "value", "__weakref__")
+    __slots__ = ("_pending", "value", "__weakref__")
 
-    def __init__(self, started, value=None):
-        self._started = started
+    def __init__(self, pending: PendingOperation, value: Any = None) -> None:
+        self._pending = pending
         self.value = value
 
     @property
-    def done(self):
-        """Whether it is over; wait() then returns, or raises, at once. Device buffers: whether
-        the GPU has done it."""
-        return self._started.done()
+    def done(self) -> bool:
+        """Whether the operation is over, so that wait() returns or raises at once. For buffers on
+        GPUs: whether the GPU has finished it."""
+        return self._pending.done()
 
-    def wait(self, timeout=None):
-        """Blocks until the results can be read by the host, and returns `value`.
+    def wait(self, timeout: Optional[float] = None) -> Any:
+        """Blocks until the host can read the results, and returns `value`.
 
-        timeout: seconds; None: as long as the operation's own timeout lets it. TimedOut with
-        rank None: this patience ended, the operation goes on. Raises what the operation failed
-        with, each time. Other threads run meanwhile; Ctrl-C ends the wait, not the operation.
+        timeout: seconds; None: until the operation's own timeout. Raises the operation's error,
+        each time; TimedOut with rank None if only this wait timed out, while the operation
+        continues. Other Python threads run meanwhile. Ctrl-C ends the wait, not the operation.
         """
-        give_up = None if timeout is None else time.monotonic() + timeout
-        left = SLICE
+        deadline = None if timeout is None else time.monotonic() + timeout
+        seconds = WAIT_SLICE
         while True:
-            if give_up is not None:
-                left = min(SLICE, give_up - time.monotonic())
-            if self._started.wait(left):
+            if deadline is not None:
+                seconds = min(WAIT_SLICE, deadline - time.monotonic())
+            if self._pending.wait(seconds):
                 break
-            if give_up is not None and time.monotonic() >= give_up:
-                raise errors.TimedOut(f"the operation goes on: {timeout} s of waiting are over")
-        if self._started.error is not None:
-            raise self._started.error
+            if deadline is not None and time.monotonic() >= deadline:
+                raise errors.TimedOut(f"wait timed out after {timeout} s; the operation continues")
+        if self._pending.error is not None:
+            raise self._pending.error
         return self.value
 
-    def wait_stream(self, stream):
-        """Work queued on this CUDA stream (an address, or an object with cuda_stream) from now on
-        runs after the operation; does not block the host."""
-        self._started.wait_stream(getattr(stream, "cuda_stream", stream))
+    def wait_stream(self, stream: Stream) -> None:
+        """Makes work that is queued on this CUDA stream from now on run after the operation.
+        stream: an address, or an object with cuda_stream. Does not block the host."""
+        self._pending.wait_stream(address_of(stream))

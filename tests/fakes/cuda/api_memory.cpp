@@ -11,6 +11,7 @@
 
 using muster::fake::current_device;
 using muster::fake::require;
+using muster::fake::required_device;
 using muster::fake::Span;
 using muster::fake::Stream;
 using muster::fake::violation;
@@ -37,12 +38,9 @@ struct Copy {
 };
 
 CUresult enqueue_copy(const Copy& copy, CUstream handle, Return when) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
   World& world = World::get();
   auto lock = world.lock();
-  Stream& stream = world.stream_of(handle, current_device());
+  Stream& stream = world.stream_of(handle, required_device());
   world.order.enqueue(stream.number);
   world.touch(stream, {copy.device, copy.device + copy.bytes, copy.writes_device}, "a copy");
   world.push(stream, [copy] { std::memcpy(copy.to, copy.from, copy.bytes); });
@@ -67,18 +65,15 @@ Copy from_device(void* to, CUdeviceptr from, std::size_t bytes) {
 extern "C" {
 
 CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
-  if (current_device() < 0 || bytes == 0) {
-    return bytes == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
+  if (bytes == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
   }
   void* made = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
-  if (made == nullptr) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
   std::memset(made, kRubbish, bytes);
   World& world = World::get();
   const auto lock = world.lock();
   *memory = reinterpret_cast<CUdeviceptr>(made);
-  world.memory[*memory] = {.bytes = bytes, .device = current_device()};
+  world.memory[*memory] = {.bytes = bytes, .device = required_device()};
   return CUDA_SUCCESS;
 }
 
@@ -114,11 +109,6 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
     std::memset(own->to, own->value, own->bytes);
   };
   return muster_fake_launch(stream, "a fill", body, fill, spans);
-}
-
-// Asynchronous to the host, for memory of the device, in spite of its name.
-CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
-  return cuMemsetD8Async(to, value, bytes, nullptr);
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
@@ -187,12 +177,9 @@ void muster_fake_call_it(const void* data, unsigned type, unsigned managed) {
 // `spans` ends with one of a null address.
 CUresult muster_fake_launch(
     CUstream handle, const char* what, CUhostFn body, void* data, const muster_fake_span* spans) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
   World& world = World::get();
   const auto lock = world.lock();
-  Stream& stream = world.stream_of(handle, current_device());
+  Stream& stream = world.stream_of(handle, required_device());
   require(stream.device == current_device(),
           "work is launched on a stream of another device than the current one");
   world.order.enqueue(stream.number);

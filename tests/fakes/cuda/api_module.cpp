@@ -30,16 +30,13 @@ struct Function {
 };
 
 struct Module {
-  muster::fake::Program program;
+  std::vector<Kernel> kernels;
   std::vector<Function> functions;  // one for each kernel
   int device = 0;
   bool loaded = true;
   int launches = 0;  // queued or running
 };
 
-// What the fake's device and driver are.
-constexpr unsigned kNewestTarget = 90;
-constexpr unsigned kNewestVersion = 90;
 constexpr unsigned kBlockThreadsMax = 1024;
 constexpr unsigned kGridBlocksMax = 0x7fffffff;
 
@@ -50,46 +47,24 @@ std::vector<std::unique_ptr<Module>>& modules() {
 }
 
 Module& module_of(CUmodule handle) {
-  for (const auto& known : modules()) {
-    if (known.get() == reinterpret_cast<Module*>(handle)) {
-      require(known->loaded, "a module is used after it was unloaded");
-      require(known->device == current_device(), "a module of another device's context is used");
-      return *known;
-    }
-  }
-  violation("an address that is no module is used as one");
-}
-
-Function& function_of(CUfunction handle) {
-  for (const auto& known : modules()) {
-    for (Function& function : known->functions) {
-      if (&function == reinterpret_cast<Function*>(handle)) {
-        require(known->loaded, "a kernel is launched after its module was unloaded");
-        return function;
-      }
-    }
-  }
-  violation("an address that is no function of a module is launched");
+  auto& module = *reinterpret_cast<Module*>(handle);
+  require(module.loaded, "a module is used after it was unloaded");
+  require(module.device == current_device(), "a module of another device's context is used");
+  return module;
 }
 
 CUresult load(const char* text, CUmodule* handle) {
-  auto program = muster::fake::parse_ptx(text);
-  if (!program) {
-    static_cast<void>(std::fprintf(stderr, "fake: PTX is refused: %s\n", program.error().c_str()));
+  auto kernels = muster::fake::parse_ptx(text);
+  if (!kernels) {
+    static_cast<void>(std::fprintf(stderr, "fake: PTX is refused: %s\n", kernels.error().c_str()));
     return CUDA_ERROR_INVALID_PTX;
-  }
-  if (program->version > kNewestVersion) {
-    return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
-  }
-  if (program->target > kNewestTarget) {
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   World& world = World::get();
   const auto lock = world.lock();
   auto& module = *modules().emplace_back(std::make_unique<Module>());
-  module.program = std::move(*program);
-  module.device = current_device();
-  for (const Kernel& kernel : module.program.kernels) {
+  module.kernels = *std::move(kernels);
+  module.device = muster::fake::required_device();
+  for (const Kernel& kernel : module.kernels) {
     module.functions.push_back({&module, &kernel});
   }
   ++world.modules[module.device];
@@ -98,10 +73,8 @@ CUresult load(const char* text, CUmodule* handle) {
 }
 
 std::vector<std::uint64_t> copied(void** parameters, std::size_t count) {
-  require(count == 0 || parameters != nullptr, "a kernel is launched without its parameters");
   std::vector<std::uint64_t> values(count);
   for (std::size_t i = 0; i < count; ++i) {
-    require(parameters[i] != nullptr, "a kernel is launched with a parameter that is null");
     std::memcpy(&values[i], parameters[i], sizeof values[i]);
   }
   return values;
@@ -115,14 +88,13 @@ CUresult launch(CUfunction kernel_handle,
                 CUstream stream_handle) {
   World& world = World::get();
   auto lock = world.lock();
-  Function& function = function_of(kernel_handle);
+  const Function& function = *reinterpret_cast<Function*>(kernel_handle);
+  Module& module = module_of(reinterpret_cast<CUmodule>(function.module));
   const Kernel& kernel = *function.kernel;
   grid.parameters = copied(parameters, kernel.parameters);
   Stream& stream = world.stream_of(stream_handle, current_device());
-  require(function.module->device == current_device() && stream.device == current_device(),
-          "a kernel is launched in another device's context than its module's, or on a stream "
-          "of another device");
-  ++function.module->launches;
+  require(stream.device == current_device(), "a kernel is launched on a stream of another device");
+  ++module.launches;
   lock.unlock();
   auto uses = muster::fake::foresee(kernel, grid);
   if (!uses) {
@@ -135,12 +107,12 @@ CUresult launch(CUfunction kernel_handle,
       world.touch(stream, span, "kernel " + kernel.name);
     }
   }
-  world.push(stream, [&world, &function, grid = std::move(grid), uses = *std::move(uses)] {
-    if (const auto sentence = muster::fake::run_kernel(*function.kernel, grid, uses)) {
+  world.push(stream, [&world, &module, &kernel, grid = std::move(grid), uses = *std::move(uses)] {
+    if (const auto sentence = muster::fake::run_kernel(kernel, grid, uses)) {
       violation("a kernel: " + *sentence);
     }
     const auto held = world.lock();
-    --function.module->launches;
+    --module.launches;
   });
   return CUDA_SUCCESS;
 }
@@ -150,17 +122,10 @@ CUresult launch(CUfunction kernel_handle,
 extern "C" {
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  return module == nullptr || image == nullptr ? CUDA_ERROR_INVALID_VALUE
-                                               : load(static_cast<const char*>(image), module);
+  return load(static_cast<const char*>(image), module);
 }
 
 CUresult cuModuleUnload(CUmodule hmod) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
   World& world = World::get();
   const auto lock = world.lock();
   Module& module = module_of(hmod);
@@ -172,9 +137,6 @@ CUresult cuModuleUnload(CUmodule hmod) {
 }
 
 CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
   World& world = World::get();
   const auto lock = world.lock();
   for (Function& known : module_of(hmod).functions) {
@@ -199,17 +161,12 @@ CUresult cuLaunchKernel(CUfunction handle,
                         CUstream stream,
                         void** parameters,
                         void** extra) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  require(blocks_y == 1 && blocks_z == 1 && threads_y == 1 && threads_z == 1,
-          "a kernel is launched with more than one dimension");
-  require(threads >= 1 && threads <= kBlockThreadsMax,
-          "a kernel is launched with a block of 0 threads, or of more than 1024");
-  require(blocks >= 1 && blocks <= kGridBlocksMax,
-          "a kernel is launched with a grid of 0 blocks, or of more than 2147483647");
-  require(shared_bytes == 0, "a kernel is launched with shared memory, which the fake has not");
-  require(extra == nullptr, "a kernel is launched with `extra`, which the fake does not read");
+  require(blocks_y == 1 && blocks_z == 1 && threads_y == 1 && threads_z == 1 && shared_bytes == 0 &&
+              extra == nullptr,
+          "a kernel is launched with more than one dimension, shared memory or `extra`, which the "
+          "fake has not");
+  require(threads >= 1 && threads <= kBlockThreadsMax && blocks >= 1 && blocks <= kGridBlocksMax,
+          "a kernel is launched with a grid or a block that no device takes");
   return launch(handle, {blocks, threads, {}}, parameters, stream);
 }
 

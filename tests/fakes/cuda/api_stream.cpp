@@ -8,6 +8,7 @@
 using muster::fake::current_device;
 using muster::fake::Event;
 using muster::fake::require;
+using muster::fake::required_device;
 using muster::fake::Stream;
 using muster::fake::World;
 
@@ -30,12 +31,9 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int /*flags*/, int /*priority*/) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
   World& world = World::get();
   const auto lock = world.lock();
-  *stream = reinterpret_cast<CUstream>(world.make_stream(current_device()));
+  *stream = reinterpret_cast<CUstream>(world.make_stream(required_device()));
   return CUDA_SUCCESS;
 }
 
@@ -47,34 +45,17 @@ CUresult cuStreamDestroy(CUstream stream) {
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
   World& world = World::get();
   auto lock = world.lock();
-  world.drain(lock, world.stream_of(stream, current_device()));
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamQuery(CUstream stream) {
-  World& world = World::get();
-  const auto lock = world.lock();
-  Stream& own = world.stream_of(stream, current_device());
-  if (own.done < own.given) {
-    return CUDA_ERROR_NOT_READY;
-  }
-  world.order.host_knows(world.order.at(own.number));
+  world.drain(lock, world.stream_of(stream, required_device()));
   return CUDA_SUCCESS;
 }
 
 CUresult cuEventCreate(CUevent* event, unsigned int flags) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
   require((flags & CU_EVENT_DISABLE_TIMING) != 0,
           "an event with timing, which slows a stream down");
   auto* made = new Event;
-  made->device = current_device();
+  made->device = required_device();
   *event = reinterpret_cast<CUevent>(made);
   return CUDA_SUCCESS;
 }
@@ -90,13 +71,10 @@ CUresult cuEventDestroy(CUevent event) {
 }
 
 CUresult cuEventRecord(CUevent handle, CUstream stream) {
-  if (current_device() < 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
   World& world = World::get();
   const auto lock = world.lock();
   Event& event = event_of(handle);
-  Stream& own = world.stream_of(stream, current_device());
+  Stream& own = world.stream_of(stream, required_device());
   if (own.device != event.device) {
     return CUDA_ERROR_INVALID_HANDLE;
   }

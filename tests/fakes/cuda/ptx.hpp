@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program in PTX, decoded once so that it runs quickly: made by ptx_parse, run by ptx_run. All
+// A kernel in PTX, decoded once so that it runs quickly: made by ptx_parse, run by ptx_run. All
 // that an instruction can name is a slot: registers, and what never changes within a thread (its
 // place in the grid, parameters, constants). Values; pure.
 #pragma once
@@ -15,25 +15,19 @@ enum class Op : std::uint8_t {
   copy,
   add,
   multiply,
-  multiply_add,
   shift_left,
   shift_right,
   bit_and,
   bit_or,
   select,
-  less,
-  less_equal,
   greater,
   greater_equal,
-  equal,
-  not_equal,
   narrow_f16,
   widen_f16,
   load,
   store,
   branch,
   branch_if,
-  branch_unless,
   end,
 };
 
@@ -73,7 +67,6 @@ struct Instruction {
   std::uint8_t targets = 0;             // how many of `to`
   std::uint32_t next = 0;               // where a branch goes
   std::uint32_t line = 0;               // of the text
-  std::uint32_t offset = 0;             // added to an address
   std::uint64_t mask = 0;               // the bits that a result keeps
   std::array<SlotNumber, 4> to = {};    //
   std::array<SlotNumber, 5> from = {};  // of memory: the address, then what is stored
@@ -84,12 +77,6 @@ struct Kernel {
   std::size_t parameters = 0;
   std::vector<Slot> slots;
   std::vector<Instruction> code;  // the last one is an end or a branch
-};
-
-struct Program {
-  unsigned version = 0;  // 60 is 6.0
-  unsigned target = 0;   // 53 is sm_53
-  std::vector<Kernel> kernels;
 };
 
 }  // namespace muster::fake

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fakes/cuda/ptx_run.hpp"
 
-#include "fakes/cuda/ptx_half.hpp"
-
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace muster::fake {
@@ -11,51 +11,26 @@ namespace {
 
 enum class Trouble { none, unwritten, shift, misaligned, unforeseen, endless };
 
-// The memory of a dry run: notes the uses.
-class NotedMemory {
- public:
-  bool use(const ThreadUse& use) {
-    uses_.push_back(use);
-    return true;
-  }
+// __extension__: it is no type of ISO C++.
+__extension__ using Half = _Float16;
 
-  static std::uint64_t load(std::uint64_t /*address*/, std::size_t /*bytes*/) { return 0; }
+// As PTX says, what is no number becomes one pattern.
+std::uint16_t narrow_to_f16(std::uint32_t bits) {
+  const auto value = std::bit_cast<float>(bits);
+  return std::isnan(value) ? 0x7fff : std::bit_cast<std::uint16_t>(static_cast<Half>(value));
+}
 
-  static void store(std::uint64_t /*address*/, std::size_t /*bytes*/, std::uint64_t /*value*/) {}
+std::uint32_t widen_from_f16(std::uint16_t bits) {
+  const auto value = static_cast<float>(std::bit_cast<Half>(bits));
+  return std::isnan(value) ? 0x7fffffff : std::bit_cast<std::uint32_t>(value);
+}
 
-  std::vector<ThreadUse> take() { return std::move(uses_); }
-
- private:
-  std::vector<ThreadUse> uses_;
-};
-
-// The real one.
-class DeviceMemory {
- public:
-  explicit DeviceMemory(const Uses& uses) : uses_(uses) {}
-
-  [[nodiscard]] bool use(const ThreadUse& use) const { return uses_.allow(use); }
-
-  static std::uint64_t load(std::uint64_t address, std::size_t bytes) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, reinterpret_cast<const void*>(address), bytes);
-    return value;
-  }
-
-  static void store(std::uint64_t address, std::size_t bytes, std::uint64_t value) {
-    std::memcpy(reinterpret_cast<void*>(address), &value, bytes);
-  }
-
- private:
-  const Uses& uses_;
-};
-
-// One thread of the grid at a time.
-template <class Memory>
+// One thread of the grid at a time. Dry: it notes the uses of memory, loads zeros, stores nothing.
 class Machine {
  public:
-  Machine(const Kernel& kernel, const Launch& launch, Memory& memory)
-      : kernel_(kernel), launch_(launch), memory_(memory) {
+  // `allowed` is null in a dry run.
+  Machine(const Kernel& kernel, const Launch& launch, const Uses* allowed)
+      : kernel_(kernel), launch_(launch), allowed_(allowed) {
     for (const Slot& slot : kernel.slots) {
       values_.push_back(slot.value);
       never_written_.push_back(slot.is_register() ? 1 : 0);
@@ -81,6 +56,8 @@ class Machine {
     return std::nullopt;
   }
 
+  [[nodiscard]] std::vector<ThreadUse> take_uses() { return std::move(noted_); }
+
  private:
   Trouble run_thread() {
     const Instruction* const code = kernel_.code.data();
@@ -93,7 +70,7 @@ class Machine {
       if (first_unwritten(now) < now.sources) {
         return Trouble::unwritten;
       }
-      if (now.op == Op::branch || now.op == Op::branch_if || now.op == Op::branch_unless) {
+      if (now.op == Op::branch || now.op == Op::branch_if) {
         at_ = goes(now) ? code + now.next : at_ + 1;
         continue;
       }
@@ -119,7 +96,7 @@ class Machine {
   }
 
   [[nodiscard]] bool goes(const Instruction& now) const {
-    return now.op == Op::branch || (from(now, 0) != 0) == (now.op == Op::branch_if);
+    return now.op == Op::branch || from(now, 0) != 0;
   }
 
   void set(SlotNumber slot, std::uint64_t value) {
@@ -149,8 +126,6 @@ class Machine {
         return a + b;
       case Op::multiply:
         return a * b;
-      case Op::multiply_add:
-        return a * b + from(now, 2);
       case Op::shift_left:
         return a << b;
       case Op::shift_right:
@@ -161,18 +136,10 @@ class Machine {
         return a | b;
       case Op::select:
         return from(now, 2) != 0 ? a : b;
-      case Op::less:
-        return a < b ? 1 : 0;
-      case Op::less_equal:
-        return a <= b ? 1 : 0;
       case Op::greater:
         return a > b ? 1 : 0;
       case Op::greater_equal:
         return a >= b ? 1 : 0;
-      case Op::equal:
-        return a == b ? 1 : 0;
-      case Op::not_equal:
-        return a != b ? 1 : 0;
       case Op::narrow_f16:
         return narrow_to_f16(static_cast<std::uint32_t>(a));
       case Op::widen_f16:
@@ -186,18 +153,24 @@ class Machine {
     const bool writes = now.op == Op::store;
     const std::size_t count = writes ? now.sources - 1U : now.targets;
     const auto bytes = static_cast<std::uint16_t>(now.bytes * count);
-    std::uint64_t address = from(now, 0) + now.offset;
+    std::uint64_t address = from(now, 0);
     if (address % bytes != 0) {
       return Trouble::misaligned;
     }
-    if (!memory_.use({address, number_, now.line, bytes, writes})) {
+    const ThreadUse use{address, number_, now.line, bytes, writes};
+    if (allowed_ == nullptr) {
+      noted_.push_back(use);
+    } else if (!allowed_->allow(use)) {
       return Trouble::unforeseen;
     }
     for (std::size_t i = 0; i < count; ++i, address += now.bytes) {
-      if (writes) {
-        memory_.store(address, now.bytes, from(now, i + 1));
-      } else {
-        set(now.to[i], memory_.load(address, now.bytes));
+      auto* const place = reinterpret_cast<void*>(address);
+      std::uint64_t value = writes ? from(now, i + 1) : 0;
+      if (allowed_ != nullptr) {
+        std::memcpy(writes ? place : &value, writes ? &value : place, now.bytes);
+      }
+      if (!writes) {
+        set(now.to[i], value);
       }
     }
     return Trouble::none;
@@ -224,7 +197,8 @@ class Machine {
 
   const Kernel& kernel_;
   const Launch& launch_;
-  Memory& memory_;
+  const Uses* allowed_;
+  std::vector<ThreadUse> noted_;
   std::vector<std::uint64_t> values_;
   std::vector<std::uint8_t> never_written_;  // of each slot, when a thread begins
   std::vector<std::uint8_t> unwritten_;
@@ -235,19 +209,18 @@ class Machine {
 }  // namespace
 
 std::expected<Uses, std::string> foresee(const Kernel& kernel, const Launch& launch) {
-  NotedMemory memory;
-  if (auto trouble = Machine(kernel, launch, memory).run()) {
+  Machine machine(kernel, launch, nullptr);
+  if (auto trouble = machine.run()) {
     return std::unexpected(*std::move(trouble));
   }
-  auto uses = gather(memory.take());
+  auto uses = gather(machine.take_uses());
   return uses ? std::move(uses) : std::unexpected(kernel.name + ": " + uses.error());
 }
 
 std::optional<std::string> run_kernel(const Kernel& kernel,
                                       const Launch& launch,
                                       const Uses& uses) {
-  DeviceMemory memory(uses);
-  return Machine(kernel, launch, memory).run();
+  return Machine(kernel, launch, &uses).run();
 }
 
 }  // namespace muster::fake

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a kernel of a Program, one thread of the grid after the other. First dry: what memory it
+// Runs a kernel, one thread of the grid after the other. First dry: what memory it
 // would use, with zeros for what it loads, since our kernels compute no address from data; then for
 // real, within what the dry run said. Called by api_module: dry when the kernel is launched, for
 // real on the stream's thread. Errors are sentences. Pure but for the memory that the kernel uses.

@@ -148,4 +148,9 @@ int current_device() {
   return context_stack().empty() ? -1 : context_stack().back()->device;
 }
 
+int required_device() {
+  require(!context_stack().empty(), "the driver is called without a current context");
+  return current_device();
+}
+
 }  // namespace muster::fake

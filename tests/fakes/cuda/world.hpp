@@ -105,5 +105,7 @@ class World {
 [[nodiscard]] std::vector<Context*>& context_stack();
 // Of the current context; -1: none.
 [[nodiscard]] int current_device();
+// The same, for calls that need one: without it a rule is broken.
+[[nodiscard]] int required_device();
 
 }  // namespace muster::fake

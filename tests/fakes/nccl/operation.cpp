@@ -50,14 +50,14 @@ class Exchange {
  private:
   // NCCL does not compare; our own library must, before it comes here.
   [[nodiscard]] Came compare() {
-    auto& words = segment_.own().words;
-    std::strncpy(words.data(), describe(op_).c_str(), words.size() - 1);
+    auto& text = segment_.own().call;
+    std::strncpy(text.data(), describe(op_).c_str(), text.size() - 1);
     Came came = segment_.barrier(Where::operation);
     for (int rank = 0; rank < comm_.size && came == Came::yes; ++rank) {
-      if (std::strncmp(words.data(), segment_.member(rank).words.data(), words.size() - 1) != 0) {
+      if (std::strncmp(text.data(), segment_.member(rank).call.data(), text.size() - 1) != 0) {
         violation("ranks meet in different operations: rank " + std::to_string(comm_.rank) +
-                  " calls " + words.data() + ", rank " + std::to_string(rank) + " calls " +
-                  segment_.member(rank).words.data());
+                  " calls " + text.data() + ", rank " + std::to_string(rank) + " calls " +
+                  segment_.member(rank).call.data());
       }
     }
     return came == Came::yes ? segment_.barrier(Where::operation) : came;

@@ -24,8 +24,8 @@ int open_file(const std::string& path) {
 
 // For 1 ms at most.
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  const timespec patience = {.tv_sec = 0, .tv_nsec = 1'000'000};
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, &patience, nullptr, 0);
+  const timespec timeout = {.tv_sec = 0, .tv_nsec = 1'000'000};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
 }
 
 struct flock byte_lock(short type, int rank) {
@@ -77,16 +77,16 @@ bool Segment::peer_gone() {
 }
 
 Came Segment::pause() {
-  sleep_on(meeting_->bell, meeting_->bell.load());
+  sleep_on(meeting_->wake_seq, meeting_->wake_seq.load());
   return abort ? Came::aborted : peer_gone() ? Came::peer_gone : Came::yes;
 }
 
 void Segment::wake() {
-  ++meeting_->bell;
+  ++meeting_->wake_seq;
   const auto wake_all = [](std::atomic<std::uint32_t>& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE, 1 << 20, nullptr, nullptr, 0);
   };
-  wake_all(meeting_->bell);
+  wake_all(meeting_->wake_seq);
   for (Gate& gate : meeting_->gates) {
     wake_all(gate.turn);
   }

@@ -23,7 +23,7 @@ struct Member {
   int color;
   int key;
   std::array<char, 64> host;
-  std::array<char, 128> words;  // the operation that it is at
+  std::array<char, 128> call;  // the operation that it is at
   std::array<unsigned char, kChunk> data;
 };
 
@@ -45,7 +45,7 @@ inline constexpr std::size_t kCollectives = 6;
 
 struct Meeting {
   std::array<Gate, 2 + kCollectives> gates;
-  std::atomic<std::uint32_t> bell;  // what pauses sleep on
+  std::atomic<std::uint32_t> wake_seq;  // what pauses sleep on
   std::array<Member, kMostRanks> members;
   std::array<std::array<Mailbox, kMostRanks>, kMostRanks> mail;  // [from][to]
   // [from][to]: who has come to the first send and receive: kSender, kReceiver

@@ -112,13 +112,13 @@ void Faults::strike_with(Fault fault) {
       }
       break;
     case Fault::reset:
-      world_.network().hurt(agent, 0, Duration{});
+      world_.hurt(agent, 0, Duration{});
       break;
     case Fault::stall:
-      world_.network().hurt(agent, 1, length());
+      world_.hurt(agent, 1, length());
       break;
     case Fault::black_hole:
-      world_.network().hurt(agent, 2, Duration{});
+      world_.hurt(agent, 2, std::chrono::hours(1));
       break;
     case Fault::leave:
       world_.leave(agent);

@@ -22,6 +22,7 @@ struct Workers {
   bool stopping = false;
   bool finished = false;         // all ended well
   bool counted = false;          // by the checkers
+  bool failed = false;           // one of them
   std::uint64_t generation = 0;  // tells events of an earlier set from those of this one
   RoundPtr round;
   std::int32_t group_rank = 0;
@@ -44,6 +45,8 @@ struct Agent {
   bool listener_known = false;
   Ending ending = Ending::none;
   VirtualTime ended_at{};
+  std::optional<VirtualTime> killed_at;  // while all the others ran the same round
+  VirtualTime swept_at{};
   std::string reason;  // of a failed ending
   std::optional<VirtualTime> armed;
   std::optional<VirtualTime> guard_at;  // its workers die then, unless the lease is renewed
@@ -51,11 +54,14 @@ struct Agent {
   Workers workers;
   RoundId told;  // the last round that it was told to run
   RoundId store_asked;
-  RoundPtr proposed;               // the last proposal that it was given
-  RoundPtr accepted;               // and the last that it accepted
-  NodeId follows = 0;              // who welcomed it last
-  VirtualTime heard{};             // its coordinator's last sign of life
-  bool out_of_touch = false;       // when the job was closed elsewhere
+  RoundPtr proposed;       // the last proposal that it was given
+  RoundPtr proposed_base;  // what that one rests on
+  RoundPtr accepted;       // and the last that it accepted
+  RoundPtr accepted_base;
+  NodeId follows = 0;         // who welcomed it last
+  VirtualTime heard{};        // its coordinator's last sign of life
+  bool out_of_touch = false;  // when the job was closed elsewhere
+  std::size_t unchecked_steps = 0;
   std::deque<NodeEvent> deferred;  // what it will find when it goes on
 };
 

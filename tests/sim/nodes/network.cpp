@@ -193,8 +193,11 @@ void Network::accept(std::uint32_t number, std::uint32_t agent) {
 }
 
 void Network::on_opened(std::uint32_t number) {
-  const End& end = connections_[number].ends[0];
+  End& end = connections_[number].ends[0];
   if (end.open) {
+    if (options_.bytes) {
+      put_bytes(number, 1, ByteSide::begin());
+    }
     user_.on_network(end.agent, LinkOpened{end.link});
   }
 }
@@ -252,7 +255,11 @@ void Network::send(std::uint32_t agent, LinkId link, std::shared_ptr<const Round
     put(number, side, Happening{Kind::arrival, 0, 0, 0, std::move(message), nullptr}, true);
     return;
   }
-  std::string all = bytes_of(*end, static_cast<int>(place % 2)).encode(*message);
+  put_bytes(number, side, bytes_of(*end, static_cast<int>(place % 2)).encode(*message));
+}
+
+// To that side.
+void Network::put_bytes(std::uint32_t number, int side, std::string all) {
   bytes_sent_ += all.size();
   while (!all.empty()) {  // TCP cuts where it likes
     const auto size = static_cast<std::size_t>(
@@ -349,6 +356,7 @@ void Network::on_arrival(Happening& what) {
   }
   std::vector<std::shared_ptr<const RoundMessage>> messages;
   const bool good = bytes_of(end, side).feed(*what.bytes, messages);
+  put_bytes(number, 1 - side, bytes_of(end, side).take_reply());
   const std::uint32_t agent = end.agent;  // `end` may move while others connect
   const LinkId link = end.link;
   for (auto& message : messages) {
@@ -454,7 +462,6 @@ void Network::hurt(std::uint32_t agent, int how, Duration length) {
     end.arrival = std::max(end.arrival, queue_.now() + length);
   } else {
     connection.black_hole = true;
-    length = std::chrono::hours(1);
   }
   hurt_until_ = std::max(hurt_until_, queue_.now() + length);
 }

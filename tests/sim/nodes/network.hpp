@@ -138,6 +138,7 @@ class Network {
   End* end_of(std::uint32_t agent, LinkId link, std::uint64_t& place);
   void bind_link(std::uint32_t agent, LinkId link, std::uint64_t place);
   void put(std::uint32_t connection, int side, Happening what, bool in_order);
+  void put_bytes(std::uint32_t number, int side, std::string all);
   void put_end(std::uint32_t connection, int side, LinkEnd how, bool in_order);
   void end_link(std::uint32_t connection, int side, LinkEnd how);
   void send_again();

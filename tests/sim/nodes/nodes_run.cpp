@@ -56,11 +56,10 @@ bool Verdict::anybody(Ending how) const {
                              [&](const Agent& agent) { return agent.ending == how; });
 }
 
-// Of those members who live: more than half of all, exactly half with the first, or all whose
-// machine cannot say that they are gone.
+// Of those members who live: more than half of all, exactly half with the first, or all but those
+// who died while nobody can have formed a round without the others.
 bool Verdict::has_quorum(const Round& round) const {
   std::size_t here = 0;
-  std::size_t missing = 0;
   bool first = false;
   for (const NodeInfo& member : round.members) {
     const auto agent =
@@ -68,17 +67,18 @@ bool Verdict::has_quorum(const Round& round) const {
     if (world_.lives(*agent)) {
       ++here;
       first = first || member.id == round.members.front().id;
-    } else if (!world_.machines()[agent->machine].power) {
-      ++missing;
     }
   }
   const std::size_t all = round.members.size();
-  return missing == 0 || here * 2 > all || (here * 2 == all && first);
+  return here * 2 > all || (here * 2 == all && first) || world_.died_in_sight(round);
 }
 
+// One that has followed somebody founds no more: the others may run, and it does not know whom to
+// ask. It ends when its time to join is over.
 bool Verdict::has_founder() const {
-  return std::ranges::any_of(
-      world_.agents(), [&](const Agent& agent) { return world_.lives(agent) && agent.hosts; });
+  return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
+    return world_.lives(agent) && agent.hosts && (!agent.met || agent.core->coordinator().leads());
+  });
 }
 
 // Whether the rule demands that a round runs now.
@@ -88,14 +88,13 @@ bool Verdict::must_run() const {
     return false;
   }
   const RoundId latest = world_.remembered();
-  if (latest.number == 0) {
-    return has_founder();
-  }
-  const auto quorum_of = [&](const RoundPtr& round) { return !round || has_quorum(*round); };
-  return quorum_of(world_.checkers().round(latest)) &&
+  const auto quorum_of = [&](const RoundPtr& round) {
+    return !round || round->id.number == 0 || has_quorum(*round);
+  };
+  return (latest.number > 0 || has_founder()) && quorum_of(world_.checkers().round(latest)) &&
          std::ranges::all_of(world_.agents(), [&](const Agent& agent) {
            return !world_.lives(agent) || !agent.accepted || agent.accepted->id <= latest ||
-                  quorum_of(agent.accepted);
+                  (quorum_of(agent.accepted) && quorum_of(agent.accepted_base));
          });
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sim/nodes/checkers.hpp"
+#include "sim/nodes/disturbances.hpp"
 #include "sim/nodes/model.hpp"
 #include "sim/nodes/network.hpp"
 #include "sim/nodes/options.hpp"
@@ -38,6 +39,7 @@ class NodesWorld final : public NetworkUser {
   void freeze_agent(std::uint32_t agent, Duration length);
   void freeze_machine(std::uint32_t machine, Duration length);
   void cut(std::vector<std::uint8_t> inside, bool one_way, Duration length);
+  void hurt(std::uint32_t agent, int how, Duration length);
   void leave(std::uint32_t agent);
   void fail_worker(std::uint32_t agent);
   void finish_workers(std::uint32_t agent, Duration after);
@@ -68,6 +70,9 @@ class NodesWorld final : public NetworkUser {
   // The latest round that a living node was told to run.
   [[nodiscard]] RoundId remembered() const;
 
+  // Members that died did so almost at once and before the eyes of those who live.
+  [[nodiscard]] bool died_in_sight(const Round& round) const;
+
   void complain(const std::string& problem);
   void note(std::string_view node, char letter, std::string_view words) const;
 
@@ -76,11 +81,14 @@ class NodesWorld final : public NetworkUser {
  private:
   friend struct Performer;
 
+  [[nodiscard]] const Agent& agent_of(NodeId id) const;
+  [[nodiscard]] bool is_whole(const Round& round) const;
   [[nodiscard]] NodeSettings settings(bool stranger) const;
   void make_machines();
   void handle(Happening& what);
   void handle_agent(Happening& what);
   void to_agent(std::uint32_t agent, NodeEvent event);
+  void check_core(Agent& agent);
   void step(std::uint32_t agent, const NodeEvent& event);
   void before(std::uint32_t agent, const NodeEvent& event);
   void note_who_hears(std::uint32_t closing);
@@ -120,6 +128,7 @@ class NodesWorld final : public NetworkUser {
   Trace& trace_;
   Checkers checkers_;
   Network network_;
+  Disturbances disturbances_;
   std::vector<MachineState> machines_;
   std::vector<Place> places_;
   std::deque<Agent> agents_;

@@ -8,22 +8,26 @@
 
 namespace muster::sim {
 
-ByteSide::ByteSide(RoundDecoder::Side side) : decoder_(side) {
-  if (side == RoundDecoder::Side::dialled) {
-    decoder_.trust();
-  }
+ByteSide::ByteSide(RoundDecoder::Side side)
+    : decoder_(side),
+      waiting_(side == RoundDecoder::Side::accepted ? round_greeting(Nonce{}) : std::string()) {}
+
+std::string ByteSide::begin() {
+  return std::string(round_preamble());
+}
+
+std::string ByteSide::take_reply() {
+  return greeted_ ? std::exchange(waiting_, {}) : std::string();
 }
 
 std::string ByteSide::encode(const RoundMessage& message) {
-  std::string bytes;
-  if (!greeted_) {
-    greeted_ = true;
-    bytes = round_preamble();
-  }
   if (std::holds_alternative<Welcome>(message)) {
-    decoder_.trust();
+    decoder_.allow_texts();
+  } else if (std::holds_alternative<ShowRounds>(message)) {
+    decoder_.allow_lists();
   }
-  return append_frame(bytes, message) ? bytes : std::string();
+  static_cast<void>(append_frame(waiting_, message));  // what cannot be encoded is not sent
+  return take_reply();
 }
 
 bool ByteSide::feed(std::string_view bytes, std::vector<std::shared_ptr<const RoundMessage>>& out) {
@@ -34,6 +38,7 @@ bool ByteSide::feed(std::string_view bytes, std::vector<std::shared_ptr<const Ro
     std::size_t consumed = 0;
     const RoundDecoder::Status status = decoder_.next(input, message, consumed);
     input.remove_prefix(consumed);
+    greeted_ = greeted_ || decoder_.ready();
     if (status == RoundDecoder::Status::message) {
       out.push_back(std::make_shared<const RoundMessage>(std::move(message)));
       continue;

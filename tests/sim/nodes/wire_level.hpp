@@ -17,8 +17,14 @@ class ByteSide {
  public:
   explicit ByteSide(RoundDecoder::Side side);
 
-  // Empty: it cannot be encoded.
+  // How the side begins that has dialled.
+  [[nodiscard]] static std::string begin();
+
+  // What may be sent now of that: nothing before the nonce of the other side is here.
   [[nodiscard]] std::string encode(const RoundMessage& message);
+
+  // What feed has made possible: our greeting, or what waited for theirs.
+  [[nodiscard]] std::string take_reply();
 
   // Messages that are whole now. False: the bytes break the format.
   [[nodiscard]] bool feed(std::string_view bytes,
@@ -27,7 +33,8 @@ class ByteSide {
  private:
   RoundDecoder decoder_;
   std::string rest_;
-  bool greeted_ = false;  // our preamble is out
+  std::string waiting_;  // our greeting, or frames
+  bool greeted_ = false;
 };
 
 }  // namespace muster::sim

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent does around its core: it carries effects out, dies, leaves, is frozen.
+#include "base/check.hpp"
 #include "sim/nodes/nodes_world.hpp"
 #include "sim/nodes/words.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace muster::sim {
@@ -24,6 +26,11 @@ struct Performer {
     const auto* accept = std::get_if<Accept>(e.message.get());
     if (accept != nullptr && self.proposed && self.proposed->id == accept->round) {
       self.accepted = self.proposed;
+      self.accepted_base = self.proposed_base;
+    }
+    if (const auto* own = std::get_if<Propose>(e.message.get())) {  // its own consent is not sent
+      self.accepted = own->round;
+      self.accepted_base = own->base;
     }
     if (e.link == 0) {
       world.complain("a message for the node itself reached the network");
@@ -31,6 +38,7 @@ struct Performer {
     world.network_.send(agent, e.link, e.message);
     if (std::holds_alternative<Start>(*e.message) && !world.calm_ &&
         world.random_.chance(world.options_.start_lost_percent)) {
+      world.disturbances_.note(world.now(), Duration{});
       world.network_.reset_soon(agent, e.link);
     }
   }
@@ -75,6 +83,18 @@ struct Performer {
   void operator()(const SayNode& /*e*/) const {}
 };
 
+// Builds without assertions do not look by themselves. As seldom as NodeCore does it.
+void NodesWorld::check_core(Agent& agent) {
+  constexpr std::size_t kShare = 16;
+  if (kChecksInvariants || ++agent.unchecked_steps * kShare < agent.core->coordinator().size()) {
+    return;
+  }
+  agent.unchecked_steps = 0;
+  if (const std::string broken = agent.core->check_invariants(); !broken.empty()) {
+    complain(fmt::format("{}: {}", agent.label, broken));
+  }
+}
+
 void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
   Agent& agent = agents_[number];
   const auto* received = std::get_if<MessageReceived>(&event);
@@ -106,6 +126,7 @@ void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
   if (trace_.on && trace_.states && is_shown) {
     note(agent.label, '=', agent.core->describe());
   }
+  check_core(agent);
   if (lives(agent)) {
     arm(number);
   }
@@ -134,6 +155,7 @@ void NodesWorld::before(std::uint32_t number, const NodeEvent& event) {
     agent.met = agent.met || std::holds_alternative<Welcome>(*received->message);
     if (const auto* propose = std::get_if<Propose>(received->message.get())) {
       agent.proposed = propose->round;
+      agent.proposed_base = propose->base;
     }
   }
 }
@@ -214,6 +236,9 @@ void NodesWorld::kill_agent(std::uint32_t number) {
       checkers_.node_gone(agent.info.id, queue_.now());
     }
   }
+  if (agent.workers.alive && is_whole(*agent.workers.round)) {
+    agent.killed_at = queue_.now();
+  }
   agent.process = false;
   agent.deferred.clear();
   places_[agent.place].agent = kNobody;
@@ -228,6 +253,7 @@ void NodesWorld::kill_agent(std::uint32_t number) {
 
 void NodesWorld::on_swept(std::uint32_t number) {
   Agent& agent = agents_[number];
+  agent.swept_at = queue_.now();
   if (agent.workers.alive) {
     on_workers_die(number, false, false);
   }
@@ -276,6 +302,7 @@ void NodesWorld::freeze_agent(std::uint32_t number, Duration length) {
     return;
   }
   agent.frozen = true;
+  disturbances_.note(now(), length);
   note(agent.label, '!', "the agent is frozen for " + muster::describe(length));
   post(length, Kind::thaw_agent, number);
 }
@@ -286,6 +313,7 @@ void NodesWorld::freeze_machine(std::uint32_t number, Duration length) {
     return;
   }
   machine.frozen = true;
+  disturbances_.note(now(), length);
   network_.set_frozen(number, true);
   note(fmt::format("n{}", number), '!', "the machine is frozen for " + muster::describe(length));
   for (std::uint32_t i = 0; i < agents_.size(); ++i) {
@@ -307,8 +335,47 @@ void NodesWorld::cut(std::vector<std::uint8_t> inside, bool one_way, Duration le
         '!',
         fmt::format("cut{} for {}:{}", one_way ? " one way" : "", muster::describe(length), names));
   }
+  disturbances_.note(now(), length);
   const std::uint64_t cut = network_.cut(std::move(inside), one_way);
   queue_.after(length, Happening{Kind::heal, 0, 0, cut, nullptr, nullptr});
+}
+
+void NodesWorld::hurt(std::uint32_t number, int how, Duration length) {
+  disturbances_.note(now(), length);
+  network_.hurt(number, how, length);
+}
+
+const Agent& NodesWorld::agent_of(NodeId id) const {
+  return *std::ranges::find(agents_, id, [](const Agent& agent) { return agent.info.id; });
+}
+
+// All its members run, but for those that died a moment ago.
+bool NodesWorld::is_whole(const Round& round) const {
+  return std::ranges::all_of(round.members, [&](const NodeInfo& member) {
+    const Agent& agent = agent_of(member.id);
+    const Workers& workers = agent.workers;
+    const bool runs = lives(agent) && workers.alive && workers.round->id == round.id &&
+                      workers.since + options_.lease / 4 < now();
+    return runs || (agent.killed_at && now() - *agent.killed_at < options_.lease / 20);
+  });
+}
+
+bool NodesWorld::died_in_sight(const Round& round) const {
+  VirtualTime first = VirtualTime::max();
+  VirtualTime last{};
+  for (const NodeInfo& member : round.members) {
+    const Agent& agent = agent_of(member.id);
+    if (!agent.killed_at && !lives(agent)) {
+      return false;
+    }
+    first = std::min(first, agent.killed_at.value_or(first));
+    last = std::max(last, agent.killed_at ? agent.swept_at : last);
+  }
+  const bool prompt = options_.dial_lost_percent == 0 && options_.dial_slow_percent == 0 &&
+                      options_.latency_max < options_.lease / 200;
+  return first == VirtualTime::max() ||
+         (prompt && last - first < options_.lease / 20 &&
+          disturbances_.none(first - options_.lease / 2, last + options_.lease));
 }
 
 void NodesWorld::leave(std::uint32_t number) {

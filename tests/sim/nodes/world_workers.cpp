@@ -61,6 +61,7 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   workers.alive = true;
   workers.stopping = false;
   workers.finished = false;
+  workers.failed = false;
   ++workers.generation;
   workers.round = run.round;
   workers.group_rank = run.group_rank;
@@ -97,12 +98,15 @@ void NodesWorld::fail_worker(std::uint32_t number) {
 }
 
 void NodesWorld::on_worker_fails(std::uint32_t number) {
-  const Agent& agent = agents_[number];
+  Agent& agent = agents_[number];
   if (!agent.workers.alive || agent.workers.stopping) {
     return;
   }
   note(agent.label, '!', "a worker fails");
-  cascade(agent.workers.round->id);
+  // Once for all workers of a node: while nobody stops them, failures would multiply without end.
+  if (!std::exchange(agent.workers.failed, true)) {
+    cascade(agent.workers.round->id);
+  }
   queue_.after(between(microseconds(10), milliseconds(1)),
                Happening{Kind::noticed,
                          static_cast<std::uint8_t>(kFailed),
@@ -203,6 +207,7 @@ void NodesWorld::on_noticed(std::uint32_t number, int how, std::uint64_t generat
                                                     : static_cast<int>(random_.between(1, 99));
     failed.message.run_time = queue_.now() - workers.since;
     failed.message.permanent = plan_of(workers.round->id, 1).permanent;
+    failed.message.exited = how != kKilled;
     failed.message.words = fmt::format("exited with code {}", failed.message.exit_code);
     failed.seen_at = local;
     const Details details{failed.message.round, failed.message.rank, "the last lines"};

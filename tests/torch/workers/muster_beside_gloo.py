@@ -224,7 +224,7 @@ def check_monitored(gloo, ours):
                 ours.monitored_barrier(timedelta(seconds=0.3), wait_all_ranks=wait_all)
             except muster.TimedOut as error:
                 assert error.rank == min(absent), error
-                assert ("rank 2" in str(error)) == (wait_all and 2 in absent), error
+                assert ("Ranks 1, 2" in str(error)) == (wait_all and 2 in absent), error
             else:
                 raise AssertionError("nobody was missing")
         dist.barrier(gloo)

@@ -9,8 +9,6 @@ import torch.distributed as dist
 
 import muster
 import muster.torch  # registers the back end
-from muster._library import SEND
-from muster.torch.lanes import MOST, Lanes
 
 TYPES = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32,
          torch.float64, torch.bfloat16]
@@ -196,10 +194,6 @@ def check_futures():
     barrier.wait()
 
 
-def no_lane(other, tag):
-    raise muster.TimedOut("nobody there", 1)
-
-
 def check_refusals():
     def refused(call, word):
         try:
@@ -209,13 +203,6 @@ def check_refusals():
         else:
             raise AssertionError(f"{word}: not refused")
     x = torch.ones(2)
-    refused(lambda: dist.recv(x, group=group), "src")
-    lanes = Lanes(0, no_lane)
-    for tag in range(MOST):
-        lanes.start(SEND, x, 1, tag)
-    refused(lambda: lanes.start(SEND, x, 1, MOST), f"more than {MOST}")
-    refused(lanes.start(SEND, x, 1, 0).wait, "nobody there")
-    lanes.close()
     refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.int16), group=group), "int16")
     refused(lambda: dist.all_reduce(torch.ones(2, device="meta"), group=group), "CPU tensors only")
     refused(lambda: dist.all_reduce(x, dist.ReduceOp.BOR, group=group), "BOR")

@@ -59,10 +59,10 @@ TEST_CASE("failure: error files of both ranks are compared with each other") {
   CHECK(root_cause({first_seen, first_raised}, SIGTERM) == 1U);
 }
 
-TEST_CASE("failure: the end is told in words, with memory where the kernel says so") {
+TEST_CASE("failure: the end is described, with memory where the kernel says so") {
   WorkerFailure killed = seen(0, {true, SIGKILL}, 1);
   killed.out_of_memory = true;
-  killed.memory_words = "limit 512 MiB, peak 512 MiB";
+  killed.memory_usage = "limit 512 MiB, peak 512 MiB";
   CHECK(describe_end(killed).find(": out of memory (limit 512 MiB, peak 512 MiB)") !=
         std::string::npos);
   WorkerFailure never;
@@ -91,4 +91,14 @@ TEST_CASE("job result: our own failures have documented codes") {
   CHECK(exit_code_of(Error{Errc::not_found, ""}) == 127);
   CHECK(exit_code_of(Error{Errc::timed_out, ""}) == 69);
   CHECK(exit_code_of(Error{Errc::internal, ""}) == 70);
+}
+
+TEST_CASE("failure: who lost a connection is not the cause if another one failed before the stop") {
+  auto lost = seen(0, kExit1, 10);
+  lost.lost_connection = true;
+  const auto cause = seen(2, kExit1, 11);
+  const auto later = seen(3, kExit1, 12, true);
+  CHECK(root_cause({lost, cause, later}, SIGTERM) == 1U);
+  CHECK(root_cause({lost, later}, SIGTERM) == 0U);
+  CHECK(root_cause({lost, lost}, SIGTERM) == 0U);
 }

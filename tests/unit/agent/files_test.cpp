@@ -57,21 +57,3 @@ TEST_CASE("files: a path that cannot be written is named with the reason") {
   REQUIRE_FALSE(written);
   CHECK(written.error().message.find("/no/such/folder/file") != std::string::npos);
 }
-
-TEST_CASE("files: last words into a pipe that nobody reads are given up after the patience") {
-  auto pipe = make_pipe();
-  REQUIRE(pipe);
-  const std::string much(1 << 20, 'x');  // more than the pipe holds
-  const TimePoint before = steady_now();
-  write_last_words(pipe->write.get(), much, 50ms);
-  CHECK(steady_now() - before >= 50ms);
-}
-
-TEST_CASE("files: last words arrive whole where somebody reads") {
-  auto pipe = make_pipe();
-  REQUIRE(pipe);
-  write_last_words(pipe->write.get(), "the end\n", 10s);
-  std::array<char, 32> heard{};
-  CHECK(::read(pipe->read.get(), heard.data(), heard.size()) == 8);
-  CHECK(std::string(heard.data()) == "the end\n");
-}

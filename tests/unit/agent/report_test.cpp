@@ -63,18 +63,18 @@ TEST_CASE("report: a failure names rank, end, node, pid, traceback, others and l
 TEST_CASE("report: the error file's traceback comes before what stderr says besides") {
   WorkerFailure root = failure_of(0, 1);
   root.record = ErrorRecord{"E: x", "Traceback (most recent call last):\n  a\nE: x\n", 5.0};
-  root.stderr_tail = "first words\nTraceback (most recent call last):\n  a\nE: x\nlast words\n";
+  root.stderr_tail = "first line\nTraceback (most recent call last):\n  a\nE: x\nlast line\n";
   const std::string report = render_report(failed({root}), kSite);
-  CHECK(report.find("  | E: x\n  | first words\n  | last words\n") != std::string::npos);
+  CHECK(report.find("  | E: x\n  | first line\n  | last line\n") != std::string::npos);
 }
 
 TEST_CASE("report: a recorded traceback is not repeated with the frames that stderr adds") {
   WorkerFailure root = failure_of(0, 1);
   root.record = ErrorRecord{"E: x", "Traceback (most recent call last):\n  a\nE: x\n", 5.0};
   root.stderr_tail =
-      "first words\nTraceback (most recent call last):\n  <module>\n  a\nE: x\nlast words\n";
+      "first line\nTraceback (most recent call last):\n  <module>\n  a\nE: x\nlast line\n";
   const std::string report = render_report(failed({root}), kSite);
-  CHECK(report.find("  | E: x\n  | first words\n  | last words\n") != std::string::npos);
+  CHECK(report.find("  | E: x\n  | first line\n  | last line\n") != std::string::npos);
   CHECK(report.find("<module>") == std::string::npos);
 }
 

@@ -45,8 +45,33 @@ TEST_CASE("roll call: nothing is said in the first second, then the latest news"
   CHECK(roll.tick(kStart + 999ms).empty());
   CHECK(roll.tick(kStart + 1s) ==
         "muster: 2 of 4 nodes are here: node1, node2; waiting for 2 more\n");
-  CHECK_FALSE(roll.next_deadline());
   CHECK(roll.tick(kStart + 2s).empty());
+}
+
+TEST_CASE("roll call: a start that waits says so again every 30 s") {
+  RollCallView roll = view();
+  REQUIRE_FALSE(roll.take(kStart + 2s, call_of(1), "").empty());
+  REQUIRE(roll.next_deadline());
+  CHECK(*roll.next_deadline() == kStart + 32s);
+  CHECK(roll.tick(kStart + 31s).empty());
+  CHECK(roll.tick(kStart + 32s) ==
+        "muster: after 32 s: 1 of 4 nodes is here: node1; waiting for 3 more\n");
+  CHECK(roll.tick(kStart + 61s).empty());
+  CHECK(roll.tick(kStart + 62s).starts_with("muster: after 62 s: 1 of 4"));
+  // News start the 30 s anew.
+  CHECK_FALSE(roll.take(kStart + 80s, call_of(2), "").empty());
+  CHECK(roll.tick(kStart + 92s).empty());
+  CHECK(roll.tick(kStart + 110s).starts_with("muster: after 110 s: 2 of 4"));
+  CHECK_FALSE(roll.take(kStart + 111s, RollCall{}, "cannot reach h1").empty());
+  CHECK(roll.tick(kStart + 141s) == "muster: after 141 s: cannot reach h1; trying again\n");
+  roll.stop_repeating();
+  CHECK_FALSE(roll.next_deadline());
+}
+
+TEST_CASE("roll call: a spare of a job that runs says once that it waits") {
+  RollCallView roll = view();
+  CHECK_FALSE(roll.take(kStart + 2s, call_of(4), "").empty());
+  CHECK_FALSE(roll.next_deadline());
 }
 
 TEST_CASE("roll call: whoever comes to a job that runs is told that it runs, and waits") {

@@ -55,7 +55,7 @@ TEST_CASE("run dir: without logs it is temporary and disappears with its error f
   CHECK(dir->path() == parent.path() + "/muster_job_abcdefgh");
   REQUIRE(dir->make_attempt(0, 2));
   REQUIRE(write_file(dir->path() + "/attempt_0/1/error.json", "{}"));
-  CHECK_FALSE(dir->clean_up());
+  CHECK_FALSE(dir->clean_up(true));
   CHECK_FALSE(exists(dir->path()));
 }
 
@@ -66,10 +66,10 @@ TEST_CASE("run dir: what somebody else put there keeps it") {
   REQUIRE(dir->make_attempt(0, 1));
   const std::string note = dir->path() + "/attempt_0/0/note";
   REQUIRE(write_file(note, "mine"));
-  CHECK(dir->clean_up());
+  CHECK(dir->clean_up(true));
   CHECK(exists(note));
   ::unlink(note.c_str());
-  CHECK_FALSE(dir->clean_up());
+  CHECK_FALSE(dir->clean_up(true));
 }
 
 TEST_CASE("run dir: below --log-dir it stays, with folders for each attempt and rank") {
@@ -80,7 +80,7 @@ TEST_CASE("run dir: below --log-dir it stays, with folders for each attempt and 
   CHECK(dir->path() == logs + "/job_abcdefgh");
   REQUIRE(dir->make_attempt(0, 1));
   REQUIRE(dir->make_attempt(1, 1));
-  CHECK(dir->clean_up());
+  CHECK(dir->clean_up(true));
   for (const char* folder :
        {"/attempt_0/0", "/attempt_0", "/attempt_1/0", "/attempt_1", "", "/..", "/../.."}) {
     INFO(folder);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of a job of many nodes: made of the words that its end came with.
+// The report of a job of many nodes: made of the message that ended it.
 #include "agent/error_file.hpp"
 #include "agent/report.hpp"
 #include "support/catch.hpp"
@@ -124,7 +124,7 @@ TEST_CASE("shared report: evidence comes back as it was told") {
   Evidence told = evidence();
   told.failure.record = ErrorRecord{"ValueError: boom", "Traceback x", std::nullopt};
   told.failure.out_of_memory = true;
-  told.failure.memory_words = "limit 512 MiB";
+  told.failure.memory_usage = "limit 512 MiB";
   const auto back = parse_evidence(evidence_text(told));
   REQUIRE(back);
   CHECK(back->failure == told.failure);

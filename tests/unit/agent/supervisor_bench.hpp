@@ -1,44 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bench: a SupervisorCore with a clock, for its tests; every step checks the core's invariants.
+// Bench: a SupervisorCore with a clock, for its tests; every step checks the core's invariants. In
+// jobs of one node LocalRounds answers what the core reports; the next round is the test's to give.
 #pragma once
 
+#include "agent/local_rounds.hpp"
 #include "agent/supervisor_core.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>
+#include <deque>
+#include <memory>
 
 namespace muster::testing {
 
 using State = SupervisorState;
 
-inline SupervisorSettings settings(int max_restarts = 0,
-                                   Duration grace = std::chrono::seconds(30)) {
-  SupervisorSettings chosen;
+struct BenchSettings : SupervisorSettings {
+  bool shared = false;  // rounds are decided on by other nodes: by the test
+};
+
+inline BenchSettings settings(int max_restarts = 0, Duration grace = std::chrono::seconds(30)) {
+  BenchSettings chosen;
   chosen.max_restarts = max_restarts;
   chosen.grace = grace;
   chosen.signals_to_forward = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   return chosen;
 }
 
-inline SupervisorSettings shared_settings() {
-  SupervisorSettings chosen = settings();
-  chosen.shared_round = true;
+inline BenchSettings shared_settings() {
+  BenchSettings chosen = settings();
+  chosen.shared = true;
   return chosen;
 }
 
-// A core with a clock and the effects of the last step, the immediate ones answered.
+// LocalRounds with its answers and warnings written down.
+class BenchRounds final : public RoundUser, public LocalRoundsSite {
+ public:
+  LocalRounds rounds;
+  std::deque<SupervisorEvent> answers;
+  std::vector<std::string> warnings;
+
+  explicit BenchRounds(int max_restarts) : rounds(*this, *this, RestartLimits{max_restarts, 3}) {}
+
+  void run_round(RoundToRun /*round*/) override {}
+
+  void handle(const SupervisorEvent& event) override { answers.push_back(event); }
+
+  int starts() const override { return 0; }
+
+  Result<std::vector<ProcessSpec>> open_round(int /*attempt*/, int /*restarts*/) override {
+    return std::vector<ProcessSpec>{};
+  }
+
+  void close_round() override {}
+
+  void restarting(const event::RestartDecided& restart) override {
+    warnings.push_back(restart.text);
+  }
+
+  void take(const SupervisorEffect& effect) {
+    if (const auto* await = std::get_if<AwaitRound>(&effect)) {
+      rounds.await_round(await->attempt);
+    } else if (const auto* report = std::get_if<ReportFailure>(&effect)) {
+      rounds.report_failure(report->failure, report->run_time);
+    } else if (std::holds_alternative<ReportSuccess>(effect)) {
+      rounds.report_success();
+    } else if (const auto* leave = std::get_if<LeaveRound>(&effect)) {
+      rounds.leave_round(leave->reason);
+    }
+  }
+};
+
+// A core with a clock and the effects of the last step, those of the answers included.
 struct Bench {
   SupervisorCore core;
   TimePoint now{};
   std::vector<SupervisorEffect> effects;
   int nproc = 2;
+  std::unique_ptr<BenchRounds> local;  // none where the rounds are shared
 
-  explicit Bench(SupervisorSettings chosen = settings()) : core(std::move(chosen)) {}
+  explicit Bench(const BenchSettings& chosen = settings())
+      : core(chosen),
+        local(chosen.shared ? nullptr : std::make_unique<BenchRounds>(chosen.max_restarts)) {}
 
   void step(const SupervisorEvent& event) {
     effects.clear();
-    core.step(now, event, effects);
-    core.check_invariants();
+    std::deque<SupervisorEvent> events{event};
+    for (; !events.empty(); events.pop_front()) {
+      const std::size_t before = effects.size();
+      core.step(now, events.front(), effects);
+      core.check_invariants();
+      for (std::size_t i = before; local && i < effects.size(); ++i) {
+        local->take(effects[i]);
+      }
+      for (; local && !local->answers.empty(); local->answers.pop_front()) {
+        events.push_back(local->answers.front());
+      }
+    }
   }
 
   void spawn_all() {

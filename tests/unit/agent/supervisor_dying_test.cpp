@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // Rank 1 of 2 is dying, and the other one was told to stop.
-Bench dying(const SupervisorSettings& chosen = settings()) {
+Bench dying(const BenchSettings& chosen = settings()) {
   Bench bench{chosen};
   bench.start();
   bench.now += 60s;
@@ -43,14 +43,14 @@ TEST_CASE(
 
 TEST_CASE("supervisor core: a restart waits until the dying worker was reaped") {
   Bench bench = dying(settings(1));
-  REQUIRE(bench.asked<Warn>());
-  CHECK(bench.asked<Warn>()->words.find("killed by SIGKILL; restarting") != std::string::npos);
+  REQUIRE(bench.local->warnings.size() == 1);
+  CHECK(bench.local->warnings.front().find("killed by SIGKILL; restarting") != std::string::npos);
   bench.die(0, SIGTERM);
-  CHECK_FALSE(bench.asked<OpenRound>());
+  CHECK_FALSE(bench.asked<AwaitRound>());
   bench.die(1, SIGKILL);
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});
-  REQUIRE(bench.asked<OpenRound>());
+  REQUIRE(bench.asked<AwaitRound>());
   bench.spawn_all();  // nothing of the attempt before is remembered
   bench.die(1, SIGKILL);
   CHECK(bench.core.result().failures.size() == 1);
@@ -65,7 +65,7 @@ TEST_CASE("supervisor core: what only the wait status tells is added") {
   const WorkerFailure& failure = bench.core.result().failures.at(0);
   CHECK(failure.status == dumped);
   CHECK(failure.out_of_memory);
-  CHECK(failure.memory_words == "limit 1 GiB");
+  CHECK(failure.memory_usage == "limit 1 GiB");
 }
 
 TEST_CASE("supervisor core: facts about memory that were known early are kept") {
@@ -73,7 +73,7 @@ TEST_CASE("supervisor core: facts about memory that were known early are kept") 
   bench.start();
   bench.step(WorkerDying{WorkerExit{0, 100, {true, SIGKILL}, true, "peak 1 GiB"}, 999});
   bench.die(0, SIGKILL);  // by now we may have killed it ourselves, and nobody asked again
-  CHECK(bench.core.result().failures.at(0).memory_words == "peak 1 GiB");
+  CHECK(bench.core.result().failures.at(0).memory_usage == "peak 1 GiB");
 }
 
 TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
@@ -82,10 +82,10 @@ TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
   bench.now += 1s;
   bench.step(Tick{});  // the grace is over
   CHECK(bench.core.state() == State::killing);
-  bench.now += kKillPatience;
+  bench.now += kKillTimeout;
   bench.step(Tick{});
   CHECK(bench.core.state() == State::killing);
-  CHECK(bench.core.next_deadline() == TimePoint{} + 60s + kKillPatienceBeforeRestart);
+  CHECK(bench.core.next_deadline() == TimePoint{} + 60s + kKillTimeoutBeforeRestart);
   SECTION("the end comes") {
     bench.now += 10s;
     bench.die(1, SIGKILL);
@@ -102,8 +102,8 @@ TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
   }
   SECTION("the user wants no more") {
     bench.step(SignalReceived{SIGINT, 1});
-    CHECK(bench.core.next_deadline() == bench.now + kKillPatience);
-    bench.now += kKillPatience;
+    CHECK(bench.core.next_deadline() == bench.now + kKillTimeout);
+    bench.now += kKillTimeout;
     bench.step(Tick{});
     CHECK(bench.asked<Finish>());
   }
@@ -114,7 +114,7 @@ TEST_CASE("supervisor core: a worker that runs on is overdue, the dying one besi
   bench.now += 1s;
   bench.step(Tick{});
   CHECK(bench.core.result().overdue == std::vector{0});
-  bench.now += kKillPatience;
+  bench.now += kKillTimeout;
   bench.step(Tick{});  // rank 0 cannot be killed: that is not what takes a dying worker so long
   CHECK(bench.asked<Finish>());
 }
@@ -122,7 +122,7 @@ TEST_CASE("supervisor core: a worker that runs on is overdue, the dying one besi
 TEST_CASE("supervisor core: of two that die at once both are waited for") {
   Bench bench = dying(settings(0, Duration::zero()));
   CHECK(bench.core.state() == State::killing);
-  bench.now += kKillPatience;
+  bench.now += kKillTimeout;
   bench.step(Tick{});
   CHECK(bench.asked<Finish>());  // nothing is known of rank 0
   Bench both = dying(settings(0, 1s));
@@ -131,7 +131,7 @@ TEST_CASE("supervisor core: of two that die at once both are waited for") {
   both.now += 1s;
   both.step(Tick{});
   CHECK(both.core.result().overdue.empty());
-  both.now += kKillPatience;
+  both.now += kKillTimeout;
   both.step(Tick{});
   CHECK_FALSE(both.asked<Finish>());
   both.die(0, SIGKILL);
@@ -150,7 +150,7 @@ TEST_CASE(
   bench.begin_to_die(1, SIGTERM);
   bench.now += 30s;
   bench.step(Tick{});
-  bench.now += kKillPatience;
+  bench.now += kKillTimeout;
   bench.step(Tick{});
   CHECK(bench.asked<Finish>());
   CHECK(bench.core.result().outcome == Outcome::interrupted);
@@ -176,6 +176,6 @@ TEST_CASE("supervisor core: a library that gives up (75) is an ordinary failure"
   bench.start();
   bench.now += 60s;
   bench.exit(0, 75);
-  REQUIRE(bench.asked<Warn>());
-  CHECK(bench.asked<Warn>()->words.find("code 75; restarting") != std::string::npos);
+  REQUIRE(bench.local->warnings.size() == 1);
+  CHECK(bench.local->warnings.front().find("code 75; restarting") != std::string::npos);
 }

@@ -27,7 +27,7 @@ RoundClosed closed(int exit_code) {
   Close close;
   close.succeeded = exit_code == 0;
   close.exit_code = exit_code;
-  return {exit_code == 0 ? Outcome::succeeded : Outcome::failed, close, std::nullopt};
+  return {exit_code == 0 ? Outcome::succeeded : Outcome::failed, close, std::nullopt, {}};
 }
 
 // Workers that were told to stop do so.
@@ -57,7 +57,6 @@ TEST_CASE("shared round: the first one is awaited, and signals are possible mean
   bench.step(Started{});
   REQUIRE(bench.asked<AwaitRound>());
   CHECK(bench.asked<AwaitRound>()->attempt == 0);
-  CHECK_FALSE(bench.asked<OpenRound>());
   bench.step(RegroupNotice{"somebody came"});
   CHECK(bench.effects.empty());
   bench.spawn_all();
@@ -137,8 +136,8 @@ TEST_CASE("shared round: a node that has finished waits until it is let go") {
   CHECK(bench.asked<ReportFinished>());
   CHECK_FALSE(bench.asked<Finish>());
   CHECK_FALSE(bench.core.next_deadline());
-  bench.step(RoundClosed{Outcome::succeeded, std::nullopt, std::nullopt});
-  CHECK(bench.asked<CloseAttempt>()->patience == kConsolePatienceAtEnd);
+  bench.step(RoundClosed{Outcome::succeeded, std::nullopt, std::nullopt, {}});
+  CHECK(bench.asked<CloseAttempt>()->timeout == kConsoleTimeoutAtEnd);
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 0);
 }
@@ -190,26 +189,26 @@ TEST_CASE("shared round: the job's end counts in every state") {
   stopping.step(closed(5));
   stopping.die(0, SIGTERM);
   stopping.step(GroupsEmpty{});
-  CHECK(stopping.core.next_deadline() == stopping.now + kKillPatience);
+  CHECK(stopping.core.next_deadline() == stopping.now + kKillTimeout);
   stopping.step(NothingLeft{});
   CHECK(exit_code_of(stopping.core.result()) == 5);
 }
 
-TEST_CASE("shared round: the end hurries those who killed with patience for another round") {
+TEST_CASE("shared round: the end hurries those who killed with timeout for another round") {
   Bench bench = running();
   bench.exit(1, 7);
   bench.die(0, SIGTERM);
   bench.step(GroupsEmpty{});
-  CHECK(bench.core.next_deadline() == bench.now + kKillPatienceBeforeRestart);
+  CHECK(bench.core.next_deadline() == bench.now + kKillTimeoutBeforeRestart);
   bench.step(closed(7));
-  CHECK(bench.core.next_deadline() == bench.now + kKillPatience);
+  CHECK(bench.core.next_deadline() == bench.now + kKillTimeout);
 }
 
 TEST_CASE("shared round: a node that may not take part ends with its error's code") {
   Bench bench{shared_settings()};
   bench.step(Started{});
   bench.step(
-      RoundClosed{Outcome::not_started, std::nullopt, Error{Errc::timed_out, "nobody came"}});
+      RoundClosed{Outcome::not_started, std::nullopt, Error{Errc::timed_out, "nobody came"}, {}});
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 69);
 }
@@ -218,12 +217,12 @@ TEST_CASE("shared round: a signal is told to the others, and they let the node g
   Bench bench = running();
   bench.step(SignalReceived{SIGTERM, 42});
   REQUIRE(bench.asked<LeaveRound>());
-  CHECK(bench.asked<LeaveRound>()->reason == "told to end by SIGTERM");
+  CHECK(bench.asked<LeaveRound>()->reason == "asked to end by SIGTERM");
   CHECK(bench.asked<SignalGroups>());
   end_workers(bench);
   CHECK(bench.asked<TellGone>());
   CHECK_FALSE(bench.asked<Finish>());
-  bench.step(RoundClosed{Outcome::interrupted, std::nullopt, std::nullopt});
+  bench.step(RoundClosed{Outcome::interrupted, std::nullopt, std::nullopt, {}});
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGTERM);
 }
@@ -233,11 +232,11 @@ TEST_CASE("shared round: a node that leaves waits for the others one second at m
   bench.step(Started{});
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(place_of<LeaveRound>(bench) < place_of<TellGone>(bench));
-  CHECK(bench.core.next_deadline() == bench.now + kLeavePatience);
-  bench.now += kLeavePatience / 2;
+  CHECK(bench.core.next_deadline() == bench.now + kLeaveTimeout);
+  bench.now += kLeaveTimeout / 2;
   bench.step(Tick{});
   CHECK(bench.effects.empty());
-  bench.now += kLeavePatience / 2;
+  bench.now += kLeaveTimeout / 2;
   bench.step(Tick{});
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGINT);
@@ -264,7 +263,7 @@ TEST_CASE("shared round: who was told to end keeps that code, whatever becomes o
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGTERM);
 }
 
-TEST_CASE("shared round: a signal in the last moment before waiting is obeyed") {
+TEST_CASE("shared round: a signal in the last moment before waiting is handled") {
   Bench bench = running();
   bench.exit(0, 0);
   bench.exit(1, 0);

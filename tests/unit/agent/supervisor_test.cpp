@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supervisor's shell around its core: effects in order, and the rendezvous' words in between.
+// The supervisor's shell around its core: effects in order, and the rendezvous' answers in between.
 #include "agent/supervisor.hpp"
 
 #include "support/catch.hpp"
 
+#include <csignal>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace muster;
@@ -13,32 +16,51 @@ using namespace muster;
 namespace {
 
 // Processes that start at once and end when the test says so; what was asked for is written down.
-class Site final : public SupervisorSite, public ProcessRunner {
+class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
  public:
   std::vector<std::string> asked;
   std::function<void()> on_tell_gone = [] {};
+  std::optional<TimePoint> alarm;
+  std::vector<event::What> events;
 
-  // SupervisorSite
+  template <class Event>
+  [[nodiscard]] std::vector<Event> told() const {
+    std::vector<Event> out;
+    for (const event::What& what : events) {
+      if (const auto* found = std::get_if<Event>(&what)) {
+        out.push_back(*found);
+      }
+    }
+    return out;
+  }
+
+  // WorkerSite
   TimePoint now() override { return TimePoint{}; }
 
   double wall_seconds() override { return 1000; }
 
   ProcessRunner& runner() override { return *this; }
 
-  Result<std::vector<ProcessSpec>> open_round(int /*attempt*/, int /*restarts*/) override {
-    return failure(Errc::internal, "many nodes open no round of their own");
+  void set_alarm(std::optional<TimePoint> when) override { alarm = when; }
+
+  void tell(event::What what) override {
+    if (const auto* ended = std::get_if<event::WorkerEnded>(&what)) {
+      asked.push_back("ended " + std::to_string(ended->rank));
+    }
+    events.push_back(std::move(what));
   }
 
-  void close_attempt(std::vector<WorkerFailure>& /*failures*/, Duration /*patience*/) override {
+  void close_attempt(std::vector<WorkerFailure>& /*failures*/, Duration /*timeout*/) override {
     asked.emplace_back("close attempt");
   }
 
-  void warn(const std::string& words) override { asked.push_back("warn " + words); }
+  void add_evidence(WorkerFailure& /*failure*/) override {}
 
   void finished(const JobResult& result) override {
     asked.push_back("finished " + std::to_string(exit_code_of(result)));
   }
 
+  // RoundSource
   void await_round(int attempt) override { asked.push_back("await " + std::to_string(attempt)); }
 
   void tell_gone() override {
@@ -49,6 +71,16 @@ class Site final : public SupervisorSite, public ProcessRunner {
   void report_failure(const WorkerFailure& failure, Duration /*run_time*/) override {
     asked.push_back("failed " + describe_end(failure));
   }
+
+  void report_success() override { asked.emplace_back("success"); }
+
+  void report_finished() override { asked.emplace_back("finished"); }
+
+  void leave_round(const std::string& reason) override { asked.push_back("leave: " + reason); }
+
+  void check_lease() override { asked.emplace_back("lease"); }
+
+  void close() override { asked.emplace_back("close"); }
 
   // ProcessRunner
   Result<pid_t> spawn(const ProcessSpec& spec) override {
@@ -66,14 +98,8 @@ class Site final : public SupervisorSite, public ProcessRunner {
 
   std::string stderr_tail(int /*local_rank*/) override { return {}; }
 
-  void finish_output(Duration /*patience*/) override {}
+  void finish_output(Duration /*timeout*/) override {}
 };
-
-SupervisorSettings settings() {
-  SupervisorSettings chosen;
-  chosen.shared_round = true;
-  return chosen;
-}
 
 RoundToRun round_of(int rank) {
   ProcessSpec spec;
@@ -94,7 +120,7 @@ using Words = std::vector<std::string>;
 
 TEST_CASE("supervisor: a round that comes while we say that we are ready begins after it") {
   Site site;
-  Supervisor supervisor(site, settings());
+  Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
   supervisor.run_round(round_of(2));
   supervisor.handle(RegroupNotice{"x"});
@@ -110,24 +136,101 @@ TEST_CASE("supervisor: a round that comes while we say that we are ready begins 
 
 TEST_CASE("supervisor: what keeps a node from running its part is its first worker's failure") {
   Site site;
-  Supervisor supervisor(site, settings());
+  Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
   site.asked.clear();
-  supervisor.run_round({2, 4, failure(Errc::system, "cannot make the folder '/x'")});
-  CHECK(site.asked == Words{"failed could not be started: cannot make the folder '/x'", "kill"});
+  supervisor.run_round({2, 4, failure(Errc::system, "cannot create the folder '/x'")});
+  CHECK(site.asked == Words{"failed could not be started: cannot create the folder '/x'", "kill"});
 }
 
 TEST_CASE("supervisor: the job's end that comes in between is heard too") {
   Site site;
-  Supervisor supervisor(site, settings());
+  Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
   supervisor.run_round(round_of(0));
   supervisor.on_worker_exit(exited(7));
   supervisor.on_groups_empty();
   Close close;
   close.exit_code = 7;
-  site.on_tell_gone = [&] { supervisor.handle(RoundClosed{Outcome::failed, close, std::nullopt}); };
+  site.on_tell_gone = [&] {
+    supervisor.handle(RoundClosed{Outcome::failed, close, std::nullopt, {}});
+  };
   site.asked.clear();
   supervisor.on_nothing_left();
-  CHECK(site.asked == Words{"gone", "close attempt", "await 1", "finished 7"});
+  CHECK(site.asked == Words{"gone", "close attempt", "await 1", "close", "finished 7"});
+}
+
+TEST_CASE("supervisor: a lease that is over is noticed before a worker's end is judged") {
+  Site site;
+  Supervisor supervisor(site, site, SupervisorSettings{});
+  supervisor.handle(Started{});
+  supervisor.run_round(round_of(0));
+  site.asked.clear();
+  supervisor.on_worker_exit(exited(7));
+  REQUIRE(site.asked.size() > 3);
+  CHECK(Words(site.asked.begin(), site.asked.begin() + 3) ==
+        Words{"ended 0", "lease", "failed exited with code 7"});
+}
+
+TEST_CASE("supervisor: the alarm is set to the core's deadline after each event") {
+  Site site;
+  Supervisor supervisor(site, site, SupervisorSettings{});
+  supervisor.handle(Started{});
+  supervisor.run_round(round_of(0));
+  CHECK_FALSE(site.alarm);
+  supervisor.handle(RegroupNotice{"x"});
+  REQUIRE(supervisor.next_deadline());
+  CHECK(site.alarm == supervisor.next_deadline());
+}
+
+TEST_CASE("supervisor: events tell of each worker's start, end and stop by its rank") {
+  Site site;
+  Supervisor supervisor(site, site, SupervisorSettings{});
+  supervisor.handle(Started{});
+  supervisor.run_round(round_of(5));
+  REQUIRE(site.told<event::WorkerStarted>().size() == 1);
+  CHECK(site.told<event::WorkerStarted>().front().rank == 5);
+  CHECK(site.told<event::WorkerStarted>().front().pid == 100);
+  supervisor.handle(RegroupNotice{"x"});
+  CHECK(site.told<event::WorkersSignalled>().front().signo == SIGTERM);
+  supervisor.on_worker_exit(exited(0));
+  CHECK(site.told<event::WorkerEnded>().front().rank == 5);
+  supervisor.on_groups_empty();
+  CHECK(site.told<event::WorkersKilled>().size() == 1);
+}
+
+TEST_CASE("supervisor: failures of an attempt are reported before the next one begins") {
+  Site site;
+  Supervisor supervisor(site, site, SupervisorSettings{});
+  supervisor.handle(Started{});
+  for (const int code : {7, 8}) {
+    supervisor.run_round(round_of(0));
+    supervisor.on_worker_exit(exited(code));
+    supervisor.on_groups_empty();
+    supervisor.on_nothing_left();
+  }
+  const auto failed = site.told<event::WorkerFailed>();
+  REQUIRE(failed.size() == 2);
+  CHECK(failed[0].failure.status.value == 7);
+  CHECK(failed[0].failure.attempt == 0);
+  CHECK(failed[1].failure.status.value == 8);
+  CHECK(failed[1].failure.attempt == 1);
+}
+
+TEST_CASE("supervisor: failures are reported, those that our stop made are not") {
+  Site site;
+  Supervisor supervisor(site, site, SupervisorSettings{});
+  supervisor.handle(Started{});
+  supervisor.run_round({2, 0, std::vector<ProcessSpec>(2)});
+  supervisor.on_worker_exit(exited(7));
+  supervisor.handle(RoundClosed{Outcome::failed, std::nullopt, std::nullopt, {}});
+  WorkerExit stopped;
+  stopped.local_rank = 1;
+  stopped.pid = 101;
+  stopped.status = ExitStatus{true, SIGTERM};
+  supervisor.on_worker_exit(stopped);
+  supervisor.on_groups_empty();
+  supervisor.on_nothing_left();
+  REQUIRE(site.told<event::WorkerFailed>().size() == 1);
+  CHECK(site.told<event::WorkerFailed>().front().failure.local_rank == 0);
 }

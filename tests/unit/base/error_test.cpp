@@ -4,6 +4,9 @@
 #include "support/catch.hpp"
 
 #include <cerrno>
+#include <string>
+
+#include <sys/resource.h>
 
 using namespace muster;
 
@@ -21,4 +24,13 @@ TEST_CASE("error: failure makes the unexpected side of a result") {
   const Result<int> result = failure(Errc::usage, "not a number");
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error() == Error{Errc::usage, "not a number"});
+}
+
+TEST_CASE("error: no free descriptor is exhausted, and the limit is named") {
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const auto error = system_error("opening it", EMFILE);
+  CHECK(error.code == Errc::exhausted);
+  CHECK(error.message == "opening it: Too many open files; the limit is " +
+                             std::to_string(limit.rlim_cur) + " (ulimit -n)");
 }

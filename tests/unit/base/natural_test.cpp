@@ -55,7 +55,7 @@ TEST_CASE("natural: a name comes before the same with more behind it, digits bef
 TEST_CASE("natural: any names have one order, whatever they are sorted from") {
   const testing::Seed seed;
   testing::Dice dice(seed.value());
-  INFO(seed.words());
+  INFO(seed.describe());
   Names names;
   for (int i = 0; i < 200; ++i) {
     std::string name;

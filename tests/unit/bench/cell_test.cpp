@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/muster-bench/ranks/cell.hpp"
 
-#include "collective/kernels.hpp"
+#include "collective/kernels/kernels.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>
@@ -44,7 +44,7 @@ std::vector<char> summed(DType dtype, int ranks, int sums) {
 
 }  // namespace
 
-TEST_CASE("cells: words are read back as they were written") {
+TEST_CASE("cells: text is read back as they were written") {
   const TimedCell cell{DType::bf16, 2048, 7, 30};
   const auto read = parse_cell(word_of(cell));
   REQUIRE(read);
@@ -57,7 +57,7 @@ TEST_CASE("cells: words are read back as they were written") {
   CHECK(key_of(*operation) == "reduce_scatter:f32:64");
 }
 
-TEST_CASE("cells: words that are none are refused") {
+TEST_CASE("cells: text that is no cell is refused") {
   for (const auto* const word : {"",
                                  "f32",
                                  "f32:4:1",
@@ -91,4 +91,10 @@ TEST_CASE("cells: a wrong element is found anywhere") {
   CHECK(holds(data.data(), data.size(), pattern));
   data.back() = static_cast<char>(data.back() ^ 1);
   CHECK_FALSE(holds(data.data(), data.size(), pattern));
+}
+
+TEST_CASE("cell: the median of an even number of times lies between the two in the middle") {
+  CHECK(median_of({5, 1, 9}) == 5);
+  CHECK(median_of({4}) == 4);
+  CHECK(median_of({1, 2, 10, 4}) == 3);
 }

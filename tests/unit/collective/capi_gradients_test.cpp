@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/capi_gradients.h"
 
+#include "collective/recorder/flight_recorder.hpp"
 #include "unit/collective/world.hpp"
 
 #include <cstddef>
@@ -17,7 +18,7 @@ std::string said() {
   return text;
 }
 
-// Ranks as threads that know the C door only; `rank_main` gets the communicator.
+// Ranks as threads that know the C interface only; `rank_main` gets the communicator.
 template <class Main>
 void run_ranks(int ranks, const Main& rank_main) {
   muster_store* store = nullptr;
@@ -26,15 +27,15 @@ void run_ranks(int ranks, const Main& rank_main) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      const muster_place place{.size = sizeof(muster_place),
-                               .store_host = "127.0.0.1",
-                               .store_port = port,
-                               .rank = rank,
-                               .ranks = ranks,
-                               .epoch = 0,
-                               .job = "c"};
+      const muster_bootstrap bootstrap{.size = sizeof(muster_bootstrap),
+                                       .store_host = "127.0.0.1",
+                                       .store_port = port,
+                                       .rank = rank,
+                                       .ranks = ranks,
+                                       .epoch = 0,
+                                       .job = "c"};
       muster_comm* comm = nullptr;
-      RANK_REQUIRE(muster_comm_create(&place, nullptr, &comm) == 0);
+      RANK_REQUIRE(muster_comm_create(&bootstrap, nullptr, &comm) == 0);
       rank_main(comm, rank);
       muster_comm_destroy(comm);
     });
@@ -63,9 +64,9 @@ float* memory_of(muster_gradients* sync, int id) {
 TEST_CASE("capi: gradients are averaged, or summed; stats of any size") {
   run_ranks(2, [](muster_comm* comm, int rank) {
     muster_gradients_options options{};
-    options.size = offsetof(muster_gradients_options, copies);  // an older caller's
-    options.sum = 1;
-    options.copies = 1;  // beyond what it says it has
+    options.size = offsetof(muster_gradients_options, owns_memory);  // an older caller's
+    options.average = MUSTER_OFF;
+    options.owns_memory = MUSTER_OFF;  // beyond what it says it has
     for (const auto* given : {static_cast<const muster_gradients_options*>(nullptr),
                               static_cast<const muster_gradients_options*>(&options)}) {
       muster_gradients* const sync = two_gradients(comm, given);
@@ -161,7 +162,7 @@ TEST_CASE("capi: a hook in C performs each bucket, and its error is mark_ready's
       RANK_CHECK(muster_gradients_begin(sync, 1) == 0);
       hooked.answer = MUSTER_E_INVALID_ARGUMENT;  // with the sentence of muster_run
       RANK_CHECK(muster_gradients_mark_ready(sync, 1, nullptr) == MUSTER_E_INVALID_ARGUMENT);
-      RANK_CHECK(said().find("no such kind of operation") != std::string::npos);
+      RANK_CHECK(said().find("unknown kind of operation") != std::string::npos);
       muster_gradients_free(sync);
     }
   });
@@ -259,6 +260,35 @@ TEST_CASE("capi: gradients go on with another communicator, which hooks then get
     muster_gradients_free(sync);
     muster_comm_destroy(next);
   });
+}
+
+TEST_CASE("capi: the flight recorder keeps as many operations as are asked for, or none") {
+  for (const std::uint64_t wanted : {std::uint64_t{3}, std::uint64_t{MUSTER_RECORDER_OFF}}) {
+    const muster_bootstrap bootstrap{.size = sizeof(muster_bootstrap),
+                                     .store_host = "",
+                                     .store_port = 0,
+                                     .rank = 0,
+                                     .ranks = 1,
+                                     .epoch = 0,
+                                     .job = "c"};
+    muster_comm_options options{};
+    options.size = sizeof(options);
+    options.recorder_entries = wanted;
+    muster_comm* comm = nullptr;
+    REQUIRE(muster_comm_create(&bootstrap, &options, &comm) == 0);
+    muster_call barrier{};
+    barrier.size = sizeof(barrier);
+    for (int i = 0; i < 5; ++i) {
+      REQUIRE(muster_run(comm, &barrier, nullptr) == 0);
+    }
+    std::string dump(muster_comm_dump(comm, nullptr, 0), '\0');
+    muster_comm_dump(comm, dump.data(), dump.size() + 1);
+    const std::string before = "flight recorder: ";
+    const auto at = dump.find(before) + before.size();
+    const auto logs = read_flight_recorders(dump.substr(at, dump.find('\n', at) - at));
+    CHECK((logs ? logs->at(0).records.size() : 0) == (wanted == 3 ? 3U : 0U));
+    muster_comm_destroy(comm);
+  }
 }
 
 }  // namespace

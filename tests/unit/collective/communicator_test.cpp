@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "unit/collective/run_operations.hpp"
 
+#include <latch>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -22,7 +23,7 @@ using testing::World;
 
 TEST_CASE("communicator: every operation, called one by one and all at once") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   for (const int ranks : {1, 2, 4}) {
     const auto operations = some_operations(static_cast<std::size_t>(ranks), seed.value());
     INFO(ranks << " ranks");
@@ -31,9 +32,9 @@ TEST_CASE("communicator: every operation, called one by one and all at once") {
   }
 }
 
-TEST_CASE("communicator: every operation over TCP and between pretended hosts") {
+TEST_CASE("communicator: every operation over TCP and between pretended hosts", "[slow]") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   const std::vector<World> worlds{{.ranks = 2, .backend = Backend::tcp},
                                   {.ranks = 3, .backend = Backend::tcp, .per_host = 1},
                                   {.ranks = 4, .backend = Backend::hier, .per_host = 2},
@@ -58,10 +59,10 @@ TEST_CASE("communicator: every operation over TCP and between pretended hosts") 
   }
 }
 
-TEST_CASE(
-    "communicator: two hosts of two ranks, every operation and type, large ones and in place") {
+TEST_CASE("communicator: two hosts of two ranks, every operation and type, large ones and in place",
+          "[slow]") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   std::vector<Operation> operations;
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::i32}) {
     for (const Operation& like : some_operations(4, seed.value())) {
@@ -228,13 +229,17 @@ TEST_CASE("communicator: a message of another size or type than expected is a mi
 
 TEST_CASE("communicator: after abort every operation of every rank ends with the reason") {
   const int per_host = GENERATE(0, 1, 2);
-  World{.ranks = 3, .per_host = per_host}.run([](Communicator& comm) {
+  // An abort ends what is under way, also a barrier that has ended on the rank that aborts.
+  std::latch started(2);
+  World{.ranks = 3, .per_host = per_host}.run([&started](Communicator& comm) {
     std::vector<float> data(10);
     if (comm.rank() == 2) {
       RANK_CHECK(comm.barrier().has_value());
+      started.wait();
       comm.abort("the model has NaN");
     } else {
       RANK_CHECK(comm.barrier().has_value());
+      started.count_down();
       const auto waiting = comm.recv(floats(data), 2, {.async = true});
       const Error error = error_of(comm.all_reduce(floats(data), floats(data), Op::sum));
       RANK_CHECK(error.code == Errc::aborted);
@@ -247,7 +252,7 @@ TEST_CASE("communicator: after abort every operation of every rank ends with the
   });
 }
 
-TEST_CASE("communicator: wait with a patience of its own leaves the operation going") {
+TEST_CASE("communicator: wait with a timeout of its own leaves the operation going") {
   World{.ranks = 2}.run([](Communicator& comm) {
     std::vector<float> data(10, 1);
     if (comm.rank() == 1) {
@@ -326,7 +331,8 @@ TEST_CASE("communicator: over TCP too ranks that disagree, or do not come, are n
   }
 }
 
-TEST_CASE("communicator: who leaves after its last operation takes nothing from the others") {
+TEST_CASE("communicator: who leaves after its last operation takes nothing from the others",
+          "[slow]") {
   const auto backend = GENERATE(Backend::shm, Backend::tcp);
   World{.ranks = 4, .backend = backend}.run([](Communicator& comm) {
     for (int round = 0; round < 60; ++round) {
@@ -389,7 +395,7 @@ TEST_CASE("communicator: ranks that do not come are named") {
   REQUIRE_FALSE(made.has_value());
   CHECK(made.error().code == Errc::timeout);
   CHECK(made.error().rank == 1);
-  CHECK(made.error().text.find("2 of 3 ranks did not come in time: 1, 2") != std::string::npos);
+  CHECK(made.error().text.find("2 of 3 ranks did not arrive in time: 1, 2") != std::string::npos);
 }
 
 TEST_CASE("communicator: a back end that cannot reach all ranks says so on all of them") {

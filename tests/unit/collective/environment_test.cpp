@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/environment.hpp"
+#include "collective/bootstrap/environment.hpp"
 
-#include "collective/hosts.hpp"
+#include "collective/bootstrap/hosts.hpp"
 #include "support/catch.hpp"
 
 #include <thread>
@@ -39,7 +39,7 @@ TEST_CASE("environment: what is missing or wrong is named") {
   }
   Environ environ = worker();
   environ.set("RANK", "2");
-  CHECK(worker_place(environ).error().text == "RANK='2' is not a number from 0 to 1");
+  CHECK(worker_place(environ).error().text == "RANK='2' is not a whole number from 0 to 1");
 }
 
 TEST_CASE("environment: one rank alone needs no store") {

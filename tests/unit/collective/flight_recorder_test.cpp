@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/flight_recorder.hpp"
+#include "collective/recorder/flight_recorder.hpp"
 
 #include "base/clock.hpp"
 #include "support/catch.hpp"
@@ -45,7 +45,7 @@ TEST_CASE("flight recorder: another reader sees what was called, begun and compl
   (*recorder)->completed_at(first, steady_now());
   (*recorder)->queued(sum(2), steady_now());
   (*recorder)->started(sum(2));
-  const auto logs = read_flights((*recorder)->path());
+  const auto logs = read_flight_recorders((*recorder)->path());
   REQUIRE(logs.has_value());
   REQUIRE(logs->size() == 1);
   const FlightLog* const log = logs->data();
@@ -67,11 +67,11 @@ TEST_CASE("flight recorder: operations on a GPU have numbers of their own") {
   (*recorder)->queued(on_gpu, steady_now());
   (*recorder)->queued(sum(1), steady_now());
   (*recorder)->completed(on_gpu);
-  const auto logs = read_flights((*recorder)->path());
+  const auto logs = read_flight_recorders((*recorder)->path());
   REQUIRE(logs.has_value());
   CHECK((*logs)[0].records.at(0).completed_ns != 0);
   CHECK((*logs)[0].records.at(1).completed_ns == 0);
-  CHECK(describe_flights(*logs) ==
+  CHECK(describe_flight_recorders(*logs) ==
         "rank 0 last completed all_reduce #1 sum f32[100] on a GPU, waits in all_reduce #1 sum "
         "f32[100]\n");
 }
@@ -83,7 +83,7 @@ TEST_CASE("flight recorder: only the newest are kept, and one without a folder i
     (*recorder)->queued(sum(seq), steady_now());
     (*recorder)->completed(sum(seq));
   }
-  const auto logs = read_flights((*recorder)->path());
+  const auto logs = read_flight_recorders((*recorder)->path());
   REQUIRE(logs.has_value());
   REQUIRE(logs->size() == 1);
   const FlightLog* const log = logs->data();
@@ -113,7 +113,7 @@ TEST_CASE("flight recorder: ranks of a host share memory, in which all can be re
     first->queued(sum(9), steady_now());
   }
   // Rank 1 has not come; rank 0 has ended.
-  const auto logs = read_flights(last->path());
+  const auto logs = read_flight_recorders(last->path());
   REQUIRE(logs.has_value());
   REQUIRE(logs->size() == 2);
   CHECK((*logs)[0].rank == 0);
@@ -180,26 +180,26 @@ TEST_CASE("flight recorder: where the shared memory has no room, it is in memory
   const auto recorder = FlightRecorder::open({.name = "w", .entries = 1000, .shared = *shared});
   REQUIRE(recorder.has_value());
   (*recorder)->queued(sum(1), steady_now());
-  CHECK(read_flights((*recorder)->path()).has_value());
+  CHECK(read_flight_recorders((*recorder)->path()).has_value());
   CHECK(shared->fd() != -1);
-  CHECK_FALSE(read_flights("/proc/self/fd/" + std::to_string(shared->fd())).has_value());
+  CHECK_FALSE(read_flight_recorders("/proc/self/fd/" + std::to_string(shared->fd())).has_value());
 }
 
 TEST_CASE("flight recorder: a folder that is not there is no reason to fail") {
   const auto recorder = FlightRecorder::open({.folder = "/nowhere", .name = "w"});
   REQUIRE(recorder.has_value());
-  CHECK(read_flights((*recorder)->path()).has_value());
+  CHECK(read_flight_recorders((*recorder)->path()).has_value());
 }
 
 TEST_CASE("flight recorder: other files are refused") {
   const Folder folder;
   const std::string path = folder.path + "/x";
   std::ofstream(path) << "something else, but long enough to be the head of a recorder's file, "
-                         "which has 112 bytes, as these words have, and a few more of them";
-  const auto log = read_flights(path);
+                         "which has 112 bytes, as this text has, and a few more of them";
+  const auto log = read_flight_recorders(path);
   REQUIRE_FALSE(log.has_value());
   CHECK(log.error().code == Errc::invalid_argument);
-  CHECK_FALSE(read_flights(folder.path + "/y").has_value());
+  CHECK_FALSE(read_flight_recorders(folder.path + "/y").has_value());
 }
 
 FlightLog log_of(int rank, std::uint64_t completed, bool waits) {
@@ -215,11 +215,12 @@ FlightLog log_of(int rank, std::uint64_t completed, bool waits) {
 }
 
 TEST_CASE("flight recorder: the view of all ranks names who is behind first") {
-  CHECK(describe_flights({log_of(0, 118, true), log_of(3, 118, false), log_of(1, 118, true)}) ==
+  CHECK(describe_flight_recorders(
+            {log_of(0, 118, true), log_of(3, 118, false), log_of(1, 118, true)}) ==
         "rank 3 last completed all_reduce #118 sum f32[100]\n"
         "ranks 0, 1 last completed all_reduce #118 sum f32[100], waits in all_reduce #119 sum "
         "f32[100]\n");
-  CHECK(describe_flights({log_of(0, 5, false), log_of(1, 0, false)}) ==
+  CHECK(describe_flight_recorders({log_of(0, 5, false), log_of(1, 0, false)}) ==
         "rank 1 has completed nothing\nrank 0 last completed all_reduce #5 sum f32[100]\n");
 }
 

@@ -178,7 +178,7 @@ TEST_CASE("gradient sync: mistakes are named") {
     RANK_REQUIRE(add_all(sync));
     RANK_CHECK(text(sync.mark_ready(1)).find("outside of a step") != std::string::npos);
     RANK_CHECK(sync.begin().has_value());
-    RANK_CHECK(text(sync.begin()).find("wait was not called") != std::string::npos);
+    RANK_CHECK(text(sync.begin()).find("begin was called twice") != std::string::npos);
     RANK_CHECK(sync.mark_ready(1).has_value());
     RANK_CHECK(text(sync.mark_ready(1)).find("'p1' was marked twice") != std::string::npos);
     RANK_CHECK(text(sync.mark_ready(6)).find("no gradient 6") != std::string::npos);

@@ -80,7 +80,8 @@ std::vector<Shape> shapes() {
   return {{2, 2}, {2, 3}, {3, 2}};
 }
 
-TEST_CASE("hier: an element has the same bits wherever the buffer is cut, whatever the count") {
+TEST_CASE("hier: an element has the same bits wherever the buffer is cut, whatever the count",
+          "[slow]") {
   for (const Shape& shape : shapes()) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const Op op : {Op::sum, Op::avg, Op::premul_sum}) {
@@ -97,7 +98,8 @@ TEST_CASE("hier: an element has the same bits wherever the buffer is cut, whatev
 }
 
 // Where the last elements go another way than those before.
-TEST_CASE("hier: the last elements of large buffers have the bits of the same elements elsewhere") {
+TEST_CASE("hier: the last elements of large buffers have the bits of the same elements elsewhere",
+          "[slow]") {
   for (const Shape& shape : shapes()) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       constexpr std::size_t kCount = 70000 * 6 + 5;
@@ -148,9 +150,9 @@ std::vector<Operation> every_operation(const Shape& shape, std::uint64_t seed) {
   return out;
 }
 
-TEST_CASE("hier: every operation and type on one to three hosts, half of them in place") {
+TEST_CASE("hier: every operation and type on one to three hosts, half of them in place", "[slow]") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   for (const Shape& shape : {Shape{1, 2}, Shape{2, 2}, Shape{2, 3}, Shape{3, 2}}) {
     INFO(shape.hosts << " hosts of " << shape.each);
     const auto operations = every_operation(shape, seed.value());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/kernels.hpp"
+#include "collective/kernels/kernels.hpp"
 
 #include "support/catch.hpp"
 #include "unit/collective/reference.hpp"
@@ -93,7 +93,7 @@ void check_case(const Case& c, std::uint64_t seed) {
 
 TEST_CASE("reduce: each operation and type against the reference, the same bits everywhere") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   for (const Op op : testing::kAllOps) {
     for (const DType dtype : testing::kHostTypes) {
       for (const std::size_t ranks : {1U, 2U, 3U, 8U}) {
@@ -116,7 +116,7 @@ TEST_CASE("reduce: in place") {
 
 TEST_CASE("reduce: any bits as floats give the same bits, or a NaN, with every instruction set") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
     muster::testing::Dice dice(seed.value());
     std::vector<Bytes> ranks;
@@ -192,7 +192,7 @@ TEST_CASE("widen and narrow: every number of f16 and bf16 comes back") {
 
 TEST_CASE("narrow: to nearest even, as the reference rounds") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   muster::testing::Dice dice(seed.value());
   std::vector<float> floats{0.0F,
                             -0.0F,

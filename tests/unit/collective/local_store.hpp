@@ -23,15 +23,15 @@ class LocalStore final : public Store {
     return {};
   }
 
-  Result<std::string> get(std::string_view key, Duration patience) override {
-    auto all = multi_get({std::string(key)}, patience);
+  Result<std::string> get(std::string_view key, Duration timeout) override {
+    auto all = multi_get({std::string(key)}, timeout);
     return all ? Result<std::string>((*all)[0]) : std::unexpected(all.error());
   }
 
   Result<std::vector<std::string>> multi_get(const std::vector<std::string>& keys,
-                                             Duration patience) override {
+                                             Duration timeout) override {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, patience, [&] { return holds(keys); })) {
+    if (!changed_.wait_for(lock, timeout, [&] { return holds(keys); })) {
       return failure(Errc::timed_out, "the key did not come");
     }
     std::vector<std::string> out;
@@ -46,8 +46,8 @@ class LocalStore final : public Store {
     return holds(keys);
   }
 
-  Result<void> wait(const std::vector<std::string>& keys, Duration patience) override {
-    auto all = multi_get(keys, patience);
+  Result<void> wait(const std::vector<std::string>& keys, Duration timeout) override {
+    auto all = multi_get(keys, timeout);
     return all ? Result<void>() : std::unexpected(all.error());
   }
 

@@ -3,7 +3,7 @@
 // one of them, and whether what came out is right, bit for bit equal on all ranks.
 #pragma once
 
-#include "collective/transport.hpp"
+#include "collective/transport/transport.hpp"
 #include "unit/collective/reference.hpp"
 
 #include <span>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/shm.hpp"
+#include "collective/shm/shm.hpp"
 
+#include "base/clock.hpp"
 #include "support/catch.hpp"
 #include "unit/collective/local_store.hpp"
 #include "unit/collective/operations.hpp"
@@ -85,7 +86,7 @@ std::vector<std::string> run_all(const std::vector<Operation>& operations,
       request.deadline = steady_now() + std::chrono::seconds(30);
       request.in = at + operation.in_at(self);
       request.out = at + operation.out_at(self);
-      const auto done = shm.run(request);
+      const auto done = shm.run(Step(request));
       if (!done) {
         errors[self] = done.error().text;
         return;
@@ -123,9 +124,9 @@ std::vector<Operation> operations_of(Kind kind, std::size_t ranks, std::uint64_t
   return out;
 }
 
-TEST_CASE("shm: each operation, 1 to 8 ranks, sizes from nothing to several rounds") {
+TEST_CASE("shm: each operation, 1 to 8 ranks, sizes from nothing to several rounds", "[slow]") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   for (const Kind kind : kKinds) {
     for (const std::size_t ranks : {1UL, 2UL, 3UL, 5UL, 8UL}) {
       const auto operations = operations_of(kind, ranks, seed.value());
@@ -137,9 +138,9 @@ TEST_CASE("shm: each operation, 1 to 8 ranks, sizes from nothing to several roun
   }
 }
 
-TEST_CASE("shm: each operation and type, small and large") {
+TEST_CASE("shm: each operation and type, small and large", "[slow]") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   std::vector<Operation> operations;
   for (const Op op : testing::kAllOps) {
     for (const DType dtype : testing::kHostTypes) {
@@ -166,13 +167,13 @@ TEST_CASE("shm: sums have the same bits in every layout of memory and wherever t
     const auto shared = shm.alloc(count * 4);
     std::uint64_t seq = 0;
     const auto sum = [&](char* at, std::size_t first, std::size_t last) {
-      const auto done = shm.run({.kind = Kind::all_reduce,
-                                 .dtype = DType::f32,
-                                 .count = last - first,
-                                 .in = at + first * 4,
-                                 .out = at + first * 4,
-                                 .seq = ++seq,
-                                 .deadline = steady_now() + std::chrono::seconds(30)});
+      const auto done = shm.run(Step{Request{.kind = Kind::all_reduce,
+                                             .dtype = DType::f32,
+                                             .count = last - first,
+                                             .in = at + first * 4,
+                                             .out = at + first * 4,
+                                             .seq = ++seq,
+                                             .deadline = steady_now() + std::chrono::seconds(30)}});
       return done.has_value();
     };
     bool good = shared.has_value();
@@ -211,7 +212,7 @@ TEST_CASE("shm: ranks that disagree are both told what both called") {
                     .out = data.data(),
                     .seq = 1,
                     .deadline = steady_now() + std::chrono::seconds(20)};
-    errors[segment.self()] = error_of(shm.run(request));
+    errors[segment.self()] = error_of(shm.run(Step(request)));
   });
   for (const Error& error : errors) {
     INFO(error.text);
@@ -225,7 +226,7 @@ TEST_CASE("shm: a rank that died while it wrote the reason down does not keep it
   std::vector<Error> errors(3);
   with_ranks(3, [&](Shm& shm, Segment& segment) {
     Request request{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)};
-    errors[segment.self()] = error_of(shm.run(request));
+    errors[segment.self()] = error_of(shm.run(Step(request)));
     request.seq = 2;
     if (segment.self() == 1) {
       // As the kernel leaves it when it is killed there.
@@ -237,7 +238,7 @@ TEST_CASE("shm: a rank that died while it wrote the reason down does not keep it
       }
       return;
     }
-    errors[segment.self()] = error_of(shm.run(request));
+    errors[segment.self()] = error_of(shm.run(Step(request)));
   });
   for (const std::size_t rank : {0UL, 2UL}) {
     CHECK(errors[rank].code == Errc::peer_failed);
@@ -249,17 +250,17 @@ TEST_CASE("shm: a rank that does not come is named when the time is over") {
   std::vector<Error> errors(3);
   with_ranks(3, [&](Shm& shm, Segment& segment) {
     Request request{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)};
-    errors[segment.self()] = error_of(shm.run(request));
+    errors[segment.self()] = error_of(shm.run(Step(request)));
     request.seq = 2;
     request.deadline = steady_now() + std::chrono::milliseconds(30);
     if (segment.self() != 1) {
-      errors[segment.self()] = error_of(shm.run(request));
+      errors[segment.self()] = error_of(shm.run(Step(request)));
       return;
     }
     while (!segment.failure()) {  // of the others
       std::this_thread::yield();
     }
-    errors[1] = error_of(shm.run(request));
+    errors[1] = error_of(shm.run(Step(request)));
   });
   for (const Error& error : errors) {
     INFO(error.text);
@@ -274,7 +275,7 @@ TEST_CASE("shm: a rank that has left is named at once") {
   with_ranks(2, [&](Shm& shm, Segment& segment) {
     Request request{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)};
     if (segment.self() == 0) {
-      errors[0] = error_of(shm.run(request));
+      errors[0] = error_of(shm.run(Step(request)));
     }
   });
   CHECK(errors[0].code == Errc::peer_failed);
@@ -290,11 +291,11 @@ TEST_CASE("shm: only a small operation that finds all others there is prompt") {
     request.in = data.data();
     request.out = data.data();
     request.seq = 1;
-    CHECK(shm.run(request).has_value());
+    CHECK(shm.run(Step(request)).has_value());
     CHECK(shm.prompt());
     request.seq = 2;
     request.count = data.size();
-    CHECK(shm.run(request).has_value());
+    CHECK(shm.run(Step(request)).has_value());
     CHECK_FALSE(shm.prompt());
   });
 }

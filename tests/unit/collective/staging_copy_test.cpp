@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/staging_copy.hpp"
+#include "collective/shm/staging_copy.hpp"
 
 #include "support/catch.hpp"
 

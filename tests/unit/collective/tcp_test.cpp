@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that only have connections: every operation and type in place; the report of a time-out.
 #include "base/clock.hpp"
-#include "collective/tcp_socket.hpp"
+#include "collective/tcp/tcp_socket.hpp"
 #include "unit/collective/run_operations.hpp"
 
 #include <algorithm>
@@ -23,9 +23,9 @@ using testing::Operation;
 using testing::run_all;
 using testing::World;
 
-TEST_CASE("tcp: every operation and type in place, small and in slices") {
+TEST_CASE("tcp: every operation and type in place, small and in slices", "[slow]") {
   const muster::testing::Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   std::vector<Operation> operations;
   const auto add = [&](Request request) {
     operations.emplace_back(request, 3, seed.value() + operations.size(), true);
@@ -50,7 +50,7 @@ TEST_CASE("tcp: every operation and type in place, small and in slices") {
 // Else a rank that comes late to an operation would be cut off by those who send to it.
 TEST_CASE(
     "tcp: a connection asks whether the other host is there, and waits for who does not read") {
-  const auto listening = listen_anywhere(1);
+  const auto listening = listen_at("127.0.0.1", {});
   REQUIRE(listening.has_value());
   const auto fd =
       connect_until("127.0.0.1", listening->port, steady_now() + std::chrono::minutes(1));
@@ -91,7 +91,7 @@ std::vector<Error> after_two_sums(const World& world,
 }
 
 void check_report(const std::vector<Error>& errors, int hung) {
-  const std::string words =
+  const std::string text =
       "rank " + std::to_string(hung) + " is missing; it was last seen in all_reduce #2 sum f32[10]";
   for (std::size_t rank = 0; rank < errors.size(); ++rank) {
     if (static_cast<int>(rank) != hung) {
@@ -99,7 +99,7 @@ void check_report(const std::vector<Error>& errors, int hung) {
       CHECK(errors[rank].code == Errc::timeout);
       CHECK(errors[rank].rank == hung);
       CHECK(errors[rank].text.starts_with("all_reduce #3 max f32[10] timed out on rank "));
-      CHECK(errors[rank].text.find(words) != std::string::npos);
+      CHECK(errors[rank].text.find(text) != std::string::npos);
     }
   }
 }
@@ -108,7 +108,8 @@ TEST_CASE("tcp: the report of a time-out tells where the missing rank was last s
   check_report(after_two_sums({.ranks = 3, .per_host = 1}, 1, {}), 1);
 }
 
-TEST_CASE("hier: the report of a time-out tells it of a rank of this host and of another") {
+TEST_CASE("hier: the report of a time-out tells it of a rank of this host and of another",
+          "[slow]") {
   const World world{.ranks = 4, .backend = Backend::hier, .per_host = 2};
   check_report(after_two_sums(world, 3, {0, 1}), 3);  // rank 2 finds out
   check_report(after_two_sums(world, 3, {0, 2}), 3);  // rank 1, whose partner it is

@@ -16,10 +16,10 @@
 namespace muster::collective::testing {
 
 // Catch2's assertions are for one thread at a time.
-inline bool rank_check(bool good, const char* words, const char* file, int line) {
+inline bool rank_check(bool good, const char* text, const char* file, int line) {
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
-  INFO(file << ":" << line << ": " << words);
+  INFO(file << ":" << line << ": " << text);
   CHECK(good);
   return good;
 }

@@ -3,8 +3,9 @@
 // conversions of the host.
 #include "collective/nccl/cast_kernels.hpp"
 
-#include "collective/kernels.hpp"
+#include "collective/kernels/kernels.hpp"
 #include "collective/nccl/gpu_queue.hpp"
+#include "fakes/cuda/ptx_forms.hpp"
 #include "support/catch.hpp"
 #include "unit/collective_nccl/gpu_world.hpp"
 
@@ -141,12 +142,22 @@ TEST_CASE("casts on GPUs: any number of elements, and nothing beside them") {
   }
 }
 
-TEST_CASE("casts on GPUs: more elements than threads go round") {
+TEST_CASE("casts on GPUs: more elements than threads go round", "[slow]") {
   Caster gpu;
   const std::size_t at_once = std::size_t{nccl::kCastMaxBlocks} * nccl::kCastThreads;
   const auto from = counted(nccl::kCastQuad * at_once + 1030);
   const auto there = seen_as<std::uint16_t>(gpu.cast(true, DType::bf16, seen_as<std::byte>(from)));
   CHECK(widened(DType::bf16, there) == from);
+}
+
+// So ptxas_test.py is about all that the fake takes, and the results above about all that it runs.
+TEST_CASE("casts on GPUs: they have each instruction that the fake driver knows") {
+  const std::string text = nccl::cast_kernels();
+  for (const auto& form : fake::all_forms()) {
+    const std::string start = "\n  " + std::string(form.name);
+    CAPTURE(form.name);
+    CHECK((text.contains(start + " ") || text.contains(start + ";")));
+  }
 }
 
 TEST_CASE("casts on GPUs: before they are loaded it says so") {

@@ -40,7 +40,7 @@ TEST_CASE(
   CHECK(poll.next(6, kStart).kind == Kind::failed);
 }
 
-TEST_CASE("an operation is overdue a patience after its start, or two after it was queued") {
+TEST_CASE("an operation is overdue a timeout after its start, or two after it was queued") {
   OperationClock clock(kStart, milliseconds(100));
   CHECK_FALSE(clock.overdue(kStart + milliseconds(199)));
   CHECK(clock.overdue(kStart + milliseconds(201)));
@@ -59,12 +59,12 @@ TEST_CASE("blocking communicators: the environment first, then the first file th
   CHECK_FALSE(asks_for_blocking(std::nullopt, {"#NCCL_COMM_BLOCKING=1"}));
 }
 
-TEST_CASE("versions: equal ones are none's business, whatever else the words say") {
+TEST_CASE("versions: equal ones are no error, whatever else the reports say") {
   CHECK_FALSE(compare_versions({"22809 2.28.9 (/a) on x", "22809 2.28.9 (/b) on y"}));
-  const auto words =
+  const auto text =
       compare_versions({"22809 2.28.9 (/a) on x", "22809 a", "23007 2.30.7 (/b) on y"});
-  REQUIRE(words);
-  CHECK(words->find("rank 0 has 2.28.9 (/a) on x, rank 2 has 2.30.7 (/b) on y") !=
+  REQUIRE(text);
+  CHECK(text->find("rank 0 has 2.28.9 (/a) on x, rank 2 has 2.30.7 (/b) on y") !=
         std::string::npos);
   CHECK(compare_versions({"22809 a", ""}));  // rubbish from the store is a difference
   CHECK(describe_nccl_version(22809) == "2.28.9");

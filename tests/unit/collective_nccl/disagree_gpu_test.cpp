@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of a host that call different operations on GPUs: NCCL would hang or mix their data. All of
-// them are told, in words of both sides, from what they record.
+// them are told, with both sides quoted, from what they record.
 #include "support/catch.hpp"
 #include "unit/collective_nccl/gpu_world.hpp"
 
@@ -55,7 +55,7 @@ CallOf transfer(std::size_t count) {
 
 struct Case {
   std::array<CallOf, 2> calls;
-  std::array<const char*, 2> words;
+  std::array<const char*, 2> text;
 };
 
 TEST_CASE("ranks of a host that call different operations on GPUs are told at once") {
@@ -77,11 +77,11 @@ TEST_CASE("ranks of a host that call different operations on GPUs are told at on
       const Error error = one.calls[rank](comm, memory.get());
       RANK_CHECK(error.code == Errc::mismatch);
       for (const int named : {0, 1}) {
-        const std::string words = "rank " + std::to_string(named) + " called ";
-        const auto at = error.text.find(words);
+        const std::string text = "rank " + std::to_string(named) + " called ";
+        const auto at = error.text.find(text);
         RANK_REQUIRE(at != std::string::npos);
-        const auto called = error.text.find(one.words[static_cast<std::size_t>(named)], at);
-        RANK_CHECK(called != std::string::npos && called < at + words.size() + 16);
+        const auto called = error.text.find(one.text[static_cast<std::size_t>(named)], at);
+        RANK_CHECK(called != std::string::npos && called < at + text.size() + 16);
       }
       RANK_CHECK(comm.error().has_value());
     });

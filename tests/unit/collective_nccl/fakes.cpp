@@ -40,8 +40,8 @@ std::shared_ptr<const nccl::NcclLibrary> fake_nccl() {
   return kLibrary;
 }
 
-Faults::Faults(const std::string& words) {
-  set_variable("MUSTER_FAKE_NCCL", words);
+Faults::Faults(const std::string& text) {
+  set_variable("MUSTER_FAKE_NCCL", text);
 }
 
 Faults::~Faults() {
@@ -54,17 +54,17 @@ Joined join(const Join& how) {
                           .device = open_device(how.rank),
                           .speaker = speaker,
                           .peers = how.peers,
-                          .abort_patience = how.abort_patience};
-  const nccl::Meeting meeting{how.store,
-                              "coll/test/" + std::to_string(how.epoch) + "/world/",
-                              speaker,
-                              "host " + std::to_string(how.rank),
-                              {}};
+                          .abort_timeout = how.abort_timeout};
+  const nccl::BootstrapContext context{how.store,
+                                       "coll/test/" + std::to_string(how.epoch) + "/world/",
+                                       speaker,
+                                       "host " + std::to_string(how.rank),
+                                       {}};
   nccl::NcclOptions options;
   options.init_timeout = how.init_timeout;
   options.register_buffers = how.register_buffers;
   options.check_calls = how.check_calls;
-  return nccl::NcclCommunicator::create(setup, meeting, options, how.progress);
+  return nccl::NcclCommunicator::create(setup, context, options, how.progress);
 }
 
 void on_ranks(int size, const std::function<void(int)>& body) {
@@ -132,6 +132,18 @@ Request request(Kind kind, DType dtype, std::uint64_t count, int device) {
   made.seq = 1;
   made.deadline = steady_now() + std::chrono::seconds(30);
   return made;
+}
+
+Request request(
+    Kind kind, DType dtype, std::uint64_t count, int device, const DeviceMemory& memory) {
+  Request made = request(kind, dtype, count, device);
+  made.in = made.out = memory.get();
+  return made;
+}
+
+void close_gate(const nccl::CudaTable& cuda, CUstream stream, std::binary_semaphore& gate) {
+  const auto body = [](void* data) { static_cast<std::binary_semaphore*>(data)->acquire(); };
+  MUSTER_CHECK(cuda.launch_host_function(stream, body, &gate) == CUDA_SUCCESS);
 }
 
 }  // namespace muster::testing

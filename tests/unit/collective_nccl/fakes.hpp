@@ -3,13 +3,17 @@
 // over a store in memory. A helper says what every rank does; results come back by rank.
 #pragma once
 
+#include "base/check.hpp"
 #include "collective/nccl/nccl_communicator.hpp"
 #include "unit/collective/local_store.hpp"
 
 #include <functional>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <dlfcn.h>
 
 namespace muster::testing {
 
@@ -28,7 +32,7 @@ inline constexpr int kFakeDevices = 8;
 // Faults of communicators that are started while it lives (fakes/nccl/knobs.hpp).
 class Faults {
  public:
-  explicit Faults(const std::string& words);
+  explicit Faults(const std::string& text);
   ~Faults();
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
@@ -45,7 +49,7 @@ struct Join {
   collective::PeerWatch* peers = nullptr;
   collective::Progress* progress = nullptr;
   std::shared_ptr<const nccl::NcclLibrary> library = {};  // null: the fake
-  Duration abort_patience = nccl::kAbortPatience;
+  Duration abort_timeout = nccl::kAbortTimeout;
 };
 
 using Joined = collective::Result<std::unique_ptr<nccl::NcclCommunicator>>;
@@ -83,5 +87,21 @@ class DeviceMemory {
     nccl::NcclCommunicator& communicator, const Request& what);
 
 [[nodiscard]] Request request(Kind kind, DType dtype, std::uint64_t count, int device);
+// In place.
+[[nodiscard]] Request request(
+    Kind kind, DType dtype, std::uint64_t count, int device, const DeviceMemory& memory);
+
+// Nothing that the stream is given from now on begins before the gate is opened.
+void close_gate(const nccl::CudaTable& cuda, CUstream stream, std::binary_semaphore& gate);
+
+// By name, of what a fake has beyond the real library.
+template <class Function>
+Function extra_of(const char* library, const char* name) {
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  MUSTER_CHECK(handle != nullptr);
+  const auto found = reinterpret_cast<Function>(dlsym(handle, name));
+  MUSTER_CHECK(found != nullptr);
+  return found;
+}
 
 }  // namespace muster::testing

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads that use the public door with buffers on GPUs, over the fakes: each has a fake
-// GPU and a stream of its own. What is not ordered by streams, events or waits ends the program.
+// Ranks as threads that use the public interface with buffers on GPUs, over the fakes: each has a
+// fake GPU and a stream of its own. What is not ordered by streams, events or waits ends the
+// program.
 #pragma once
 
 #include "base/check.hpp"
@@ -9,16 +10,14 @@
 
 #include <cstdlib>
 
-#include <dlfcn.h>
-
 namespace muster::testing {
 
 using collective::Buffer;
 using collective::Communicator;
 using collective::testing::World;
 
-// Before any communicator: which libraries the door takes. Opened by one thread first: the locks of
-// dlopen are hidden from the thread sanitizer.
+// Before any communicator: which libraries the communicator takes. Opened by one thread first: the
+// locks of dlopen are hidden from the thread sanitizer.
 inline void use_fakes() {
   static_cast<void>(fake_driver());
   static_cast<void>(fake_nccl());
@@ -44,16 +43,6 @@ inline collective::Result<Communicator> broken_and_rebuilt(Communicator& comm) {
   next.size = comm.size();
   next.epoch = comm.epoch() + 1;
   return comm.rebuild(next);
-}
-
-// By name, of what a fake has beyond the real library.
-template <class Function>
-Function extra_of(const char* library, const char* name) {
-  void* const handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
-  MUSTER_CHECK(handle != nullptr);
-  const auto found = reinterpret_cast<Function>(dlsym(handle, name));
-  MUSTER_CHECK(found != nullptr);
-  return found;
 }
 
 // A rank's GPU, with a stream: nothing here waits unless it says so.

@@ -1,103 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // GradientSync on GPUs where gradients travel as another type or lie in the caller's memory, over
 // the strict fakes: whatever streams and events do not order ends the program.
-#include "collective/gradient_sync.hpp"
 #include "support/catch.hpp"
-#include "unit/collective_nccl/gpu_world.hpp"
+#include "unit/collective_nccl/gpu_trainer.hpp"
 
-#include <array>
 #include <optional>
 
 namespace muster::testing {
 namespace {
-
-using collective::GradientBucketView;
-using collective::GradientStats;
-using collective::GradientSync;
-using collective::GradientSyncOptions;
-using collective::Result;
-
-constexpr std::array<std::size_t, 4> kCounts{5, 4001, 33, 700};
-constexpr int kGradients = 4;
-
-// Exact in bf16, also their sums and halves.
-float value(int rank, int id, std::size_t i, int step) {
-  return static_cast<float>(static_cast<int>(i % 13) + 4 * id + 16 * rank + 2 * step);
-}
-
-float average(int id, std::size_t i, int step) {
-  return (value(0, id, i, step) + value(1, id, i, step)) / 2;
-}
-
-// A rank, with gradients in buckets or in memory of its own.
-struct Trainer {
-  Communicator& comm;
-  Gpu gpu;
-  GradientSync sync;
-  std::vector<std::vector<float>> values;
-  std::vector<std::unique_ptr<DeviceMemory>> own;
-
-  Trainer(Communicator& of, const GradientSyncOptions& options)
-      : comm(of), gpu(of.rank()), sync(of, on(of.rank(), options)) {
-    for (int id = 0; id < kGradients; ++id) {
-      const std::size_t count = kCounts[static_cast<std::size_t>(id)];
-      values.emplace_back(count);
-      own.push_back(options.owns_memory
-                        ? nullptr
-                        : std::make_unique<DeviceMemory>(of.rank(), count * sizeof(float)));
-      RANK_CHECK(sync.add("g" + std::to_string(id), DType::f32, count).has_value());
-    }
-    RANK_REQUIRE(sync.finalize().has_value());
-    for (int id = 0; id < kGradients; ++id) {
-      if (!options.owns_memory) {
-        RANK_CHECK(sync.bind(id, own[static_cast<std::size_t>(id)]->get()).has_value());
-      }
-    }
-  }
-
-  static GradientSyncOptions on(int device, GradientSyncOptions options) {
-    options.device = device;
-    return options;
-  }
-
-  [[nodiscard]] void* where(int id) const {
-    const auto& mine = own[static_cast<std::size_t>(id)];
-    return mine ? mine->get() : *sync.grad(id);
-  }
-
-  void write(int id, int step) {
-    auto& to = values[static_cast<std::size_t>(id)];
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      to[i] = value(comm.rank(), id, i, step);
-    }
-    gpu.upload(where(id), to);
-  }
-
-  void backward(int step) {
-    gpu.settle();  // `values` are free again
-    RANK_REQUIRE(sync.begin().has_value());
-    for (int id = kGradients - 1; id >= 0; --id) {
-      write(id, step);
-      RANK_CHECK(sync.mark_ready(id, gpu.stream()).has_value());
-    }
-  }
-
-  [[nodiscard]] Result<GradientStats> wait(bool host) {
-    return host ? sync.wait() : sync.wait_stream(gpu.stream());
-  }
-
-  [[nodiscard]] bool is_average(int step) const {
-    for (int id = 0; id < kGradients; ++id) {
-      const auto have = gpu.download(where(id), kCounts[static_cast<std::size_t>(id)]);
-      for (std::size_t i = 0; i < have.size(); ++i) {
-        if (have[i] != average(id, i, step)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-};
 
 int module_loads() {
   return static_cast<int>(
@@ -119,7 +29,8 @@ void run_steps(Communicator& comm, const GradientSyncOptions& options, bool host
   RANK_CHECK(module_loads() == loads);
 }
 
-TEST_CASE("gradients on GPUs: a wire type, the caller's memory, and both, however one waits") {
+TEST_CASE("gradients on GPUs: a wire type, the caller's memory, and both, however one waits",
+          "[slow]") {
   const std::optional<DType> as_they_are;
   for (const auto wire : {as_they_are, std::optional(DType::bf16), std::optional(DType::f16)}) {
     for (const bool owns : {true, false}) {

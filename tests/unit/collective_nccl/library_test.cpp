@@ -2,14 +2,13 @@
 // The real libraries, where they are installed: they can be opened, asked and made to fail without
 // a GPU. And what is said where something is missing.
 #include "base/environ.hpp"
+#include "collective/nccl/nccl_transport.hpp"
 #include "support/catch.hpp"
 #include "unit/collective_nccl/fakes.hpp"
 #include "unit/collective_nccl/run_scenario.hpp"
 
 #include <cstdlib>
 #include <filesystem>
-
-#include <dlfcn.h>
 
 namespace muster::testing {
 namespace {
@@ -61,20 +60,20 @@ TEST_CASE("each real libnccl is opened, says its version and makes an id, withou
   }
 }
 
-TEST_CASE("a real NCCL that finds no driver is words, not a crash") {
+TEST_CASE("a real NCCL that finds no driver is an error, not a crash") {
   if (has_a_gpu()) {
     return;
   }
   for (const auto& path : real_libraries()) {
     // In a process of its own: it would take the fake driver for the real one.
     const auto ended = run_scenario({"real NCCL", path});
-    CAPTURE(path, ended.words);
+    CAPTURE(path, ended.output);
     CHECK(ended.exit_code() == 0);
     CHECK(
-        ended.words.find("rank 0 of 1, 'world', epoch 0: starting failed: unhandled cuda error") !=
+        ended.output.find("rank 0 of 1, 'world', epoch 0: starting failed: unhandled cuda error") !=
         std::string::npos);
-    CHECK(ended.words.find("CUDA driver version is insufficient") != std::string::npos);
-    CHECK(ended.words.find(path) != std::string::npos);
+    CHECK(ended.output.find("CUDA driver version is insufficient") != std::string::npos);
+    CHECK(ended.output.find(path) != std::string::npos);
   }
 }
 
@@ -109,7 +108,8 @@ collective::Result<std::unique_ptr<collective::Transport>> make(const Environ& e
   return collective::make_nccl_transport(context);
 }
 
-TEST_CASE("the door: finds libraries by the environment, refuses blocking, says there is no GPU") {
+TEST_CASE(
+    "entry point: finds libraries by the environment, refuses blocking, says there is no GPU") {
   LocalStore store;
   Environ environ;
   static_cast<void>(fake_driver());
@@ -122,9 +122,9 @@ TEST_CASE("the door: finds libraries by the environment, refuses blocking, says 
   CHECK(blocking.error().text.find("NCCL_COMM_BLOCKING") != std::string::npos);
   if (!has_a_gpu()) {
     const auto ended = run_scenario({"no fakes"});
-    CAPTURE(ended.words);
+    CAPTURE(ended.output);
     CHECK(ended.exit_code() == 0);
-    CHECK(ended.words.starts_with("unsupported: no GPU can be used: NVIDIA's driver is missing"));
+    CHECK(ended.output.starts_with("unsupported: no GPU can be used: NVIDIA's driver is missing"));
   }
 }
 
@@ -133,9 +133,8 @@ TEST_CASE("a device of which the process sees none") {
   CHECK(nccl::device_of(ask, nullptr) == -1);
   const DeviceMemory memory(3, 10);
   // What the host can use is the host's, whatever the driver knows of it.
-  void* library = dlopen(MUSTER_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
-  const auto call_it = reinterpret_cast<void (*)(const void*, unsigned, unsigned)>(
-      dlsym(library, "muster_fake_call_it"));
+  const auto call_it =
+      extra_of<void (*)(const void*, unsigned, unsigned)>(MUSTER_FAKE_CUDA, "muster_fake_call_it");
   for (const auto& [type, managed] :
        {std::pair(CU_MEMORYTYPE_HOST, 0U), std::pair(CU_MEMORYTYPE_DEVICE, 1U)}) {
     call_it(memory.get(), static_cast<unsigned>(type), managed);

@@ -45,11 +45,11 @@ class Folder {
 
 }  // namespace
 
-Ended run_scenario(std::vector<std::string> words) {
+Ended run_scenario(std::vector<std::string> args) {
   const Folder folder;
-  words.insert(words.begin(), MUSTER_NCCL_SCENARIO);
+  args.insert(args.begin(), MUSTER_NCCL_SCENARIO);
   std::vector<char*> argv;
-  for (auto& word : words) {
+  for (auto& word : args) {
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
@@ -66,7 +66,7 @@ Ended run_scenario(std::vector<std::string> words) {
   Ended ended;
   std::array<char, 4096> buffer{};
   for (ssize_t got = 0; (got = read(ends[0], buffer.data(), buffer.size())) > 0;) {
-    ended.words.append(buffer.data(), static_cast<std::size_t>(got));
+    ended.output.append(buffer.data(), static_cast<std::size_t>(got));
   }
   close(ends[0]);
   waitpid(pid, &ended.status, 0);

@@ -9,12 +9,12 @@ namespace muster::testing {
 
 struct Ended {
   int status = -1;  // of waitpid
-  std::string words;
+  std::string output;
 
   // -1: ended by a signal.
   [[nodiscard]] int exit_code() const;
 };
 
-[[nodiscard]] Ended run_scenario(std::vector<std::string> words);
+[[nodiscard]] Ended run_scenario(std::vector<std::string> args);
 
 }  // namespace muster::testing

@@ -14,6 +14,12 @@ using Scenario = int (*)();
 [[nodiscard]] const std::map<std::string, Scenario>& back_end_scenarios();
 // Ends the process by itself, with another code.
 [[nodiscard]] const std::map<std::string, Scenario>& ending_scenarios();
-[[nodiscard]] const std::map<std::string, Scenario>& misuse_scenarios();
+
+struct Misuse {
+  void (*run)();
+  const char* sentence;  // of the rule that it breaks
+};
+
+[[nodiscard]] const std::map<std::string, Misuse>& misuse_scenarios();
 
 }  // namespace muster::testing

@@ -7,9 +7,6 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <semaphore>
-
-#include <dlfcn.h>
 
 namespace muster::testing {
 namespace {
@@ -34,10 +31,8 @@ int two_ranks(const Body& body, bool register_buffers = false) {
 
 collective::Result<std::shared_ptr<collective::Pending>> start_sum(
     nccl::NcclCommunicator& communicator, DeviceMemory& memory, int device, Op op = Op::sum) {
-  Request what = request(Kind::all_reduce, DType::f32, 4, device);
+  Request what = request(Kind::all_reduce, DType::f32, 4, device, memory);
   what.op = op;
-  what.in = memory.get();
-  what.out = memory.get();
   return communicator.start(what);
 }
 
@@ -78,17 +73,16 @@ int on_a_stream() {
     DeviceMemory memory(rank, 16);
     const auto place = reinterpret_cast<CUdeviceptr>(memory.get());
     std::vector<std::byte> back(16);
+    const auto want = elements(DType::f32, 4, [](std::size_t) { return 2.0; });
     device->cuda().copy_to_device_async(place, ones().data(), 16, stream->get());
-    Request what = request(Kind::all_reduce, DType::f32, 4, rank);
-    what.in = memory.get();
-    what.out = memory.get();
+    Request what = request(Kind::all_reduce, DType::f32, 4, rank, memory);
     what.stream = stream->get();
     const auto work = communicator.start(what);
     const auto done = work ? (*work)->wait_stream(stream->get())
                            : collective::Result<void>(std::unexpected(work.error()));
     device->cuda().copy_from_device_async(back.data(), place, 16, stream->get());
     device->cuda().stream_synchronize(stream->get());
-    return done;
+    return back == want ? done : std::unexpected(collective::Error{.text = "a wrong sum"});
   });
 }
 
@@ -108,8 +102,7 @@ int split_in_two() {
     DeviceMemory memory(rank, 16);
     memory.upload(ones());
     std::binary_semaphore gate(nccl::planted("split does not wait") ? 0 : 1);
-    device->cuda().launch_host_function(
-        nullptr, [](void* data) { static_cast<std::binary_semaphore*>(data)->acquire(); }, &gate);
+    close_gate(device->cuda(), nullptr, gate);
     const auto sum = start_sum(communicator, memory, rank);
     const auto child = communicator.split(rank, 0);
     const auto done = sum ? (*sum)->wait(Duration::zero()) : std::unexpected(sum.error());
@@ -150,12 +143,9 @@ int operation_after_a_failure() {
   auto made = join({.store = store});
   DeviceMemory memory(0, 16);
   memory.upload(ones());
-  Request what = request(Kind::all_reduce, DType::f32, 4, 0);
-  what.in = memory.get();
-  what.out = memory.get();
-  const auto first = (*made)->start(what);
+  const auto first = start_sum(**made, memory, 0);
   const auto waited = (*first)->wait(std::chrono::milliseconds(500));
-  const auto second = (*made)->start(what);
+  const auto second = start_sum(**made, memory, 0);
   return !waited && !second ? 0 : 1;
 }
 
@@ -176,10 +166,7 @@ int abort_hangs() {
   LocalStore store;
   auto made = join({.store = store});
   DeviceMemory memory(0, 16);
-  Request what = request(Kind::all_reduce, DType::f32, 4, 0);
-  what.in = memory.get();
-  what.out = memory.get();
-  const auto work = (*made)->start(what);
+  const auto work = start_sum(**made, memory, 0);
   (*made)->abort({.code = collective::Errc::aborted, .text = "the test's reason"});
   static_cast<void>((*work)->wait(Duration::zero()));
   return 1;
@@ -213,8 +200,7 @@ int leaves_while_another_hangs() {
   DeviceMemory memory(0, 16);
   const auto work = start_sum(**hanging, memory, 0);
   std::thread other([&] { leaving->reset(); });
-  void* library = dlopen(MUSTER_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
-  const auto awaiting = reinterpret_cast<int (*)()>(dlsym(library, "muster_fake_awaiting"));
+  const auto awaiting = extra_of<int (*)()>(MUSTER_FAKE_CUDA, "muster_fake_awaiting");
   while (awaiting() == 0) {
     std::this_thread::yield();
   }
@@ -229,27 +215,23 @@ int leaves_while_another_hangs() {
 int abort_behind_the_callers_work(bool work_comes_first) {
   const Faults planned("hang_at=1");
   LocalStore store;
-  constexpr Duration kAbortPatience = std::chrono::milliseconds(30);
-  auto made = join({.store = store, .abort_patience = kAbortPatience});
+  constexpr Duration kAbortTimeout = std::chrono::milliseconds(30);
+  auto made = join({.store = store, .abort_timeout = kAbortTimeout});
   const auto device = *nccl::GpuDevice::open(fake_driver(), 0);
   const nccl::CurrentDevice current(*device);
   DeviceMemory memory(0, 16);
   memory.upload(ones());
   std::binary_semaphore gate{0};
-  const auto close_gate = [&] {
-    device->cuda().launch_host_function(
-        nullptr, [](void* data) { static_cast<std::binary_semaphore*>(data)->acquire(); }, &gate);
-  };
   if (work_comes_first) {
-    close_gate();
+    close_gate(device->cuda(), nullptr, gate);
   }
   const auto work = start_sum(**made, memory, 0);
   if (!work_comes_first) {
-    close_gate();
+    close_gate(device->cuda(), nullptr, gate);
   }
   (*made)->abort({.code = collective::Errc::aborted, .text = "enough"});
   // As long as the caller's work lasts the memory is not free, but nobody gives up.
-  const TimePoint until = steady_now() + 10 * kAbortPatience;
+  const TimePoint until = steady_now() + 10 * kAbortTimeout;
   while (work_comes_first && steady_now() < until) {
     if ((*work)->done()) {
       return 1;
@@ -288,11 +270,8 @@ int in_a_graph() {
   const auto device = *nccl::GpuDevice::open(fake_driver(), 0);
   const nccl::CurrentDevice current(*device);
   const auto stream = *nccl::GpuStream::create(device);
-  void* library = dlopen(MUSTER_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
-  const auto capture =
-      reinterpret_cast<void (*)(CUstream, int)>(dlsym(library, "muster_fake_capture"));
-  Request what = request(Kind::all_reduce, DType::f32, 4, 0);
-  what.in = what.out = memory.get();
+  const auto capture = extra_of<void (*)(CUstream, int)>(MUSTER_FAKE_CUDA, "muster_fake_capture");
+  Request what = request(Kind::all_reduce, DType::f32, 4, 0, memory);
   what.stream = stream->get();
   capture(stream->get(), 1);
   const auto refused = start_if_possible(**made, what);
@@ -313,8 +292,7 @@ int fp8_of_an_old_nccl() {
   auto made = join({.store = store, .library = old});
   DeviceMemory memory(0, 16);
   memory.upload(ones());
-  Request what = request(Kind::broadcast, DType::f8e4m3, 16, 0);
-  what.in = what.out = memory.get();
+  Request what = request(Kind::broadcast, DType::f8e4m3, 16, 0, memory);
   const auto moved = (*made)->start(what);
   what.kind = Kind::all_reduce;
   const auto summed = start_if_possible(**made, what);
@@ -326,8 +304,7 @@ int fp8_of_an_old_nccl() {
 
 int while_a_graph_is_captured() {
   static_cast<void>(fake_driver());
-  void* library = dlopen(MUSTER_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
-  const auto capturing = reinterpret_cast<void (*)(int)>(dlsym(library, "muster_fake_capturing"));
+  const auto capturing = extra_of<void (*)(int)>(MUSTER_FAKE_CUDA, "muster_fake_capturing");
   std::binary_semaphore late{0};
   return two_ranks([&](nccl::NcclCommunicator& communicator, int rank) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -343,10 +320,7 @@ int while_a_graph_is_captured() {
     if (rank == 1) {
       late.acquire();
     }
-    Request what = request(Kind::all_reduce, DType::f32, 4, rank);
-    what.in = memory.get();
-    what.out = memory.get();
-    const auto work = communicator.start(what);
+    const auto work = start_sum(communicator, memory, rank);
     if (rank == 0) {
       static_cast<void>(work && (*work)->wait(5 * nccl::NcclWatchdog::kPeriod));
       late.release();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // muster-nccl-scenario NAME [PLANTED ERROR]: see scenario.hpp. Used by planted_test.cpp.
-#include "collective/nccl/nccl_words.hpp"
+#include "collective/nccl/cast_kernels.hpp"
+#include "collective/nccl/nccl_messages.hpp"
+#include "collective/nccl/nccl_transport.hpp"
 #include "collective/nccl/planted.hpp"
-#include "collective/transport.hpp"
 #include "unit/collective_nccl/scenario.hpp"
 
 #include <cstdio>
@@ -14,7 +15,7 @@ namespace {
 
 using namespace muster::collective;
 
-// The door in a process that has no fakes.
+// The public interface in a process that has no fakes.
 int without_fakes() {
   const muster::Environ environ;
   TransportContext context;
@@ -53,6 +54,9 @@ int main(int argc, char** argv) {
   const rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
   const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "kernels") {
+    return std::fputs(nccl::cast_kernels().c_str(), stdout) < 0 ? 1 : 0;
+  }
   if (name == "no fakes") {
     return without_fakes();
   }
@@ -62,13 +66,17 @@ int main(int argc, char** argv) {
   if (argc > 2) {
     nccl::planted_error = argv[2];
   }
-  for (const auto* scenarios : {&muster::testing::back_end_scenarios(),
-                                &muster::testing::ending_scenarios(),
-                                &muster::testing::misuse_scenarios()}) {
+  for (const auto* scenarios :
+       {&muster::testing::back_end_scenarios(), &muster::testing::ending_scenarios()}) {
     const auto found = scenarios->find(std::string(name));
     if (found != scenarios->end()) {
       return found->second();
     }
+  }
+  const auto& misuses = muster::testing::misuse_scenarios();
+  if (const auto found = misuses.find(std::string(name)); found != misuses.end()) {
+    found->second.run();
+    return 0;
   }
   std::fprintf(stderr, "muster-nccl-scenario: no such scenario\n");
   return 2;

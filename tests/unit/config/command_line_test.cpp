@@ -8,24 +8,24 @@ using namespace muster;
 
 namespace {
 
-Result<CommandLine> parse(const std::vector<std::string>& words,
+Result<CommandLine> parse(const std::vector<std::string>& args,
                           Personality personality = Personality::muster) {
-  return parse_command_line(personality, words);
+  return parse_command_line(personality, args);
 }
 
 // What one option got, where the rest of the line is "x.py".
-std::string value(std::vector<std::string> words, OptionId id) {
-  words.emplace_back("x.py");
-  const auto line = parse(words);
+std::string value(std::vector<std::string> args, OptionId id) {
+  args.emplace_back("x.py");
+  const auto line = parse(args);
   if (!line) {
     return "error: " + line.error().message;
   }
   return line->options.contains(id) ? line->options.at(id) : "not given";
 }
 
-std::string error(const std::vector<std::string>& words,
+std::string error(const std::vector<std::string>& args,
                   Personality personality = Personality::muster) {
-  const auto line = parse(words, personality);
+  const auto line = parse(args, personality);
   if (line) {
     return "no error";
   }
@@ -45,7 +45,8 @@ TEST_CASE("command line: every option takes its value in both spellings, joined 
     std::ranges::replace(underscored, '-', '_');
     for (const std::string& name : {std::string(row.name), underscored}) {
       INFO(name);
-      CHECK(value({"--" + name, "7"}, row.id) == "7");
+      const bool needs_value = row.bare_value.empty();
+      CHECK(value({"--" + name, "7"}, row.id) == (needs_value ? "7" : row.bare_value));
       CHECK(value({"--" + name + "=7"}, row.id) == "7");
       CHECK(value({"--" + name + "="}, row.id).empty());
     }
@@ -110,12 +111,12 @@ TEST_CASE("command line: what stands behind the program belongs to it") {
   CHECK(line->program == "x.py");
   CHECK(line->args == std::vector<std::string>{"--tee", "1", "-h", "--nnodes=9"});
   CHECK(line->options.at(OptionId::tee) == "3");
-  CHECK(line->errand == Errand::launch);
+  CHECK(line->command == Command::launch);
 }
 
 TEST_CASE("command line: one double dash is swallowed, before the program or right behind it") {
   struct Row {
-    std::vector<std::string> words;
+    std::vector<std::string> command;
     std::string program;
     std::vector<std::string> args;
   };
@@ -128,8 +129,8 @@ TEST_CASE("command line: one double dash is swallowed, before the program or rig
                               {{"s.py", "--", "--", "-x"}, "s.py", {"--", "-x"}},
                               {{"--", "--tee"}, "--tee", {}}};
   for (const Row& row : rows) {
-    INFO(join(row.words, " "));
-    const auto line = parse(row.words);
+    INFO(join(row.command, " "));
+    const auto line = parse(row.command);
     REQUIRE(line);
     CHECK(line->program == row.program);
     CHECK(line->args == row.args);
@@ -160,28 +161,28 @@ TEST_CASE("command line: near misses are answered with what was meant") {
 }
 
 TEST_CASE("command line: without a program there is nothing to run") {
-  for (const auto& words :
+  for (const auto& args :
        std::vector<std::vector<std::string>>{{}, {"--tee=3"}, {"--"}, {"-m"}, {"--explain"}}) {
-    CHECK(error(words).starts_with("nothing to run:"));
+    CHECK(error(args).starts_with("nothing to run:"));
   }
 }
 
 TEST_CASE("command line: requests that need no program act at once") {
-  CHECK(parse({"--help"})->errand == Errand::help);
-  CHECK(parse({"-h", "--nonsense"})->errand == Errand::help);
-  CHECK(parse({"--version"})->errand == Errand::version);
-  CHECK(parse({"--print-completion", "bash"})->errand == Errand::bash_completion);
-  CHECK(parse({"--pr=zsh"})->errand == Errand::zsh_completion);
-  CHECK(parse({"--print-man"})->errand == Errand::man_page);
+  CHECK(parse({"--help"})->command == Command::help);
+  CHECK(parse({"-h", "--nonsense"})->command == Command::help);
+  CHECK(parse({"--version"})->command == Command::version);
+  CHECK(parse({"--print-completion", "bash"})->command == Command::bash_completion);
+  CHECK(parse({"--pr=zsh"})->command == Command::zsh_completion);
+  CHECK(parse({"--print-man"})->command == Command::man_page);
   CHECK(error({"--print-completion=tcsh"}) == "--print-completion=tcsh: must be one of bash|zsh");
 }
 
 TEST_CASE("command line: explain takes its subject only behind an equals sign") {
-  CHECK(parse({"--explain", "plan"})->errand == Errand::explain_config);
+  CHECK(parse({"--explain", "plan"})->command == Command::explain_config);
   CHECK(parse({"--explain", "plan"})->program == "plan");
-  CHECK(parse({"--explain=plan", "x"})->errand == Errand::explain_plan);
-  CHECK(parse({"--dry-run=env", "x"})->errand == Errand::explain_env);
-  CHECK(parse({"--dry_run", "x"})->errand == Errand::explain_config);
+  CHECK(parse({"--explain=plan", "x"})->command == Command::explain_plan);
+  CHECK(parse({"--dry-run=env", "x"})->command == Command::explain_env);
+  CHECK(parse({"--dry_run", "x"})->command == Command::explain_config);
   CHECK(error({"--explain=round", "x"}) == "--explain=round: must be one of config|plan|env");
 }
 

@@ -50,9 +50,9 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
-// What bash offers for these words, the last of which is being typed.
-std::string offered(const TextFile& script, const std::string& words) {
-  return output_of("bash -c 'source \"$0\"; COMP_WORDS=(" + words +
+// What bash offers for these arguments, the last of which is being typed.
+std::string offered(const TextFile& script, const std::string& text) {
+  return output_of("bash -c 'source \"$0\"; COMP_WORDS=(" + text +
                    "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _muster; echo \"${COMPREPLY[*]}\"' " +
                    script.path());
 }
@@ -70,6 +70,16 @@ TEST_CASE("completion: bash offers options, their values, and only files behind 
   CHECK(offered(script, "muster --tee 3 train.py --stdi") == "\n");
 }
 
+TEST_CASE("completion: bash goes on in the spelling with underscores") {
+  const TextFile script(bash_completion());
+  CHECK(offered(script, "muster --nproc_") == "--nproc_per_node\n");
+  CHECK(offered(script, "muster --log_l") == "--log_line_prefix_template --log_level\n");
+  CHECK(offered(script, "muster --nproc_per_node = g") == "gpu\n");
+  CHECK(offered(script, "muster --nproc_per_node a") == "auto\n");
+  CHECK(offered(script, "muster --nproc_per_node 2 train.py --stdi") == "\n");
+  CHECK(offered(script, "muster --banana_") == "\n");
+}
+
 TEST_CASE("completion: zsh can read its script") {
   if (output_of("command -v zsh || true").empty()) {
     WARN("zsh is not installed: its script was not read");
@@ -77,4 +87,12 @@ TEST_CASE("completion: zsh can read its script") {
   }
   const TextFile script(zsh_completion());
   CHECK(output_of("zsh -n " + script.path()).empty());
+  // What _arguments is given, with and without an underscore typed.
+  const auto specs = [&](const std::string& typed) {
+    return output_of("zsh -fc 'compdef() { :; }; _arguments() { print -l -- $@; }; words=(muster " +
+                     typed + "); source " + script.path() + "; _muster'");
+  };
+  CHECK(specs("--nproc").find("--nproc-per-node=[") != std::string::npos);
+  CHECK(specs("--nproc").find("--nproc_per_node=[") == std::string::npos);
+  CHECK(specs("--nproc_").find("--nproc_per_node=[") != std::string::npos);
 }

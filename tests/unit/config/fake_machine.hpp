@@ -11,7 +11,7 @@ namespace muster {
 struct FakeMachine : Machine {
   Count cpus{8, "8 CPUs by affinity"};
   Count gpus{4, "4 NVIDIA GPUs in /dev"};
-  bool terminal = false;
+  std::string started_as = "/usr/bin/muster";
   std::map<std::string, FileKind> kinds{{"/usr/bin/python3", FileKind::executable},
                                         {"/usr/bin/true", FileKind::executable},
                                         {"train.py", FileKind::plain},
@@ -43,7 +43,7 @@ struct FakeMachine : Machine {
                                 : Result<std::string>(found->second);
   }
 
-  [[nodiscard]] bool stdin_is_terminal() const override { return terminal; }
+  [[nodiscard]] std::string own_path() const override { return started_as; }
 
   [[nodiscard]] Result<std::vector<OwnAddress>> own_addresses() const override { return addresses; }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One launch to resolve: words before "train.py", variables, a machine. For the tests of resolve().
+// One launch to resolve: arguments before "train.py", variables, a machine. For the tests of
+// resolve().
 #pragma once
 
 #include "base/text.hpp"
@@ -10,14 +11,14 @@
 namespace muster {
 
 struct Launch {
-  std::vector<std::string> words;
+  std::vector<std::string> args;
   std::map<std::string, std::string, std::less<>> variables;
   FakeMachine machine{};
   Personality personality = Personality::muster;
   std::vector<std::string> program{"train.py"};
 
   [[nodiscard]] Result<Resolved> resolved() const {
-    auto all = words;
+    auto all = args;
     all.insert(all.end(), program.begin(), program.end());
     const auto line = parse_command_line(personality, all);
     if (!line) {
@@ -30,7 +31,7 @@ struct Launch {
 
   [[nodiscard]] LaunchConfig config() const {
     const auto out = resolved();
-    INFO(join(words, " "));
+    INFO(join(args, " "));
     if (!out) {
       FAIL(out.error().message);
     }
@@ -51,12 +52,12 @@ struct Launch {
   [[nodiscard]] std::vector<std::string> warnings() const { return resolved()->warnings; }
 };
 
-inline LaunchConfig config(std::vector<std::string> words) {
-  return Launch{std::move(words), {}}.config();
+inline LaunchConfig config(std::vector<std::string> args) {
+  return Launch{std::move(args), {}}.config();
 }
 
-inline std::string error(std::vector<std::string> words) {
-  return Launch{std::move(words), {}}.error();
+inline std::string error(std::vector<std::string> args) {
+  return Launch{std::move(args), {}}.error();
 }
 
 }  // namespace muster

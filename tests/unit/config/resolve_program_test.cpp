@@ -8,16 +8,16 @@ using namespace muster;
 
 namespace {
 
-using Words = std::vector<std::string>;
+using Args = std::vector<std::string>;
 
 struct Launch {
-  Words words;
+  Args args;
   Personality personality = Personality::muster;
   FakeMachine machine{};
   std::map<std::string, std::string, std::less<>> variables{{"PATH", "/usr/bin"}};
 
   [[nodiscard]] Result<Resolved> resolved() const {
-    const auto line = parse_command_line(personality, words);
+    const auto line = parse_command_line(personality, args);
     if (!line) {
       return std::unexpected(line.error());
     }
@@ -44,12 +44,12 @@ struct Launch {
 
 TEST_CASE("resolve: muster decides by the file how it is run") {
   CHECK(Launch{{"train.py", "--lr=1"}}.program() ==
-        Program{ProgramKind::python_script, "python3", "train.py", {"--lr=1"}});
+        Program{ProgramKind::python_script, "python3", "train.py", {"--lr=1"}, "PATH"});
   CHECK(Launch{{"./solver", "x"}}.program() ==
         Program{ProgramKind::executable, "", "./solver", {"x"}});
   CHECK(Launch{{"true"}}.program().kind == ProgramKind::executable);
   CHECK(Launch{{"-m", "pkg.train"}}.program() ==
-        Program{ProgramKind::python_module, "python3", "pkg.train", {}});
+        Program{ProgramKind::python_module, "python3", "pkg.train", {}, "PATH"});
   Launch folder{{"app"}};
   folder.machine.kinds["app"] = FileKind::folder;
   folder.machine.kinds["app/__main__.py"] = FileKind::plain;
@@ -60,9 +60,9 @@ TEST_CASE("resolve: an executable script is still Python, unless no-python says 
   Launch launch{{"./run.py"}};
   launch.machine.kinds["./run.py"] = FileKind::executable;
   CHECK(launch.program().kind == ProgramKind::python_script);
-  launch.words = {"--no-python", "./run.py"};
+  launch.args = {"--no-python", "./run.py"};
   CHECK(launch.program().kind == ProgramKind::executable);
-  launch.words = {"--run-path", "--no-python", "./run.py"};
+  launch.args = {"--run-path", "--no-python", "./run.py"};
   CHECK(launch.program().kind == ProgramKind::python_script);
 }
 
@@ -71,32 +71,35 @@ TEST_CASE("resolve: what can be neither Python nor executed is refused before an
   launch.machine.kinds["notes.txt"] = FileKind::plain;
   CHECK(launch.error().code == Errc::not_possible);
   CHECK(launch.error().message.find("chmod +x") != std::string::npos);
-  launch.words = {"./none"};
+  launch.args = {"./none"};
   CHECK(launch.error() == Error{Errc::not_found, "the program ./none does not exist"});
-  launch.words = {"none.py"};
+  launch.args = {"none.py"};
   CHECK(launch.error() == Error{Errc::not_found, "the script none.py does not exist"});
-  launch.words = {"none"};
+  launch.args = {"none"};
   CHECK(launch.error().code == Errc::not_found);
   launch.machine.kinds["here"] = FileKind::executable;
-  launch.words = {"here"};
+  launch.args = {"here"};
   CHECK(launch.error().message == "here is not in PATH; for the file in this folder write ./here");
   launch.machine.kinds["dir"] = FileKind::folder;
-  launch.words = {"dir"};
+  launch.args = {"dir"};
   CHECK(launch.error().code == Errc::not_possible);
 }
 
 TEST_CASE("resolve: names with macros are known only for each worker") {
   CHECK(Launch{{"--no-python", "./run_${local_rank}"}}.program().name == "./run_${local_rank}");
-  CHECK(Launch{{"part_$local_rank.py"}}.program().kind == ProgramKind::python_script);
+  CHECK(Launch{{"part_$local_rank.py"}, Personality::torchrun}.program().name ==
+        "part_$local_rank.py");
+  CHECK(Launch{{"part_$local_rank.py"}}.error() ==
+        Error{Errc::not_found, "the script 'part_$local_rank.py' does not exist"});
 }
 
 TEST_CASE("resolve: called as torchrun every script is Python") {
   Launch launch{{"notes.txt"}, Personality::torchrun};
   launch.machine.kinds["notes.txt"] = FileKind::plain;
   CHECK(launch.program().kind == ProgramKind::python_script);
-  launch.words = {"./solver"};
+  launch.args = {"./solver"};
   CHECK(launch.program().kind == ProgramKind::python_script);
-  launch.words = {"--no-python", "./solver"};
+  launch.args = {"--no-python", "./solver"};
   CHECK(launch.program().kind == ProgramKind::executable);
   CHECK_FALSE(launch.config().pass_local_rank);
 }
@@ -104,11 +107,11 @@ TEST_CASE("resolve: called as torchrun every script is Python") {
 TEST_CASE("resolve: called as torch.distributed.launch the local rank is an argument") {
   Launch launch{{"train.py"}, Personality::torch_distributed_launch};
   CHECK(launch.config().pass_local_rank);
-  launch.words = {"--use-env", "train.py"};
+  launch.args = {"--use-env", "train.py"};
   CHECK_FALSE(launch.config().pass_local_rank);
-  launch.words = {"--no-python", "./solver"};
+  launch.args = {"--no-python", "./solver"};
   CHECK(launch.error() == Error{Errc::usage, "--no-python also needs --use-env here"});
-  launch.words = {"--no-python", "--use-env", "./solver"};
+  launch.args = {"--no-python", "--use-env", "./solver"};
   CHECK(launch.program().kind == ProgramKind::executable);
 }
 
@@ -138,6 +141,41 @@ TEST_CASE("resolve: python is PYTHON_EXEC, else the active environment's, else P
   CHECK(none.error().message.find("set PYTHON_EXEC") != std::string::npos);
 }
 
+TEST_CASE("resolve: a launcher in an environment's bin runs the python beside it") {
+  Launch launch{{"train.py"}};
+  launch.machine.started_as = "/venv/bin/torchrun";
+  launch.machine.kinds["/venv/bin/python3"] = FileKind::executable;
+  CHECK(launch.program().python == "python3");  // no environment: as in /usr/bin
+  launch.machine.kinds["/venv/bin/../pyvenv.cfg"] = FileKind::plain;
+  CHECK(launch.program().python == "/venv/bin/python3");
+  CHECK(launch.program().python_origin == "beside /venv/bin/torchrun");
+  launch.variables["VIRTUAL_ENV"] = "/active";
+  launch.machine.kinds["/active/bin/python3"] = FileKind::executable;
+  CHECK(launch.program().python == "/venv/bin/python3");
+  launch.machine.kinds.erase("/venv/bin/../pyvenv.cfg");
+  CHECK(launch.program().python == "/active/bin/python3");
+  launch.machine.kinds["/venv/bin/../conda-meta"] = FileKind::folder;
+  CHECK(launch.program().python == "/venv/bin/python3");
+  launch.variables["PYTHON_EXEC"] = "/opt/python";
+  CHECK(launch.program().python == "/opt/python");
+  launch.variables.erase("PYTHON_EXEC");
+  launch.machine.started_as = "muster";
+  CHECK(launch.program().python == "/active/bin/python3");
+}
+
+TEST_CASE("resolve: what starts nothing says why the program could not be started") {
+  for (const char* question : {"--explain", "--explain=plan", "--explain=env"}) {
+    CHECK(Launch{{question, "none.py"}}.program().problem == "the script none.py does not exist");
+    CHECK(Launch{{question, "./none"}}.program().problem == "the program ./none does not exist");
+    CHECK(Launch{{question, "./solver"}}.program().problem.empty());
+  }
+  Launch none{{"--explain", "train.py"}};
+  none.machine.kinds.erase("/usr/bin/python3");
+  CHECK(none.program().problem.starts_with("python3 is not in PATH"));
+  CHECK(Launch{{"none.py"}}.error().code == Errc::not_found);
+  CHECK(Launch{{"--explain", "-m", "--no-python", "x"}}.error().code == Errc::usage);
+}
+
 TEST_CASE("resolve: redirects and tee are stream specs with local ranks of any length") {
   const LaunchConfig config = Launch{{"--redirects=3", "-t", "0:1,12:3", "true"}}.config();
   CHECK(config.redirects.of(5) == 3);
@@ -156,9 +194,9 @@ TEST_CASE("resolve: the local ranks filter") {
 TEST_CASE("resolve: filters for duplicates; an empty value is one filter that matches all") {
   CHECK_FALSE(Launch{{"true"}}.config().duplicate_stdout_filters);
   CHECK(Launch{{"--duplicate-stdout-filters=a,,b,c", "true"}}.config().duplicate_stdout_filters ==
-        Words{"a,b", "c"});
+        Args{"a,b", "c"});
   CHECK(Launch{{"--duplicate-stderr-filters=", "true"}}.config().duplicate_stderr_filters ==
-        Words{""});
+        Args{""});
   CHECK(Launch{{"--log-dir=/dev/null", "--duplicate-stderr-filters=x", "true"}}.error().code ==
         Errc::usage);
 }
@@ -170,7 +208,7 @@ TEST_CASE("resolve: the log folder may be absent or a folder, not a file") {
   CHECK(launch.config().log_dir == "logs");
   launch.machine.kinds["logs"] = FileKind::plain;
   CHECK(launch.error() == Error{Errc::usage, "--log-dir=logs: is a file, not a folder"});
-  launch.words = {"--log-dir=", "true"};
+  launch.args = {"--log-dir=", "true"};
   CHECK(launch.config().log_dir.empty());
 }
 
@@ -179,9 +217,12 @@ TEST_CASE(
   Launch launch{{"--log-dir=/dev/null", "true"}};
   CHECK(launch.config().logs_disabled);
   CHECK(launch.resolved()->warnings.empty());
-  launch.words = {"--log-dir=/dev/null", "--tee=3", "--local-ranks-filter=0", "true"};
-  CHECK(launch.config().tee == StdSpec{});
-  CHECK_FALSE(launch.config().local_ranks_filter);
+  launch.args = {"--log-dir=/dev/null", "--tee=3", "--local-ranks-filter=0", "true"};
+  CHECK(launch.config().tee.all == 3);  // by prefixes on the console
+  CHECK(launch.config().local_ranks_filter);
+  CHECK(launch.resolved()->warnings.empty());
+  launch.args = {"--log-dir=/dev/null", "--redirects=3", "true"};
+  CHECK(launch.config().redirects == StdSpec{});
   CHECK(launch.resolved()->warnings.size() == 1);
 }
 
@@ -192,6 +233,6 @@ TEST_CASE("resolve: the prefix template, from option, variable and older variabl
   CHECK(launch.config().log_line_prefix_template == "old ");
   launch.variables["PET_LOG_LINE_PREFIX_TEMPLATE"] = "pet ";
   CHECK(launch.config().log_line_prefix_template == "pet ");
-  launch.words = {"--log-line-prefix-template=new ", "true"};
+  launch.args = {"--log-line-prefix-template=new ", "true"};
   CHECK(launch.config().log_line_prefix_template == "new ");
 }

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "config/explain.hpp"
 #include "config/help.hpp"
+#include "config/rdzv_conf.hpp"
 #include "config/resolve.hpp"
 #include "support/catch.hpp"
 #include "unit/config/fake_machine.hpp"
@@ -25,8 +26,8 @@ std::string roff_flag(const Option& row) {
   return out;
 }
 
-std::string explained(const std::vector<std::string>& words, Personality personality) {
-  const auto line = parse_command_line(personality, words);
+std::string explained(const std::vector<std::string>& args, Personality personality) {
+  const auto line = parse_command_line(personality, args);
   REQUIRE(line);
   std::map<std::string, std::string, std::less<>> variables{{"PATH", "/usr/bin"}};
   const auto out = resolve(*line, Environ(variables), FakeMachine{});
@@ -150,6 +151,7 @@ TEST_CASE("help: one group, to the letter") {
   CHECK(help.substr(begin, help.find("\n\n", begin) - begin) ==
         "Failing, restarting, stopping\n"
         "  --max-restarts N            after a failure start all again, up to N times\n"
+        "  --quick-failures N|off      end after N failures at start-up in a row [3]\n"
         "  --shutdown-timeout SECONDS  from the stop signal to SIGKILL; 0: at once [30]\n"
         "  --signals-to-handle NAMES   pass these on to the workers, then end the job\n"
         "                              [SIGTERM,SIGINT,SIGHUP,SIGQUIT]");
@@ -172,6 +174,28 @@ TEST_CASE("manual: no line starts with a dot or quote that is not a command of r
   }
 }
 
+TEST_CASE("manual: it names the other programs, and every field of the report at its top") {
+  const std::string manual = man_page();
+  CHECK(has(manual, ".BR musterctl (1)"));
+  CHECK(has(manual, ".BR muster\\-store (1)"));
+  for (const char* field : {"outcome",
+                            "exit_code",
+                            "program",
+                            "node",
+                            "workers",
+                            "attempts",
+                            "max_restarts",
+                            "verdict",
+                            "root_cause",
+                            "other_failures",
+                            "other_failures_count",
+                            "overdue_local_ranks",
+                            "not_killed"}) {
+    INFO(field);
+    CHECK(manual.find(field, manual.find(".SH FAILURE REPORT")) != std::string::npos);
+  }
+}
+
 TEST_CASE("explain: each setting with its value and where it came from") {
   const std::string text = explained({"--nproc-per-node=auto",
                                       "-t3",
@@ -180,7 +204,7 @@ TEST_CASE("explain: each setting with its value and where it came from") {
                                       "--name=two words"},
                                      Personality::muster);
   CHECK(line_of(text, "program") == "program train.py '--name=two words' command line");
-  CHECK(line_of(text, "python") == "python python3 program's name and options");
+  CHECK(line_of(text, "python") == "python python3 PATH");
   CHECK(line_of(text, "usable cpus") == "usable cpus 8 8 CPUs by affinity");
   CHECK(line_of(text, "nproc-per-node") ==
         "nproc-per-node 4 (auto: 4 NVIDIA GPUs in /dev) command line");
@@ -209,25 +233,42 @@ TEST_CASE("explain: many nodes, with what they meet by") {
   CHECK(line_of(text, "iface") == "iface eth0 command line");
   CHECK(line_of(text, "port-range") == "port-range 7-29400 command line");
   CHECK(line_of(text, "rank-order") == "rank-order none default");
-  CHECK(line_of(text, "meeting") ==
-        "meeting join_timeout=600s, last_call_timeout=30s, close_timeout=30s, lease=500ms, "
-        "join_delay=never, risk_two_worlds=no rdzv-conf and its defaults");
-  CHECK(line_of(explained({"train.py"}, Personality::muster), "meeting").empty());
+  CHECK(line_of(text, "rendezvous") ==
+        "rendezvous join_timeout=600s, last_call_timeout=30s, lease=500ms, "
+        "join_delay=never, allow_split_brain=no rdzv-conf and its defaults");
+  CHECK(line_of(explained({"train.py"}, Personality::muster), "rendezvous").empty());
 }
 
-TEST_CASE("manual: each key of --rdzv-conf that has an effect, with its default") {
+TEST_CASE("manual: each key of --rdzv-conf with its default, or why it has no effect") {
   const std::string manual = man_page();
-  for (const char* key : {"join_timeout=600",
-                          "timeout=900",
-                          "last_call_timeout=30",
-                          "close_timeout=30",
-                          "lease=9",
-                          "keep_alive_interval (5)",
-                          "keep_alive_max_attempt (3)",
-                          "join_delay=0",
-                          "is_host=true",
-                          "risk_two_worlds=true"}) {
-    INFO(key);
-    CHECK(has(manual, key));
+  const auto idle = manual.find("Accepted as by torchrun, without an effect");
+  REQUIRE(idle != std::string::npos);
+  for (const RdzvKey& key : rdzv_keys()) {
+    INFO(key.name);
+    CHECK_FALSE(key.help.ends_with('.'));
+    const bool has_effect = key.in_c10d || key.in_static;
+    const std::string value = key.default_value.empty() ? "" : "=" + std::string(key.default_value);
+    const std::string heading = "\n.TP\n" + std::string(key.name) + value + "\n";
+    CHECK(has(manual, heading) == has_effect);
+    CHECK((manual.find(" " + std::string(key.name) + " (", idle) != std::string::npos) !=
+          has_effect);
   }
+}
+
+TEST_CASE("explain: keys of --rdzv-conf that do nothing with the back end are said to") {
+  const std::string text = explained({"--nnodes=2",
+                                      "--rdzv-backend=c10d",
+                                      "--rdzv-endpoint=a",
+                                      "--rdzv-conf=close_timeout=5,lease=2,timeout=7",
+                                      "train.py"},
+                                     Personality::muster);
+  CHECK(line_of(text, "rdzv-conf") ==
+        "rdzv-conf close_timeout=5,lease=2,timeout=7 (no effect: timeout, close_timeout) command "
+        "line");
+}
+
+TEST_CASE("explain: a program that does not exist is no reason to explain nothing") {
+  const std::string text = explained({"--explain", "none.py"}, Personality::muster);
+  CHECK(line_of(text, "program") ==
+        "program none.py command line; the script none.py does not exist");
 }

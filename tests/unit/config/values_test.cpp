@@ -91,9 +91,9 @@ TEST_CASE("rdzv conf: empty keys, empty values and reserved keys are refused") {
 }
 
 TEST_CASE("rdzv conf: the keys that a back end reads are checked, others are not") {
-  CHECK(read_meeting_settings({{"anything", "odd"}, {"join_timeout", "600"}}, "c10d"));
-  CHECK(read_meeting_settings({{"join_timeout", "x"}, {"is_host", "x"}}, "static"));
-  CHECK(read_meeting_settings({{"timeout", "5'"}, {"store_type", "file"}}, "c10d"));
+  CHECK(read_rendezvous_config({{"anything", "odd"}, {"join_timeout", "600"}}, "c10d"));
+  CHECK(read_rendezvous_config({{"join_timeout", "x"}, {"is_host", "x"}}, "static"));
+  CHECK(read_rendezvous_config({{"timeout", "5'"}, {"store_type", "file"}}, "c10d"));
   using Conf = std::map<std::string, std::string>;
   for (const Conf& bad : {Conf{{"join_timeout", "0"}},
                           Conf{{"last_call_timeout", "x"}},
@@ -107,9 +107,9 @@ TEST_CASE("rdzv conf: the keys that a back end reads are checked, others are not
                           Conf{{"is_host", "perhaps"}},
                           Conf{{"store_type", "hash"}}}) {
     INFO(bad.begin()->first);
-    CHECK_FALSE(read_meeting_settings(bad, "c10d"));
+    CHECK_FALSE(read_rendezvous_config(bad, "c10d"));
   }
-  CHECK_FALSE(read_meeting_settings({{"timeout", "soon"}}, "static"));
+  CHECK_FALSE(read_rendezvous_config({{"timeout", "soon"}}, "static"));
 }
 
 TEST_CASE("rdzv conf: our own keys are checked for every back end") {
@@ -119,58 +119,66 @@ TEST_CASE("rdzv conf: our own keys are checked for every back end") {
                             Conf{{"lease", "never"}},
                             Conf{{"join_delay", "-1"}},
                             Conf{{"join_delay", "later"}},
-                            Conf{{"risk_two_worlds", "2"}}}) {
+                            Conf{{"allow_split_brain", "2"}}}) {
       INFO(bad.begin()->first);
-      CHECK_FALSE(read_meeting_settings(bad, backend));
+      CHECK_FALSE(read_rendezvous_config(bad, backend));
     }
-    CHECK(read_meeting_settings({{"lease", "0.2"}}, backend)->lease ==
+    CHECK(read_rendezvous_config({{"lease", "0.2"}}, backend)->lease ==
           std::chrono::milliseconds(200));
   }
-  CHECK(read_meeting_settings({{"lease", "0.1"}}, "c10d").error().message ==
+  CHECK(read_rendezvous_config({{"lease", "0.1"}}, "c10d").error().message ==
         "lease=0.1 must be at least 0.2 s");
 }
 
+TEST_CASE("rdzv conf: the old name of allow_split_brain is refused with the new one") {
+  for (const char* backend : {"static", "c10d"}) {
+    const auto refused = read_rendezvous_config({{"risk_two_worlds", "true"}}, backend);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::usage);
+    CHECK(refused.error().message ==
+          "risk_two_worlds=true is called allow_split_brain now: use that name");
+  }
+}
+
 TEST_CASE("rdzv conf: what is not said has torchrun's defaults") {
-  const auto c10d = read_meeting_settings({}, "c10d");
+  const auto c10d = read_rendezvous_config({}, "c10d");
   REQUIRE(c10d);
   CHECK(c10d->join_timeout == std::chrono::seconds(600));
   CHECK(c10d->last_call_timeout == std::chrono::seconds(30));
-  CHECK(c10d->close_timeout == std::chrono::seconds(30));
   CHECK(c10d->lease == std::chrono::seconds(9));
   CHECK(c10d->join_delay == Duration::zero());
-  CHECK_FALSE(c10d->risk_two_worlds);
+  CHECK_FALSE(c10d->allow_split_brain);
   CHECK_FALSE(c10d->is_host);
-  CHECK(read_meeting_settings({}, "static")->join_timeout == std::chrono::seconds(900));
+  CHECK(read_rendezvous_config({}, "static")->join_timeout == std::chrono::seconds(900));
 }
 
 TEST_CASE("rdzv conf: each key sets what it says, with fractions of a second") {
-  const auto out = read_meeting_settings({{"join_timeout", "5"},
-                                          {"last_call_timeout", "0.25"},
-                                          {"close_timeout", "1.5"},
-                                          {"lease", "0.5"},
-                                          {"join_delay", "2"},
-                                          {"is_host", "No"},
-                                          {"risk_two_worlds", "yes"}},
-                                         "c10d");
+  const auto out = read_rendezvous_config({{"join_timeout", "5"},
+                                           {"last_call_timeout", "0.25"},
+
+                                           {"lease", "0.5"},
+                                           {"join_delay", "2"},
+                                           {"is_host", "No"},
+                                           {"allow_split_brain", "yes"}},
+                                          "c10d");
   REQUIRE(out);
   CHECK(out->join_timeout == std::chrono::seconds(5));
   CHECK(out->last_call_timeout == std::chrono::milliseconds(250));
-  CHECK(out->close_timeout == std::chrono::milliseconds(1500));
   CHECK(out->lease == std::chrono::milliseconds(500));
   CHECK(out->join_delay == std::chrono::seconds(2));
   CHECK(out->is_host == false);
-  CHECK(out->risk_two_worlds);
-  CHECK(read_meeting_settings({{"timeout", "0.5"}}, "static")->join_timeout ==
+  CHECK(out->allow_split_brain);
+  CHECK(read_rendezvous_config({{"timeout", "0.5"}}, "static")->join_timeout ==
         std::chrono::milliseconds(500));
-  CHECK_FALSE(read_meeting_settings({{"join_delay", "never"}}, "c10d")->join_delay);
-  CHECK(read_meeting_settings({{"is_host", "T"}}, "c10d")->is_host == true);
-  CHECK(read_meeting_settings({{"join_timeout", "1e300"}}, "c10d")->join_timeout >
+  CHECK_FALSE(read_rendezvous_config({{"join_delay", "never"}}, "c10d")->join_delay);
+  CHECK(read_rendezvous_config({{"is_host", "T"}}, "c10d")->is_host == true);
+  CHECK(read_rendezvous_config({{"join_timeout", "1e300"}}, "c10d")->join_timeout >
         std::chrono::years(30));
 }
 
 TEST_CASE("rdzv conf: the lease is torchrun's interval times attempts, unless it is given") {
   const auto lease = [](const std::map<std::string, std::string>& conf) {
-    return read_meeting_settings(conf, "c10d")->lease;
+    return read_rendezvous_config(conf, "c10d")->lease;
   };
   CHECK(lease({{"keep_alive_interval", "2"}, {"keep_alive_max_attempt", "4"}}) ==
         std::chrono::seconds(8));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the threads of a kernel use becomes spans; where two of them meet is a mistake.
+#include "fakes/cuda/ptx_uses.hpp"
 #include "support/catch.hpp"
-#include "unit/fakes_cuda/kernels.hpp"
 
 namespace muster::testing {
 namespace {
@@ -40,13 +40,6 @@ TEST_CASE("uses: ranges that touch become one") {
   CHECK(uses->allow(write(5, 200)));
 }
 
-TEST_CASE("uses: nothing at all") {
-  const auto uses = gather({});
-  REQUIRE(uses.has_value());
-  CHECK(uses->reads.empty());
-  CHECK(!uses->allow(read(0, 0)));
-}
-
 TEST_CASE("uses: one thread may read and write one place, many may read it") {
   CHECK(race({read(0, 100), write(0, 100), read(1, 104, 8), write(1, 108), read(0, 104)}) == "");
   CHECK(race({read(0, 100), read(1, 100), read(2, 100)}) == "");
@@ -65,13 +58,6 @@ TEST_CASE("uses: a thread that writes what another one uses") {
   CHECK(race({read(3, 100, 16), read(4, 102, 8), write(3, 104)}) ==
         "thread 3 writes (line 2) what thread 4 reads (line 1), and nothing orders the two");
   CHECK(race({read(4, 96, 12), read(3, 100, 16), read(5, 104), write(3, 108)}) == "");
-}
-
-TEST_CASE("uses: a kernel whose threads all write one word") {
-  const std::vector<std::uint32_t> memory(1);
-  CHECK(run_ptx(kernel_of("mov.u32 %t0, 1; st.global.b32 [%a], %t0; ret;"),
-                {2, 1, {address_of(memory), 0}}) ==
-        "k: thread 1 writes (line 12) what thread 0 writes (line 12), and nothing orders the two");
 }
 
 }  // namespace

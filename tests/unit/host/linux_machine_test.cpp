@@ -107,3 +107,9 @@ TEST_CASE("linux machine: random digits are 32 and never the same") {
   CHECK(one.find_first_not_of("0123456789abcdef") == std::string::npos);
   CHECK(one != machine.random_hex());
 }
+
+TEST_CASE("linux machine: the path that this program was started by") {
+  const std::string path = LinuxMachine().own_path();
+  CHECK(path.ends_with("muster_test_host"));
+  CHECK(LinuxMachine().file_kind(path) == FileKind::executable);
+}

@@ -69,7 +69,7 @@ TEST_CASE("name lookup: a silent server never stops the loop") {
   CHECK(server.questions() > 0);
 }
 
-TEST_CASE("name lookup: patience ends a silent lookup with an error") {
+TEST_CASE("name lookup: timeout ends a silent lookup with an error") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.1\n");
   FakeDns server("127.0.0.1", {.silent = true});

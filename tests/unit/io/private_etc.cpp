@@ -9,11 +9,16 @@
 #include <filesystem>
 #include <fstream>
 #include <net/if.h>
+#include <utility>
+#include <vector>
 
+#include <netinet/in.h>
 #include <sched.h>
+#include <spawn.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -50,6 +55,20 @@ void raise_loopback() {
   ::close(socket);
 }
 
+void run_ip(std::vector<std::string> args) {
+  args.insert(args.begin(), "ip");
+  std::vector<char*> argv;
+  for (std::string& arg : args) {
+    argv.push_back(arg.data());
+  }
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  REQUIRE(::posix_spawnp(&child, "ip", nullptr, nullptr, argv.data(), environ) == 0);
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(status == 0);
+}
+
 }  // namespace
 
 void start_with_empty_etc() {
@@ -64,6 +83,19 @@ void start_with_empty_etc() {
   }
   for (const auto& entry : std::filesystem::directory_iterator("/etc")) {
     std::filesystem::remove(entry);
+  }
+}
+
+// A pair of interfaces, since the kernel has no way to link-local addresses of the loopback one.
+// nodad: otherwise it first looks for other owners of the address, and nobody may use it meanwhile.
+void add_link_local_interface() {
+  start_with_empty_etc();
+  static bool added = false;
+  if (!std::exchange(added, true)) {
+    run_ip({"link", "add", "muster0", "type", "veth", "peer", "name", "muster1"});
+    run_ip({"link", "set", "muster0", "up"});
+    run_ip({"link", "set", "muster1", "up"});
+    run_ip({"addr", "add", "fe80::1/64", "dev", "muster0", "nodad"});
   }
 }
 

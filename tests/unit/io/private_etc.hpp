@@ -9,5 +9,8 @@
 // Enters the namespaces on the first call and empties /etc on each. Fails the test where it cannot.
 void start_with_empty_etc();
 
+// Makes an interface in these namespaces that has the address fe80::1%muster0.
+void add_link_local_interface();
+
 // Writes /etc/<name> in the private /etc.
 void write_etc(const std::string& name, const std::string& text);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr Duration kLong = 20s;
 
-Errc error_of(const std::string& name, Duration patience = kLong) {
-  const auto found = resolve_blocking(name, patience);
+Errc error_of(const std::string& name, Duration timeout = kLong) {
+  const auto found = resolve_blocking(name, timeout);
   REQUIRE_FALSE(found.has_value());
   INFO(found.error().message);
   CHECK(found.error().message.find("'" + name + "'") != std::string::npos);
@@ -62,7 +62,7 @@ TEST_CASE("resolver: a DNS server that answers gives both kinds of addresses") {
   CHECK(error_of("nobody.example") == Errc::not_found);
 }
 
-TEST_CASE("resolver: a silent DNS server ends at the caller's patience") {
+TEST_CASE("resolver: a silent DNS server ends at the caller's timeout") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.1\n");
   FakeDns server("127.0.0.1", {.silent = true});
@@ -70,7 +70,7 @@ TEST_CASE("resolver: a silent DNS server ends at the caller's patience") {
   CHECK(server.questions() > 0);
 }
 
-TEST_CASE("resolver: a silent server is passed over for one that answers") {
+TEST_CASE("resolver: a silent server is passed over for one that answers", "[slow]") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.2\nnameserver 127.0.0.1\n");
   FakeDns silent("127.0.0.2", {.silent = true});

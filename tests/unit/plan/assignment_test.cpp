@@ -109,7 +109,7 @@ TEST_CASE("assign: one node alone is a case of it") {
 TEST_CASE("assign: any round agrees with the plain list of its workers") {
   const testing::Seed seed;
   testing::Dice dice(seed.value());
-  INFO(seed.words());
+  INFO(seed.describe());
   constexpr std::array<const char*, 3> kRoles{"trainer", "reader", "judge"};
   for (int round = 0; round < 300; ++round) {
     std::vector<NodeShare> members(1 + dice.below(12));

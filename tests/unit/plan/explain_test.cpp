@@ -52,6 +52,16 @@ TEST_CASE("explain: a rank that was given is the example's") {
         std::string::npos);
 }
 
+TEST_CASE("explain: why the program cannot be started stands before the plan") {
+  LaunchConfig config;
+  config.program.problem = "the script x.py does not exist";
+  const std::string said = "# cannot be started: the script x.py does not exist\n";
+  CHECK(describe_example(config, example(config)) == said);
+  config = many("c10d");
+  config.program.problem = "the script x.py does not exist";
+  CHECK(describe_example(config, example(config)).starts_with(said + "# group rank 0"));
+}
+
 TEST_CASE("explain: one node is no example") {
   LaunchConfig config;
   config.nproc = 3;

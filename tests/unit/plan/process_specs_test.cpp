@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 struct Job {
   LaunchConfig config{};
   Environ environ{};
-  PlanSite site{"logs/run", "node1", false};
+  PlanContext context{"logs/run", "node1", false};
   int attempt = 0;
 
   explicit Job(int nproc = 2) {
@@ -28,7 +28,7 @@ struct Job {
 
   [[nodiscard]] std::vector<ProcessSpec> specs() const {
     const auto out = process_specs(
-        config, environ, assign_alone(config.nproc, attempt, {"127.0.0.1", 4711}), site);
+        config, environ, assign_alone(config.nproc, attempt, {"127.0.0.1", 4711}), context);
     if (!out) {
       FAIL(out.error().message);
     }
@@ -59,7 +59,7 @@ TEST_CASE("macros: by the rules of string.Template.safe_substitute") {
                          Row{"$1 $ ${}", "$1 $ ${}"},
                          Row{"100$", "100$"},
                          Row{"", ""}}) {
-    CHECK(expand_macros(row.text, macros) == row.expected);
+    CHECK(expand_macros(row.text, macros, MacroSyntax::python_template) == row.expected);
   }
 }
 
@@ -72,11 +72,35 @@ TEST_CASE("worker argv: script, module and executable") {
   CHECK(worker_argv(job.config, 0) == Words{"python3", "-u", "-m", "x.py", "-v"});
 }
 
+TEST_CASE("macros: with braces only, shell code stays what it is") {
+  const Macros macros{{"local_rank", "3"}};
+  const auto expand = [&](std::string_view text) {
+    return expand_macros(text, macros, MacroSyntax::braces);
+  };
+  CHECK(expand("part_${local_rank}.bin") == "part_3.bin");
+  CHECK(expand("$${local_rank}") == "$3");
+  for (const std::string text : {"kill -9 $$",
+                                 "$local_rank",
+                                 "$$local_rank",
+                                 "${local_ranks}",
+                                 "${local_rank",
+                                 "${local_rank:-0}",
+                                 "$HOME/${x}$1$",
+                                 "$"}) {
+    CHECK(expand(text) == text);
+  }
+}
+
 TEST_CASE("worker argv: macros in program and arguments, the local rank before the arguments") {
   Job job;
   job.config.program = {
       ProgramKind::python_script, "py$local_rank", "x$local_rank.py", {"${local_rank}", "$$"}};
-  CHECK(worker_argv(job.config, 5) == Words{"py$local_rank", "-u", "x5.py", "5", "$"});
+  for (const Personality name : {Personality::torchrun, Personality::torch_distributed_launch}) {
+    job.config.personality = name;
+    CHECK(worker_argv(job.config, 5) == Words{"py$local_rank", "-u", "x5.py", "5", "$"});
+  }
+  job.config.personality = Personality::muster;
+  CHECK(worker_argv(job.config, 5) == Words{"py$local_rank", "-u", "x$local_rank.py", "5", "$$"});
   job.config.pass_local_rank = true;
   CHECK(worker_argv(job.config, 5)[3] == "--local_rank=5");
 }
@@ -116,13 +140,38 @@ TEST_CASE("process specs: one for each local rank, in order, with its error file
 
 TEST_CASE("process specs: without files the error file's name is empty") {
   Job job;
-  job.site.run_dir.clear();
-  job.config.tee.all = 3;
+  job.context.run_dir.clear();
+  job.config.tee.all = 1;
   const auto specs = job.specs();
   CHECK(std::ranges::find(specs[0].environment, "TORCHELASTIC_ERROR_FILE=") !=
         specs[0].environment.end());
-  CHECK(specs[0].standard_output == OutputPlan{});
-  CHECK(specs[0].standard_error.kind == OutputKind::capture);
+  CHECK(specs[0].standard_output ==
+        OutputPlan{OutputKind::capture, "", false, "[default0]:", {}, ""});
+  CHECK(specs[0].standard_error == OutputPlan{OutputKind::capture, "", false, "", {}, ""});
+}
+
+TEST_CASE("process specs: with --label both streams of all shown ranks have a prefix") {
+  Job job(2);
+  job.config.label = true;
+  job.config.redirects.by_rank = {{0, 2}};
+  job.config.tee.by_rank = {{1, 1}};
+  auto specs = job.specs();
+  CHECK(specs[0].standard_output ==
+        OutputPlan{OutputKind::capture, "", false, "[default0]:", {}, ""});
+  CHECK(specs[0].standard_error.kind == OutputKind::file);
+  CHECK(specs[1].standard_output.kind == OutputKind::file);
+  CHECK(specs[1].standard_error.prefix == "[default1]:");
+  job.config.local_ranks_filter = std::set<int>{1};
+  CHECK(job.specs()[0].standard_output.kind == OutputKind::discard);
+}
+
+TEST_CASE("process specs: stdout of several ranks is passed on by lines where it would be torn") {
+  Job two(2);
+  two.context.stdout_is_torn = true;
+  CHECK(two.specs()[0].standard_output == OutputPlan{OutputKind::capture, "", false, "", {}, ""});
+  Job alone(1);
+  alone.context.stdout_is_torn = true;
+  CHECK(alone.specs()[0].standard_output.kind == OutputKind::inherit);
 }
 
 TEST_CASE("process specs: stdout goes straight through, stderr by whole lines") {
@@ -134,10 +183,10 @@ TEST_CASE("process specs: stdout goes straight through, stderr by whole lines") 
 
 TEST_CASE("process specs: a single worker on a terminal, or the one with stdin, has it itself") {
   Job alone(1);
-  alone.site.stderr_is_terminal = true;
+  alone.context.stderr_is_terminal = true;
   CHECK(alone.specs()[0].standard_error.kind == OutputKind::inherit);
   Job two(2);
-  two.site.stderr_is_terminal = true;
+  two.context.stderr_is_terminal = true;
   CHECK(two.specs()[1].standard_error.kind == OutputKind::capture);
   two.config.stdin_rank = 1;
   CHECK(two.specs()[1].standard_error.kind == OutputKind::inherit);
@@ -212,7 +261,7 @@ TEST_CASE("process specs: too few GPUs for virtual local ranks is the user's err
   job.config.virtual_local_rank = true;
   job.environ.set("CUDA_VISIBLE_DEVICES", "0");
   const auto out =
-      process_specs(job.config, job.environ, assign_alone(2, 0, {"127.0.0.1", 1}), job.site);
+      process_specs(job.config, job.environ, assign_alone(2, 0, {"127.0.0.1", 1}), job.context);
   REQUIRE_FALSE(out);
   CHECK(out.error().code == Errc::usage);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's half alone: what the kernel says of a process. With workers that hold words:
-// tests/unit/collective/launcher_word_test.cpp.
+// tests/unit/collective/death_notice_test.cpp.
 #include "process/death_watch.hpp"
 
 #include "support/catch.hpp"
@@ -62,7 +62,7 @@ TEST_CASE("death watch: without descriptors to answer with nobody asks for ever"
   DeathWatch watch(*poller, [](pid_t) { return true; });
   watch.on_ready();  // a sanitizer needs descriptors, too, to look at an object for the first time
   const UniqueFd asker(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const UnixAddress address = life_address(::getpid());
+  const UnixAddress address = liveness_address(::getpid());
   REQUIRE(::connect(asker.get(), address.raw(), address.size) == 0);
   pollfd ready{poller->fd(), POLLIN, 0};
   CHECK(::poll(&ready, 1, 0) == 1);

@@ -105,7 +105,8 @@ TEST_CASE("descendants: one that cannot be reaped is named at the deadline") {
   char answer = '?';
   REQUIRE(::read(seized.read.get(), &answer, 1) == 1);
   if (answer == 'y') {
-    const auto left = kill_descendants_until_none({tracer}, std::chrono::milliseconds(100));
+    const auto left =
+        kill_descendants_until_none({tracer}, std::chrono::milliseconds(100)).survivors;
     REQUIRE(left.size() == 1);
     CHECK(left[0].pid == held.pid());
   } else {

@@ -18,7 +18,7 @@ TEST_CASE("exit status: codes for the shell and as torchrun writes them") {
   CHECK(ExitStatus::from_wait(CLD_EXITED, 0).success());
 }
 
-TEST_CASE("exit status: what happened is told in words") {
+TEST_CASE("exit status: what happened is described") {
   CHECK(ExitStatus::from_wait(CLD_EXITED, 7).describe() == "exited with code 7");
   CHECK(ExitStatus::from_wait(CLD_KILLED, SIGKILL).describe() == "killed by SIGKILL");
   CHECK(ExitStatus::from_wait(CLD_DUMPED, SIGSEGV).describe() ==

@@ -41,6 +41,23 @@ void wait_for_all(JobProbe& job) {
   REQUIRE(job.says("daemon"));
 }
 
+// The same with a lease of half a second, which SIGUSR2 to the guard begins.
+std::vector<std::string> leased_job() {
+  auto argv = clinging_job();
+  argv.insert(argv.begin() + 1, {"--lease", "500"});
+  argv.insert(argv.begin() + 5, {"ignore", "USR2"});
+  return argv;
+}
+
+// The lease runs from now on. Returns the agent's pid.
+pid_t begin_lease(JobProbe& job) {
+  wait_for_all(job);
+  const pid_t agent = job.number_after(" agent ");
+  job.signal(SIGUSR2);
+  REQUIRE(job.says("notice 12"));
+  return agent;
+}
+
 bool is_refused(int port) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in place{};
@@ -216,10 +233,10 @@ TEST_CASE("guard: the agent's name and command line differ, so that killing by n
   const auto row = read_process(agent);
   REQUIRE(row);
   CHECK(row->command == "job-agent");
-  const auto words = read_file("/proc/" + std::to_string(agent) + "/cmdline");
-  CHECK(words.find("mini") == std::string::npos);
-  CHECK(words.find("puppet") == std::string::npos);
-  CHECK(words.starts_with("job-agent"));
+  const auto cmdline = read_file("/proc/" + std::to_string(agent) + "/cmdline");
+  CHECK(cmdline.find("mini") == std::string::npos);
+  CHECK(cmdline.find("puppet") == std::string::npos);
+  CHECK(cmdline.starts_with("job-agent"));
   job.signal(SIGKILL);
   CHECK(job.nothing_is_left());
 }
@@ -231,7 +248,8 @@ TEST_CASE("guard: closed standard streams do not become something else") {
   CHECK(job.exit_code() == 0);
 }
 
-TEST_CASE("guard: nobody is refused at the agent's socket before its last descendant is gone") {
+TEST_CASE("guard: nobody is refused at the agent's socket before its last descendant is gone",
+          "[slow]") {
   JobProbe job(
       {.argv = mini_job({"--listen", "1", kPuppet, "daemon", "{", "pids", "wait", "}", "wait"})});
   const pid_t agent = job.number_after(" agent ");
@@ -252,16 +270,10 @@ TEST_CASE("guard: nobody is refused at the agent's socket before its last descen
   CHECK(job.nothing_is_left());
 }
 
-TEST_CASE(
-    "guard: when the lease of a stopped agent runs out, its workers are killed and it is not") {
-  auto argv = clinging_job();
-  argv.insert(argv.begin() + 1, {"--lease", "500"});
-  argv.insert(argv.begin() + 5, {"ignore", "USR2"});
-  JobProbe job({.argv = argv});
-  wait_for_all(job);
-  const pid_t agent = job.number_after(" agent ");
-  job.signal(SIGUSR2);
-  REQUIRE(job.says("notice 12"));
+TEST_CASE("guard: when the lease of a stopped agent runs out, its workers are killed and it is not",
+          "[slow]") {
+  JobProbe job({.argv = leased_job()});
+  const pid_t agent = begin_lease(job);
   ::kill(agent, SIGSTOP);
   REQUIRE(job.warns("the agent (pid " + std::to_string(agent) +
                     ") is stopped or hangs, and the other nodes may go on without it; its workers "
@@ -273,4 +285,92 @@ TEST_CASE(
   ::kill(agent, SIGCONT);
   CHECK(job.nothing_is_left());
   CHECK(job.exit_code() == 128 + SIGKILL);  // the workers', as the agent has seen it
+}
+
+TEST_CASE("guard: its SIGKILL leaves nothing of a job whose agent is stopped") {
+  JobProbe job({.argv = clinging_job()});
+  wait_for_all(job);
+  const pid_t agent = job.number_after(" agent ");
+  ::kill(agent, SIGSTOP);
+  job.signal(SIGKILL);
+  CHECK(job.nothing_is_left());
+  CHECK(ends(agent));
+}
+
+TEST_CASE("guard: a signal that ends the job is handled by an agent that was stopped") {
+  JobProbe job({.argv = mini_job({"1", kPuppet, "say", "ready", "wait"})});
+  REQUIRE(job.says("ready"));
+  ::kill(job.number_after(" agent "), SIGSTOP);
+  job.signal(SIGTERM);
+  CHECK(job.exit_code() == 128 + SIGTERM);
+  CHECK(job.nothing_is_left());
+}
+
+TEST_CASE("guard: stopped with its agent, it still ends the workers when the lease runs out",
+          "[slow]") {
+  JobProbe job({.argv = leased_job()});
+  const pid_t agent = begin_lease(job);
+  job.signal(SIGSTOP);
+  ::kill(agent, SIGSTOP);
+  REQUIRE(job.warns("the agent (pid " + std::to_string(agent) + ") is stopped or hangs"));
+  CHECK(kill_all_below(agent, Duration{}).left.empty());
+  ::kill(agent, SIGCONT);
+  CHECK(job.nothing_is_left());
+}
+
+TEST_CASE("guard: with a lease Ctrl-Z stops it until it is continued", "[slow]") {
+  JobProbe job({.argv = mini_job(
+                    {"--lease", "200", "1", kPuppet, "handle", "USR1", "say", "ready", "wait"})});
+  REQUIRE(job.says("ready"));
+  job.signal(SIGTSTP);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(job.pid()), &info, WSTOPPED) == 0);
+  // A timer that continued it would do so within 25 ms, again and again.
+  JobProbe later({.argv = {kPuppet, "sleep", "300"}});
+  CHECK(later.exit_code() == 0);
+  const auto row = read_process(job.pid());
+  REQUIRE(row);
+  CHECK(row->state == 'T');
+  job.signal(SIGCONT);
+  CHECK(job.says("notice " + std::to_string(SIGCONT)));
+  job.signal(SIGUSR1);
+  CHECK(job.exit_code() == 0);
+}
+
+TEST_CASE(
+    "guard: without a /proc of its own it neither takes strangers for its own nor leaves any") {
+  if (::geteuid() != 0) {
+    WARN("needs root to take /proc away");
+    return;
+  }
+#ifdef __SANITIZE_ADDRESS__  // which itself looks for leaks by /proc when a program ends
+  const bool foreign = GENERATE(true);
+#else
+  const bool foreign = GENERATE(true, false);
+#endif
+  // The worker kills the agent. What is left then is looked for by number, in a namespace of pids.
+  const std::string job_and_look =
+      "\"$@\"; code=$?; for pid in $(seq 3 40); do kill -0 $pid 2>&- && echo left $pid; done; "
+      "exit $code";
+  const std::string without = foreign ? job_and_look : "umount -l /proc; " + job_and_look;
+  auto argv = std::vector<std::string>{"/usr/bin/unshare",
+                                       "--mount",
+                                       "--pid",
+                                       "--fork",
+                                       "/bin/sh",
+                                       "-c",
+                                       without,
+                                       "sh",
+                                       kMiniJob,
+                                       "--quiet",
+                                       "1",
+                                       "/bin/sh",
+                                       "-c",
+                                       "\"$0\" daemon { fork-setsid { wait } wait }; kill -9 $PPID",
+                                       kPuppet};
+  JobProbe job({.argv = argv});
+  CHECK(job.exit_code() == 128 + SIGKILL);
+  CHECK(job.nothing_is_left());
+  CHECK(job.out().empty());
+  CHECK(job.err().find("was killed by SIGKILL; all its workers were ended\n") != std::string::npos);
 }

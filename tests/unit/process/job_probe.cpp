@@ -46,10 +46,10 @@ bool read_into(UniqueFd& fd, std::string& text) {
   return count > 0;
 }
 
-// Until `text` holds `words`.
-bool reads(UniqueFd& fd, std::string& text, const std::string& words) {
+// Until `text` holds `wanted`.
+bool reads(UniqueFd& fd, std::string& text, const std::string& wanted) {
   const Deadline deadline;
-  while (text.find(words) == std::string::npos) {
+  while (text.find(wanted) == std::string::npos) {
     pollfd ready{.fd = fd.get(), .events = POLLIN, .revents = 0};
     if (!fd || ::poll(&ready, 1, deadline.milliseconds_left()) <= 0 || !read_into(fd, text)) {
       return false;
@@ -89,19 +89,19 @@ JobProbe::~JobProbe() {
   }
 }
 
-bool JobProbe::says(const std::string& words) {
-  return reads(out_fd_, out_, words);
+bool JobProbe::says(const std::string& text) {
+  return reads(out_fd_, out_, text);
 }
 
-bool JobProbe::warns(const std::string& words) {
-  return reads(err_fd_, err_, words);
+bool JobProbe::warns(const std::string& text) {
+  return reads(err_fd_, err_, text);
 }
 
-pid_t JobProbe::number_after(const std::string& words) {
-  if (!says(words) || !says("\n")) {
+pid_t JobProbe::number_after(const std::string& text) {
+  if (!says(text) || !says("\n")) {
     return -1;
   }
-  return std::atoi(out_.c_str() + out_.find(words) + words.size());
+  return std::atoi(out_.c_str() + out_.find(text) + text.size());
 }
 
 bool JobProbe::nothing_is_left() {
@@ -174,9 +174,9 @@ bool ends(pid_t pid) {
   return ::poll(&ready, 1, deadline.milliseconds_left()) > 0;
 }
 
-std::vector<std::string> mini_job(const std::vector<std::string>& words) {
+std::vector<std::string> mini_job(const std::vector<std::string>& args) {
   std::vector<std::string> argv = {kMiniJob};
-  argv.insert(argv.end(), words.begin(), words.end());
+  argv.insert(argv.end(), args.begin(), args.end());
   return argv;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobProbe: starts a program with pipes on its outputs and waits for words, for its end and for
+// JobProbe: starts a program with pipes on its outputs and waits for a text, for its end and for
 // the end of everything below it: whoever is left holds the write end of standard output, so its
 // end of file proves that nobody is. All waits are for events, with a deadline.
 #pragma once
@@ -29,14 +29,14 @@ class JobProbe {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // Reads standard output until it holds `words`; false at the deadline or the end.
-  [[nodiscard]] bool says(const std::string& words);
+  // Reads standard output until it holds `text`; false at the deadline or the end.
+  [[nodiscard]] bool says(const std::string& text);
 
   // The same for standard error.
-  [[nodiscard]] bool warns(const std::string& words);
+  [[nodiscard]] bool warns(const std::string& text);
 
-  // The number behind `words` in what was said.
-  [[nodiscard]] pid_t number_after(const std::string& words);
+  // The number behind `text` in the output.
+  [[nodiscard]] pid_t number_after(const std::string& text);
 
   // Reads both outputs to their ends; false when somebody still holds one at the deadline.
   [[nodiscard]] bool nothing_is_left();
@@ -85,7 +85,7 @@ void write_file(const std::string& path, const std::string& text, unsigned mode 
 inline const std::string kPuppet = MUSTER_PUPPET;
 inline const std::string kMiniJob = MUSTER_MINI_JOB;
 
-// mini-job with these words.
-[[nodiscard]] std::vector<std::string> mini_job(const std::vector<std::string>& words);
+// mini-job with these arguments.
+[[nodiscard]] std::vector<std::string> mini_job(const std::vector<std::string>& args);
 
 }  // namespace muster::testing

@@ -19,7 +19,7 @@ bool goes_off(const LeaseTimer& timer, int within_ms) {
 }  // namespace
 
 TEST_CASE("lease timer: it goes off once the time has come, and once only") {
-  const LeaseTimer timer = *LeaseTimer::make();
+  const LeaseTimer timer = *LeaseTimer::make(1s);
   CHECK_FALSE(goes_off(timer, 0));
   timer.run_until(steady_now() + 10ms);
   CHECK(goes_off(timer, 10'000));
@@ -29,14 +29,14 @@ TEST_CASE("lease timer: it goes off once the time has come, and once only") {
 }
 
 TEST_CASE("lease timer: a time that has passed is due at once, the beginning of time too") {
-  const LeaseTimer timer = *LeaseTimer::make();
+  const LeaseTimer timer = *LeaseTimer::make(1s);
   timer.run_until(GENERATE(TimePoint{}, steady_now() - 1s));
   CHECK(goes_off(timer, 10'000));
   CHECK(timer.take_expired());
 }
 
 TEST_CASE("lease timer: the guard sees whether workers may run, the agent that they were ended") {
-  const LeaseTimer timer = *LeaseTimer::make();
+  const LeaseTimer timer = *LeaseTimer::make(1s);
   CHECK_FALSE(timer.is_running());
   timer.run_until(steady_now() + 1h);
   CHECK(timer.is_running());
@@ -53,7 +53,7 @@ TEST_CASE("lease timer: the guard sees whether workers may run, the agent that t
 }
 
 TEST_CASE("lease timer: a later word replaces one that was due and not yet seen") {
-  const LeaseTimer timer = *LeaseTimer::make();
+  const LeaseTimer timer = *LeaseTimer::make(1s);
   timer.run_until(steady_now());
   REQUIRE(goes_off(timer, 10'000));
   if (GENERATE(false, true)) {

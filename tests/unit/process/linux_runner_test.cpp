@@ -2,6 +2,7 @@
 #include "process/linux_runner.hpp"
 
 #include "job_probe.hpp"
+#include "process/descendants.hpp"
 #include "process/memory.hpp"
 #include "support/catch.hpp"
 
@@ -32,11 +33,11 @@ class Stage final : public ProcessObserver {
 
   LinuxRunner& runner() { return *runner_; }
 
-  pid_t spawn(int local_rank, std::vector<std::string> words, const OutputPlan& out = {}) {
+  pid_t spawn(int local_rank, std::vector<std::string> args, const OutputPlan& out = {}) {
     ProcessSpec spec;
     spec.local_rank = local_rank;
     spec.argv = {kPuppet};
-    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    spec.argv.insert(spec.argv.end(), args.begin(), args.end());
     spec.standard_output = out;
     const auto pid = runner_->spawn(spec);
     REQUIRE(pid);
@@ -118,7 +119,8 @@ TEST_CASE("linux runner: exits are told with rank and status, groups empty once 
   REQUIRE(stage.runs_until([&] { return stage.groups_empty == 2; }));
 }
 
-TEST_CASE("linux runner: all 256 exit codes and all deadly signals are told as they are") {
+TEST_CASE("linux runner: all 256 exit codes and all deadly signals are told as they are",
+          "[slow]") {
   Stage stage;
   for (int code = 0; code < 256; ++code) {
     stage.spawn(code, {"exit", std::to_string(code)});
@@ -219,7 +221,7 @@ TEST_CASE("linux runner: signal_workers reaches main processes only") {
   CHECK(stage.ends_all());
 }
 
-TEST_CASE("linux runner: a stopped worker is woken to obey") {
+TEST_CASE("linux runner: a stopped worker is woken to handle it") {
   Stage stage;
   const pid_t pid = stage.spawn(0, {"stop", "wait"});
   siginfo_t info{};
@@ -251,6 +253,30 @@ TEST_CASE("linux runner: kill_everything finds what left its group and session")
   CHECK(stage.runner().survivors().size() == 2);
   CHECK(stage.ends_all());
   CHECK(stage.runner().survivors().empty());
+}
+
+TEST_CASE("linux runner: beside a zygote nothing is left when it alone is") {
+  // In place of Python a shell: it says that it is ready, and waits for the next question.
+  struct Observer final : ZygoteObserver {
+    void on_zygote_ready() override { ready = true; }
+
+    void on_zygote_lost(const std::string& why) override { FAIL(why); }
+
+    bool ready = false;
+  } zygote;
+
+  Stage stage;
+  ProcessSpec spec;
+  spec.argv = {"sh", "-c", "dd bs=64 count=1 of=/dev/null 2>/dev/null; printf ready >&0; exec cat"};
+  spec.environment = {"PATH=/usr/bin:/bin"};
+  stage.runner().prepare_zygote(spec, zygote);
+  REQUIRE(stage.runs_until([&] { return zygote.ready; }));
+  const auto own = children_of(::getpid());
+  REQUIRE(own.size() == 1);
+  stage.spawn(0, {"daemon", "{", "ignore", "TERM", "wait", "}", "wait"});
+  CHECK(stage.ends_all());
+  // Not only killed: reaped, at the moment at which it is said.
+  CHECK(children_of(::getpid()) == own);
 }
 
 TEST_CASE("linux runner: a SIGKILL of ours or another's is no lack of memory") {

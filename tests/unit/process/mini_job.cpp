@@ -2,7 +2,7 @@
 // mini-job: the smallest agent on top of process/, for its tests: starts workers under the guard,
 // ends them all on a signal or when the guard dies, and returns the first failure's code.
 //   mini-job [--out KIND] [--err KIND] [--dir DIR] [--prefix TEXT] [--filter TEXT] [--more SIGNO]
-//            [--patience MS] [--tails] [--stdin] [--path PATH] [--quiet] [--plain] [--tell-end]
+//            [--timeout MS] [--tails] [--stdin] [--path PATH] [--quiet] [--plain] [--tell-end]
 //            [--listen] [--lease MS]
 //            COUNT PROGRAM ARGS...
 // KIND is inherit, discard, capture, file or tee. Unless --quiet it tells its own pid, the
@@ -112,7 +112,7 @@ class MiniAgent final : public ProcessObserver {
     [[maybe_unused]] const auto told =
         options_.has("--tell-end") ? ::write(2, "finishing\n", 10) : 0;
     runner_->finish_output(
-        std::chrono::milliseconds(std::atoi(options_.get("--patience", "10000").c_str())));
+        std::chrono::milliseconds(std::atoi(options_.get("--timeout", "10000").c_str())));
     show_tails();
     runner_.reset();
     return code_;
@@ -123,7 +123,7 @@ class MiniAgent final : public ProcessObserver {
       code_ = exit.status.shell_code();
     }
     if (exit.out_of_memory) {
-      tell("out of memory: " + exit.memory_words);
+      tell("out of memory: " + exit.memory_usage);
     }
   }
 
@@ -181,12 +181,12 @@ class MiniAgent final : public ProcessObserver {
                               runner_->kill_everything();
                               return;
                             }
-                            obey();
+                            dispatch();
                             await_link();
                           });
   }
 
-  void obey() {
+  void dispatch() {
     const int signo = notice_.signo;
     if (signo == SIGUSR2) {
       renew_lease();
@@ -207,9 +207,9 @@ class MiniAgent final : public ProcessObserver {
     }
   }
 
-  void tell(const std::string& words) const {
+  void tell(const std::string& text) const {
     if (!options_.has("--quiet")) {
-      const std::string line = words + "\n";
+      const std::string line = text + "\n";
       [[maybe_unused]] const auto written = ::write(1, line.data(), line.size());
     }
   }
@@ -226,7 +226,7 @@ class MiniAgent final : public ProcessObserver {
 }  // namespace
 
 int main(int argc, char** argv) {
-  block_signals();
+  prepare_process();
   const Options options = parse(argc, argv);
   std::vector<int> more;
   if (options.has("--more")) {
@@ -237,7 +237,8 @@ int main(int argc, char** argv) {
     shared.socket = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   }
   if (options.has("--lease")) {
-    shared.lease = *LeaseTimer::make();
+    shared.lease =
+        *LeaseTimer::make(std::chrono::milliseconds(std::atoi(options.get("--lease", "").c_str())));
   }
   return run_guarded(
       [&](UniqueFd link) {

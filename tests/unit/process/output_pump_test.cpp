@@ -20,9 +20,9 @@ using namespace muster::testing;
 
 namespace {
 
-std::vector<std::string> quiet_job(std::vector<std::string> words) {
-  words.insert(words.begin(), "--quiet");
-  return mini_job(words);
+std::vector<std::string> quiet_job(std::vector<std::string> args) {
+  args.insert(args.begin(), "--quiet");
+  return mini_job(args);
 }
 
 // What each rank printed, by the prefix of each line, which is taken off.
@@ -45,7 +45,7 @@ std::string direct_output(const std::string& verb, const std::string& word, int 
 
 }  // namespace
 
-TEST_CASE("output: eight ranks' lines in pieces and rubbish reach the console whole") {
+TEST_CASE("output: eight ranks' lines in pieces and rubbish reach the console whole", "[slow]") {
   const TempDir dir;
   const std::string kind = GENERATE("tee", "capture");
   JobProbe job(
@@ -142,7 +142,7 @@ TEST_CASE("output: a closed console leaves the files complete and the job's code
   }
 }
 
-TEST_CASE("output: a console that is not read never holds workers that write to files") {
+TEST_CASE("output: a console that is not read never holds workers that write to files", "[slow]") {
   const TempDir dir;
   const auto done = dir.path() + "/done";
   JobProbe job({.argv = quiet_job({"--out",
@@ -166,9 +166,9 @@ TEST_CASE("output: a console that is not read never holds workers that write to 
   CHECK((read_file(dir.path() + "/0/stdout.log") == expected));
 }
 
-TEST_CASE("output: a console that takes nothing is given up after the patience") {
+TEST_CASE("output: a console that takes nothing is given up after the timeout", "[slow]") {
   const TempDir dir;
-  JobProbe job({.argv = quiet_job({"--patience",
+  JobProbe job({.argv = quiet_job({"--timeout",
                                    "50",
                                    "--out",
                                    "tee",
@@ -187,11 +187,11 @@ TEST_CASE("output: a console that takes nothing is given up after the patience")
   CHECK((read_file(dir.path() + "/0/stdout.log") == direct_output("lines", "60000", 0)));
 }
 
-TEST_CASE("output: one more signal ends the wait for a console that takes nothing") {
+TEST_CASE("output: one more signal ends the wait for a console that takes nothing", "[slow]") {
   const TempDir dir;
   const int how = GENERATE(SIGINT, SIGKILL);
   JobProbe job({.argv = quiet_job({"--tell-end",
-                                   "--patience",
+                                   "--timeout",
                                    "600000",
                                    "--out",
                                    "tee",
@@ -216,12 +216,12 @@ TEST_CASE("output: prefixes have colours on a terminal only where they are wante
   REQUIRE((::grantpt(master.get()) == 0 && ::unlockpt(master.get()) == 0));
   const UniqueFd terminal(::open(::ptsname(master.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
   const TempDir dir;
-  std::vector<std::string> words = {
+  std::vector<std::string> args = {
       "--out", "tee", "--dir", dir.path(), "--prefix", "r", "1", kPuppet, "say", "x"};
   if (plain) {
-    words.insert(words.begin(), "--plain");
+    args.insert(args.begin(), "--plain");
   }
-  JobProbe job({.argv = quiet_job(words), .in_child = {}, .standard_output = terminal.get()});
+  JobProbe job({.argv = quiet_job(args), .in_child = {}, .standard_output = terminal.get()});
   REQUIRE(job.nothing_is_left());
   std::string shown(4096, '\0');
   const auto count = ::read(master.get(), shown.data(), shown.size());
@@ -412,20 +412,4 @@ TEST_CASE("console sink: a socket is written without blocking and without changi
   sink.buffer().append("nobody reads this\n");
   sink.flush();
   CHECK(sink.empty());  // closed: dropped without a signal
-}
-
-TEST_CASE("console sink: after a stall the half line is ended before the next") {
-  auto pipe = *make_pipe();
-  auto poller = *Poller::open();
-  ConsoleSink sink(pipe.write.get(), poller, [] {});
-  sink.buffer().append(1 << 20, 'x').append("\n");
-  sink.flush();
-  CHECK_FALSE(sink.wait_for_room({}, true));
-  sink.drop();
-  std::string buffer(1 << 20, '\0');
-  CHECK(::read(pipe.read.get(), buffer.data(), buffer.size()) > 0);
-  sink.buffer().append("next\n");
-  sink.flush();
-  const auto count = ::read(pipe.read.get(), buffer.data(), buffer.size());
-  CHECK(buffer.substr(0, static_cast<std::size_t>(count)) == "\nnext\n");
 }

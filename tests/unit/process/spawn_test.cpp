@@ -25,13 +25,13 @@ ProcessSpec spec_of(std::vector<std::string> argv, std::vector<std::string> envi
 }
 
 Error refusal(const ProcessSpec& spec) {
-  const auto pid = spawn_process(spec, {}, inherited_signals());
+  const auto pid = spawn_process(spec, {}, inherited_state());
   REQUIRE_FALSE(pid);
   return pid.error();
 }
 
 // What a program writes to its standard output, and how it ends.
-std::string output_of(const ProcessSpec& spec, const InheritedSignals& signals) {
+std::string output_of(const ProcessSpec& spec, const InheritedState& signals) {
   auto pipe = *make_pipe();
   const auto pid = spawn_process(spec, {.in = -1, .out = pipe.write.get(), .err = -1}, signals);
   REQUIRE(pid);
@@ -112,16 +112,16 @@ TEST_CASE("spawn: a script without a first line goes to the shell with its argum
   const TempDir dir;
   const auto path = dir.path() + "/train";
   write_file(path, "echo \"$0 $1\"\n", 0755);
-  CHECK(output_of(spec_of({path, "a b"}), inherited_signals()) == path + " a b\n");
+  CHECK(output_of(spec_of({path, "a b"}), inherited_state()) == path + " a b\n");
 }
 
 TEST_CASE("spawn: argv and environment arrive as they are") {
   CHECK(output_of(spec_of({kPuppet, "getenv", "A", "getenv", "PATH", "say", ""}, {"A=x=y z"}),
-                  inherited_signals()) == "x=y z\n(unset)\n\n");
+                  inherited_state()) == "x=y z\n(unset)\n\n");
 }
 
 TEST_CASE("spawn: a worker leads a session and a group of its own") {
-  const auto text = output_of(spec_of({kPuppet, "pids"}), inherited_signals());
+  const auto text = output_of(spec_of({kPuppet, "pids"}), inherited_state());
   int pid = 0;
   int parent = 0;
   int group = 0;
@@ -141,7 +141,7 @@ TEST_CASE("spawn: the worker gets the original mask and dispositions") {
   sigset_t old;
   sigfillset(&blocked);
   ::sigprocmask(SIG_SETMASK, &blocked, &old);
-  InheritedSignals signals;
+  InheritedState signals;
   sigemptyset(&signals.mask);
   sigemptyset(&signals.ignored);
   CHECK(output_of(spec_of({kPuppet, "mask"}), signals) == "blocked:\nignored:\n");
@@ -155,7 +155,7 @@ TEST_CASE("spawn: the worker gets the original mask and dispositions") {
 TEST_CASE("spawn: no descriptor of ours reaches the worker") {
   const UniqueFd leaky(::open("/dev/null", O_RDONLY));  // not close-on-exec
   REQUIRE(leaky.get() > 2);
-  CHECK(output_of(spec_of({kPuppet, "fds"}), inherited_signals()) == "open: 0 1 2\n");
+  CHECK(output_of(spec_of({kPuppet, "fds"}), inherited_state()) == "open: 0 1 2\n");
   CHECK(::fcntl(leaky.get(), F_GETFD) == 0);  // ours is unchanged
 }
 

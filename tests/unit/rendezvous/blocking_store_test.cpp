@@ -62,11 +62,11 @@ TEST_CASE("blocking store: a wait that times out leaves the connection usable") 
     const auto waited = store->wait({"missing", "too"}, kShort);
     REQUIRE_FALSE(waited);
     CHECK(waited.error().code == Errc::timed_out);
-    CHECK(waited.error().message == "waited 50ms in vain for the keys missing, too");
+    CHECK(waited.error().message == "timed out after 50ms waiting for the keys missing, too");
     CHECK(store->add("n", 1) == i + 1);
   }
   CHECK(store->get("missing", Duration::zero()).error().code == Errc::timed_out);
-  CHECK(store->barrier("b", 2, kShort).error().message == "waited 50ms in vain at the barrier b");
+  CHECK(store->barrier("b", 2, kShort).error().message == "timed out after 50ms at the barrier b");
   CHECK(store->queue_pop("q", kShort).error().code == Errc::timed_out);
   CHECK(store->set("missing", "v"));
   CHECK(store->get("missing", Duration::zero()) == "v");

@@ -1,125 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/node/link_sockets.hpp"
-
-#include "base/clock.hpp"
-#include "rendezvous/server/listener.hpp"
-#include "round_samples.hpp"
-#include "support/catch.hpp"
+#include "io/connect.hpp"
+#include "link_party.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <fstream>
-#include <functional>
 #include <ranges>
 #include <sstream>
-
-#include <poll.h>
-#include <sys/socket.h>
 
 using namespace muster;
 using namespace muster::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-// LinkSockets with a listener and what happened to it, driven by hand.
-class Party {
- public:
-  explicit Party(const LinkLimits& limits = {}) {
-    auto opened = LinkSockets::open(limits, [this](NodeEvent event) {
-      if (on_event) {
-        on_event(event);
-      }
-      events.push_back(std::move(event));
-    });
-    REQUIRE(opened);
-    sockets = std::move(*opened);
-    auto listener = listen_on("127.0.0.1", 0);
-    REQUIRE(listener);
-    port = port_of(listener->get());
-    sockets->add_listener(std::move(*listener));
-  }
-
-  void turn() {
-    sockets->serve(steady_now());
-    sockets->settle(steady_now());
-  }
-
-  void connect(LinkId id, std::uint16_t to, Duration patience = 5s) {
-    sockets->connect(id, {*SocketAddress::parse("127.0.0.1", to)}, patience);
-  }
-
-  void say(LinkId id, const RoundMessage& message) { sockets->send(id, *encode_shared(message)); }
-
-  template <class Event>
-  [[nodiscard]] std::vector<Event> all() const {
-    std::vector<Event> out;
-    for (const NodeEvent& event : events) {
-      if (const auto* one = std::get_if<Event>(&event)) {
-        out.push_back(*one);
-      }
-    }
-    return out;
-  }
-
-  std::function<void(const NodeEvent&)> on_event;
-  std::vector<NodeEvent> events;
-  std::unique_ptr<LinkSockets> sockets;
-  std::uint16_t port = 0;
-};
-
-bool until(std::initializer_list<Party*> parties, const std::function<bool()>& condition) {
-  const TimePoint deadline = steady_now() + 20s;
-  while (!condition() && steady_now() < deadline) {
-    std::vector<pollfd> watched;
-    for (Party* party : parties) {
-      party->turn();
-      watched.push_back({party->sockets->fd(), POLLIN, 0});
-    }
-    ::poll(watched.data(), watched.size(), 2);
-  }
-  return condition();
-}
-
-// A plain socket that is connected to the party.
-UniqueFd plain(const Party& party) {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto there = SocketAddress::parse("127.0.0.1", party.port);
-  REQUIRE(::connect(fd.get(), there->get(), there->size) == 0);
-  return fd;
-}
-
-void write(const UniqueFd& fd, std::string_view bytes) {
-  // The other side may have closed already: what it does then is what the test looks at.
-  static_cast<void>(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
-}
-
-// What can be read without waiting; `closed` if that is all that ever comes.
-std::string read_some(const UniqueFd& fd, bool& closed) {
-  std::string out;
-  std::array<char, 4096> buffer{};
-  while (true) {
-    const auto count = ::recv(fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (count <= 0) {
-      closed = count == 0 || errno == ECONNRESET;
-      return out;
-    }
-    out.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-}
-
-bool is_closed(const UniqueFd& fd) {
-  bool closed = false;
-  static_cast<void>(read_some(fd, closed));
-  return closed;
-}
-
-std::string hello_bytes() {
-  std::string out(round_preamble());
-  REQUIRE(append_frame(out, followers_samples().front()));
-  return out;
-}
 
 // A port where the kernel answers nobody any more, as a lost host would: its queue is full.
 struct Deaf {
@@ -129,13 +21,13 @@ struct Deaf {
     REQUIRE(::listen(listener.get(), 0) == 0);
     port = port_of(listener.get());
     for (int i = 0; i < 4; ++i) {
-      queue.push_back(dial(*SocketAddress::parse("127.0.0.1", port), std::nullopt));
+      queue.push_back(start_connect(*SocketAddress::parse("127.0.0.1", port)));
     }
   }
 
   UniqueFd listener;
   std::uint16_t port = 0;
-  std::vector<Dialled> queue;
+  std::vector<Connecting> queue;
 };
 
 std::size_t resident_kb() {
@@ -156,7 +48,6 @@ TEST_CASE("links: every message arrives, in order, in both directions") {
   Party right;
   left.connect(1, right.port);
   REQUIRE(until({&left, &right}, [&] { return left.all<LinkOpened>().size() == 1; }));
-  left.sockets->trust(1);
   for (const RoundMessage& sample : all_samples()) {
     left.say(1, sample);
   }
@@ -218,18 +109,6 @@ TEST_CASE("links: of several addresses the first that answers is taken") {
   CHECK(left.all<LinkClosed>()[0].how == LinkEnd::refused);
 }
 
-TEST_CASE("links: a socket that is connected with itself has reached nobody") {
-  std::uint16_t port = 0;
-  {
-    const auto gone = listen_on("127.0.0.1", 0);
-    port = port_of(gone->get());
-  }
-  const auto itself = SocketAddress::parse("127.0.0.1", port);
-  const Dialled dialled = dial(*itself, *itself);
-  REQUIRE(dialled.error == EINPROGRESS);
-  CHECK(outcome_of_dial(dialled.fd.get()) == ECONNREFUSED);
-}
-
 TEST_CASE("links: a stranger who says something else, or nothing, is dropped without a word") {
   LinkLimits limits;
   limits.hello = 30ms;
@@ -248,6 +127,60 @@ TEST_CASE("links: a stranger who says something else, or nothing, is dropped wit
   }));
   CHECK(party.events.empty());
   CHECK(party.sockets->drained());
+}
+
+TEST_CASE("links: who accepts shows a nonce, each time another one, before Hello is said") {
+  Party party;
+  std::vector<std::string> greetings(2);
+  std::vector<UniqueFd> clients;
+  for (std::string& greeting : greetings) {
+    clients.push_back(plain(party));
+    bool closed = false;
+    write(clients.back(), round_preamble().substr(0, kPreambleBytes - 1));
+    party.turn();
+    CHECK(read_some(clients.back(), closed).empty());
+    write(clients.back(), round_preamble().substr(kPreambleBytes - 1));
+    REQUIRE(until({&party}, [&] {
+      greeting += read_some(clients.back(), closed);
+      return greeting.size() >= kPreambleBytes + kNonceBytes;
+    }));
+    CHECK(greeting.size() == kPreambleBytes + kNonceBytes);
+    CHECK(greeting.starts_with(round_preamble()));
+  }
+  CHECK(greetings[0] != greetings[1]);
+  CHECK(party.events.empty());
+  write(clients[1], hello_bytes().substr(kPreambleBytes));
+  REQUIRE(until({&party}, [&] { return party.all<MessageReceived>().size() == 1; }));
+}
+
+TEST_CASE("links: who connects says nothing but its preamble before it has the nonce") {
+  Party party;
+  const auto listener = listen_on("127.0.0.1", 0);
+  party.connect(1, port_of(listener->get()));
+  REQUIRE(until({&party}, [&] { return party.all<LinkOpened>().size() == 1; }));
+  party.say(1, followers_samples().front());
+  party.say(1, Beat{});
+  party.turn();
+  const UniqueFd accepted(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+  std::string heard;
+  bool closed = false;
+  REQUIRE(until({&party}, [&] {
+    heard += read_some(accepted, closed);
+    return !heard.empty();
+  }));
+  CHECK(heard == round_preamble());
+  const std::string greeting = round_greeting(Nonce{});
+  write(accepted, greeting.substr(0, greeting.size() - 1));
+  party.turn();
+  CHECK(read_some(accepted, closed).empty());
+  write(accepted, greeting.substr(greeting.size() - 1));
+  std::string expected = hello_bytes();
+  REQUIRE(append_frame(expected, Beat{}));
+  REQUIRE(until({&party}, [&] {
+    heard += read_some(accepted, closed);
+    return heard.size() >= expected.size();
+  }));
+  CHECK(heard == expected);
 }
 
 TEST_CASE("links: too many strangers, and the oldest goes") {
@@ -329,10 +262,10 @@ TEST_CASE("links: rubbish on a hundred connections costs no memory") {
   Party party;
   [[maybe_unused]] const std::size_t before = resident_kb();
   const std::string rubbish(100UL * 1024, 'x');
-  // A greeting, then the head of a list that never ends.
+  // A greeting, then most of a message that is as long as one may be before a welcome.
   std::string greedy = hello_bytes();
-  greedy.append(std::string("\xff\xff\x0f\x00\x0a", 5));
-  greedy.append(rubbish);
+  greedy.append(std::string("\x00\x40\x00\x00\x16", 5));
+  greedy.append(rubbish.substr(0, kMaxShortBody - 1));
   for (int round = 0; round < 10; ++round) {
     std::vector<UniqueFd> clients;
     for (int i = 0; i < 100; ++i) {

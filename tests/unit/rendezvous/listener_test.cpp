@@ -63,11 +63,3 @@ TEST_CASE("listener: a socket that was made earlier listens in a range") {
   CHECK(port_of(late->get()) > taken);
   CHECK(local_address(late->get()).host() == "127.0.0.1");
 }
-
-TEST_CASE("socket address: numeric both ways") {
-  CHECK(SocketAddress::parse("10.0.0.1", 80)->describe() == "10.0.0.1:80");
-  CHECK(SocketAddress::parse("::1", 80)->describe() == "[::1]:80");
-  CHECK(SocketAddress::parse("::ffff:10.0.0.1", 80)->host() == "10.0.0.1");
-  CHECK_FALSE(SocketAddress::parse("localhost", 80));
-  CHECK(local_address(-1).host().empty());
-}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real sockets, one process: nodes meet, lose each other and meet again.
+#include "admission_fixture.hpp"
 #include "rendezvous/client/blocking_store.hpp"
 #include "test_node.hpp"
 
@@ -144,7 +145,7 @@ TEST_CASE("nodes: every listening socket lies in the port range") {
   }
 }
 
-TEST_CASE("nodes: another job at the same endpoint is refused with both names") {
+TEST_CASE("nodes: a node of another job is refused, and hears no name but its own") {
   TestJob job;
   const auto host = job.add();
   auto settings = job.settings();
@@ -153,7 +154,33 @@ TEST_CASE("nodes: another job at the same endpoint is refused with both names") 
   REQUIRE(job.until([&] { return stranger->end.has_value(); }));
   REQUIRE(std::holds_alternative<EndFailed>(*stranger->end));
   const std::string words = std::get<EndFailed>(*stranger->end).error.message;
-  CHECK_THAT(words, Catch::Contains("'job'") && Catch::Contains("'other'"));
+  CHECK_THAT(words, Catch::Contains("'other'") && !Catch::Contains("'job'"));
+}
+
+TEST_CASE("nodes: who connects is let in by the Admission, at each listener") {
+  TestJob job;
+  HeldAdmission admission;
+  const auto host = job.add();
+  host->node().set_admission(&admission);
+  REQUIRE(job.until([&] { return host->node().has_endpoint(); }));
+  const auto is_asked = [&](std::size_t times) {
+    return job.until([&] { return admission.answers.size() == times; });
+  };
+  const auto guest = job.add();
+  REQUIRE(is_asked(1));
+  admission.answers[0]({});
+  REQUIRE(job.until([&] { return host->world() == 2 && guest->world() == 2; }));
+  // Through the port of the workers' store, which hands over who is a node.
+  const auto store = host->node().open_store_on_endpoint();
+  REQUIRE(store);
+  const auto refused = job.add();
+  REQUIRE(is_asked(2));
+  admission.answers[1](failure(Errc::not_possible, "no key"));
+  REQUIRE(job.until([&] { return !host->said.empty(); }));
+  CHECK_THAT(
+      host->said[0],
+      Catch::StartsWith("refused the connection of 127.0.0.1:") && Catch::EndsWith("no key"));
+  CHECK(host->world() == 2);
 }
 
 TEST_CASE("nodes: workers' store and meeting share one port") {

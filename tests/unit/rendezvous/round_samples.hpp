@@ -64,6 +64,7 @@ inline std::vector<RoundMessage> followers_samples() {
                  .age = std::chrono::milliseconds(7),
                  .run_time = std::chrono::hours(3),
                  .permanent = true,
+                 .exited = true,
                  .consequence = true,
                  .words = "exited with code 7"},
           Details{.round = round, .rank = 4, .blob = std::string("\0\x01\xff{", 4)},

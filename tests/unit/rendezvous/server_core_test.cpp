@@ -72,7 +72,7 @@ TEST_CASE("server core: requests in one piece are answered in one piece and in o
 
 TEST_CASE("server core: any split of the bytes gives the same answers") {
   const Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   Dice dice(seed.value());
   std::string all;
   append_greeting(all, 9);

@@ -255,7 +255,7 @@ struct Run {
 
 TEST_CASE("store core: random requests are answered as by a simple model") {
   const Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   for (std::uint64_t run = 0; run < 40; ++run) {
     INFO("run " << run);
     Run both(seed.value() + run);

@@ -18,7 +18,7 @@ using Status = StoreDecoder::Status;
 
 namespace {
 
-std::string words_of(const Request& request) {
+std::string text_of(const Request& request) {
   std::string out(name_of(request.opcode));
   const RequestShape shape = shape_of(request.opcode);
   if (shape.counted) {
@@ -54,7 +54,7 @@ std::vector<std::string> decode(const std::vector<std::string_view>& pieces) {
         out.push_back("broken: " + decoder.fault());
         return out;
       }
-      out.push_back(words_of(request));
+      out.push_back(text_of(request));
       held.erase(0, consumed);
     }
   }
@@ -143,7 +143,7 @@ TEST_CASE("store decoder: every request of the older dialect is understood") {
                                           "WATCH_KEY 2F6B"});
 }
 
-TEST_CASE("store decoder: all splits into three pieces give the same requests") {
+TEST_CASE("store decoder: all splits into three pieces give the same requests", "[slow]") {
   for (const Dialect dialect : {Dialect::current, Dialect::older}) {
     const std::string all = every_request(dialect);
     const std::string_view view = all;
@@ -189,9 +189,10 @@ TEST_CASE("store decoder: all subsets of cuts of a short conversation give the s
   }
 }
 
-TEST_CASE("store decoder: random splits of random long conversations give the same requests") {
+TEST_CASE("store decoder: random splits of random long conversations give the same requests",
+          "[slow]") {
   const Seed seed;
-  INFO(seed.words());
+  INFO(seed.describe());
   Dice dice(seed.value());
   for (int run = 0; run < 200; ++run) {
     std::string all = greeting();

@@ -41,6 +41,7 @@ struct StoreFixture {
     if (auto done = core.handle(session, request, reply, pushes); !done) {
       refusal = done.error().message;
     }
+    REQUIRE(core.check_invariants() == "");
     return reply;
   }
 

@@ -21,7 +21,7 @@ struct Fixture {
 
   std::vector<SessionId> wake(const std::string& key) {
     pushes.clear();
-    book.wake_all(map.at(key).make_beside(), pushes);
+    book.wake_all(map.at(key).make_extras(), pushes);
     std::vector<SessionId> out;
     for (const Push& push : pushes) {
       CHECK(push.bytes == std::string(1, '\0'));
@@ -63,7 +63,7 @@ TEST_CASE("wait book: an element wakes the first waiter only") {
   Fixture f;
   f.wait(3, {"q"});
   f.wait(1, {"q"});
-  f.book.wake_first(f.map.at("q").make_beside(), f.pushes);
+  f.book.wake_first(f.map.at("q").make_extras(), f.pushes);
   CHECK(f.pushes == std::vector<Push>{{3, std::string(1, '\0')}});
   CHECK(f.wake("q") == Sessions{1});
 }
@@ -76,7 +76,7 @@ TEST_CASE("wait book: cancelling forgets all waits of one session and of no othe
   CHECK(f.book.awaited(1) == 3);
   CHECK(f.book.cancel(1, f.map) == std::vector<std::string>{"a", "a", "b"});
   CHECK(f.book.awaited(1) == 0);
-  CHECK(f.map.at("b").beside->empty());
+  CHECK(f.map.at("b").extras->empty());
   CHECK(f.wake("a") == Sessions{2});
   CHECK(f.book.bytes() == 0);
 }

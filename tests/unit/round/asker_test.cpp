@@ -96,6 +96,49 @@ TEST_CASE("asker: a refused endpoint says nothing about a node") {
   CHECK(asker.ended(kStart, 3, LinkEnd::refused)->what == AskResult::What::silent);
 }
 
+TEST_CASE("asker: an endpoint that refuses is asked again soon, more rarely as time passes") {
+  Asker asker(3);
+  asker.want_endpoint(kStart, 0, Endpoint{"h", 1});
+  TimePoint now = kStart;
+  // The pause after the question of now ends like that.
+  const auto pause_after = [&](LinkEnd how) {
+    const auto links = opens(asker, now);
+    REQUIRE(links.size() == 1);
+    static_cast<void>(asker.ended(now, links.front(), how));
+    const Duration pause = *asker.next_deadline() - now;
+    now += pause;
+    return pause;
+  };
+  CHECK(pause_after(LinkEnd::refused) == kAskRefusedFirst);
+  CHECK(pause_after(LinkEnd::refused) == kAskRefusedFirst);
+  now = kStart + 100s;
+  CHECK(pause_after(LinkEnd::refused) == 100ms);
+  now = kStart + 1h;
+  CHECK(pause_after(LinkEnd::refused) == kAskRefusedMost);
+  // A machine that says nothing, or a guard at work, is not asked more often than before.
+  CHECK(pause_after(LinkEnd::unreachable) == kAskInterval);
+  CHECK(pause_after(LinkEnd::refused) == kAskRefusedFirst);
+  now += 100s;
+  CHECK(pause_after(LinkEnd::closed) == kAskInterval);
+  CHECK(pause_after(LinkEnd::refused) == kAskRefusedFirst);
+}
+
+TEST_CASE("asker: an endpoint that has answered and refuses then is asked again soon") {
+  Asker asker(3);
+  NodeEffects out;
+  asker.want_endpoint(kStart, 0, Endpoint{"h", 1});
+  opens(asker, kStart);
+  static_cast<void>(asker.ended(kStart, 3, LinkEnd::refused));
+  TimePoint now = kStart + 100s;
+  opens(asker, now);
+  CHECK(asker.received(now, 7, claim_of(8), out));
+  CHECK(asker.next_deadline() == now + kAskInterval);
+  now += kAskInterval;
+  opens(asker, now);
+  static_cast<void>(asker.ended(now, 11, LinkEnd::refused));
+  CHECK(asker.next_deadline() == now + kAskRefusedFirst);
+}
+
 TEST_CASE("asker: so many connections at one time, the others follow") {
   Asker asker(3);
   for (NodeId id = 1; id <= kAsksMax + 1; ++id) {

@@ -1,50 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "small_world.hpp"
+#include "made_worlds.hpp"
 #include "support/catch.hpp"
 
-#include <csignal>
-
 namespace muster {
-namespace {
-
 using namespace std::chrono_literals;
-
-NodeSettings settings(int min, int max, int restarts = 0) {
-  NodeSettings made;
-  made.terms = JobTerms{"job", "c10d", min, max, restarts, "1"};
-  made.endpoints = {Endpoint{"endpoint", 1}};
-  return made;
-}
-
-// Group ranks of the nodes that run; -1: does not.
-std::vector<int> ranks(const SmallWorld& world) {
-  std::vector<int> found;
-  for (const SmallNode& node : world.nodes) {
-    found.push_back(node.running ? node.running->group_rank : -1);
-  }
-  return found;
-}
-
-SmallWorld running_world(int count, int min, int restarts = 0) {
-  SmallWorld world(settings(min, count, restarts));
-  for (int i = 0; i < count; ++i) {
-    world.add("n" + std::to_string(i), i == 0);
-  }
-  return world;
-}
-
-void fail_worker(SmallWorld& world, std::size_t node, int code) {
-  Failed failed;
-  failed.round = world.nodes[node].running->round->id;
-  failed.rank = world.nodes[node].running->group_rank;
-  failed.exit_code = code;
-  failed.run_time = 1h;
-  failed.words = "exited with code " + std::to_string(code);
-  world.feed(node, WorkerFailedHere{failed, world.now()});
-  world.feed(node, DetailsKnown{Details{failed.round, failed.rank, "details"}});
-}
-
-}  // namespace
 
 TEST_CASE("node core: a round forms at once when the last node of the maximum comes") {
   SmallWorld world(settings(1, 3));
@@ -144,7 +103,7 @@ TEST_CASE(
   fail_worker(world, 2, 4);
   CHECK(world.nodes[0].ended.empty());
   world.pass(100ms);
-  world.feed(1, WorkerFailedHere{first, seen});  // its error file says when
+  world.feed(1, WorkerFailedHere{first, world.now(), seen, true});  // its error file says when
   world.feed(1, DetailsKnown{Details{first.round, 1, "earlier"}});
   world.feed(1, WorkersGone{});
   for (const SmallNode& node : world.nodes) {
@@ -316,7 +275,7 @@ TEST_CASE("node core: who finishes early leaves, and all end well") {
   CHECK(world.nodes[0].close->succeeded);
 }
 
-TEST_CASE("node core: a node of another job is refused with both names") {
+TEST_CASE("node core: a node of another job is refused with the name that it gave") {
   SmallWorld world(settings(2, 2));
   world.add("a", true);
   NodeSettings other = settings(2, 2);
@@ -329,8 +288,8 @@ TEST_CASE("node core: a node of another job is refused with both names") {
   world.nodes[1].core = std::make_unique<NodeCore>(other, info, 1);
   world.feed(1, NodeStarted{false});
   CHECK(world.nodes[1].ended ==
-        "failed: refused by endpoint:1: the endpoint serves job 'job', not 'other'; use another "
-        "port for another job, or the same --rdzv-id");
+        "failed: refused by endpoint:1: the endpoint serves another job than 'other'; use "
+        "another port for another job, or the same --rdzv-id");
 }
 
 TEST_CASE("node core: a restarted host is found by its successor") {
@@ -341,6 +300,20 @@ TEST_CASE("node core: a restarted host is found by its successor") {
   world.add("n0", true);
   world.pass(2s);
   REQUIRE(ranks(world) == std::vector{-1, 1, 2, 0});
+}
+
+TEST_CASE("node core: the end of workers that have ended already is not told again") {
+  NodeCore core(settings(2, 2), NodeInfo{1, "a", "10.0.0.1", 2, 1, "", -1}, 0);
+  const TimePoint now{};
+  NodeEffects out;
+  core.step(now, NodeStarted{false}, out);
+  core.step(now, LinkOpened{1}, out);
+  Welcome welcome{NodeInfo{2, "b", "10.0.0.2", 2, 1, "", -1}, 9s};
+  core.step(now, MessageReceived{1, std::make_shared<const RoundMessage>(welcome)}, out);
+  REQUIRE(std::holds_alternative<Ready>(*std::get<SendMessage>(out.back()).message));
+  out.clear();
+  core.step(now, WorkersGone{}, out);
+  CHECK(out.empty());
 }
 
 }  // namespace muster

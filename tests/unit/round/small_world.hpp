@@ -79,12 +79,28 @@ class SmallWorld {
   }
 
   // The process dies: its kernel closes what it had and refuses from now on.
-  void kill(std::size_t index) {
-    nodes[index].alive = false;
-    nodes[index].running.reset();
+  void kill(std::size_t index) { kill_all({index}); }
+
+  // Several at once.
+  void kill_all(const std::set<std::size_t>& indexes) {
+    for (const std::size_t index : indexes) {
+      nodes[index].alive = false;
+      nodes[index].running.reset();
+    }
     for (const auto& [end, other] : std::map(ends_)) {
-      if (end.first == index) {
+      if (indexes.contains(end.first)) {
         drop(end, LinkEnd::closed);
+      }
+    }
+    settle();
+  }
+
+  // Its connections end; it lives.
+  void reset(std::size_t index) {
+    for (const auto& [end, other] : std::map(ends_)) {
+      if (end.first == index && ends_.contains(end)) {
+        drop(end, LinkEnd::closed);
+        events_.emplace_back(index, LinkClosed{end.second, LinkEnd::closed, "closed"});
       }
     }
     settle();

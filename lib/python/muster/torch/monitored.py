@@ -1,98 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""monitored_barrier: who comes says so in PyTorch's store, and rank 0 tells who did not."""
+"""monitored_barrier: each rank writes its arrival into PyTorch's store; rank 0 names those that did
+not arrive."""
+from __future__ import annotations
+
 import time
 from datetime import timedelta
-
-import torch
+from typing import Any, List, Optional, Union
 
 from .. import errors
+from .version import VERSION
 
 FOLDER = "muster/monitored"
-_PATIENCE = 300.0  # s, where PyTorch gives none
-_HERE, _GAVE_UP = "1", "2"
-# A wait of PyTorch 1.13 for less than a second was seen to last for ever.
-_CAN_WAIT = int(torch.__version__.split(".")[0]) >= 2
-_PAUSE = 0.002  # s between looks, where it cannot
+_DEFAULT_TIMEOUT = 300.0  # seconds
+_ARRIVED, _GAVE_UP = "1", "2"
+# In PyTorch 1.13 a store's wait of less than a second may never return: it is polled instead.
+_CAN_WAIT = VERSION >= (2, 0)
+_POLL_INTERVAL = 0.002  # seconds
 
 
 class MonitoredBarrier:
-    """Of one group. It does not touch the communicator, which therefore outlives a time-out.
-    Called by one thread at a time."""
+    """Of one group. It does not use the communicator, which a timeout would end. One thread at a
+    time."""
 
-    def __init__(self, store, rank, size):
+    def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store, self._rank, self._size = store, rank, size
-        self._number = 0
+        self._number = 0  # of the barrier
 
-    def meet(self, timeout=None, wait_all_ranks=False):
-        """Returns when all ranks have come. TimedOut: some did not within `timeout` (a timedelta)
-        of rank 0's call; its rank and text name the first, with wait_all_ranks all of them."""
-        seconds = timeout.total_seconds() if timeout is not None else _PATIENCE
+    def wait(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
+        """Returns when all ranks have called it. TimedOut: some did not within `timeout` of rank
+        0's call; its rank is the first of them, its text names it, or all with wait_all_ranks."""
+        seconds = timeout.total_seconds() if timeout is not None else _DEFAULT_TIMEOUT
         self._number += 1
-        self._store.set(self._key(self._rank), _HERE)
+        self._store.set(self._key(self._rank), _ARRIVED)
         if self._rank == 0:
-            self._watch(seconds, wait_all_ranks)
+            self._lead(seconds, wait_all_ranks)
         else:
             self._follow(seconds)
 
-    def _key(self, word, number=None):
-        return f"{FOLDER}/{number or self._number}/{word}"
+    def _key(self, name: Union[int, str], number: Optional[int] = None) -> str:
+        return f"{FOLDER}/{number or self._number}/{name}"
 
-    def _watch(self, seconds, wait_all_ranks):
-        end = time.monotonic() + seconds
-        missing = []
+    def _lead(self, seconds: float, wait_all_ranks: bool) -> None:
+        deadline = time.monotonic() + seconds
+        missing: List[int] = []
         for rank in range(1, self._size):
-            # Whoever came is seen also when the time is over.
-            if not self._came(rank, max(end - time.monotonic(), 0.01)):
+            # At least a short wait, so that a rank that did arrive is never called missing.
+            if not self._arrived(rank, max(deadline - time.monotonic(), 0.01)):
                 missing.append(rank)
                 if not wait_all_ranks:
                     break
         self._store.set(self._key("missing"), " ".join(map(str, missing)))
-        self._store.set(self._key("end"), _HERE)
+        self._store.set(self._key("end"), _ARRIVED)
+        if missing and seconds <= 0:
+            raise errors.TimedOut("Rank 0 timed out in monitoredBarrier after 0 ms: "
+                                  f"{_names(missing)} had not arrived yet", missing[0])
         if missing:
-            raise _missed(missing, seconds)
-        self._forget(self._number - 1)
+            raise errors.TimedOut(f"{_names(missing)} failed to pass monitoredBarrier in "
+                                  f"{seconds * 1000:.0f} ms", missing[0])
+        self._delete(self._number - 1)  # all have arrived at a later one: nobody reads it
 
-    def _follow(self, seconds):
+    def _follow(self, seconds: float) -> None:
         if not self._has(self._key(0), seconds):
             self._store.set(self._key(self._rank), _GAVE_UP)
-            raise _missed([0], seconds)
-        # Rank 0 waits as long as this one, from when it came.
+            raise self._received_none(f"rank 0 did not arrive within {seconds:g} s", 0)
+        # Rank 0 waits as long as this rank, counted from its own call.
         if not self._has(self._key("end"), 2 * seconds + 1):
-            raise errors.TimedOut(f"monitored_barrier: rank 0 came, but did not tell within "
-                                  f"{2 * seconds + 1:g} s who is missing", 0)
+            raise self._received_none("rank 0 arrived, but did not report the missing ranks within "
+                                      f"{2 * seconds + 1:g} s", 0)
         missing = [int(rank) for rank in self._store.get(self._key("missing")).split()]
         if missing:
-            raise _missed(missing, seconds)
+            raise self._received_none(f"{_names(missing)} did not arrive within {seconds:g} s",
+                                      missing[0])
 
-    def _came(self, rank, seconds):
+    def _received_none(self, why: str, rank: int) -> errors.TimedOut:
+        return errors.TimedOut(f"Rank {self._rank} successfully reached monitoredBarrier, but "
+                               "received errors while waiting for send/recv from rank 0: " + why,
+                               rank)
+
+    def _arrived(self, rank: int, seconds: float) -> bool:
         return (self._has(self._key(rank), seconds) and
-                self._store.get(self._key(rank)) == _HERE.encode())
+                bool(self._store.get(self._key(rank)) == _ARRIVED.encode()))
 
-    def _has(self, key, seconds):
+    def _has(self, key: str, seconds: float) -> bool:
         if not _CAN_WAIT:
-            end = time.monotonic() + seconds
+            deadline = time.monotonic() + seconds
             while self._store.add(key, 0) == 0:
-                if time.monotonic() > end:
+                if time.monotonic() > deadline:
                     return False
-                time.sleep(_PAUSE)
+                time.sleep(_POLL_INTERVAL)
             return True
         try:
             self._store.wait([key], timedelta(seconds=seconds))
             return True
-        except RuntimeError:  # of no own type; where the store is gone, the next call says so
+        except RuntimeError:  # has no type of its own; if the store is gone, the next call raises
             return False
 
-    def _forget(self, number):
-        """All have come to a later one: nobody reads this any more."""
+    def _delete(self, number: int) -> None:
         if number > 0 and hasattr(self._store, "delete_key"):
-            for word in [*range(self._size), "missing", "end"]:
+            for name in [*range(self._size), "missing", "end"]:
                 try:
-                    self._store.delete_key(self._key(word, number))
+                    self._store.delete_key(self._key(name, number))
                 except (RuntimeError, NotImplementedError):
-                    return  # this store keeps what it has
+                    return  # this store cannot delete
 
 
-def _missed(ranks, seconds):
-    words = ", ".join(f"rank {rank}" for rank in ranks)
-    return errors.TimedOut(f"monitored_barrier: {words} did not come within {seconds:g} s",
-                           ranks[0])
+def _names(ranks: List[int]) -> str:
+    """As in PyTorch's back end gloo."""
+    return ("Rank " if len(ranks) == 1 else "Ranks ") + ", ".join(map(str, ranks))

@@ -1,64 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors as the C ABI wants them: contiguous, with a number for their type."""
+"""Tensors as the C ABI wants them: contiguous, with a number for their element type."""
+from __future__ import annotations
+
+from typing import Callable, Optional, Sequence, Tuple
+
 import torch
 
 from .. import _library as c
 from .. import dtypes, errors
 
-# torch.dtype: number in the C ABI, for what the library computes with.
+# torch.dtype: its number in the C ABI, for what the library computes with.
 _NUMBERS = {getattr(torch, long): dtypes.TYPES[name][0] for long, name in (
     ("int8", "i8"), ("uint8", "u8"), ("int32", "i32"), ("int64", "i64"), ("float16", "f16"),
     ("float32", "f32"), ("float64", "f64"), ("bfloat16", "bf16"), ("uint32", "u32"),
     ("uint64", "u64")) if hasattr(torch, long)}
 _BYTE = _NUMBERS[torch.uint8]
 
-
-def check(tensors):
-    """Refuses what is not on the CPU or not dense."""
-    for tensor in tensors:
-        if tensor.device.type != "cpu":
-            raise errors.Unsupported(f'the back end "muster" has CPU tensors only, this one is on '
-                                     f'{tensor.device}')
-        if tensor.layout is not torch.strided:
-            raise errors.Unsupported(f"the operation takes dense tensors only, this one is "
-                                     f"{tensor.layout}")
+Tensors = Sequence[torch.Tensor]
+# Called after an operation: copies its result to the caller's tensors. None: it is there already.
+CopyBack = Optional[Callable[[], None]]
 
 
-def only(tensors, what):
-    """The tensor of a list of one."""
-    if len(tensors) != 1:
-        raise errors.InvalidArgument(f"{what}: one tensor a rank is wanted, not {len(tensors)}")
-    check(tensors)
-    return tensors[0]
-
-
-def moved(tensor):
-    """For operations that compute nothing: any type goes, as bytes if need be."""
+def data_buffer(tensor: torch.Tensor) -> c.CBuffer:
+    """For operations that only move data: of any type, as bytes where the library has none."""
     number = _NUMBERS.get(tensor.dtype)
     if number is None:
         return c.CBuffer(tensor.data_ptr(), tensor.numel() * tensor.element_size(), _BYTE, c.HOST)
     return c.CBuffer(tensor.data_ptr(), tensor.numel(), number, c.HOST)
 
 
-def summed(tensor):
-    """For operations that compute; truth values are bytes."""
+def number_buffer(tensor: torch.Tensor) -> c.CBuffer:
+    """For operations that compute; booleans are bytes."""
     number = _BYTE if tensor.dtype is torch.bool else _NUMBERS.get(tensor.dtype)
     if number is None:
-        raise errors.Unsupported(f"muster computes with no {tensor.dtype}")
+        raise errors.Unsupported(f"muster has no arithmetic for {tensor.dtype}")
     return c.CBuffer(tensor.data_ptr(), tensor.numel(), number, c.HOST)
 
 
-def same(tensors, count, dtype, what):
-    """Refuses lists whose tensors are not alike."""
-    for tensor in tensors:
-        if tensor.numel() != count or tensor.dtype is not dtype:
-            raise errors.InvalidArgument(f"{what}: tensors of one size and type are wanted, here "
-                                         f"are {tensor.numel()} x {tensor.dtype} and {count} x "
-                                         f"{dtype}")
-
-
-def in_one_piece(tensors):
-    """A flat tensor over all of them, if they lie one after the other; else None."""
+def flat_view(tensors: Tensors) -> Optional[torch.Tensor]:
+    """A flat tensor over all of them if they are adjacent in memory, else None."""
     first = tensors[0]
     end = first.data_ptr()
     for tensor in tensors:
@@ -69,29 +49,33 @@ def in_one_piece(tensors):
     return first.detach().as_strided((count,), (1,)) if _fits(first, count) else None
 
 
-def _fits(tensor, count):
+def _fits(tensor: torch.Tensor, count: int) -> bool:
+    """Adjacent tensors may be of separate storages, which a view cannot span."""
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
-    size = storage.nbytes()
-    return (tensor.storage_offset() + count) * tensor.element_size() <= size
+    return bool((tensor.storage_offset() + count) * tensor.element_size() <= storage.nbytes())
 
 
-def joined(tensors):
-    """One flat tensor with the contents of all, without a copy where they lie so."""
-    return in_one_piece(tensors) if in_one_piece(tensors) is not None else torch.cat(
+def flattened(tensors: Tensors) -> torch.Tensor:
+    """One flat tensor with the contents of all; without a copy where they are adjacent."""
+    view = flat_view(tensors)
+    return view if view is not None else torch.cat(
         [tensor.detach().reshape(-1) for tensor in tensors])
 
 
-def room_for(tensors):
-    """(flat tensor to write to, what then brings it to the tensors or None)."""
-    piece = in_one_piece(tensors)
-    if piece is not None:
-        return piece, None
+def flat_output(tensors: Tensors) -> Tuple[torch.Tensor, CopyBack]:
+    """A flat tensor for a result, and what then copies it to the tensors."""
+    view = flat_view(tensors)
+    if view is not None:
+        return view, None
     flat = tensors[0].new_empty(sum(tensor.numel() for tensor in tensors))
+    return flat, copy_from(flat, tensors)
 
-    def bring():
+
+def copy_from(flat: torch.Tensor, tensors: Tensors) -> Callable[[], None]:
+    """Copies the contents of a flat tensor to tensors, one after the other."""
+    def copy_back() -> None:
         at = 0
-        with torch.no_grad():
-            for tensor in tensors:
-                tensor.detach().copy_(flat[at:at + tensor.numel()].view(tensor.shape))
-                at += tensor.numel()
-    return flat, bring
+        for tensor in tensors:
+            tensor.detach().copy_(flat[at:at + tensor.numel()].view(tensor.shape))
+            at += tensor.numel()
+    return copy_back

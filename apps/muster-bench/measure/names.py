@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of rows that blocks, goals and plots share."""
+MUSTER = 'muster'
+MUSTER_WARM = 'muster --warm'
+FLOOR = 'bare vfork + exec + wait'
+HYDRA = 'mpiexec.hydra (MPICH)'
+OPEN_MPI = 'mpirun (Open MPI)'
+TORCHRUN = 'torchrun 2.15'
+FT_LAUNCHER = 'ft_launcher 0.4.1'
+ECHO = 'bare epoll echo'
+REDIS = 'redis-server'
+TORCH_STORE = 'PyTorch TCPStore (libuv)'
+STORE = 'muster-store'
+PRIVATE = 'muster, plain memory'
+LIBRARY = "muster, library's memory"
+TCP = 'muster, TCP on loopback'
+MPICH = 'MPICH'
+GLOO = 'PyTorch 2.15, gloo'
+MEMCPY = 'memcpy by both ranks'
+BARE_TCP = 'bare TCP, as many bytes'
+NCCL = 'muster, NCCL'
+GRADIENT_SYNC = 'muster, GradientSync'
+GLOO_OVER_PRIVATE = 'gloo ÷ muster, plain memory'
+GLOO_OVER_LIBRARY = "gloo ÷ muster, library's memory"
+GLOO_OVER_TCP = 'gloo ÷ muster, TCP'
+MPI_OVER_PRIVATE = 'better MPI ÷ muster, plain memory'
+OPEN_MPI_OVER_PRIVATE = 'Open MPI ÷ muster, plain memory'
+MPI_OVER_LIBRARY = "better MPI ÷ muster, library's memory"
+MEMCPY_OVER_PRIVATE = 'memcpy ÷ muster, plain memory'
+BARE_OVER_TCP = 'bare TCP ÷ muster, TCP'
+TEE = '8 × tee'
+CAT = '8 × cat to the console only'

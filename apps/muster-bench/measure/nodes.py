@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks nodes, crowds and scale: jobs of many nodes. All agents are on this machine; followers are
+real connections of one process; simulated nodes are muster-sim's."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import names as n
+from .child import Child, Failed, Scratch, output_of, tool, wait_until
+from .notes import members_of
+from .series import Contestant, run_column, say
+from .tables import Table
+
+START_S = 60
+RECOVERY_S = 20
+NAP_S = 0.3  # hydra dies of SIGPIPE on shorter jobs; taken off again
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+def agent_command(launcher, nodes, port, leads, conf, *worker):
+    """The first agent leads, whoever is quicker."""
+    return [launcher, f'--nnodes={nodes}', '--nproc-per-node=1', '--max-restarts=100',
+            '--rdzv-backend=c10d', '--rdzv-id=bench', f'--rdzv-endpoint=127.0.0.1:{port}',
+            f'--rdzv-conf=is_host={int(leads)}{conf}', '--no-python', *worker]
+
+
+def form(peers, launcher, agents):
+    port, command = free_port(), []
+    for at in range(agents):
+        command += [*([':::'] if at else []),
+                  *agent_command(launcher, agents, port, at == 0, '', '/bin/true')]
+    return tool(peers, 'time', '--timeout', 120, '--', *command, timeout=150)['ms']
+
+
+def form_hydra(peers, proxies):
+    hosts = ','.join(f'127.0.1.{at + 1}' for at in range(proxies))
+    done = tool(peers, 'time', '--timeout', 120, '--', peers.hydra, '-launcher', 'fork', '-hosts',
+                hosts, '-ppn', '1', '-n', proxies, '/bin/sleep', NAP_S, timeout=150)
+    return [ms - NAP_S * 1000 for ms in done['ms']]
+
+
+def form_table(peers, effort):
+    table = Table('nodes', 'N agents on one machine, 1 × true each, start to last exit', 'ms',
+                  ['2', '8', '32'],
+                  f'mpiexec.hydra with as many proxies runs `sleep {NAP_S}` instead, which is '
+                  'taken off: it dies of SIGPIPE on shorter jobs.')
+    for column, agents in enumerate(map(int, table.columns)):
+        run_column(table, column, [
+            Contestant(n.MUSTER, bool(peers.muster),
+                       lambda agents=agents: form(peers, peers.muster, agents)),
+            Contestant(n.HYDRA, bool(peers.hydra),
+                       lambda agents=agents: form_hydra(peers, agents)),
+            Contestant(n.TORCHRUN, bool(peers.torchrun),
+                       lambda agents=agents: form(peers, peers.torchrun, agents), slow=True)],
+            effort)
+    return table
+
+
+@dataclass
+class Recovery:
+    title: str
+    agents: int
+    after: int  # workers that run again
+
+
+RECOVERIES = (Recovery('worker dies, 4 agents', 4, 4), Recovery('agent dies, 4 agents', 4, 3),
+              Recovery("host's agent dies, 4 agents", 4, 3), Recovery('agent joins, 1 → 2', 1, 2))
+
+
+def wait_for_members(notes, count, timeout):
+    def enough():
+        members = members_of(notes.read_text()) if notes.exists() else []
+        return members if len(members) >= count else None
+    return wait_until(enough, timeout, f'{count} workers have started')
+
+
+def join(peers, command):
+    """Starts one more agent; the nanoseconds by the monotonic clock right before that."""
+    timed = Child([peers.tools, 'time', '--', *command], peers.environ, stdout=subprocess.PIPE)
+    return timed, json.loads(timed.stdout.readline())["begin_ns"]
+
+
+def recover(peers, launcher, recovery):
+    """Milliseconds from the change to the start of the last worker of the new round."""
+    joins = recovery.after > recovery.agents
+    with Scratch() as folder, ExitStack() as stack:
+        notes = Path(folder, 'notes')
+        worker = (peers.floor, 'member', notes)
+        nodes = f'1:{max(recovery.agents, recovery.after)}'
+        port, conf = free_port(), ',last_call_timeout=1' if joins else ''
+        agents = [stack.enter_context(Child(
+            agent_command(launcher, nodes, port, at == 0, conf, *worker), peers.environ))
+            for at in range(recovery.agents)]
+        before = wait_for_members(notes, recovery.agents, START_S)
+        begin = time.monotonic_ns()
+        if joins:
+            more, begin = join(peers, agent_command(launcher, nodes, port, False, conf, *worker))
+            stack.enter_context(more)
+        elif recovery.title.startswith('worker'):
+            os.kill(before[-1].number, signal.SIGKILL)
+        else:
+            agents[0 if recovery.title.startswith('host') else -1].kill_family()
+        count = recovery.agents + recovery.after
+        last = wait_for_members(notes, count, RECOVERY_S)[count - 1]
+        return [(last.nanoseconds - begin) / 1e6]
+
+
+def recovery_table(peers, effort):
+    table = Table('nodes-recovery',
+                  'From a change until all workers run again (agents of one worker each)', 'ms',
+                  [recovery.title for recovery in RECOVERIES],
+                  'An agent dies by SIGKILL together with its worker, as when a node dies; nobody '
+                  f'replaces it. "failed": not within {RECOVERY_S} s.')
+    more = replace(effort, rounds=20)  # milliseconds with muster; slow peers take fewer
+    for column, recovery in enumerate(RECOVERIES):
+        run_column(table, column, [
+            Contestant(name, bool(program),
+                       lambda program=program, recovery=recovery: recover(peers, program, recovery),
+                       slow)
+            for name, program, slow in ((n.MUSTER, peers.muster, False),
+                                        (n.TORCHRUN, peers.torchrun, True))], more)
+    return table
+
+
+def measure_nodes(peers, effort):
+    """Many agents: forming and ending, and whole again after a loss or a gain."""
+    return [form_table(peers, effort), recovery_table(peers, effort)]
+
+
+TIMES = ('joined_ms', 'started_ms', 'regrouped_ms')
+IDLE = ('idle_percent', 'bytes_per_node_second', 'messages_per_node')
+
+
+def measure_crowds(peers, effort):
+    """1,000 and 10,000 followers of one coordinator: join, start, regroup; idle cost."""
+    times = Table('crowd', 'Many followers of one coordinator (real connections)', 'ms',
+                  ['all joined', 'all started', 'regrouped after one loss'])
+    idle = Table('crowd-idle', 'The same while nothing happens', 'see columns',
+                 ['% of a core', 'bytes/s each', 'messages each to form'])
+    say(f'  {times.title}')
+    for nodes in (1000, effort.storm):
+        cells = times.row(f'{nodes} nodes') + idle.row(f'{nodes} nodes')
+        for _ in range(1 if nodes > 1000 else effort.slow_rounds):
+            try:
+                figures = tool(peers, 'crowd', '--nodes', nodes)
+                for cell, name in zip(cells, TIMES + IDLE):
+                    cell.samples.append(figures[name])
+            except Failed as error:
+                say(f'    {nodes} nodes: {error}')
+                for cell in cells:
+                    cell.missing = 'failed'
+    return [times, idle]
+
+
+def simulate(peers, nodes):
+    """The figures of the simulator's line: key=number."""
+    facts = output_of([peers.simulator, '--nodes', nodes, '--scale'], peers.environ).split()
+    return {key: float(number) for key, equals, number in (word.partition('=') for word in facts)
+            if equals}
+
+
+def measure_scale(peers, effort):
+    """64 … 16,384 simulated nodes: messages and processor time for each."""
+    columns = ['64', '256', '1024', '4096', '16384']
+    messages = Table('scale-messages', 'Simulated nodes: messages for each of N nodes', 'messages',
+                     columns)
+    work = Table('scale-work', 'Simulated nodes: processor time for each of N nodes', 'us', columns,
+                 'All nodes and the network in one process; the coordinator is one of them.')
+    say(f'  {messages.title}')
+    for column, nodes in enumerate(columns):
+        for _ in range(effort.slow_rounds):
+            try:
+                if not peers.simulator:
+                    raise Failed('not installed')
+                figures = simulate(peers, nodes)
+            except Failed as error:
+                figures, why = {}, 'failed' if peers.simulator else 'not installed'
+                say(f'    {nodes} nodes: {error}')
+            for what in ('form', 'regroup'):
+                for table, key, scale in ((messages, f'{what}_messages_per_node', 1),
+                                          (work, f'{what}_cpu_ms', 1000 / int(nodes))):
+                    cell = table.row(what)[column]
+                    if figures:
+                        cell.samples.append(figures[key] * scale)
+                    else:
+                        cell.missing = why
+    return [messages, work]

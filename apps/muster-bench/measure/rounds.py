@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of many peers taken in rounds: each round every peer once. What is compared are ratios
+within a round, since a machine that others use is not the same in the next one."""
+from dataclasses import dataclass, field
+
+
+def parse_figures(text):
+    """What ranks printed, "f32:1024 0.42" each line: {key: number}. Other lines are left out."""
+    figures = {}
+    for line in text.splitlines():
+        key, _, number = line.partition(' ')
+        try:
+            figures[key] = float(number)
+        except ValueError:
+            pass
+    return figures
+
+
+@dataclass
+class Rounds:
+    by_peer: dict = field(default_factory=dict)  # {peer: figures of each round}, {} where it failed
+    missing: dict = field(default_factory=dict)  # {peer that is not there: why}
+
+    def count(self):
+        return max(map(len, self.by_peer.values()), default=0)
+
+    def figure(self, peer, turn, key):
+        series = self.by_peer.get(peer, [])
+        return series[turn].get(key) if turn < len(series) else None
+
+    def drop_disturbed(self, peer, key, slack):
+        """Takes out, for all peers, rounds in which this one needed more than slack times its best:
+        the machine was busy. Returns how many."""
+        figures = [self.figure(peer, turn, key) for turn in range(self.count())]
+        best = min((one for one in figures if one is not None), default=None)
+        slow = [turn for turn, one in enumerate(figures) if one is not None and one > slack * best]
+        for name, series in self.by_peer.items():
+            self.by_peer[name] = [one for turn, one in enumerate(series) if turn not in slow]
+        return len(slow)
+
+    def fill_row(self, table, peer, keys):
+        """One row: a sample for each round in which the peer gave the column's key."""
+        for cell, key in zip(table.row(peer), keys):
+            figures = [self.figure(peer, turn, key) for turn in range(self.count())]
+            cell.samples = [one for one in figures if one is not None]
+            if not cell.samples:
+                failed = key and peer in self.by_peer and not any(self.by_peer[peer])
+                cell.missing = self.missing.get(peer, 'failed' if failed else '')
+
+    def fill_ratio(self, table, name, others, peer, keys, other_keys=None):
+        """One row: how often the peer's figure goes into the least of the others', round by round.
+        other_keys stand beside keys; the same where they are not given."""
+        for cell, key, other_key in zip(table.row(name), keys, other_keys or keys):
+            for turn in range(self.count()):
+                own = self.figure(peer, turn, key)
+                best = [self.figure(other, turn, other_key) for other in others]
+                best = min((one for one in best if one is not None), default=None)
+                if own and best is not None:
+                    cell.samples.append(best / own)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the rows of one column in turn (A B C A B C …), watches the CPU use of others meanwhile, and
+repeats the column when it was disturbed, keeping the quietest attempt."""
+import sys
+import time
+from dataclasses import dataclass
+from typing import Callable
+
+from .child import Failed, ForeignMeter
+from .tables import QUIET_PERCENT, Cell
+
+FAILURES_MAX = 2
+BUDGET_S = 20  # of one contestant in one column
+
+
+@dataclass
+class Effort:
+    """How a block measures; smaller for a quick look."""
+    rounds: int = 5
+    slow_rounds: int = 5  # for peers that need seconds
+    repeat_until: float = 0  # by the monotonic clock: later nothing is repeated
+    repeats: int = 2  # of a column that others disturbed
+    seconds: float = 0.3  # of one measured rate
+    storm: int = 10_000
+    flood_mib: float = 32  # written by each rank of the log pump
+
+
+QUICK = Effort(rounds=3, slow_rounds=1, repeats=0, seconds=0.1, storm=2_000, flood_mib=8)
+
+
+@dataclass
+class Contestant:
+    """One row of a column."""
+    row: str
+    installed: bool
+    measure: Callable  # returns the samples of one round, or raises Failed
+    slow: bool = False  # takes part in slow_rounds rounds only
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def take_turn(contestant, cell, spent):
+    """One round of one contestant; the seconds that it has used in all."""
+    if not contestant.installed:
+        cell.missing = 'not installed'
+        return spent
+    if cell.failures >= FAILURES_MAX or spent > BUDGET_S:
+        return spent
+    begin = time.monotonic()
+    try:
+        cell.samples += contestant.measure()
+    except Failed as error:
+        cell.failures += 1
+        cell.missing = 'failed'
+        say(f'    {contestant.row}: {error}')
+    return spent + time.monotonic() - begin
+
+
+def attempt(contestants, effort):
+    cells = [Cell() for _ in contestants]
+    spent = [0.0] * len(contestants)
+    meter = ForeignMeter()
+    for turn in range(effort.rounds):
+        for at, contestant in enumerate(contestants):
+            if not contestant.slow or turn < effort.slow_rounds:
+                spent[at] = take_turn(contestant, cells[at], spent[at])
+    return meter.percent(), cells
+
+
+def run_column(table, column, contestants, effort):
+    """Fills one column of the table; makes the rows where they are not there yet."""
+    say(f'  {table.title}: {table.columns[column]}')
+    best = attempt(contestants, effort)
+    for _ in range(effort.repeats):
+        if best[0] <= QUIET_PERCENT or time.monotonic() > effort.repeat_until:
+            break
+        say(f'    others used {best[0]:.0f} % of the machine: once more')
+        best = min(best, attempt(contestants, effort), key=lambda one: one[0])
+    percent, cells = best
+    for contestant, cell in zip(contestants, cells):
+        table.row(contestant.row)[column] = cell
+    table.foreign += [0.0] * (column + 1 - len(table.foreign))
+    table.foreign[column] = percent

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Block warm: workers that import PyTorch, started cold and forked from a zygote (--warm)."""
+import time
+from pathlib import Path
+
+from . import names as n
+from .child import Failed, Scratch, output_of
+from .notes import notes_of, recoveries_of
+from .series import Contestant, run_column
+from .tables import Table
+
+WORKERS = (1, 2, 8, 16)
+CRASHES = 2  # in each launch
+HUNG_S = 300
+
+
+class Launch:
+    """One job of this launcher: its times and its memory."""
+
+    def __init__(self, peers, launcher, options, workers):
+        with Scratch() as scratch:
+            folder = Path(scratch)
+            environ = dict(peers.environ, PYTHON_EXEC=peers.torch_python)
+            begin = time.monotonic_ns()
+            output_of([launcher, f'--nproc-per-node={workers}', f'--max-restarts={CRASHES}',
+                       *options, peers.ranks_warm, folder, CRASHES], environ, HUNG_S)
+            text = (folder / 'notes').read_text()
+            shares = [int(file.read_text()) for file in folder.glob('pss*')]
+        first = [note.nanoseconds for note in notes_of(text)
+                 if note.event == 'start' and note.number == 0]
+        self.recoveries = recoveries_of(text, workers)
+        if len(first) != workers or len(shares) != workers or not self.recoveries:
+            raise Failed(f'{launcher} did not start and restart all {workers} workers')
+        self.first = (max(first) - begin) / 1e6
+        self.megabytes = sum(shares) * 1024 / 1e6
+
+
+def measure_warm(peers, effort):
+    """Three tables of the same jobs."""
+    columns = [f'{workers} workers' for workers in WORKERS]
+    first = Table('warm-first', 'Start until all workers have imported PyTorch', 'ms', columns)
+    again = Table('warm-restart', "A worker's crash until all have imported PyTorch again", 'ms',
+                  columns, f'{CRASHES} crashes in each launch.')
+    memory = Table('warm-memory', 'Memory of the workers, shared pages counted once', 'MB', columns,
+                   'Sum of their proportional set sizes in the last attempt.')
+    contenders = ((n.MUSTER_WARM, peers.muster, ['--warm']), (n.MUSTER, peers.muster, []),
+                  (n.TORCHRUN, peers.torchrun, []))
+    for column, workers in enumerate(WORKERS):
+        launches = {name: [] for name, _, _ in contenders}
+
+        def launch(name, launcher, options):
+            launches[name].append(Launch(peers, launcher, options, workers))
+            return [launches[name][-1].first]
+
+        run_column(first, column, [
+            Contestant(name, bool(program and peers.torch_python),
+                       lambda each=(name, program, options): launch(*each), True)
+            for name, program, options in contenders], effort)
+        for name, done in launches.items():
+            again.row(name)[column].samples = [ms for one in done for ms in one.recoveries]
+            memory.row(name)[column].samples = [one.megabytes for one in done]
+            if not done:
+                again.row(name)[column].missing = memory.row(name)[column].missing = \
+                    first.row(name)[column].missing
+    return [first, again, memory]

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that needs PyTorch: warm.py FOLDER CRASHES. It notes when it is in user code, as
+measure/notes.py reads it. In the first CRASHES attempts rank 0 then crashes; in the last one each
+rank writes down its share of the memory."""
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch  # noqa: F401  what the start is about
+
+folder, crashes = Path(sys.argv[1]), int(sys.argv[2])
+rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
+attempt = int(os.environ['TORCHELASTIC_RESTART_COUNT'])
+
+
+def note(event):
+    file = os.open(folder / 'notes', os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(file, f'{event} {attempt} {rank} {time.monotonic_ns()}\n'.encode())
+    os.close(file)
+
+
+def wait_for_all(event):
+    """Reads until all ranks have noted it."""
+    wanted = f'{event} {attempt} '
+    while (folder / 'notes').read_text().count(wanted) < world:
+        time.sleep(0.005)
+
+
+note('start')
+if attempt < crashes:
+    if rank != 0:
+        signal.pause()
+    wait_for_all('start')
+    note('crash')
+    sys.exit(1)
+wait_for_all('start')
+rollup = Path('/proc/self/smaps_rollup').read_text().split('\n')
+kib = next(line.split()[1] for line in rollup if line.startswith('Pss:'))
+(folder / f'pss{rank}').write_text(kib)
+while len(list(folder.glob('pss*'))) < world:  # its share grows when others end
+    time.sleep(0.005)

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of events.jsonl. EVENTS.md documents them; whoever changes one changes the other.
+#include "agent/event_text.hpp"
+#include "agent/printable.hpp"
+#include "agent/report.hpp"
+#include "agent/report_json.hpp"
+
+#include <utility>
+
+namespace muster {
+namespace {
+
+using Named = std::pair<const char*, Json>;
+
+void add_end(Json& json, const ExitStatus& status) {
+  json["exit_code"] = status.shell_code();
+  json["signal"] = status.signaled ? Json(signal_name(status.value)) : Json();
+}
+
+std::string_view level_name(LogLevel level) {
+  switch (level) {
+    case LogLevel::trace:
+      return "trace";
+    case LogLevel::debug:
+      return "debug";
+    case LogLevel::info:
+      return "info";
+    case LogLevel::warning:
+      return "warning";
+    default:
+      return "error";
+  }
+}
+
+Named named(const event::JobStarted& what) {
+  return {"job_started",
+          {{"program", what.program},
+           {"workers", what.workers},
+           {"max_restarts", what.max_restarts},
+           {"version", what.version}}};
+}
+
+Named named(const event::RoundAwaited& /*what*/) {
+  return {"round_awaited", Json::object()};
+}
+
+Named named(const event::PartDone& /*what*/) {
+  return {"part_done", Json::object()};
+}
+
+Named named(const event::RollCallHeard& what) {
+  return {"roll_call",
+          {{"present", what.call.present},
+           {"needed", what.call.needed},
+           {"nodes", what.call.names},
+           {"awaited", what.call.awaited},
+           {"refused", what.call.refused},
+           {"trouble", what.trouble}}};
+}
+
+Named named(const event::RoundBegun& what) {
+  const Assignment& here = what.assignment;
+  return {"round_begun",
+          {{"attempt", here.attempt},
+           {"restarts", here.restart_count},
+           {"group_rank", here.group_rank},
+           {"group_world_size", here.group_world_size},
+           {"rank_first", here.rank_first},
+           {"workers", here.local_world_size},
+           {"world_size", here.world_size},
+           {"store_address", here.master_addr},
+           {"store_port", here.master_port}}};
+}
+
+Named named(const event::WorkerStarted& what) {
+  return {"worker_started",
+          {{"rank", what.rank}, {"local_rank", what.local_rank}, {"pid", what.pid}}};
+}
+
+Named named(const event::WorkerEnded& what) {
+  Json json{{"rank", what.rank}, {"local_rank", what.exit.local_rank}, {"pid", what.exit.pid}};
+  json["end"] = what.exit.status.describe();
+  add_end(json, what.exit.status);
+  json["out_of_memory"] = what.exit.out_of_memory;
+  return {what.reaped ? "worker_ended" : "worker_dying", std::move(json)};
+}
+
+Named named(const event::WorkerFailed& what) {
+  return {"worker_failed", failure_json(what.failure)};
+}
+
+Named named(const event::RestartDecided& what) {
+  return {"restart",
+          {{"rank", what.rank},
+           {"local_rank", what.local_rank},
+           {"pid", what.pid},
+           {"restart", what.restart},
+           {"restarts_left", what.restarts_left},
+           {"text", what.text}}};
+}
+
+Named named(const event::RegroupAsked& what) {
+  return {"regroup", {{"reason", what.reason}}};
+}
+
+Named named(const event::NodeFenced& what) {
+  return {"fenced", {{"reason", what.reason}}};
+}
+
+Named named(const event::SignalTaken& what) {
+  return {"signal", {{"signal", signal_name(what.signo)}, {"sender", what.sender}}};
+}
+
+Named named(const event::WorkersSignalled& what) {
+  return {"workers_signalled", {{"signal", signal_name(what.signo)}}};
+}
+
+Named named(const event::WorkersKilled& /*what*/) {
+  return {"workers_killed", Json::object()};
+}
+
+Named named(const event::Message& what) {
+  return {"message", {{"level", level_name(what.level)}, {"text", what.text}}};
+}
+
+Named named(const event::JobEnded& what) {
+  return {"job_ended", end_json(what.result)};
+}
+
+}  // namespace
+
+std::string event_json(const JobEvent& event) {
+  auto [name, fields] = std::visit([](const auto& what) { return named(what); }, event.what);
+  Json json;
+  json["v"] = kEventsVersion;
+  json["time"] = event.unix_time;
+  json["event"] = name;
+  json["node"] = event.node;
+  json["round"] = event.round;
+  json.update(fields);
+  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return without_hidden_marks(text) + "\n";
+}
+
+}  // namespace muster

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/event_text.hpp"
+
+#include <fmt/core.h>
+
+#include <type_traits>
+
+namespace muster {
+namespace {
+
+EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
+  const Assignment& here = begun.assignment;
+  const std::string store = fmt::format("store on {}:{}", here.master_addr, here.master_port);
+  if (!begun.shared) {
+    return {LogLevel::info,
+            fmt::format("attempt {}: {} workers, {}, files in '{}'",
+                        here.attempt + 1,
+                        here.local_world_size,
+                        store,
+                        begun.run_folder)};
+  }
+  return {LogLevel::info,
+          fmt::format("round {}: group rank {} of {}, ranks {} to {} of {}, {}",
+                      number,
+                      here.group_rank,
+                      here.group_world_size,
+                      here.rank_first,
+                      here.rank_first + here.local_world_size - 1,
+                      here.world_size,
+                      store)};
+}
+
+EventLine end_line(const event::WorkerEnded& ended) {
+  return {LogLevel::info,
+          fmt::format("local rank {} (pid {}) {}{}",
+                      ended.exit.local_rank,
+                      ended.exit.pid,
+                      ended.exit.status.describe(),
+                      ended.reaped ? "" : "; the kernel frees its memory")};
+}
+
+}  // namespace
+
+std::optional<EventLine> line_of(const JobEvent& event) {
+  return std::visit(
+      [&]<class What>(const What& what) -> std::optional<EventLine> {
+        if constexpr (std::is_same_v<What, event::RoundBegun>) {
+          return round_line(event.round, what);
+        } else if constexpr (std::is_same_v<What, event::WorkerEnded>) {
+          return end_line(what);
+        } else if constexpr (std::is_same_v<What, event::RestartDecided>) {
+          return EventLine{LogLevel::warning, what.text};
+        } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
+          return EventLine{LogLevel::info,
+                           "stopping the workers for another round: " + what.reason};
+        } else if constexpr (std::is_same_v<What, event::NodeFenced>) {
+          return EventLine{LogLevel::warning,
+                           what.reason +
+                               ": its workers were ended, since the other nodes may go "
+                               "on without it"};
+        } else if constexpr (std::is_same_v<What, event::Message>) {
+          return EventLine{what.level, what.text};
+        } else {
+          return std::nullopt;
+        }
+      },
+      event.what);
+}
+
+}  // namespace muster

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/final_report.hpp"
+
+#include "agent/error_file.hpp"
+#include "agent/files.hpp"
+#include "agent/report.hpp"
+
+namespace muster {
+
+void FinalReport::write_error_file(const JobResult& result) const {
+  const std::string path = setup_.environ.get("TORCHELASTIC_ERROR_FILE").value_or("");
+  if (result.outcome != Outcome::failed || path.empty()) {
+    return;
+  }
+  const auto story = story_of(result, ReportSite{});
+  if (!story) {
+    return;
+  }
+  const WorkerFailure& root = story->root;
+  const std::string text = root.error_file.empty()
+                               ? make_error_file(root, traceback_of(root))
+                               : with_error_code(read_some(root.error_file, kErrorFileBytesMax + 1),
+                                                 root.status.torchrun_code());
+  if (const auto written = write_file(path, text); !written) {
+    events_.say(LogLevel::warning, written.error().message);
+  }
+}
+
+void FinalReport::take(const JobEvent& event) {
+  if (const auto* ended = std::get_if<event::JobEnded>(&event.what)) {
+    report(*ended);
+  }
+}
+
+void FinalReport::report(const event::JobEnded& ended) const {
+  ReportSite site;
+  site.node = setup_.hostname;
+  site.program = setup_.config.program.name;
+  site.logs = ended.logs;
+  site.colour = messages_.has_colours();
+  const std::string text = render_report(ended.result, site);
+  if (text.empty()) {
+    return;
+  }
+  if (!site.logs.empty()) {
+    const std::string json = report_json(ended.result, site);
+    if (const auto written = write_file(site.logs + "/report.json", json); !written) {
+      events_.say(LogLevel::warning, written.error().message);
+    }
+  }
+  messages_.show(text);
+}
+
+}  // namespace muster

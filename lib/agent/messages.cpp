@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/messages.hpp"
+
+#include "agent/event_text.hpp"
+#include "agent/printable.hpp"
+#include "base/stream_writer.hpp"
+
+namespace muster {
+namespace {
+
+constexpr Duration kConsoleTimeout = std::chrono::milliseconds(250);
+
+constexpr std::size_t kLogLineBytesMax = 2000;  // texts of workers and other nodes are in it
+
+}  // namespace
+
+bool colours_wanted(const Environ& environ) {
+  return environ.get("NO_COLOR").value_or("").empty();
+}
+
+bool Messages::has_colours() const {
+  return setup_.stderr_is_terminal && colours_wanted(setup_.environ);
+}
+
+void Messages::take(const JobEvent& event) {
+  const auto line = line_of(event);
+  if (!line || line->level < setup_.config.log_level) {
+    return;
+  }
+  before_();
+  show(log_line(line->level, printable(line->text, kLogLineBytesMax), has_colours()));
+}
+
+// Without a runner there is no queue: it could not be made, and the job ends.
+void Messages::show(const std::string& text) {
+  if (runner_ != nullptr) {
+    runner_->say(text);
+  } else {
+    write_within(2, text, kConsoleTimeout);
+  }
+}
+
+void Messages::finish() {
+  if (runner_ != nullptr) {
+    runner_->finish_console(kConsoleTimeout);
+  }
+}
+
+}  // namespace muster

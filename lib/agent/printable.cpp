@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/printable.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace muster {
+namespace {
+
+struct Character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 1;
+};
+
+std::uint32_t byte_at(std::string_view text, std::size_t at) {
+  return static_cast<unsigned char>(text[at]);
+}
+
+// The first character of UTF-8 text. None where it is not valid, or cut off.
+std::optional<Character> first_character(std::string_view text) {
+  const std::uint32_t lead = byte_at(text, 0);
+  const std::size_t bytes = lead < 0x80   ? 1
+                            : lead < 0xc2 ? 0
+                            : lead < 0xe0 ? 2
+                            : lead < 0xf0 ? 3
+                            : lead < 0xf5 ? 4
+                                          : 0;
+  if (bytes == 0 || bytes > text.size()) {
+    return std::nullopt;
+  }
+  std::uint32_t code = bytes == 1 ? lead : lead & (0x7fU >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte_at(text, i) & 0xc0U) != 0x80U) {
+      return std::nullopt;
+    }
+    code = (code << 6U) | (byte_at(text, i) & 0x3fU);
+  }
+  return Character{code, bytes};
+}
+
+struct Range {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+// C1 controls, which some terminals act on as on escape sequences, and the marks that change the
+// direction of text, with which one line can be made to look like another.
+constexpr std::array<Range, 5> kUnwanted{
+    {{0x80, 0x9f}, {0x61c, 0x61c}, {0x200e, 0x200f}, {0x202a, 0x202e}, {0x2066, 0x2069}}};
+
+bool is_control(std::uint32_t code) {
+  return (code < 0x20 && code != '\t') || code == 0x7f;
+}
+
+bool is_unwanted(std::uint32_t code) {
+  return std::ranges::any_of(
+      kUnwanted, [code](const Range& range) { return code >= range.first && code <= range.last; });
+}
+
+template <class Drop>
+std::string without(std::string_view text, Drop drops) {
+  std::string out;
+  while (!text.empty()) {
+    const auto character = first_character(text);
+    const std::size_t bytes = character ? character->bytes : 1;
+    if (character && !drops(character->code)) {
+      out += text.substr(0, bytes);
+    }
+    text.remove_prefix(bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view line, std::size_t bytes_max) {
+  std::string out = without(line.substr(0, bytes_max), [](std::uint32_t code) {
+    return is_control(code) || is_unwanted(code);
+  });
+  return line.size() > bytes_max ? out + "..." : out;
+}
+
+std::string without_hidden_marks(std::string_view text) {
+  return without(text, is_unwanted);
+}
+
+}  // namespace muster

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/shared_rounds.hpp"
+
+#include "agent/files.hpp"
+#include "agent/printable.hpp"
+#include "base/clock.hpp"
+#include "restart/restart_policy.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <type_traits>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kTextMax = 500;  // of a failure, as the others hear them
+
+constexpr double kOldestExceptionSeconds = 1e7;  // any worker may write any date
+
+// The latest moment at which the exception can have been raised, where an error file dates it.
+// Error files hold whole seconds of this machine's wall clock.
+std::optional<TimePoint> raised_at(const WorkerFailure& failure, TimePoint now) {
+  const auto raised = failure.record ? failure.record->unix_seconds : std::nullopt;
+  if (!raised) {
+    return std::nullopt;
+  }
+  const double ago = std::clamp(wall_now_seconds() - (*raised + 1), 0.0, kOldestExceptionSeconds);
+  return now - std::chrono::duration_cast<Duration>(std::chrono::duration<double>(ago));
+}
+
+}  // namespace
+
+SharedRounds::SharedRounds(asio::io_context& loop,
+                           const AgentSetup& setup,
+                           const SharedRoundsParts& parts)
+    : loop_(loop),
+      setup_(setup),
+      user_(parts.user),
+      place_(parts.place),
+      events_(parts.events),
+      roll_call_(parts.roll_call),
+      round_(std::make_shared<const Round>()) {}
+
+void SharedRounds::start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease) {
+  lease_ = lease;
+  node_ = std::move(rendezvous);
+  begin_waiting();
+}
+
+// -- from the supervisor ----------------------------------------------------------------------
+
+void SharedRounds::tell_gone() {
+  node_->tell(WorkersGone{});
+}
+
+void SharedRounds::report_finished() {
+  begin_waiting();
+  events_.tell(event::PartDone{});
+  node_->tell(WorkersFinished{});
+}
+
+// Before this node has joined the others there is nobody to be told.
+void SharedRounds::leave_round(const std::string& reason) {
+  if (!node_) {
+    RoundClosed closed;
+    closed.outcome = Outcome::interrupted;
+    user_.handle(closed);
+    return;
+  }
+  node_->tell(LeaveAsked{reason});
+}
+
+Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time) const {
+  Failed message;
+  message.round = round_->id;
+  message.rank = failure.rank;
+  message.exit_code = exit_code_of(failure);
+  message.run_time = run_time;
+  message.permanent = failure.spawn_error && failure.spawn_error->code != Errc::system;
+  message.exited =
+      !failure.spawn_error && is_own_exit(failure.status.signaled, failure.status.value);
+  message.words = printable(describe_end(failure), kTextMax);
+  return message;
+}
+
+// The others stop their workers on the first message; the evidence for the report follows.
+void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) {
+  WorkerFailure failure = seen;
+  place_.add_record(failure);
+  WorkerFailedHere failed;
+  failed.message = message_of(failure, run_time);
+  failed.seen_at = steady_now();
+  failed.raised_at = raised_at(failure, failed.seen_at);
+  failed.was_stopped = was_stopped_by_us(failure, SIGTERM);
+  node_->tell(std::move(failed));
+  place_.add_stderr_tail(failure);
+  Evidence evidence;
+  evidence.failure = std::move(failure);
+  evidence.program = setup_.config.program.name;
+  evidence.logs = place_.kept_logs();
+  evidence.restarts = round_->restart_count;
+  node_->tell(DetailsKnown{Details{round_->id, evidence.failure.rank, evidence_text(evidence)}});
+}
+
+void SharedRounds::check_lease() {
+  const bool fenced = lease_ != nullptr && lease_->take_fence();
+  if (lease_end_ && steady_now() >= *lease_end_) {
+    node_->check_deadlines();
+  } else if (lease_end_ && fenced) {
+    // Messages that came while we did not run have prolonged the lease, but the guard was earlier.
+    overslept_ = true;
+    fence_workers("the guard has ended the workers");
+  }
+}
+
+void SharedRounds::close() {
+  close_store();
+  if (lease_ != nullptr) {
+    lease_->rest();
+  }
+}
+
+// -- rounds -----------------------------------------------------------------------------------
+
+RoundToRun SharedRounds::plan(const RunRound& run) {
+  std::vector<NodeShare> shares;
+  for (const NodeInfo& member : run.round->members) {
+    shares.push_back(NodeShare{member.nproc, member.role});
+  }
+  RoundToRun out;
+  out.nproc = setup_.config.nproc;
+  const RoundTimes times{run.round->restart_count, user_.starts()};
+  const Endpoint store{run.master_addr, run.master_port};
+  const auto assignment = assign(shares, static_cast<std::size_t>(run.group_rank), times, store);
+  if (!assignment) {
+    out.specs = std::unexpected(assignment.error());
+    events_.tell(event::RoundBegun{Assignment{}, true, {}, {}});
+    return out;
+  }
+  out.rank_first = assignment->rank_first;
+  out.specs = place_.prepare_round(*assignment);
+  events_.tell(event::RoundBegun{*assignment, true, place_.run_folder(), place_.kept_logs()});
+  return out;
+}
+
+void SharedRounds::run_round(const RunRound& run) {
+  if (run.group_rank != 0) {
+    close_store();
+  }
+  round_ = run.round;
+  events_.set_round(round_->id.number);
+  user_.run_round(plan(run));
+}
+
+void SharedRounds::stop_workers(const std::string& reason) {
+  events_.tell(event::RegroupAsked{reason});
+  begin_waiting();
+  user_.handle(RegroupNotice{reason});
+}
+
+void SharedRounds::fence_workers(const std::string& reason) {
+  events_.tell(event::NodeFenced{overslept_ ? "this node did not run for longer than its lease"
+                                            : printable(reason, kTextMax)});
+  begin_waiting();
+  user_.handle(Fenced{reason});
+}
+
+void SharedRounds::lease_until(TimePoint when) {
+  const bool none = when == TimePoint::max();
+  overslept_ = none && lease_end_ && steady_now() >= *lease_end_;
+  lease_end_ = none ? std::nullopt : std::optional(when);
+  if (lease_ == nullptr) {
+    return;
+  }
+  if (none) {
+    lease_->rest();
+  } else {
+    lease_->run_until(when);
+  }
+}
+
+void SharedRounds::ended(const NodeEnd& end) {
+  std::visit(
+      [this]<class End>(const End& how) {
+        RoundClosed closed;
+        if constexpr (std::is_same_v<End, EndClosed>) {
+          closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
+          closed.close = how.close;
+        } else if constexpr (std::is_same_v<End, EndFailed>) {
+          closed.outcome = Outcome::not_started;
+          closed.error = how.error;
+          if (how.error.code == Errc::closed) {
+            closed.error->code = Errc::unreachable;
+          }
+          const std::string there = roll_call_.summary();
+          if (how.error.code == Errc::timed_out && !there.empty()) {
+            closed.error->message += "; " + there;
+          }
+        } else if constexpr (std::is_same_v<End, EndLeft>) {
+          closed.outcome = Outcome::interrupted;
+        }
+        user_.handle(closed);
+      },
+      end);
+}
+
+// -- the workers' store -----------------------------------------------------------------------
+
+// A store of its own for each round, on the address that the workers will dial and no other; where
+// that is not one of this machine's (it is translated on the way), on all of them.
+Result<SharedRounds::Store> SharedRounds::make_store() {
+  const LaunchConfig& config = setup_.config;
+  Store store;
+  if (config.rdzv_backend == "static") {
+    auto server = node_->open_store_on_endpoint();
+    if (!server) {
+      return std::unexpected(server.error());
+    }
+    return Store{std::move(*server), config.master_addr};
+  }
+  const std::string& address = config.local_addr.empty() ? node_->address() : config.local_addr;
+  PortRange range;
+  if (config.port_range) {
+    range = PortRange{config.port_range->first, config.port_range->second};
+  }
+  auto listener = listen_in_range(is_own_address(address) ? address : "::", range);
+  if (!listener) {
+    return std::unexpected(listener.error());
+  }
+  auto server = StoreServer::open(loop_, std::move(*listener));
+  if (!server) {
+    return std::unexpected(server.error());
+  }
+  return Store{std::move(*server), address};
+}
+
+void SharedRounds::open_store(RoundId round) {
+  close_store();
+  auto store = make_store();
+  if (!store) {
+    node_->tell(StoreFailed{round, store.error()});
+    return;
+  }
+  store_ = std::move(store->server);
+  node_->tell(StoreOpened{round, store->address, store_->port()});
+}
+
+void SharedRounds::close_store() {
+  if (store_) {
+    store_.reset();
+    node_->store_closed();
+  }
+}
+
+// -- text -------------------------------------------------------------------------------------
+
+void SharedRounds::begin_waiting() {
+  events_.tell(event::RoundAwaited{});
+}
+
+void SharedRounds::show_roll_call(const ShowRollCall& show) {
+  events_.tell(event::RollCallHeard{show.call, show.trouble});
+}
+
+void SharedRounds::say(const std::string& text) {
+  events_.say(LogLevel::warning, printable(text, kTextMax));
+}
+
+}  // namespace muster

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SharedRounds: one node's part in a job of many. Stands between the rendezvous, which says when to
+// run and when to stop, and the supervisor, whose source of rounds it is: opens the workers' store
+// where this node has the first rank, tells of failures with their evidence, keeps the guard's
+// lease. Owned by the agent; lives on its loop. Resource.
+#pragma once
+
+#include "agent/agent.hpp"
+#include "agent/error_file.hpp"
+#include "agent/event_stream.hpp"
+#include "agent/roll_call_lines.hpp"
+#include "agent/round_source.hpp"
+#include "agent/workplace.hpp"
+#include "plan/assignment.hpp"
+#include "rendezvous/node/node_owner.hpp"
+#include "rendezvous/node/rendezvous.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace muster {
+
+// What the rounds need of the agent around them.
+struct SharedRoundsParts {
+  RoundUser& user;
+  Workplace& place;
+  EventStream& events;
+  const RollCallLines& roll_call;
+};
+
+class SharedRounds final : public RoundSource, public NodeOwner {
+ public:
+  SharedRounds(asio::io_context& loop, const AgentSetup& setup, const SharedRoundsParts& parts);
+
+  // `rendezvous` was started with this object as its owner and has not called it yet. `lease`: the
+  // guard's timer; null where there is none.
+  void start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease);
+
+  // RoundSource. A round is awaited from the moment at which the one before is over.
+  void await_round(int /*attempt*/) override {}
+
+  void tell_gone() override;
+  void report_failure(const WorkerFailure& seen, Duration run_time) override;
+
+  // The other nodes learn of it when nothing is left.
+  void report_success() override {}
+
+  void report_finished() override;
+  void leave_round(const std::string& reason) override;
+  void check_lease() override;
+  void close() override;
+
+  // NodeOwner
+  void run_round(const RunRound& run) override;
+  void stop_workers(const std::string& reason) override;
+  void fence_workers(const std::string& reason) override;
+  void lease_until(TimePoint when) override;
+  void open_store(RoundId round) override;
+  void show_roll_call(const ShowRollCall& show) override;
+  void say(const std::string& text) override;
+  void ended(const NodeEnd& end) override;
+
+ private:
+  struct Store {
+    std::unique_ptr<StoreServer> server;
+    std::string address;
+  };
+
+  [[nodiscard]] Result<Store> make_store();
+  void close_store();
+  [[nodiscard]] RoundToRun plan(const RunRound& run);
+  [[nodiscard]] Failed message_of(const WorkerFailure& failure, Duration run_time) const;
+  void begin_waiting();
+
+  asio::io_context& loop_;
+  const AgentSetup& setup_;
+  RoundUser& user_;
+  Workplace& place_;
+  EventStream& events_;
+  const RollCallLines& roll_call_;
+  const LeaseTimer* lease_ = nullptr;
+  std::unique_ptr<Rendezvous> node_;
+  std::unique_ptr<StoreServer> store_;
+  RoundPtr round_;  // that the workers run in, or ran in last
+  std::optional<TimePoint> lease_end_;
+  bool overslept_ = false;  // we noticed the lease's end later than the guard
+};
+
+}  // namespace muster

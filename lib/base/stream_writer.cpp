@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/stream_writer.hpp"
+
+#include "base/clock.hpp"
+
+#include <climits>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <string>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr suseconds_t kInterruptMicroseconds = 10'000;
+
+// While it lives, a system call of this thread that blocks is interrupted after 10 ms. The timer
+// goes off again and again, since its first signal may come just before the call.
+class Interrupter {
+ public:
+  Interrupter() {
+    struct sigaction action {};
+
+    action.sa_handler = [](int) {};  // no SA_RESTART: the call returns
+    ::sigaction(SIGALRM, &action, &action_before_);
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    ::pthread_sigmask(SIG_UNBLOCK, &alarm, &mask_before_);
+    const timeval interval{.tv_sec = 0, .tv_usec = kInterruptMicroseconds};
+    const itimerval timer{.it_interval = interval, .it_value = interval};
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+
+  ~Interrupter() {
+    // The timer first: a last signal is still taken by our handler.
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+    ::sigaction(SIGALRM, &action_before_, nullptr);
+  }
+
+  Interrupter(const Interrupter&) = delete;
+  Interrupter& operator=(const Interrupter&) = delete;
+
+ private:
+  struct sigaction action_before_ {};
+
+  sigset_t mask_before_{};
+};
+
+// poll() says that there is room for something, not for how much; and between the two calls a
+// worker may fill the stream, which it shares with us.
+long write_interrupted(int fd, std::string_view bytes) {
+  pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
+  if (::poll(&room, 1, 0) == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  const Interrupter interrupter;
+  return ::write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+}
+
+}  // namespace
+
+StreamWriter::StreamWriter(int fd) : borrowed_(fd) {
+  struct stat facts {};
+
+  if (::fstat(fd, &facts) != 0 || S_ISREG(facts.st_mode)) {
+    return;  // a description of our own would have a position of its own, and overwrite others
+  }
+  terminal_ = ::isatty(fd) == 1;
+  if (S_ISSOCK(facts.st_mode)) {
+    method_ = Method::socket;
+    return;
+  }
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  own_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | O_APPEND));
+  // Not to be had: another user's terminal (after su), no /proc, no free descriptor.
+  method_ = own_ ? Method::own_description : Method::interrupted;
+}
+
+long StreamWriter::write_some(std::string_view bytes) const {
+  long count = -1;
+  switch (method_) {
+    case Method::socket:
+      count = ::send(borrowed_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      break;
+    case Method::interrupted:
+      count = write_interrupted(borrowed_, bytes);
+      break;
+    case Method::plain:
+    case Method::own_description:
+      count = ::write(fd(), bytes.data(), bytes.size());
+      break;
+  }
+  if (count < 0 && errno == EINTR) {
+    errno = EAGAIN;
+  }
+  return count;
+}
+
+bool write_within(int fd, std::string_view text, Duration timeout) {
+  const TimePoint until = steady_now() + timeout;
+  const StreamWriter writer(fd);
+  while (!text.empty()) {
+    const auto count = writer.write_some(text);
+    if (count >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(count));
+      continue;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
+    if (errno != EAGAIN || left.count() <= 0) {
+      return false;
+    }
+    pollfd room{.fd = writer.fd(), .events = POLLOUT, .revents = 0};
+    ::poll(&room, 1, static_cast<int>(std::min<long>(left.count(), INT_MAX)));
+  }
+  return true;
+}
+
+}  // namespace muster

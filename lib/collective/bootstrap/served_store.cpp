@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/bootstrap/served_store.hpp"
+
+#include "base/blocked_signals.hpp"
+#include "collective/bootstrap/process_life.hpp"
+#include "rendezvous/server/server.hpp"
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <fmt/format.h>
+
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace muster::collective {
+
+struct ServedStore::Impl {
+  asio::io_context loop{1};
+  std::unique_ptr<StoreServer> server;
+  std::thread thread;
+  std::uint32_t generation = fork_generation();
+};
+
+ServedStore::ServedStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ServedStore::~ServedStore() {
+  if (impl_->generation != fork_generation()) {
+    impl_->thread.detach();  // it never was in this process
+    [[maybe_unused]] const Impl* const parents = impl_.release();
+    return;
+  }
+  impl_->loop.stop();
+  impl_->thread.join();
+}
+
+std::uint16_t ServedStore::port() const {
+  return impl_->server->port();
+}
+
+// asio and std::thread throw where the process has no descriptors or threads left.
+Result<std::unique_ptr<ServedStore>> ServedStore::open(std::uint16_t port) {
+  try {
+    return try_open(port);
+  } catch (const std::system_error& error) {
+    return std::unexpected(
+        Error{.code = Errc::system,
+              .native = error.code().value(),
+              .text = fmt::format("serving the store of the ranks: {}", error.what())});
+  }
+}
+
+Result<std::unique_ptr<ServedStore>> ServedStore::try_open(std::uint16_t port) {
+  auto impl = std::make_unique<Impl>();
+  auto server = StoreServer::open(impl->loop, "::", port);
+  if (!server) {  // perhaps a machine without IPv6
+    server = StoreServer::open(impl->loop, "0.0.0.0", port);
+  }
+  if (!server) {
+    return std::unexpected(wrap(Errc::system, "serving the store of the ranks", server.error()));
+  }
+  impl->server = std::move(*server);
+  const BlockedSignals blocked;
+  impl->thread = std::thread([loop = &impl->loop] {
+    const auto busy = asio::make_work_guard(*loop);
+    loop->run();
+  });
+  return std::unique_ptr<ServedStore>(new ServedStore(std::move(impl)));
+}
+
+}  // namespace muster::collective

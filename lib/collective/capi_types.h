@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers and structs of the C interface; capi.h says what holds for all of them. */
+#ifndef MUSTER_COLLECTIVE_CAPI_TYPES_H
+#define MUSTER_COLLECTIVE_CAPI_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* NOLINTBEGIN(readability-identifier-naming): C has no namespaces */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MUSTER_ABI_VERSION 1
+#define MUSTER_API __attribute__((visibility("default")))
+
+enum {
+  MUSTER_E_TIMEOUT = -1,
+  MUSTER_E_PEER_FAILED = -2,
+  MUSTER_E_ABORTED = -3,
+  MUSTER_E_MISMATCH = -4,
+  MUSTER_E_INVALID_ARGUMENT = -5,
+  MUSTER_E_INVALID_STATE = -6,
+  MUSTER_E_UNSUPPORTED = -7,
+  MUSTER_E_STORE = -8,
+  MUSTER_E_SYSTEM = -9,
+  MUSTER_E_CUDA = -10,
+  MUSTER_E_NCCL = -11
+};
+
+enum {
+  MUSTER_I8 = 0,
+  MUSTER_U8 = 1,
+  MUSTER_I32 = 2,
+  MUSTER_U32 = 3,
+  MUSTER_I64 = 4,
+  MUSTER_U64 = 5,
+  MUSTER_F16 = 6,
+  MUSTER_F32 = 7,
+  MUSTER_F64 = 8,
+  MUSTER_BF16 = 9,
+  MUSTER_F8E4M3 = 10,
+  MUSTER_F8E5M2 = 11
+};
+
+enum {
+  MUSTER_SUM = 0,
+  MUSTER_PROD = 1,
+  MUSTER_MAX = 2,
+  MUSTER_MIN = 3,
+  MUSTER_AVG = 4,
+  MUSTER_PREMUL_SUM = 5
+};
+
+enum {
+  MUSTER_BARRIER = 0,
+  MUSTER_ALL_REDUCE = 1,
+  MUSTER_REDUCE = 2,
+  MUSTER_BROADCAST = 3,
+  MUSTER_ALL_GATHER = 4,
+  MUSTER_REDUCE_SCATTER = 5,
+  MUSTER_ALL_TO_ALL = 6,
+  MUSTER_SEND = 7,
+  MUSTER_RECV = 8
+};
+
+enum {
+  MUSTER_BACKEND_AUTO = 0,
+  MUSTER_BACKEND_SHM = 1,
+  MUSTER_BACKEND_TCP = 2,
+  MUSTER_BACKEND_HIER = 3,
+  MUSTER_BACKEND_NCCL = 4
+};
+
+/* A device: memory of the host. */
+#define MUSTER_HOST (-1)
+
+/* Options that are on or off; 0 is the default, which each option names. */
+enum { MUSTER_OFF = -1, MUSTER_ON = 1 };
+
+typedef struct muster_comm muster_comm;
+typedef struct muster_work muster_work;
+typedef struct muster_store muster_store;
+
+typedef struct {
+  size_t size;
+  int32_t code; /* MUSTER_E_*, 0: none */
+  int32_t rank; /* who failed, -1: nobody in particular */
+  int32_t native;
+  uint64_t epoch;
+  uint64_t seq;
+} muster_error;
+
+/* muster_comm_options.recorder_entries: record nothing. */
+#define MUSTER_RECORDER_OFF UINT64_MAX
+
+/* 0 and null are the defaults. */
+typedef struct {
+  size_t size;
+  const char* name;            /* of the communicator, in errors and records: "world" */
+  int32_t backend;             /* MUSTER_BACKEND_*: MUSTER_BACKEND_AUTO */
+  int64_t timeout_ns;          /* of an operation: 10 minutes */
+  int64_t init_timeout_ns;     /* for all ranks to arrive: 60 s */
+  const char* recorder_folder; /* for the flight recorder's file: memory of the ranks of the host */
+  const char* host;            /* ranks with the same text share memory: found out */
+  const char* address;         /* by which other hosts reach this rank: the one towards the store */
+  const char* port_range;      /* "A-B": where it listens for other ranks: on any free port */
+  uint64_t arena_bytes;        /* most that muster_alloc gives, of addresses: 64 GiB */
+  uint64_t recorder_entries;   /* operations that the flight recorder keeps: 2048 */
+} muster_comm_options;
+
+/* What ranks need to find each other: a store that all of them reach (of muster, torchrun or
+ * PyTorch, or muster_store_serve), and who this rank is among how many. Ranks of different epochs
+ * or jobs never meet. */
+typedef struct {
+  size_t size;
+  const char* store_host; /* null or "" for a single rank */
+  int32_t store_port;
+  int32_t rank; /* 0 to ranks - 1 */
+  int32_t ranks;
+  uint64_t epoch;  /* counts restarts */
+  const char* job; /* null: "job" */
+} muster_bootstrap;
+
+/* Contiguous memory of the caller. This struct never changes. */
+typedef struct {
+  void* data;
+  size_t count; /* elements, not bytes */
+  int32_t dtype;
+  int32_t device; /* CUDA ordinal, or MUSTER_HOST */
+} muster_buffer;
+
+/* One operation. All ranks pass the same kind, op, root, dtype and counts; in and out have the same
+ * dtype and device. With n ranks and in.count, out.count in elements:
+ *   MUSTER_BARRIER          no buffers
+ *   MUSTER_ALL_REDUCE       out on every rank = op over in of all ranks; equal counts
+ *   MUSTER_REDUCE           the same on root only; out of the others is not used
+ *   MUSTER_BROADCAST        out of root is copied to out of all others; in is not used
+ *   MUSTER_ALL_GATHER       out = in of all ranks in their order; out.count = n * in.count
+ *   MUSTER_REDUCE_SCATTER   out = this rank's block of the reduced in; in.count = n * out.count
+ *   MUSTER_ALL_TO_ALL       block j of in becomes block `rank` of out on rank j; equal counts
+ *   MUSTER_SEND             in goes to rank root, which calls MUSTER_RECV with the same count
+ *   MUSTER_RECV             out comes from rank root
+ * In place: in and out may begin at the same address; of all_gather and reduce_scatter, the small
+ * buffer may be this rank's block of the large one. No other overlap. */
+typedef struct {
+  size_t size;
+  int32_t kind;
+  int32_t op;
+  int32_t root;     /* of reduce and broadcast; the other rank of send and recv */
+  int32_t is_async; /* host buffers: return before it is done; they stay untouched until then */
+  muster_buffer in;
+  muster_buffer out;
+  int64_t timeout_ns; /* 0: the communicator's */
+  double scale;       /* of MUSTER_PREMUL_SUM: each element is multiplied by it, then summed */
+  void* stream;       /* CUDA stream of the buffers; null: the default stream */
+} muster_call;
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(readability-identifier-naming) */
+
+#endif

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/communicator/async_queue.hpp"
+
+#include "base/blocked_signals.hpp"
+#include "base/clock.hpp"
+
+#include <set>
+#include <utility>
+
+#include <pthread.h>
+
+namespace muster::collective {
+namespace {
+
+template <class Main>
+std::thread quiet_thread(const Main& main) {
+  const BlockedSignals blocked;
+  return std::thread(main);
+}
+
+}  // namespace
+
+Result<void> HostPending::wait(Duration timeout) {
+  std::unique_lock lock(mutex_);
+  const auto over = [this] { return done_.load(std::memory_order_relaxed); };
+  if (timeout <= Duration::zero()) {
+    changed_.wait(lock, over);
+  } else if (!changed_.wait_for(lock, timeout, over)) {
+    return failure(Errc::timeout,
+                   "the operation has not completed within the time to wait; it continues");
+  }
+  return result_;
+}
+
+void HostPending::finish(Result<void> result) {
+  const std::scoped_lock lock(mutex_);
+  result_ = std::move(result);
+  // After the result: done() takes no lock. Under the lock: else a waiter could look, then miss the
+  // notification, then sleep.
+  done_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+CollectiveQueue::~CollectiveQueue() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void CollectiveQueue::add(AsyncJob job) {
+  const std::scoped_lock lock(mutex_);
+  if (!thread_.joinable()) {
+    thread_ = quiet_thread([this] { run(); });
+  }
+  jobs_.push_back(std::move(job));
+  open_.fetch_add(1);
+  changed_.notify_all();
+}
+
+void CollectiveQueue::drain() {
+  if (open_.load(std::memory_order_acquire) != 0) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return open_.load() == 0; });
+  }
+}
+
+void CollectiveQueue::run() {
+  ::pthread_setname_np(::pthread_self(), "muster-queue");
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (jobs_.empty()) {
+      return;
+    }
+    AsyncJob job = std::move(jobs_.front());
+    jobs_.pop_front();
+    // An operation may take minutes; add() must not wait for it.
+    lock.unlock();
+    perform(job);
+    lock.lock();
+    open_.fetch_sub(1);
+    changed_.notify_all();
+  }
+}
+
+void CollectiveQueue::perform(AsyncJob& job) {
+  const TimePoint now = steady_now();
+  job.request.deadline = now + job.timeout;
+  recorder_.started_at(job.ticket, now);
+  auto done = transport_.start(job.request);
+  if (done) {
+    recorder_.completed_at(job.ticket, steady_now());
+    job.pending->finish({});
+  } else {
+    job.pending->finish(std::unexpected(std::move(done.error())));
+  }
+}
+
+TransferQueue::~TransferQueue() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void TransferQueue::add(AsyncJob job) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!thread_.joinable()) {
+      thread_ = quiet_thread([this] { run(); });
+    }
+    added_.push_back(std::move(job));
+    open_.fetch_add(1);
+    has_new_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+  // The thread may sleep in the transport, not at the condition. Outside of the lock, which it
+  // takes as soon as it is awake.
+  transport_.wake();
+}
+
+bool TransferQueue::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return stopping_ || !added_.empty(); });
+  return !added_.empty();
+}
+
+void TransferQueue::run() {
+  constexpr int kStepsPerLook = 64;
+  ::pthread_setname_np(::pthread_self(), "muster-transfer");
+  int stuck = 0;
+  while (true) {
+    if (active_.empty() && !wait_for_work()) {
+      return;
+    }
+    take_new();
+    stuck = step_all() ? 0 : stuck + 1;
+    if (stuck > 0 && stuck % kStepsPerLook == 0) {
+      look_at_all();
+      if (!has_new_.load(std::memory_order_acquire)) {
+        transport_.rest(stuck / kStepsPerLook);
+      }
+    }
+  }
+}
+
+void TransferQueue::take_new() {
+  if (!has_new_.load(std::memory_order_acquire)) {
+    return;
+  }
+  std::deque<AsyncJob> added;
+  {
+    const std::scoped_lock lock(mutex_);
+    added.swap(added_);
+    has_new_.store(false, std::memory_order_relaxed);
+  }
+  for (AsyncJob& job : added) {
+    job.request.deadline = steady_now() + job.timeout;
+    recorder_.started_at(job.ticket, steady_now());
+    auto transfer = transport_.begin(job.request);
+    Active active{std::move(job), nullptr};
+    if (!transfer) {
+      end(active, std::unexpected(std::move(transfer.error())));
+      continue;
+    }
+    active.transfer = std::move(*transfer);
+    active_.push_back(std::move(active));
+  }
+}
+
+bool TransferQueue::step_all() {
+  // Messages of a pair travel in order: only the oldest of each may move.
+  std::set<std::pair<Kind, int>> taken;
+  bool moved = false;
+  for (auto it = active_.begin(); it != active_.end();) {
+    const bool first = taken.insert({it->job.request.kind, it->job.request.root}).second;
+    it = first && step(*it, moved) ? active_.erase(it) : std::next(it);
+  }
+  return moved;
+}
+
+bool TransferQueue::step(Active& active, bool& moved) {
+  const auto result = active.transfer->step();
+  if (!result) {
+    end(active, std::unexpected(result.error()));
+    return true;
+  }
+  moved = moved || *result != Transfer::Step::stuck;
+  if (*result != Transfer::Step::done) {
+    return false;
+  }
+  end(active, {});
+  return true;
+}
+
+void TransferQueue::look_at_all() {
+  for (auto it = active_.begin(); it != active_.end();) {
+    if (auto error = transport_.look(it->job.request)) {
+      end(*it, std::unexpected(std::move(*error)));
+      it = active_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void TransferQueue::end(Active& active, Result<void> result) {
+  if (result) {
+    recorder_.completed_at(active.job.ticket, steady_now());
+  }
+  // Before the result is given out: whoever has it may begin a transfer, which asks
+  // empty().
+  open_.fetch_sub(1, std::memory_order_release);
+  active.job.pending->finish(std::move(result));
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/communicator/communicator_impl.hpp"
+
+#include "base/clock.hpp"
+#include "collective/bootstrap/death_notice.hpp"
+#include "collective/bootstrap/environment.hpp"
+#include "collective/bootstrap/start_watch.hpp"
+#include "collective/communicator/transports.hpp"
+#include "collective/nccl/nccl_transport.hpp"
+#include "collective/recorder/hand_over.hpp"
+#include "collective/shm/shm.hpp"
+#include "rendezvous/client/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::collective {
+namespace {
+
+// Forgets it without ending it.
+template <class Part>
+void leave_alone(std::unique_ptr<Part>& part) {
+  [[maybe_unused]] const Part* const parents = part.release();
+}
+
+// The rank and the text are those that the other ranks see; the code says what failed here.
+Error as_ours(Error error, int rank) {
+  if (error.code == Errc::system) {
+    Error shared = start_failure(error, rank);
+    error.rank = shared.rank;
+    error.text = std::move(shared.text);
+  }
+  return error;
+}
+
+}  // namespace
+
+Result<Communicator> Communicator::Impl::make(Recipe recipe, const PeerWatch* parent) {
+  const Membership& m = recipe.membership;
+  if (m.size < 1 || m.rank < 0 || m.rank >= m.size) {
+    return failure(
+        Errc::invalid_argument,
+        fmt::format("rank {} of {}: a rank is from 0 to the size less one", m.rank, m.size));
+  }
+  if (m.size > 1 && recipe.store == nullptr) {
+    return failure(Errc::invalid_argument,
+                   "no store was given, through which the ranks find each other");
+  }
+  // Also where no port is opened: a mistake shows on one host, before the job grows to two.
+  if (const auto ports = ports_named(recipe.options.port_range); !ports) {
+    return std::unexpected(ports.error());
+  }
+  request_death_notice();
+  auto impl = std::make_unique<Impl>();
+  impl->recipe = std::move(recipe);
+  impl->pointers_ = GpuPointers(impl->recipe.environ.get("MUSTER_CUDA_LIBRARY").value_or(""));
+  if (auto met = impl->meet(parent); !met) {
+    Error error = std::move(met.error());
+    error.epoch = impl->recipe.membership.epoch;
+    return std::unexpected(std::move(error));
+  }
+  return Communicator(std::move(impl));
+}
+
+Communicator::Impl::~Impl() {
+  if (generation != fork_generation()) {
+    // Threads and places in shared memory are the parent's.
+    leave_alone(collectives);
+    leave_alone(transfers);
+    leave_alone(device);
+    leave_alone(host);
+    leave_alone(segment);
+  }
+}
+
+Result<Communicator> Communicator::Impl::make_child(const Membership& membership,
+                                                    std::string name,
+                                                    const PeerWatch* parent) const {
+  Recipe child = recipe;
+  child.membership = membership;
+  child.options.name = std::move(name);
+  return make(std::move(child), parent);
+}
+
+Result<void> Communicator::Impl::meet(const PeerWatch* parent) {
+  const Membership& m = recipe.membership;
+  const CommOptions& o = recipe.options;
+  if (auto numbered = choose_prefix(); !numbered) {
+    return numbered;
+  }
+  BootstrapContext context{.store = recipe.store.get(),
+                           .prefix = prefix,
+                           .rank = m.rank,
+                           .size = m.size,
+                           .deadline = steady_now() + o.init_timeout};
+  const HostCard card = HostCard::own(o.host.empty() ? host_word() : o.host);
+  if (m.size == 1) {
+    hosts = group_by_host({card.host});
+    return join_all(context);
+  }
+  StartWatch watch(context, card);
+  context.watch = &watch;
+  if (parent != nullptr) {
+    watch.follow(*parent);
+  }
+  const auto cards = exchange_host_cards(context, card);
+  auto met = cards ? Result<void>() : std::unexpected(cards.error());
+  if (cards) {
+    hosts = group_by_host(*cards);
+    met = join_all(context);
+  }
+  if (!met) {
+    watch.tell(met.error());
+    return std::unexpected(as_ours(std::move(met.error()), m.rank));
+  }
+  return met;
+}
+
+Result<void> Communicator::Impl::join_all(const BootstrapContext& context) {
+  const auto chosen = choose_backend(recipe.options.backend, hosts);
+  if (!chosen) {
+    return std::unexpected(chosen.error());
+  }
+  backend = *chosen;
+  if (auto joined = join_host(context); !joined) {
+    return joined;
+  }
+  if (auto opened = open_recorder(); !opened) {
+    return opened;
+  }
+  if (auto made = make_transport(context); !made) {
+    return made;
+  }
+  collectives = std::make_unique<CollectiveQueue>(*host, *recorder);
+  transfers = std::make_unique<TransferQueue>(*host, *recorder);
+  return {};
+}
+
+// A second communicator of the same name, job and epoch must not read what the first has left in
+// the store: every rank counts how many it has made.
+Result<void> Communicator::Impl::choose_prefix() {
+  const Membership& m = recipe.membership;
+  prefix = fmt::format("coll/{}/{}/{}/", m.job, m.epoch, recipe.options.name);
+  if (m.size > 1) {
+    const auto number = recipe.store->add(fmt::format("{}made/{}", prefix, m.rank), 1);
+    if (!number) {
+      return std::unexpected(wrap(Errc::store, "numbering the communicator", number.error()));
+    }
+    prefix += fmt::format("{}/", *number);
+  }
+  return {};
+}
+
+Result<void> Communicator::Impl::join_host(const BootstrapContext& context) {
+  SegmentPlan plan;
+  plan.ranks = hosts.beside(context.rank);
+  plan.self =
+      static_cast<std::size_t>(std::ranges::find(plan.ranks, context.rank) - plan.ranks.begin());
+  plan.epoch = recipe.membership.epoch;
+  plan.layout = shm_layout(plan.ranks.size());
+  plan.arena_bytes = recipe.options.arena_bytes / 4096 * 4096;
+  plan.name = recipe.options.name;
+  plan.flight_bytes = recipe.options.recorder_folder.empty()
+                          ? FlightRecorder::bytes_for(recipe.options.recorder_entries)
+                          : 0;
+  auto joined = Segment::join(context, std::move(plan));
+  if (!joined) {
+    return std::unexpected(joined.error());
+  }
+  segment = std::move(*joined);
+  if (context.watch != nullptr) {
+    context.watch->rely_on(*segment);
+  }
+  peers = segment.get();
+  return {};
+}
+
+// In memory of the whole host, of which the launcher holds a descriptor too: so it can be read
+// after the rank was killed.
+Result<void> Communicator::Impl::open_recorder() {
+  const Membership& m = recipe.membership;
+  const CommOptions& o = recipe.options;
+  auto opened = FlightRecorder::open({.folder = o.recorder_folder,
+                                      .name = o.name,
+                                      .rank = m.rank,
+                                      .size = m.size,
+                                      .epoch = m.epoch,
+                                      .entries = o.recorder_entries,
+                                      .shared = segment->flights(),
+                                      .self = segment->self(),
+                                      .ranks = segment->size()});
+  if (!opened) {
+    return std::unexpected(opened.error());
+  }
+  recorder = std::move(*opened);
+  if (segment->self() == 0 && segment->flights().size() > 0) {
+    hand_over_flight_recorder(segment->flights().fd());
+  }
+  return {};
+}
+
+Result<void> Communicator::Impl::make_transport(const BootstrapContext& context) {
+  const TransportOpener open = transport_opener(name_of(backend));
+  if (open == nullptr) {
+    return failure(Errc::unsupported,
+                   fmt::format("the back end {} does not serve host memory", name_of(backend)));
+  }
+  auto opened = open({context, *segment, hosts, recipe.options, recipe.environ});
+  if (!opened) {
+    return std::unexpected(opened.error());
+  }
+  host = std::move(opened->transport);
+  peers = opened->peers;
+  return {};
+}
+
+std::optional<Error> Communicator::Impl::terminal_error() const {
+  auto error = peers->failure();
+  if (error) {
+    error->epoch = recipe.membership.epoch;
+  }
+  return error;
+}
+
+std::string Communicator::Impl::positions() const {
+  const auto logs = read_flight_recorders(recorder->path());
+  std::string text = logs ? describe_flight_recorders(*logs) : "";
+  while (text.ends_with('\n')) {
+    text.pop_back();
+  }
+  for (auto at = text.find('\n'); at != std::string::npos; at = text.find('\n', at)) {
+    text.replace(at, 1, "; ");
+  }
+  return text;
+}
+
+std::optional<Error> Communicator::Impl::disagreement(const Request& mine) const {
+  for (std::size_t place = 0; place < segment->size(); ++place) {
+    const auto theirs = place == segment->self() ? std::nullopt : recorder->called_by(place, mine);
+    if (!theirs) {
+      continue;
+    }
+    const bool same = is_transfer(mine.kind)
+                          ? theirs->dtype == mine.dtype && theirs->count == mine.count
+                          : theirs->signature() == mine.signature() &&
+                                theirs->count == mine.count && theirs->root == mine.root;
+    if (!same) {
+      const int rank = segment->plan().ranks[place];
+      return Error{.code = Errc::mismatch,
+                   .rank = rank,
+                   .epoch = recipe.membership.epoch,
+                   .seq = mine.seq,
+                   .text = fmt::format("the ranks disagree: rank {} called {}, rank {} called {}",
+                                       recipe.membership.rank,
+                                       mine.describe(),
+                                       rank,
+                                       theirs->describe())};
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Transport*> Communicator::Impl::device_transport(int ordinal) {
+  if (!device) {
+    auto made = make_nccl_transport(
+        {.store = recipe.store.get(),
+         .prefix = prefix,
+         .name = recipe.options.name,
+         .rank = recipe.membership.rank,
+         .size = recipe.membership.size,
+         .epoch = recipe.membership.epoch,
+         .device = ordinal,
+         .init_timeout = recipe.options.init_timeout,
+         .environ = &recipe.environ,
+         .positions = [this] { return positions(); },
+         .disagreement = [this](const Request& mine) { return disagreement(mine); },
+         .progress = recorder.get(),
+         .peers = peers});
+    if (!made) {
+      return std::unexpected(made.error());
+    }
+    device = std::move(*made);
+  }
+  return device.get();
+}
+
+Result<std::unique_ptr<DeviceQueue>> Communicator::Impl::make_queue(int ordinal) {
+  const auto transport = device_transport(ordinal);
+  return transport ? (*transport)->make_queue() : std::unexpected(transport.error());
+}
+
+Result<void> Communicator::Impl::run_own(const Call& call) {
+  const auto work = submit_own(call);
+  return work ? work->wait() : std::unexpected(work.error());
+}
+
+// Posts in shared memory take turns by number, so operations of the host count alone: those on GPUs
+// between them do not hold a rank back.
+std::uint64_t& Communicator::Impl::number(const Request& request) {
+  return is_transfer(request.kind) ? transfer_numbers_[{request.kind, request.root}]
+         : request.device == kHost ? seq
+                                   : device_seq;
+}
+
+Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& options) {
+  const bool ours = generation == fork_generation();  // a child may not ask the driver
+  const auto device_of = [&](int given, const void* data) {
+    return given == kHost && ours ? pointers_.device_of(data) : given;
+  };
+  const int in = device_of(call.in.device, call.in.data);
+  const int out = device_of(call.out.device, call.out.data);
+  if (in != call.in.device || out != call.out.device) [[unlikely]] {
+    Call placed = call;
+    placed.in.device = in;
+    placed.out.device = out;
+    return submit_own(placed, options);
+  }
+  if (recipe.options.backend == Backend::nccl && in == kHost && out == kHost &&
+      call.kind != Kind::barrier) [[unlikely]] {
+    return failure(
+        Errc::unsupported,
+        fmt::format("{}: the back end nccl (option, or MUSTER_COLLECTIVE_BACKEND) is for "
+                    "buffers on GPUs, and this one is in host memory - auto serves both",
+                    name_of(call.kind)));
+  }
+  return submit_own(call, options);
+}
+
+Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& options) {
+  auto request = checked(call, recipe.membership.rank, recipe.membership.size);
+  if (!request) {
+    return std::unexpected(std::move(request.error()));
+  }
+  if (generation != fork_generation()) {
+    return failure(Errc::invalid_state,
+                   "this process was forked from a rank; only the rank itself may use the "
+                   "communicator");
+  }
+  if (auto dead = terminal_error()) [[unlikely]] {
+    return std::unexpected(std::move(*dead));
+  }
+  request->scale = call.op == Op::premul_sum ? options.scale : 1;
+  request->stream = options.stream;
+  const TimePoint now = steady_now();
+  const Duration timeout =
+      options.timeout > Duration::zero() ? options.timeout : recipe.options.timeout;
+  request->deadline = now + timeout;
+  request->seq = ++number(*request);
+  if (request->device != kHost) {
+    return submit_device(*request);
+  }
+  auto work = submit_host(*request, options, now);
+  if (!work) {
+    work.error().epoch = recipe.membership.epoch;
+    work.error().seq = work.error().seq == 0 ? request->seq : work.error().seq;
+  }
+  return work;
+}
+
+Result<Work> Communicator::Impl::submit_device(const Request& request) {
+  const auto transport = device_transport(request.device);
+  const auto refused =
+      transport ? (*transport)->refuse(request) : std::unexpected(transport.error());
+  if (!refused) {
+    --number(request);  // no other rank knows of it, nor sees it in our records
+    return std::unexpected(refused.error());
+  }
+  recorder->queued(request, steady_now());
+  auto pending = (*transport)->start(request);
+  return pending ? Result<Work>(Work(request.seq, std::move(*pending)))
+                 : std::unexpected(std::move(pending.error()));
+}
+
+// The request is not copied on the way of an operation that is performed at once.
+Result<Work> Communicator::Impl::submit_host(const Request& request,
+                                             const OpOptions& options,
+                                             TimePoint now) {
+  const std::uint64_t ticket = recorder->queued(request, now);
+  if (is_transfer(request.kind)) {
+    return submit_transfer({request, request.deadline - now, ticket, nullptr}, options.async);
+  }
+  if (options.async) {
+    auto pending = std::make_shared<HostPending>();
+    collectives->add({request, request.deadline - now, ticket, pending});
+    return Work(request.seq, std::move(pending));
+  }
+  collectives->drain();
+  recorder->started_at(ticket, now);
+  auto done = host->start(request);
+  if (!done) {
+    return std::unexpected(std::move(done.error()));
+  }
+  // To ask for the time takes a seventh of a small sum.
+  recorder->completed_at(ticket, host->prompt() ? now : steady_now());
+  return Work(request.seq, nullptr);
+}
+
+Result<Work> Communicator::Impl::submit_transfer(const AsyncJob& job, bool async) const {
+  if (async || !transfers->empty()) {
+    AsyncJob queued = job;
+    queued.pending = std::make_shared<HostPending>();
+    transfers->add(queued);
+    Work work(job.request.seq, queued.pending);
+    if (!async) {
+      if (auto done = work.wait(); !done) {
+        return std::unexpected(std::move(done.error()));
+      }
+    }
+    return work;
+  }
+  auto transfer = host->begin(job.request);
+  if (!transfer) {
+    return std::unexpected(std::move(transfer.error()));
+  }
+  recorder->started_at(job.ticket, steady_now());
+  if (auto done = finish(*host, **transfer, job.request); !done) {
+    return std::unexpected(std::move(done.error()));
+  }
+  recorder->completed_at(job.ticket, steady_now());
+  return Work(job.request.seq, nullptr);
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Communicator is made of. Private to communicator*.cpp.
+#pragma once
+
+#include "base/environ.hpp"
+#include "collective/bootstrap/hosts.hpp"
+#include "collective/communicator.hpp"
+#include "collective/communicator/async_queue.hpp"
+#include "collective/communicator/checks.hpp"
+#include "collective/nccl/gpu_pointers.hpp"
+#include "collective/recorder/flight_recorder.hpp"
+#include "collective/shm/segment.hpp"
+#include "collective/transport/gradient_support.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace muster::collective {
+
+// What a communicator is made with; kept for split and rebuild.
+struct Recipe {
+  std::shared_ptr<Store> store;
+  Membership membership;
+  CommOptions options;
+  Environ environ;
+};
+
+class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl final : public GradientSupport {
+ public:
+  [[nodiscard]] static Result<Communicator> make(Recipe recipe, const PeerWatch* parent = nullptr);
+  ~Impl() override;
+
+  // Of the caller; of the library itself, which may use memory of the host for its own messages
+  // where the back end nccl is asked for.
+  [[nodiscard]] Result<Work> submit(const Call& call, const OpOptions& options);
+  [[nodiscard]] Result<Work> submit_own(const Call& call, const OpOptions& options = {});
+  [[nodiscard]] Result<Communicator> make_child(const Membership& membership,
+                                                std::string name,
+                                                const PeerWatch* parent) const;
+  [[nodiscard]] Result<Transport*> device_transport(int ordinal);
+  [[nodiscard]] std::optional<Error> terminal_error() const;
+
+  [[nodiscard]] Result<std::unique_ptr<DeviceQueue>> make_queue(int ordinal) override;
+
+  [[nodiscard]] Result<void> gather_all(ConstBuffer in, Buffer out) override {
+    return run_own({.kind = Kind::all_gather, .in = in, .out = out});
+  }
+
+  [[nodiscard]] Result<void> reduce_all(Buffer buffer, Op op) override {
+    return run_own({.kind = Kind::all_reduce, .in = buffer, .out = buffer, .op = op});
+  }
+
+  [[nodiscard]] Result<void> broadcast_from(int root, Buffer buffer) override {
+    return run_own({.kind = Kind::broadcast, .in = {}, .out = buffer, .root = root});
+  }
+
+  // Where the ranks of this host are, on one line.
+  [[nodiscard]] std::string positions() const;
+  // Of operations on GPUs, which NCCL does not compare: where a rank of this host calls another
+  // one.
+  [[nodiscard]] std::optional<Error> disagreement(const Request& mine) const;
+
+  Recipe recipe;
+  Backend backend = Backend::shm;
+  Hosts hosts;
+  std::string prefix;
+  std::unique_ptr<FlightRecorder> recorder;
+  std::unique_ptr<Segment> segment;
+  PeerWatch* peers = nullptr;  // the one that knows of all ranks
+  std::unique_ptr<HostTransport> host;
+  std::unique_ptr<CollectiveQueue> collectives;
+  std::unique_ptr<TransferQueue> transfers;
+  std::unique_ptr<Transport> device;
+  std::uint64_t seq = 0;         // of collective operations of the host
+  std::uint64_t device_seq = 0;  // of those on GPUs
+  std::uint64_t splits = 0;
+  std::uint32_t generation = fork_generation();
+
+ private:
+  [[nodiscard]] Result<void> meet(const PeerWatch* parent);
+  [[nodiscard]] Result<void> choose_prefix();
+  [[nodiscard]] Result<void> join_all(const BootstrapContext& context);
+  [[nodiscard]] Result<void> join_host(const BootstrapContext& context);
+  [[nodiscard]] Result<void> open_recorder();
+  [[nodiscard]] Result<void> make_transport(const BootstrapContext& context);
+  [[nodiscard]] Result<Work> submit_host(const Request& request,
+                                         const OpOptions& options,
+                                         TimePoint now);
+  [[nodiscard]] Result<void> run_own(const Call& call);
+  [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async) const;
+  [[nodiscard]] Result<Work> submit_device(const Request& request);
+  // Of the last operation of this kind.
+  [[nodiscard]] std::uint64_t& number(const Request& request);
+
+  GpuPointers pointers_;
+  std::map<std::pair<Kind, int>, std::uint64_t> transfer_numbers_;
+};
+
+}  // namespace muster::collective

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/hier/hier_transport.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace muster::collective {
+namespace {
+
+constexpr std::size_t kFillUp = 64UL * 1024;
+// Numbers that an operation has for its steps on the host: twice two, and one to begin odd or even.
+constexpr std::uint64_t kSteps = 8;
+
+constexpr Duration kTimeToTell = std::chrono::seconds(3);
+
+}  // namespace
+
+HierTransport::HierTransport(std::unique_ptr<Mesh> mesh, Segment& segment, const Hosts& hosts)
+    : TcpTransport(std::move(mesh)), segment_(segment), local_(segment) {
+  const std::size_t each = segment.size();
+  std::vector<int> members;
+  for (const auto& ranks : hosts.ranks) {
+    if (ranks.size() == each) {
+      members.push_back(ranks[segment.self()]);
+    }
+  }
+  if (members.size() == hosts.ranks.size()) {
+    across_.emplace(lanes_, members);
+  }
+  segment_.number_steps(kSteps);
+}
+
+// Of the operation's own numbers, so that others can tell where this rank is; odd and even in
+// turns, as posts want it.
+std::uint64_t HierTransport::next_step(const Step& request) {
+  const std::uint64_t least = std::max(local_seq_ + 1, request.operation().seq * kSteps);
+  local_seq_ = least + (least % 2 == local_seq_ % 2 ? 1 : 0);
+  return local_seq_;
+}
+
+Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
+  const bool in_steps = request.kind == Kind::all_reduce && across_;
+  auto done = in_steps ? all_reduce(request) : not_in_steps(request);
+  if (!done) {
+    mesh_->report(done.error());
+    return std::unexpected(mesh_->failure().value_or(done.error()));
+  }
+  return nullptr;
+}
+
+// Who is waited for in a step may itself wait for a rank in the step before, and is the first to
+// know whom all wait for: it has the time to say so.
+Step HierTransport::later(const Step& request, int step) {
+  Step out = request;
+  out.deadline += step * kTimeToTell;
+  return out;
+}
+
+// Over TCP, which a rank of this host that sums in steps does not look at.
+Result<void> HierTransport::not_in_steps(const Request& request) {
+  const Step whole(request);
+  Step here(request);
+  here.seq = next_step(whole);
+  here.whole = &request;
+  const auto agreed = local_.agree(here);
+  return agreed ? all_.run(later(whole, 1)) : agreed;
+}
+
+// Every element in the same order, whatever its place and the count: what does not divide by the
+// ranks of a host goes through the same steps, filled up.
+Result<void> HierTransport::all_reduce(const Request& request) {
+  const std::size_t each = segment_.size();
+  const std::size_t width = size_of(request.dtype);
+  const std::uint64_t over = request.count % each;
+  // A second time through the steps costs more than to copy this much.
+  const bool small = over != 0 && request.count * width <= kFillUp;
+  const std::uint64_t whole = small ? 0 : request.count - over;
+  if (whole != 0 || over == 0) {
+    Step divides(request);
+    divides.whole = &request;
+    divides.count = whole;
+    if (auto summed = sum_in_steps(divides); !summed) {
+      return summed;
+    }
+  }
+  return over == 0 ? Result<void>() : sum_filled_up(request, whole);
+}
+
+Result<void> HierTransport::sum_filled_up(const Request& request, std::uint64_t first) {
+  const std::size_t width = size_of(request.dtype);
+  const std::size_t bytes = (request.count - first) * width;
+  const std::uint64_t count = (request.count - first + segment_.size() - 1) / segment_.size();
+  filled_up_.assign(count * segment_.size() * width, 0);
+  std::memcpy(filled_up_.data(), static_cast<const char*>(request.in) + first * width, bytes);
+  Step rest(request);
+  rest.whole = &request;
+  rest.count = count * segment_.size();
+  rest.in = filled_up_.data();
+  rest.out = filled_up_.data();
+  auto summed = sum_in_steps(rest);
+  if (summed) {
+    std::memcpy(static_cast<char*>(request.out) + first * width, filled_up_.data(), bytes);
+  }
+  return summed;
+}
+
+// Each rank sums one part of the buffer over its host, then over the hosts, then all of a host
+// collect the parts.
+Result<void> HierTransport::sum_in_steps(const Step& request) {
+  const std::size_t width = size_of(request.dtype);
+  const std::uint64_t part = request.count / segment_.size();
+  char* const mine = static_cast<char*>(request.out) + segment_.self() * part * width;
+  // Partial sums: what makes the operation's result of them is done once, between hosts or before.
+  const bool premul = request.op == Op::premul_sum;
+  Step inside = request;
+  inside.kind = Kind::reduce_scatter;
+  inside.op = request.op == Op::avg ? Op::sum : request.op;
+  inside.count = part;
+  inside.seq = next_step(request);
+  // Straight into our part of out; in place where in is out.
+  inside.out = mine;
+  if (auto summed = local_.run(inside); !summed) {
+    return summed;
+  }
+  Step between = later(request, 1);
+  between.op = premul ? Op::sum : request.op;
+  between.scale = premul ? 1 : request.scale;
+  between.count = part;
+  between.in = mine;
+  between.out = mine;
+  between.average_over = static_cast<std::uint64_t>(mesh_->size());
+  if (auto summed = across_->run(between); !summed) {
+    return summed;
+  }
+  Step collect = later(request, 2);
+  collect.kind = Kind::all_gather;
+  collect.op = Op::sum;
+  collect.scale = 1;
+  collect.count = part;
+  collect.in = mine;
+  collect.seq = next_step(request);
+  return local_.run(collect);
+}
+
+}  // namespace muster::collective

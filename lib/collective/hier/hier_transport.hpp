@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// HierTransport: all_reduce in shared memory within a host and over TCP between hosts, where every
+// host has as many ranks; the rest over the mesh.
+#pragma once
+
+#include "collective/bootstrap/hosts.hpp"
+#include "collective/shm/shm.hpp"
+#include "collective/tcp/tcp_transport.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace muster::collective {
+
+class HierTransport final : public TcpTransport {
+ public:
+  HierTransport(std::unique_ptr<Mesh> mesh, Segment& segment, const Hosts& hosts);
+
+  [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
+
+  [[nodiscard]] Result<void*> alloc(std::size_t bytes) override { return local_.alloc(bytes); }
+
+  [[nodiscard]] Result<void> free(void* memory) override { return local_.free(memory); }
+
+ private:
+  [[nodiscard]] Result<void> all_reduce(const Request& request);
+  [[nodiscard]] Result<void> not_in_steps(const Request& request);
+  // The deadline of the second or third step.
+  [[nodiscard]] static Step later(const Step& request, int step);
+  // A count that divides by the ranks of a host.
+  [[nodiscard]] Result<void> sum_in_steps(const Step& request);
+  // The elements from `first` on, in memory of our own.
+  [[nodiscard]] Result<void> sum_filled_up(const Request& request, std::uint64_t first);
+
+  Segment& segment_;
+  Shm local_;
+  std::optional<LaneCollectives>
+      across_;  // the ranks with our place on each host; none: hosts are not alike
+  // The number of the next step on this host.
+  [[nodiscard]] std::uint64_t next_step(const Step& request);
+
+  std::uint64_t local_seq_ = 0;
+  std::vector<char> filled_up_;
+};
+
+}  // namespace muster::collective

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled for processors with these instructions (CMakeLists.txt); called on those only.
+#include "collective/kernels/kernel_table.hpp"
+
+#if defined(__AVX2__) && defined(__F16C__)
+#define MUSTER_VECTOR_BYTES 32
+#include "collective/kernels/kernel_loops.hpp"
+
+namespace muster::collective {
+
+const KernelTable* avx2_kernels() {
+  return &kTable;
+}
+
+}  // namespace muster::collective
+#else
+namespace muster::collective {
+
+const KernelTable* avx2_kernels() {
+  return nullptr;
+}
+
+}  // namespace muster::collective
+#endif

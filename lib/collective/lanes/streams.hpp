@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams: the lanes between this rank and the members of a group, and waiting until bytes have
+// moved: busy at first, later sleeping. The caller keeps the memory until they have. One thread.
+#pragma once
+
+#include "collective/lanes/lanes.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace muster::collective {
+
+class Streams {
+ public:
+  // The members are ranks of the lanes; one of them is ours. The lanes outlive this.
+  Streams(Lanes& lanes, std::vector<int> members);
+
+  [[nodiscard]] std::size_t size() const { return members_.size(); }
+
+  [[nodiscard]] std::size_t self() const { return self_; }
+
+  [[nodiscard]] int rank_of(std::size_t member) const { return members_[member]; }
+
+  [[nodiscard]] Lanes& lanes() { return lanes_; }
+
+  void send(std::size_t member, const void* data, std::size_t bytes);
+  void receive(std::size_t member, void* data, std::size_t bytes);
+
+  // Where the stream to or from this member ends by now: what sent() and received() compare with.
+  [[nodiscard]] std::uint64_t send_mark(std::size_t m) const { return send_marks_[m]; }
+
+  [[nodiscard]] std::uint64_t receive_mark(std::size_t m) const { return receive_marks_[m]; }
+
+  [[nodiscard]] bool sent(std::size_t m, std::uint64_t mark) const {
+    return lanes_.sent(members_[m]) >= mark;
+  }
+
+  [[nodiscard]] bool received(std::size_t m, std::uint64_t mark) const {
+    return lanes_.received(members_[m]) >= mark;
+  }
+
+  // Moves bytes until `done()`.
+  template <class Done>
+  [[nodiscard]] Result<void> until(const Step& step, const Done& done) {
+    for (int idle = 0; !done();) {
+      const auto moved = lanes_.progress(step);
+      if (!moved) {
+        return std::unexpected(moved.error());
+      }
+      idle = *moved ? 0 : idle + 1;
+      if (idle != 0 && idle % kLookEvery == 0) {
+        if (auto error = lanes_.wait(step, missing(), idle / kLookEvery)) {
+          return std::unexpected(std::move(*error));
+        }
+      }
+    }
+    return {};
+  }
+
+  // Until everything has moved.
+  [[nodiscard]] Result<void> drain(const Step& step);
+
+ private:
+  static constexpr int kLookEvery = 32;
+
+  [[nodiscard]] bool is_open(std::size_t member) const;
+  // The first rank whose stream has not moved all; -1: none.
+  [[nodiscard]] int missing() const;
+
+  Lanes& lanes_;
+  std::vector<int> members_;
+  std::size_t self_ = 0;
+  std::vector<std::uint64_t> send_marks_;
+  std::vector<std::uint64_t> receive_marks_;
+};
+
+}  // namespace muster::collective

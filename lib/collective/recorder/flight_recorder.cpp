@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/recorder/flight_recorder.hpp"
+
+#include "base/clock.hpp"
+#include "collective/shm/shared_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace muster::collective {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x3154484c4654534d;  // "MSTFLHT1"
+constexpr std::size_t kNameBytes = 64;
+constexpr std::size_t kMostEntries = 1UL << 20;
+constexpr std::size_t kPage = 4096;  // where recorders begin in shared memory
+
+std::uint64_t nanoseconds(TimePoint when) {
+  return static_cast<std::uint64_t>(when.time_since_epoch().count());
+}
+
+// A file that a path of the name's letters can have.
+std::string file_name(const FlightRecorder::Place& place) {
+  std::string name = place.name;
+  std::ranges::replace(name, '/', '.');
+  return fmt::format("flight-{}-epoch{}-rank{}.ring", name, place.epoch, place.rank);
+}
+
+}  // namespace
+
+// Other ranks may read while we write: single words, of which the ticket says whether they belong
+// together.
+template <class T>
+void put(T& word, T value) {
+  std::atomic_ref(word).store(value, std::memory_order_relaxed);
+}
+
+template <class T>
+T peek(const T& word) {
+  return std::atomic_ref(const_cast<T&>(word)).load(std::memory_order_relaxed);
+}
+
+struct FlightRecorder::Head {
+  std::uint64_t magic;
+  std::int32_t rank;
+  std::int32_t size;
+  std::uint64_t epoch;
+  std::uint64_t entries;
+  std::atomic<std::uint64_t> next;
+  std::int32_t pid;
+  std::uint32_t reserved;
+  char name[kNameBytes];
+};
+
+struct FlightRecorder::Entry {
+  std::atomic<std::uint64_t> ticket;  // from 1; written last
+  std::uint64_t seq;
+  std::uint64_t count;
+  std::int32_t root;
+  std::uint8_t kind;
+  std::uint8_t op;
+  std::uint8_t dtype;
+  std::uint8_t on_gpu;  // numbered by themselves
+  std::atomic<std::uint64_t> queued;
+  std::atomic<std::uint64_t> started;
+  std::atomic<std::uint64_t> completed;
+  std::uint64_t more;
+};
+
+std::size_t FlightRecorder::bytes_for(std::size_t entries) {
+  const std::size_t bytes = sizeof(Head) + std::min(entries, kMostEntries) * sizeof(Entry);
+  return entries == 0 ? 0 : (bytes + kPage - 1) / kPage * kPage;
+}
+
+Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place) {
+  std::unique_ptr<FlightRecorder> out(new FlightRecorder());
+  out->entries_ = std::min(place.entries, kMostEntries);
+  if (out->entries_ == 0) {
+    return out;
+  }
+  const auto shared = place.folder.empty() ? out->open_shared(place) : Result<bool>(false);
+  if (!shared) {
+    return std::unexpected(shared.error());
+  }
+  if (!*shared) {
+    if (auto own = out->open_own(place); !own) {
+      return std::unexpected(own.error());
+    }
+  }
+  return out;
+}
+
+// False: it has no room for us.
+Result<bool> FlightRecorder::open_shared(const Place& place) {
+  const std::size_t room = place.shared ? place.shared->size() / place.ranks / kPage * kPage : 0;
+  if (room < bytes_for(entries_)) {
+    return false;
+  }
+  shared_ = place.shared;
+  // Without its memory a full machine would end the program by a signal.
+  if (auto taken = shared_->reserve(place.self * room, room); !taken) {
+    return std::unexpected(taken.error());
+  }
+  const auto base = shared_->map();
+  if (!base) {
+    return std::unexpected(base.error());
+  }
+  path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), shared_->fd());
+  rings_ = *base;
+  room_ = room;
+  begin(*base + place.self * room, place);
+  return true;
+}
+
+Result<void> FlightRecorder::open_own(const Place& place) {
+  const std::size_t bytes = bytes_for(entries_);
+  const auto size = static_cast<off_t>(bytes);
+  if (auto allowed = allowed_by_file_limit(bytes); !allowed) {
+    return allowed;
+  }
+  if (!place.folder.empty()) {
+    path_ = place.folder + "/" + file_name(place);
+    fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    // Without its blocks a full disk would end the program by a signal.
+    if (fd_ && ::posix_fallocate(fd_.get(), 0, size) != 0) {
+      static_cast<void>(::unlink(path_.c_str()));
+      fd_.reset();
+    }
+  }
+  if (!fd_) {
+    fd_ = UniqueFd(::memfd_create(file_name(place).c_str(), MFD_CLOEXEC));
+    if (!fd_ || ::fallocate(fd_.get(), 0, 0, size) != 0) {
+      return std::unexpected(system_failure("allocating memory for the flight recorder", errno));
+    }
+    path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), fd_.get());
+  }
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  if (at == MAP_FAILED) {
+    return std::unexpected(system_failure("mapping the flight recorder", errno));
+  }
+  mapped_ = bytes;
+  begin(at, place);
+  return {};
+}
+
+void FlightRecorder::begin(void* memory, const Place& place) {
+  head_ = static_cast<Head*>(memory);
+  ring_ = reinterpret_cast<Entry*>(static_cast<char*>(memory) + sizeof(Head));
+  head_->rank = place.rank;
+  head_->size = place.size;
+  head_->epoch = place.epoch;
+  head_->entries = entries_;
+  head_->pid = ::getpid();
+  std::memcpy(head_->name, place.name.data(), std::min(place.name.size(), kNameBytes - 1));
+  // Last: who sees it may use the rest of the head.
+  std::atomic_ref(head_->magic).store(kMagic, std::memory_order_release);
+}
+
+FlightRecorder::~FlightRecorder() {
+  if (mapped_ > 0) {
+    ::munmap(head_, mapped_);
+  }
+}
+
+FlightRecorder::Entry* FlightRecorder::entry(std::uint64_t ticket) {
+  return ticket == 0 ? nullptr : &ring_[(ticket - 1) % entries_];
+}
+
+std::uint64_t FlightRecorder::queued(const Request& request, TimePoint now) {
+  if (entries_ == 0) {
+    return 0;
+  }
+  // Several threads record (the caller's and those of the queues); each gets an entry of its own.
+  const std::uint64_t ticket = head_->next.fetch_add(1, std::memory_order_relaxed) + 1;
+  Entry& e = *entry(ticket);
+  // A sequence lock with one writer for each entry: the ticket is taken off, the fields are
+  // written, the ticket is put on. The fence keeps the fields behind the first store, the release
+  // of the last store before it. A rank that is killed in between leaves an entry without a ticket,
+  // which readers pass over.
+  e.ticket.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  put(e.seq, request.seq);
+  put(e.count, request.count);
+  put(e.root, request.root);
+  put(e.kind, static_cast<std::uint8_t>(request.kind));
+  put(e.op, static_cast<std::uint8_t>(request.op));
+  put(e.dtype, static_cast<std::uint8_t>(request.dtype));
+  put(e.on_gpu, static_cast<std::uint8_t>(request.device == kHost ? 0 : 1));
+  e.queued.store(nanoseconds(now), std::memory_order_relaxed);
+  e.started.store(0, std::memory_order_relaxed);
+  e.completed.store(0, std::memory_order_relaxed);
+  e.ticket.store(ticket, std::memory_order_release);
+  return ticket;
+}
+
+void FlightRecorder::started_at(std::uint64_t ticket, TimePoint now) {
+  if (Entry* const e = entry(ticket)) {
+    e->started.store(nanoseconds(now), std::memory_order_relaxed);
+  }
+}
+
+void FlightRecorder::completed_at(std::uint64_t ticket, TimePoint now) {
+  if (Entry* const e = entry(ticket)) {
+    e->completed.store(nanoseconds(now), std::memory_order_relaxed);
+  }
+}
+
+// The newest one that fits: operations of the same kind and number differ by their other side.
+FlightRecorder::Entry* FlightRecorder::find(const Request& request) {
+  const std::uint64_t newest = entries_ == 0 ? 0 : head_->next.load(std::memory_order_relaxed);
+  for (std::uint64_t back = 0; back < std::min<std::uint64_t>(newest, entries_); ++back) {
+    Entry* const e = entry(newest - back);
+    if (e->ticket.load(std::memory_order_acquire) == newest - back && e->seq == request.seq &&
+        e->kind == static_cast<std::uint8_t>(request.kind) && e->root == request.root &&
+        (e->on_gpu != 0) == (request.device != kHost)) {
+      return e;
+    }
+  }
+  return nullptr;
+}
+
+void FlightRecorder::started(const Request& request) {
+  if (Entry* const e = find(request)) {
+    e->started.store(nanoseconds(steady_now()), std::memory_order_relaxed);
+  }
+}
+
+void FlightRecorder::completed(const Request& request) {
+  if (Entry* const e = find(request)) {
+    e->completed.store(nanoseconds(steady_now()), std::memory_order_relaxed);
+  }
+}
+
+// Without a lock: what was written anew meanwhile is passed over.
+std::optional<Request> FlightRecorder::read(const Entry& e, std::uint64_t ticket) {
+  if (e.ticket.load(std::memory_order_acquire) != ticket || peek(e.on_gpu) == 0) {
+    return std::nullopt;
+  }
+  Request out;
+  out.kind = static_cast<Kind>(peek(e.kind));
+  out.op = static_cast<Op>(peek(e.op));
+  out.dtype = static_cast<DType>(peek(e.dtype));
+  out.count = peek(e.count);
+  out.root = peek(e.root);
+  out.seq = peek(e.seq);
+  // The loads above may not move behind the second look at the ticket: if it is still the same,
+  // none of them saw a later operation.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return e.ticket.load(std::memory_order_relaxed) == ticket ? std::optional(out) : std::nullopt;
+}
+
+std::optional<Request> FlightRecorder::called_by(std::size_t place, const Request& mine) const {
+  if (rings_ == nullptr) {
+    return std::nullopt;
+  }
+  const char* const at = rings_ + place * room_;
+  const auto& head = *reinterpret_cast<const Head*>(at);
+  const auto* const ring = reinterpret_cast<const Entry*>(at + sizeof(Head));
+  const bool has_come =
+      std::atomic_ref(const_cast<std::uint64_t&>(head.magic)).load(std::memory_order_acquire) ==
+      kMagic;
+  const std::uint64_t entries = has_come ? head.entries : 0;
+  if (entries == 0 || entries > kMostEntries || bytes_for(entries) > room_) {
+    return std::nullopt;
+  }
+  const bool transfers = is_transfer(mine.kind);
+  const Kind other_side = mine.kind == Kind::send ? Kind::recv : Kind::send;
+  const std::uint64_t newest = head.next.load(std::memory_order_acquire);
+  for (std::uint64_t back = 0; back < std::min(newest, entries); ++back) {
+    const std::uint64_t ticket = newest - back;
+    const auto theirs = read(ring[(ticket - 1) % entries], ticket);
+    const bool of_one_kind =
+        theirs && (transfers ? theirs->kind == other_side && theirs->root == head_->rank
+                             : !is_transfer(theirs->kind));
+    if (of_one_kind && theirs->seq <= mine.seq) {
+      return theirs->seq == mine.seq ? theirs : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+// Of bytes that begin with a recorder's head, and how many are its; none if they do not.
+std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used) {
+  using Head = FlightRecorder::Head;
+  using Entry = FlightRecorder::Entry;
+  if (bytes.size() < sizeof(Head)) {
+    return std::nullopt;
+  }
+  alignas(Head) std::array<char, sizeof(Head)> raw_head{};
+  std::memcpy(raw_head.data(), bytes.data(), sizeof(Head));
+  const auto& head = *reinterpret_cast<const Head*>(raw_head.data());
+  const std::uint64_t entries = head.entries;
+  if (head.magic != kMagic || entries == 0 || entries > kMostEntries ||
+      bytes.size() < sizeof(Head) + entries * sizeof(Entry)) {
+    return std::nullopt;
+  }
+  used = FlightRecorder::bytes_for(entries);
+  FlightLog log;
+  log.name = std::string(head.name, ::strnlen(head.name, kNameBytes));
+  log.rank = head.rank;
+  log.size = head.size;
+  log.pid = head.pid;
+  log.epoch = head.epoch;
+  const std::uint64_t next = head.next.load();
+  for (std::uint64_t ticket = next > entries ? next - entries + 1 : 1; ticket <= next; ++ticket) {
+    alignas(Entry) std::array<char, sizeof(Entry)> raw{};
+    std::memcpy(raw.data(),
+                bytes.data() + sizeof(Head) + (ticket - 1) % entries * sizeof(Entry),
+                sizeof(Entry));
+    const auto& e = *reinterpret_cast<const Entry*>(raw.data());
+    // The bytes are a copy: what was being written then, or was overwritten before, has another
+    // one.
+    if (e.ticket.load() != ticket) {
+      continue;  // was being written
+    }
+    FlightRecord record;
+    record.request.kind = static_cast<Kind>(e.kind);
+    record.request.op = static_cast<Op>(e.op);
+    record.request.dtype = static_cast<DType>(e.dtype);
+    record.request.count = e.count;
+    record.request.root = e.root;
+    record.request.seq = e.seq;
+    record.on_gpu = e.on_gpu != 0;
+    record.queued_ns = e.queued.load();
+    record.started_ns = e.started.load();
+    record.completed_ns = e.completed.load();
+    log.records.push_back(record);
+  }
+  return log;
+}
+
+std::vector<FlightLog> read_rings(std::string_view bytes) {
+  std::vector<FlightLog> out;
+  while (!bytes.empty()) {
+    std::size_t used = kPage;  // the place of a rank that has not come is zeros
+    if (auto log = read_ring(bytes, used)) {
+      out.push_back(std::move(*log));
+    }
+    bytes.remove_prefix(std::min(used, bytes.size()));
+  }
+  return out;
+}
+
+Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+
+  struct stat facts {};
+
+  if (!fd || ::fstat(fd.get(), &facts) != 0) {
+    return std::unexpected(system_failure("reading " + path, errno));
+  }
+  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
+  const auto got = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  auto logs = read_rings(bytes);
+  if (logs.empty()) {
+    return failure(Errc::invalid_argument, path + " is not a flight recorder");
+  }
+  return logs;
+}
+
+namespace {
+
+std::string text_of(const FlightRecord& record) {
+  return record.request.describe() + (record.on_gpu ? " on a GPU" : "");
+}
+
+// Where one rank is, as text, and its last completed operation to order by.
+struct Position {
+  std::uint64_t completed = 0;
+  std::string text;
+};
+
+Position position_of(const FlightLog& log) {
+  Position out;
+  std::string last = "has completed nothing";
+  std::string waits;
+  for (const FlightRecord& record : log.records) {
+    if (record.completed_ns == 0) {
+      waits += (waits.empty() ? ", waits in " : ", ") + text_of(record);
+    } else if (!is_transfer(record.request.kind)) {
+      out.completed = record.request.seq;
+      last = "last completed " + text_of(record);
+    }
+  }
+  out.text = last + waits;
+  return out;
+}
+
+}  // namespace
+
+std::string describe_flight_recorders(const std::vector<FlightLog>& logs) {
+  // Those that are furthest behind first: they are what the others wait for.
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<int>> groups;
+  for (const FlightLog& log : logs) {
+    const Position at = position_of(log);
+    groups[{at.completed, at.text}].push_back(log.rank);
+  }
+  std::string out;
+  for (auto& [where, ranks] : groups) {
+    std::ranges::sort(ranks);
+    std::string names;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (i == 8) {
+        names += fmt::format(", … ({} in all)", ranks.size());
+        break;
+      }
+      names += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    }
+    out += fmt::format("{} {} {}\n", ranks.size() == 1 ? "rank" : "ranks", names, where.second);
+  }
+  return out;
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/shm/arena.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace muster::collective {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+}  // namespace
+
+Arena::Arena(SharedMemory& memory, std::uint64_t first, std::uint64_t bytes)
+    : memory_(memory), first_(first), bytes_(bytes) {}
+
+Result<char*> Arena::base() {
+  if (base_ == nullptr) {
+    const auto mapped = memory_.map();
+    if (!mapped) {
+      return mapped;
+    }
+    base_ = *mapped;
+  }
+  return base_;
+}
+
+Result<void*> Arena::alloc(std::size_t bytes) {
+  const auto start = base();
+  if (!start) {
+    return std::unexpected(start.error());
+  }
+  if (bytes > bytes_) {
+    return failure(
+        Errc::unsupported,
+        fmt::format(
+            "alloc: {} bytes are more than this rank's arena holds (CommOptions::arena_bytes)",
+            bytes));
+  }
+  const std::uint64_t need = std::max<std::uint64_t>((bytes + kPage - 1) / kPage * kPage, kPage);
+  std::uint64_t at = first_;
+  for (const auto& [place, size] : used_) {
+    if (place - at >= need) {
+      break;
+    }
+    at = place + size;
+  }
+  if (at + need > first_ + bytes_) {
+    return failure(
+        Errc::unsupported,
+        fmt::format("alloc: no {} contiguous bytes are free in the {} of this rank's arena "
+                    "(CommOptions::arena_bytes)",
+                    need,
+                    bytes_));
+  }
+  if (auto taken = memory_.reserve(at, need); !taken) {
+    return std::unexpected(taken.error());
+  }
+  used_[at] = need;
+  return *start + at;
+}
+
+Result<void> Arena::free(void* memory) {
+  const auto place =
+      base_ == nullptr ? kOutside : static_cast<std::uint64_t>(static_cast<char*>(memory) - base_);
+  const auto found = used_.find(place);
+  if (found == used_.end()) {
+    return failure(Errc::invalid_argument, "free: this pointer was not returned by alloc");
+  }
+  memory_.drop(found->first, found->second);
+  used_.erase(found);
+  return {};
+}
+
+std::uint64_t Arena::place_of(const void* memory, std::size_t bytes) const {
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  const auto start = reinterpret_cast<std::uint64_t>(base_);
+  if (base_ == nullptr || address < start || address - start + bytes > memory_.size()) {
+    return kOutside;
+  }
+  return address - start;
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/shm/fd_exchange.hpp"
+
+#include "base/clock.hpp"
+#include "base/time.hpp"
+#include "base/unix_socket.hpp"
+#include "collective/bootstrap/start_watch.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace muster::collective {
+namespace {
+
+constexpr std::string_view kGreeting = "m";
+
+UnixAddress address_of(const std::string& word) {
+  return abstract_address("muster-" + word);
+}
+
+bool readable(int fd, TimePoint deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_now()).count();
+    pollfd watched{fd, POLLIN, 0};
+    const int count =
+        ::poll(&watched, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000)));
+    if (count > 0) {
+      return true;
+    }
+    if (count == 0 && steady_now() >= deadline) {
+      return false;
+    }
+  }
+}
+
+// Until it is time to look whether somebody has died, too.
+bool comes(int fd, const BootstrapContext& context) {
+  return readable(fd,
+                  context.watch == nullptr
+                      ? context.deadline
+                      : std::min(context.deadline, steady_now() + context.watch->slice()));
+}
+
+bool same_user(int fd) {
+  const auto who = peer_of(fd);
+  return who && who->uid == ::geteuid();
+}
+
+}  // namespace
+
+Result<FdGiver> FdGiver::open(const std::string& word) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!fd) {
+    return std::unexpected(system_failure("creating a socket", errno));
+  }
+  const UnixAddress address = address_of(word);
+  if (::bind(fd.get(), address.raw(), address.size) != 0 || ::listen(fd.get(), 1024) != 0) {
+    return std::unexpected(system_failure("listening for the ranks of this host", errno));
+  }
+  return FdGiver(std::move(fd));
+}
+
+Result<void> FdGiver::give(const std::vector<int>& fds,
+                           std::set<int> takers,
+                           const BootstrapContext& context) const {
+  while (!takers.empty()) {
+    if (!comes(fd_.get(), context)) {
+      auto seen = context.watch != nullptr ? context.watch->look() : std::nullopt;
+      if (seen || steady_now() < context.deadline) {
+        if (seen) {
+          return std::unexpected(std::move(*seen));
+        }
+        continue;
+      }
+      return std::unexpected(Error{
+          .code = Errc::timeout,
+          .rank = *takers.begin(),
+          .text =
+              fmt::format("{} ranks of this host did not connect for the shared memory in time: {}",
+                          takers.size(),
+                          fmt::join(takers, ", "))});
+    }
+    const UniqueFd taker(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!taker && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+      return std::unexpected(system_failure("accepting a connection of another rank", errno));
+    }
+    int rank = -1;
+    if (taker && same_user(taker.get()) && readable(taker.get(), context.deadline) &&
+        ::recv(taker.get(), &rank, sizeof(rank), 0) == sizeof(rank) && takers.contains(rank) &&
+        send_with_fds(taker.get(), kGreeting, fds)) {
+      takers.erase(rank);
+    }
+  }
+  return {};
+}
+
+Result<std::vector<UniqueFd>> take_fds(const std::string& word,
+                                       int rank,
+                                       std::size_t count,
+                                       TimePoint deadline) {
+  const UniqueFd from(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const UnixAddress address = address_of(word);
+  if (!from || ::connect(from.get(), address.raw(), address.size) != 0 ||
+      ::send(from.get(), &rank, sizeof(rank), MSG_NOSIGNAL) != sizeof(rank)) {
+    const int why = errno;
+    Error error =
+        system_failure("connecting to the rank of this host that created the shared memory", why);
+    error.code = why == ECONNREFUSED || why == EPIPE ? Errc::peer_failed : error.code;
+    return std::unexpected(std::move(error));
+  }
+  if (!readable(from.get(), deadline)) {
+    return failure(Errc::timeout,
+                   "the rank of this host that created the shared memory does not answer");
+  }
+  char greeting = 0;
+  std::vector<UniqueFd> out = receive_with_fds(from.get(), {&greeting, 1});
+  if (out.size() != count) {
+    // The kernel does not say that it dropped descriptors which this process has no room for.
+    std::vector<UniqueFd> spare;
+    for (std::size_t i = 0; i < count; ++i) {
+      spare.emplace_back(::fcntl(from.get(), F_DUPFD_CLOEXEC, 0));
+      if (!spare.back()) {
+        return std::unexpected(system_failure("receiving the shared memory of this host", errno));
+      }
+    }
+    return failure(Errc::peer_failed,
+                   "the rank of this host that created the shared memory sent none (has it died, "
+                   "or is it another user's?)");
+  }
+  return out;
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/shm/shm.hpp"
+
+#include "collective/kernels/kernels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <sys/mman.h>
+
+namespace muster::collective {
+namespace {
+
+// Up to here every rank reads everything: one wait, no second one.
+constexpr std::size_t kPostBytes = 8UL * 1024;
+constexpr std::size_t kLeastStaging = 576UL * 1024;
+constexpr std::size_t kMostStaging = 4608UL * 1024;
+constexpr std::size_t kStagingOfAll = 16UL * 1024 * 1024;  // a part of the last-level cache
+constexpr std::size_t kChannelBytes = 2UL * 1024 * 1024;
+constexpr std::size_t kMostPiece = 64UL * 1024;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kMostMapped = 16;  // ranks: more of them have too much staging memory
+constexpr std::size_t kStagingPerMember = 48UL * 1024;
+
+// Bytes that this rank puts in.
+std::size_t input_bytes(const Request& r, std::size_t members) {
+  const std::size_t bytes = r.count * size_of(r.dtype);
+  switch (r.kind) {
+    case Kind::barrier:
+      return 0;
+    case Kind::reduce_scatter:
+    case Kind::all_to_all:
+      return bytes * members;
+    default:
+      return bytes;
+  }
+}
+
+}  // namespace
+
+SegmentLayout shm_layout(std::size_t members) {
+  // There are as many channels as pairs.
+  const std::size_t piece = std::clamp(kChannelBytes / (members * members), 4096UL, kMostPiece);
+  return {.members = members,
+          .post_data = kPostBytes,
+          .staging = std::max(std::clamp(kStagingOfAll / members, kLeastStaging, kMostStaging),
+                              members * kStagingPerMember) /
+                     kLine * kLine,
+          .piece = piece / kLine * kLine};
+}
+
+Shm::Shm(Segment& segment)
+    : segment_(segment),
+      arena_(
+          segment.arena(), segment.self() * segment.plan().arena_bytes, segment.plan().arena_bytes),
+      n_(segment.size()),
+      self_(segment.self()),
+      sources_(n_),
+      places_(n_) {
+  map_staging();
+}
+
+// The memory is there; that it is not in our page table yet would cost the first operations 2 µs a
+// page. Kernels before 5.14 say no.
+void Shm::map_staging() {
+  const std::size_t bytes = segment_.plan().layout.staging / kPage * kPage;
+  for (std::size_t i = 0; i < n_; ++i) {
+    if (i == self_) {
+      // For writing: a page that was only read would fault again at the first store.
+      static_cast<void>(::madvise(segment_.staging(i), bytes, MADV_POPULATE_WRITE));
+    } else if (n_ <= kMostMapped) {
+      static_cast<void>(::madvise(segment_.staging(i), bytes, MADV_POPULATE_READ));
+    }
+  }
+}
+
+Result<void> Shm::run(const Step& request) {
+  if (auto error = segment_.failure()) {
+    return std::unexpected(std::move(*error));
+  }
+  // Every rank reads the posts of all: with many ranks the bound is lower.
+  const std::size_t bytes = input_bytes(request, n_);
+  const bool small = bytes <= kPostBytes && bytes * n_ <= 4 * kPostBytes;
+  auto done = small ? run_small(request, bytes) : run_large(request);
+  prompt_ = prompt_ && small;
+  if (done) {
+    // Only read for messages about where a rank is.
+    segment_.me().completed.store(request.seq, std::memory_order_release);
+  }
+  return done;
+}
+
+Result<void> Shm::agree(const Step& request) {
+  auto met = meet(request, nullptr, 0);
+  if (met) {
+    segment_.me().completed.store(request.seq, std::memory_order_release);
+  }
+  return met;
+}
+
+Result<void> Shm::meet(const Step& request, const void* data, std::size_t bytes) {
+  Post& mine = segment_.post(self_, request.seq);
+  const Request& operation = request.operation();
+  mine.signature = operation.signature();
+  mine.root = operation.root;
+  mine.count = operation.count;
+  mine.scale = operation.scale;
+  if (bytes > 0) {
+    std::memcpy(segment_.post_data(self_, request.seq), data, bytes);
+  }
+  // Published last, and read first by the others with acquire: who sees the number sees the rest.
+  // This place was last used two operations ago. All ranks have read it then: a rank posts for an
+  // operation only when it has met all others in the one before, which they post after reading.
+  mine.seq.store(request.seq, std::memory_order_release);
+  bool notified = false;
+  for (std::size_t i = 0; i < n_; ++i) {
+    const Post& theirs = segment_.post(i, request.seq);
+    const auto missing = [&theirs, &request, i] {
+      return theirs.seq.load(std::memory_order_acquire) == request.seq ? -1 : static_cast<int>(i);
+    };
+    // To notify takes until the others have let go of the line of our post: theirs comes meanwhile.
+    if (!notified && !segment_.comes_soon(missing)) {
+      segment_.notify();
+      notified = true;
+    }
+    if (auto come = segment_.wait(request, missing); !come) {
+      return come;
+    }
+    if (auto same = compare(request, i); !same) {
+      return same;
+    }
+  }
+  prompt_ = !notified;
+  if (prompt_) {
+    segment_.notify();
+  }
+  return {};
+}
+
+Result<void> Shm::compare(const Step& step, std::size_t other) {
+  // Plain loads: meet() has seen its number by an acquire, and the rank writes this post again only
+  // two operations later.
+  const Post& theirs = segment_.post(other, step.seq);
+  const Request& request = step.operation();
+  if (theirs.signature == request.signature() && theirs.root == request.root &&
+      theirs.count == request.count && theirs.scale == request.scale) [[likely]] {
+    return {};
+  }
+  Request called = request;
+  called.set_signature(theirs.signature);
+  called.root = theirs.root;
+  called.count = theirs.count;
+  called.scale = theirs.scale;
+  const auto text_of = [&](const Request& r) {
+    return r.op == Op::premul_sum ? fmt::format("{} scale {}", r.describe(), r.scale)
+                                  : r.describe();
+  };
+  const Error error{.code = Errc::mismatch,
+                    .rank = segment_.plan().ranks[other],
+                    .seq = request.seq,
+                    .text = fmt::format("the ranks disagree: rank {} called {}, rank {} called {}",
+                                        segment_.plan().ranks[self_],
+                                        text_of(request),
+                                        segment_.plan().ranks[other],
+                                        text_of(called))};
+  segment_.report(error);
+  // Another rank may still be writing its reason down.
+  return std::unexpected(segment_.failure().value_or(error));
+}
+
+Result<void> Shm::run_small(const Step& request, std::size_t bytes) {
+  const bool gives = request.kind != Kind::broadcast || static_cast<int>(self_) == request.root;
+  const void* const data = request.kind == Kind::broadcast ? request.out : request.in;
+  auto met = meet(request, data, gives ? bytes : 0);
+  if (met) {
+    take_small(request);
+  }
+  return met;
+}
+
+void Shm::take_small(const Step& request) {
+  const std::size_t bytes = request.count * size_of(request.dtype);
+  auto* const out = static_cast<char*>(request.out);
+  const auto post = [&](std::size_t i) { return segment_.post_data(i, request.seq); };
+  const bool root = static_cast<int>(self_) == request.root;
+  if (bytes == 0) {
+    return;
+  }
+  switch (request.kind) {
+    case Kind::all_reduce:
+      combine_posts(request, 0);
+      break;
+    case Kind::reduce:
+      if (root) {
+        combine_posts(request, 0);
+      }
+      break;
+    case Kind::reduce_scatter:
+      combine_posts(request, self_ * bytes);
+      break;
+    case Kind::broadcast:
+      if (!root) {
+        std::memcpy(out, post(static_cast<std::size_t>(request.root)), bytes);
+      }
+      break;
+    case Kind::all_gather:
+    case Kind::all_to_all:
+      for (std::size_t i = 0; i < n_; ++i) {
+        const std::size_t from = request.kind == Kind::all_to_all ? self_ * bytes : 0;
+        std::memcpy(out + i * bytes, post(i) + from, bytes);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void Shm::combine_posts(const Step& request, std::size_t offset) {
+  for (std::size_t i = 0; i < n_; ++i) {
+    sources_[i] = segment_.post_data(i, request.seq) + offset;
+  }
+  combine(request, request.count, request.out);
+}
+
+void Shm::combine(const Step& request, std::size_t count, void* out) {
+  reduce({.op = request.op,
+          .dtype = request.dtype,
+          .scale = request.scale,
+          .sources = sources_.data(),
+          .source_count = n_,
+          .count = count,
+          .divisor = request.average_over},
+         out);
+}
+
+void Shm::advance(Counter counter) {
+  auto& mine = segment_.me().*counter;
+  // We are its only writer, so our own load needs no order. The release pairs with the acquire in
+  // wait_all(): who sees the number sees the data that it counts.
+  mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  segment_.notify();
+}
+
+Result<void> Shm::wait_all(const Step& request, Counter counter, std::uint64_t least) {
+  return segment_.wait(request, [&] {
+    for (std::size_t i = 0; i < n_; ++i) {
+      if ((segment_.member(i).*counter).load(std::memory_order_acquire) < least) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  });
+}
+
+}  // namespace muster::collective

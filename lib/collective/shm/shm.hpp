@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shm: the operations among the ranks of one host, in their shared memory. Ranks are places in the
+// segment (Request::root too). Small operations: each rank posts its data, each reads all. Large
+// ones: every rank combines the slice that it owns, either in place in buffers that all ranks have
+// from alloc(), or in pieces that pass through staging memory small enough for the caches.
+#pragma once
+
+#include "collective/shm/arena.hpp"
+#include "collective/shm/segment.hpp"
+#include "collective/shm/staging_copy.hpp"
+#include "collective/transport/step.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace muster::collective {
+
+// What a segment for Shm must hold.
+[[nodiscard]] SegmentLayout shm_layout(std::size_t members);
+
+class Shm {
+ public:
+  explicit Shm(Segment& segment);
+
+  // Performs it before it returns; all kinds but send and recv.
+  [[nodiscard]] Result<void> run(const Step& request);
+
+  // The last operation was small, and all others were there.
+  [[nodiscard]] bool prompt() const { return prompt_; }
+
+  // Meets the others, who must have called the same, and does no more. hier: before operations that
+  // do not pass through here.
+  [[nodiscard]] Result<void> agree(const Step& request);
+
+  [[nodiscard]] Result<void*> alloc(std::size_t bytes) { return arena_.alloc(bytes); }
+
+  [[nodiscard]] Result<void> free(void* memory) { return arena_.free(memory); }
+
+ private:
+  void map_staging();
+
+  // Where a rank's buffers are in the arena, posted for large operations.
+  struct Places {
+    std::uint64_t in = 0;
+    std::uint64_t out = 0;
+  };
+
+  // The steps of an operation in rounds; what a kind does not need is empty.
+  struct Rounds {
+    std::size_t count = 0;
+    std::size_t combined = 0;  // 1: between filling and taking there is a combining step
+  };
+
+  // How an operation uses each rank's staging memory: slots of `parts` pieces, from `first` on.
+  struct Staging {
+    std::size_t piece = 0;  // bytes
+    std::size_t parts = 0;
+    std::size_t slots = 0;
+    std::size_t first = 0;
+  };
+
+  [[nodiscard]] Result<void> meet(const Step& request, const void* data, std::size_t bytes);
+  [[nodiscard]] Result<void> compare(const Step& step, std::size_t other);
+  [[nodiscard]] Result<void> run_small(const Step& request, std::size_t bytes);
+  void take_small(const Step& request);
+  void combine_posts(const Step& request, std::size_t offset);
+
+  [[nodiscard]] Result<void> run_large(const Step& request);
+  [[nodiscard]] bool all_in_arena(const Step& request);
+  [[nodiscard]] Result<void> run_direct(const Step& request);
+  void combine_direct(const Step& request);
+  void copy_direct(const Step& request);
+
+  // For blocks of `share` bytes; the same on all ranks.
+  [[nodiscard]] Staging cut(std::size_t parts, std::size_t share) const;
+  [[nodiscard]] char* staged(const Staging& staging,
+                             std::size_t rank,
+                             std::size_t round,
+                             std::size_t part);
+  [[nodiscard]] Result<void> run_staged(const Step& request);
+  [[nodiscard]] Result<void> staged_reduce(const Step& request);
+  [[nodiscard]] Result<void> staged_pair(const Step& request);
+  [[nodiscard]] Result<void> staged_scatter(const Step& request);
+  [[nodiscard]] Result<void> staged_copy(const Step& request);
+  template <class Fill, class Combine, class Take>
+  [[nodiscard]] Result<void> in_rounds(const Step& request,
+                                       Rounds rounds,
+                                       const Fill& fill,
+                                       const Combine& combine,
+                                       const Take& take);
+
+  using Counter = std::atomic<std::uint64_t> Member::*;
+  void advance(Counter counter);
+  [[nodiscard]] Result<void> wait_all(const Step& request, Counter counter, std::uint64_t least);
+  void combine(const Step& request, std::size_t count, void* out);
+
+  Segment& segment_;
+  Arena arena_;
+  std::size_t n_;
+  std::size_t self_;
+  std::vector<const void*> sources_;  // of the combination under way, in the order of ranks
+  std::vector<Places> places_;
+  StagingCopy stage_;
+  bool prompt_ = false;
+};
+
+}  // namespace muster::collective

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// ShmTransport: all ranks on one host; operations by Shm, sends and receives through rings of
+// pieces between each pair.
+#pragma once
+
+#include "collective/shm/shm.hpp"
+#include "collective/transport/host_transport.hpp"
+
+#include <set>
+#include <tuple>
+
+namespace muster::collective {
+
+class ShmTransport final : public HostTransport {
+ public:
+  // The ranks are places in the segment, which outlives this.
+  explicit ShmTransport(Segment& segment) : segment_(segment), shm_(segment) {}
+
+  [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
+
+  [[nodiscard]] bool prompt() const override { return shm_.prompt(); }
+
+  void abort(const Error& why) override { segment_.report(why); }
+
+  [[nodiscard]] Result<void*> alloc(std::size_t bytes) override { return shm_.alloc(bytes); }
+
+  [[nodiscard]] Result<void> free(void* memory) override { return shm_.free(memory); }
+
+  [[nodiscard]] Result<std::unique_ptr<Transfer>> begin(const Request& request) override;
+  void rest(int round) override;
+
+  [[nodiscard]] std::optional<Error> look(const Request& request) override {
+    // A transfer is tried between two looks: who had left before that left it undone.
+    const bool gone = segment_.left(request.root) &&
+                      !undone_.insert({request.kind, request.root, request.seq}).second;
+    return segment_.look(Step(request), request.root, gone);
+  }
+
+  void wake() override { segment_.wake_sleepers(); }
+
+ private:
+  Segment& segment_;
+  Shm shm_;
+  std::set<std::tuple<Kind, int, std::uint64_t>> undone_;  // transfers with ranks that have left
+};
+
+}  // namespace muster::collective

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/shm/staging_copy.hpp"
+
+#include "base/clock.hpp"
+#include "collective/shm/segment_page.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace muster::collective {
+namespace {
+
+// ns: near, a line costs 6 to 10, and with its source in memory less than 16; afar 36 and more
+// (SPEED.md).
+constexpr std::int64_t kDearLine = 18;
+
+}  // namespace
+
+void StoreChoice::copied(std::size_t bytes, Duration took) {
+  // Streamed copies are not judged: their time does not depend on who holds the line.
+  if (left_ > 0) {
+    --left_;
+    return;
+  }
+  const auto lines = static_cast<std::int64_t>(bytes / kLine);
+  if (bytes >= kLeastJudged && took > std::chrono::nanoseconds(kDearLine * lines)) {
+    left_ = kStreamedCopies;
+  }
+}
+
+void StagingCopy::operator()(void* to, const void* from, std::size_t bytes) {
+  const bool streams = choice_.streams();
+  const TimePoint begin = steady_now();
+  if (streams) {
+    stream_copy(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+  choice_.copied(bytes, steady_now() - begin);
+}
+
+void stream_copy(void* to, const void* from, std::size_t bytes) {
+  std::size_t done = 0;
+#if defined(__SSE2__)
+  auto* const out = static_cast<__m128i*>(to);
+  const auto* const in = static_cast<const __m128i*>(from);
+  for (; done + kLine <= bytes; done += kLine) {
+    const std::size_t i = done / sizeof(__m128i);
+    const __m128i parts[] = {_mm_loadu_si128(in + i),
+                             _mm_loadu_si128(in + i + 1),
+                             _mm_loadu_si128(in + i + 2),
+                             _mm_loadu_si128(in + i + 3)};
+    for (std::size_t part = 0; part < 4; ++part) {
+      // A whole line at once: a line that is filled in parts may be sent in parts. `to`
+      // begins on a line, as all slots do; `from` need not.
+      _mm_stream_si128(out + i + part, parts[part]);
+    }
+  }
+  // Streaming stores are not ordered with later stores, not even on x86: without the fence the
+  // others could see the counter that Shm::advance() releases before they see the data (Intel SDM,
+  // volume 1, 10.4.6.2).
+  _mm_sfence();
+#endif
+  std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done, bytes - done);
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/tcp/control_message.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace muster::collective {
+namespace {
+
+constexpr std::size_t kMostText = 1024;
+constexpr std::uint32_t kLastCode = 11;
+
+// Text follows.
+struct Head {
+  std::uint32_t code;
+  std::int32_t rank;
+  std::int32_t native;
+  std::uint32_t text;
+  std::uint64_t seq;
+};
+
+constexpr std::size_t kMost = sizeof(Head) + kMostText;
+
+}  // namespace
+
+std::string ControlMessages::encode(const Error& error) {
+  const std::string text = error.text.substr(0, kMostText);
+  const Head head{static_cast<std::uint32_t>(error.code),
+                  error.rank,
+                  error.native,
+                  static_cast<std::uint32_t>(text.size()),
+                  error.seq};
+  std::string out(sizeof(head), '\0');
+  std::memcpy(out.data(), &head, sizeof(head));
+  return out + text;
+}
+
+void ControlMessages::take(std::span<const char> bytes) {
+  bytes_.append(bytes.data(), std::min(bytes.size(), kMost - bytes_.size()));
+}
+
+std::optional<Error> ControlMessages::first() const {
+  Head head{};
+  if (bytes_.size() < sizeof(head)) {
+    return std::nullopt;
+  }
+  std::memcpy(&head, bytes_.data(), sizeof(head));
+  const std::size_t length = std::min<std::size_t>(head.text, kMostText);
+  if (head.code > kLastCode || bytes_.size() < sizeof(head) + length) {
+    return std::nullopt;
+  }
+  return Error{.code = static_cast<Errc>(head.code),
+               .rank = head.rank,
+               .seq = head.seq,
+               .native = head.native,
+               .text = bytes_.substr(sizeof(head), length)};
+}
+
+}  // namespace muster::collective

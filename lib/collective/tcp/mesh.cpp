@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/tcp/mesh.hpp"
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "collective/bootstrap/start_watch.hpp"
+#include "io/socket_address.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace muster::collective {
+namespace {
+
+// Of one rank in one look: whoever keeps talking must not keep us from the others.
+constexpr int kMostReads = 16;
+// Who has left may have done its part: its data come on other connections, and their ends after
+// them. Only where a forked child keeps those open there is no end.
+constexpr Duration kLeftTimeout = std::chrono::seconds(1);
+
+// A failure of this machine, not of the rank that it was to connect to.
+bool is_our_own(int errno_value) {
+  return errno_value == EMFILE || errno_value == ENFILE || errno_value == ENOBUFS ||
+         errno_value == ENOMEM;
+}
+
+template <class Struct>
+std::span<const char> bytes_of(const Struct& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+}  // namespace
+
+Mesh::Mesh(int rank, int size, PeerWatch& local)
+    : rank_(rank), local_(local), poller_(::epoll_create1(EPOLL_CLOEXEC)) {
+  // Goes to the other ranks by the store only. A connection that was meant for another job on the
+  // same port does not know it (take_connection).
+  static_cast<void>(::getrandom(&token_, sizeof(token_), 0));
+  peers_.resize(static_cast<std::size_t>(size));
+}
+
+Mesh::~Mesh() {
+  const std::scoped_lock lock(mutex_);
+  if (!fault_) {
+    tell_all(Error{});
+  }
+}
+
+Result<std::unique_ptr<Mesh>> Mesh::connect(const BootstrapContext& context,
+                                            const Place& place,
+                                            PeerWatch& local) {
+  std::unique_ptr<Mesh> mesh(new Mesh(context.rank, context.size, local));
+  if (auto formed = mesh->form(context, place); !formed) {
+    // The others hear the reason before they find our connections closed.
+    if (context.watch != nullptr) {
+      context.watch->tell(formed.error());
+    }
+    mesh->report(start_failure(formed.error(), context.rank));
+    return std::unexpected(std::move(formed.error()));
+  }
+  return mesh;
+}
+
+Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
+  if (!poller_) {
+    return std::unexpected(system_failure("creating an epoll instance", errno));
+  }
+  // Before the address is published: who reads it can connect at once. Each pair is connected once,
+  // by its higher rank, so nobody waits in a ring.
+  const auto listening = listen_at(place.address, place.ports);
+  if (!listening) {
+    return std::unexpected(listening.error());
+  }
+  const auto cards = exchange_cards(
+      context, "tcp", fmt::format("{} {} {}", place.address, listening->port, token_));
+  if (!cards) {
+    return std::unexpected(cards.error());
+  }
+  auto reached = reach_lower(context, *cards, place.address);
+  return reached ? accept_higher(context, listening->fd.get()) : reached;
+}
+
+Result<void> Mesh::reach_lower(const BootstrapContext& context,
+                               const std::vector<std::string>& cards,
+                               const std::string& ours) {
+  for (int other = 0; other < rank_; ++other) {
+    const auto fields = muster::split(cards[static_cast<std::size_t>(other)], ' ');
+    const auto port = fields.size() == 3 ? parse_int(fields[1]) : std::nullopt;
+    if (!port) {
+      return collective::failure(
+          Errc::store, fmt::format("the store's entry for rank {}'s address is malformed", other));
+    }
+    // Control first: from then on the other sees our death.
+    for (std::uint32_t lane = kLanes; lane-- > 0;) {
+      auto fd = connect_until(
+          with_our_interface(fields[0], ours), static_cast<std::uint16_t>(*port), context.deadline);
+      const Hello hello{
+          .token = std::strtoull(fields[2].c_str(), nullptr, 10), .rank = rank_, .lane = lane};
+      if (!fd || !send_all(fd->get(), bytes_of(hello), context.deadline)) {
+        return std::unexpected(not_reached(
+            context, other, fd ? system_failure("sending the first message", errno) : fd.error()));
+      }
+      place(other, lane, std::move(*fd));
+    }
+  }
+  return {};
+}
+
+// Everyone listens until all are connected: who refuses has died, or has given up and says why.
+Error Mesh::not_reached(const BootstrapContext& context, int other, Error error) const {
+  const int why = error.native;
+  if (is_our_own(why)) {
+    return error;
+  }
+  if (why == ECONNREFUSED || why == ECONNRESET || why == EPIPE) {
+    if (auto seen = context.watch != nullptr ? context.watch->reason() : std::nullopt) {
+      return *seen;
+    }
+    error.code = Errc::peer_failed;
+  }
+  error.rank = other;
+  error.text = fmt::format("rank {} cannot reach rank {}: {}", rank_, other, error.text);
+  return error;
+}
+
+Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) {
+  const Duration slice =
+      context.watch != nullptr ? context.watch->slice() : left_until(context.deadline);
+  std::size_t wanted = static_cast<std::size_t>(context.size - 1 - rank_) * kLanes;
+  HalfOpen arrivals(listener);
+  while (wanted > 0) {
+    const TimePoint next_look = std::min(context.deadline, steady_now() + slice);
+    while (wanted > 0 && steady_now() < next_look) {
+      auto greeting = arrivals.next(next_look);
+      if (!greeting) {
+        return std::unexpected(std::move(greeting.error()));
+      }
+      wanted -= *greeting && take_connection(std::move(**greeting)) ? 1U : 0U;
+    }
+    if (auto error = wanted > 0 ? ended(context) : std::nullopt) {
+      return std::unexpected(std::move(*error));
+    }
+  }
+  return {};
+}
+
+std::optional<Error> Mesh::ended(const BootstrapContext& context) const {
+  auto error = context.watch != nullptr ? context.watch->look() : std::nullopt;
+  error = error ? error : failure();
+  return error || steady_now() < context.deadline ? error : not_come(context);
+}
+
+void Mesh::place(int rank, std::uint32_t lane, UniqueFd fd) {
+  const auto i = static_cast<std::size_t>(rank);
+  if (lane == static_cast<std::uint32_t>(Lane::control)) {
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
+    static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_ADD, fd.get(), &event));
+  }
+  peers_[i].lanes[lane] = std::move(fd);
+}
+
+bool Mesh::take_connection(HalfOpen::Greeting greeting) {
+  const Hello& hello = greeting.hello;
+  if (hello.magic != Hello::kMagic || hello.token != token_ || hello.rank <= rank_ ||
+      hello.rank >= size() || hello.lane >= kLanes ||
+      peers_[static_cast<std::size_t>(hello.rank)].lanes[hello.lane]) {
+    return false;
+  }
+  place(hello.rank, hello.lane, std::move(greeting.fd));
+  return true;
+}
+
+Error Mesh::not_come(const BootstrapContext& context) const {
+  Error error{.code = Errc::timeout};
+  for (int other = rank_ + 1; other < context.size && error.rank < 0; ++other) {
+    const auto& lanes = peers_[static_cast<std::size_t>(other)].lanes;
+    error.rank =
+        std::ranges::all_of(lanes, [](const UniqueFd& fd) { return bool(fd); }) ? -1 : other;
+  }
+  error.text = fmt::format("rank {} did not connect to rank {} in time", error.rank, rank_);
+  return error;
+}
+
+std::optional<Error> Mesh::failure() const {
+  const std::scoped_lock lock(mutex_);
+  if (!fault_) {
+    if (const auto local = local_.failure()) {
+      settle(*local);
+    } else {
+      listen_to_all();
+      if (fault_) {
+        local_.report(*fault_);  // before this rank may leave for it: the others wait here only
+      }
+    }
+  }
+  return fault_;
+}
+
+void Mesh::report(const Error& error) {
+  local_.report(error);
+  const std::scoped_lock lock(mutex_);
+  settle(error);
+}
+
+// The first reason is the one that all get.
+void Mesh::settle(const Error& error) const {
+  if (!fault_) {
+    fault_ = error;
+    tell_all(error);
+  }
+}
+
+// One try: the buffer of a connection that carries nothing else has room.
+void Mesh::tell_all(const Error& error) const {
+  const std::string message = ControlMessages::encode(error);
+  for (const Peer& peer : peers_) {
+    const int control = peer.lanes[static_cast<std::size_t>(Lane::control)].get();
+    if (control >= 0) {
+      static_cast<void>(
+          ::send(control, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+    }
+  }
+}
+
+void Mesh::listen_to_all() const {
+  std::array<epoll_event, 16> events{};
+  const int count = ::epoll_wait(poller_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    listen_to(events[static_cast<std::size_t>(i)].data.u64);
+  }
+}
+
+void Mesh::listen_to(std::size_t rank) const {
+  Peer& peer = peers_[rank];
+  UniqueFd& control = peer.lanes[static_cast<std::size_t>(Lane::control)];
+  std::array<char, 4096> buffer{};
+  ssize_t count = 1;
+  for (int reads = 0; reads < kMostReads && count > 0; ++reads) {
+    // It does not block. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
+    count = ::recv(control.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    peer.messages.take({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))});
+  }
+  const int why = errno;
+  // What was read counts before the end of the connection: a rank that leaves says so and closes.
+  understand(rank);
+  if (count == 0 || (count < 0 && why != EAGAIN && why != EINTR)) {
+    peer.is_gone = true;
+    // Else its end would be reported at each look from now on.
+    static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
+    if (!peer.has_left && !fault_) {
+      settle({.code = Errc::peer_failed,
+              .rank = static_cast<int>(rank),
+              .text = fmt::format("rank {} has died, or its host cannot be reached{}",
+                                  rank,
+                                  count == 0 ? "" : ": " + errno_text(why))});
+    }
+  }
+}
+
+void Mesh::understand(std::size_t rank) const {
+  Peer& peer = peers_[rank];
+  const auto message = peer.messages.first();
+  if (message && message->code != Errc::ok) {
+    settle(*message);
+  } else if (message && !peer.has_left) {
+    peer.has_left = true;
+    peer.left_at = steady_now();
+  }
+}
+
+void Mesh::seen(int rank, const Request& called) {
+  const std::scoped_lock lock(mutex_);
+  peers_[static_cast<std::size_t>(rank)].last = called;
+}
+
+std::string Mesh::where(int rank, const Request& request) const {
+  const std::scoped_lock lock(mutex_);
+  const Request& last = peers_[static_cast<std::size_t>(rank)].last;
+  if (last.seq == 0) {
+    return "has not been seen in any operation";
+  }
+  const bool here = last.seq == request.seq && last.kind == request.kind;
+  return (here ? "is in " : "was last seen in ") + last.describe();
+}
+
+std::optional<Error> Mesh::look(const Step& step, int missing) {
+  return look(step, missing, kLeftTimeout);
+}
+
+std::optional<Error> Mesh::look(const Step& step, int missing, Duration timeout) {
+  if (auto error = failure()) {
+    local_.report(*error);
+    return error;
+  }
+  if (missing < 0) {
+    return std::nullopt;
+  }
+  bool left = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    const Peer& peer = peers_[static_cast<std::size_t>(missing)];
+    left = peer.has_left && steady_now() >= peer.left_at + timeout;
+  }
+  Error error{.code = left ? Errc::peer_failed : Errc::timeout,
+              .rank = missing,
+              .seq = step.operation().seq};
+  if (left) {
+    error.text = fmt::format(
+        "rank {} has left (exited, or closed its communicator) while rank {} waits for it in {}",
+        missing,
+        rank_,
+        step.operation().describe());
+  } else if (steady_now() >= step.deadline) {
+    error.text = fmt::format("{} timed out on rank {}: rank {} is missing; it {}",
+                             step.operation().describe(),
+                             rank_,
+                             missing,
+                             where(missing, step.operation()));
+  } else {
+    return std::nullopt;
+  }
+  report(error);
+  return failure();
+}
+
+Error Mesh::closed(const Step& step, int rank) {
+  // The reason comes on the control lane, a moment before or after.
+  const TimePoint deadline = steady_now() + std::chrono::milliseconds(200);
+  while (steady_now() < deadline) {
+    if (auto error = look(step, rank, Duration::zero())) {
+      return *error;
+    }
+    epoll_event event{};
+    static_cast<void>(::epoll_wait(poller_.get(), &event, 1, 10));
+  }
+  Error error{.code = Errc::peer_failed, .rank = rank, .seq = step.operation().seq};
+  error.text = fmt::format("rank {} closed its connection to rank {} during {}",
+                           rank,
+                           rank_,
+                           step.operation().describe());
+  report(error);
+  return failure().value_or(error);
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/transport/host_transport.hpp"
+
+namespace muster::collective {
+
+Result<void> finish(HostTransport& transport, Transfer& transfer, const Request& request) {
+  constexpr int kStepsPerLook = 64;
+  int stuck = 0;
+  while (true) {
+    const auto step = transfer.step();
+    if (!step) {
+      return std::unexpected(step.error());
+    }
+    if (*step == Transfer::Step::done) {
+      return {};
+    }
+    stuck = *step == Transfer::Step::moved ? 0 : stuck + 1;
+    if (stuck > 0 && stuck % kStepsPerLook == 0) {
+      if (auto error = transport.look(request)) {
+        return std::unexpected(std::move(*error));
+      }
+      transport.rest(stuck / kStepsPerLook);
+    }
+  }
+}
+
+}  // namespace muster::collective

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/console.hpp"
+
+namespace muster {
+
+std::unique_ptr<ConsoleSink> Console::open(int fd) {
+  return std::make_unique<ConsoleSink>(fd, poller_, [this] { on_room_(); });
+}
+
+ConsoleSink& Console::sink(int stream) {
+  if (!error_) {
+    one_place_ = same_place(1, 2);
+    error_ = open(2);
+  }
+  if (stream == 2 || one_place_) {
+    return *error_;
+  }
+  if (!output_) {
+    output_ = open(1);
+  }
+  return *output_;
+}
+
+void Console::write_all(ConsoleWait& wait) {
+  for (ConsoleSink* const sink : {output_.get(), error_.get()}) {
+    if (sink != nullptr) {
+      static_cast<void>(sink->wait_for_room(wait, true));
+    }
+  }
+}
+
+void Console::tell_unshown() {
+  if (const Unshown lost = error_ ? error_->give_up_queue() : Unshown{}; lost.any()) {
+    say(lost.describe("this console"));
+  }
+  if (const Unshown lost = output_ ? output_->give_up_queue() : Unshown{}; lost.any()) {
+    say(lost.describe("standard output"));
+  }
+}
+
+}  // namespace muster

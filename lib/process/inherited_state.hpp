@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this process was started with and changes for itself, and what its workers must get back:
+// signals, and the soft limit of descriptors. Written once by prepare_process (guard.hpp), read by
+// spawn and guard. Value.
+#pragma once
+
+#include <csignal>
+#include <optional>
+
+#include <sys/resource.h>
+
+namespace muster {
+
+struct InheritedState {
+  sigset_t mask{};     // blocked when we were started
+  sigset_t ignored{};  // ignored when we were started: stays so, for us and for the workers
+  std::optional<rlimit> descriptors;  // where we have raised the soft limit
+};
+
+// Before prepare_process was called: the state of this moment.
+[[nodiscard]] const InheritedState& inherited_state();
+
+}  // namespace muster

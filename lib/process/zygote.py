@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The zygote: imports what the workers need, once, then forks each worker from itself.
+
+The launcher starts it as `python -u -c SOURCE KIND PROGRAM [MODULE...]` with a SEQPACKET socket as
+its standard input (zygote.cpp has the other end). It is part of the launcher's binary, so the
+user's Python needs no package of ours. A forked worker is a child of the launcher, not of this
+process, and differs from one that was started cold in nothing that a program should notice:
+ZYGOTE.md says what is the same and what is not.
+
+It only runs on Linux, with CPython 3.9 or later.
+"""
+
+import array
+import ast
+import ctypes
+import gc
+import importlib.machinery
+import io
+import os
+import pkgutil
+import platform
+import runpy
+import signal
+import socket
+import sys
+import threading
+import types
+
+MESSAGE_BYTES = 64
+FILES = 5  # of one request: the worker as text, its three streams, the go-ahead
+
+PR_SET_PDEATHSIG = 1
+PR_SET_MM = 35
+PR_SET_MM_MAP = 14
+CLONE_PARENT = 0x00008000
+CLONE_CHILD_CLEARTID = 0x00200000
+CLONE_CHILD_SETTID = 0x01000000
+# Of clone, set_robust_list and get_robust_list; whether clone takes the child's tid as the last.
+SYSTEM_CALLS = {"x86_64": (56, 273, 274, False), "aarch64": (220, 99, 100, True)}
+
+# A device of an accelerator that is open here would be shared by all workers, which drivers forbid.
+ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
+
+libc = ctypes.PyDLL(None)  # holds the GIL: no thread of Python may run between clone and its end
+libc.syscall.restype = ctypes.c_long
+libc.pthread_self.restype = ctypes.c_void_p
+libc.sbrk.restype = ctypes.c_void_p
+
+
+# -- what to import ------------------------------------------------------------------------------
+
+
+def top_level_imports(source):
+    """The absolute imports at the top level of a program, in order: (module, names taken from it).
+    None if it cannot be parsed."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return []
+    names = []
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            names += [(alias.name, ()) for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and statement.level == 0:
+            names.append((statement.module, tuple(alias.name for alias in statement.names)))
+    return list(dict.fromkeys(names))
+
+
+def program_source(kind, program):
+    """Where the program's text lies, and the folder that its own modules come from."""
+    if kind == "script":
+        folder = os.path.dirname(os.path.realpath(program))
+        return (program if os.path.isfile(program) else None), folder
+    folder = os.getcwd()
+    try:
+        spec = importlib.machinery.PathFinder.find_spec(program.partition(".")[0], [folder])
+        if spec is None and "." not in program:
+            spec = importlib.machinery.PathFinder.find_spec(program)
+    except (ImportError, ValueError):
+        spec = None
+    return (spec.origin if spec and spec.has_location else None), folder
+
+
+def is_users_own(name, folder):
+    """Whether a module lies beside the program: it may change between attempts."""
+    top = name.partition(".")[0]
+    return importlib.machinery.PathFinder.find_spec(top, [folder]) is not None
+
+
+def modules_of(kind, program):
+    path, folder = program_source(kind, program)
+    if path is None:
+        return []
+    try:
+        with open(path, "rb") as file:
+            names = top_level_imports(file.read())
+    except OSError:
+        return []
+    return [each for each in names if not is_users_own(each[0], folder)]
+
+
+def import_all(names):
+    """Imports them; why no worker may be forked afterwards, or None.
+
+    A module that fails is left to the worker, which fails as it would have without us.
+    """
+    before = why_not_fork()
+    if before:
+        return "the start of Python " + before
+    for name, taken in names:
+        try:
+            __import__(name, fromlist=taken)  # a name may be a module: from torch.utils import data
+        except BaseException:  # SystemExit too
+            pass
+        why = why_not_fork()
+        if why:
+            return "importing %s %s" % (name, why)
+    return None
+
+
+def why_not_fork():
+    if len(os.listdir("/proc/self/task")) > 1:
+        return "has started a thread, which a forked worker would not have"
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink("/proc/self/fd/" + number)
+        except OSError:
+            continue
+        if target.startswith(ACCELERATORS):
+            return "has opened %s, which workers must not share" % target
+    return None
+
+
+def stamps():
+    """What tells that a top-level module was installed anew: its file, inode and time."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if "." in name or name == "__main__" or not isinstance(path, str):
+            continue
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        found[name] = (path, status.st_ino, status.st_mtime_ns)
+    return found
+
+
+def first_change(before):
+    after = stamps()
+    return next((name for name, stamp in before.items() if after.get(name) != stamp), None)
+
+
+# -- forking -------------------------------------------------------------------------------------
+
+
+def tid_address():
+    """Where glibc and musl remember the main thread's id; 0 if it is not found.
+
+    fork() would have the kernel write the child's there. They use it for locks that know their
+    owner.
+    """
+    own = os.getpid()
+    start = libc.pthread_self()
+    words = (ctypes.c_int * 512).from_address(start)
+    return next((start + 4 * i for i, word in enumerate(words) if word == own), 0)
+
+
+def robust_list():
+    """The list of locks that the kernel releases when a thread dies: address and length."""
+    _, _, get_robust_list, _ = SYSTEM_CALLS[platform.machine()]
+    head, length = ctypes.c_void_p(), ctypes.c_size_t()
+    result = libc.syscall(
+        ctypes.c_long(get_robust_list), ctypes.c_long(0), ctypes.byref(head), ctypes.byref(length)
+    )
+    return (head, length) if result == 0 else None
+
+
+def clone_sibling(tid, robust):
+    """fork(), but the child's parent is ours: 0 in the child. Raises OSError."""
+    clone, set_robust_list, _, tid_is_last = SYSTEM_CALLS[platform.machine()]
+    flags = CLONE_PARENT | signal.SIGCHLD
+    if tid:
+        flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID
+    none, address = ctypes.c_long(0), ctypes.c_long(tid)
+    last = (none, address) if tid_is_last else (address, none)
+    ctypes.pythonapi.PyOS_BeforeFork()
+    pid = libc.syscall(ctypes.c_long(clone), ctypes.c_long(flags), none, none, *last)
+    if pid == 0:
+        if robust:
+            libc.syscall(ctypes.c_long(set_robust_list), *robust)
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+        return 0
+    ctypes.pythonapi.PyOS_AfterFork_Parent()
+    if pid < 0:
+        raise OSError("the kernel refused to fork it")
+    return pid
+
+
+# -- the launcher's requests ---------------------------------------------------------------------
+
+
+class Request:
+    """One worker: its command line, its environment, its streams."""
+
+    def __init__(self, files):
+        text, self.stdin, self.stdout, self.stderr, self.go_ahead = files
+        with open(text, "rb") as file:
+            fields = file.read().split(b"\0")
+        count = int(fields[0])
+        self.argv = [os.fsdecode(field) for field in fields[1 : count + 1]]
+        self.environment = dict(
+            os.fsdecode(field).split("=", 1) for field in fields[count + 1 : -1] if b"=" in field
+        )
+
+    def close(self):
+        for file in (self.stdin, self.stdout, self.stderr, self.go_ahead):
+            os.close(file)
+
+
+def receive(control):
+    """The kind of a message and its descriptors; an empty kind when the launcher has gone."""
+    size = array.array("i").itemsize
+    data, ancillary, _, _ = control.recvmsg(
+        MESSAGE_BYTES, socket.CMSG_LEN(FILES * size), socket.MSG_CMSG_CLOEXEC
+    )
+    files = array.array("i")
+    for level, kind, content in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            files.frombytes(content[: len(content) - len(content) % size])
+    return data, list(files)
+
+
+def answer(control, text):
+    control.send(os.fsencode(text)[:4096])
+
+
+def serve(control, before, *of_launcher):
+    """Answers until the launcher has gone. Returns in a forked worker only, with its request."""
+    tid, robust = tid_address(), robust_list()
+    while True:
+        kind, files = receive(control)
+        if not kind:
+            os._exit(0)
+        if kind == b"prepare":
+            changed = first_change(before)
+            answer(control, "stale " + changed if changed else "ready")
+            continue
+        try:
+            request = Request(files)
+            pid = clone_sibling(tid, robust)
+        except Exception as error:
+            answer(control, "failed %s" % error)
+            continue
+        if pid == 0:
+            begin(request, control, *of_launcher)
+            return request
+        request.close()
+
+
+# -- becoming a worker ---------------------------------------------------------------------------
+
+
+def begin(request, control, parent, own, python):
+    """What exec and the launcher's own spawn do for a worker that is started cold."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)  # the launcher died before the signal was set
+    os.setsid()
+    # Not before there is a group: from now on the launcher sends it signals.
+    answer(control, "forked %d" % os.getpid())
+    control.close()
+    # Without the go-ahead the launcher does not know of us: it gave up waiting, or is gone.
+    if os.read(request.go_ahead, 1) != b"!":
+        os._exit(1)
+    for stream, number in ((request.stdin, 0), (request.stdout, 1), (request.stderr, 2)):
+        os.dup2(stream, number)
+    request.close()
+    reopen_streams()
+    for name in set(os.environ) - set(request.environment):
+        del os.environ[name]
+    for name, value in request.environment.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    # What the launcher called may have been a script that looks for the interpreter (pyenv).
+    request.argv[0] = python
+    show_command_line(own, [os.fsencode(word) for word in request.argv])
+    make_random_again()
+    main_thread = threading.main_thread()
+    if hasattr(main_thread, "_set_native_id"):
+        main_thread._set_native_id()
+
+
+def reopen_streams():
+    """Text streams as Python makes them under -u: what they know of their files is found anew."""
+    for name, mode, number in (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2)):
+        old = getattr(sys, "__%s__" % name)
+        raw = binary = io.FileIO(number, mode, closefd=False)
+        raw.name = "<%s>" % name
+        if mode == "r":
+            binary = io.BufferedReader(raw)
+        text = io.TextIOWrapper(
+            binary, old.encoding, old.errors, newline="\n", write_through=True
+        )
+        text.mode = mode
+        setattr(sys, name, text)
+        setattr(sys, "__%s__" % name, text)
+
+
+class MemoryMap(ctypes.Structure):
+    """prctl_mm_map of linux/prctl.h."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in
+                ("start_code end_code start_data end_data start_brk brk start_stack "
+                 "arg_start arg_end env_start env_end auxv").split()]
+    _fields_ += [("auxv_size", ctypes.c_uint32), ("exe_fd", ctypes.c_uint32)]
+
+
+def memory_map():
+    with open("/proc/self/stat", "rb") as file:
+        text = file.read()
+    field = [int(word) for word in text[text.rindex(b")") + 4 :].split()]  # [0] is the parent
+    of_code, of_data, of_argv = field[22:25], field[41:44], field[44:48]
+    brk = libc.sbrk(ctypes.c_long(0))
+    return MemoryMap(*of_code[:2], *of_data, brk, of_code[2], *of_argv, 0, 0, 0xFFFFFFFF)
+
+
+def show_command_line(own, argv):
+    """Makes ps, pgrep -f and /proc/PID/cmdline show `argv`. `own`: our map when we began."""
+    room = own.arg_end - own.arg_start
+    if own.arg_start == 0 or room <= 0:
+        return
+    shown = (b"\0".join(argv) + b"\0")[:room]
+    ctypes.memmove(own.arg_start, shown.ljust(room, b"\0"), room)
+    changed = MemoryMap.from_buffer_copy(own)
+    changed.arg_end = changed.arg_start + len(shown)
+    changed.brk = libc.sbrk(ctypes.c_long(0))
+    # Where the kernel does not allow it (no CONFIG_CHECKPOINT_RESTORE) zeros follow.
+    libc.prctl(PR_SET_MM, PR_SET_MM_MAP, ctypes.byref(changed), ctypes.sizeof(changed), 0)
+
+
+def make_random_again():
+    """What was drawn once at import and is each process's own when it is started cold."""
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    if "multiprocessing.process" in sys.modules:
+        sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+
+
+# -- running the program -------------------------------------------------------------------------
+
+
+def hide_our_frames():
+    """The traceback of the error that ends the program begins with the program's own frames."""
+    own = globals()
+
+    def strip(kind, error, traceback):
+        sys.excepthook = shown
+        while traceback and traceback.tb_frame.f_globals is own:
+            traceback = traceback.tb_next
+        shown(kind, error.with_traceback(traceback), traceback)
+
+    shown = sys.excepthook  # it may be the program's
+    sys.excepthook = strip
+
+
+def new_main():
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    if sys.version_info < (3, 14):
+        main.__dict__["__annotations__"] = {}
+    sys.modules["__main__"] = main
+    return main.__dict__
+
+
+def set_path(first):
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, first)
+
+
+def run_module(argv):
+    set_path(os.getcwd())
+    sys.argv = ["-m", *argv[1:]]
+    new_main()
+    runpy._run_module_as_main(argv[0])
+
+
+def run_script(argv):
+    path = argv[0]
+    sys.argv = argv
+    names = new_main()
+    if pkgutil.get_importer(path) is not None:  # a folder or an archive with a __main__
+        sys.path.insert(0, path)
+        runpy._run_module_as_main("__main__", False)
+        return
+    set_path(os.path.dirname(os.path.realpath(path)))
+    absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        reason = (sys.executable, absolute, error.errno, error.strerror)
+        sys.stderr.write("%s: can't open file %r: [Errno %d] %s\n" % reason)
+        sys.exit(2)
+    names["__file__"] = absolute
+    names["__cached__"] = None
+    names["__loader__"] = importlib.machinery.SourceFileLoader("__main__", absolute)
+    exec(compile(source, absolute, "exec", dont_inherit=True), names)
+
+
+def run(request):
+    rest = request.argv[2:]  # behind python and -u
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv = list(request.argv)
+    try:
+        if rest[0] == "-m":
+            run_module(rest[1:])
+        else:
+            run_script(rest)
+    except BaseException:
+        hide_our_frames()
+        raise
+
+
+def main():
+    control = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    if sys.path and sys.path[0] == "":
+        del sys.path[0]  # of -c; a script has its own folder there
+    parent, own = os.getppid(), memory_map()
+    with open("/proc/self/cmdline", "rb") as file:
+        python = os.fsdecode(file.read().partition(b"\0")[0])
+    show_command_line(own, [b"muster-zygote"])
+    kind, program, *names = sys.argv[1:]
+    why = "" if platform.machine() in SYSTEM_CALLS else "this processor is not known"
+    why = why or import_all([(name, ()) for name in names] or modules_of(kind, program))
+    if why:
+        receive(control)  # an end with a message unread would cost the launcher ours
+        answer(control, "refused " + why)
+        os._exit(0)
+    before = stamps()
+    gc.collect()
+    gc.freeze()  # the collector would write into, and so copy, pages that all workers share
+    run(serve(control, before, parent, own, python))
+
+
+main()

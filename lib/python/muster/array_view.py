@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ArrayView: memory of the library, for NumPy, torch, DLPack and the library's own operations."""
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+
+from . import dlpack, dtypes, errors
+from ._library import HOST
+from .typing import DType, Shape
+
+if TYPE_CHECKING:  # under other names: the class has methods called numpy and torch
+    import numpy as np
+    import torch as pytorch
+
+
+class ArrayView:
+    """Contiguous memory of a shape (in elements) and an element type. It copies nothing.
+
+    numpy(), torch(), view(), numpy.asarray(x) and torch.from_dlpack(x) give arrays on the same
+    memory, and operations take the view itself as well as these arrays. Each of them keeps the
+    view alive, and with it the memory.
+
+    shape: extents in elements. size: elements. nbytes: bytes. dtype: muster's name of the element
+    type ("f32"). device: the CUDA ordinal, -1 for the host. data: the address.
+    """
+
+    def __init__(self, shape: Shape, dtype: DType, device: Optional[int], data: Optional[int],
+                 keep: Any = None) -> None:
+        """For the package itself. keep: what must live as long as the memory is used."""
+        self.shape = extents(shape)
+        self.dtype = dtypes.require(dtype)
+        self.device = HOST if device is None else device
+        self.size = count(self.shape)
+        self.nbytes = self.size * dtypes.TYPES[self.dtype][1]
+        self.data = data
+        self._keep = keep
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A NumPy array of this shape. Unsupported: the memory is on a GPU, or the type is bf16 and
+        the package ml_dtypes is not installed."""
+        import numpy
+        if dtypes.to_typestr(self.dtype) or self.device != HOST:
+            whole: np.ndarray[Any, Any] = numpy.asarray(self)
+            return whole
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise errors.Unsupported(f"NumPy has no {self.dtype}: install the package ml_dtypes, "
+                                     "or use torch()") from None
+        flat = self._as_bytes(numpy.frombuffer).view(ml_dtypes.bfloat16)
+        shaped: np.ndarray[Any, Any] = flat.reshape(self.shape)
+        return shaped
+
+    def torch(self) -> pytorch.Tensor:
+        """A torch tensor of this shape, on the GPU if the memory is there."""
+        import torch
+        return torch.utils.dlpack.from_dlpack(self.__dlpack__())
+
+    def view(self) -> memoryview:
+        """A memoryview of the bytes. Unsupported: the memory is on a GPU."""
+        view: memoryview = self._as_bytes(lambda raw, _: memoryview(raw).cast("B"))
+        return view
+
+    def _as_bytes(self, make: Callable[[Any, str], Any]) -> Any:
+        if self.device != HOST:
+            raise errors.Unsupported("the memory is on a GPU: use torch() or DLPack")
+        raw = (ctypes.c_ubyte * self.nbytes).from_address(self._address())
+        raw.owner = self  # type: ignore[attr-defined]  # the result keeps raw, raw keeps self
+        return make(raw, "u1")
+
+    def _address(self) -> int:
+        return self.data or 0
+
+    @property
+    def __array_interface__(self) -> Dict[str, Any]:
+        typestr = dtypes.to_typestr(self.dtype)
+        if typestr is None or self.device != HOST:
+            raise AttributeError("__array_interface__")  # NumPy then tries other protocols
+        return {"version": 3, "shape": self.shape, "typestr": typestr, "strides": None,
+                "data": (self._address(), False)}
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return (dlpack.CPU, 0) if self.device == HOST else (dlpack.CUDA, self.device)
+
+    def __dlpack__(self, **_: Any) -> Any:
+        """A capsule. Operations of the library on this memory must have ended: no stream is
+        synchronized here."""
+        return dlpack.make(self, self._address(), self.shape, dtypes.to_dlpack(self.dtype),
+                           self.device)
+
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int) -> memoryview:
+            return self.view()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<muster.{type(self).__name__} {self.dtype}{list(self.shape)}>"
+
+
+def extents(shape: Shape) -> Tuple[int, ...]:
+    """A shape as a tuple; a number is one extent. InvalidArgument: a negative extent."""
+    out = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(extent < 0 for extent in out):
+        raise errors.InvalidArgument(f"shape {out} has a negative extent")
+    return out
+
+
+def count(shape: Tuple[int, ...]) -> int:
+    """Elements of a shape."""
+    out = 1
+    for extent in shape:
+        out *= extent
+    return out

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process group is besides its operations: what PyTorch asks of it, its communicator, the
+Works under way, its end."""
+from __future__ import annotations
+
+import threading
+from ctypes import sizeof
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+from .. import _library as c
+from .. import errors
+from ..communicator import Communicator, ServedStore
+from ..operations import NO_BUFFER
+from . import tensors as t
+from .control import Control
+from .futures import Completer
+from .messages import Messages
+from .monitored import MonitoredBarrier
+from .overloads import Options, seconds_of
+from .work import Dropped, Part, Work, timed_out
+
+# How many Works that no Python object refers to any more are kept for PyTorch's C++.
+_KEPT_WORKS = 256
+
+
+@dataclass
+class Meeting:
+    """What the ranks of a group have agreed on when it was made."""
+
+    store: Any
+    served: Optional[ServedStore]  # the store that this rank serves to the group, if it does
+    control: Control
+    seconds: float  # the timeout
+    make_channel: Callable[[int], Communicator]
+    address_of: Callable[[int], Tuple[str, int]]
+    # Makes the group of some of the ranks: store, rank, size, timeout.
+    create: Callable[[Any, int, int, timedelta], Any]
+
+
+class Base(dist.ProcessGroup):
+    """Any thread may call operations; they are performed in the order of the calls."""
+
+    supports_coalescing = False
+    supports_splitting = True
+
+    def __init__(self, comm: Communicator, meeting: Meeting) -> None:
+        super().__init__(comm.rank, comm.size)
+        self.comm = comm
+        self.seconds = meeting.seconds
+        self.make_channel = meeting.make_channel
+        self.address_of = meeting.address_of
+        self.messages = Messages(self, meeting.control)
+        self.completer = Completer()
+        self.is_shared = False  # another thread may start a receive while an operation is performed
+        self.label = "muster"  # of ranges of the profiler
+        self.is_profiled = False  # an operation under way is a range of the profiler
+        self._meeting = meeting
+        self._monitored = MonitoredBarrier(meeting.store, comm.rank, comm.size)
+        self._lock = threading.Lock()  # a communicator takes one call at a time
+        self._works: List[Tuple[Work, bool]] = []  # under way; whether of a collective operation
+        self._dropped = Dropped(_KEPT_WORKS)
+        self._count = 0
+        self._name, self._description = "muster", "undefined"
+        self._is_split = False
+
+    # What PyTorch asks of a group.
+
+    def getBackendName(self) -> str:
+        """Not gloo's also in its place: DDP's logger would ask for gloo's own class."""
+        return "muster"
+
+    name = _get_backend_name = getBackendName
+
+    @property
+    def group_name(self) -> str:
+        return self._name
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def group_desc(self) -> str:
+        return self._description
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    @property
+    def _device_types(self) -> List[torch.device]:
+        """None while PyTorch makes the group: it would take it for one of its own kind."""
+        return [torch.device("cpu")] if self._is_split or self in _groups() else []
+
+    def _get_backend(self, device: Any) -> Base:
+        return self
+
+    get_backend = _get_backend
+
+    def get_group_store(self) -> Any:
+        return self._meeting.store
+
+    def eager_connect_single_device(self, device: Any = None) -> None:
+        """The ranks are connected from the beginning."""
+
+    def perform_nocolor_split(self, device: Any = None) -> None:
+        """Ranks that are not in a new group take no part in making it."""
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        self.seconds = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._count
+
+    def _set_sequence_number_for_group(self) -> None:
+        pass
+
+    def monitored_barrier(self, timeout: Optional[timedelta] = None,
+                          wait_all_ranks: bool = False) -> None:
+        if self.size() > 1:
+            self._monitored.wait(timeout, wait_all_ranks)
+
+    def split_group(self, ranks: Sequence[int], timeout: Optional[timedelta] = None,
+                    opts: Any = None, group_name: Optional[str] = None,
+                    group_desc: Optional[str] = None, device_types: Any = None) -> Any:
+        """The group of these ranks of this one; None for another rank. All ranks call it."""
+        if self.rank() not in ranks:
+            return None
+        name = group_name or f"split {sorted(ranks)} {self._count}"
+        made = self._meeting.create(dist.PrefixStore(f"{name}/", self._meeting.store),
+                                    list(ranks).index(self.rank()), len(ranks),
+                                    timeout or timedelta(seconds=self.seconds))
+        made._is_split = True
+        made._set_group_name(name)
+        made._set_group_desc(group_desc or f"{self._description}:split")
+        return made
+
+    def abort(self) -> None:
+        """Ends all operations of all ranks."""
+        self.messages.abort("the process group was aborted")
+        self.comm.abort("the process group was aborted")
+
+    def shutdown(self) -> None:
+        """Leaves, after the operations under way."""
+        self.completer.close()
+        self.messages.close()
+        self.comm.close()
+        if self._meeting.served is not None:
+            self._meeting.served.close()
+
+    # For the operations.
+
+    def start(self, kind: int, source: Optional[torch.Tensor], target: torch.Tensor,
+              opts: Options, *, op: Optional[str] = None, root: int = -1,
+              scale: float = 1.0) -> Optional[Part]:
+        """Starts a collective operation; performs it within the call, and gives None, if the caller
+        waits at once anyway."""
+        buffer = t.data_buffer if op is None else t.number_buffer
+        waits = not getattr(opts, "asyncOp", True)
+        is_async = not waits or self.is_shared
+        call = c.CCall(sizeof(c.CCall), kind, c.OPS[op] if op else 0, root, 1 if is_async else 0,
+                       NO_BUFFER if source is None else buffer(source), buffer(target),
+                       int(seconds_of(opts) * 1e9), scale, None)
+        try:
+            with self._lock:
+                self._count += 1
+                part: Optional[Part] = self.comm.start(call, None, (source, target))
+            if part is not None and waits:
+                part.wait()
+                part = None
+        except errors.TimedOut as error:
+            raise timed_out(error, seconds_of(opts) or self.seconds) from None
+        return part
+
+    def transfer(self, kind: int, tensor: torch.Tensor, rank: int) -> Part:
+        """Starts a SEND or RECV without tag."""
+        buffer = t.data_buffer(tensor)
+        source, target = (buffer, NO_BUFFER) if kind == c.SEND else (NO_BUFFER, buffer)
+        call = c.CCall(sizeof(c.CCall), kind, 0, rank, 1, source, target, 0, 1.0, None)
+        with self._lock:
+            part: Part = self.comm.start(call, None, (tensor,))
+        return part
+
+    def kept(self, work: Work, *, is_collective: bool = False) -> Work:
+        """Keeps the Work while it is under way, and then, for PyTorch's C++, when it is dropped."""
+        work.dropped, work.seconds = self._dropped, work.seconds or self.seconds
+        self._works = [each for each in self._works if not each[0].is_completed()]
+        if not work.is_completed():
+            self._works.append((work, is_collective))
+        return work
+
+    def under_way(self) -> List[Work]:
+        """The collective operations that were started and not waited for."""
+        return [work for work, is_collective in self._works if is_collective]
+
+
+def _groups() -> Any:
+    """All groups that PyTorch knows."""
+    world = getattr(dist.distributed_c10d, "_world", None)
+    return dist.distributed_c10d._pg_map if world is None else world.pg_map

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each operation refuses, in the words of PyTorch's back end gloo, for which programs look."""
+from __future__ import annotations
+
+from typing import List, Sequence
+
+import torch
+
+from .. import errors
+
+Tensors = Sequence[torch.Tensor]
+
+
+def refuse(operation: str, why: str) -> errors.InvalidArgument:
+    return errors.InvalidArgument(f"{operation}: {why}")
+
+
+def supported(operation: str, tensors: Tensors) -> None:
+    """Refuses tensors that are not on the CPU or not dense."""
+    for tensor in tensors:
+        if tensor.device.type != "cpu":
+            raise errors.Unsupported(f'{operation}: unsupported device type: the back end "muster" '
+                                     f"supports CPU tensors only, this one is on {tensor.device}")
+        if tensor.layout is not torch.strided:
+            raise errors.Unsupported(f"{operation}: unsupported layout: only dense tensors are "
+                                     f"supported, this one is {tensor.layout}")
+
+
+def single(operation: str, tensors: Tensors, what: str = "tensor list") -> torch.Tensor:
+    """The tensor of a list of one."""
+    if len(tensors) == 0:
+        raise refuse(operation, "requires non-empty tensor list: pass one tensor")
+    if len(tensors) != 1:
+        raise refuse(operation, f"requires a single-element {what}, not {len(tensors)} tensors")
+    supported(operation, tensors)
+    return tensors[0]
+
+
+def root(operation: str, rank: int, size: int, tensor: int = 0) -> int:
+    """tensor: the options' rootTensor, of which there is one."""
+    if not 0 <= rank < size:
+        raise refuse(operation, f"invalid root rank: {rank}")
+    if tensor != 0:
+        raise refuse(operation, f"invalid root tensor: {tensor}")
+    return rank
+
+
+def peer(operation: str, rank: int, own: int, size: int) -> int:
+    if not 0 <= rank < size or rank == own:
+        raise refuse(operation, f"invalid rank: {rank}: there are {size} ranks, and this one is "
+                                f"{own}")
+    return rank
+
+
+def alike(operation: str, tensors: Tensors, like: torch.Tensor, *, sizes: bool = True) -> None:
+    """Refuses lists whose tensors are not all of the dtype and size of `like`."""
+    supported(operation, tensors)
+    for index, tensor in enumerate(tensors):
+        if tensor.dtype is not like.dtype:
+            raise refuse(operation, f"invalid tensor type at index {index} (expected {like.dtype}, "
+                                    f"got {tensor.dtype})")
+        if sizes and tensor.numel() != like.numel():
+            raise refuse(operation, f"invalid tensor size at index {index} (expected "
+                                    f"{tuple(like.shape)}, got {tuple(tensor.shape)})")
+
+
+def one_of_each(operation: str, lists: Sequence[Tensors], size: int, side: str) -> Tensors:
+    """On the root: the list of one tensor for each rank. side: input or output."""
+    if len(lists) != 1:
+        raise refuse(operation, f"requires a single-element {side} list containing a list with "
+                                f"{size} tensors")
+    if len(lists[0]) != size:
+        raise refuse(operation, f"Incorrect {side} list size {len(lists[0])}. {side.capitalize()} "
+                                f"list size should be {size}, same as size of the process group.")
+    return lists[0]
+
+
+def none(operation: str, lists: Sequence[Tensors], side: str) -> None:
+    """Not on the root."""
+    if len(lists) != 0:
+        raise refuse(operation, f"requires empty {side} on non-root")
+
+
+def one_list(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> Tensors:
+    """The one output list of an operation that all ranks have results of."""
+    if len(lists) != len(inputs):
+        raise refuse(operation, "requires input/output tensor lists to have the same length")
+    if len(lists[0]) != size:
+        raise refuse(operation, f"invalid output tensor list at index 0 (expected length {size}, "
+                                f"got {len(lists[0])})")
+    return lists[0]
+
+
+def same_dtype(operation: str, tensors: Tensors) -> None:
+    if len(tensors) == 0:
+        raise refuse(operation, "requires non-empty tensor list")
+    supported(operation, tensors)
+    if any(tensor.dtype is not tensors[0].dtype for tensor in tensors):
+        raise refuse(operation, "tensors must all have the same type")
+
+
+def base(operation: str, whole: torch.Tensor, part: torch.Tensor, size: int) -> None:
+    """all_gather into, reduce_scatter from one tensor."""
+    supported(operation, (whole, part))
+    if whole.dtype is not part.dtype:
+        raise refuse(operation, f"invalid tensor type at index 0 (expected {part.dtype}, got "
+                                f"{whole.dtype})")
+    if whole.numel() != size * part.numel():
+        raise refuse(operation, f"invalid tensor size (expected {size} x {part.numel()} elements, "
+                                f"got {whole.numel()})")
+
+
+def splits(operation: str, split: Sequence[int], tensor: torch.Tensor, size: int) -> List[int]:
+    """Rows for each rank."""
+    rows = tensor.shape[0] if tensor.dim() > 0 else 0
+    if not split:
+        if rows % size != 0:
+            raise refuse(operation, "Tensor's dim 0 does not divide equally across group size")
+        return [rows // size] * size
+    if len(split) != size:
+        raise refuse(operation, "Number of tensor splits not equal to group size")
+    if sum(split) != rows or min(split) < 0:
+        raise refuse(operation, "Split sizes doesn't match total dim 0 size")
+    return list(split)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who completes the futures of a group's operations: threads that wait for operations in their
+order. PyTorch runs the callbacks of a future in the thread that completes it."""
+from __future__ import annotations
+
+import atexit
+import collections
+import os
+import threading
+import weakref
+from typing import Any, Deque, List, Optional, Protocol, Tuple
+
+# Seconds. A callback may wait for a future whose operation was started later. After this time
+# another thread goes on with the next operation.
+TAKEOVER = 0.1
+# Between two looks at whether the process is about to end.
+WAIT_SLICE = 0.2
+# How long the end of the process waits for a callback under way.
+EXIT_PATIENCE = 10.0
+
+_local = threading.local()  # depth: how deep its callbacks nest
+
+
+class Operation(Protocol):
+    """What a future belongs to: a Work."""
+
+    def over_within(self, seconds: float) -> bool: ...
+
+    def give_up(self) -> None: ...
+
+
+Entry = Tuple[Operation, Any]  # with the future that is set when the operation is over
+
+
+class Completer:
+    """Of one group. It starts threads with the first future. A future of an operation that a
+    callback starts is completed by other threads than the callback runs in, so that the callback
+    can wait for it, while no later callback overtakes it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lanes: List[_Lane] = []
+        self._is_closed = False
+        self._pid = os.getpid()
+        _completers.add(self)
+
+    def add(self, operation: Operation, trigger: Any) -> None:
+        with self._lock:
+            if not self._is_closed:
+                depth = getattr(_local, "depth", 0)
+                while len(self._lanes) <= depth:
+                    self._lanes.append(_Lane(len(self._lanes) + 1))
+                self._lanes[depth].add((operation, trigger))
+                return
+        while not operation.over_within(WAIT_SLICE):
+            pass
+        trigger.set_result(None)
+
+    def close(self) -> None:
+        """The threads end after the operations that they have."""
+        with self._lock:
+            self._is_closed = True
+            for lane in self._lanes:
+                lane.close()
+
+    def end(self) -> None:
+        """The process ends: gives up operations that are not over, and waits for the threads. One
+        that came back from C++ later would find no interpreter, and abort the process."""
+        if self._pid != os.getpid():
+            return  # a forked child has none of the threads
+        self.close()
+        for lane in self._lanes:
+            lane.give_up()
+        for lane in self._lanes:
+            lane.join(EXIT_PATIENCE)
+
+
+class _Lane:
+    """Threads of which one at a time waits for the next operation and completes its future."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._condition = threading.Condition()
+        self._entries: Deque[Entry] = collections.deque()
+        self._threads: List[threading.Thread] = []
+        self._turn: Optional[Entry] = None  # what is being waited for and completed
+        self._calls_back = False  # it is over; its callbacks run
+        self._idle = 0
+        self._is_closed = False
+        self._gives_up = False
+
+    def add(self, entry: Entry) -> None:
+        with self._condition:
+            self._entries.append(entry)
+            if self._idle > 0:
+                self._condition.notify()
+            elif self._turn is None or self._calls_back:
+                self._start_thread()
+
+    def close(self) -> None:
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify_all()
+
+    def give_up(self) -> None:
+        self._gives_up = True
+
+    def join(self, seconds: float) -> None:
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._run, daemon=True, name="muster-futures")
+        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        thread.start()
+
+    def _run(self) -> None:
+        _local.depth = self._depth
+        turn = self._next_turn(None)
+        while turn is not None:
+            operation, trigger = turn
+            while not operation.over_within(WAIT_SLICE):
+                if self._gives_up:
+                    operation.give_up()
+                    break
+            with self._condition:
+                self._calls_back = True
+                if self._idle > 0:
+                    self._condition.notify()
+                elif self._entries:
+                    self._start_thread()
+            trigger.set_result(None)
+            del operation, trigger
+            turn = self._next_turn(turn)
+
+    def _next_turn(self, turn: Optional[Entry]) -> Optional[Entry]:
+        """Waits until this thread, after its last turn, is to complete the next entry, and gives
+        that. None: there will be no more."""
+        with self._condition:
+            if self._turn is turn:
+                self._turn = None
+            while not self._entries or self._turn is not None:
+                if not self._entries and self._is_closed:
+                    return None
+                others = self._turn
+                is_stuck = bool(self._entries) and self._calls_back
+                self._idle += 1
+                is_woken = self._condition.wait(TAKEOVER if is_stuck else None)
+                self._idle -= 1
+                if is_stuck and not is_woken and self._turn is others and self._entries:
+                    break
+            self._turn, self._calls_back = self._entries.popleft(), False
+            return self._turn
+
+
+_completers: weakref.WeakSet[Completer] = weakref.WeakSet()
+
+
+def _end_all() -> None:
+    for completer in list(_completers):
+        completer.end()
+
+
+atexit.register(_end_all)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which send meets which receive. Pure: no thread, no socket; effects are appended to a list."""
+from __future__ import annotations
+
+import collections
+from dataclasses import dataclass
+from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
+
+
+@dataclass(frozen=True)
+class Announce:
+    """To `rank`: this rank has `count` messages with the tag for it."""
+
+    rank: int
+    tag: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Go:
+    """To `rank`: its next message with the tag is being received now."""
+
+    rank: int
+    tag: int
+
+
+@dataclass(frozen=True)
+class Start:
+    """The message now goes to, or comes from, `rank`."""
+
+    message: Any
+    rank: int
+
+
+Effect = Union[Announce, Go, Start]
+Address = Tuple[int, int]  # rank, tag
+
+
+class Matching:
+    """Of one rank. Messages with tag 0 to and from named ranks start at once. A message with
+    another tag starts when the receiver, which has heard of it, says Go: so messages of different
+    tags need no order. A receive from any source takes the first rank that has announced a message.
+    Messages are announced to ranks that have connected (subscribed). message: whatever the caller
+    wants back in Start."""
+
+    def __init__(self) -> None:
+        self.effects: List[Effect] = []
+        self._subscribers: Set[int] = set()
+        self._unannounced: Dict[Address, int] = collections.Counter()
+        self._sends: Dict[Address, Deque[Any]] = collections.defaultdict(collections.deque)
+        # Messages that were announced and not yet received; of tag 0 also received before they were
+        # announced, which is less than none.
+        self._arrived: Dict[Address, int] = collections.Counter()
+        self._waiting: Dict[int, List[Tuple[Optional[int], Any]]] = {}  # by tag; no list is empty
+
+    def sent(self, rank: int) -> None:
+        """The caller has started a message with tag 0."""
+        self._announce(rank, 0)
+
+    def send(self, rank: int, tag: int, message: Any) -> None:
+        """tag: not 0."""
+        self._sends[rank, tag].append(message)
+        self._announce(rank, tag)
+
+    def receives_at_once(self, rank: int) -> bool:
+        """Whether the caller is to start a receive with tag 0 from this rank itself. Not while
+        there are earlier ones that may get the rank's next message."""
+        if 0 in self._waiting:
+            return False
+        self._arrived[rank, 0] -= 1
+        return True
+
+    def receive(self, rank: Optional[int], tag: int, message: Any) -> None:
+        """rank: None for any. The caller has connected to the rank, or to all."""
+        self._waiting.setdefault(tag, []).append((rank, message))
+        sources = [rank] if rank is not None else [source for source, of in list(self._arrived)
+                                                   if of == tag]
+        for source in sources:
+            self._match(source, tag)
+
+    def subscribed(self, rank: int) -> None:
+        """That rank wants announcements."""
+        self._subscribers.add(rank)
+        for address in [each for each in self._unannounced if each[0] == rank]:
+            self.effects.append(Announce(rank, address[1], self._unannounced.pop(address)))
+
+    def announced(self, rank: int, tag: int, count: int) -> None:
+        self._arrived[rank, tag] += count
+        self._match(rank, tag)
+
+    def go(self, rank: int, tag: int) -> bool:
+        """Whether there was such a message: else the other side is not to be trusted."""
+        waiting = self._sends.get((rank, tag))
+        if waiting is None:
+            return False
+        self.effects.append(Start(waiting.popleft(), rank))
+        if not waiting:
+            del self._sends[rank, tag]
+        return True
+
+    def left(self, rank: int, size: int, gone: Set[int]) -> List[Any]:
+        """The rank's connection has ended, as have those of `gone`: takes out and gives the
+        receives that nobody can meet any more."""
+        lost: List[Any] = []
+        for tag, entries in list(self._waiting.items()):
+            kept = []
+            for source, message in entries:
+                if source == rank or (source is None and len(gone) >= size - 1):
+                    lost.append(message)
+                else:
+                    kept.append((source, message))
+            self._keep(tag, kept)
+        return lost
+
+    def refused(self, rank: int) -> List[Any]:
+        """The rank takes no more messages: takes out and gives those that wait for its Go."""
+        self._subscribers.discard(rank)
+        return [message for address in [each for each in self._sends if each[0] == rank]
+                for message in self._sends.pop(address)]
+
+    def take_effects(self) -> List[Effect]:
+        effects, self.effects = self.effects, []
+        return effects
+
+    def _announce(self, rank: int, tag: int) -> None:
+        if rank in self._subscribers:
+            self.effects.append(Announce(rank, tag, 1))
+        else:
+            self._unannounced[rank, tag] += 1
+
+    def _match(self, rank: int, tag: int) -> None:
+        waiting = self._waiting.get(tag, [])
+        at = 0
+        while at < len(waiting) and self._arrived[rank, tag] > 0:
+            source, message = waiting[at]
+            if source is not None and source != rank:
+                at += 1
+                continue
+            del waiting[at]
+            self._arrived[rank, tag] -= 1
+            if tag != 0:
+                self.effects.append(Go(rank, tag))
+            self.effects.append(Start(message, rank))
+        self._keep(tag, waiting)
+
+    def _keep(self, tag: int, waiting: List[Tuple[Optional[int], Any]]) -> None:
+        if waiting:
+            self._waiting[tag] = waiting
+        else:
+            self._waiting.pop(tag, None)

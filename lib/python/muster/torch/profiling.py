@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tools of PyTorch see of the operations: ranges in profiles, and that compilers leave the
+operations alone."""
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from typing import Any, Callable, Dict, Iterator
+
+import torch
+
+from .work import PROFILER_PATIENCE, Work
+
+# Method: what the profiler calls it, as for PyTorch's own back ends.
+NAMES: Dict[str, str] = {
+    "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "reduce": "reduce",
+    "broadcast": "broadcast", "allgather": "all_gather", "_allgather_base": "_all_gather_base",
+    "allgather_coalesced": "all_gather",
+    "gather": "gather", "scatter": "scatter", "reduce_scatter": "reduce_scatter",
+    "_reduce_scatter_base": "_reduce_scatter_base", "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all", "barrier": "barrier", "send": "send", "recv": "recv",
+    "recv_anysource": "recvAnySource"}
+_is_profiled: Callable[[], bool] = getattr(torch._C._autograd, "_profiler_enabled", lambda: False)
+
+
+def watch(group: Any) -> None:
+    """Wraps the operations of the class."""
+    for method, name in NAMES.items():
+        setattr(group, method, _watched(getattr(group, method), name))
+
+
+def leave_alone(*kinds: type) -> None:
+    """Has torch.compile call the methods of these classes instead of tracing into them, also those
+    that PyTorch's C++ calls while a compiled function runs. This imports no compiler."""
+    at: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    for method in [each for kind in kinds for each in vars(kind).values()]:
+        if isinstance(method, types.FunctionType):
+            method._torchdynamo_disable = True  # type: ignore[attr-defined]
+            if hasattr(at, "set_code_exec_strategy"):
+                skip = at._FrameAction.SKIP
+                at.set_code_exec_strategy(method.__code__, at._FrameExecStrategy(skip, skip))
+
+
+def _watched(operation: Any, name: str) -> Any:
+    # The inputs are the first argument, or the second, after the outputs.
+    at = 1 if any(word in name for word in ("gather", "scatter", "to_all")) else 0
+
+    @functools.wraps(operation)
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        if not _is_profiled() or self.is_profiled:
+            return operation(self, *args, **named)
+        self.is_profiled = True  # what it calls is part of its range
+        begun = _Range(torch.autograd._record_function_with_args_enter(f"{self.label}:{name}",
+                                                                       *_tensors(args[at:at + 1])))
+        work: Any = None
+        try:
+            work = operation(self, *args, **named)
+        finally:
+            self.is_profiled = False
+            self.completer.add(work or Work(), begun)
+        work.is_seen = begun.is_over
+        if work.is_completed():
+            begun.is_over.wait(PROFILER_PATIENCE)
+        return work
+    return call
+
+
+class _Range:
+    """A range of the profiler. It ends with the operation and, as for PyTorch's own back ends, in
+    another thread: that of the futures."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self.is_over = threading.Event()
+
+    def set_result(self, _: Any) -> None:
+        torch.autograd._record_function_with_args_exit(self._handle)
+        self.is_over.set()
+
+
+def _tensors(args: Any) -> Iterator[torch.Tensor]:
+    """Of the arguments; of lists of tensors as well."""
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            yield arg
+        elif isinstance(arg, (list, tuple)):
+            yield from _tensors(arg)

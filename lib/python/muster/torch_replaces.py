@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With MUSTER_TORCH_REPLACES=gloo the groups that programs ask gloo for are muster's, and keep the
+name that the programs know. Importing muster.torch does it; install(), which imports no PyTorch,
+does it for programs that never heard of muster."""
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import os
+import sys
+from typing import Any, Optional
+
+VARIABLE = "MUSTER_TORCH_REPLACES"
+_MODULE = "torch.distributed.distributed_c10d"
+
+
+def is_wanted() -> bool:
+    """Whether the environment says so. ValueError: it names another back end than gloo."""
+    name = os.environ.get(VARIABLE, "")
+    if name not in ("", "gloo"):
+        raise ValueError(f"{VARIABLE} is '{name}'; the back end that muster can replace is gloo")
+    return bool(name)
+
+
+def replace(c10d: Any) -> None:
+    """From now on muster makes gloo's groups, if the environment says so. c10d: PyTorch's module
+    distributed_c10d. A second call does nothing."""
+    if not is_wanted() or hasattr(c10d, "_muster_replaces_gloo"):
+        return
+    c10d._muster_replaces_gloo = True
+    if not hasattr(c10d, "_create_gloo_process_group"):
+        c10d.ProcessGroupGloo = _create  # earlier versions know gloo by its class
+        return
+    c10d._create_gloo_process_group = _create  # for when gloo is registered
+    plugin = c10d.Backend._plugins.get("GLOO")
+    if plugin is not None:  # it was
+        c10d.Backend._plugins["GLOO"] = plugin._replace(creator_fn=_create)
+
+
+def install() -> None:
+    """replace(), as soon as the program imports torch.distributed."""
+    if not is_wanted():
+        return
+    loaded = sys.modules.get(_MODULE)
+    if loaded is not None:
+        replace(loaded)
+    else:
+        sys.meta_path.insert(0, _Finder())
+
+
+def _create(*given: Any, timeout: Any = None) -> Any:
+    """In the place of gloo's: store, rank, size and timeout, or PyTorch's extended interface."""
+    from .torch.bootstrap import create
+    if len(given) == 2:
+        opts = given[0]
+        given = (opts.store, opts.group_rank, opts.group_size)
+        timeout = opts.timeout
+    elif len(given) == 4:
+        timeout = given[3]
+    group = create(given[0], given[1], given[2], timeout)
+    group.label = "gloo"
+    return group
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds one module as the others do, and has replace() called when it is loaded."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Optional[Any]:
+        if name != _MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        loader: Any = spec.loader if spec is not None else None
+        if loader is not None:
+            load = loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                load(module)
+                replace(module)
+            loader.exec_module = exec_module
+        return spec

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkSockets and those who connect to us: listeners, who is let in, and what strangers may hold.
+#include "rendezvous/node/link_sockets.hpp"
+#include "rendezvous/server/listener.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <sys/socket.h>
+
+namespace muster {
+namespace {
+
+constexpr int kAcceptsAtOnce = 64;
+
+}  // namespace
+
+// -- listeners ---------------------------------------------------------------------------------
+
+void LinkSockets::add_listener(UniqueFd listener) {
+  const int fd = listener.get();
+  listeners_.push_back({.fd = std::move(listener)});
+  control(EPOLL_CTL_ADD, fd, EPOLLIN, kListenerBit | static_cast<std::uint64_t>(fd));
+}
+
+void LinkSockets::lend_listener(int fd, bool lent) {
+  for (Listener& listener : listeners_) {
+    if (listener.fd.get() == fd) {
+      listener.lent = lent;
+      watch(listener, true);
+    }
+  }
+}
+
+void LinkSockets::watch(const Listener& listener, bool wanted) {
+  const int fd = listener.fd.get();
+  control(EPOLL_CTL_MOD,
+          fd,
+          wanted && !listener.lent ? std::uint32_t{EPOLLIN} : 0U,
+          kListenerBit | static_cast<std::uint64_t>(fd));
+}
+
+void LinkSockets::close_listeners() {
+  listeners_.clear();
+  static_cast<void>(accept_pause_.end());
+}
+
+void LinkSockets::accept_from(int listener) {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const int why = fd ? 0 : errno;
+    if (fd) {
+      static_cast<void>(take_in(std::move(fd)));
+    } else if (is_shortage(why)) {
+      if (!has_backlog(listener)) {
+        return;
+      }
+      if (!make_room()) {
+        pause_accept(why);
+        return;
+      }
+    } else if (why == EAGAIN) {
+      return;
+    }
+    // Anything else (ECONNABORTED, EPROTO …) concerns a connection that died in the queue.
+  }
+}
+
+void LinkSockets::pause_accept(int why) {
+  const auto words = accept_pause_.begin(now_, why);
+  for (const Listener& listener : listeners_) {
+    watch(listener, false);
+  }
+  if (notice_ && words) {
+    notice_(*words);
+  }
+}
+
+void LinkSockets::resume_accept() {
+  if (accept_pause_.end()) {
+    for (const Listener& listener : listeners_) {
+      watch(listener, true);
+    }
+  }
+}
+
+// -- strangers ---------------------------------------------------------------------------------
+
+Link& LinkSockets::take_in(UniqueFd fd) {
+  const std::size_t most = std::min(limits_.strangers, quarter_of_descriptors());
+  while (strangers_.size() + admissions_.size() >= most) {
+    if (strangers_.empty()) {
+      admissions_.refuse_oldest();
+    } else {
+      static_cast<void>(look_at_oldest_stranger());
+    }
+  }
+  Link& link = add_link(std::exchange(next_id_, next_id_ + 2), RoundDecoder::Side::accepted);
+  link.fd = std::move(fd);
+  link.state = LinkState::stranger;
+  strangers_.insert(link.id);
+  set_deadline(link, now_ + limits_.hello);
+  link.armed = EPOLLIN;
+  control(EPOLL_CTL_ADD, link.fd.get(), link.armed, link.id);
+  return link;
+}
+
+void LinkSockets::adopt(TimePoint now, UniqueFd fd, std::string_view bytes) {
+  now_ = now;
+  take_first_bytes(take_in(std::move(fd)), bytes);
+}
+
+// Nobody who belongs to the job makes room for a stranger. Who lingers has been told everything,
+// and only its end is waited for. True once a descriptor is free.
+bool LinkSockets::make_room() {
+  if (!lingering_.empty()) {
+    bury(*links_.at(*lingering_.begin()));
+    return true;
+  }
+  while (!strangers_.empty()) {
+    if (look_at_oldest_stranger()) {
+      return true;
+    }
+  }
+  if (admissions_.size() == 0) {
+    return false;
+  }
+  admissions_.refuse_oldest();
+  return true;
+}
+
+// Its Hello may lie in its socket, unread since many came at once. So it is read once more, and
+// dropped if it is still a stranger then. True if it is gone.
+bool LinkSockets::look_at_oldest_stranger() {
+  Link& link = *links_.at(*strangers_.begin());
+  if (link.state == LinkState::asking) {
+    begin_admitted(link);
+  } else {
+    read(link);
+  }
+  if (link.state == LinkState::stranger) {
+    bury(link);
+  }
+  return link.state == LinkState::dead;
+}
+
+// -- admission ---------------------------------------------------------------------------------
+
+void LinkSockets::take_first_bytes(Link& link, std::string_view bytes) {
+  link.admitted = !admissions_.asks();
+  if (link.admitted) {
+    decode(link, bytes);
+  } else {
+    ask(link, bytes);
+  }
+}
+
+// Its socket is not read meanwhile, and nothing is sent. Only its end is watched, so that it is
+// forgotten then.
+void LinkSockets::ask(Link& link, std::string_view bytes) {
+  link.state = LinkState::asking;
+  link.input.assign(bytes);
+  note_input(link);
+  strangers_.erase(link.id);
+  set_deadline(link, std::nullopt);
+  arm(link);
+  admissions_.ask(link.id, link.fd.get(), now_, [this, id = link.id](const Result<void>& answer) {
+    take_answer(id, answer);
+  });
+}
+
+// May be called at any time, also outside of serve: so what it has said is decoded only when serve
+// is called next, for which its socket is watched until it can be written to: at once.
+void LinkSockets::take_answer(LinkId id, const Result<void>& answer) {
+  Link& link = *links_.at(id);
+  if (answer) {
+    link.admitted = true;
+    strangers_.insert(id);
+    arm(link);
+    return;
+  }
+  if (notice_) {
+    notice_(describe_refusal(link.fd.get(), answer.error()));
+  }
+  bury(link);
+}
+
+void LinkSockets::begin_admitted(Link& link) {
+  link.state = LinkState::stranger;
+  set_deadline(link, now_ + limits_.hello);
+  arm(link);
+  decode(link, std::exchange(link.input, {}));
+}
+
+}  // namespace muster

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/failure_proof.hpp"
+
+#include <algorithm>
+
+namespace muster {
+
+void FailureProof::begin(TimePoint now) {
+  began_at_ = now;
+  stopped_at_.reset();
+  reported_.clear();
+}
+
+void FailureProof::stop(TimePoint now) {
+  if (!stopped_at_) {
+    stopped_at_ = now;
+  }
+}
+
+bool FailureProof::judge(WorkerFailedHere& failed) {
+  // A file's clock may be wrong: nothing failed before it was started, or after it had ended.
+  const TimePoint raised = std::min(failed.raised_at.value_or(failed.seen_at), failed.seen_at);
+  failed.seen_at = std::max(raised, began_at_);
+  const bool proven = !stopped_at_ || failed.seen_at <= *stopped_at_;
+  if (!proven && failed.was_stopped) {
+    return false;
+  }
+  stop(failed.seen_at);
+  failed.message.consequence = !proven;
+  if (proven) {
+    reported_.insert(failed.message.rank);
+  }
+  return true;
+}
+
+}  // namespace muster

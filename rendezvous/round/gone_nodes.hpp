@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// GoneNodes: whom a follower has found gone, and whether in time: before they can have accepted a
+// round that it does not know of (rendezvous/README.md, "The rule"). Part of LinkCore; value-like.
+#pragma once
+
+#include "base/time.hpp"
+#include "rendezvous/round/node_settings.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+
+namespace muster {
+
+class GoneNodes {
+ public:
+  explicit GoneNodes(Duration lease) : lease_(lease) {}
+
+  // `by` granted what was asked for then: it had a quorum, and we were in its round.
+  void note_grant(TimePoint asked, NodeId by) {
+    granted_ = std::max(granted_, asked);
+    granted_by_ = by;
+  }
+
+  // Of a round of so many members.
+  void add(TimePoint now, NodeId node, std::size_t members) {
+    all_.insert(node);
+    // The others are too few to form a round without us that the coordinator then joins.
+    constexpr std::size_t kFew = 3;
+    const bool stays = node == granted_by_ && members <= kFew;
+    if (now < granted_ + (stays ? stays_for(lease_) : fence_after(lease_))) {
+      in_time_.insert(node);
+    }
+  }
+
+  [[nodiscard]] bool contains(NodeId node) const { return all_.contains(node); }
+
+  [[nodiscard]] const std::set<NodeId>& in_time() const { return in_time_; }
+
+  // Until then nobody can have formed a round without us.
+  [[nodiscard]] TimePoint in_touch_until() const { return granted_ + fence_after(lease_); }
+
+  // We follow somebody again: those who seemed gone are tried again another time.
+  void forget() { all_.clear(); }
+
+  // Its members live.
+  void begin_round() { in_time_.clear(); }
+
+ private:
+  Duration lease_;
+  TimePoint granted_ = TimePoint::min();
+  NodeId granted_by_ = 0;
+  std::set<NodeId> all_;
+  std::set<NodeId> in_time_;
+};
+
+}  // namespace muster

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold of a node between two events, counted anew. Read by debug builds, the tests and
+// the simulator: a counter that is off by one would otherwise show only as a round that is never
+// formed, or as a job that ends before its workers do.
+#include "base/check.hpp"
+#include "rendezvous/round/node_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace muster {
+namespace {
+
+std::string differ(std::string_view what, std::size_t kept, std::size_t counted) {
+  return kept == counted ? std::string()
+                         : fmt::format("{}: {} are kept, {} are counted", what, kept, counted);
+}
+
+// The first that is not empty.
+template <class... Texts>
+std::string first_of(Texts&&... texts) {
+  std::string found;
+  (void)((found = std::forward<Texts>(texts), !found.empty()) || ...);
+  return found;
+}
+
+}  // namespace
+
+// -- the leader -------------------------------------------------------------------------------
+
+std::string RoundCore::check_counts() const {
+  const auto count = [&](auto&& has) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(nodes_, [&](const auto& entry) { return has(entry.second); }));
+  };
+  const auto in = [&](State state) {
+    return count([&](const Node& node) { return node.state == state; });
+  };
+  const std::size_t accepts = phase_ != Phase::proposing ? accepts_ : count([&](const Node& node) {
+    return node.accepted && is_in(*proposal_, node.info.id);
+  });
+  return first_of(differ("nodes of whom a round can be formed", eligible_, count(&is_eligible)),
+                  differ("ready nodes", ready_, in(State::ready)),
+                  differ("running nodes", running_, in(State::running) + in(State::finished)),
+                  differ("stopping nodes", stopping_, in(State::stopping)),
+                  differ("members that accepted", accepts_, accepts),
+                  differ("members that are awaited", expected_, count_awaited()));
+}
+
+std::string RoundCore::check_node(NodeId id, const Node& node) const {
+  const auto broken = [&](std::string_view what) {
+    return fmt::format("node '{}' {}", node.info.name, what);
+  };
+  if (node.info.id != id) {
+    return broken("is kept for another one");
+  }
+  if (node.counted != is_eligible(node)) {
+    return broken("is counted as eligible and is not, or the other way round");
+  }
+  const auto link = links_.find(node.link);
+  const bool listed = link != links_.end() && link->second == id;
+  if (node.attached && !listed && phase_ != Phase::closed) {
+    return broken("is attached by no connection");
+  }
+  if (node.attached && losses_.contains(id)) {
+    return broken("is attached and lost");
+  }
+  if (!node.attached && (node.link != 0 || node.state != State::unknown)) {
+    return broken("has no connection and a state");
+  }
+  if (node.state == State::finished && !finished_.contains(id)) {
+    return broken("has finished and is not listed");
+  }
+  return {};
+}
+
+std::string RoundCore::check_losses() const {
+  const auto is_placed = [&](const NodeInfo& member) {
+    const auto node = nodes_.find(member.id);
+    return losses_.contains(member.id) || (node != nodes_.end() && node->second.attached);
+  };
+  const auto are_placed = [&](const RoundPtr& round) {
+    return std::ranges::all_of(round->members, is_placed);
+  };
+  if (!are_placed(base_) || !std::ranges::all_of(accepted_, are_placed)) {
+    return "a member is neither attached nor lost";
+  }
+  for (const auto& [id, loss] : losses_) {
+    if (loss.gone && !loss.given_up && is_member(id)) {
+      return fmt::format("node '{}' is gone and awaited", name_of(id));
+    }
+  }
+  return {};
+}
+
+std::string RoundCore::check_phase() const {
+  if (phase_ == Phase::idle) {
+    return nodes_.empty() && links_.empty() && losses_.empty() ? "" : "leads nobody and has nodes";
+  }
+  if (!std::ranges::all_of(base_->members, [&](const auto& node) { return is_in_base(node.id); })) {
+    return "a member of the last round has no place in it";
+  }
+  if (std::ranges::any_of(accepted_, [&](const auto& round) { return round->id <= base_->id; })) {
+    return "an accepted round is older than the last one";
+  }
+  if (number_ < base_->id.number) {
+    return "a later round was started than the latest number";
+  }
+  if (phase_ == Phase::proposing && proposal_->id <= base_->id) {
+    return "proposes an old round";
+  }
+  if (phase_ == Phase::running && finished_.size() >= base_->members.size()) {
+    return "runs, though all members have finished";
+  }
+  if (phase_ == Phase::running &&
+      !std::ranges::all_of(finished_, [&](NodeId id) { return is_in_base(id); })) {
+    return "a node has finished that is no member";
+  }
+  if ((phase_ == Phase::closed) != close_.has_value()) {
+    return "is closed without words, or the other way round";
+  }
+  if (verdict_by_ && (phase_ != Phase::stopping || failures_.empty())) {
+    return "waits for a verdict on nothing";
+  }
+  return {};
+}
+
+std::string RoundCore::check_invariants() const {
+  std::string broken = check_phase();
+  if (!broken.empty() || phase_ == Phase::idle) {
+    return broken;
+  }
+  for (const auto& [link, id] : links_) {
+    const auto node = nodes_.find(id);
+    if (node == nodes_.end() || !node->second.attached || node->second.link != link) {
+      return fmt::format("connection {} is of a node that has another one, or none", link);
+    }
+    if (dismissed_.contains(link)) {
+      return fmt::format("connection {} is of a node and dismissed", link);
+    }
+  }
+  for (const auto& [id, node] : nodes_) {
+    if (broken = check_node(id, node); !broken.empty()) {
+      return broken;
+    }
+  }
+  return first_of(check_counts(), check_losses());
+}
+
+// -- the follower -----------------------------------------------------------------------------
+
+std::string LinkCore::check_work() const {
+  if (work_ != Work::none && started_->id.number == 0) {
+    return "workers of no round";
+  }
+  if (fence_at_ && work_ != Work::running && work_ != Work::ending) {
+    return "a lease for workers that do not run";
+  }
+  if (accepted_->id.number > 0 && accepted_->id.number <= started_->id.number) {
+    return "accepted a round that is no later than the one started";
+  }
+  if (accepted_->id.number == 0 && accepted_base_->id.number != 0) {
+    return "no accepted round, but one before it";
+  }
+  return {};
+}
+
+std::string LinkCore::check_invariants() const {
+  const bool tries = state_ == State::connecting || state_ == State::joining;
+  if (link_.has_value() != (tries || state_ == State::attached)) {
+    return "has a connection and no use for it, or the other way round";
+  }
+  if (retry_at_.has_value() != (state_ == State::pausing)) {
+    return "pauses without end, or is to try again though it does not pause";
+  }
+  if (answer_by_.has_value() != (state_ == State::joining && *link_ != 0)) {
+    return "waits for an answer to nothing, or without end";
+  }
+  if (state_ == State::attached && lost_.id != 0) {
+    return "follows one that it has lost";
+  }
+  if (state_ == State::attached && !leaving_ && !(untold_.empty() && untold_details_.empty())) {
+    return "keeps failures from the node that it follows";
+  }
+  if (walked_ > walk_.size()) {
+    return "has walked past the last candidate";
+  }
+  if (!std::ranges::is_sorted(beats_) || (!beats_.empty() && beats_.back().first != beat_)) {
+    return "has mixed up its signs of life";
+  }
+  return check_work();
+}
+
+// -- both -------------------------------------------------------------------------------------
+
+std::string NodeCore::check_invariants() const {
+  for (const auto& [link, hello] : parked_) {
+    if (strangers_.contains(link) || round_.knows(link)) {
+      return fmt::format("connection {} is parked and something else", link);
+    }
+  }
+  for (const LinkId link : strangers_) {
+    if (round_.knows(link) || link_.owns(link)) {
+      return fmt::format("connection {} is a stranger's and something else", link);
+    }
+  }
+  if (!link_.has_ended() && link_.owns(0) != round_.leads()) {
+    return "leads and does not follow itself, or the other way round";
+  }
+  if (!parked_.empty() && round_.leads()) {
+    return "leads and lets nodes wait for a leader";
+  }
+  return first_of(link_.check_invariants(), round_.check_invariants());
+}
+
+// To count everything anew costs as much as there is. So it is done after each event while there
+// is little, and then so seldom that an event costs about the same however many nodes there are.
+void NodeCore::note_step() {
+  if constexpr (kChecksInvariants) {
+    constexpr std::size_t kShare = 16;
+    if (++unchecked_steps_ * kShare < round_.size()) {
+      return;
+    }
+    unchecked_steps_ = 0;
+    if (const std::string broken = check_invariants(); !broken.empty()) {
+      check_failed(broken, __FILE__, __LINE__);
+    }
+  }
+}
+
+}  // namespace muster

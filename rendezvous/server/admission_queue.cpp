@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/admission_queue.hpp"
+
+#include "io/socket_address.hpp"
+#include "rendezvous/server/descriptor_shortage.hpp"
+#include "rendezvous/server/listener.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+
+std::string describe_refusal(int fd, const Error& why) {
+  return "refused the connection of " + describe_peer(fd) + ": " + why.message;
+}
+
+void AdmissionQueue::set_admission(Admission* admission, const AdmissionLimits& limits) {
+  admission_ = admission;
+  limits_ = limits;
+}
+
+void AdmissionQueue::ask(Ticket ticket, int fd, TimePoint now, AdmissionAnswer answer) {
+  if (!asked_.empty() && asked_.size() >= std::min(limits_.sessions, quarter_of_descriptors())) {
+    refuse_oldest();
+  }
+  asked_[ticket] = {now + limits_.answer, std::move(answer)};
+  const SocketAddress peer = peer_address(fd);
+  const SocketAddress here = local_address(fd);
+  admission_->admit({peer.host(), peer.port(), here.host(), here.port()},
+                    [this, ticket, alive = std::weak_ptr(alive_)](Result<void> said) {
+                      if (!alive.expired()) {
+                        take_answer(ticket, std::move(said));
+                      }
+                    });
+}
+
+void AdmissionQueue::refuse_oldest() {
+  take_answer(asked_.begin()->first,
+              failure(Errc::not_possible, "too many others wait to be admitted"));
+}
+
+// All of them have the same time, so the oldest one is the first to use it up.
+std::optional<TimePoint> AdmissionQueue::next_deadline() const {
+  return asked_.empty() ? std::nullopt : std::optional(asked_.begin()->second.deadline);
+}
+
+void AdmissionQueue::expire(TimePoint now) {
+  while (!asked_.empty() && asked_.begin()->second.deadline <= now) {
+    take_answer(asked_.begin()->first,
+                failure(Errc::timed_out, "nobody said in time whether to admit it"));
+  }
+}
+
+void AdmissionQueue::take_answer(Ticket ticket, Result<void> answer) {
+  auto asked = asked_.extract(ticket);
+  if (!asked.empty()) {  // else it has ended meanwhile, or was told no
+    asked.mapped().answer(std::move(answer));
+  }
+}
+
+}  // namespace muster

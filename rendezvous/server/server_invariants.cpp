@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold of the sessions between two calls, counted anew. Read by debug builds, the tests
+// and the fuzzers.
+#include "rendezvous/server/server_core.hpp"
+#include "rendezvous/server/session_sockets.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+namespace {
+
+std::string of_session(std::size_t id, std::string_view broken) {
+  return "session " + std::to_string(id) + ": " + std::string(broken);
+}
+
+// How often each session is named.
+std::vector<std::size_t> times(const std::vector<SessionId>& ids, std::size_t sessions) {
+  std::vector<std::size_t> out(sessions);
+  for (const SessionId id : ids) {
+    ++out.at(id);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string ServerCore::check_session(SessionId id) const {
+  const Session& session = sessions_[id];
+  if (session.sent > session.unsent.size()) {
+    return of_session(id, "sent more than it had to send");
+  }
+  if (session.held != session.input.size() + session.unsent.size()) {
+    return of_session(id, "what it holds is not what is counted for it");
+  }
+  if (!session.closing.empty() && !session.input.empty()) {
+    return of_session(id, "is to be closed and keeps requests");
+  }
+  if (!session.open && (session.held != 0 || !session.closing.empty())) {
+    return of_session(id, "has ended and keeps something");
+  }
+  return {};
+}
+
+std::string ServerCore::check_invariants() const {
+  const auto free = times(free_, sessions_.size());
+  const auto touched = times(touched_, sessions_.size());
+  std::uint64_t held = 0;
+  for (SessionId id = 0; id < sessions_.size(); ++id) {
+    if (std::string broken = check_session(id); !broken.empty()) {
+      return broken;
+    }
+    if (free[id] != (sessions_[id].open ? 0U : 1U)) {
+      return of_session(id, "is open and free for another client, or neither");
+    }
+    if (touched[id] != (sessions_[id].touched ? 1U : 0U)) {
+      return of_session(id, "is not touched as often as it is listed");
+    }
+    held += sessions_[id].held;
+  }
+  if (held != held_) {
+    return "held bytes: " + std::to_string(held_) + " are kept, " + std::to_string(held) +
+           " are counted";
+  }
+  if (held_ > limits_.held_bytes) {
+    return "the sessions hold more than the limit allows";
+  }
+  if (!pushes_.empty()) {
+    return "bytes for a session were not delivered";
+  }
+  for (const SessionId id : store_.sessions()) {
+    if (!is_open(id)) {
+      return of_session(id, "has ended and still waits or watches");
+    }
+  }
+  return store_.check_invariants();
+}
+
+// To count everything anew costs as much as there is. So it is done after each step while there is
+// little, and then so seldom that a step costs about the same however much there is.
+void ServerCore::note_step() {
+  if constexpr (kChecksInvariants) {
+    constexpr std::uint64_t kShare = 16;
+    if (++unchecked_steps_ * kShare < sessions_.size() + store_.entry_count()) {
+      return;
+    }
+    unchecked_steps_ = 0;
+    if (const std::string broken = check_invariants(); !broken.empty()) {
+      check_failed(broken, __FILE__, __LINE__);
+    }
+  }
+}
+
+std::string SessionSockets::check_connection(SessionId id) const {
+  const Connection& connection = connections_[id];
+  if (static_cast<bool>(connection.fd) != core_.is_open(id)) {
+    return of_session(id, "has a socket and is not open, or the other way round");
+  }
+  const auto silent = silent_.find(connection.ticket);
+  const bool is_silent =
+      connection.standing == Standing::silent || connection.standing == Standing::admitted;
+  if (is_silent != (silent != silent_.end() && silent->second == id)) {
+    return of_session(id, "is silent and not listed, or the other way round");
+  }
+  const bool is_asking = connection.standing == Standing::asking;
+  if (is_asking != admissions_.holds(connection.ticket)) {
+    return of_session(id, "waits to be admitted and is not listed, or the other way round");
+  }
+  if (connection.fd && !is_asking && ((connection.armed & EPOLLIN) != 0) != core_.wants_input(id)) {
+    return of_session(id, "is read although it has to wait, or the other way round");
+  }
+  return {};
+}
+
+std::string SessionSockets::check_invariants() const {
+  std::size_t listed = 0;
+  for (SessionId id = 0; id < connections_.size(); ++id) {
+    if (std::string broken = check_connection(id); !broken.empty()) {
+      return broken;
+    }
+    listed += connections_[id].standing == Standing::client ? 0U : 1U;
+  }
+  if (listed != silent_.size() + admissions_.size()) {
+    return "a connection is listed that is none";
+  }
+  return core_.check_invariants();
+}
+
+// As seldom as ServerCore does it.
+void SessionSockets::note_turn() {
+  if constexpr (kChecksInvariants) {
+    constexpr std::uint64_t kShare = 16;
+    if (++unchecked_turns_ * kShare < connections_.size() + core_.store().entry_count()) {
+      return;
+    }
+    unchecked_turns_ = 0;
+    if (const std::string broken = check_invariants(); !broken.empty()) {
+      check_failed(broken, __FILE__, __LINE__);
+    }
+  }
+}
+
+}  // namespace muster

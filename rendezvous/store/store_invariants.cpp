@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold of the store between two requests, counted anew from the keys. Read by debug
+// builds, the tests and the fuzzers: a sum that is off by one item would otherwise show only when
+// the memory limit is reached too early or never.
+#include "rendezvous/store/store_core.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace muster {
+namespace {
+
+std::string differ(std::string_view what, std::uint64_t kept, std::uint64_t counted) {
+  return std::string(what) + ": " + std::to_string(kept) + " are kept, " + std::to_string(counted) +
+         " are counted";
+}
+
+std::string of_key(std::string_view key, std::string_view broken) {
+  return "key " + std::string(key) + ": " + std::string(broken);
+}
+
+std::string check_entry(std::string_view key, const Entry& entry) {
+  if (!entry.exists && !entry.value.empty()) {
+    return of_key(key, "has a value and does not exist");
+  }
+  if (entry.extras && entry.extras->empty()) {
+    return of_key(key, "keeps an empty queue, no waiters and no watchers");
+  }
+  if (!entry.exists && !entry.extras) {
+    return of_key(key, "has nothing and is kept");
+  }
+  if (entry.extras && !std::ranges::is_sorted(entry.extras->waiters)) {
+    return of_key(key, "its waiters are not in the order in which they came");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string WaitBook::check_invariants(const KeyMap& map) const {
+  std::map<WaitId, std::uint64_t> missing;
+  for (const auto& [key, entry] : map) {
+    for (const WaitId id : entry.extras ? entry.extras->waiters : std::vector<WaitId>{}) {
+      const auto wait = waits_.find(id);
+      if (wait == waits_.end() ||
+          std::ranges::find(wait->second.keys, key) == wait->second.keys.end()) {
+        return of_key(key, "has a waiter that does not wait for it");
+      }
+      ++missing[id];
+    }
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& [id, wait] : waits_) {
+    bytes += cost_of(wait.keys);
+    if (wait.missing == 0 || wait.missing != missing[id]) {
+      return differ("keys that a wait lacks", wait.missing, missing[id]);
+    }
+    const auto mine = by_session_.find(wait.session);
+    if (mine == by_session_.end() || std::ranges::count(mine->second, id) != 1) {
+      return "a wait is not known by its session";
+    }
+  }
+  std::uint64_t listed = 0;
+  for (const auto& [session, ids] : by_session_) {
+    listed += ids.size();
+  }
+  if (listed != waits_.size()) {
+    return differ("waits of all sessions", listed, waits_.size());
+  }
+  return bytes == bytes_ ? std::string() : differ("bytes of waits", bytes_, bytes);
+}
+
+std::string StoreCore::check_watchers() const {
+  std::map<std::pair<std::string_view, SessionId>, std::int64_t> balance;
+  for (const auto& [session, keys] : watched_) {
+    for (const std::string& key : keys) {
+      ++balance[{key, session}];
+    }
+  }
+  for (const auto& [key, entry] : keys_) {
+    for (const SessionId session :
+         entry.extras ? entry.extras->watchers : std::vector<SessionId>{}) {
+      --balance[{key, session}];
+    }
+  }
+  const auto off = std::ranges::find_if(balance, [](const auto& one) { return one.second != 0; });
+  return off == balance.end()
+             ? std::string()
+             : of_key(off->first.first, "its watchers and what its sessions watch differ");
+}
+
+std::string StoreCore::check_invariants() const {
+  std::uint64_t existing = 0;
+  std::uint64_t stored = 0;
+  for (const auto& [key, entry] : keys_) {
+    if (std::string broken = check_entry(key, entry); !broken.empty()) {
+      return broken;
+    }
+    existing += entry.exists ? 1 : 0;
+    stored += key.size() + kEntryCost + entry.value.size();
+    for (const std::string& item : entry.extras ? entry.extras->queue : std::list<std::string>{}) {
+      stored += item.size() + kItemCost;
+    }
+  }
+  for (const auto& [session, keys] : watched_) {
+    for (const std::string& key : keys) {
+      stored += key.size() + kItemCost;
+    }
+  }
+  if (existing != key_count_) {
+    return differ("keys with a value", key_count_, existing);
+  }
+  if (stored != stored_) {
+    return differ("stored bytes", stored_, stored);
+  }
+  if (stored_bytes() > limits_.stored_bytes) {
+    return "more is stored than the limit allows";
+  }
+  std::string broken = waits_.check_invariants(keys_);
+  return broken.empty() ? check_watchers() : broken;
+}
+
+std::vector<SessionId> StoreCore::sessions() const {
+  std::vector<SessionId> out = waits_.sessions();
+  for (const auto& [session, keys] : watched_) {
+    out.push_back(session);
+  }
+  return out;
+}
+
+std::vector<SessionId> WaitBook::sessions() const {
+  std::vector<SessionId> out;
+  for (const auto& [session, ids] : by_session_) {
+    out.push_back(session);
+  }
+  return out;
+}
+
+}  // namespace muster

@@ -1,0 +1,467 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--warm: workers that are forked from a process which has imported their modules behave as those
+that are started cold."""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import textwrap
+import unittest
+
+from harness import JobCase, children, eventually, read
+from nodes import free_port
+
+DUMP = pathlib.Path(__file__).parent / "warm" / "dump.py"
+COLD = "workers are started cold: "
+
+# A module that counts how often it is imported.
+COUNTED = """
+import os
+with open(os.environ["COUNT"], "a") as file:
+    file.write("{version} %d\\n" % os.getpid())
+version = "{version}"
+"""
+
+
+class WarmCase(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.site = self.folder / "site"
+        self.site.mkdir()
+        self.count = self.folder / "count"
+        self.env = {**os.environ, "PYTHONPATH": str(self.site), "COUNT": str(self.count)}
+
+    def module(self, name, text):
+        path = self.site / f"{name}.py"
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def counted(self, version="1"):
+        self.module("counted", COUNTED.format(version=version))
+
+    def imports(self):
+        """Who has imported the counted module: (version, pid)."""
+        return [tuple(line.split()) for line in read(self.count).splitlines()]
+
+    def warm(self, text, *options, nproc=2, modules="counted", **kwargs):
+        script = self.python(textwrap.dedent(text))
+        return self.run_job(f"--warm={modules}", "--nproc-per-node", nproc, *options, script,
+                            env=self.env, **kwargs)
+
+    def zygote(self, job):
+        return next(pid for pid in children(job.agent())
+                    if read(f"/proc/{pid}/cmdline").startswith("muster-zygote"))
+
+
+class Same(WarmCase):
+    """Each test runs a program cold and warm, and compares."""
+
+    def both(self, *words, nproc=2, options=(), **kwargs):
+        kwargs.setdefault("env", self.env)
+        cold, warm = (self.run_job(*warm, "--nproc-per-node", nproc, *options, *words, **kwargs)
+                      for warm in ((), ("--warm",)))
+        self.assertNotIn(COLD, warm.err, warm)
+        return cold, warm
+
+    def assert_same(self, *words, **kwargs):
+        cold, warm = self.both(*words, **kwargs)
+        clean = str.maketrans("", "", "0123456789")  # pids and times
+        for first, second in ((cold.code, warm.code),
+                              (sorted(cold.out.splitlines()), sorted(warm.out.splitlines())),
+                              (cold.err.translate(clean), warm.err.translate(clean))):
+            self.assertEqual(first, second, f"\ncold {cold}\nwarm {warm}")
+        return warm
+
+    def dumps(self, *words, program=DUMP, **kwargs):
+        seen = []
+        for name, warm in (("cold", ()), ("warm", ("--warm",))):
+            ended = self.run_job(*warm, "--nproc-per-node=2", *words, program,
+                                 f"{self.folder}/{name}", env=self.env, **kwargs)
+            self.assertEqual(ended.code, 0, ended)
+            self.assertNotIn(COLD, ended.err)
+            seen.append([json.loads(read(f"{self.folder}/{name}{rank}").replace(
+                f"{self.folder}/{name}", "DUMP")) for rank in (0, 1)])
+        return seen
+
+    def test_process(self):
+        cold, warm = self.dumps()
+        self.assertEqual(cold, warm)
+
+    def test_process_below_a_relative_path(self):
+        (self.folder / "here").mkdir()
+        (self.folder / "link.py").symlink_to(DUMP)
+        cold, warm = self.dumps(program="../link.py", cwd=self.folder / "here")
+        self.assertEqual(cold, warm)
+
+    def test_process_of_a_module(self):
+        (self.site / "dumped.py").write_text(DUMP.read_text())
+        cold, warm = self.dumps("-m", program="dumped")
+        self.assertEqual(cold, warm)
+
+    def test_process_of_a_folder(self):
+        (self.folder / "program").mkdir()
+        (self.folder / "program" / "__main__.py").write_text(DUMP.read_text())
+        cold, warm = self.dumps(program=self.folder / "program")
+        self.assertEqual(cold, warm)
+
+    def test_process_with_output_in_files(self):
+        cold, warm = self.dumps(f"--log-dir={self.folder}/logs", "--redirects=3")
+        for dump in cold + warm:  # a folder for each run
+            for stream in dump["streams"]:
+                stream[-1] = os.path.basename(stream[-1])
+        self.assertEqual(cold, warm)
+
+    def test_exception(self):
+        warm = self.assert_same(self.python("def f():\n    raise ValueError('no')\nf()\n"), nproc=1)
+        self.assertIn("ValueError: no", warm.err)
+
+    def test_syntax_error(self):
+        self.assert_same(self.python("print(1)\nx = = 2\n"), nproc=1)
+
+    def test_exit_codes(self):
+        for last in ("sys.exit(3)", "sys.exit('a message')", "sys.exit()", "os._exit(4)",
+                     "os.kill(os.getpid(), 9)", "raise KeyboardInterrupt", "1/0"):
+            with self.subTest(last):
+                self.assert_same(self.python(f"import os, sys\n{last}\n"), nproc=1)
+
+    def test_own_excepthook(self):
+        self.assert_same(self.python(
+            "import sys\n"
+            "def hook(kind, error, traceback):\n"
+            "    print(kind, error, traceback.tb_frame.f_code.co_name, traceback.tb_next)\n"
+            "sys.excepthook = hook\n"
+            "raise ValueError('no')\n"), nproc=1)
+
+    def test_what_programs_do_at_their_end(self):
+        self.assert_same(self.python(
+            "import atexit, threading, time\n"
+            "class Kept: pass\n"
+            "atexit.register(lambda: print('at exit', __name__, Kept.__module__))\n"
+            "ready = threading.Event()\n"
+            "def late():\n"
+            "    ready.wait()\n"
+            "    print('a thread that outlives the program', Kept.__name__)\n"
+            "threading.Thread(target=late).start()\n"
+            "ready.set()\n"), nproc=1)
+
+    def test_standard_input(self):
+        def give(*options):
+            with open(self.folder / "input", "w") as file:
+                file.write("first\nsecond\n")
+            with open(self.folder / "input") as file:
+                return self.run_job(*options, "--nproc-per-node=2", "--stdin-rank=1",
+                                    self.python("import os, sys\n"
+                                                "print(os.environ['RANK'], sys.stdin.read())\n"),
+                                    env=self.env, stdin=file)
+        cold, warm = give(), give("--warm")
+        self.assertEqual(sorted(cold.out.split()), sorted(warm.out.split()), warm)
+        self.assertIn("second", warm.out)
+
+    def test_processes_of_the_program(self):
+        self.assert_same(self.python(textwrap.dedent("""
+            import inspect, multiprocessing, pickle
+            class Point:
+                def __init__(self, x): self.x = x
+                def __eq__(self, other): return self.x == other.x
+            def double(x): return 2 * x
+            if __name__ == "__main__":
+                assert pickle.loads(pickle.dumps(Point(3))) == Point(3)
+                assert "2 * x" in inspect.getsource(double)
+                for method in ("fork", "spawn", "forkserver"):
+                    with multiprocessing.get_context(method).Pool(2) as pool:
+                        print(method, pool.map(double, range(4)))
+            """)), nproc=1)
+
+    def test_faulthandler(self):
+        _, warm = self.both(self.python("import faulthandler, signal, os\n"
+                                        "faulthandler.enable()\n"
+                                        "os.kill(os.getpid(), signal.SIGSEGV)\n"), nproc=1)
+        self.assertEqual(warm.code, 128 + signal.SIGSEGV, warm)
+        self.assertIn("Fatal Python error: Segmentation fault", warm.err)
+
+
+class Shared(WarmCase):
+    """What is imported once, and what is each worker's own."""
+
+    PRINT = "import os, sys\nprint(os.environ['RANK'], os.getppid(), 'counted' in sys.modules)\n"
+
+    def test_imported_once_for_all_workers_and_restarts(self):
+        self.counted()
+        ended = self.warm(self.PRINT + "import counted\n"
+                          "sys.exit(os.environ['TORCHELASTIC_RESTART_COUNT'] != '2')\n",
+                          "--max-restarts=2")
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(len(self.imports()), 1, ended)
+
+    def test_each_worker_imports_when_cold(self):
+        self.counted()
+        self.run_job("--nproc-per-node=2", self.python("import counted\n"), env=self.env)
+        self.assertEqual(len(self.imports()), 2)
+
+    def test_the_programs_own_imports(self):
+        self.counted()
+        (self.folder / "beside.py").write_text(COUNTED.format(version="beside"))
+        ended = self.warm("import counted, beside\n", modules="auto")
+        self.assertEqual(ended.code, 0, ended)
+        versions = sorted(version for version, _ in self.imports())
+        self.assertEqual(versions, ["1", "beside", "beside"])
+
+    def test_modules_that_are_taken_from_a_package(self):
+        (self.site / "package").mkdir()
+        (self.site / "package" / "__init__.py").touch()
+        (self.site / "package" / "counted.py").write_text(COUNTED.format(version="1"))
+        ended = self.warm("from package import counted\n", modules="auto")
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(len(self.imports()), 1)
+
+    def test_another_version_between_attempts(self):
+        self.counted()
+        ended = self.warm("""
+            import counted, os, pathlib, sys
+            print(os.environ["TORCHELASTIC_RESTART_COUNT"], counted.version)
+            if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                new = pathlib.Path(counted.__file__)
+                text = new.read_text().replace('"1"', '"2"')
+                new.with_suffix(".new").write_text(text)
+                new.with_suffix(".new").rename(new)
+                sys.exit(1)
+            """, "--max-restarts=1", nproc=1)
+        self.assertEqual(ended.out.split(), ["0", "1", "1", "2"], ended)
+
+    def test_random_numbers_differ(self):
+        self.module("numbers_of", """
+            import random, multiprocessing.process
+            try:
+                import numpy.random
+            except ImportError:
+                numpy = None
+            """)
+        ended = self.warm("""
+            import multiprocessing, random, numbers_of
+            print(random.random())
+            print(numbers_of.numpy.random.rand() if numbers_of.numpy else random.random())
+            print(multiprocessing.current_process().authkey.hex())
+            """, modules="numbers_of", nproc=3)
+        self.assertEqual(len(set(ended.out.split())), 9, ended)
+
+    def test_forked_by_the_launcher(self):
+        """A worker is the agent's own child, and its parent does not change."""
+        self.counted()
+        ended = self.warm(self.PRINT)
+        lines = [line.split() for line in ended.out.splitlines()]
+        self.assertEqual(sorted(line[0] for line in lines), ["0", "1"], ended)
+        self.assertEqual(len({line[1] for line in lines}), 1, ended)
+        self.assertNotEqual(lines[0][1], self.imports()[0][1])
+        self.assertEqual({line[2] for line in lines}, {"True"})
+
+
+class ManyNodes(WarmCase):
+    def test_both_import_once_and_restart_together(self):
+        """A node that still imports is awaited; then each forks its workers, twice."""
+        self.module("held", COUNTED.format(version="held") + """
+import time
+while not os.path.exists(os.environ["COUNT"] + ".go"):
+    time.sleep(0.01)
+""")
+        script = self.python(textwrap.dedent("""
+            import held, os, sys
+            restarts = os.environ["TORCHELASTIC_RESTART_COUNT"]
+            print(restarts, os.environ["RANK"], os.environ["WORLD_SIZE"], flush=True)
+            sys.exit(restarts == "0")
+            """))
+        endpoint = f"127.0.0.1:{free_port()}"
+        nodes = [self.job("--warm=held", "--nnodes=2", "--nproc-per-node=2", "--max-restarts=1",
+                          "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--rdzv-id=warm",
+                          script, env=self.env) for _ in range(2)]
+        eventually(lambda: len(self.imports()) == 2, "both nodes import")
+        (self.folder / "count.go").touch()
+        ended = [node.end() for node in nodes]
+        self.assertEqual([one.code for one in ended], [0, 0], f"{ended[0]}\n{ended[1]}")
+        last = sorted(line for one in ended for line in one.out.splitlines()
+                      if line.startswith("1 "))
+        self.assertEqual(last, [f"1 {rank} 4" for rank in range(4)])
+        self.assertEqual(len(self.imports()), 2)
+
+
+    def test_told_to_stop_while_it_imports(self):
+        self.module("endless", COUNTED.format(version="endless") + """
+import time
+time.sleep(1000)
+""")
+        script = self.python("import endless\n")
+        endpoint = f"127.0.0.1:{free_port()}"
+        for many in ((), ("--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}")):
+            self.count.unlink(missing_ok=True)
+            job = self.job("--warm=endless", *many, script, env=self.env)
+            eventually(self.imports, "it imports")
+            job.kill(signal.SIGTERM)
+            self.assertEqual(job.end().code, 128 + signal.SIGTERM)
+            self.assert_nothing_left(job)
+
+
+class Refused(WarmCase):
+    """Where no worker may be forked, all are started cold, and one line says why."""
+
+    def assert_cold(self, ended, why):
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(ended.err.count(COLD), 1, ended)
+        self.assertIn(why, ended.err)
+        self.assertEqual(sorted(ended.out.split()), ["0", "1"], ended)
+
+    SCRIPT = "import os\nprint(os.environ['RANK'])\n"
+
+    def test_a_thread(self):
+        self.module("threaded", """
+            import threading
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+            """)
+        self.counted()
+        ended = self.warm(self.SCRIPT, modules="counted,threaded")
+        self.assert_cold(ended, "importing threaded has started a thread")
+
+    def test_the_end_of_the_zygote_in_an_import(self):
+        self.module("dying", "import os\nos._exit(3)\n")
+        self.assert_cold(self.warm(self.SCRIPT, modules="dying"), "has ended")
+
+    def test_a_module_that_fails_is_the_workers_affair(self):
+        self.module("failing", "raise ImportError('not here')\n")
+        ended = self.warm("import failing\n", modules="failing", nproc=1)
+        self.assertEqual(ended.code, 1, ended)
+        self.assertIn("ImportError: not here", ended.err)
+        self.assertNotIn(COLD, ended.err)
+
+    def test_an_executable(self):
+        ended = self.run_job("--warm", "--no-python", "true")
+        self.assertEqual(ended.code, 2, ended)
+        self.assertEqual(ended.err, "muster: --warm=auto: is for Python programs\n")
+        env = {**self.env, "MUSTER_WARM": "1"}
+        self.assertEqual(self.run_job("--no-python", "true", env=env).code, 0)
+
+    def test_killed_between_attempts(self):
+        self.counted()
+        script = self.python(textwrap.dedent("""
+            import os, pathlib, sys, time
+            folder = pathlib.Path(sys.argv[1])
+            print(os.environ["RANK"], flush=True)
+            if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                (folder / ("up" + os.environ["RANK"])).touch()
+                while not (folder / "go").exists():
+                    time.sleep(0.01)
+                sys.exit(1)
+            """))
+        job = self.job("--warm=counted", "--nproc-per-node=2", "--max-restarts=1", script,
+                       self.folder, env=self.env)
+        self.wait_for("up0", "up1")
+        zygote = self.zygote(job)
+        os.kill(zygote, signal.SIGKILL)
+        eventually(lambda: not read(f"/proc/{zygote}/cmdline"), "the zygote is gone")
+        (self.folder / "go").touch()
+        ended = job.end()
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(ended.err.count(COLD), 1, ended)
+        self.assertEqual(sorted(ended.out.split()), ["0", "0", "1", "1"], ended)
+
+
+    def test_stopped_between_attempts(self):
+        self.counted()
+        script = self.python(textwrap.dedent("""
+            import os, pathlib, sys, time
+            print(os.environ["RANK"], flush=True)
+            if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                pathlib.Path(sys.argv[1], "up").touch()
+                while not pathlib.Path(sys.argv[1], "go").exists():
+                    time.sleep(0.01)
+                sys.exit(1)
+            """))
+        job = self.job("--warm=counted", "--max-restarts=1", script, self.folder, env=self.env)
+        self.wait_for("up")
+        os.kill(self.zygote(job), signal.SIGSTOP)
+        (self.folder / "go").touch()
+        ended = job.end()
+        self.assertEqual((ended.code, ended.out.split()), (0, ["0", "0"]), ended)
+        self.assertIn(COLD + "the process that imports modules for them did not answer", ended.err)
+        self.assert_nothing_left(job)
+
+    def test_a_module_that_fails_after_it_has_started_a_thread(self):
+        self.module("both", """
+            import threading
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+            raise ImportError
+            """)
+        ended = self.warm(self.SCRIPT, modules="both")
+        self.assert_cold(ended, "importing both has started a thread")
+
+
+class NothingIsLeft(WarmCase):
+    SCRIPT = """
+        import os, pathlib, subprocess, sys, time
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(1000)  # a daemon
+            os._exit(0)
+        (pathlib.Path(sys.argv[1]) / ("up" + os.environ["RANK"])).touch()
+        while not (pathlib.Path(sys.argv[1]) / "go").exists():
+            time.sleep(0.01)
+        """
+
+    def daemons(self):
+        self.counted()
+        job = self.job("--warm=counted", "--nproc-per-node=2", "--shutdown-timeout=1",
+                       self.python(textwrap.dedent(self.SCRIPT)), self.folder, env=self.env)
+        self.wait_for("up0", "up1")
+        # guard, agent, zygote, two workers, two daemons
+        eventually(lambda: len(job.pids()) == 7, lambda: f"all seven run: {job.pids()}")
+        return job
+
+    def test_at_the_end(self):
+        job = self.daemons()
+        (self.folder / "go").touch()
+        self.assertEqual(job.end().code, 0)
+        self.assert_nothing_left(job)
+
+    def test_when_told_to_stop(self):
+        job = self.daemons()
+        job.kill(signal.SIGTERM)
+        self.assertEqual(job.end().code, 128 + signal.SIGTERM)
+        self.assert_nothing_left(job)
+
+    def test_when_the_launcher_is_killed(self):
+        job = self.daemons()
+        job.kill(signal.SIGKILL)
+        job.process.wait()
+        self.assert_nothing_left(job)
+
+    def test_when_the_agent_is_killed(self):
+        job = self.daemons()
+        os.kill(job.agent(), signal.SIGKILL)
+        self.assertEqual(job.end().code, 137)
+        self.assert_nothing_left(job)
+
+    def test_daemons_of_an_attempt_end_with_it(self):
+        """The zygote lives on between attempts; nothing else does."""
+        self.counted()
+        ended = self.warm("""
+            import os, sys, time
+            daemon = "daemon%s" % os.environ["TORCHELASTIC_RESTART_COUNT"]
+            if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                out, into = os.pipe()
+                if os.fork() == 0:
+                    os.setsid()
+                    pid = os.fork()
+                    if pid == 0:
+                        time.sleep(1000)
+                    os.write(into, b"%d" % pid)
+                    os._exit(0)
+                open(os.environ["COUNT"] + ".daemon", "wb").write(os.read(out, 20))
+                sys.exit(1)
+            pid = int(open(os.environ["COUNT"] + ".daemon").read())
+            print("gone" if not os.path.exists("/proc/%d" % pid) else "left")
+            """, "--max-restarts=1", nproc=1)
+        self.assertEqual(ended.out, "gone\n", ended)
+
+
+if __name__ == "__main__":
+    unittest.main()

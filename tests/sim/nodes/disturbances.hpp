@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Disturbances: when something of a simulated world was cut, frozen or hurt. Whoever dies while
+// nothing is, dies before the eyes of its peers. Value of one world.
+#pragma once
+
+#include "sim/nodes/event_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace muster::sim {
+
+class Disturbances {
+ public:
+  void note(VirtualTime from, Duration length) { times_.emplace_back(from, from + length); }
+
+  // Nothing was disturbed between the two.
+  [[nodiscard]] bool none(VirtualTime from, VirtualTime to) const {
+    return std::ranges::none_of(
+        times_, [&](const auto& time) { return time.first <= to && from <= time.second; });
+  }
+
+ private:
+  std::vector<std::pair<VirtualTime, VirtualTime>> times_;
+};
+
+}  // namespace muster::sim

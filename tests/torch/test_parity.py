@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The back end "muster" gives what gloo gives, in cases that PyTorch and programs on top of it make
+use of; it can stand in for gloo; and processes end without an abort whatever is under way."""
+import os
+import re
+import sys
+import tempfile
+import unittest
+
+import support
+import torch
+
+LIBRARY = os.environ["MUSTER_COLLECTIVE_LIBRARY"]
+PACKAGE = os.path.join(support.ROOT, "lib", "python")
+IS_OLD = int(torch.__version__.split(".")[0]) < 2
+LEAST_CASES = 9 if IS_OLD else 19
+
+
+class Parity(unittest.TestCase):
+    def launch(self, ranks, name, *words, **variables):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        return support.run(
+            [support.program("muster"), f"--nproc-per-node={ranks}",
+             os.path.join(support.HERE, "workers", name), *words],
+            env={"PYTHON_EXEC": sys.executable, "TMPDIR": folder.name, "PYTHONPATH": PACKAGE,
+                 "MUSTER_COLLECTIVE_LIBRARY": LIBRARY, **variables})
+
+    def test_each_case_gives_what_gloo_gives(self):
+        done = self.launch(3, "muster_parity.py")
+        text = done.stdout + done.stderr
+        self.assertEqual(done.returncode, 0, text)
+        alike = re.findall(r"(\w+): as gloo", text)
+        self.assertNotIn("gives", re.sub(r"\w+: as gloo", "", done.stdout), text)
+        self.assertGreaterEqual(len(set(alike)), LEAST_CASES, text)
+        self.assertEqual([name for name in set(alike) if alike.count(name) != 3], [], text)
+
+    def test_the_end_of_a_process_waits_for_callbacks_and_for_nothing_else(self):
+        done = self.launch(3, "muster_ends.py")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count(" ends"), 3, done.stdout)
+        self.assertNotIn("terminate called", done.stderr)
+
+    def test_it_stands_in_for_gloo(self):
+        for words in ([], ["hook"]):
+            with self.subTest(words=words):
+                done = self.launch(2, "muster_replaces.py", *words, MUSTER_TORCH_REPLACES="gloo")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertEqual(
+                    sorted(done.stdout.splitlines()),
+                    [f"rank {rank}: muster.torch.group muster.torch.group 12" for rank in (0, 1)])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

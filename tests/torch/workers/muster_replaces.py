@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that asks for gloo and gets muster: it knows neither muster nor the variable. The words
+of the test: "hook" has the import hook installed before PyTorch is imported."""
+import os
+import sys
+
+if sys.argv[1:] == ["hook"]:
+    from muster import torch_replaces
+    torch_replaces.install()
+    assert "torch" not in sys.modules
+
+import torch
+import torch.distributed as dist
+
+if sys.argv[1:] != ["hook"]:
+    import muster.torch
+
+
+def main():
+    dist.init_process_group("gloo")
+    group = dist.new_group([0, 1])
+    x = torch.ones(3)
+    dist.all_reduce(x, group=group)
+    dist.all_reduce(x)
+    assert dist.get_backend() == dist.get_backend(group) == "gloo"
+    os.write(1, f"rank {dist.get_rank()}: {type(dist.group.WORLD).__module__} "
+                f"{type(group).__module__} {x.sum().item():.0f}\n".encode())
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

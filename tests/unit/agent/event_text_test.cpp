@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts of events: lines on stderr, and lines of events.jsonl.
+#include "agent/event_text.hpp"
+
+#include "agent/event_stream.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+using namespace muster;
+
+namespace {
+
+JobEvent event_of(event::What what) {
+  return JobEvent{1000.5, "node1", 4, std::move(what)};
+}
+
+event::RoundBegun begun(bool shared) {
+  Assignment here;
+  here.group_rank = 1;
+  here.group_world_size = 2;
+  here.rank_first = 8;
+  here.local_world_size = 8;
+  here.world_size = 16;
+  here.attempt = 2;
+  here.master_addr = "10.0.0.1";
+  here.master_port = 29500;
+  return {here, shared, "/run", "/run"};
+}
+
+class Recorder final : public EventSink {
+ public:
+  std::vector<JobEvent> taken;
+
+  void take(const JobEvent& event) override { taken.push_back(event); }
+};
+
+}  // namespace
+
+TEST_CASE("event text: the lines on stderr") {
+  const auto line = line_of(event_of(begun(true)));
+  REQUIRE(line);
+  CHECK(line->level == LogLevel::info);
+  CHECK(line->text == "round 4: group rank 1 of 2, ranks 8 to 15 of 16, store on 10.0.0.1:29500");
+  CHECK(line_of(event_of(begun(false)))->text ==
+        "attempt 3: 8 workers, store on 10.0.0.1:29500, files in '/run'");
+  CHECK(line_of(event_of(event::RestartDecided{}))->level == LogLevel::warning);
+  CHECK(line_of(event_of(event::Message{LogLevel::error, "y"}))->level == LogLevel::error);
+  CHECK_FALSE(line_of(event_of(event::WorkersKilled{})));
+}
+
+TEST_CASE("event text: a line of JSON has its version, time, name, node and round first") {
+  CHECK(event_json(event_of(event::SignalTaken{SIGTERM, 42})) ==
+        R"({"v":1,"time":1000.5,"event":"signal","node":"node1","round":4,)"
+        R"("signal":"SIGTERM","sender":42})"
+        "\n");
+}
+
+TEST_CASE("event text: a restart has its fields beside the text") {
+  const std::string text = event_json(event_of(event::RestartDecided{3, 1, 77, 2, 5, "why"}));
+  CHECK(text.find(R"("event":"restart")") != std::string::npos);
+  CHECK(text.find(
+            R"("rank":3,"local_rank":1,"pid":77,"restart":2,"restarts_left":5,"text":"why"})") !=
+        std::string::npos);
+}
+
+TEST_CASE("event text: whatever others wrote stays one line of JSON without hidden marks") {
+  const std::string text =
+      event_json(event_of(event::Message{LogLevel::info, "a\nb\xff\x1b[1m\xe2\x80\xae"}));
+  CHECK(text.find('\n') == text.size() - 1);
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find("\xe2\x80\xae") == std::string::npos);
+  CHECK(text.find("\xff") == std::string::npos);
+}
+
+TEST_CASE("event text: a worker that is not reaped yet is dying, not ended") {
+  event::WorkerEnded ended;
+  ended.exit.status = ExitStatus{true, SIGKILL};
+  ended.reaped = false;
+  CHECK(event_json(event_of(ended)).find("\"worker_dying\"") != std::string::npos);
+  CHECK(line_of(event_of(ended))->text ==
+        "local rank 0 (pid 0) killed by SIGKILL; the kernel frees its memory");
+}
+
+TEST_CASE("event stream: all sinks hear all events in order, with the round of the time") {
+  EventStream stream("node1", [] { return 1000.5; });
+  Recorder first;
+  Recorder second;
+  stream.add(first);
+  stream.add(second);
+  stream.say(LogLevel::info, "x");
+  stream.set_round(7);
+  stream.say(LogLevel::info, "y");
+  REQUIRE(second.taken.size() == 2);
+  CHECK(first.taken.size() == 2);
+  CHECK(second.taken[0].round == 0);
+  CHECK(second.taken[1].round == 7);
+  CHECK(second.taken[1].unix_time == 1000.5);
+}

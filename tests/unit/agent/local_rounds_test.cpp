@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalRounds: what the rounds of one node answer to what became of the workers.
+#include "agent/local_rounds.hpp"
+
+#include "support/catch.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+class Bench final : public RoundUser, public LocalRoundsSite {
+ public:
+  std::vector<SupervisorEvent> events;
+  std::vector<RoundToRun> run;
+  std::vector<std::pair<int, int>> opened;  // attempt, restarts
+  std::vector<event::RestartDecided> decisions;
+  std::optional<Error> trouble;
+  bool closed = false;
+  LocalRounds rounds;
+
+  explicit Bench(RestartLimits limits = {1, 3}) : rounds(*this, *this, limits) {}
+
+  void run_round(RoundToRun round) override { run.push_back(std::move(round)); }
+
+  void handle(const SupervisorEvent& event) override { events.push_back(event); }
+
+  int starts() const override { return 0; }
+
+  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override {
+    opened.emplace_back(attempt, restarts);
+    if (trouble) {
+      return std::unexpected(*trouble);
+    }
+    return std::vector<ProcessSpec>(2);
+  }
+
+  void close_round() override { closed = true; }
+
+  void restarting(const event::RestartDecided& restart) override { decisions.push_back(restart); }
+
+  [[nodiscard]] const RoundClosed& end() const {
+    REQUIRE(events.size() == 1);
+    return std::get<RoundClosed>(events.front());
+  }
+};
+
+WorkerFailure exited(int code, bool after_stop = false) {
+  WorkerFailure failure;
+  failure.status = ExitStatus{false, code};
+  failure.after_stop = after_stop;
+  return failure;
+}
+
+}  // namespace
+
+TEST_CASE("local rounds: a round begins when it is wanted") {
+  Bench bench;
+  bench.rounds.await_round(0);
+  REQUIRE(bench.run.size() == 1);
+  CHECK(bench.run.front().nproc == 2);
+  CHECK(bench.events.empty());
+}
+
+TEST_CASE("local rounds: a round that cannot be opened is the end of the job") {
+  Bench bench;
+  bench.trouble = Error{Errc::unreachable, "no store"};
+  bench.rounds.await_round(0);
+  CHECK(bench.run.empty());
+  CHECK(bench.end().outcome == Outcome::not_started);
+  CHECK(bench.end().error == bench.trouble);
+}
+
+TEST_CASE("local rounds: one decision for each attempt, on the failure that is told first") {
+  Bench bench;
+  bench.rounds.await_round(0);
+  bench.rounds.report_failure(exited(7), 60s);
+  bench.rounds.report_failure(exited(8), 60s);
+  REQUIRE(bench.decisions.size() == 1);
+  CHECK(bench.decisions.front().restart == 1);
+  CHECK(bench.decisions.front().restarts_left == 0);
+  CHECK(bench.decisions.front().text.find("code 7; restarting all workers: restart 1 of 1") !=
+        std::string::npos);
+  CHECK(bench.events.empty());
+  bench.rounds.await_round(1);
+  CHECK(bench.opened.back() == std::pair{1, 1});
+  bench.rounds.report_failure(exited(7), 60s);
+  CHECK(bench.end().outcome == Outcome::failed);
+  CHECK(bench.end().verdict == "all 1 restarts are used up");
+}
+
+TEST_CASE("local rounds: a restart names the worker that failed, and the budget that is left") {
+  Bench bench({5, 0});
+  WorkerFailure failure = exited(7);
+  failure.rank = 3;
+  failure.local_rank = 1;
+  failure.pid = 77;
+  for (int restart = 1; restart <= 2; ++restart) {
+    bench.rounds.await_round(restart - 1);
+    bench.rounds.report_failure(failure, 60s);
+  }
+  REQUIRE(bench.decisions.size() == 2);
+  const event::RestartDecided& last = bench.decisions.back();
+  CHECK(last.rank == 3);
+  CHECK(last.local_rank == 1);
+  CHECK(last.pid == 77);
+  CHECK(last.restart == 2);
+  CHECK(last.restarts_left == 3);
+}
+
+TEST_CASE("local rounds: a worker that failed after it was stopped costs no restart") {
+  Bench bench;
+  bench.rounds.await_round(0);
+  bench.rounds.report_failure(exited(7, true), 60s);
+  CHECK(bench.rounds.restarts() == 0);
+  CHECK(bench.decisions.empty());
+}
+
+TEST_CASE("local rounds: nobody is waited for at the end") {
+  Bench bench;
+  SECTION("a success") {
+    bench.rounds.report_success();
+    CHECK(bench.end().outcome == Outcome::succeeded);
+  }
+  SECTION("a request to stop") {
+    bench.rounds.leave_round("asked to end");
+    CHECK(bench.end().outcome == Outcome::interrupted);
+  }
+  bench.rounds.close();
+  CHECK(bench.closed);
+}

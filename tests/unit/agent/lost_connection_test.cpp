@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/lost_connection.hpp"
+
+#include "support/catch.hpp"
+
+#include <string>
+
+using namespace muster;
+
+namespace {
+
+WorkerFailure said(const std::string& text) {
+  WorkerFailure failure;
+  failure.status = ExitStatus{false, 1};
+  failure.stderr_tail = text;
+  return failure;
+}
+
+std::string traceback(const std::string& exception) {
+  return "Traceback (most recent call last):\n  File \"train.py\", line 2, in <module>\n"
+         "    dist.all_reduce(x)\n" +
+         exception + "\n";
+}
+
+const std::string kClosed =
+    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
+    "[127.0.0.1]:41873";
+
+}  // namespace
+
+TEST_CASE("lost connection: what the back ends say, one by one") {
+  for (const char* text :
+       {"Connection closed by peer [10.0.0.1]:4",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        "BrokenPipeError: [Errno 32] Broken pipe",
+        "failed to recv, got 0 bytes. Connection was likely closed. Did the remote server crash?",
+        "remote process exited or there was a network error, NCCL version 2.28.3",
+        "ncclRemoteError: A call failed possibly due to a network error",
+        "muster.Error: peer_failed: rank 1 died",
+        "rank 2 closed its connection to rank 0 during all_reduce"}) {
+    INFO(text);
+    CHECK(says_lost_connection(text));
+  }
+}
+
+TEST_CASE("lost connection: other errors are none") {
+  for (const char* text : {"",
+                           "ValueError: bad batch 17",
+                           "RuntimeError: CUDA out of memory",
+                           "Timed out waiting 1800000ms for recv operation to complete",
+                           "FileNotFoundError: no such file"}) {
+    INFO(text);
+    CHECK_FALSE(says_lost_connection(text));
+  }
+}
+
+TEST_CASE("lost connection: the exception at the end of stderr decides, with torch's prefix too") {
+  CHECK(is_lost_connection(said(traceback(kClosed))));
+  CHECK(
+      is_lost_connection(said("[rank0]: Traceback (most recent call last):\n"
+                              "[rank0]:   File \"t.py\", line 1\n[rank0]: " +
+                              kClosed + "\n[rank0]:[W] destroy_process_group() was not called")));
+  CHECK_FALSE(is_lost_connection(said(traceback("ValueError: bad batch"))));
+  CHECK_FALSE(is_lost_connection(
+      said("Connection closed by peer: trying again\n" + traceback("ValueError: bad batch"))));
+}
+
+TEST_CASE("lost connection: a second exception while the group is closed hides no first one") {
+  CHECK_FALSE(is_lost_connection(
+      said(traceback("ValueError: bad batch") +
+           "\nDuring handling of the above exception, another exception occurred:\n\n" +
+           traceback(kClosed))));
+}
+
+TEST_CASE("lost connection: an error file counts, and so do the last lines without a traceback") {
+  WorkerFailure failure = said("");
+  failure.record = ErrorRecord{kClosed, "", 1000};
+  CHECK(is_lost_connection(failure));
+  failure.record = ErrorRecord{"ValueError: bad batch", "", 1000};
+  CHECK_FALSE(is_lost_connection(failure));
+  CHECK(is_lost_connection(said("a\nb\nread: Connection reset by peer\n")));
+  CHECK_FALSE(is_lost_connection(said("Connection reset by peer\n1\n2\n3\n4\n")));
+  CHECK_FALSE(is_lost_connection(said("")));
+}
+
+TEST_CASE("lost connection: a worker that never ran or had no memory lost none") {
+  WorkerFailure failure = said(traceback(kClosed));
+  failure.out_of_memory = true;
+  CHECK_FALSE(is_lost_connection(failure));
+}

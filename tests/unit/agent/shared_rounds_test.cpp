@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// SharedRounds between a rendezvous that the test plays and a supervisor that it writes down.
+#include "agent/shared_rounds.hpp"
+
+#include "support/catch.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace muster;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+struct Told {
+  std::vector<AgentEvent> events;
+  int deadlines_checked = 0;
+
+  template <class Event>
+  [[nodiscard]] const Event* last() const {
+    return events.empty() ? nullptr : std::get_if<Event>(&events.back());
+  }
+};
+
+class FakeRendezvous final : public Rendezvous {
+ public:
+  explicit FakeRendezvous(Told& told) : told_(told) {}
+
+  void tell(AgentEvent event) override { told_.events.push_back(std::move(event)); }
+
+  void check_deadlines() override { ++told_.deadlines_checked; }
+
+  const std::string& address() const override { return address_; }
+
+  Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() override {
+    return failure(Errc::system, "the endpoint is not ours");
+  }
+
+  void store_closed() override {}
+
+ private:
+  Told& told_;
+  std::string address_ = "127.0.0.1";
+};
+
+class FakeHost final : public RoundUser, public Workplace, public EventSink {
+ public:
+  std::vector<SupervisorEvent> events;
+  std::vector<RoundToRun> rounds;
+  std::vector<JobEvent> told;
+
+  void handle(const SupervisorEvent& event) override { events.push_back(event); }
+
+  void run_round(RoundToRun round) override { rounds.push_back(std::move(round)); }
+
+  int starts() const override { return static_cast<int>(rounds.size()); }
+
+  Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override {
+    ProcessSpec spec;
+    spec.rank = assignment.rank_first;
+    return std::vector{spec};
+  }
+
+  void add_record(WorkerFailure& /*failure*/) override {}
+
+  void add_stderr_tail(WorkerFailure& failure) override { failure.stderr_tail = "the last line"; }
+
+  const std::string& run_folder() const override { return folder_; }
+
+  std::string kept_logs() const override { return "/logs"; }
+
+  void take(const JobEvent& event) override { told.push_back(event); }
+
+ private:
+  std::string folder_;
+};
+
+struct Bench {
+  asio::io_context loop;
+  AgentSetup setup;
+  FakeHost host;
+  Told told;
+  EventStream events{"node1", [] { return 1000.0; }};
+  RollCallLines roll_call{loop, RollCallStyle{}, [](const std::string& /*text*/) {}};
+  SharedRounds rounds{loop, with_config(setup), SharedRoundsParts{host, host, events, roll_call}};
+
+  Bench() {
+    events.add(host);
+    rounds.start(std::make_unique<FakeRendezvous>(told), nullptr);
+  }
+
+  static const AgentSetup& with_config(AgentSetup& setup) {
+    setup.config.rdzv_backend = "c10d";
+    setup.config.program.name = "train.py";
+    return setup;
+  }
+
+  // The second of two nodes with one worker each.
+  void run() {
+    auto round = std::make_shared<Round>();
+    round->id.number = 4;
+    round->restart_count = 2;
+    round->members.resize(2);
+    rounds.run_round(RunRound{round, 1, "10.0.0.1", 29500});
+  }
+};
+
+WorkerFailure exited(int code) {
+  WorkerFailure failure;
+  failure.rank = 1;
+  failure.status = ExitStatus{false, code};
+  return failure;
+}
+
+}  // namespace
+
+TEST_CASE("shared rounds: a round becomes processes with the ranks of this node") {
+  Bench bench;
+  bench.run();
+  REQUIRE(bench.host.rounds.size() == 1);
+  CHECK(bench.host.rounds.front().rank_first == 1);
+  REQUIRE(bench.host.rounds.front().specs);
+  CHECK(bench.host.rounds.front().specs->front().rank == 1);
+}
+
+TEST_CASE("shared rounds: a failure is told first, its evidence follows") {
+  Bench bench;
+  bench.run();
+  bench.rounds.report_failure(exited(7), std::chrono::seconds(3));
+  REQUIRE(bench.told.events.size() == 2);
+  const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events[0]);
+  REQUIRE(failed != nullptr);
+  CHECK(failed->message.rank == 1);
+  CHECK(failed->message.exit_code == 7);
+  CHECK(failed->message.exited);
+  CHECK(failed->message.round.number == 4);
+  CHECK_FALSE(failed->was_stopped);
+  const auto* details = std::get_if<DetailsKnown>(&bench.told.events[1]);
+  REQUIRE(details != nullptr);
+  const auto evidence = parse_evidence(details->message.blob);
+  REQUIRE(evidence);
+  CHECK(evidence->failure.stderr_tail == "the last line");
+  CHECK(evidence->logs == "/logs");
+  CHECK(evidence->restarts == 2);
+}
+
+TEST_CASE("shared rounds: a worker that our stop ended is told as such, and no judgement is made") {
+  Bench bench;
+  bench.run();
+  WorkerFailure stopped = exited(0);
+  stopped.status = ExitStatus{true, 15};
+  stopped.after_stop = true;
+  bench.rounds.report_failure(stopped, std::chrono::seconds(3));
+  const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events.front());
+  REQUIRE(failed != nullptr);
+  CHECK(failed->was_stopped);
+  CHECK_FALSE(failed->message.exited);
+  CHECK_FALSE(failed->message.consequence);
+}
+
+TEST_CASE("shared rounds: what the supervisor reports goes to the rendezvous") {
+  Bench bench;
+  bench.run();
+  bench.rounds.tell_gone();
+  CHECK(bench.told.last<WorkersGone>() != nullptr);
+  bench.rounds.report_finished();
+  CHECK(bench.told.last<WorkersFinished>() != nullptr);
+  bench.rounds.leave_round("asked to end");
+  REQUIRE(bench.told.last<LeaveAsked>() != nullptr);
+  CHECK(bench.told.last<LeaveAsked>()->reason == "asked to end");
+}
+
+TEST_CASE("shared rounds: what the rendezvous wants reaches the supervisor") {
+  Bench bench;
+  bench.run();
+  bench.rounds.stop_workers("node 'b' joins");
+  REQUIRE(bench.host.events.size() == 1);
+  CHECK(std::get<RegroupNotice>(bench.host.events[0]).reason == "node 'b' joins");
+  bench.rounds.fence_workers("no answer");
+  REQUIRE(bench.host.events.size() == 2);
+  CHECK(std::holds_alternative<Fenced>(bench.host.events[1]));
+  Close close;
+  close.exit_code = 7;
+  bench.rounds.ended(EndClosed{close});
+  REQUIRE(bench.host.events.size() == 3);
+  CHECK(std::get<RoundClosed>(bench.host.events[2]).outcome == Outcome::failed);
+}
+
+TEST_CASE("shared rounds: the workers' store is opened where this node hosts it") {
+  Bench bench;
+  bench.rounds.open_store(RoundId{});
+  REQUIRE(bench.told.last<StoreOpened>() != nullptr);
+  CHECK(bench.told.last<StoreOpened>()->address == "127.0.0.1");
+  CHECK(bench.told.last<StoreOpened>()->port != 0);
+}
+
+TEST_CASE("shared rounds: a static job's store that cannot be opened is told with the reason") {
+  Bench bench;
+  bench.setup.config.rdzv_backend = "static";
+  bench.rounds.open_store(RoundId{});
+  REQUIRE(bench.told.last<StoreFailed>() != nullptr);
+  CHECK(bench.told.last<StoreFailed>()->error.message == "the endpoint is not ours");
+}
+
+TEST_CASE("shared rounds: a lease that is over is acted on before a worker's end is judged") {
+  Bench bench;
+  bench.run();
+  bench.rounds.check_lease();
+  CHECK(bench.told.deadlines_checked == 0);
+  bench.rounds.lease_until(TimePoint{});  // long ago
+  bench.rounds.check_lease();
+  CHECK(bench.told.deadlines_checked == 1);
+}
+
+TEST_CASE("shared rounds: a round is an event with its number, and so are those that follow") {
+  Bench bench;
+  bench.run();
+  REQUIRE_FALSE(bench.host.told.empty());
+  const JobEvent& begun = bench.host.told.back();
+  REQUIRE(std::holds_alternative<event::RoundBegun>(begun.what));
+  CHECK(begun.round == 4);
+  CHECK(begun.node == "node1");
+  CHECK(std::get<event::RoundBegun>(begun.what).assignment.rank_first == 1);
+  CHECK(std::get<event::RoundBegun>(begun.what).logs == "/logs");
+  bench.rounds.stop_workers("node 'b' joins");
+  CHECK(bench.host.told.size() == 4);  // awaited, begun, the request to regroup, awaited
+  CHECK(std::get<event::RegroupAsked>(bench.host.told[2].what).reason == "node 'b' joins");
+  CHECK(bench.host.told[2].round == 4);
+}

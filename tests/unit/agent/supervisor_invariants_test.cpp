@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each rule of the supervisor core is broken once, alone, and is named.
+#include "agent/supervisor_invariants.hpp"
+
+#include "support/catch.hpp"
+
+#include <functional>
+#include <string>
+
+using namespace muster;
+
+namespace {
+
+using State = SupervisorState;
+
+WorkerFailure failed(int local_rank) {
+  WorkerFailure failure;
+  failure.local_rank = local_rank;
+  failure.attempt = 1;
+  failure.status = ExitStatus{false, 1};
+  return failure;
+}
+
+// The second attempt of three workers, all alive.
+SupervisorFacts running() {
+  SupervisorFacts facts;
+  facts.state = State::running;
+  facts.attempt_open = true;
+  facts.starts = 2;
+  facts.spawned = 3;
+  facts.live = {0, 1, 2};
+  facts.result.nproc = 3;
+  facts.result.attempt = 1;
+  facts.result.max_restarts = 2;
+  return facts;
+}
+
+// Worker 0 has failed; its peers are being stopped.
+SupervisorFacts stopping() {
+  SupervisorFacts facts = running();
+  facts.state = State::stopping;
+  facts.why = StopReason::regroup;
+  facts.has_deadline = true;
+  facts.live = {1, 2};
+  facts.result.failures = {failed(0)};
+  return facts;
+}
+
+SupervisorFacts finishing() {
+  SupervisorFacts facts = running();
+  facts.state = State::killing;
+  facts.why = StopReason::finished;
+  facts.has_deadline = true;
+  facts.live.clear();
+  return facts;
+}
+
+SupervisorFacts joining() {
+  SupervisorFacts facts = running();
+  facts.state = State::joining;
+  facts.attempt_open = false;
+  facts.spawned = 0;
+  facts.live.clear();
+  return facts;
+}
+
+SupervisorFacts waiting() {
+  SupervisorFacts facts = finishing();
+  facts.state = State::waiting;
+  facts.has_deadline = false;
+  return facts;
+}
+
+struct Break {
+  std::string rule;
+  SupervisorFacts facts;
+  std::function<void(SupervisorFacts&)> how;
+};
+
+std::vector<Break> breaks() {
+  return {
+      {"more workers spawned than the round has", running(), [](auto& f) { f.spawned = 4; }},
+      {"more workers live than were spawned", running(), [](auto& f) { f.spawned = 2; }},
+      {"a live worker was not spawned",
+       stopping(),
+       [](auto& f) {
+         f.live = {1, 7};
+       }},
+      {"a dying worker is not among the live ones", stopping(), [](auto& f) { f.dying = {0}; }},
+      {"the early failure is not of a dying worker", stopping(), [](auto& f) { f.early = 0; }},
+      {"the early failure is not recorded",
+       stopping(),
+       [](auto& f) {
+         f.dying = {1};
+         f.early = 1;
+       }},
+      {"a live worker has failed",
+       stopping(),
+       [](auto& f) { f.result.failures.push_back(failed(1)); }},
+      {"a worker has failed twice in one attempt",
+       stopping(),
+       [](auto& f) { f.result.failures.push_back(failed(0)); }},
+      {"a failure is of no worker of this node",
+       stopping(),
+       [](auto& f) { f.result.failures.front().attempt = 0; }},
+      {"an overdue worker is none of this node",
+       stopping(),
+       [](auto& f) { f.result.overdue = {3}; }},
+      {"joining with workers, failures or an open attempt",
+       joining(),
+       [](auto& f) { f.attempt_open = true; }},
+      {"an attempt runs that was not opened", running(), [](auto& f) { f.attempt_open = false; }},
+      {"running without a live worker", running(), [](auto& f) { f.live.clear(); }},
+      {"running with a failure that is no lost connection",
+       running(),
+       [](auto& f) {
+         f.live = {1, 2};
+         f.has_deadline = true;
+         f.result.failures = {failed(0)};
+       }},
+      {"a deadline is missing, or one too many",
+       stopping(),
+       [](auto& f) { f.has_deadline = false; }},
+      {"stopping or waiting without a reason, or a reason without it",
+       stopping(),
+       [](auto& f) { f.why = StopReason::nothing; }},
+      {"waiting for something else than an end or a leave",
+       waiting(),
+       [](auto& f) { f.why = StopReason::give_up; }},
+      {"finished with failures or live workers",
+       stopping(),
+       [](auto& f) { f.why = StopReason::finished; }},
+      {"interrupted without a signal",
+       stopping(),
+       [](auto& f) { f.why = StopReason::interrupted; }},
+      {"closed without the word of the source of rounds",
+       stopping(),
+       [](auto& f) { f.why = StopReason::closed; }},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("supervisor invariants: they hold for cores that are well") {
+  for (const SupervisorFacts& facts :
+       {SupervisorFacts{}, running(), stopping(), finishing(), joining(), waiting()}) {
+    CHECK(broken_invariant(facts).empty());
+  }
+}
+
+TEST_CASE("supervisor invariants: each rule bites") {
+  for (Break broken : breaks()) {
+    INFO(broken.rule);
+    broken.how(broken.facts);
+    CHECK(broken_invariant(broken.facts) == broken.rule);
+  }
+}

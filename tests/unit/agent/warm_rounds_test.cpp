@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// WarmRounds: a round is asked for when the zygote is ready, or is known not to be.
+#include "agent/warm_rounds.hpp"
+
+#include "support/catch.hpp"
+
+#include <string>
+#include <vector>
+
+using namespace muster;
+
+namespace {
+
+class Bench final : public RoundSource, public WarmSite {
+ public:
+  std::vector<int> awaited;
+  std::vector<std::string> warnings;
+  int prepared = 0;
+  int left = 0;
+  int gone = 0;
+  int begun = 0;
+  bool closed = false;
+  WarmRounds rounds{*this, *this};
+
+  void prepare_zygote(ZygoteObserver& observer) override {
+    CHECK(&observer == &rounds);
+    ++prepared;
+  }
+
+  void warn(const std::string& text) override { warnings.push_back(text); }
+
+  void await_round(int attempt) override { awaited.push_back(attempt); }
+
+  void report_failure(const WorkerFailure& /*failure*/, Duration /*run_time*/) override {}
+
+  void report_success() override {}
+
+  void report_finished() override {}
+
+  void tell_gone() override { ++gone; }
+
+  void leave_round(const std::string& /*reason*/) override { ++left; }
+
+  void begin() {
+    rounds.when_ready([this] {
+      ++begun;
+      rounds.await_round(0);
+    });
+  }
+
+  // As the supervisor does before another attempt.
+  void restart(int attempt) {
+    rounds.tell_gone();
+    rounds.await_round(attempt);
+  }
+
+  void check_lease() override {}
+
+  void close() override { closed = true; }
+};
+
+}  // namespace
+
+TEST_CASE("warm rounds: the first round is asked for when the zygote is ready") {
+  Bench bench;
+  bench.begin();
+  CHECK(bench.prepared == 1);
+  CHECK(bench.begun == 0);
+  bench.rounds.on_zygote_ready();
+  CHECK(bench.begun == 1);
+  CHECK(bench.awaited == std::vector<int>{0});
+  bench.rounds.on_zygote_ready();
+  CHECK(bench.begun == 1);
+  CHECK(bench.awaited.size() == 1);
+}
+
+TEST_CASE("warm rounds: before another one the zygote is asked again") {
+  Bench bench;
+  bench.begin();
+  bench.rounds.on_zygote_ready();
+  bench.restart(1);
+  CHECK(bench.prepared == 2);
+  CHECK(bench.gone == 0);
+  CHECK(bench.awaited == std::vector<int>{0});
+  bench.rounds.on_zygote_ready();
+  CHECK(bench.gone == 1);
+  CHECK(bench.awaited == std::vector<int>{0, 1});
+}
+
+TEST_CASE("warm rounds: a round that the others begin anew needs no question") {
+  Bench bench;
+  bench.begin();
+  bench.rounds.on_zygote_ready();
+  bench.rounds.await_round(1);  // after this node had done its part
+  CHECK(bench.prepared == 1);
+  CHECK(bench.awaited == std::vector<int>{0, 1});
+}
+
+TEST_CASE("warm rounds: without a zygote they begin at once, and that is said once") {
+  Bench bench;
+  bench.begin();
+  bench.rounds.on_zygote_lost("why");
+  bench.rounds.on_zygote_lost("again");
+  CHECK(bench.warnings == std::vector<std::string>{"--warm: workers are started cold: why"});
+  CHECK(bench.awaited == std::vector<int>{0});
+  bench.restart(1);
+  CHECK(bench.prepared == 1);
+  CHECK(bench.gone == 1);
+  CHECK(bench.awaited == std::vector<int>{0, 1});
+}
+
+TEST_CASE("warm rounds: a zygote that is lost while workers run asks for no round") {
+  Bench bench;
+  bench.begin();
+  bench.rounds.on_zygote_ready();
+  bench.rounds.on_zygote_lost("killed");
+  CHECK(bench.awaited == std::vector<int>{0});
+}
+
+TEST_CASE("warm rounds: a node that leaves meanwhile asks for no round") {
+  Bench bench;
+  bench.begin();
+  SECTION("told to end") {
+    bench.rounds.leave_round("SIGTERM");
+    CHECK(bench.left == 1);
+  }
+  SECTION("the end of the job") {
+    bench.rounds.close();
+    CHECK(bench.closed);
+  }
+  bench.rounds.on_zygote_ready();
+  CHECK(bench.begun == 0);
+  CHECK(bench.awaited.empty());
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/tcp/control_message.hpp"
+
+#include "support/catch.hpp"
+
+#include <string>
+
+namespace muster::collective {
+namespace {
+
+const Error kWhy{.code = Errc::aborted, .rank = 2, .seq = 7, .native = 5, .text = "NaN"};
+
+TEST_CASE("control messages: one comes byte by byte") {
+  const std::string bytes = ControlMessages::encode(kWhy);
+  ControlMessages messages;
+  for (const char& byte : bytes) {
+    CHECK_FALSE(messages.first().has_value());
+    messages.take({&byte, 1});
+  }
+  CHECK(messages.first() == kWhy);
+}
+
+TEST_CASE("control messages: who leaves says so without a reason") {
+  ControlMessages messages;
+  messages.take(ControlMessages::encode(Error{}));
+  CHECK(messages.first() == Error{});
+}
+
+TEST_CASE("control messages: the first one counts, and a rank that keeps talking is not kept") {
+  ControlMessages messages;
+  messages.take(ControlMessages::encode(kWhy));
+  const std::string more(4096, 'x');
+  for (int i = 0; i < 1000; ++i) {
+    messages.take(more);
+  }
+  CHECK(messages.held() <= 2048);
+  CHECK(messages.first() == kWhy);
+}
+
+TEST_CASE("control messages: long texts are cut, and lengths that lie read nothing else") {
+  Error error = kWhy;
+  error.text = std::string(5000, 'y');
+  const std::string bytes = ControlMessages::encode(error);
+  ControlMessages cut;
+  cut.take(bytes);
+  REQUIRE(cut.first().has_value());
+  CHECK(cut.first()->text == std::string(1024, 'y'));
+  std::string lies = ControlMessages::encode(kWhy);
+  lies.replace(12, 4, "\xff\xff\xff\xff");
+  ControlMessages waits;
+  waits.take(lies);
+  CHECK_FALSE(waits.first().has_value());
+}
+
+TEST_CASE("control messages: a code that nobody knows is no message") {
+  std::string strange = ControlMessages::encode(kWhy);
+  strange[0] = 99;
+  ControlMessages messages;
+  messages.take(strange);
+  CHECK_FALSE(messages.first().has_value());
+}
+
+}  // namespace
+}  // namespace muster::collective

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands in for functions that glibc 2.28 lacks, against this machine's own.
+#include "collective/link/old_glibc.hpp"
+
+#include "support/catch.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <stdexcept>
+
+#include <dlfcn.h>
+
+namespace muster::collective {
+namespace {
+
+using old_glibc::LoadedObject;
+
+timespec after(clockid_t clock, std::int64_t ns) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  const std::int64_t end = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + ns;
+  return {.tv_sec = end / 1'000'000'000, .tv_nsec = end % 1'000'000'000};
+}
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+TEST_CASE("an address is found in the object that the loader says", "[collective][old_glibc]") {
+  const std::array<const void*, 3> addresses = {reinterpret_cast<const void*>(&std::strtol),
+                                                reinterpret_cast<const void*>(&after),
+                                                typeid(std::logic_error).name()};
+  for (const void* address : addresses) {
+    dl_find_object expected{};
+    LoadedObject found;
+    REQUIRE(_dl_find_object(const_cast<void*>(address), &expected) == 0);
+    REQUIRE(old_glibc::find_object(address, found));
+    CHECK(found.unwind_table == expected.dlfo_eh_frame);
+    CHECK(found.begin <= reinterpret_cast<std::uintptr_t>(address));
+    CHECK(reinterpret_cast<std::uintptr_t>(address) < found.end);
+    // The loader rounds to pages.
+    CHECK(found.begin >= reinterpret_cast<std::uintptr_t>(expected.dlfo_map_start));
+    CHECK(found.end <= reinterpret_cast<std::uintptr_t>(expected.dlfo_map_end) + 4096);
+  }
+}
+#endif
+
+TEST_CASE("an address of no object is not found", "[collective][old_glibc]") {
+  const auto on_heap = std::make_unique<int>(1);
+  LoadedObject found;
+  CHECK(!old_glibc::find_object(on_heap.get(), found));
+  CHECK(!old_glibc::find_object(nullptr, found));
+}
+
+TEST_CASE("a wait ends by its clock, and at once if that time is over", "[collective][old_glibc]") {
+  pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  for (const clockid_t clock : {CLOCK_MONOTONIC, CLOCK_REALTIME}) {
+    for (const std::int64_t ns : {std::int64_t{2'000'000}, std::int64_t{-5'000'000'000}}) {
+      const timespec until = after(clock, ns);
+      CHECK(old_glibc::wait_on_clock(condition, mutex, clock, until) == ETIMEDOUT);
+      const timespec now = after(clock, 0);
+      CHECK(std::pair(now.tv_sec, now.tv_nsec) >= std::pair(until.tv_sec, until.tv_nsec));
+    }
+  }
+  // A far deadline: it wakes up to look at the clock again, and the deadline is not over.
+  CHECK(old_glibc::wait_on_clock(
+            condition, mutex, CLOCK_MONOTONIC, after(CLOCK_MONOTONIC, 3'600'000'000'000)) == 0);
+  pthread_mutex_unlock(&mutex);
+}
+
+TEST_CASE("random bytes differ", "[collective][old_glibc]") {
+  std::set<std::array<unsigned char, 16>> seen;
+  for (int i = 0; i < 100; ++i) {
+    std::array<unsigned char, 16> bytes{};
+    old_glibc::fill_with_random(bytes.data(), bytes.size());
+    seen.insert(bytes);
+  }
+  CHECK(seen.size() == 100);
+}
+
+}  // namespace
+}  // namespace muster::collective

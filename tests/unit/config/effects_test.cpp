@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every option and every key of --rdzv-conf changes the configuration, or is documented to have no
+// effect. That the launcher reads each field of the configuration: fields_are_read_test.py.
+#include "config/rdzv_conf.hpp"
+#include "config/settings.hpp"
+#include "unit/config/launch.hpp"
+
+using namespace muster;
+
+namespace {
+
+using Args = std::vector<std::string>;
+
+// An option with a value that is not its default, and the command line in which that matters.
+struct Trial {
+  OptionId id;
+  Args typed;
+  Args others{};
+  std::string program = "train.py";
+};
+
+const Args kMany{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=head"};
+const Args kStatic{"--nnodes=2", "--node-rank=1"};
+
+const std::vector<Trial>& trials() {
+  using enum OptionId;
+  static const std::vector<Trial> all{
+      {module, {"-m"}},
+      {no_python, {"--no-python"}, {}, "./run.py"},
+      {nproc_per_node, {"--nproc-per-node=3"}},
+      {role, {"--role=trainer"}},
+      {virtual_local_rank, {"--virtual-local-rank"}},
+      {stdin_rank, {"--stdin-rank=0"}},
+      {warm, {"--warm"}},
+      {max_restarts, {"--max-restarts=2"}},
+      {quick_failures, {"--quick-failures=off"}},
+      {shutdown_timeout, {"--shutdown-timeout=5"}},
+      {signals_to_handle, {"--signals-to-handle=SIGTERM"}},
+      {log_dir, {"--log-dir=logs"}},
+      {redirects, {"--redirects=1"}},
+      {tee, {"--tee=2"}},
+      {label, {"--label"}},
+      {local_ranks_filter, {"--local-ranks-filter=0"}},
+      {log_line_prefix_template, {"--log-line-prefix-template=x"}},
+      {duplicate_stdout_filters, {"--duplicate-stdout-filters=x"}},
+      {duplicate_stderr_filters, {"--duplicate-stderr-filters=x"}},
+      {standalone, {"--standalone"}, {"--master-port=1"}},
+      {nnodes, {"--nnodes=1:2"}, {"--rdzv-backend=c10d", "--rdzv-endpoint=head"}},
+      {node_rank, {"--node-rank=1"}, kMany},
+      {master_addr, {"--master-addr=head"}, kStatic},
+      {master_port, {"--master-port=7"}, kStatic},
+      {local_addr, {"--local-addr=10.0.0.7"}, kMany},
+      {iface, {"--iface=eth0"}, kMany},
+      {port_range, {"--port-range=29400-29409"}, kMany},
+      {rank_order, {"--rank-order=file:order"}, kMany},
+      {rdzv_backend, {"--rdzv-backend=c10d"}, {"--rdzv-endpoint=head:7"}},
+      {rdzv_endpoint,
+       {"--rdzv-endpoint=other"},
+       {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=head"}},
+      {rdzv_id, {"--rdzv-id=job"}, kMany},
+      {rdzv_conf, {"--rdzv-conf=lease=2"}, kMany},
+      {config, {"--config=job.toml"}},
+      {log_level, {"--log-level=info"}},
+      {run_path, {"--run-path"}, {}, "./solver"},
+  };
+  return all;
+}
+
+// Without what only says where a setting came from, or how it was typed.
+LaunchConfig effect_of(Args args, const std::string& program) {
+  Launch launch{std::move(args), {}};
+  launch.program = {program};
+  launch.machine.kinds["./run.py"] = FileKind::executable;
+  launch.machine.texts = {{"order", "node1\n"}, {"job.toml", "max-restarts = 3\n"}};
+  LaunchConfig out = launch.config();
+  out.origins.clear();
+  out.accepted.clear();
+  out.rdzv_conf.clear();
+  out.config_file.clear();
+  return out;
+}
+
+Args joined(Args first, const Args& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+bool has_documented_no_effect(const Option& row) {
+  return row.help.starts_with("no effect") || row.help.starts_with("refused") ||
+         row.help.find(" only") != std::string_view::npos;
+}
+
+const Trial* trial_of(OptionId id) {
+  const auto found = std::ranges::find(trials(), id, &Trial::id);
+  return found == trials().end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+TEST_CASE("effects: each option changes the configuration, or its help says that it cannot") {
+  for (const Option& row : all_options()) {
+    INFO(row.name);
+    const Trial* trial = trial_of(row.id);
+    if (row.kind == ValueKind::action || row.id == OptionId::use_env) {
+      continue;  // below
+    }
+    if (trial == nullptr) {
+      CHECK(row.group == HelpGroup::compatible);
+      CHECK(has_documented_no_effect(row));
+      continue;
+    }
+    CHECK_FALSE(effect_of(joined(trial->others, trial->typed), trial->program) ==
+                effect_of(trial->others, trial->program));
+  }
+}
+
+TEST_CASE("effects: each action is another command than to launch") {
+  for (const Option& row : all_options()) {
+    if (row.kind != ValueKind::action) {
+      continue;
+    }
+    INFO(row.name);
+    const std::string choice(row.choices.substr(0, row.choices.find('|')));
+    const std::string typed = long_flag(row) + (choice.empty() ? "" : "=" + choice);
+    const auto line = parse_command_line(Personality::muster, {typed, "train.py"});
+    REQUIRE(line);
+    CHECK(line->command != Command::launch);
+  }
+}
+
+TEST_CASE("effects: --use-env leaves out the argument of torch.distributed.launch") {
+  Launch launch{{}, {}};
+  launch.personality = Personality::torch_distributed_launch;
+  CHECK(launch.config().pass_local_rank);
+  launch.args = {"--use-env"};
+  CHECK_FALSE(launch.config().pass_local_rank);
+}
+
+TEST_CASE("effects: each key of --rdzv-conf changes what the rendezvous does, or nothing at all") {
+  const std::map<std::string_view, std::string> values{{"join_timeout", "5"},
+                                                       {"timeout", "5"},
+                                                       {"last_call_timeout", "5"},
+                                                       {"lease", "5"},
+                                                       {"keep_alive_interval", "2"},
+                                                       {"keep_alive_max_attempt", "7"},
+                                                       {"join_delay", "5"},
+                                                       {"is_host", "true"},
+                                                       {"allow_split_brain", "true"},
+                                                       {"close_timeout", "5"},
+                                                       {"read_timeout", "5"},
+                                                       {"heartbeat_timeout", "6"},
+                                                       {"cas_backoff_max_seconds", "5"},
+                                                       {"store_type", "tcp"}};
+  for (const RdzvKey& key : rdzv_keys()) {
+    for (const std::string backend : {"c10d", "static"}) {
+      INFO(key.name << " with " << backend);
+      REQUIRE(values.contains(key.name));
+      const std::map<std::string, std::string> conf{{std::string(key.name), values.at(key.name)}};
+      const bool has_effect = backend == "c10d" ? key.in_c10d : key.in_static;
+      const auto plain = read_rendezvous_config({}, backend);
+      CHECK((read_rendezvous_config(conf, backend) != plain) == has_effect);
+      CHECK(keys_without_effect(conf, backend).empty() == has_effect);
+    }
+  }
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes, back ends and addresses: resolve_rendezvous.cpp and the steps behind it.
+#include "config/resolve.hpp"
+#include "unit/config/launch.hpp"
+
+using namespace muster;
+
+namespace {
+
+// A job of many nodes that has a place to meet.
+LaunchConfig many(std::vector<std::string> args) {
+  args.insert(args.end(), {"--rdzv-backend=c10d", "--rdzv-endpoint=head"});
+  return config(std::move(args));
+}
+
+}  // namespace
+
+TEST_CASE("resolve: nnodes is N or MIN:MAX") {
+  CHECK(config({"--nnodes=1"}).nodes_max == 1);
+  CHECK(config({"--nnodes=1:1"}).nodes_min == 1);
+  CHECK(error({"--nnodes=2:20:30"}) == "--nnodes=2:20:30: must be N or MIN:MAX");
+  CHECK(error({"--nnodes=a"}).find("must be N or MIN:MAX") != std::string::npos);
+  for (const char* bad : {"0", "0:1", "3:2", "-1:1"}) {
+    CHECK(error({std::string("--nnodes=") + bad}).find("0 < MIN <= MAX") != std::string::npos);
+  }
+  CHECK(error({"--nnodes=1:100001"}).find("at most 100000") != std::string::npos);
+  const LaunchConfig out = many({"--nnodes=2:4"});
+  CHECK(out.nodes_min == 2);
+  CHECK(out.nodes_max == 4);
+  CHECK(many_nodes(out));
+  CHECK(many_nodes(many({"--nnodes=1:2"})));
+  CHECK_FALSE(many_nodes(config({})));
+}
+
+TEST_CASE("resolve: one node without a port implies standalone, whatever the back end's name") {
+  for (const auto& args :
+       std::vector<std::vector<std::string>>{{}, {"--rdzv-backend=static"}, {"--rdzv-id=7"}}) {
+    const LaunchConfig out = config(args);
+    CHECK(out.standalone);
+    CHECK(out.rdzv_backend == "c10d");
+    CHECK(out.rdzv_endpoints == std::vector{Endpoint{"localhost", 0}});
+    CHECK(out.rdzv_id == "01234567-89ab-4def-8123-456789abcdef");
+    CHECK(out.master_addr == "127.0.0.1");
+    CHECK(out.master_port == 0);
+  }
+  CHECK(config({"--rdzv-id=7"}).origins.at("rdzv-id") ==
+        "implied by one machine without a port, in place of 7");
+}
+
+TEST_CASE("resolve: standalone overrides what contradicts it") {
+  const LaunchConfig out =
+      config({"--standalone", "--rdzv-backend=static", "--rdzv-endpoint=h:1", "--master-port=5"});
+  CHECK(out.standalone);
+  CHECK(out.rdzv_backend == "c10d");
+  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"localhost", 0}});
+  CHECK(out.master_port == 0);
+}
+
+TEST_CASE("resolve: a master port keeps the back end static, also from its variable") {
+  const LaunchConfig out = config({"--master-port=1234"});
+  CHECK_FALSE(out.standalone);
+  CHECK(out.rdzv_backend == "static");
+  CHECK(out.rdzv_id == "none");
+  CHECK(out.master_addr == "127.0.0.1");
+  CHECK(out.master_port == 1234);
+  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"127.0.0.1", 1234}});
+  CHECK(Launch{{}, {{"PET_MASTER_PORT", "4321"}}}.config().master_port == 4321);
+  CHECK(config({"--master-port=1234", "--master-addr=node1"}).master_addr == "node1");
+  CHECK(error({"--master-port=70000"}) == "--master-port=70000: must be from 0 to 65535");
+  CHECK(error({"--master-port=1", "--master-addr=a:1"}).find("without a port") !=
+        std::string::npos);
+}
+
+TEST_CASE("resolve: the endpoint of a static job is what the workers dial") {
+  const LaunchConfig out = config({"--rdzv-endpoint=[::1]:7000"});
+  CHECK(out.rdzv_backend == "static");
+  CHECK(out.master_addr == "::1");
+  CHECK(out.master_port == 7000);
+  CHECK(error({"--rdzv-endpoint=node1"}).find("needs a port") != std::string::npos);
+  CHECK(error({"--rdzv-endpoint=node1:x"}).find("must be a number from 0 to 65535") !=
+        std::string::npos);
+  CHECK(error({"--master-port=1", "--node-rank=1"}).find("less than --nnodes") !=
+        std::string::npos);
+}
+
+TEST_CASE("resolve: c10d on one node, with its default endpoint and port") {
+  CHECK(config({"--rdzv-backend=c10d"}).rdzv_endpoints ==
+        std::vector{Endpoint{"localhost", 29400}});
+  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a"}).rdzv_endpoints ==
+        std::vector{Endpoint{"a", 29400}});
+  CHECK(config({"--rdzv-backend=c10d", "--rdzv-endpoint=a:0"}).rdzv_endpoints ==
+        std::vector{Endpoint{"a", 0}});
+  const LaunchConfig out = config({"--rdzv-backend=c10d", "--local-addr=127.0.0.2"});
+  CHECK(out.rdzv_id == "none");
+  CHECK(out.master_addr == "127.0.0.2");
+  CHECK(out.master_port == 0);
+  CHECK(
+      config({"--rdzv-backend=c10d", "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=5'"})
+          .rdzv_conf.size() == 3);
+}
+
+TEST_CASE("resolve: an empty rdzv-id becomes a random one") {
+  const LaunchConfig out = config({"--rdzv-backend=c10d", "--rdzv-id="});
+  CHECK(out.rdzv_id == "0123456789abcdef0123456789abcdef");
+  CHECK(out.origins.at("rdzv-id") == "random, since empty");
+  CHECK(Launch{{"--rdzv-backend=c10d", "--rdzv-id="}, {}}.warnings().size() == 1);
+  CHECK(Launch{{"--rdzv-id="}, {}}.warnings().empty());
+}
+
+TEST_CASE("resolve: other back ends are refused, etcd with what to use instead") {
+  CHECK(error({"--rdzv-backend=foo"}) == "--rdzv-backend=foo: must be static or c10d");
+  CHECK(error({"--rdzv-backend=etcd-v2"}).find("use --rdzv-backend=c10d") != std::string::npos);
+}
+
+TEST_CASE("resolve: rdzv-conf is refused with its rule") {
+  CHECK(error({"--rdzv-conf=a"}) == "--rdzv-conf=a: 'a' must have a value");
+  CHECK(error({"--rdzv-conf=join_timeout=0"}).find("above 0") != std::string::npos);
+}
+
+TEST_CASE("resolve: a master address is ignored aloud where nothing is to be met") {
+  CHECK(Launch{{"--rdzv-backend=c10d", "--master-addr=a"}, {}}.warnings().size() == 1);
+  CHECK(Launch{{}, {}}.warnings().empty());
+}
+
+TEST_CASE("resolve: many nodes meet at the given place, by c10d") {
+  const LaunchConfig out = many({"--nnodes=2:4"});
+  CHECK_FALSE(out.standalone);
+  CHECK(out.rdzv_backend == "c10d");
+  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"head", 29400}});
+  CHECK(out.rdzv_id == "none");
+  CHECK(out.master_addr.empty());
+  CHECK(out.master_port == 0);
+  CHECK_FALSE(out.node_rank);
+  CHECK(out.rank_order.empty());
+}
+
+TEST_CASE("resolve: several endpoints, each with its own port or the usual one") {
+  CHECK(config({"--nnodes=3", "--rdzv-backend=c10d", "--rdzv-endpoint=h1:7000, h2,[::1]:7001"})
+            .rdzv_endpoints ==
+        std::vector{Endpoint{"h1", 7000}, Endpoint{"h2", 29400}, Endpoint{"::1", 7001}});
+  CHECK(
+      error({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h1,"}).find("the host of ''") !=
+      std::string::npos);
+}
+
+TEST_CASE("resolve: many nodes without a place to meet are refused with what to give") {
+  CHECK(error({"--nnodes=2", "--rdzv-backend=c10d"}) ==
+        "--nnodes=2: needs --rdzv-endpoint=HOST[:PORT], one of the machines under a name or "
+        "address that all reach; if all are this one, --rdzv-endpoint=localhost:29400");
+  CHECK(error({"--nnodes=1:2"}).find("needs a rendezvous: --rdzv-backend=c10d") !=
+        std::string::npos);
+  CHECK(Launch{{"--rdzv-backend=c10d"}, {{"PET_NNODES", "2"}}}.error().starts_with(
+      "--nnodes=2 (from PET_NNODES): needs"));
+  CHECK(error({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h:0"})
+            .find("no other node could find") != std::string::npos);
+  CHECK(error({"--nnodes=2", "--node-rank=1", "--master-addr=h", "--master-port=0"})
+            .find("no other node could find") != std::string::npos);
+  CHECK(error({"--nnodes=2",
+               "--rdzv-backend=c10d",
+               "--rdzv-endpoint=/shared/f",
+               "--rdzv-conf=store_type=file"})
+            .find("store_type=file: machines meet over TCP") != std::string::npos);
+}
+
+TEST_CASE("resolve: many nodes never become a standalone one") {
+  CHECK(error({"--nnodes=2", "--standalone"}).find("--standalone is for one machine") !=
+        std::string::npos);
+  CHECK(error({"--nnodes=1:2", "--standalone", "--rdzv-endpoint=h:1"})
+            .find("--standalone is for one machine") != std::string::npos);
+  CHECK(config({"--nnodes=1", "--standalone"}).standalone);
+}
+
+TEST_CASE("resolve: a static job has all its nodes, and each its place") {
+  const LaunchConfig out =
+      config({"--nnodes=2:4", "--node-rank=3", "--master-addr=head", "--master-port=7000"});
+  CHECK(out.rdzv_backend == "static");
+  CHECK(out.nodes_min == 4);
+  CHECK(out.origins.at("nnodes") == "command line, all of them: static");
+  CHECK(out.node_rank == 3);
+  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"head", 7000}});
+  CHECK(out.master_addr == "head");
+  CHECK(out.master_port == 7000);
+  CHECK(out.rendezvous.join_timeout == std::chrono::seconds(900));
+  CHECK(config({"--nnodes=2", "--rdzv-endpoint=head:7000", "--node-rank=0"}).node_rank == 0);
+  CHECK(config({"--nnodes=2", "--node-rank=1"}).rdzv_endpoints ==
+        std::vector{Endpoint{"127.0.0.1", 29500}});
+  CHECK(config({"--nnodes=2", "--node-rank=0", "--master-port=1"}).master_addr == "127.0.0.1");
+  CHECK(error({"--nnodes=2", "--node-rank=0", "--rdzv-endpoint=a:1,b:2"}).find("must be one") !=
+        std::string::npos);
+}
+
+TEST_CASE("resolve: a static job of many nodes without a rank is refused, not started as rank 0") {
+  const std::string advice =
+      ": --rdzv-backend=static needs --node-rank on every machine, 0 to 2; or give "
+      "--rdzv-backend=c10d with --rdzv-endpoint=HOST[:PORT], which assigns the ranks";
+  CHECK(error({"--nnodes=3", "--master-addr=head"}) == "--nnodes=3" + advice);
+  CHECK(error({"--nnodes=2:3", "--rdzv-endpoint=head:7000"}) == "--nnodes=2:3" + advice);
+  CHECK(Launch{{"--nnodes=3", "--master-addr=head"}, {{"PET_NODE_RANK", "2"}}}.config().node_rank ==
+        2);
+  CHECK(config({"--master-port=1"}).node_rank == 0);
+}
+
+TEST_CASE("resolve: a node's rank is below their number, and counts for c10d as well") {
+  CHECK(many({"--nnodes=2:4", "--node-rank=3"}).node_rank == 3);
+  CHECK(Launch{{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "--node-rank=1"}, {}}
+            .warnings()
+            .empty());
+  for (const char* bad : {"--node-rank=4", "--node-rank=-1"}) {
+    CHECK(error({"--nnodes=2:4", "--rdzv-backend=c10d", "--rdzv-endpoint=h", bad})
+              .find("at least 0 and less than --nnodes, which is 4") != std::string::npos);
+  }
+  CHECK(error({"--node-rank=1"}).find("less than --nnodes, which is 1") != std::string::npos);
+  CHECK(Launch{{}, {{"PET_NODE_RANK", "0"}}}.config().node_rank == 0);
+}
+
+TEST_CASE("resolve: what rdzv-conf means is settled with the back end") {
+  const LaunchConfig out = many({"--nnodes=2", "--rdzv-conf=join_timeout=5,lease=0.5,odd=1"});
+  CHECK(out.rendezvous.join_timeout == std::chrono::seconds(5));
+  CHECK(out.rendezvous.lease == std::chrono::milliseconds(500));
+  CHECK(out.rdzv_conf.size() == 3);
+  CHECK(config({"--nnodes=2", "--node-rank=1", "--rdzv-conf=timeout=5,join_timeout=x"})
+            .rendezvous.join_timeout == std::chrono::seconds(5));
+}
+
+TEST_CASE("resolve: an interface gives this node its address") {
+  const LaunchConfig out = many({"--nnodes=2", "--iface=eth0"});
+  CHECK(out.iface == "eth0");
+  CHECK(out.local_addr == "10.0.0.7");
+  CHECK(out.origins.at("local-addr") == "the address of --iface=eth0");
+  CHECK(config({"--iface=eth0"}).master_addr == "10.0.0.7");
+  CHECK(error({"--iface=eth1"}) ==
+        "--iface=eth1: no interface of this name is up with an address that others can use; there "
+        "are lo (127.0.0.1), eth0 (10.0.0.7)");
+  CHECK(error({"--iface=eth0", "--local-addr=a"}).find("give one of the two") != std::string::npos);
+}
+
+TEST_CASE("resolve: a port range is two ports, and holds the place where nodes meet") {
+  const auto range = [](std::uint16_t first, std::uint16_t last) { return std::pair(first, last); };
+  CHECK(config({"--port-range=30000-30010"}).port_range == range(30000, 30010));
+  CHECK(config({"--port-range=1-65535"}).port_range == range(1, 65535));
+  CHECK(config({"--port-range=7-7"}).port_range == range(7, 7));
+  CHECK_FALSE(config({}).port_range);
+  for (const char* bad : {"30000", "2-1", "0-5", "1-65536", "a-b", "1-2-3", "-5", "1-"}) {
+    CHECK(error({std::string("--port-range=") + bad}).find("must be A-B") != std::string::npos);
+  }
+  const std::vector<std::string> args{
+      "--nnodes=2", "--rdzv-backend=c10d", "--port-range=30000-30010"};
+  const auto with = [&](const char* word) {
+    auto out = args;
+    out.emplace_back(word);
+    return out;
+  };
+  CHECK(error(with("--rdzv-endpoint=h:30000,g")) ==
+        "--port-range=30000-30010: the nodes are to meet at g:29400, which is not in it; give a "
+        "port that is");
+  CHECK(config(with("--rdzv-endpoint=h:30000,g:30010")).port_range == range(30000, 30010));
+  CHECK(error({"--port-range=1-9", "--master-port=10"}).find("127.0.0.1:10") != std::string::npos);
+  CHECK(config({"--port-range=1-9", "--rdzv-backend=c10d"}).port_range == range(1, 9));
+}
+
+TEST_CASE("resolve: the order of ranks comes from a file of names") {
+  Launch launch{{"--nnodes=3", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "--rank-order=file:o"},
+                {}};
+  const auto order = [&](const char* text) {
+    launch.machine.texts["o"] = text;
+    return launch.config().rank_order;
+  };
+  CHECK(order("# by rack\nnode9\n\n  Node2  # the fast one\r\nnode10") ==
+        std::vector<std::string>{"node9", "Node2", "node10"});
+  const auto refused = [&](const char* text) {
+    launch.machine.texts["o"] = text;
+    return launch.error();
+  };
+  CHECK(refused("a\nb\nA\n") == "--rank-order=file:o: 'A' is in it twice");
+  CHECK(refused("a b\n") == "--rank-order=file:o: 'a b' is not one name; write one name per line");
+  CHECK(refused("# none\n\n").find("holds no name") != std::string::npos);
+  launch.machine.texts.clear();
+  CHECK(launch.error().find("o: No such file") != std::string::npos);
+  launch.args.back() = "--rank-order=exec:o";
+  CHECK(launch.error().find("must be file:PATH") != std::string::npos);
+  launch.args.back() = "--node-rank=1";
+  launch.variables["PET_RANK_ORDER"] = "file:o";
+  CHECK(launch.error().find("give one of the two") != std::string::npos);
+  CHECK(error({"--nnodes=2", "--node-rank=1", "--rank-order=file:o"}).find("static orders") !=
+        std::string::npos);
+}

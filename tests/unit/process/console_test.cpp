@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/console.hpp"
+
+#include "base/clock.hpp"
+#include "support/catch.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A pipe for a console, read when a test says so.
+struct Reader {
+  PipeEnds pipe = *make_pipe();
+  Poller poller = *Poller::open();
+  int rooms = 0;
+  ConsoleSink sink{pipe.write.get(), poller, [this] { ++rooms; }};
+
+  Reader() { REQUIRE(set_nonblocking(pipe.read.get())); }
+
+  // All that is in the pipe and in the queue.
+  std::string read_all() {
+    std::string out;
+    std::string buffer(1 << 16, '\0');
+    for (bool more = true; more;) {
+      const auto count = ::read(pipe.read.get(), buffer.data(), buffer.size());
+      out.append(buffer, 0, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+      poller.dispatch(0);
+      more = count > 0;
+    }
+    return out;
+  }
+
+  // The workers' lines, as long as there is room.
+  void fill() {
+    while (sink.has_room()) {
+      sink.buffer().append(9'999, 'w').append("\n");
+      sink.flush();
+    }
+  }
+};
+
+std::size_t count_of(const std::string& what, const std::string& text) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("console: messages behind a full queue are kept, and too many are dropped and counted") {
+  Reader reader;
+  reader.fill();
+  constexpr int kMessages = 100;
+  const std::string message = std::string(1'999, 'm') + "\n";
+  for (int i = 0; i < kMessages; ++i) {
+    reader.sink.say(message);
+  }
+  const auto shown = reader.read_all();
+  const auto kept = count_of(message, shown);
+  CHECK(kept >= 32);
+  CHECK(kept < kMessages);
+  CHECK(shown.find("muster: warning: this console was not read in time; not shown: " +
+                   std::to_string(kMessages - kept) + " messages of muster\n") !=
+        std::string::npos);
+  CHECK(reader.rooms == 1);
+  reader.sink.say("later\n");
+  CHECK(reader.read_all() == "later\n");
+}
+
+TEST_CASE("console: a message that is longer than the share is shown where there is room") {
+  Reader reader;
+  const auto much = std::string(100'000, 'r') + "\n";
+  reader.sink.say(much);
+  CHECK((reader.read_all() == much));
+}
+
+TEST_CASE("console: what workers wrote and nobody saw is counted behind what was queued") {
+  Reader reader;
+  reader.fill();
+  reader.sink.note_unshown(1234);
+  const auto shown = reader.read_all();
+  CHECK(
+      shown.ends_with("w\nmuster: warning: this console was not read in time; not shown: 1234 "
+                      "bytes of the workers' output (log files are complete)\n"));
+  reader.fill();
+  CHECK(count_of("muster", reader.read_all()) == 0);  // told once
+}
+
+TEST_CASE("console: one that took nothing is waited for once, and again after it took something") {
+  Reader reader;
+  reader.fill();
+  ConsoleWait first{.left = 150ms};
+  CHECK_FALSE(reader.sink.wait_for_room(first, true));
+  CHECK(first.left <= 0ms);
+  ConsoleWait second{.left = 1h};
+  CHECK_FALSE(reader.sink.wait_for_room(second, true));
+  CHECK(second.left == 1h);
+  CHECK_FALSE(reader.read_all().empty());
+  ConsoleWait third{.left = 1h};
+  CHECK(reader.sink.wait_for_room(third, true));
+}
+
+TEST_CASE("console: the wait is for all calls together, and a signal ends it") {
+  Reader reader;
+  reader.fill();
+  auto signal = *make_pipe();
+  ConsoleWait wait{.left = 1h, .interrupt_fd = signal.read.get()};
+  CHECK(::write(signal.write.get(), "x", 1) == 1);
+  CHECK_FALSE(reader.sink.wait_for_room(wait, false));
+  CHECK(wait.left <= 0ms);
+}
+
+TEST_CASE("console: at the end the queue gives way to the last lines, at the end of a line") {
+  Reader reader;
+  reader.fill();
+  reader.sink.say("own\n");
+  const auto lost = reader.sink.give_up_queue();
+  CHECK(lost.messages == 1);
+  CHECK(lost.worker_bytes > 100'000);
+  reader.sink.say("the last line\n");
+  const auto shown = reader.read_all();
+  CHECK(shown.ends_with("w\nthe last line\n"));
+  CHECK((shown.size() - 14) % 10'000 == 0);
+  CHECK_FALSE(reader.sink.give_up_queue().any());
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The word that a worker holds for its launcher, with real processes: this one is the launcher, and
+// reaps nobody before it has looked.
+#include "base/fd.hpp"
+#include "process/death_watch.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace muster;
+
+namespace {
+
+constexpr int kTimeoutMs = 30'000;
+
+// A worker by itself: it needs no store, and holds its word once it is up.
+class Worker {
+ public:
+  explicit Worker(const char* how) {
+    auto in = make_pipe();
+    auto out = make_pipe();
+    REQUIRE((in && out));
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(in->read.get(), 0);
+      ::dup2(out->write.get(), 1);
+      const std::array environment{"RANK=0", "WORLD_SIZE=1", static_cast<const char*>(nullptr)};
+      ::execle(MUSTER_LIFE_WORKER, "worker", how, nullptr, environment.data());
+      ::_exit(127);
+    }
+    go_ = std::move(in->write);
+    said_ = std::move(out->read);
+    REQUIRE(set_nonblocking(said_.get()));
+  }
+
+  ~Worker() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  void go() const { REQUIRE(::write(go_.get(), "g", 1) == 1); }
+
+  // Has died, but is there.
+  void dies() const {
+    siginfo_t info{};
+    REQUIRE(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) == 0);
+  }
+
+  [[nodiscard]] int said_fd() const { return said_.get(); }
+
+ private:
+  UniqueFd go_;
+  UniqueFd said_;
+  pid_t pid_ = -1;
+};
+
+class Launcher : public Watcher {
+ public:
+  explicit Launcher(bool knows = true)
+      : poller_(std::move(*Poller::open())), watch_(poller_, [knows](pid_t) { return knows; }) {}
+
+  // Answers those who ask meanwhile.
+  void wait_for(const Worker& worker, const std::string& text) {
+    REQUIRE(poller_.watch_input(worker.said_fd(), *this));
+    fd_ = worker.said_fd();
+    said_.clear();
+    while (said_.find(text) == std::string::npos) {
+      INFO(said_);
+      REQUIRE(turns());
+    }
+    poller_.forget(fd_);
+  }
+
+  // By the thread's news alone.
+  Dying wait_for_death() {
+    std::vector<Dying> dying;
+    while (dying.empty()) {
+      REQUIRE(turns());
+      dying = watch_.take_dying();
+    }
+    REQUIRE(dying.size() == 1);
+    return dying.front();
+  }
+
+  DeathWatch& watch() { return watch_; }
+
+  void on_ready() override {
+    std::array<char, 100> text{};
+    const auto count = ::read(fd_, text.data(), text.size());
+    ended_ = count == 0;
+    said_.append(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  }
+
+ private:
+  // False: nothing has come.
+  bool turns() {
+    pollfd ready{poller_.fd(), POLLIN, 0};
+    const bool any = !ended_ && ::poll(&ready, 1, kTimeoutMs) == 1;
+    poller_.dispatch(0);
+    return any;
+  }
+
+  Poller poller_;
+  DeathWatch watch_;
+  int fd_ = -1;
+  std::string said_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("launcher word: a worker that is killed is seen by its word, with the signal") {
+  Launcher launcher;
+  Worker worker("0");
+  launcher.wait_for(worker, "up");
+  CHECK(launcher.watch().take_dying().empty());
+  ::kill(worker.pid(), SIGKILL);
+  const Dying dying = launcher.wait_for_death();
+  CHECK(dying.pid == worker.pid());
+  CHECK(dying.status == ExitStatus{.signaled = true, .value = SIGKILL});
+  CHECK(launcher.watch().take_dying().empty());  // once
+}
+
+TEST_CASE("launcher word: a worker that exits is seen with its code, also after others") {
+  Launcher launcher;
+  for (const int code : {3, 75, 255}) {
+    Worker worker(std::to_string(code).c_str());
+    launcher.wait_for(worker, "up");
+    worker.go();
+    const Dying dying = launcher.wait_for_death();
+    CHECK(dying.status == ExitStatus{.signaled = false, .value = code});
+    launcher.watch().forget(worker.pid());
+  }
+}
+
+TEST_CASE("launcher word: an end without a failure is none of our business") {
+  Launcher launcher;
+  Worker worker("0");
+  launcher.wait_for(worker, "up");
+  worker.go();
+  worker.dies();
+  CHECK(launcher.watch().take_dying().empty());
+}
+
+TEST_CASE("launcher word: of two the one that a signal ended comes first") {
+  Launcher launcher;
+  Worker exits("9");
+  launcher.wait_for(exits, "up");
+  Worker killed("0");
+  launcher.wait_for(killed, "up");
+  exits.go();
+  exits.dies();
+  ::kill(killed.pid(), SIGKILL);
+  killed.dies();
+  const auto dying = launcher.watch().take_dying();
+  REQUIRE(dying.size() == 2);
+  CHECK(dying[0].pid == killed.pid());
+  CHECK(dying[1].pid == exits.pid());
+}
+
+TEST_CASE("launcher word: another program in the worker's place is no death") {
+  Launcher launcher;
+  Worker worker("/");
+  launcher.wait_for(worker, "up");
+  worker.go();
+  launcher.wait_for(worker, "again");
+  CHECK(launcher.watch().take_dying().empty());
+  ::kill(worker.pid(), SIGKILL);
+  worker.dies();
+  CHECK(launcher.watch().take_dying().empty());  // it holds no word: it is seen when it is reaped
+}
+
+TEST_CASE("launcher word: who is no worker gets none") {
+  Launcher launcher(false);
+  Worker stranger("0");
+  launcher.wait_for(stranger, "up");
+  ::kill(stranger.pid(), SIGKILL);
+  stranger.dies();
+  CHECK(launcher.watch().take_dying().empty());
+}
+
+TEST_CASE("launcher word: one that is forgotten is used again", "[slow]") {
+  Launcher launcher;
+  for (std::size_t i = 0; i < kLivenessWords + 2; ++i) {
+    Worker worker("0");
+    launcher.wait_for(worker, "up");
+    ::kill(worker.pid(), SIGKILL);
+    CHECK(launcher.wait_for_death().pid == worker.pid());
+    launcher.watch().forget(worker.pid());
+  }
+}

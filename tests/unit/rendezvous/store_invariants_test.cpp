@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The invariants hold in a store that has a bit of everything, and each of them sees an error that
+// is planted.
+#include "rendezvous/server/server_core.hpp"
+#include "store_fixture.hpp"
+#include "support/catch.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace muster {
+
+// Plants what no request can bring about.
+struct StateForTests {
+  static std::uint64_t& key_count(StoreCore& core) { return core.key_count_; }
+
+  static std::uint64_t& stored(StoreCore& core) { return core.stored_; }
+
+  static KeyMap& keys(StoreCore& core) { return core.keys_; }
+
+  static auto& watched(StoreCore& core) { return core.watched_; }
+
+  static std::uint64_t& wait_bytes(StoreCore& core) { return core.waits_.bytes_; }
+
+  static auto& waits(StoreCore& core) { return core.waits_.waits_; }
+
+  static auto& by_session(StoreCore& core) { return core.waits_.by_session_; }
+
+  static StoreCore& store(ServerCore& core) { return core.store_; }
+
+  static auto& sessions(ServerCore& core) { return core.sessions_; }
+
+  static std::vector<SessionId>& free(ServerCore& core) { return core.free_; }
+
+  static std::vector<SessionId>& touched(ServerCore& core) { return core.touched_; }
+
+  static std::vector<Push>& pushes(ServerCore& core) { return core.pushes_; }
+
+  static std::uint64_t& held(ServerCore& core) { return core.held_; }
+};
+
+namespace {
+
+using State = StateForTests;
+using testing::StoreFixture;
+
+// A value, a counter, a queue, one that waits for two keys and one that watches.
+std::unique_ptr<StoreFixture> filled_store() {
+  auto store = std::make_unique<StoreFixture>();
+  store->set("/value", "text");
+  store->add("/count", 3);
+  store->ask_strings(Opcode::queue_push, {"/queue", "item"});
+  store->session = 2;
+  store->ask_keys(Opcode::wait, {"/a", "/b"});
+  store->session = 3;
+  Request watch;  // of the older dialect only
+  watch.opcode = Opcode::watch_key;
+  watch.key = "/value";
+  store->handle(watch);
+  return store;
+}
+
+// What is found broken after `plant` has been done to such a store.
+template <class Plant>
+std::string broken_by(const Plant& plant) {
+  const auto store = filled_store();
+  REQUIRE(store->core.check_invariants().empty());
+  plant(store->core);
+  return store->core.check_invariants();
+}
+
+bool has(const std::string& text, std::string_view part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+std::string greeting() {
+  return testing::from_hex("00CEF7853C");
+}
+
+template <class Plant>
+std::string server_broken_by(const Plant& plant) {
+  ServerCore core;
+  const SessionId first = core.open();
+  const SessionId second = core.open();
+  core.receive(first, greeting() + testing::from_hex("06 0100000000000000 0200000000000000 '/a'"));
+  core.receive(second, greeting() + testing::from_hex("03 02"));
+  core.forget(core.open());
+  REQUIRE(core.check_invariants().empty());
+  plant(core);
+  std::string broken = core.check_invariants();
+  return broken;
+}
+
+}  // namespace
+
+TEST_CASE("store invariants: sums that are wrong are named") {
+  CHECK(broken_by([](auto& core) { ++State::key_count(core); }) ==
+        "keys with a value: 3 are kept, 2 are counted");
+  CHECK(has(broken_by([](auto& core) { --State::stored(core); }), "stored bytes: "));
+  CHECK(has(broken_by([](auto& core) { ++State::wait_bytes(core); }), "bytes of waits: "));
+}
+
+TEST_CASE("store invariants: entries that should not be are named") {
+  CHECK(broken_by([](auto& core) { State::keys(core)["/none"]; }) ==
+        "key /none: has nothing and is kept");
+  CHECK(broken_by([](auto& core) { State::keys(core).at("/a").value = "text"; }) ==
+        "key /a: has a value and does not exist");
+  CHECK(broken_by([](auto& core) {
+          State::keys(core).at("/count").extras = std::make_unique<Extras>();
+        }) == "key /count: keeps an empty queue, no waiters and no watchers");
+}
+
+TEST_CASE("store invariants: waiters and keys that do not fit each other are named") {
+  const auto waiters = [](StoreCore& core, const char* key) -> std::vector<WaitId>& {
+    return State::keys(core).at(key).make_extras().waiters;
+  };
+  CHECK(broken_by([&](auto& core) { waiters(core, "/queue").push_back(1); }) ==
+        "key /queue: has a waiter that does not wait for it");
+  CHECK(broken_by([&](auto& core) { waiters(core, "/a").push_back(99); }) ==
+        "key /a: has a waiter that does not wait for it");
+  CHECK(broken_by([&](auto& core) {
+          waiters(core, "/a") = {2, 1};
+        }) == "key /a: its waiters are not in the order in which they came");
+  CHECK(broken_by([](auto& core) { --State::waits(core).begin()->second.missing; }) ==
+        "keys that a wait lacks: 1 are kept, 2 are counted");
+  CHECK(broken_by([](auto& core) { State::by_session(core).clear(); }) ==
+        "a wait is not known by its session");
+  CHECK(broken_by([](auto& core) { State::by_session(core)[7].push_back(99); }) ==
+        "waits of all sessions: 2 are kept, 1 are counted");
+}
+
+TEST_CASE("store invariants: watchers that nobody knows of are named") {
+  const std::string differ = "key /value: its watchers and what its sessions watch differ";
+  CHECK(broken_by([](auto& core) {
+          State::keys(core).at("/value").extras->watchers.push_back(9);
+        }) == differ);
+  CHECK(broken_by([](auto& core) {
+          State::watched(core).begin()->second.push_back("/value");
+          State::stored(core) += std::string("/value").size() + kItemCost;
+        }) == differ);
+}
+
+TEST_CASE("server invariants: each error that is planted is named") {
+  CHECK(has(server_broken_by([](auto& core) { ++State::held(core); }), "held bytes: "));
+  CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].input += "x"; }) ==
+        "session 1: what it holds is not what is counted for it");
+  CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].sent = 1; }) ==
+        "session 1: sent more than it had to send");
+  CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].closing = "why"; }) ==
+        "session 1: is to be closed and keeps requests");
+  CHECK(server_broken_by([](auto& core) { State::sessions(core)[2].closing = "why"; }) ==
+        "session 2: has ended and keeps something");
+  CHECK(server_broken_by([](auto& core) { State::free(core).push_back(0); }) ==
+        "session 0: is open and free for another client, or neither");
+  CHECK(server_broken_by([](auto& core) { State::free(core).clear(); }) ==
+        "session 2: is open and free for another client, or neither");
+  CHECK(server_broken_by([](auto& core) { State::touched(core).push_back(0); }) ==
+        "session 0: is not touched as often as it is listed");
+  CHECK(server_broken_by([](auto& core) { State::pushes(core).push_back({}); }) ==
+        "bytes for a session were not delivered");
+  CHECK(server_broken_by([](auto& core) {
+          State::sessions(core)[0].open = false;
+          State::free(core).push_back(0);
+        }) == "session 0: has ended and still waits or watches");
+  CHECK(has(server_broken_by([](auto& core) { ++State::key_count(State::store(core)); }),
+            "keys with a value: "));
+}
+
+}  // namespace muster

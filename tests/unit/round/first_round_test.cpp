@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first proposal of a job binds its first round, whoever forms it (rendezvous/README.md).
+#include "made_worlds.hpp"
+#include "support/catch.hpp"
+
+namespace muster {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Four nodes, of which n2 never heard the first proposal; the others have accepted it.
+SmallWorld proposed_world(NodeSettings made) {
+  SmallWorld world(std::move(made));
+  world.add("n0", true);
+  world.add("n1");
+  world.add("n2");
+  world.cut(2);
+  world.add("n3");
+  return world;
+}
+
+}  // namespace
+
+TEST_CASE("first round: a founder that is cut off forms none beside those who accepted") {
+  SmallWorld world = proposed_world(settings(1, 4));
+  world.cut(0);
+  world.heal(2);
+  world.pass(120s);
+  REQUIRE(ranks(world) == std::vector{-1, 0, 1, 2});
+  world.heal(0);
+  world.pass(10s);
+  REQUIRE(ranks(world) == std::vector{0, 1, 2, 3});
+}
+
+TEST_CASE("first round: a founder with a majority of its first proposal forms it, nobody else") {
+  SmallWorld world = proposed_world(settings(1, 4));
+  world.cut(3);
+  world.heal(2);
+  world.pass(120s);
+  REQUIRE(ranks(world) == std::vector{0, 1, 2, -1});
+}
+
+TEST_CASE("first round: a founder goes on when those who accepted are proven gone") {
+  SmallWorld world = proposed_world(settings(1, 4));
+  world.heal(2);
+  for (const std::size_t node : {1U, 2U, 3U}) {
+    world.kill(node);
+  }
+  world.pass(2s);
+  REQUIRE(ranks(world) == std::vector{0, -1, -1, -1});
+}
+
+TEST_CASE("first round: a founder that may split its job goes on alone") {
+  NodeSettings made = settings(1, 4);
+  made.allow_split_brain = true;
+  SmallWorld world = proposed_world(made);
+  world.cut(0);
+  world.heal(2);
+  world.pass(120s);
+  CHECK(world.nodes[0].running);
+}
+
+TEST_CASE("first round: who missed the first proposal is in the next one, without a last call") {
+  SmallWorld world = proposed_world(settings(1, 4));
+  world.pass(1500ms);  // n2 does not accept: abandoned
+  CHECK(world.nodes[0].core->coordinator().started().number == 1);
+  CHECK(ranks(world) == std::vector{-1, -1, -1, -1});
+  world.heal(2);
+  world.pass(3s);
+  REQUIRE(ranks(world) == std::vector{0, 1, 2, 3});
+}
+
+}  // namespace muster

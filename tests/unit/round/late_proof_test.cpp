@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proof that a node is gone tells nothing of what it did before: when it counts for a quorum, and
+// when not (rendezvous/README.md, "The rule").
+#include "made_worlds.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+
+namespace muster {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// n1 is cut off, n0 goes on with a newcomer and dies.
+SmallWorld world_with_heir() {
+  SmallWorld world(settings(1, 3));
+  world.add("n0", true);
+  world.add("n1");
+  world.pass(31s);
+  REQUIRE(ranks(world) == std::vector{0, 1});
+  world.cut(1);
+  world.pass(20s);
+  REQUIRE(ranks(world) == std::vector{0, -1});
+  world.add("n2");
+  world.pass(5s);
+  REQUIRE(ranks(world) == std::vector{0, -1, 1});
+  world.kill(0);
+  world.pass(5s);
+  REQUIRE(ranks(world) == std::vector{-1, -1, 0});
+  return world;
+}
+
+// The first of two is silent for so long, and then proven gone.
+SmallWorld world_of_one(Duration silent, const NodeSettings& made) {
+  SmallWorld world(made);
+  world.add("n0", true);
+  world.add("n1");
+  REQUIRE(ranks(world) == std::vector{0, 1});
+  world.cut(0);
+  world.pass(silent);
+  world.heal(0);
+  world.kill(0);
+  world.pass(30s);
+  return world;
+}
+
+}  // namespace
+
+TEST_CASE("late proof: nobody goes on beside newcomers that it never heard of") {
+  SmallWorld world = world_with_heir();
+  world.heal(1);
+  world.pass(60s);
+  CHECK(ranks(world) == std::vector{-1, -1, 0});
+  const std::vector awaited{std::string("n0 (gone, after it may have gone on without us)")};
+  CHECK(world.nodes[1].roll_call.awaited == awaited);
+}
+
+TEST_CASE("late proof: within a lease of the last word from the other one, a node goes on") {
+  SmallWorld world = world_of_one(6s, settings(1, 2));
+  CHECK(ranks(world) == std::vector{-1, 0});
+}
+
+TEST_CASE("late proof: after a lease it waits, unless the job may be split") {
+  NodeSettings made = settings(1, 2);
+  CHECK(ranks(world_of_one(10s, made)) == std::vector{-1, -1});
+  made.allow_split_brain = true;
+  CHECK(world_of_one(10s, made).nodes[1].running);
+}
+
+TEST_CASE("late proof: two that die at once leave two that go on") {
+  SmallWorld world = running_world(4, 1);
+  world.kill_all({0, 3});
+  world.pass(3s);
+  REQUIRE(ranks(world) == std::vector{-1, 0, 1, -1});
+}
+
+TEST_CASE("late proof: a node without workers is in touch as well") {
+  SmallWorld world = running_world(2, 1, 3);
+  world.nodes[0].obedient = false;
+  fail_worker(world, 1, 1);
+  world.pass(30s);  // n1 is ready all that time
+  REQUIRE(ranks(world) == std::vector{0, -1});
+  world.kill(0);
+  world.pass(2s);
+  REQUIRE(ranks(world) == std::vector{-1, 0});
+}
+
+TEST_CASE("late proof: a leader believes it of whoever was bound to follow it") {
+  SmallWorld world = running_world(3, 1);
+  world.kill_all({1, 2});
+  world.pass(3s);
+  REQUIRE(ranks(world) == std::vector{0, -1, -1});
+}
+
+}  // namespace muster

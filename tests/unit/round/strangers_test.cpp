@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What somebody on the network who is no member of the job cannot do, though there is no key yet.
+#include "made_worlds.hpp"
+#include "support/catch.hpp"
+
+namespace muster {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr LinkId kStranger = 9000;
+
+NodeInfo member(NodeId id) {
+  return NodeInfo{id, "n" + std::to_string(id), "10.0.0.9", 9, 1, "", -1};
+}
+
+Hello hello_of(NodeId id) {
+  Hello hello;
+  hello.terms = settings(1, 3).terms;
+  hello.node = member(id);
+  hello.waited = true;
+  return hello;
+}
+
+void say(SmallWorld& world, LinkId link, RoundMessage message) {
+  world.feed(0, MessageReceived{link, std::make_shared<const RoundMessage>(std::move(message))});
+}
+
+void connect(SmallWorld& world, LinkId link, const std::string& from, const Hello& hello) {
+  world.feed(0, LinkAccepted{link, from});
+  say(world, link, hello);
+}
+
+bool runs_undisturbed(SmallWorld& world) {
+  world.pass(20s);
+  return ranks(world) == std::vector{0, 1, 2} && world.nodes[0].runs == 1;
+}
+
+RoundPtr made_up_round() {
+  return std::make_shared<const Round>(Round{RoundId{9, 77}, 0, {member(77)}});
+}
+
+}  // namespace
+
+TEST_CASE("strangers: nobody joins with the leader's own id") {
+  SmallWorld world = running_world(3, 1);
+  connect(world, kStranger, "10.9.9.9", hello_of(1000));
+  CHECK_FALSE(world.nodes[0].core->coordinator().knows(kStranger));
+  CHECK(runs_undisturbed(world));
+}
+
+TEST_CASE("strangers: nobody takes the place of a live member from another address") {
+  SmallWorld world = running_world(3, 1);
+  Hello hello = hello_of(1001);
+  hello.started = world.nodes[1].running->round->id;
+  world.cut(1);  // so that it does not come back before we look
+  connect(world, kStranger, "10.9.9.9", hello);
+  CHECK_FALSE(world.nodes[0].core->coordinator().knows(kStranger));
+  world.heal(1);
+  CHECK(runs_undisturbed(world));
+}
+
+TEST_CASE("strangers: a later round is taken from no node that is outside while a quorum runs") {
+  SmallWorld world = running_world(3, 1);
+  Hello hello = hello_of(77);
+  hello.started = made_up_round()->id;
+  connect(world, kStranger, "10.9.9.9", hello);
+  const auto none = std::make_shared<const Round>();
+  say(world, kStranger, Rounds{made_up_round(), none, none});
+  CHECK(runs_undisturbed(world));
+}
+
+TEST_CASE("strangers: rounds are taken only from nodes that were in them") {
+  SmallWorld world(settings(1, 3));
+  world.add("n0", true);
+  connect(world, kStranger, "10.9.9.9", hello_of(78));
+  const auto none = std::make_shared<const Round>();
+  say(world, kStranger, Rounds{made_up_round(), none, none});
+  CHECK(world.nodes[0].core->coordinator().started().number == 0);
+}
+
+TEST_CASE("strangers: a lone claim to lead does not end a job that runs with a quorum") {
+  SmallWorld world = running_world(3, 1);
+  Hello claim = hello_of(77);
+  claim.purpose = Purpose::ask;
+  claim.coordinates = true;
+  claim.has_quorum = true;
+  claim.started = made_up_round()->id;
+  connect(world, kStranger, "10.9.9.9", claim);
+  CHECK(world.nodes[0].core->coordinator().leads());
+  CHECK(runs_undisturbed(world));
+}
+
+TEST_CASE("strangers: an order to start no round starts nothing") {
+  NodeCore core(settings(2, 2), member(1), 0);
+  const TimePoint now{};
+  NodeEffects out;
+  core.step(now, NodeStarted{false}, out);
+  core.step(now, LinkOpened{1}, out);
+  const auto hears = [&](RoundMessage message) {
+    core.step(now, MessageReceived{1, std::make_shared<const RoundMessage>(message)}, out);
+  };
+  hears(Welcome{member(2), 9s});
+  out.clear();
+  hears(Start{});
+  CHECK(out.empty());
+}
+
+// n2 lives and beats, and never answers the call to regroup.
+TEST_CASE("strangers: a stop that one node does not answer has a deadline") {
+  NodeSettings made = settings(1, 2);
+  const auto none = std::make_shared<const Round>();
+  RoundCore core(made, member(1));
+  NodeEffects out;
+  TimePoint now{1h};
+  core.lead(now, Lead{none, none, none, true, true}, out);
+  for (const NodeId id : {NodeId{1}, NodeId{2}}) {
+    const LinkId link = id == 1 ? 0 : 2;
+    Hello hello = hello_of(id);
+    hello.terms = made.terms;
+    core.attach(now, link, hello, out);
+    core.receive(now, link, Beat{1, 0}, out);
+    core.receive(now, link, Ready{false}, out);
+  }
+  REQUIRE(core.phase() == Phase::proposing);
+  core.receive(now, 0, Accept{RoundId{1, 1}, "10.0.0.1", 7}, out);
+  core.receive(now, 2, Accept{RoundId{1, 1}, "", 0}, out);
+  REQUIRE(core.phase() == Phase::running);
+  core.receive(now, 0, Ready{true}, out);
+  REQUIRE(core.phase() == Phase::stopping);
+  for (int i = 0; i < 60; ++i) {
+    now += 500ms;
+    core.receive(now, 2, Beat{static_cast<std::uint64_t>(i) + 2, 1}, out);
+    core.tick(now, out);
+  }
+  CHECK(core.phase() != Phase::stopping);
+}
+
+}  // namespace muster
