@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import resource
+import select
 import socket
 import struct
 import subprocess
@@ -211,6 +212,22 @@ class Starts(unittest.TestCase):
                 for connection in connections:
                     connection.close()
                 self.assert_all_name(3, job)
+
+    def test_while_connections_wait_in_its_queue(self):
+        """It cannot say why on connections that it never accepted: those ranks look in the store."""
+        with store() as (_, port), self.job(port, (1,), alone) as job:
+            with Played(1, alone(1), port) as victim, socket.create_server(('127.0.0.1', 0)) as queue:
+                victim.come()
+                victim.show_address(queue.getsockname()[1])
+                connections = [victim.reach(0, lane) for lane in (CONTROL, 0, 1)]
+                select.select([queue], [], [], 60)
+                victim.ask('set', f'{victim.prefix}failed', '2 1 rank 1 could not start: planted')
+                queue.close()
+                for rank in (0, 2, 3):
+                    self.assertIn('rank 1 could not start: planted',
+                                  job.ranks[rank].communicate(timeout=60)[0])
+                for connection in connections:
+                    connection.close()
 
     def test_before_the_others_have_reached_it(self):
         """Rank 0 would wait for it; it hears of it from those that are refused."""

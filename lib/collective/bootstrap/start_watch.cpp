@@ -173,7 +173,9 @@ std::optional<Error> StartWatch::look() {
     is_reported_ = true;
     return error;
   }
-  if (auto error = local_ != nullptr ? local_->failure() : std::nullopt) {
+  // Ranks that have started may fail in an operation: that ends our first one, not our start.
+  auto error = local_ != nullptr ? local_->failure() : std::nullopt;
+  if (error && error->seq == 0) {
     return error;
   }
   if (steady_now() < next_) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMostText = 1024;
 constexpr std::uint32_t kLastCode = 11;
+constexpr std::uint32_t kWelcome = 0x100;
 
 // Text follows.
 struct Head {
@@ -22,6 +23,10 @@ struct Head {
 
 constexpr std::size_t kMost = sizeof(Head) + kMostText;
 
+std::string bytes_of(const Head& head) {
+  return {reinterpret_cast<const char*>(&head), sizeof(head)};
+}
+
 }  // namespace
 
 std::string ControlMessages::encode(const Error& error) {
@@ -31,13 +36,21 @@ std::string ControlMessages::encode(const Error& error) {
                   error.native,
                   static_cast<std::uint32_t>(text.size()),
                   error.seq};
-  std::string out(sizeof(head), '\0');
-  std::memcpy(out.data(), &head, sizeof(head));
-  return out + text;
+  return bytes_of(head) + text;
+}
+
+std::string ControlMessages::encode_welcome() {
+  return bytes_of({.code = kWelcome, .rank = -1, .native = 0, .text = 0, .seq = 0});
 }
 
 void ControlMessages::take(std::span<const char> bytes) {
-  bytes_.append(bytes.data(), std::min(bytes.size(), kMost - bytes_.size()));
+  const std::string welcome = encode_welcome();
+  const std::size_t most = kMost + (is_welcomed_ ? 0 : welcome.size());
+  bytes_.append(bytes.data(), std::min(bytes.size(), most - std::min(most, bytes_.size())));
+  if (!is_welcomed_ && bytes_.starts_with(welcome)) {
+    is_welcomed_ = true;
+    bytes_.erase(0, welcome.size());
+  }
 }
 
 std::optional<Error> ControlMessages::first() const {

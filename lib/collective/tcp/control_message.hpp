@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ControlMessages: what another rank says on its control lane: why it gives up, or that it leaves.
-// Takes bytes from the network as they come and keeps one message of them, never more. Pure.
+// ControlMessages: what another rank says on its control lane: a welcome once it has accepted all
+// of our connections, then why it gives up, or that it leaves. Takes bytes from the network as they
+// come and keeps one message of them, never more. Pure.
 #pragma once
 
 #include "collective/error.hpp"
@@ -17,10 +18,15 @@ class ControlMessages {
   // Code ok: this rank leaves.
   [[nodiscard]] static std::string encode(const Error& error);
 
-  // What follows the first message is ignored: a rank sends one.
+  // All connections of this pair are accepted. It comes before anything else.
+  [[nodiscard]] static std::string encode_welcome();
+
+  // What follows the first message is ignored: a rank sends one after its welcome.
   void take(std::span<const char> bytes);
 
-  // The first message, once it is complete; none if it is not understood.
+  [[nodiscard]] bool is_welcomed() const { return is_welcomed_; }
+
+  // The first message after a welcome, once it is complete; none if it is not understood.
   [[nodiscard]] std::optional<Error> first() const;
 
   // Bytes in memory.
@@ -28,6 +34,7 @@ class ControlMessages {
 
  private:
   std::string bytes_;
+  bool is_welcomed_ = false;
 };
 
 }  // namespace muster::collective

@@ -6,12 +6,14 @@
 #include "base/text.hpp"
 #include "collective/bootstrap/start_watch.hpp"
 #include "io/socket_address.hpp"
+#include "io/wait_ready.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include <sys/epoll.h>
@@ -61,7 +63,8 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const BootstrapContext& context,
                                             PeerWatch& local) {
   std::unique_ptr<Mesh> mesh(new Mesh(context.rank, context.size, local));
   if (auto formed = mesh->form(context, place); !formed) {
-    // The others hear the reason before they find our connections closed.
+    // The others hear the reason before they find our connections closed: also those that lie in
+    // our listener's queue, which is therefore open still.
     if (context.watch != nullptr) {
       context.watch->tell(formed.error());
     }
@@ -77,17 +80,25 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
   }
   // Before the address is published: who reads it can connect at once. Each pair is connected once,
   // by its higher rank, so nobody waits in a ring.
-  const auto listening = listen_at(place.address, place.ports);
+  auto listening = listen_at(place.address, place.ports);
   if (!listening) {
     return std::unexpected(listening.error());
   }
+  listener_ = std::move(listening->fd);
   const auto cards = exchange_cards(
       context, "tcp", fmt::format("{} {} {}", place.address, listening->port, token_));
   if (!cards) {
     return std::unexpected(cards.error());
   }
-  auto reached = reach_lower(context, *cards, place.address);
-  return reached ? accept_higher(context, listening->fd.get()) : reached;
+  auto formed = reach_lower(context, *cards, place.address);
+  formed = formed ? accept_higher(context, listener_.get()) : formed;
+  formed = formed ? await_welcomes(context) : formed;
+  if (formed) {
+    listener_.reset();
+    const std::scoped_lock lock(mutex_);
+    is_starting_ = false;
+  }
+  return formed;
 }
 
 Result<void> Mesh::reach_lower(const BootstrapContext& context,
@@ -154,9 +165,42 @@ Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) 
   return {};
 }
 
+// Connecting succeeds as soon as the other's kernel has queued the connection. If that rank then
+// fails, it cannot tell us why on a connection that it never accepted: only the store can.
+Result<void> Mesh::await_welcomes(const BootstrapContext& context) {
+  const Duration slice =
+      context.watch != nullptr ? context.watch->slice() : left_until(context.deadline);
+  while (true) {
+    if (auto error = ended(context)) {
+      return std::unexpected(std::move(*error));
+    }
+    if (first_without_welcome() < 0) {
+      return {};
+    }
+    epoll_event event{};
+    static_cast<void>(::epoll_wait(
+        poller_.get(), &event, 1, poll_timeout(std::min(context.deadline, steady_now() + slice))));
+  }
+}
+
+int Mesh::first_without_welcome() const {
+  const auto lower = std::span(peers_).first(static_cast<std::size_t>(rank_));
+  const auto found =
+      std::ranges::find_if(lower, [](const Peer& peer) { return !peer.messages.is_welcomed(); });
+  return found == lower.end() ? -1 : static_cast<int>(found - lower.begin());
+}
+
+// What ends the start. Not an operation of ranks that have started: it ends our first one.
 std::optional<Error> Mesh::ended(const BootstrapContext& context) const {
   auto error = context.watch != nullptr ? context.watch->look() : std::nullopt;
-  error = error ? error : failure();
+  auto fault = failure();
+  if (!error && fault && fault->seq == 0) {
+    error = std::move(fault);
+  }
+  if (!error && lost_) {
+    error = context.watch != nullptr ? context.watch->reason() : std::nullopt;
+    error = error ? error : lost_;
+  }
   return error || steady_now() < context.deadline ? error : not_come(context);
 }
 
@@ -177,7 +221,20 @@ bool Mesh::take_connection(HalfOpen::Greeting greeting) {
     return false;
   }
   place(hello.rank, hello.lane, std::move(greeting.fd));
+  welcome(static_cast<std::size_t>(hello.rank));
   return true;
+}
+
+// One try, as with the last message: the buffer of a new connection has room.
+void Mesh::welcome(std::size_t rank) const {
+  const auto& lanes = peers_[rank].lanes;
+  if (std::ranges::all_of(lanes, [](const UniqueFd& fd) { return bool(fd); })) {
+    const std::string message = ControlMessages::encode_welcome();
+    static_cast<void>(::send(lanes[static_cast<std::size_t>(Lane::control)].get(),
+                             message.data(),
+                             message.size(),
+                             MSG_NOSIGNAL | MSG_DONTWAIT));
+  }
 }
 
 Error Mesh::not_come(const BootstrapContext& context) const {
@@ -188,6 +245,11 @@ Error Mesh::not_come(const BootstrapContext& context) const {
         std::ranges::all_of(lanes, [](const UniqueFd& fd) { return bool(fd); }) ? -1 : other;
   }
   error.text = fmt::format("rank {} did not connect to rank {} in time", error.rank, rank_);
+  if (error.rank < 0) {
+    error.rank = first_without_welcome();
+    error.text =
+        fmt::format("rank {} did not accept rank {}'s connections in time", error.rank, rank_);
+  }
   return error;
 }
 
@@ -258,12 +320,22 @@ void Mesh::listen_to(std::size_t rank) const {
     // Else its end would be reported at each look from now on.
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
     if (!peer.has_left && !fault_) {
-      settle({.code = Errc::peer_failed,
-              .rank = static_cast<int>(rank),
-              .text = fmt::format("rank {} has died, or its host cannot be reached{}",
-                                  rank,
-                                  count == 0 ? "" : ": " + errno_text(why))});
+      lost(rank, count == 0 ? 0 : why);
     }
+  }
+}
+
+// errno, or 0 at the end of the stream.
+void Mesh::lost(std::size_t rank, int why) const {
+  const Error error{.code = Errc::peer_failed,
+                    .rank = static_cast<int>(rank),
+                    .text = fmt::format("rank {} has died, or its host cannot be reached{}",
+                                        rank,
+                                        why == 0 ? "" : ": " + errno_text(why))};
+  if (!is_starting_) {
+    settle(error);
+  } else if (!lost_) {
+    lost_ = error;
   }
 }
 

@@ -76,7 +76,10 @@ class Mesh final : public PeerWatch {
                                          const std::vector<std::string>& cards,
                                          const std::string& ours);
   [[nodiscard]] Result<void> accept_higher(const BootstrapContext& context, int listener);
+  [[nodiscard]] Result<void> await_welcomes(const BootstrapContext& context);
   [[nodiscard]] bool take_connection(HalfOpen::Greeting greeting);
+  void welcome(std::size_t rank) const;
+  [[nodiscard]] int first_without_welcome() const;
   void place(int rank, std::uint32_t lane, UniqueFd fd);
   [[nodiscard]] std::optional<Error> ended(const BootstrapContext& context) const;
   [[nodiscard]] Error not_come(const BootstrapContext& context) const;
@@ -91,14 +94,18 @@ class Mesh final : public PeerWatch {
   void understand(std::size_t rank) const;
   void tell_all(const Error& error) const;
   void settle(const Error& error) const;
+  void lost(std::size_t rank, int why) const;
 
   int rank_;
   PeerWatch& local_;
   std::uint64_t token_ = 0;
+  UniqueFd listener_;  // only until all are connected
   UniqueFd poller_;
   mutable std::mutex mutex_;
   mutable std::vector<Peer> peers_;
   mutable std::optional<Error> fault_;
+  bool is_starting_ = true;
+  mutable std::optional<Error> lost_;  // at the start: closed without a word
 };
 
 }  // namespace muster::collective

@@ -26,6 +26,31 @@ TEST_CASE("control messages: who leaves says so without a reason") {
   CHECK(messages.first() == Error{});
 }
 
+TEST_CASE("control messages: a welcome comes before the message, in the same bytes or cut in two") {
+  Error longest = kWhy;
+  longest.text = std::string(1024, 'y');
+  const std::string bytes = ControlMessages::encode_welcome() + ControlMessages::encode(longest);
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{5}, std::size_t{24}, std::size_t{30}}) {
+    ControlMessages messages;
+    CHECK_FALSE(messages.is_welcomed());
+    messages.take({bytes.data(), cut});
+    CHECK(messages.is_welcomed() == (cut >= 24));
+    messages.take({bytes.data() + cut, bytes.size() - cut});
+    CHECK(messages.is_welcomed());
+    CHECK(messages.first() == longest);
+  }
+}
+
+TEST_CASE("control messages: a reason without a welcome, and a second welcome") {
+  ControlMessages messages;
+  messages.take(ControlMessages::encode(kWhy));
+  CHECK_FALSE(messages.is_welcomed());
+  ControlMessages twice;
+  twice.take(ControlMessages::encode_welcome());
+  twice.take(ControlMessages::encode_welcome());
+  CHECK_FALSE(twice.first().has_value());
+}
+
 TEST_CASE("control messages: the first one counts, and a rank that keeps talking is not kept") {
   ControlMessages messages;
   messages.take(ControlMessages::encode(kWhy));
