@@ -223,7 +223,7 @@ Result<void> NcclCommunicator::refuse(const Request& request) const {
                                state_->device().description()));
   }
   const bool sums_fp8 = state_->device().sums_fp8() && state_->setup().nccl->has_fp8();
-  if (auto text = cannot_perform(request, state_->nccl(), sums_fp8)) {
+  if (auto text = cannot_perform(request, size(), state_->nccl(), sums_fp8)) {
     return failure(Errc::unsupported, fmt::format("{}: {}", request.describe(), *text));
   }
   const CurrentDevice current(state_->device());
@@ -293,12 +293,12 @@ Result<void> NcclCommunicator::call(const Request& request) {
                       .request = &request,
                       .deadline = request.deadline,
                       .body = [&](ncclComm_t comm) {
-                        return enqueue(target, request, built_in_operator(request.op), comm);
+                        return enqueue(
+                            target, request, built_in_operator(request.op, size()), comm);
                       }});
 }
 
 Result<void> NcclCommunicator::reduce_with_scalar(const Request& request, double scalar) {
-  const Target target{state_->nccl(), rank(), size(), stream_->get(), scratch_};
   auto bytes = encode_scalar(request.dtype, scalar);
   ncclRedOp_t op = ncclSum;
   Call step{.name = "ncclRedOpCreatePreMulSum",
@@ -313,15 +313,32 @@ Result<void> NcclCommunicator::reduce_with_scalar(const Request& request, double
   if (!done) {
     return done;
   }
-  step.name = "NCCL";
-  step.body = [&](ncclComm_t comm) { return enqueue(target, request, op, comm); };
-  done = state_->run(step);
+  done = reduce_with_operator(request, op);
   if (!done || planted("operator is kept")) {
     return done;
   }
   step.name = "ncclRedOpDestroy";
   step.body = [&](ncclComm_t comm) { return state_->nccl().destroy_op(op, comm); };
   return state_->run(step);
+}
+
+// One call; of one rank as many as NCCL needs to take every element.
+Result<void> NcclCommunicator::reduce_with_operator(const Request& request, ncclRedOp_t op) {
+  const Target target{state_->nccl(), rank(), size(), stream_->get(), scratch_};
+  const std::size_t width = size_of(request.dtype);
+  Request part = request;
+  Result<void> done;
+  for (std::uint64_t left = request.count; left > 0 && done; left -= part.count) {
+    part.count = size() > 1 ? left : whole_part_of_one_rank(left, width);
+    const std::size_t at = (request.count - left) * width;
+    part.in = static_cast<const char*>(request.in) + at;
+    part.out = static_cast<char*>(request.out) + at;
+    done = state_->run({.name = "NCCL",
+                        .request = &request,
+                        .deadline = request.deadline,
+                        .body = [&](ncclComm_t comm) { return enqueue(target, part, op, comm); }});
+  }
+  return done;
 }
 
 void NcclCommunicator::abort(const Error& why) {

@@ -63,6 +63,7 @@ class NcclCommunicator final : public Transport {
   [[nodiscard]] Result<void> queue(const Request& request, NcclPending& operation);
   [[nodiscard]] Result<void> call(const Request& request);
   [[nodiscard]] Result<void> reduce_with_scalar(const Request& request, double scalar);
+  [[nodiscard]] Result<void> reduce_with_operator(const Request& request, ncclRedOp_t op);
   [[nodiscard]] Result<void> refuse_captured(const Request& request) const;
   [[nodiscard]] Result<void> clear(void* memory, std::size_t bytes);
   [[nodiscard]] Result<void> release(void* memory, const Memory& how);

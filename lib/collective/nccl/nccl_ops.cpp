@@ -45,7 +45,7 @@ ncclResult_t exchange_blocks(const Target& target,
 }  // namespace
 
 std::optional<double> scalar_before_sum(const Request& request, int size) {
-  if (!reduces(request.kind)) {
+  if (!reduces(request.kind) || (size == 1 && request.scale == 1)) {
     return std::nullopt;
   }
   if (request.op == Op::premul_sum) {
@@ -55,6 +55,17 @@ std::optional<double> scalar_before_sum(const Request& request, int size) {
     return 1.0 / size;
   }
   return std::nullopt;
+}
+
+std::uint64_t whole_part_of_one_rank(std::uint64_t count, std::size_t width) {
+  constexpr std::size_t kPack = 16;            // bytes that a thread takes at a time
+  constexpr std::size_t kBlock = 16UL * 1024;  // bytes for which NCCL starts one more block
+  constexpr std::size_t kMostBlocks = 32;
+  if (count * width <= kBlock) {
+    return count;
+  }
+  const bool all_blocks = count * width >= kMostBlocks * kBlock;
+  return count - count % ((all_blocks ? kMostBlocks * kPack : kBlock) / width);
 }
 
 std::array<std::byte, 8> encode_scalar(DType dtype, double value) {
@@ -88,8 +99,8 @@ std::array<std::byte, 8> encode_scalar(DType dtype, double value) {
   return {};
 }
 
-ncclRedOp_t built_in_operator(Op op) {
-  switch (op) {
+ncclRedOp_t built_in_operator(Op op, int size) {
+  switch (size == 1 ? Op::sum : op) {
     case Op::prod:
       return ncclProd;
     case Op::max:
@@ -143,6 +154,7 @@ ncclResult_t enqueue(const Target& target,
 }
 
 std::optional<std::string> cannot_perform(const Request& request,
+                                          int size,
                                           const NcclTable& nccl,
                                           bool sums_fp8) {
   if (is_fp8(request.dtype) && reduces(request.kind) && !sums_fp8) {
@@ -150,6 +162,9 @@ std::optional<std::string> cannot_perform(const Request& request,
   }
   if (request.kind == Kind::all_to_all && request.in == request.out) {
     return "all_to_all cannot be done in place on GPUs";
+  }
+  if (size == 1 && is_fp8(request.dtype) && scalar_before_sum(request, size)) {
+    return "NCCL cannot multiply fp8 by a factor where there is one rank (premul_sum)";
   }
   if (request.op == Op::premul_sum && reduces(request.kind) &&
       (nccl.create_premul_sum == nullptr || nccl.destroy_op == nullptr)) {

@@ -219,9 +219,13 @@ ncclResult_t enqueue(const char* call,
   check_places(comm, operation);
   if (const auto scalar = comm.scalars.find(operation.reduction.op); scalar != comm.scalars.end()) {
     require(scalar->second.type == operation.type, "an operator with a scalar of another type");
-    operation.reduction = {ncclSum, scalar->second.value};
+    operation.reduction = {ncclSum, scalar->second.value, true};
   } else {
     require(operation.reduction.op < ncclNumOps, "an operator that was destroyed, or is another's");
+  }
+  if (multiplies_on_one_rank(operation, comm) &&
+      (operation.type == ncclFloat8e4m3 || operation.type == ncclFloat8e5m2)) {
+    return ncclInvalidArgument;
   }
   operation.number = ++comm.operations;
   if (group().depth > 0) {

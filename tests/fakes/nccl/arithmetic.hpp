@@ -13,6 +13,7 @@ namespace muster::fake {
 struct Reduction {
   ncclRedOp_t op = ncclSum;  // a built-in one; ncclSum for one with a scalar
   double scalar = 1;         // multiplied first
+  bool has_scalar = false;   // it was made by ncclRedOpCreatePreMulSum
 };
 
 [[nodiscard]] std::size_t bytes_of(ncclDataType_t type);

@@ -30,6 +30,21 @@ char* at(void* data, std::size_t bytes) {
   return static_cast<char*>(data) + bytes;
 }
 
+bool is_float(ncclDataType_t type) {
+  return type == ncclFloat16 || type == ncclFloat32 || type == ncclFloat64 ||
+         type == ncclBfloat16 || type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
+}
+
+}  // namespace
+
+// An average of floats is a sum of what was multiplied by one over the number of ranks.
+bool multiplies_on_one_rank(const Operation& operation, const Comm& comm) {
+  const Reduction& by = operation.reduction;
+  return comm.size == 1 && (by.has_scalar || (by.op == ncclAvg && is_float(operation.type)));
+}
+
+namespace {
+
 // What one rank gives to the others, and what the others make of it.
 class Exchange {
  public:
@@ -40,7 +55,9 @@ class Exchange {
     Came came = compare();
     const std::size_t total = bytes_in(op_, comm_);
     // Ranks without data of their own (a broadcast's) take part in as many rounds.
-    const std::size_t rounds = std::max<std::size_t>(total, op_.count * width_);
+    const std::size_t rounds = multiplies_on_one_rank(op_, comm_)
+                                   ? taken_by_one_rank()
+                                   : std::max<std::size_t>(total, op_.count * width_);
     for (std::size_t from = 0; from < rounds && came == Came::yes; from += kChunk) {
       came = round(from, std::min(kChunk, rounds - from));
     }
@@ -61,6 +78,14 @@ class Exchange {
       }
     }
     return came == Came::yes ? segment_.barrier(Where::operation) : came;
+  }
+
+  // As NCCL 2.28.9 does (src/device/onerank.cu): what does not divide among its blocks is left out.
+  [[nodiscard]] std::size_t taken_by_one_rank() const {
+    const std::size_t blocks =
+        std::clamp<std::size_t>((op_.count * width_ + (16UL << 10) - 1) >> 14, 1, 32);
+    const std::size_t of_block = (op_.count / blocks * width_ + 15) / 16 * 16;
+    return std::min(blocks * of_block, op_.count * width_);
   }
 
   [[nodiscard]] Came round(std::size_t from, std::size_t bytes) {

@@ -36,6 +36,10 @@ struct Operation {
 [[nodiscard]] std::size_t bytes_in(const Operation& operation, const Comm& comm);
 [[nodiscard]] std::size_t bytes_out(const Operation& operation, const Comm& comm);
 
+// By the kernel oneRankReduce, which has no fp8 (2.28.9 leaves it out by an #if on the host's
+// side).
+[[nodiscard]] bool multiplies_on_one_rank(const Operation& operation, const Comm& comm);
+
 // Performs them; on a fault it leaves the result in the communicator and waits for its abort.
 void run_kernel(Comm& comm, std::vector<Operation>& operations);
 

@@ -8,6 +8,7 @@
 #include "fakes/cuda/order.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace muster::collective::nccl {
@@ -121,13 +122,46 @@ TEST_CASE("an average of halves is scaled first, so that the sum cannot overflow
   request.op = Op::avg;
   request.dtype = DType::f16;
   CHECK(scalar_before_sum(request, 4) == 0.25);
+  CHECK(scalar_before_sum(request, 1) == std::nullopt);
   request.dtype = DType::f32;
   CHECK(scalar_before_sum(request, 4) == std::nullopt);
   request.op = Op::premul_sum;
   request.scale = 3;
   CHECK(scalar_before_sum(request, 4) == 3);
+  CHECK(scalar_before_sum(request, 1) == 3);
+  request.scale = 1;
+  CHECK(scalar_before_sum(request, 4) == 1);
+  CHECK(scalar_before_sum(request, 1) == std::nullopt);
+  CHECK(built_in_operator(Op::avg, 4) == ncclAvg);
+  CHECK(built_in_operator(Op::avg, 1) == ncclSum);
   request.kind = muster::collective::Kind::broadcast;
   CHECK(scalar_before_sum(request, 4) == std::nullopt);
+}
+
+// What NCCL's blocks take of a part, as its source says.
+std::uint64_t taken_by_blocks(std::uint64_t count, std::size_t width) {
+  const std::uint64_t blocks = std::clamp<std::uint64_t>((count * width + 16383) / 16384, 1, 32);
+  const std::uint64_t packs = (count / blocks * width + 15) / 16;
+  return std::min(count, blocks * packs * 16 / width);
+}
+
+TEST_CASE("a sum with a scalar on one rank: each part is one that NCCL takes whole, in few calls") {
+  CHECK(taken_by_blocks(10001, 8) == 10000);
+  for (const std::size_t width : {1UL, 2UL, 4UL, 8UL}) {
+    for (std::uint64_t count = 1; count < 9'000'000; count += 1 + count / 50) {
+      std::uint64_t left = count;
+      int calls = 0;
+      for (; left > 0 && calls < 9; ++calls) {
+        const std::uint64_t part = whole_part_of_one_rank(left, width);
+        REQUIRE(part > 0);
+        REQUIRE(part <= left);
+        REQUIRE(taken_by_blocks(part, width) == part);
+        left -= part;
+      }
+      REQUIRE(left == 0);
+      CHECK(calls <= 2);
+    }
+  }
 }
 
 TEST_CASE("memory order: streams, events and the host order uses, nothing else does") {
