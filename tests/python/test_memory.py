@@ -87,6 +87,20 @@ class Buckets(unittest.TestCase):
         gc.collect()
         self.assertEqual(len(dlpack._alive), 0)
 
+    def test_arrays_of_jax_are_never_written(self):
+        """Its capsules do not say so; compiled functions may use the memory again as it was."""
+        def exported(module):
+            kind = type("ArrayImpl", (), {
+                "__module__": module, "__dlpack__": lambda self: bucket.__dlpack__(),
+                "__dlpack_device__": lambda self: bucket.__dlpack_device__()})
+            return kind()
+        bucket = self.comm.alloc(4)
+        self.assertEqual(memory.of(exported("cupy"), writable=True).data, bucket.data)
+        for module in ("jaxlib._jax", "tensorflow.python.framework.ops"):
+            self.assertEqual(memory.of(exported(module), writable=False).data, bucket.data)
+            with self.assertRaisesRegex(muster.InvalidArgument, "read-only"):
+                memory.of(exported(module), writable=True)
+
     def test_all_types(self):
         for name, (_, size) in dtypes.TYPES.items():
             if name.startswith("f8"):

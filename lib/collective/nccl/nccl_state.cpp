@@ -7,6 +7,10 @@
 
 #include <fmt/format.h>
 
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -18,6 +22,46 @@ namespace {
 constexpr Duration kBlameTimeout = std::chrono::milliseconds(100);
 constexpr Duration kBlamePause = std::chrono::milliseconds(1);
 constexpr Duration kAbortLook = std::chrono::milliseconds(10);
+constexpr Duration kExitTimeout = std::chrono::seconds(2);
+
+// Aborts are made by detached threads: nobody could wait for one that hangs in NCCL for ever. But a
+// process that ends waits a moment for those that do not, for the driver is taken down by its exit
+// handlers, and a thread inside it then crashes (seen on an H100).
+struct AbortThreads {
+  std::mutex mutex;
+  std::condition_variable ended;
+  int running = 0;
+};
+
+// Never destroyed: threads outlive static objects.
+AbortThreads& abort_threads() {
+  static auto* const threads = new AbortThreads;
+  return *threads;
+}
+
+void wait_for_abort_threads() {
+  AbortThreads& threads = abort_threads();
+  std::unique_lock lock(threads.mutex);
+  threads.ended.wait_for(lock, kExitTimeout, [&] { return threads.running == 0; });
+}
+
+void run_detached(std::function<void()> body) {
+  // Registered after the driver's own handlers, so it runs before them.
+  static const bool waits_at_exit = std::atexit(wait_for_abort_threads) == 0;
+  static_cast<void>(waits_at_exit);
+  AbortThreads& threads = abort_threads();
+  {
+    const std::scoped_lock lock(threads.mutex);
+    ++threads.running;
+  }
+  std::thread([body = std::move(body), &threads]() mutable {
+    body();
+    body = nullptr;  // with what it holds of the driver
+    const std::scoped_lock lock(threads.mutex);
+    --threads.running;
+    threads.ended.notify_all();
+  }).detach();
+}
 
 std::string doing(const Call& call) {
   return call.request == nullptr ? std::string(call.name)
@@ -158,13 +202,9 @@ void NcclState::start_abort() {
     const std::scoped_lock lock(mutex_);
     operation = newest_.lock();
   }
-  // Two threads: one that may hang in NCCL, one that sees it.
-  // Detached, each with a share of this state: nobody could wait for one that hangs in NCCL for
-  // ever.
-  std::thread([self = shared_from_this(), operation] {
-    self->see_abort_through(operation);
-  }).detach();
-  std::thread([self = shared_from_this()] { self->abort_now(); }).detach();
+  // Two threads, each with a share of this state: one that may hang in NCCL, one that sees it.
+  run_detached([self = shared_from_this(), operation] { self->see_abort_through(operation); });
+  run_detached([self = shared_from_this()] { self->abort_now(); });
 }
 
 // ncclCommAbort waits for the caller's work too: what was queued before an operation, and, since it

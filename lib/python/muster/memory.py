@@ -100,6 +100,11 @@ def _of_cuda_interface(x: Any, writable: bool) -> Memory:
     return memory
 
 
+def _never_changes(x: Any) -> bool:
+    """Of a library whose arrays are values, which its DLPack capsules do not say."""
+    return type(x).__module__.partition(".")[0] in ("jax", "jaxlib", "tensorflow")
+
+
 def _of_dlpack(x: Any, writable: bool) -> Memory:
     kind, device = x.__dlpack_device__()
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
@@ -109,7 +114,7 @@ def _of_dlpack(x: Any, writable: bool) -> Memory:
     tensor, read_only = dlpack.read(capsule)
     if not dlpack.is_contiguous(tensor):
         _refuse_layout()
-    if writable and read_only:
+    if writable and (read_only or _never_changes(x)):
         _refuse_read_only()
     name = dtypes.of_dlpack(tensor.code, tensor.bits, tensor.lanes)
     memory = Memory((tensor.data or 0) + tensor.byte_offset, dlpack.shape(tensor), name,
