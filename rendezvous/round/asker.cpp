@@ -2,6 +2,7 @@
 #include "rendezvous/round/asker.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace muster {
 
@@ -14,7 +15,24 @@ void Asker::want_endpoint(TimePoint now, std::size_t index, const Endpoint& endp
 }
 
 void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t port) {
-  targets_.try_emplace(key, Target{.host = host, .port = port, .due = now});
+  Target& target =
+      targets_.try_emplace(key, Target{.host = host, .port = port, .due = now}).first->second;
+  target.once = false;
+}
+
+void Asker::want_once(TimePoint now, const NodeInfo& node) {
+  const auto asked = std::ranges::count_if(targets_, [](const auto& t) { return t.second.once; });
+  if (static_cast<std::size_t>(asked) < kAskOnceMax) {
+    targets_.try_emplace({node.id, 0},
+                         Target{.host = node.address, .port = node.port, .due = now, .once = true});
+  }
+}
+
+void Asker::forget_if_once(const Key& key) {
+  const auto found = targets_.find(key);
+  if (found != targets_.end() && found->second.once) {
+    targets_.erase(found);
+  }
 }
 
 void Asker::forget(NodeId node, NodeEffects& out) {
@@ -43,15 +61,25 @@ void Asker::forget_all(NodeEffects& out) {
   }
 }
 
-void Asker::tick(TimePoint now, NodeEffects& out) {
-  for (auto& [key, target] : targets_) {
-    if (target.link != 0 && target.due <= now) {
-      // It took the question and says nothing: stopped, or lost since.
-      out.emplace_back(CloseLink{target.link});
-      links_.erase(target.link);
-      target.link = 0;
-      pause_after(now, key, target, LinkEnd::unreachable);
+// They took the question and say nothing: stopped, or lost since.
+void Asker::drop_silent(TimePoint now, NodeEffects& out) {
+  for (auto at = targets_.begin(); at != targets_.end();) {
+    auto& [key, target] = *at;
+    if (target.link == 0 || target.due > now) {
+      ++at;
+      continue;
     }
+    out.emplace_back(CloseLink{target.link});
+    links_.erase(target.link);
+    target.link = 0;
+    pause_after(now, key, target, LinkEnd::unreachable);
+    at = target.once ? targets_.erase(at) : std::next(at);
+  }
+}
+
+void Asker::tick(TimePoint now, NodeEffects& out) {
+  drop_silent(now, out);
+  for (auto& [key, target] : targets_) {
     if (links_.size() >= kAsksMax) {
       return;
     }
@@ -110,6 +138,7 @@ std::optional<AskResult> Asker::received(TimePoint now,
   } else if (key.first != 0 && std::holds_alternative<Refuse>(message)) {
     result.what = AskResult::What::gone;  // an agent of another job
   }
+  forget_if_once(key);
   return result;
 }
 
@@ -137,9 +166,11 @@ std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
   if (how == LinkEnd::closed && key.first != 0) {
     target.due = now + target.soon;
     target.soon = std::min(target.soon * 2, kAskSoonMost);
+    forget_if_once(key);
     return std::nullopt;
   }
   pause_after(now, key, target, how);
+  forget_if_once(key);
   const bool gone = how == LinkEnd::refused && key.first != 0;
   return AskResult{
       gone ? AskResult::What::gone : AskResult::What::silent, key.first, key.second, std::nullopt};

@@ -41,6 +41,10 @@ inline constexpr int kAskRefusedShare = 1000;
 // Connections at one time; the rest of the targets wait for their turn.
 inline constexpr std::size_t kAsksMax = 64;
 
+// Targets that are asked once. Anyone on the network can name some: they are few, so that members
+// and endpoints are asked beside them.
+inline constexpr std::size_t kAskOnceMax = 16;
+
 class Asker {
  public:
   // Link ids are first_link, first_link + 4, …
@@ -49,6 +53,9 @@ class Asker {
   // Idempotent. Asked at once, and again until forgotten.
   void want(TimePoint now, const NodeInfo& node);
   void want_endpoint(TimePoint now, std::size_t index, const Endpoint& endpoint);
+  // Forgotten with its answer, or without one. Nothing happens where kAskOnceMax are asked, or
+  // where the node is asked anyway.
+  void want_once(TimePoint now, const NodeInfo& node);
   void forget(NodeId node, NodeEffects& out);
   void forget_endpoint(std::size_t index, NodeEffects& out);
   void forget_all(NodeEffects& out);
@@ -77,12 +84,15 @@ class Asker {
     LinkId link = 0;
     TimePoint due{};  // to be asked; while it is asked: to answer
     Duration soon = kAskSoonFirst;
+    bool once = false;
     // An endpoint that has done nothing else since.
     std::optional<TimePoint> refused_since = std::nullopt;
   };
 
   void add(TimePoint now, Key key, const std::string& host, std::uint16_t port);
   void drop(Key key, NodeEffects& out);
+  void drop_silent(TimePoint now, NodeEffects& out);
+  void forget_if_once(const Key& key);
   static void pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how);
 
   std::map<Key, Target> targets_;

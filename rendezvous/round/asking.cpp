@@ -59,7 +59,7 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
     } else if (is_worth_following(now, claim)) {
       stronger_ = claim.coordinator;
     } else if (is_unknown_leader(claim)) {
-      asker_.want(now, claim.coordinator);
+      asker_.want_once(now, claim.coordinator);
     }
     if (result.node != 0 && !is_member(result.node)) {
       asker_.forget(result.node, out);  // it has answered for itself
@@ -85,6 +85,31 @@ bool RoundCore::is_unknown_leader(const Claim& claim) const {
   const NodeId leader = claim.coordinator.id;
   return leader != 0 && leader != self_.id && leader != claim.node.id && !nodes_.contains(leader) &&
          !is_member(leader);
+}
+
+void RoundCore::hear_claim(TimePoint now, const Hello& hello, NodeEffects& out) {
+  if (!is_stronger(now, hello.node, hello.started, hello.has_quorum)) {
+    return;
+  }
+  MUSTER_MARK("a claim to lead is asked about at its address");
+  asker_.want_once(now, known_as(hello.node));
+  ask_around(now, out);
+}
+
+// A node that we know is where we know it to be: else whoever uses its name could prove it gone.
+NodeInfo RoundCore::known_as(const NodeInfo& claimed) const {
+  if (const auto node = nodes_.find(claimed.id); node != nodes_.end()) {
+    return node->second.info;
+  }
+  std::vector<RoundPtr> rounds = accepted_;
+  rounds.push_back(base_);
+  for (const RoundPtr& round : rounds) {
+    const auto member = std::ranges::find(round->members, claimed.id, &NodeInfo::id);
+    if (member != round->members.end()) {
+      return *member;
+    }
+  }
+  return claimed;
 }
 
 void RoundCore::ask_around(TimePoint now, NodeEffects& out) {

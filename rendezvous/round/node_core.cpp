@@ -188,8 +188,8 @@ void NodeCore::answer_question(TimePoint now,
   }
   if (!round_.leads()) {
     link_.hint(now, hello.node, from_link);
-  } else if (round_.is_stronger(now, hello.node, hello.started, hello.has_quorum)) {
-    yield(now, hello.node, from_link, from_round);
+  } else {
+    round_.hear_claim(now, hello, from_round);
   }
 }
 

@@ -66,14 +66,12 @@ class RoundCore {
 
   [[nodiscard]] RoundId started() const { return base_->id; }
 
+  // Somebody who connected to us says that it leads the job. Anyone can say so: where it would go
+  // before us, it is asked at the address that it names.
+  void hear_claim(TimePoint now, const Hello& hello, NodeEffects& out);
+
   // A stronger leader that an answer told of: NodeCore then yields to it. Empties itself.
   [[nodiscard]] std::optional<NodeInfo> take_stronger();
-
-  // Whether another leader with this claim goes before us.
-  [[nodiscard]] bool is_stronger(TimePoint now,
-                                 const NodeInfo& other,
-                                 const RoundId& started,
-                                 bool quorum);
 
   [[nodiscard]] std::string describe() const;
 
@@ -114,6 +112,12 @@ class RoundCore {
   [[nodiscard]] bool is_in_time(TimePoint now, NodeId gone) const;
   [[nodiscard]] Hello question(TimePoint now);
   void take_answer(TimePoint now, const AskResult& result, NodeEffects& out);
+  // Whether another leader with this claim goes before us.
+  [[nodiscard]] bool is_stronger(TimePoint now,
+                                 const NodeInfo& other,
+                                 const RoundId& started,
+                                 bool quorum);
+  [[nodiscard]] NodeInfo known_as(const NodeInfo& claimed) const;
   [[nodiscard]] bool is_worth_following(TimePoint now, const Claim& claim);
   [[nodiscard]] bool is_unknown_leader(const Claim& claim) const;
   void ask_around(TimePoint now, NodeEffects& out);

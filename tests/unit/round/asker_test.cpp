@@ -3,6 +3,9 @@
 
 #include "support/catch.hpp"
 
+#include <functional>
+#include <vector>
+
 namespace muster {
 namespace {
 
@@ -137,6 +140,55 @@ TEST_CASE("asker: an endpoint that has answered and refuses then is asked again 
   opens(asker, now);
   static_cast<void>(asker.ended(now, 11, LinkEnd::refused));
   CHECK(asker.next_deadline() == now + kAskRefusedFirst);
+}
+
+TEST_CASE("asker: who is to be asked once is forgotten with the answer, or without one") {
+  const std::vector<std::function<void(Asker&, NodeEffects&)>> ends{
+      [](Asker& asker, NodeEffects& out) {
+        CHECK(asker.received(kStart, 3, claim_of(7), out)->what == AskResult::What::alive);
+      },
+      [](Asker& asker, NodeEffects& /*out*/) {
+        CHECK(asker.ended(kStart, 3, LinkEnd::refused)->what == AskResult::What::gone);
+      },
+      [](Asker& asker, NodeEffects& /*out*/) {
+        CHECK(asker.ended(kStart, 3, LinkEnd::unreachable)->what == AskResult::What::silent);
+      },
+      [](Asker& asker, NodeEffects& /*out*/) {
+        CHECK_FALSE(asker.ended(kStart, 3, LinkEnd::closed));
+      },
+      [](Asker& asker, NodeEffects& out) { asker.tick(kStart + 2 * kAskPatience, out); }};
+  for (const auto& end : ends) {
+    Asker asker(3);
+    NodeEffects out;
+    asker.want_once(kStart, node(7));
+    REQUIRE(opens(asker, kStart) == std::vector<LinkId>{3});
+    CHECK(asker.wants(7));
+    end(asker, out);
+    CHECK_FALSE(asker.wants(7));
+    CHECK_FALSE(asker.owns(3));
+    CHECK_FALSE(asker.next_deadline());
+  }
+}
+
+TEST_CASE("asker: who is asked anyway is not forgotten for being wanted once more") {
+  Asker asker(3);
+  NodeEffects out;
+  asker.want_once(kStart, node(7));
+  asker.want(kStart, node(7));
+  asker.want_once(kStart, node(7));
+  REQUIRE(opens(asker, kStart).size() == 1);
+  CHECK(asker.received(kStart, 3, claim_of(7), out));
+  CHECK(asker.wants(7));
+}
+
+TEST_CASE("asker: few are asked once at one time, and members beside them") {
+  Asker asker(3);
+  for (NodeId id = 1; id <= 2 * kAskOnceMax; ++id) {
+    asker.want_once(kStart, node(id));
+  }
+  asker.want(kStart, node(1000));
+  CHECK(opens(asker, kStart).size() == kAskOnceMax + 1);
+  CHECK(asker.wants(1000));
 }
 
 TEST_CASE("asker: so many connections at one time, the others follow") {

@@ -32,6 +32,51 @@ void connect(SmallWorld& world, LinkId link, const std::string& from, const Hell
   say(world, link, hello);
 }
 
+// Of a node that has run a later round than anybody here, so it says.
+Hello claim_of(NodeId id) {
+  Hello claim = hello_of(id);
+  claim.purpose = Purpose::ask;
+  claim.coordinates = true;
+  claim.has_quorum = true;
+  claim.started = RoundId{9, 77};
+  return claim;
+}
+
+// A node that leads and waits for others; the connection on which it asks about a claim to lead.
+struct WaitingLeader {
+  NodeCore core{settings(2, 3), member(1), 0};
+  TimePoint now{1h};
+  NodeEffects out;
+
+  WaitingLeader() {
+    step(ListenerKnown{"10.0.0.1", 2});
+    step(NodeStarted{true});
+    step(LinkAccepted{2, "10.9.9.9"});
+  }
+
+  void step(const NodeEvent& event) {
+    out.clear();
+    core.step(now, event, out);
+  }
+
+  void hear(LinkId link, RoundMessage message) {
+    step(MessageReceived{link, std::make_shared<const RoundMessage>(std::move(message))});
+  }
+
+  [[nodiscard]] const OpenLink* opened() const {
+    for (const NodeEffect& effect : out) {
+      if (const auto* open = std::get_if<OpenLink>(&effect)) {
+        return open;
+      }
+    }
+    return nullptr;
+  }
+};
+
+Claim answer_of(NodeId id) {
+  return Claim{member(id), member(id), RoundId{9, 77}, true};
+}
+
 bool runs_undisturbed(SmallWorld& world) {
   world.pass(20s);
   return ranks(world) == std::vector{0, 1, 2} && world.nodes[0].runs == 1;
@@ -82,14 +127,58 @@ TEST_CASE("strangers: rounds are taken only from nodes that were in them") {
 
 TEST_CASE("strangers: a lone claim to lead does not end a job that runs with a quorum") {
   SmallWorld world = running_world(3, 1);
-  Hello claim = hello_of(77);
-  claim.purpose = Purpose::ask;
-  claim.coordinates = true;
-  claim.has_quorum = true;
-  claim.started = made_up_round()->id;
-  connect(world, kStranger, "10.9.9.9", claim);
+  connect(world, kStranger, "10.9.9.9", claim_of(77));
   CHECK(world.nodes[0].core->coordinator().leads());
   CHECK(runs_undisturbed(world));
+}
+
+TEST_CASE("strangers: a lone claim to lead does not end the lead of a node that waits") {
+  SmallWorld world(settings(2, 2));
+  world.add("n0", true);
+  connect(world, kStranger, "10.9.9.9", claim_of(77));
+  CHECK(world.nodes[0].core->coordinator().leads());
+  world.add("n1");
+  CHECK(ranks(world) == std::vector{0, 1});
+}
+
+TEST_CASE("strangers: a claim to lead is believed of the node that answers at its address") {
+  WaitingLeader leader;
+  leader.hear(2, claim_of(77));
+  REQUIRE(leader.opened() != nullptr);
+  const OpenLink asked = *leader.opened();
+  CHECK(asked.host == member(77).address);
+  CHECK(asked.port == member(77).port);
+  leader.step(LinkOpened{asked.link});
+  CHECK(leader.core.coordinator().leads());
+  leader.hear(asked.link, answer_of(77));
+  CHECK_FALSE(leader.core.coordinator().leads());
+}
+
+TEST_CASE("strangers: a claim to lead is not believed of an answer that does not bear it out") {
+  const Claim follows_another{member(77), member(78), RoundId{9, 77}, false};
+  const Claim leads_less{member(77), member(77), RoundId{}, false};
+  for (const Claim& answer : {follows_another, leads_less}) {
+    WaitingLeader leader;
+    leader.hear(2, claim_of(77));
+    REQUIRE(leader.opened() != nullptr);
+    const LinkId asked = leader.opened()->link;
+    leader.step(LinkOpened{asked});
+    leader.hear(asked, answer);
+    CHECK(leader.core.coordinator().leads());
+  }
+}
+
+TEST_CASE("strangers: a claim in the name of a known node is asked about where that one is") {
+  SmallWorld world(settings(3, 3));
+  world.add("n0", true);
+  world.add("n1");
+  world.add("n2");
+  world.kill(2);  // its address refuses connections
+  Hello claim = claim_of(1001);
+  claim.node.address = world.nodes[2].info.address;
+  claim.node.port = world.nodes[2].info.port;
+  connect(world, kStranger, "10.9.9.9", claim);
+  CHECK(world.nodes[1].core->link().is_attached());
 }
 
 TEST_CASE("strangers: an order to start no round starts nothing") {
