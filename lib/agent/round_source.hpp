@@ -20,6 +20,7 @@ struct RoundToRun {
   int nproc = 1;
   int rank_first = 0;
   Result<std::vector<ProcessSpec>> specs;
+  int others = 0;  // workers of the round on other nodes
 };
 
 // What a source of rounds may tell: the supervisor, seen from there.

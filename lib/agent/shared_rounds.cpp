@@ -93,6 +93,7 @@ void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) 
   failed.seen_at = steady_now();
   failed.raised_at = raised_at(failure, failed.seen_at);
   failed.was_stopped = was_stopped_by_us(failure, SIGTERM);
+  failed.lost_connection = failure.lost_connection;
   node_->tell(std::move(failed));
   place_.add_stderr_tail(failure);
   Evidence evidence;
@@ -139,6 +140,7 @@ RoundToRun SharedRounds::plan(const RunRound& run) {
     return out;
   }
   out.rank_first = assignment->rank_first;
+  out.others = assignment->world_size - assignment->local_world_size;
   out.specs = place_.prepare_round(*assignment);
   events_.tell(event::RoundBegun{*assignment, true, place_.run_folder(), place_.kept_logs()});
   return out;

@@ -72,7 +72,7 @@ void Supervisor::handle_all() {
 
 void Supervisor::run_round(RoundToRun round) {
   specs_ = std::move(round.specs);
-  handle(RoundFormed{round.nproc, round.rank_first});
+  handle(RoundFormed{round.nproc, round.rank_first, round.others});
 }
 
 void Supervisor::step(const SupervisorEvent& event) {

@@ -40,6 +40,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   why_ = Why::nothing;
   deadline_.reset();
   spawned_ = 0;
+  groups_empty_ = false;
   live_.clear();
   dying_.clear();
   early_.reset();
@@ -54,6 +55,7 @@ void SupervisorCore::spawn_first(Turn& turn) {
   MUSTER_CHECK(formed.nproc > 0);
   result_.nproc = formed.nproc;
   rank_first_ = formed.rank_first;
+  others_ = formed.others;
   state_ = SupervisorState::running;
   attempt_open_ = true;
   result_.attempt = starts_++;
@@ -148,7 +150,7 @@ void SupervisorCore::take_signal(Turn& turn) {
 void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   why_ = why;
   result_.stop_signal = signo;
-  if (spawned_ == 0 || settings_.grace <= Duration::zero()) {
+  if (spawned_ == 0 || groups_empty_ || settings_.grace <= Duration::zero()) {
     sweep(turn);
     return;
   }
@@ -401,6 +403,7 @@ SupervisorFacts SupervisorCore::facts() const {
   facts.closed = closed_.has_value();
   facts.starts = starts_;
   facts.spawned = spawned_;
+  facts.others = others_;
   for (const auto& [local_rank, pid] : live_) {
     facts.live.insert(local_rank);
   }

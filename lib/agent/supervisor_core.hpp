@@ -37,7 +37,8 @@ inline constexpr Duration kConsoleTimeoutInterrupted = std::chrono::milliseconds
 
 // A worker that closes its connections while it ends (`finally`) is often seen to end after its
 // peers, who lost them. So after a lost connection the others are not stopped at once: for so long
-// a failure of another kind may still be seen, and it is the cause then.
+// a failure of another kind may still be seen, and it is the cause then. It may be a failure on
+// another node: so this holds also where no worker of this one is left.
 inline constexpr Duration kDeathNewsTime = std::chrono::seconds(2);
 
 // So long the source of rounds may take to let a node go that was asked to end.
@@ -116,6 +117,7 @@ class SupervisorCore {
   void regroup(Turn& turn);
   void raise_to_regroup(Turn& turn);
   void note_exit(Turn& turn);
+  void note_groups_empty(Turn& turn);
   void note_dying(Turn& turn);
   void note_also_dying(Turn& turn);
   void note_late_exit(Turn& turn);
@@ -154,6 +156,7 @@ class SupervisorCore {
   void record(const WorkerExit& exit, double wall_seconds, bool after_stop);
   void complete_early(const WorkerExit& exit);
   [[nodiscard]] bool waits_for_memory(TimePoint now) const;
+  [[nodiscard]] bool may_hear_of_another() const;
   void take_failure(Turn& turn);
   void decide_held(Turn& turn);
   void decide_after_failure(Turn& turn);
@@ -174,6 +177,8 @@ class SupervisorCore {
   int rank_first_ = 0;
   int starts_ = 0;
   int spawned_ = 0;
+  int others_ = 0;                 // workers of the round on other nodes
+  bool groups_empty_ = false;      // nobody is left to be told to stop; said once
   bool attempt_open_ = false;      // started, and no CloseAttempt yet
   std::map<int, pid_t> live_;      // by local rank: not reaped yet
   std::set<int> dying_;            // local ranks of live_ that have begun to end

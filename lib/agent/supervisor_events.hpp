@@ -22,6 +22,7 @@ struct Started {};
 struct RoundFormed {
   int nproc = 1;
   int rank_first = 0;
+  int others = 0;  // workers of the round on other nodes
 };
 
 // The members of the round changed, or a worker of another node failed: stop, and form a new one.

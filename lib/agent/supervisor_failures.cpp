@@ -20,23 +20,36 @@ void SupervisorCore::note_exit(Turn& turn) {
     take_failure(turn);
     return;
   }
-  if (live_.empty() && !result_.failures.empty()) {
-    decide_after_failure(turn);
-  } else if (live_.empty()) {
+  if (live_.empty() && result_.failures.empty()) {
     why_ = Why::finished;
     turn.out.emplace_back(ReportSuccess{});
     sweep(turn);
+  } else if (!may_hear_of_another()) {
+    decide_after_failure(turn);
   }
+}
+
+// While a failure is held: what stops the workers later finds none.
+void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
+  groups_empty_ = true;
+}
+
+// Some worker of the round may still run, here or on another node.
+bool SupervisorCore::may_hear_of_another() const {
+  return !live_.empty() || others_ > 0;
 }
 
 // The one just recorded. Whoever lost a connection tells that another worker is ending.
 void SupervisorCore::take_failure(Turn& turn) {
   failed_at_ = deadline_ ? failed_at_ : turn.now;
-  if (!result_.failures.back().lost_connection || live_.empty()) {
+  if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
     decide_after_failure(turn);
     return;
   }
   MUSTER_MARK("a lost connection waits for its cause");
+  if (live_.empty()) {
+    MUSTER_MARK("a lost connection waits for news of another node");
+  }
   deadline_ = failed_at_ + kDeathNewsTime;
 }
 

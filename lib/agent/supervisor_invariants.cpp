@@ -87,7 +87,9 @@ constexpr std::array<Rule, 20> kRules{{
      }},
     {"running without a live worker",
      [](const Facts& f) {
-       return f.state != State::running || f.spawned < f.result.nproc || !f.live.empty();
+       const bool awaits_others = f.others > 0 && holds_failures(f);
+       return f.state != State::running || f.spawned < f.result.nproc || !f.live.empty() ||
+              awaits_others;
      }},
     {"running with a failure that is no lost connection",
      [](const Facts& f) {

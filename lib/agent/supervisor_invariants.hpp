@@ -20,6 +20,7 @@ struct SupervisorFacts {
   bool closed = false;  // the job's end is known
   int starts = 0;
   int spawned = 0;
+  int others = 0;
   std::set<int> live;  // local ranks that are not reaped
   std::set<int> dying;
   std::optional<int> early;

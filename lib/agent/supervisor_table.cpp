@@ -42,7 +42,7 @@ struct SupervisorCore::Table {
           &Core::spawn_next,          // WorkerSpawned
           &Core::note_spawn_failure,  // SpawnFailed
           &Core::note_exit,           // WorkerExited
-          &Core::ignore,              // GroupsEmpty
+          &Core::note_groups_empty,   // GroupsEmpty
           &Core::impossible,          // NothingLeft
           &Core::take_signal,         // SignalReceived
           &Core::kill_orphaned,       // LinkLost

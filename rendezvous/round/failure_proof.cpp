@@ -21,13 +21,14 @@ bool FailureProof::judge(WorkerFailedHere& failed) {
   // A file's clock may be wrong: nothing failed before it was started, or after it had ended.
   const TimePoint raised = std::min(failed.raised_at.value_or(failed.seen_at), failed.seen_at);
   failed.seen_at = std::max(raised, began_at_);
-  const bool proven = !stopped_at_ || failed.seen_at <= *stopped_at_;
+  const bool is_older = stopped_at_ && failed.seen_at <= *stopped_at_;
+  const bool proven = !stopped_at_ || (is_older && !failed.lost_connection);
   if (!proven && failed.was_stopped) {
     return false;
   }
   stop(failed.seen_at);
   failed.message.consequence = !proven;
-  if (proven) {
+  if (proven || failed.lost_connection) {
     reported_.insert(failed.message.rank);
   }
   return true;

@@ -2,6 +2,8 @@
 // FailureProof: which failures of this node's workers may be the cause of the round's end. The
 // first one may, and so may those that happened before this node was told to stop. A worker that
 // failed later failed as a consequence, unless its error file proves that its exception is older.
+// One that had lost its connection to another worker is always a consequence of what stopped us,
+// and the cause only where nobody tells of another failure.
 // Asked by NodeCore for every WorkerFailedHere. Pure; value-like.
 #pragma once
 
@@ -31,7 +33,7 @@ class FailureProof {
  private:
   TimePoint began_at_{};
   std::optional<TimePoint> stopped_at_;  // the first failure, or the request to stop
-  std::set<std::int32_t> reported_;      // ranks that may be the cause
+  std::set<std::int32_t> reported_;      // ranks whose details may be asked for
 };
 
 }  // namespace muster

@@ -85,6 +85,7 @@ struct WorkerFailedHere {
   TimePoint seen_at{};                 // its end
   std::optional<TimePoint> raised_at;  // its error file: the exception was raised then or earlier
   bool was_stopped = false;            // it ended as a request to stop ends a worker
+  bool lost_connection = false;        // to another worker, and was not stopped before
 };
 
 // Evidence of a failure that was told before; the core sends it if the failure may be the cause.

@@ -10,6 +10,39 @@ from nodes import NodesCase, last_block
 
 CONF = "last_call_timeout=500,lease=60"
 
+# Rank 1 closes its connection to rank 0 in `finally`, and ends only when rank 0 was seen to end.
+LOST_CONNECTION = """
+import json, os, socket, sys, time
+rank, place = os.environ["RANK"], sys.argv[1] + "/peer"
+def wait_while(condition):
+    while condition():
+        time.sleep(0.005)
+if rank == "1":
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(place + ".new")
+    server.listen()
+    os.rename(place + ".new", place)
+    peer, _ = server.accept()
+    pid = int(peer.recv(16))
+    try:
+        raise ValueError("bad batch 17")
+    finally:
+        peer.close()
+        wait_while(lambda: os.path.exists(f"/proc/{pid}"))
+wait_while(lambda: not os.path.exists(place))
+with socket.socket(socket.AF_UNIX) as peer:
+    peer.connect(place)
+    peer.send(str(os.getpid()).encode())
+    peer.recv(1)
+if "recorded" in sys.argv:
+    message = {"message": "Connection reset by peer",
+               "extraInfo": {"timestamp": str(int(time.time()) - 5)}}
+    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+        json.dump({"message": message}, file)
+print("ConnectionResetError: Connection reset by peer", file=sys.stderr)
+sys.exit(4)
+"""
+
 
 class Success(NodesCase):
     def test_nodes_that_finish_early_leave_at_once(self):
@@ -109,6 +142,20 @@ class Report(NodesCase):
         self.assertEqual(blocks[0], blocks[1])
         self.assertEqual(blocks[0], blocks[2])
         self.assertIn("ValueError: the cause", "\n".join(blocks[0]))
+
+    def check_cause_of_a_lost_connection(self, *options):
+        job = self.cluster("2", conf=CONF)
+        nodes = job.start_all(2, program=[self.python(LOST_CONNECTION), self.folder, *options])
+        blocks = [last_block(one) for one in job.ends(*nodes, code=1)]
+        self.assertEqual(blocks[0], blocks[1])
+        self.assertIn("rank 1 exited with code 1", blocks[0][0])
+        self.assertIn("ValueError: bad batch 17", "\n".join(blocks[0]))
+
+    def test_whoever_lost_its_connection_to_another_node_is_not_the_cause(self):
+        self.check_cause_of_a_lost_connection()
+
+    def test_nor_if_its_error_file_is_older_than_the_end_of_the_cause(self):
+        self.check_cause_of_a_lost_connection("recorded")
 
     def test_the_exit_code_of_an_interrupted_node_is_its_own(self):
         job = self.cluster("2:3", conf=CONF)

@@ -83,7 +83,7 @@ void World::run_shared_round() {
   ++attempts_;
   first_failed_.reset();
   trace("round formed");
-  RoundToRun round{options_.nproc, 0, specs()};
+  RoundToRun round{options_.nproc, 0, specs(), static_cast<int>(random_.between(0, 2))};
   if (random_.chance(options_.round_error_percent)) {
     round.specs = failure(Errc::system, "simulated: no folder");
   }

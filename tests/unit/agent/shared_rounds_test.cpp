@@ -123,6 +123,21 @@ TEST_CASE("shared rounds: a round becomes processes with the ranks of this node"
   CHECK(bench.host.rounds.front().rank_first == 1);
   REQUIRE(bench.host.rounds.front().specs);
   CHECK(bench.host.rounds.front().specs->front().rank == 1);
+  CHECK(bench.host.rounds.front().others == 1);
+}
+
+TEST_CASE("shared rounds: a worker that lost its connection is told as such") {
+  Bench bench;
+  bench.run();
+  WorkerFailure lost = exited(1);
+  for (const bool is_lost : {true, false}) {
+    lost.lost_connection = is_lost;
+    bench.told.events.clear();
+    bench.rounds.report_failure(lost, std::chrono::seconds(3));
+    const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events.front());
+    REQUIRE(failed != nullptr);
+    CHECK(failed->lost_connection == is_lost);
+  }
 }
 
 TEST_CASE("shared rounds: a failure is told first, its evidence follows") {

@@ -77,6 +77,7 @@ struct Bench {
   TimePoint now{};
   std::vector<SupervisorEffect> effects;
   int nproc = 2;
+  int others = 0;                      // workers on other nodes
   std::unique_ptr<BenchRounds> local;  // none where the rounds are shared
 
   explicit Bench(const BenchSettings& chosen = settings())
@@ -100,7 +101,7 @@ struct Bench {
   }
 
   void spawn_all() {
-    step(RoundFormed{nproc, 0});
+    step(RoundFormed{nproc, 0, others});
     for (int i = 0; i < nproc; ++i) {
       REQUIRE(asked<SpawnWorker>());
       step(WorkerSpawned{i, 100 + i});

@@ -12,6 +12,17 @@ void lose(Bench& bench, int local_rank) {
       WorkerExited{WorkerExit{local_rank, 100 + local_rank, {false, 1}, false, {}}, 1000, true});
 }
 
+// One node of several; all its workers have lost a connection and are gone.
+Bench bereft(int others) {
+  Bench bench{shared_settings()};
+  bench.nproc = 2;
+  bench.others = others;
+  bench.start();
+  lose(bench, 0);
+  lose(bench, 1);
+  return bench;
+}
+
 Bench running(BenchSettings chosen) {
   Bench bench(std::move(chosen));
   bench.nproc = 3;
@@ -85,4 +96,74 @@ TEST_CASE("holding, many nodes: what is held is reported when the others stop th
   bench.step(RegroupNotice{"rank 9 on 'other' exited with code 7"});
   REQUIRE(bench.asked<ReportFailure>() != nullptr);
   CHECK(bench.asked<ReportFailure>()->failure.rank == 0);
+}
+
+TEST_CASE("holding, many nodes: where all workers lost a connection, the others' news is awaited") {
+  Bench bench = bereft(1);
+  bench.step(GroupsEmpty{});
+  CHECK(bench.effects.empty());
+  CHECK(bench.core.state() == State::running);
+  CHECK(bench.core.next_deadline() == bench.now + kDeathNewsTime);
+  bench.step(RegroupNotice{"rank 9 on 'other' exited with code 7"});
+  REQUIRE(bench.asked<ReportFailure>() != nullptr);
+  CHECK(bench.asked<ReportFailure>()->failure.lost_connection);
+}
+
+TEST_CASE("holding, many nodes: without news the lost connection is reported in the end") {
+  Bench bench = bereft(1);
+  bench.step(GroupsEmpty{});
+  bench.now += kDeathNewsTime;
+  bench.step(Tick{});
+  REQUIRE(bench.asked<ReportFailure>() != nullptr);
+  CHECK(bench.asked<ReportFailure>()->failure.rank == 0);
+  CHECK(bench.core.state() == State::killing);
+}
+
+TEST_CASE("holding, many nodes: a node that has all workers of the round reports at once") {
+  Bench bench = bereft(0);
+  CHECK(bench.asked<ReportFailure>() != nullptr);
+  CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("holding, many nodes: the last worker's good end is no news of the others") {
+  Bench bench{shared_settings()};
+  bench.others = 1;
+  bench.start();
+  lose(bench, 0);
+  bench.exit(1, 0);
+  CHECK(bench.effects.empty());
+  CHECK(bench.core.state() == State::running);
+}
+
+TEST_CASE("holding, many nodes: nobody is told to stop where nobody is left") {
+  const std::vector<SupervisorEvent> ends{RegroupNotice{"x"},
+                                          SignalReceived{SIGTERM, 1},
+                                          Fenced{"x"},
+                                          RoundClosed{Outcome::failed, Close{}, std::nullopt, {}}};
+  for (const SupervisorEvent& end : ends) {
+    INFO("event " << end.index());
+    Bench bench = bereft(1);
+    bench.step(GroupsEmpty{});
+    bench.step(end);
+    CHECK(bench.asked<KillEverything>() != nullptr);
+    CHECK(bench.asked<SignalGroups>() == nullptr);
+    CHECK(bench.core.state() == State::killing);
+  }
+}
+
+TEST_CASE("holding, many nodes: what the workers left behind gets its grace") {
+  Bench bench = bereft(1);
+  bench.step(RegroupNotice{"x"});
+  CHECK(bench.asked<SignalGroups>() != nullptr);
+  CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("holding, many nodes: empty groups are those of one attempt") {
+  Bench bench = bereft(1);
+  bench.step(GroupsEmpty{});
+  bench.step(RegroupNotice{"x"});
+  bench.step(NothingLeft{});
+  bench.spawn_all();
+  bench.step(RegroupNotice{"y"});
+  CHECK(bench.core.state() == State::stopping);
 }

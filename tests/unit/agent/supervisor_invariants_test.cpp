@@ -111,6 +111,14 @@ std::vector<Break> breaks() {
        [](auto& f) { f.attempt_open = true; }},
       {"an attempt runs that was not opened", running(), [](auto& f) { f.attempt_open = false; }},
       {"running without a live worker", running(), [](auto& f) { f.live.clear(); }},
+      {"running without a live worker",
+       running(),
+       [](auto& f) {
+         f.live.clear();
+         f.has_deadline = true;
+         f.result.failures = {failed(0)};
+         f.result.failures.front().lost_connection = true;
+       }},
       {"running with a failure that is no lost connection",
        running(),
        [](auto& f) {

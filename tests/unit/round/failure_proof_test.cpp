@@ -87,3 +87,24 @@ TEST_CASE("failure proof: each round begins anew") {
   REQUIRE(proof.judge(first));
   CHECK_FALSE(first.message.consequence);
 }
+
+TEST_CASE("failure proof: who lost a connection is no cause beside another, however early") {
+  FailureProof proof;
+  proof.begin(at(1s));
+  proof.stop(at(10s));
+  auto lost = failed(3, 12s);
+  lost.raised_at = at(9s);
+  lost.lost_connection = true;
+  REQUIRE(proof.judge(lost));
+  CHECK(lost.message.consequence);
+  CHECK(proof.wants_details(3));  // should the other one have been no failure
+}
+
+TEST_CASE("failure proof: who lost a connection is the cause where nobody tells of another") {
+  FailureProof proof;
+  proof.begin(at(1s));
+  auto lost = failed(3, 12s);
+  lost.lost_connection = true;
+  REQUIRE(proof.judge(lost));
+  CHECK_FALSE(lost.message.consequence);
+}
