@@ -44,8 +44,8 @@ void RoundCore::question_ended(TimePoint now, LinkId link, LinkEnd how, NodeEffe
 }
 
 void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects& out) {
-  if (result.node == 0 && founder_ && unchecked_endpoints_ > 0) {
-    --unchecked_endpoints_;
+  if (result.node == 0 && founder_) {
+    unchecked_endpoints_ -= std::min<std::size_t>(unchecked_endpoints_, 1);
     asker_.forget_endpoint(result.endpoint, out);
   }
   if (result.what == AskResult::What::gone) {

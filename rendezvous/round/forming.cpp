@@ -49,7 +49,8 @@ void RoundCore::evaluate(TimePoint now, NodeEffects& out) {
       judge(now, out);
       return;
     case Phase::closed:
-      if ((links_.size() <= 1 && dismissed_.empty()) || now >= phase_since_ + kClosePatience) {
+      if ((links_.size() <= 1 && dismissed_.empty() && !is_anyone_coming_back()) ||
+          now >= phase_since_ + kClosePatience) {
         end_closed(now, out);
       }
       return;

@@ -382,6 +382,9 @@ void RoundCore::tick(TimePoint now, NodeEffects& out) {
     return;
   }
   ask_around(now, out);
+  if (unchecked_endpoints_ > 0 && now >= phase_since_ + kAskPatience) {
+    unchecked_endpoints_ = 0;  // somebody listens there and does not answer: nobody waits for that
+  }
   if (now >= scan_due_) {
     scan(now, out);
   }

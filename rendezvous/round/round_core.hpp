@@ -172,6 +172,10 @@ class RoundCore {
   [[nodiscard]] const Failure& root() const;
   void close(TimePoint now, Close words, NodeEffects& out);
   void close_failed(TimePoint now, NodeEffects& out);
+
+  [[nodiscard]] static bool may_come_back(const Loss& loss) { return !loss.gone && !loss.over; }
+
+  [[nodiscard]] bool is_anyone_coming_back() const;
   void end_closed(TimePoint now, NodeEffects& out);
 
   NodeSettings settings_;

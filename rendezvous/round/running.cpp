@@ -207,12 +207,27 @@ void RoundCore::close_failed(TimePoint now, NodeEffects& out) {
   close(now, std::move(words), out);
 }
 
+// A member that has lost its connection a moment ago has not heard of the end. Were we gone when it
+// comes back, it might lead, and go on alone.
+bool RoundCore::is_anyone_coming_back() const {
+  return std::ranges::any_of(losses_,
+                             [](const auto& entry) { return may_come_back(entry.second); });
+}
+
 // We go last: whoever hears of the end closes its connection.
 void RoundCore::close(TimePoint now, Close words, NodeEffects& out) {
   enter(now, Phase::closed);
   verdict_by_.reset();
   close_ = std::move(words);
   asker_.forget_all(out);
+  for (const auto& [id, loss] : losses_) {
+    if (may_come_back(loss)) {
+      NodeInfo lost;
+      lost.id = id;
+      asker_.want(now, known_as(lost));  // or it is gone
+    }
+  }
+  ask_around(now, out);
   const auto message = std::make_shared<const RoundMessage>(*close_);
   for (const auto& [link, id] : links_) {
     if (link != 0) {

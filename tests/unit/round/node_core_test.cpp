@@ -275,6 +275,36 @@ TEST_CASE("node core: who finishes early leaves, and all end well") {
   CHECK(world.nodes[0].close->succeeded);
 }
 
+TEST_CASE("node core: the end of a job waits for a member that is coming back") {
+  SmallWorld world = running_world(3, 1);
+  world.nodes[1].obedient = false;  // its workers end late
+  fail_worker(world, 2, 7);
+  world.reset(1);
+  world.pass(500ms);
+  for (const SmallNode& node : world.nodes) {
+    CHECK(node.ended == "closed");
+    REQUIRE(node.close);
+    CHECK(node.close->exit_code == 7);
+  }
+}
+
+TEST_CASE("node core: the end of a job waits for no member that is gone, nor long for any") {
+  for (const bool gone : {true, false}) {
+    SmallWorld world = running_world(3, 1);
+    world.nodes[1].obedient = false;
+    fail_worker(world, 2, 7);
+    if (gone) {
+      world.kill(1);
+    } else {
+      world.cut(1);
+      world.reset(1);
+    }
+    world.pass(gone ? 0s : 2s);
+    CHECK(world.nodes[0].ended == "closed");
+    CHECK(world.nodes[2].ended == "closed");
+  }
+}
+
 TEST_CASE("node core: a node of another job is refused with the name that it gave") {
   SmallWorld world(settings(2, 2));
   world.add("a", true);

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The coordinator alone, for what no small world brings about: nodes that come from other rounds.
+#include "made_worlds.hpp"
+#include "support/catch.hpp"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+NodeInfo member(NodeId id) {
+  return NodeInfo{id, "n" + std::to_string(id), "10.0.0.9", 9, 1, "", -1};
+}
+
+RoundPtr round_of(RoundId id, const std::vector<NodeId>& members) {
+  auto round = std::make_shared<Round>();
+  round->id = id;
+  for (const NodeId each : members) {
+    round->members.push_back(member(each));
+  }
+  return round;
+}
+
+// Node 1 leads; the link of each other node has its id, its own is 0.
+struct Leader {
+  NodeSettings made;
+  RoundCore core;
+  NodeEffects out;
+  TimePoint now{1h};
+  std::map<NodeId, std::uint64_t> beats;
+
+  Leader(const NodeSettings& chosen, const Lead& lead) : made(chosen), core(chosen, member(1)) {
+    core.lead(now, lead, out);
+  }
+
+  static LinkId link_of(NodeId id) { return id == 1 ? 0 : 2 * id; }
+
+  void attach(NodeId id, RoundId started, RoundId accepted) {
+    Hello hello;
+    hello.terms = made.terms;
+    hello.node = member(id);
+    hello.started = started;
+    hello.accepted = accepted;
+    hello.waited = true;
+    core.attach(now, link_of(id), hello, out);
+  }
+
+  void hear(NodeId id, const RoundMessage& message) {
+    core.receive(now, link_of(id), message, out);
+  }
+
+  // It has heard our answer to its last one.
+  void beat(NodeId id) {
+    const std::uint64_t heard = beats[id]++;
+    hear(id, Beat{beats[id], heard});
+  }
+
+  // All of them beat meanwhile.
+  void pass(Duration duration, const std::set<NodeId>& nodes) {
+    const TimePoint until = now + duration;
+    while (now < until) {
+      now += std::min<Duration>(until - now, 500ms);
+      for (const NodeId id : nodes) {
+        beat(id);
+      }
+      core.tick(now, out);
+    }
+  }
+
+  // Whether the last Beat of the node was granted.
+  [[nodiscard]] bool granted(NodeId id) const {
+    bool found = false;
+    for (const NodeEffect& effect : out) {
+      const auto* said = std::get_if<SendMessage>(&effect);
+      const auto* pong = said == nullptr ? nullptr : std::get_if<Pong>(said->message.get());
+      found = pong != nullptr && said->link == link_of(id) ? pong->granted : found;
+    }
+    return found;
+  }
+};
+
+constexpr RoundId kFirst{1, 2};
+constexpr RoundId kSecond{2, 2};
+constexpr RoundId kLater{5, 3};
+
+Lead successor(RoundPtr started, RoundPtr accepted) {
+  return Lead{started, std::move(accepted), started, false, true, TimePoint::min(), {}};
+}
+
+}  // namespace
+
+// Nodes 1 and 2 were in the round that ran, node 3 in one that was proposed after it; there is room
+// for two.
+TEST_CASE("round core: who was granted something is not left out for a lease") {
+  Leader leader(settings(1, 2), successor(round_of(kFirst, {1, 2}), round_of(kSecond, {1, 3})));
+  leader.attach(1, kFirst, kSecond);
+  leader.attach(2, kFirst, {});
+  leader.attach(3, {}, kSecond);
+  const std::set<NodeId> all{1, 2, 3};
+  leader.pass(2s, all);
+  REQUIRE(leader.granted(3));
+  for (const NodeId id : all) {
+    leader.hear(id, Ready{false});
+  }
+  CHECK(leader.core.phase() == Phase::gathering);
+  leader.pass(leader.made.lease - 1ms, all);
+  CHECK(leader.core.phase() == Phase::gathering);
+  leader.pass(1ms, all);
+  CHECK(leader.core.phase() == Phase::proposing);
+}
+
+TEST_CASE("round core: who has no workers and can be left out is granted nothing") {
+  Leader leader(settings(1, 2), successor(round_of(kFirst, {1, 2}), round_of(kSecond, {1, 3})));
+  leader.attach(1, kFirst, kSecond);
+  leader.attach(2, kFirst, {});
+  leader.attach(3, {}, kSecond);
+  leader.hear(3, Ready{false});
+  leader.pass(2s, {1, 2, 3});
+  CHECK(leader.granted(2));
+  CHECK_FALSE(leader.granted(3));
+}
+
+// Two of three members. The second names a round that the leader does not know of.
+TEST_CASE("round core: who knows a later past does not count for a quorum until that is learned") {
+  for (const bool knows_more : {false, true}) {
+    Leader leader(settings(1, 3), successor(round_of(kFirst, {3, 2, 1}), round_of({}, {})));
+    leader.attach(1, kFirst, {});
+    leader.attach(2, knows_more ? kLater : kFirst, {});
+    leader.pass(2s, {1, 2});
+    CHECK(leader.granted(1) == !knows_more);
+    if (knows_more) {
+      const RoundPtr later = round_of(kLater, {2, 1});
+      leader.hear(2, Rounds{later, round_of({}, {}), later});
+      leader.pass(2s, {1, 2});
+      CHECK(leader.granted(1));
+    }
+  }
+}
+
+TEST_CASE("round core: a founder waits for an endpoint that never answers, and does nothing else") {
+  NodeSettings made = settings(2, 2);
+  made.endpoints.push_back(Endpoint{"silent", 1});
+  const RoundPtr none = round_of({}, {});
+  Leader leader(made, Lead{none, none, none, true, true, TimePoint::min(), {}});
+  leader.attach(1, {}, {});
+  const TimePoint end = leader.now + 20s;
+  int ticks = 0;
+  while (leader.now < end && ++ticks < 1000) {
+    leader.now = std::max(leader.now, *leader.core.next_deadline());
+    leader.core.tick(leader.now, leader.out);
+  }
+  CHECK(leader.now >= end);
+}
+
+}  // namespace muster
