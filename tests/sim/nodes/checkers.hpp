@@ -6,7 +6,9 @@
 // What counts as running: a worker from its spawning to its death in the kernel, whatever its agent
 // believes. On a frozen machine nothing runs. For kThawGrace after the thaw its workers are not
 // counted either: no software can act before it is scheduled, so the promise for that case is that
-// the guard, whose timer is overdue, kills them within that time.
+// the guard, whose timer is overdue, kills them within that time. Likewise where guard and agent
+// are both stopped: from the end of the lease on, workers are not counted for guard_wakes_within
+// and kThawGrace, in which the guard's own timer continues it.
 #pragma once
 
 #include "rendezvous/round/node_events.hpp"

@@ -38,7 +38,10 @@ enum class Kind : std::uint8_t {
   workers_finish,
   noticed,  // the agent learns that its workers have ended
   guard,    // looks whether the agent has renewed its lease
-  swept,    // the workers of a dead agent are gone
+  guard_goes_on,
+  guard_dies,
+  orphaned,  // the agent learns that its guard is dead
+  swept,     // the workers of a dead agent are gone
   exited,
   store_opens,
   details,

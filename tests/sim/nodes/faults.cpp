@@ -8,6 +8,15 @@ namespace muster::sim {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+// A fresh node that needs nobody else forms a round in less time than a guard needs to end what a
+// dead agent left. Who starts it again waits for the end of the launcher before, guard included.
+constexpr std::int32_t kFoundsAlone = 1;
+constexpr Duration kSweepMost = milliseconds(2000);
+
+}  // namespace
+
 Faults::Faults(NodesWorld& world, const NodesOptions& options, std::uint64_t seed)
     : world_(world), options_(options), random_(seed ^ 0x5eed) {}
 
@@ -129,6 +138,24 @@ void Faults::strike_with(Fault fault) {
     case Fault::fail:
       world_.fail_worker(agent);
       break;
+    case Fault::stop_guard:
+    case Fault::kill_guard:
+      if (!blind) {
+        strike_guard(agent, fault == Fault::kill_guard);
+      }
+      break;
+  }
+}
+
+void Faults::strike_guard(std::uint32_t agent, bool kill) {
+  const Duration time = length();
+  if (random_.chance(80)) {
+    world_.freeze_agent(agent, time);
+  }
+  if (kill) {
+    world_.post(between(Duration{}, time), Kind::guard_dies, agent);
+  } else {
+    world_.stop_guard(agent, time);
   }
 }
 
@@ -188,7 +215,9 @@ void Faults::join() {
 void Faults::start_when_allowed(std::uint32_t place) {
   if (!world_.checkers().close() && may_found(place)) {
     const bool founds = world_.places()[place].machine == 0;
-    if (founds || random_.chance(30)) {
+    if (founds && world_.is_sweeping() && options_.max <= kFoundsAlone) {
+      world_.post(kSweepMost, Kind::start_place, place);
+    } else if (founds || random_.chance(30)) {
       world_.start(place);
     } else {
       world_.post(between(Duration{}, options_.lease), Kind::start_place, place);
@@ -204,21 +233,22 @@ void Faults::start_when_allowed(std::uint32_t place) {
 // left to the cores: the last call is never shorter than two leases here, and MAX fresh nodes
 // cannot meet, since survivors occupy places.
 bool Faults::may_found(std::uint32_t place) const {
-  if (world_.places()[place].machine != 0 || world_.remembered().number == 0) {
+  if (world_.places()[place].machine != 0 || !world_.is_any_round_known()) {
     return true;
   }
   const std::size_t lives = static_cast<std::size_t>(std::ranges::count_if(
-      world_.agents(), [&](const Agent& a) { return world_.lives(a) && a.told.number > 0; }));
+      world_.agents(), [&](const Agent& a) { return world_.knows_a_round(a); }));
   return world_.network().whole() && world_.awake() &&
          options_.nodes - lives < static_cast<std::size_t>(options_.max);
 }
 
 bool Faults::founder_is_blank() const {
   const std::uint32_t agent = world_.places()[0].agent;
-  return world_.remembered().number != 0 &&
+  return world_.is_any_round_known() &&
          std::ranges::any_of(world_.agents(),
                              [&](const Agent& a) {
-                               return world_.lives(a) && a.hosts && !a.met && a.told.number == 0;
+                               return world_.lives(a) && a.hosts && !a.met &&
+                                      !world_.knows_a_round(a);
                              }) &&
          agent != kNobody;
 }

@@ -27,6 +27,7 @@ class Faults {
   void strike();
   void strike_with(Fault fault);
   void kill_agent();
+  void strike_guard(std::uint32_t agent, bool kill);
   void lose_machine();
   void cut(bool one_way);
   void join();

@@ -29,7 +29,18 @@ struct Workers {
   VirtualTime since{};
 };
 
-enum class Ending : std::uint8_t { none, finished, closed, failed, left };
+// orphaned: its guard has died.
+enum class Ending : std::uint8_t { none, finished, closed, failed, left, orphaned };
+
+// Stopped: it runs only in the moments in which its own timer continues it, as if somebody stopped
+// it again each time (lib/process/README.md, "Two processes, so that nothing survives").
+enum class Guard : std::uint8_t { runs, stopped, dead };
+
+// As LeaseTimer::wake_interval. So long may workers run on after their lease while both agent and
+// guard are stopped.
+[[nodiscard]] constexpr Duration guard_wakes_within(Duration lease) {
+  return lease / 8;
+}
 
 struct Agent {
   std::uint32_t place = 0;
@@ -51,6 +62,9 @@ struct Agent {
   std::optional<VirtualTime> armed;
   std::optional<VirtualTime> guard_at;  // its workers die then, unless the lease is renewed
   bool guard_posted = false;
+  Guard guard = Guard::runs;
+  VirtualTime guard_wakes{};    // stopped: at that time, and again and again after it
+  VirtualTime excused_until{};  // until then its workers are not counted, as after a thaw
   Workers workers;
   RoundId told;  // the last round that it was told to run
   RoundId store_asked;

@@ -92,6 +92,18 @@ RoundId NodesWorld::remembered() const {
   return latest;
 }
 
+bool NodesWorld::knows_a_round(const Agent& agent) const {
+  return lives(agent) && (agent.told.number > 0 || agent.accepted);
+}
+
+bool NodesWorld::is_sweeping() const {
+  return std::ranges::any_of(agents_, [](const auto& a) { return !a.process && a.workers.alive; });
+}
+
+bool NodesWorld::is_any_round_known() const {
+  return std::ranges::any_of(agents_, [this](const Agent& agent) { return knows_a_round(agent); });
+}
+
 void NodesWorld::complain(const std::string& problem) {
   checkers_.complain(problem);
   if (trace_.on) {
@@ -190,6 +202,15 @@ void NodesWorld::handle_agent(Happening& what) {
       break;
     case Kind::guard:
       on_guard(agent);
+      break;
+    case Kind::guard_goes_on:
+      let_guard_run(agent);
+      break;
+    case Kind::guard_dies:
+      kill_guard(agent);
+      break;
+    case Kind::orphaned:
+      on_orphaned(agent);
       break;
     case Kind::swept:
       on_swept(agent);
@@ -354,7 +375,8 @@ void NodesWorld::thaw_machine(std::uint32_t number) {
 
 void NodesWorld::count(std::uint32_t number, bool running) {
   Agent& agent = agents_[number];
-  if (agent.workers.counted == running || (running && machines_[agent.machine].frozen)) {
+  const bool excused = machines_[agent.machine].frozen || queue_.now() < agent.excused_until;
+  if (agent.workers.counted == running || (running && excused)) {
     return;
   }
   agent.workers.counted = running;

@@ -38,6 +38,10 @@ class NodesWorld final : public NetworkUser {
   void boot(std::uint32_t machine);
   void freeze_agent(std::uint32_t agent, Duration length);
   void freeze_machine(std::uint32_t machine, Duration length);
+  // SIGKILL. An agent is not stopped after its guard has died: nothing would continue it then
+  // (lib/process/README.md, "What remains").
+  void kill_guard(std::uint32_t agent);
+  void stop_guard(std::uint32_t agent, Duration length);
   void cut(std::vector<std::uint8_t> inside, bool one_way, Duration length);
   void hurt(std::uint32_t agent, int how, Duration length);
   void leave(std::uint32_t agent);
@@ -69,6 +73,13 @@ class NodesWorld final : public NetworkUser {
   [[nodiscard]] bool is_endpoint_open() const;
   // The latest round that a living node was told to run.
   [[nodiscard]] RoundId remembered() const;
+
+  // Is bound by a round: was told to run one, or has taken part in forming one.
+  [[nodiscard]] bool knows_a_round(const Agent& agent) const;
+  // A guard has not ended all workers of its dead agent yet.
+  [[nodiscard]] bool is_sweeping() const;
+  // A living node does.
+  [[nodiscard]] bool is_any_round_known() const;
 
   // Members that died did so almost at once and before the eyes of those who live.
   [[nodiscard]] bool died_in_sight(const Round& round) const;
@@ -115,6 +126,11 @@ class NodesWorld final : public NetworkUser {
   void on_workers_die(std::uint32_t agent, bool by_guard, bool finished);
   void on_noticed(std::uint32_t agent, int how, std::uint64_t generation);
   void on_guard(std::uint32_t agent);
+  void on_orphaned(std::uint32_t agent);
+  void let_guard_run(std::uint32_t agent);
+  void excuse(std::uint32_t agent);
+  [[nodiscard]] VirtualTime next_wake(const Agent& agent) const;
+  [[nodiscard]] Duration sweep_time(const Agent& agent);
   void on_swept(std::uint32_t agent);
   void cascade(RoundId round);
 

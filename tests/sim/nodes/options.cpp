@@ -70,10 +70,18 @@ void choose_faults(NodesOptions& options, Random& random) {
   }
   options.faults =
       static_cast<int>(random.chance(30) ? random.between(1, 4) : random.between(4, 40));
-  for (int& weight : options.weights) {
-    weight = static_cast<int>(random.chance(60) ? 0 : random.between(1, 10));
+  const auto guards = static_cast<std::size_t>(Fault::stop_guard);
+  for (std::size_t kind = 0; kind < guards; ++kind) {
+    options.weights.at(kind) = static_cast<int>(random.chance(60) ? 0 : random.between(1, 10));
   }
   options.lost_for_good_percent = random.chance(70) ? 0 : 50;
+  // A sequence of its own: seeds without these faults stay what they were before there were any.
+  Random apart = random;
+  Random of_guards(apart.next() ^ 0x96a8d);
+  for (std::size_t kind = guards; kind < kFaultKinds; ++kind) {
+    options.weights.at(kind) =
+        static_cast<int>(of_guards.chance(80) ? 0 : of_guards.between(1, 10));
+  }
 }
 
 }  // namespace

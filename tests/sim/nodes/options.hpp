@@ -26,9 +26,11 @@ enum class Fault : std::uint8_t {
   leave,       // SIGTERM to an agent
   join,        // one more node, or one that had gone
   fail,        // of a worker, beside those that are planned for the round
+  stop_guard,  // SIGSTOP, again and again, as a rule while its agent is frozen
+  kill_guard,  // SIGKILL, as a rule while its agent is frozen
 };
 
-inline constexpr std::size_t kFaultKinds = 12;
+inline constexpr std::size_t kFaultKinds = 14;
 
 struct NodesOptions {
   // the job

@@ -19,14 +19,21 @@ struct Performer {
   NodesWorld& world;
   std::uint32_t agent;
 
+  void bind(RoundId round) const {
+    Agent& self = world.agents_[agent];
+    if (self.proposed && self.proposed->id == round) {
+      self.accepted = self.proposed;
+      self.accepted_base = self.proposed_base;
+    }
+  }
+
   void operator()(const OpenLink& e) const { world.network_.open(agent, e); }
 
   void operator()(const SendMessage& e) const {
     Agent& self = world.agents_[agent];
     const auto* accept = std::get_if<Accept>(e.message.get());
-    if (accept != nullptr && self.proposed && self.proposed->id == accept->round) {
-      self.accepted = self.proposed;
-      self.accepted_base = self.proposed_base;
+    if (accept != nullptr) {
+      bind(accept->round);
     }
     if (const auto* own = std::get_if<Propose>(e.message.get())) {  // its own consent is not sent
       self.accepted = own->round;
@@ -47,7 +54,11 @@ struct Performer {
 
   void operator()(const HostEndpoints& /*e*/) const { world.host_endpoints(agent); }
 
-  void operator()(const OpenStore& e) const { world.open_store(agent, e.round); }
+  // The first of a list is bound by it before it can say so.
+  void operator()(const OpenStore& e) const {
+    bind(e.round);
+    world.open_store(agent, e.round);
+  }
 
   void operator()(const RunRound& e) const { world.run_round(agent, e); }
 
@@ -167,10 +178,14 @@ void NodesWorld::note_who_hears(std::uint32_t closing) {
   for (Agent& agent : agents_) {
     const bool cut = !network_.reachable(from, agent.machine) ||
                      !network_.reachable(agent.machine, from) || network_.is_hurt();
+    // To come back it has to connect, and a request that is lost or slow takes longer than the
+    // leader waits.
+    const bool is_away = !agent.core->link().is_attached() &&
+                         options_.dial_lost_percent + options_.dial_slow_percent > 0;
     const bool same =
         agent.follows == agents_[closing].follows || agent.info.id == agents_[closing].follows;
     agent.out_of_touch = !same || agent.frozen || machines_[agent.machine].frozen || cut ||
-                         queue_.now() - agent.heard > options_.lease / 4;
+                         is_away || queue_.now() - agent.heard > options_.lease / 4;
   }
 }
 
@@ -217,7 +232,7 @@ void NodesWorld::end(std::uint32_t number, Ending how, std::string words) {
     if (how == Ending::finished || how == Ending::left) {
       complain("an agent ends in good order while its workers run");
     }
-    stop_workers(number, false);
+    stop_workers(number, how == Ending::orphaned);
   } else {
     post(between(microseconds(10), milliseconds(2)), Kind::exited, number);
   }
@@ -244,11 +259,7 @@ void NodesWorld::kill_agent(std::uint32_t number) {
   places_[agent.place].agent = kNobody;
   network_.stop_listening(number, agent.info.port);
   network_.process_gone(number, false);
-  const bool slow = random_.chance(3);  // a worker that the kernel cannot end at once
-  const Duration sweep = agent.workers.alive || random_.chance(50)
-                             ? between(Duration{}, slow ? milliseconds(1500) : milliseconds(5))
-                             : Duration{};
-  post(sweep, Kind::swept, number);
+  post(sweep_time(agent), Kind::swept, number);
 }
 
 void NodesWorld::on_swept(std::uint32_t number) {
@@ -298,7 +309,7 @@ void NodesWorld::boot(std::uint32_t number) {
 
 void NodesWorld::freeze_agent(std::uint32_t number, Duration length) {
   Agent& agent = agents_[number];
-  if (agent.frozen || !agent.process) {
+  if (agent.frozen || !agent.process || agent.guard == Guard::dead) {
     return;
   }
   agent.frozen = true;
@@ -391,6 +402,7 @@ void NodesWorld::calm() {
   }
   for (std::uint32_t i = 0; i < agents_.size(); ++i) {
     go_on(i);
+    let_guard_run(i);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers of one node, the half of the agent that looks after them, and its guard.
+// The workers of one node, and the half of the agent that looks after them.
 #include "sim/nodes/nodes_world.hpp"
 #include "sim/nodes/words.hpp"
 
@@ -165,6 +165,7 @@ void NodesWorld::on_workers_die(std::uint32_t number, bool by_guard, bool finish
   }
   workers.alive = false;
   workers.finished = finished;
+  agent.excused_until = VirtualTime{};
   count(number, false);
   if (by_guard || !agent.process) {
     note(agent.label, '!', "its guard has killed the workers");
@@ -219,21 +220,6 @@ void NodesWorld::on_noticed(std::uint32_t number, int how, std::uint64_t generat
   if (how != kFailed) {
     to_agent(number, WorkersGone{});
   }
-}
-
-void NodesWorld::on_guard(std::uint32_t number) {
-  Agent& agent = agents_[number];
-  agent.guard_posted = false;
-  if (!agent.process || !agent.workers.alive || !agent.guard_at) {
-    return;
-  }
-  if (queue_.now() < *agent.guard_at) {
-    agent.guard_posted = true;
-    queue_.at(*agent.guard_at, Happening{Kind::guard, 0, number, 0, nullptr, nullptr});
-    return;
-  }
-  queue_.after(between(microseconds(50), milliseconds(2)),
-               Happening{Kind::workers_die, 1, number, agent.workers.generation, nullptr, nullptr});
 }
 
 }  // namespace muster::sim
