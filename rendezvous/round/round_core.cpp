@@ -213,8 +213,11 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   if (!is_member(id)) {
     forget(id);
   } else if (!losses_.contains(id)) {
-    losses_[id] = Loss{false, node.heard, false, false};
-    asker_.want(now, node.info);
+    const bool was_told_the_end = phase_ == Phase::closed;  // and is not waited for
+    losses_[id] = Loss{false, node.heard, was_told_the_end, false};
+    if (!was_told_the_end) {
+      asker_.want(now, node.info);
+    }
   }
   if (was_leaving) {
     MUSTER_MARK("a node that leaves loses its connection first");
