@@ -5,6 +5,10 @@
     comm = muster.Communicator.from_env()
     print(comm.rank, comm.all_reduce(numpy.ones(4, "float32")))
 
+muster.launch(function) starts the workers itself, from a program or a notebook:
+
+    print(muster.launch(lambda: muster.Communicator.from_env().rank, nproc=4))
+
 `import muster.torch` registers the torch.distributed back end "muster". The package needs the
 standard library and libmuster_collective.so only; NumPy and PyTorch are used where they are
 installed. The package is typed; muster.typing has the types of its arguments.
@@ -15,11 +19,12 @@ from .communicator import Communicator, ServedStore
 from .errors import (Aborted, CudaFailed, Error, InvalidArgument, InvalidState, Mismatch,
                      NcclFailed, PeerFailed, StoreFailed, SystemFailed, TimedOut, Unsupported)
 from .gradients import Gradient, GradientStats, GradientSync
+from .jobs import JobError, WorkerError, launch, notebook_launcher
 from .work import Work
 
 __version__ = "0.1.0"  # that of the whole tree, in the top CMakeLists.txt
 
 __all__ = ["Aborted", "ArrayView", "Bucket", "Communicator", "CudaFailed", "Error", "Gradient",
-           "GradientStats", "GradientSync", "InvalidArgument", "InvalidState", "Mismatch",
-           "NcclFailed", "PeerFailed", "ServedStore", "StoreFailed", "SystemFailed", "TimedOut",
-           "Unsupported", "Work"]
+           "GradientStats", "GradientSync", "InvalidArgument", "InvalidState", "JobError",
+           "Mismatch", "NcclFailed", "PeerFailed", "ServedStore", "StoreFailed", "SystemFailed",
+           "TimedOut", "Unsupported", "Work", "WorkerError", "launch", "notebook_launcher"]

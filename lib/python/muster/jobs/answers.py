@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ranks of a job have answered, and what that means for the caller: pure."""
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any, Dict, List, Optional, Tuple
+
+from .errors import JobError, WorkerError
+from .worker import RESULT
+
+Answer = Tuple[bytes, bytearray]  # RESULT or FAILURE, and its content
+
+# How the launcher's last words name the worker that failed first.
+_ROOT_CAUSE = re.compile(r"^muster: .*?: rank (\d+) .*", re.MULTILINE)
+
+
+def root_cause(words: str) -> Optional[Tuple[int, str]]:
+    """The rank that the launcher blames, and its words from there on; None where it blames none."""
+    found = None
+    for found in _ROOT_CAUSE.finditer(words):
+        pass
+    return (int(found.group(1)), words[found.start():]) if found else None
+
+
+class Answers:
+    """The ranks that said hello in the newest attempt, and their answers."""
+
+    def __init__(self) -> None:
+        self._attempt = -1
+        self._by_rank: Dict[int, Optional[Answer]] = {}
+        self._order: List[int] = []  # ranks that answered, the first one first
+        self.wrong: Optional[str] = None  # what was wrong with a message, if one was
+
+    def hello(self, attempt: int, rank: int) -> None:
+        """A worker has begun. The answers of earlier attempts count no more."""
+        if attempt > self._attempt:
+            self._attempt = attempt
+            self._by_rank.clear()
+            self._order.clear()
+        if attempt == self._attempt:
+            self._by_rank[rank] = None
+
+    def answer(self, attempt: int, rank: int, answer: Answer) -> None:
+        """A worker's RESULT or FAILURE."""
+        if attempt == self._attempt:
+            self._by_rank[rank] = answer
+            self._order.append(rank)
+
+    def results(self, code: int, words: str) -> List[Any]:
+        """What the ranks returned, by rank, of a job that ended with this code and these words;
+        else raises WorkerError or JobError."""
+        if code == 0 and self.wrong is None and self._by_rank and self._are_results():
+            return [self._result(rank, code) for rank in sorted(self._by_rank)]
+        raise self._error(code, words)
+
+    def _are_results(self) -> bool:
+        return all(answer is not None and answer[0] == RESULT for answer in self._by_rank.values())
+
+    def _result(self, rank: int, code: int) -> Any:
+        answer = self._by_rank[rank]
+        assert answer is not None
+        try:
+            return pickle.loads(answer[1])
+        except Exception as error:
+            raise WorkerError(rank, f"its result cannot be unpickled here: {error!r}",
+                              code) from error
+
+    def _failure(self, blamed: Optional[int]) -> Optional[int]:
+        """The rank whose exception is shown: the one that the launcher blames, else the first that
+        raised one."""
+        failed = [rank for rank in self._order if (self._by_rank[rank] or (RESULT,))[0] != RESULT]
+        if blamed in failed:
+            return blamed
+        return failed[0] if failed and blamed is None else None
+
+    def _error(self, code: int, words: str) -> JobError:
+        if self.wrong is not None:
+            return JobError(f"a worker sent {self.wrong}", code)
+        blamed = root_cause(words)
+        rank = self._failure(blamed[0] if blamed else None)
+        if rank is not None:
+            return self._raised(rank, code)
+        if blamed is not None:
+            return WorkerError(*blamed, code)
+        silent = sorted(rank for rank, answer in self._by_rank.items() if answer is None)
+        if code == 0 and silent:
+            return WorkerError(silent[0], "it ended with code 0 before the function returned", code)
+        return JobError(f"muster ended with code {code}, without a result\n{words}".rstrip(), code)
+
+    def _raised(self, rank: int, code: int) -> WorkerError:
+        answer = self._by_rank[rank]
+        assert answer is not None
+        text, packed = pickle.loads(answer[1])  # by worker.py: a text, bytes or None
+        raised = WorkerError(rank, text, code)
+        try:
+            raised.__cause__ = pickle.loads(packed) if packed is not None else None
+        except Exception:
+            pass  # its class is not there in this process; the text says it all
+        return raised

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher's command line and environment, from the arguments of muster.launch: pure."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Sequence, Union
+
+Options = Mapping[str, Any]
+
+# The line prefix of a rank's output where the caller gives no log_line_prefix_template.
+PREFIX = "[rank ${rank}]: "
+
+
+def option(name: str, value: Any) -> List[str]:
+    """An option as the launcher takes it: True is a flag, a sequence a list with commas; None and
+    False leave it out."""
+    if value is None or value is False:
+        return []
+    word = "--" + name.replace("_", "-")
+    if value is True:
+        return [word]
+    if isinstance(value, (list, tuple)):
+        value = ",".join(map(str, value))
+    return [f"{word}={value}"]
+
+
+def command(muster: str, nproc: Union[int, str], options: Options,
+            program: Sequence[str]) -> List[str]:
+    """The launcher's argv. The ranks' lines are labelled unless label=False."""
+    given: Dict[str, Any] = {"label": True, **options}
+    if given["label"]:
+        given.setdefault("log_line_prefix_template", PREFIX)
+    words = [muster, f"--nproc-per-node={nproc}"]
+    for name, value in given.items():
+        words += option(name, value)
+    return [*words, *program]
+
+
+def environment(ours: Mapping[str, str], python: str, more: Mapping[str, str]) -> Dict[str, str]:
+    """The launcher's environment: ours, with this interpreter for the workers."""
+    return {**ours, "PYTHON_EXEC": python, **more}

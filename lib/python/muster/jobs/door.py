@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The caller's end of the sockets between it and the workers."""
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import struct
+import tempfile
+from typing import List, Optional, Tuple
+
+from .answers import Answers
+from .messages import BadMessage, Inbox, Message, greeting
+from .worker import CHUNK, HEADER, HELLO, JOB
+
+_PATH_MAX = 107  # bytes of a socket's path, sun_path of unix(7)
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+
+
+class Connection:
+    """One worker: it says hello, is given the job, and answers. The socket never blocks."""
+
+    def __init__(self, link: socket.socket, job: bytes, answers: Answers) -> None:
+        link.setblocking(False)
+        self.socket = link
+        self._job = job
+        self._answers = answers
+        self._inbox = Inbox()
+        self._unsent = memoryview(b"")
+        self._who: Optional[Tuple[int, int]] = None
+
+    @property
+    def wants_to_write(self) -> bool:
+        """Whether a part of the job has not been sent."""
+        return len(self._unsent) > 0
+
+    def write(self) -> None:
+        """Sends what the socket takes."""
+        try:
+            self._unsent = self._unsent[self.socket.send(self._unsent):]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent = memoryview(b"")  # the worker has gone; the launcher says why
+
+    def read(self) -> bool:
+        """Takes what has arrived; False at the end of the connection. Raises BadMessage."""
+        try:
+            data = self.socket.recv(CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self._take(self._inbox.feed(data))
+        return bool(data)
+
+    def refuse(self, why: str) -> None:
+        """Remembers what was wrong with this worker's bytes, for the caller."""
+        self._answers.wrong = why
+
+    def _take(self, messages: List[Message]) -> None:
+        for kind, content in messages:
+            if kind == HELLO and self._who is None:
+                self._who = greeting(content)
+                self._answers.hello(*self._who)
+                self._unsent = memoryview(HEADER.pack(JOB, len(self._job)) + self._job)
+            elif kind != HELLO and self._who is not None:
+                self._answers.answer(*self._who, (kind, content))
+            else:
+                raise BadMessage(f"a message of the kind {kind!r} at the wrong time")
+
+
+class Door:
+    """A listening unix socket in a folder that only this user may enter. Close it at the end.
+
+    job: a JOB's content, for each worker. answers: where their answers go.
+    """
+
+    def __init__(self, job: bytes, answers: Answers) -> None:
+        self.answers = answers
+        self._job = job
+        self._folder = tempfile.mkdtemp(prefix="muster-")  # mode 0700
+        if len(os.fsencode(self._folder)) + len("/socket") > _PATH_MAX:
+            os.rmdir(self._folder)
+            self._folder = tempfile.mkdtemp(prefix="muster-", dir="/tmp")
+        self.path = os.path.join(self._folder, "socket")
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.setblocking(False)
+        self.socket.bind(self.path)
+        self.socket.listen(socket.SOMAXCONN)
+
+    def accept(self) -> Optional[Connection]:
+        """The next worker's connection; None where nobody waits. Who runs as another user, which
+        only root can, is turned away: what it sent would be unpickled."""
+        while True:
+            try:
+                link, _ = self.socket.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return None
+            data = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            if _CREDENTIALS.unpack(data)[1] == os.geteuid():
+                return Connection(link, self._job, self.answers)
+            link.close()
+
+    def close(self) -> None:
+        """Removes the socket and its folder."""
+        self.socket.close()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""muster.launch."""
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
+
+from . import program, worker
+from .answers import Answers, root_cause
+from .command import command, environment
+from .door import Door
+from .errors import JobError, WorkerError
+from .pickling import modules_of, pack_call, with_context
+from .run import Run
+
+Path = Union[str, "os.PathLike[str]"]
+Warm = Union[bool, str, Sequence[str]]
+
+
+def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[int, str] = 2,
+           warm: Warm = False, env: Optional[Mapping[str, str]] = None,
+           kwargs: Optional[Mapping[str, Any]] = None, **options: Any) -> List[Any]:
+    """Calls function(*args) in `nproc` processes, as the ranks of a job, and returns what they
+    returned, by rank. Each has RANK, WORLD_SIZE, MASTER_ADDR and so on, as under torchrun.
+
+        def train(lr):
+            torch.distributed.init_process_group()
+            ...
+            return loss
+
+        losses = muster.launch(train, 0.1, nproc=4)
+
+    function: anything that pickle can send; with cloudpickle installed also functions and classes
+    of __main__, of a notebook's cells, lambdas and closures. A str or a path is a program that is
+    run with `args` as its words, as `muster PROGRAM` would; the result is None for each rank.
+    nproc: how many; "auto": one for each GPU, else for each processor; "gpu"; "cpu".
+    warm: True imports the installed modules that the function uses once and forks the workers from
+    there; a name, or a list of names: these modules.
+    env: variables for the workers beside this process's. kwargs: keyword arguments of the function.
+    options: the launcher's, by name: max_restarts=3, log_dir="logs", nnodes=2; `muster --help`.
+
+    The workers are programs of their own, never forked from this process: it may have initialised
+    CUDA, and have threads. What they print appears on sys.stdout and sys.stderr, each line with its
+    rank, unless label=False. Call it from any thread, and as often as you like; it returns when no
+    process of the job is left. Only the main thread hears Ctrl-C, which ends the job and nothing
+    else: KeyboardInterrupt follows when it has ended. If this process dies, the job ends.
+
+    With nnodes=N every node calls it, and gets what its own ranks returned, by rank.
+
+    Raises WorkerError for the rank that failed first, with its exception as __cause__; JobError
+    where none can be named, as after a wrong option; TypeError where something cannot be pickled;
+    FileNotFoundError where there is no launcher.
+    """
+    if isinstance(function, (str, os.PathLike)):
+        return launch_program([os.fspath(function), *map(str, args)], nproc, env,
+                               {"warm": warm, **options})
+    if not callable(function):
+        raise TypeError(f"muster.launch: {function!r} is neither a function nor a path")
+    if warm is True:
+        warm = modules_of(function) or False
+    return launch_function(with_context(pack_call(function, args, kwargs or {})), nproc, env,
+                            {"warm": warm, **options})
+
+
+def _run(words: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
+         options: Mapping[str, Any], door: Optional[Door] = None) -> Tuple[int, str]:
+    """The launcher's exit code and last words."""
+    run = Run(command(program.find(), nproc, options, words),
+              environment(os.environ, sys.executable or "python3", env or {}), door)
+    return run.wait(), run.words
+
+
+def launch_function(job: bytes, nproc: Union[int, str], env: Optional[Mapping[str, str]],
+                    options: Mapping[str, Any]) -> List[Any]:
+    """launch() of a function that is packed already."""
+    answers = Answers()
+    door = Door(job, answers)
+    try:
+        code, words = _run([worker.__file__, door.path], nproc, env, options, door)
+    finally:
+        door.close()
+    return answers.results(code, words)
+
+
+def launch_program(words: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
+                   options: Mapping[str, Any]) -> List[None]:
+    """launch() of a program with its arguments. None for each rank; one where nproc is a word."""
+    code, said = _run(words, nproc, env, options)
+    if code == 0:
+        return [None] * (nproc if isinstance(nproc, int) else 1)
+    cause = root_cause(said)
+    if cause is not None:
+        raise WorkerError(*cause, code)
+    raise JobError(f"muster ended with code {code}\n{said}".rstrip(), code)

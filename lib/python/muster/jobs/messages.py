@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of the workers, out of bytes as they arrive: pure, without sockets. worker.py has the
+format."""
+from __future__ import annotations
+
+from typing import Dict, List, Tuple
+
+from .worker import FAILURE, GREETING, HEADER, HELLO, RESULT, TRACEBACK_MAX
+
+Message = Tuple[bytes, bytearray]  # kind, content
+
+RESULT_MAX = 1 << 32  # bytes of one rank's pickled result
+EXCEPTION_MAX = 1 << 26  # bytes of a pickled exception
+LENGTH_MAX: Dict[bytes, int] = {HELLO: GREETING.size, RESULT: RESULT_MAX,
+                                FAILURE: 4 * TRACEBACK_MAX + EXCEPTION_MAX}
+
+
+class BadMessage(Exception):
+    """Bytes that no worker of this version sends."""
+
+
+class Inbox:
+    """Bytes of one connection in, whole messages out."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> List[Message]:
+        """The messages that are complete now. Raises BadMessage as soon as a header announces one
+        of an unknown kind or beyond its limit; its content is never waited for."""
+        self._bytes += data
+        messages = []
+        while len(self._bytes) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self._bytes)
+            if kind not in LENGTH_MAX:
+                raise BadMessage(f"a message of the unknown kind {kind!r}")
+            if length > LENGTH_MAX[kind]:
+                raise BadMessage(f"a message of {length} bytes, where at most {LENGTH_MAX[kind]} "
+                                 "are taken; write what is larger to a file, and return its path")
+            end = HEADER.size + length
+            if len(self._bytes) < end:
+                break
+            messages.append((kind, self._bytes[HEADER.size:end]))
+            del self._bytes[:end]
+        return messages
+
+
+def greeting(content: bytearray) -> Tuple[int, int]:
+    """(attempt, rank) of a HELLO."""
+    if len(content) != GREETING.size:
+        raise BadMessage(f"a greeting of {len(content)} bytes")
+    attempt, rank = GREETING.unpack(content)
+    return attempt, rank

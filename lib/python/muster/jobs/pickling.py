@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function as bytes for the workers, and the modules that it needs."""
+from __future__ import annotations
+
+import dis
+import importlib.util
+import linecache
+import os
+import pickle
+import site
+import sys
+import sysconfig
+import types
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Set
+
+from .worker import pickler
+
+SOURCES_MAX = 1 << 22  # characters of cells that travel with a function; the newest are kept
+
+
+def pack_call(function: Callable[..., Any], args: Sequence[Any],
+              kwargs: Mapping[str, Any], by: Any = None) -> bytes:
+    """A call, pickled; `by`: a module like pickle. TypeError says what cannot be pickled, and what
+    to do."""
+    by = by or pickler()
+    try:
+        call: bytes = by.dumps((function, tuple(args), dict(kwargs)))
+    except Exception as error:
+        advice = ("pip install cloudpickle, which takes functions of __main__ and of notebooks"
+                  if by is pickle else "make it inside of the function instead")
+        raise TypeError(f"muster.launch: {function!r} or its arguments cannot be sent to the "
+                        f"workers: {error}; {advice}") from error
+    return call
+
+
+def with_context(call: bytes) -> bytes:
+    """A JOB's content: the call, and where this process has its modules from."""
+    return pickle.dumps((search_path(), sources(), call))
+
+
+def search_path() -> List[str]:
+    """sys.path for the workers; an empty entry is the current folder."""
+    return [os.path.abspath(entry) for entry in sys.path]
+
+
+def sources() -> Dict[str, List[str]]:
+    """The text of cells and of other code that no file holds, by the name in its tracebacks."""
+    found: Dict[str, List[str]] = {}
+    room = SOURCES_MAX
+    for name, entry in reversed(list(linecache.cache.items())):
+        if not isinstance(entry, tuple) or len(entry) < 4 or os.path.exists(name):
+            continue  # one that is short is looked up when somebody asks for its lines
+        lines: List[str] = entry[2]
+        room -= sum(map(len, lines))
+        if room < 0:
+            break
+        found[name] = list(lines)
+    return found
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _named_modules(function: Any, seen: Set[int]) -> Iterator[str]:
+    """Modules that the function imports itself or finds among its globals, and those of the
+    functions beside it that it calls."""
+    code = getattr(function, "__code__", None)
+    if code is None or id(code) in seen:
+        return
+    seen.add(id(code))
+    for each in _codes(code):
+        for instruction in dis.get_instructions(each):
+            if instruction.opname == "IMPORT_NAME":
+                yield str(instruction.argval)
+        for value in map(function.__globals__.get, each.co_names):
+            if isinstance(value, types.ModuleType):
+                yield value.__name__
+            elif getattr(value, "__globals__", None) is function.__globals__:
+                yield from _named_modules(value, seen)
+            elif value is not None:
+                yield str(getattr(value, "__module__", None) or "")
+
+
+def _is_installed(name: str) -> bool:
+    """Whether a module belongs to an installed package or to Python: what is the user's own may
+    change between attempts, and is left to the workers."""
+    try:
+        spec = importlib.util.find_spec(name.partition(".")[0])
+    except (ImportError, ValueError):
+        return False
+    if spec is None or not spec.origin or not os.path.isabs(spec.origin):
+        return False
+    paths = sysconfig.get_paths()
+    roots = [paths["stdlib"], paths["purelib"], paths["platlib"], *site.getsitepackages(),
+             site.getusersitepackages()]
+    return any(spec.origin.startswith(os.path.join(root, "")) for root in roots)
+
+
+def modules_of(function: Any) -> List[str]:
+    """The installed modules that a function needs, sorted: what warm=True has imported once."""
+    names = set(_named_modules(function, set()))
+    return sorted(name for name in names if name and _is_installed(name))

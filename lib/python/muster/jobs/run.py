@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher as a child of this process: its output, its workers' answers, its end. One thread
+and one loop, those of the caller."""
+from __future__ import annotations
+
+import functools
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from typing import IO, Dict, Mapping, Optional, Sequence, TextIO
+
+from .door import Connection, Door
+from .messages import BadMessage
+from .output import Output
+
+# The launcher gets SIGTERM when the thread that waits for it ends, however that happens. This small
+# program asks for it and then becomes the launcher: in a process with threads, such as a notebook's
+# kernel, no Python code is safe between fork and exec. Python ignores two signals, for itself.
+_BECOME = """import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
+os.getppid() == int(sys.argv[1]) or os._exit(1)
+for each in (signal.SIGPIPE, signal.SIGXFSZ): signal.signal(each, signal.SIG_DFL)
+os.execv(sys.argv[2], sys.argv[2:])"""
+
+_CHUNK = 1 << 16  # bytes of output that are read at once
+
+
+class Run:
+    """One job, from its start to its end. door: None where the ranks send nothing."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str],
+                 door: Optional[Door] = None) -> None:
+        self._door = door
+        self._selector = selectors.DefaultSelector()
+        self._outputs: Dict[IO[bytes], Output] = {}
+        python = sys.executable or "python3"
+        # A session of its own: Ctrl-C at a terminal reaches the caller, who tells the launcher.
+        self._process = subprocess.Popen(
+            [python, "-I", "-S", "-c", _BECOME, str(os.getpid()), *command], env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True, bufsize=0)
+        self._copy_from(self._process.stdout, sys.stdout)
+        self._words = self._copy_from(self._process.stderr, sys.stderr)
+        if door is not None:
+            self._selector.register(door.socket, selectors.EVENT_READ, self._accept)
+
+    @property
+    def words(self) -> str:
+        """The end of what came on standard error: the launcher's last words are there."""
+        return self._words.tail
+
+    def wait(self) -> int:
+        """Serves the job until it has ended; the launcher's exit code, 128 + n after signal n.
+        KeyboardInterrupt ends the job first, a second one kills it."""
+        try:
+            self._serve()
+            code = self._process.wait()
+        except BaseException as error:
+            self._end(signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
+            raise
+        finally:
+            self._close()
+        return 128 - code if code < 0 else code
+
+    def _end(self, signo: int) -> None:
+        """Ends the job; nothing of it is left when this returns."""
+        self._process.send_signal(signo)
+        try:
+            self._serve()
+            self._process.wait()
+        except BaseException:  # impatience, or a stream that takes nothing
+            self._process.kill()  # no process of a job outlives its launcher
+            self._process.wait()
+
+    def _serve(self) -> None:
+        """Until both pipes have ended: only the launcher holds them. Then what is still unread."""
+        while self._outputs:
+            for key, events in self._selector.select():
+                key.data(events)
+        while self._door is not None:
+            ready = self._selector.select(0)
+            if not ready:
+                break
+            for key, events in ready:
+                key.data(events)
+
+    def _copy_from(self, pipe: Optional[IO[bytes]], stream: TextIO) -> Output:
+        assert pipe is not None
+        output = self._outputs[pipe] = Output(stream)
+        self._selector.register(pipe, selectors.EVENT_READ, functools.partial(self._copy, pipe))
+        return output
+
+    def _copy(self, pipe: IO[bytes], _: int) -> None:
+        data = os.read(pipe.fileno(), _CHUNK)
+        if data:
+            self._outputs[pipe].feed(data)
+            return
+        self._selector.unregister(pipe)
+        self._outputs.pop(pipe).close()
+
+    def _accept(self, _: int) -> None:
+        connection = self._door.accept() if self._door else None
+        if connection is not None:
+            self._selector.register(connection.socket, selectors.EVENT_READ,
+                                    functools.partial(self._talk, connection))
+
+    def _talk(self, connection: Connection, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            connection.write()
+        goes_on = True
+        if events & selectors.EVENT_READ:
+            try:
+                goes_on = connection.read()
+            except BadMessage as error:
+                connection.refuse(str(error))
+                self._process.terminate()
+                goes_on = False
+        if goes_on:
+            more = selectors.EVENT_WRITE if connection.wants_to_write else 0
+            key = self._selector.get_key(connection.socket)
+            self._selector.modify(connection.socket, selectors.EVENT_READ | more, key.data)
+        else:
+            self._selector.unregister(connection.socket)
+            connection.socket.close()
+
+    def _close(self) -> None:
+        for key in list(self._selector.get_map().values()):
+            if self._door is None or key.fileobj is not self._door.socket:
+                key.fileobj.close()  # type: ignore[union-attr]
+        self._selector.close()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()

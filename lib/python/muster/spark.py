@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PySpark's TorchDistributor over muster.launch, in place of pyspark.ml.torch.distributor.
+
+    from muster.spark import TorchDistributor
+    loss = TorchDistributor(num_processes=2, local_mode=False, use_gpu=False).run(train, 0.1)
+
+local_mode=True starts the ranks on the driver; nothing of Spark takes part but its GPUs.
+local_mode=False runs one barrier stage; each of its tasks starts the launcher of one node, with one
+rank for each GPU of the task, else one. Executors need this package, too; pandas and pyarrow are
+not needed. Output of the ranks goes to the executors' logs.
+"""
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+import socket
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+from .jobs.errors import JobError
+from .jobs.launching import launch_function, launch_program
+from .jobs.pickling import pack_call, with_context
+from .jobs.worker import packed_exception
+
+DEVICES = "CUDA_VISIBLE_DEVICES"
+TRAIN_ON_SSL = "pytorch.spark.distributor.ignoreSsl"
+
+# What each task runs: words of a program, or a pickled call; ranks of a task; whether GPUs count.
+Work = Union[List[str], bytes]
+# (None, results of the task's ranks) or ((error, its pickled cause), []), pickled.
+Outcome = Tuple[Optional[Tuple[JobError, Optional[bytes]]], List[Any]]
+
+
+def visible(owned: Sequence[str], wanted: int) -> str:
+    """CUDA_VISIBLE_DEVICES for so many of these GPUs; one that is set already limits them.
+    RuntimeError where they do not suffice."""
+    allowed = os.environ.get(DEVICES)
+    gpus = [gpu for gpu in owned if allowed is None or gpu in allowed.split(",")]
+    if len(gpus) < wanted:
+        raise RuntimeError(f"{wanted} GPUs are wanted, Spark gives {len(owned)} to this process, "
+                           f"and {DEVICES} leaves {len(gpus)}; use fewer processes, or use_gpu=False")
+    return ",".join(gpus[:wanted])
+
+
+def free_port(address: str) -> int:
+    """A port of this machine that is free now."""
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def meet(context: Any) -> Dict[str, Any]:
+    """The launcher's options for this task of a barrier stage: all tasks call it together."""
+    hosts = [each.address.rpartition(":")[0] or each.address for each in context.getTaskInfos()]
+    mine = context.partitionId()
+    if len(hosts) == 1:
+        return {}
+    offer = f"{free_port(hosts[0])} {secrets.token_hex(16)}" if mine == 0 else ""
+    port, job = context.allGather(offer)[0].split()
+    return {"nnodes": len(hosts), "node_rank": mine, "rdzv_backend": "static",
+            "rdzv_endpoint": f"{hosts[0]}:{port}", "rdzv_id": job}
+
+
+def start(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]) -> List[Any]:
+    """Runs the ranks of one node; what they returned."""
+    if isinstance(work, bytes):
+        return launch_function(with_context(work), ranks, env, options)
+    return launch_program(work, ranks, env, options)
+
+
+def outcome(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]) -> bytes:
+    """The Outcome of one node, pickled: an error is a result, so that Spark tries nothing again."""
+    try:
+        found: Outcome = (None, start(work, ranks, env, options))
+    except JobError as error:
+        cause = packed_exception(error.__cause__) if error.__cause__ else None
+        found = ((error, cause), [])
+    from pyspark import cloudpickle  # driver and executors have the same one
+    data: bytes = cloudpickle.dumps(found)
+    return data
+
+
+def task(work: Work, ranks: int, use_gpu: bool) -> Callable[[Any], Iterator[bytes]]:
+    """What Spark calls in each task of the barrier stage."""
+    def run(_: Any) -> Iterator[bytes]:
+        from pyspark import BarrierTaskContext
+        context = BarrierTaskContext.get()
+        owned = context.resources()["gpu"].addresses if use_gpu else []
+        env = {DEVICES: visible(owned, ranks) if use_gpu else ""}
+        yield outcome(work, ranks, env, meet(context))
+    return run
+
+
+def merge(outcomes: Sequence[bytes]) -> List[Any]:
+    """The results of all tasks, in their order; else raises the error of the rank that failed
+    first, with its exception as __cause__: only its own node has that."""
+    found: List[Outcome] = [pickle.loads(each) for each in outcomes]
+    errors = [error for error, _ in found if error is not None]
+    if not errors:
+        return [result for _, results in found for result in results]
+    raised, cause = next((each for each in errors if each[1] is not None), errors[0])
+    raised.__cause__ = pickle.loads(cause) if cause is not None else None
+    raise raised
+
+
+class TorchDistributor:
+    """PySpark's TorchDistributor, with its arguments.
+
+    num_processes: ranks in all. local_mode: on the driver; else on executors, in a barrier stage.
+    use_gpu: one GPU for each rank; without, no rank sees a GPU. A SparkSession must be active.
+    """
+
+    def __init__(self, num_processes: int = 1, local_mode: bool = True,
+                 use_gpu: bool = True) -> None:
+        from pyspark.sql import SparkSession
+        if num_processes < 1:
+            raise ValueError(f"num_processes={num_processes} has to be a positive integer")
+        self.spark: Any = SparkSession.active()
+        if not hasattr(self.spark, "sparkContext"):
+            raise RuntimeError("muster.spark needs a classic SparkSession: Spark Connect has no "
+                               "barrier stages of RDDs")
+        self.num_processes = num_processes
+        self.local_mode = local_mode
+        self.use_gpu = use_gpu
+
+    def run(self, train_object: Union[Callable[..., Any], str], *args: Any, **kwargs: Any) -> Any:
+        """Runs train_object(*args, **kwargs) on every rank, and returns what rank 0 returned. A str
+        is the path of a program, which must be there on every executor; `args` are its words, and
+        the result is None. Raises muster.WorkerError, as muster.launch does."""
+        if isinstance(train_object, str):
+            if kwargs:
+                raise ValueError("a program takes no keyword arguments")
+            work: Work = [train_object, *map(str, args)]
+        else:
+            from pyspark import cloudpickle
+            work = pack_call(train_object, args, kwargs, by=cloudpickle)
+        return (self._on_driver(work) if self.local_mode else self._on_executors(work))[0]
+
+    def _on_driver(self, work: Work) -> List[Any]:
+        env = {DEVICES: ""}
+        if self.use_gpu:
+            resources = self.spark.sparkContext.resources
+            owned = resources["gpu"].addresses if "gpu" in resources else []
+            env[DEVICES] = visible(owned, self.num_processes)
+        return start(work, self.num_processes, env, {})
+
+    def _on_executors(self, work: Work) -> List[Any]:
+        self._check_encryption()
+        ranks = self._gpus_of_a_task() if self.use_gpu else 1
+        nodes = self.num_processes // ranks
+        stage = self.spark.sparkContext.parallelize(range(nodes), nodes).barrier()
+        return merge(stage.mapPartitions(task(work, ranks, self.use_gpu)).collect())
+
+    def _conf(self, key: str, otherwise: str) -> str:
+        return str(self.spark.sparkContext.getConf().get(key, otherwise))
+
+    def _gpus_of_a_task(self) -> int:
+        gpus = int(self._conf("spark.task.resource.gpu.amount", "0"))
+        if gpus < 1 or self.num_processes % gpus:
+            raise RuntimeError(f"num_processes={self.num_processes} must be a multiple of "
+                               f"spark.task.resource.gpu.amount, which is {gpus}; 0: tasks have no "
+                               "GPU")
+        return gpus
+
+    def _check_encryption(self) -> None:
+        """As PySpark's: who has asked Spark for encryption would not get it between the ranks."""
+        if (self._conf("spark.ssl.enabled", "false") == "true"
+                and self._conf(TRAIN_ON_SSL, "false") != "true"):
+            raise RuntimeError("spark.ssl.enabled is set, but ranks talk without encryption; "
+                               f"{TRAIN_ON_SSL}=true accepts that")

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pure parts of muster.launch: messages out of bytes, answers to results, options to a command
+line, output to lines, a function's modules."""
+import io
+import os
+import pickle
+import struct
+import tempfile
+import threading
+import unittest
+from unittest import mock
+
+from muster.jobs import answers, command, errors, messages, notebook, output, pickling, program
+from muster.jobs import worker
+from muster.jobs.worker import FAILURE, HEADER, HELLO, RESULT
+
+
+def message(kind, content=b""):
+    return HEADER.pack(kind, len(content)) + content
+
+
+def failure(error, text="a traceback"):
+    return FAILURE, bytearray(pickle.dumps((text, pickle.dumps(error))))
+
+
+def result(value):
+    return RESULT, bytearray(pickle.dumps(value))
+
+
+class Messages(unittest.TestCase):
+    def test_cut_anywhere(self):
+        whole = (message(HELLO, worker.GREETING.pack(1, 2)) + message(RESULT)
+                 + message(RESULT, b"ab"))
+        for cut in range(len(whole) + 1):
+            inbox = messages.Inbox()
+            found = inbox.feed(whole[:cut]) + inbox.feed(whole[cut:])
+            self.assertEqual([kind for kind, _ in found], [HELLO, RESULT, RESULT])
+            self.assertEqual(bytes(found[2][1]), b"ab")
+            self.assertEqual(messages.greeting(found[0][1]), (1, 2))
+
+    def test_limits(self):
+        for kind, most in messages.LENGTH_MAX.items():
+            self.assertEqual(messages.Inbox().feed(HEADER.pack(kind, most)), [])
+            with self.assertRaisesRegex(messages.BadMessage, f"{most + 1} bytes"):
+                messages.Inbox().feed(HEADER.pack(kind, most + 1))  # before its content comes
+
+    def test_rubbish(self):
+        for rubbish in (b"GET / HTTP/1.1\r\n\r\n", message(b"J"), bytes(9)):
+            with self.assertRaises(messages.BadMessage):
+                messages.Inbox().feed(rubbish)
+        with self.assertRaises(messages.BadMessage):
+            messages.greeting(bytearray(3))
+
+
+class Answers(unittest.TestCase):
+    WORDS = ("[rank 0]: muster: x: rank 7 said so\n"
+             "muster: f.py: rank 1 killed by SIGKILL\n  node n\n")
+
+    def answers(self, *given, attempt=0):
+        found = answers.Answers()
+        for rank, _ in given:
+            found.hello(attempt, rank)
+        for rank, answer in given:
+            if answer:
+                found.answer(attempt, rank, answer)
+        return found
+
+    def error(self, found, code, words=""):
+        with self.assertRaises(errors.JobError) as caught:
+            found.results(code, words)
+        return caught.exception
+
+    def test_results_are_in_the_order_of_ranks(self):
+        found = self.answers((2, result("c")), (0, result("a")), (1, result("b")))
+        self.assertEqual(found.results(0, ""), ["a", "b", "c"])
+
+    def test_the_rank_that_the_launcher_blames(self):
+        found = self.answers((0, failure(KeyError("late"))), (1, failure(ValueError("first"))))
+        error = self.error(found, 1, self.WORDS)
+        self.assertEqual((error.rank, error.code, type(error.__cause__)), (1, 1, ValueError))
+        self.assertEqual(error.traceback, "a traceback")
+
+    def test_the_first_exception_where_it_blames_none(self):
+        found = self.answers((1, failure(ValueError("first"))), (0, failure(KeyError("late"))))
+        self.assertEqual(self.error(found, 1).rank, 1)
+
+    def test_killed_ranks_are_told_of_by_the_launcher_not_by_others_exceptions(self):
+        found = self.answers((0, failure(KeyError("a peer died"))), (1, None))
+        error = self.error(found, 137, self.WORDS)
+        self.assertEqual((error.rank, error.__cause__), (1, None))
+        self.assertIn("killed by SIGKILL\n  node n", str(error))
+        self.assertNotIn("rank 7", str(error))
+
+    def test_no_result_at_the_end(self):
+        self.assertEqual(self.error(self.answers((0, result(1)), (1, None)), 0).rank, 1)
+        error = self.error(self.answers(), 2, "muster: unknown option --x\n")
+        self.assertNotIsInstance(error, errors.WorkerError)
+        self.assertIn("unknown option --x", str(error))
+
+    def test_results_do_not_count_where_the_job_failed(self):
+        self.assertEqual(self.error(self.answers((0, result(1))), 143).code, 143)
+
+    def test_a_new_attempt(self):
+        found = self.answers((0, failure(KeyError())), (1, result("old")), (2, None))
+        found.hello(1, 0)
+        found.hello(0, 3)
+        found.hello(1, 1)
+        found.answer(1, 1, result("b"))
+        found.answer(1, 0, result("a"))
+        found.answer(0, 1, result("late"))
+        self.assertEqual(found.results(0, ""), ["a", "b"])
+
+    def test_errors_can_be_pickled(self):
+        for error in (errors.WorkerError(3, "text", 1), errors.JobError("text", 2)):
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((str(again), vars(again)), (str(error), vars(error)))
+
+
+class Command(unittest.TestCase):
+    def test_options(self):
+        for value, words in ((None, []), (False, []), (True, ["--max-restarts"]),
+                             (3, ["--max-restarts=3"]), (("a", 1), ["--max-restarts=a,1"])):
+            self.assertEqual(command.option("max_restarts", value), words)
+
+    def test_lines_are_labelled_unless_not_wanted(self):
+        self.assertEqual(command.command("m", 2, {}, ["f"]),
+                         ["m", "--nproc-per-node=2", "--label",
+                          "--log-line-prefix-template=[rank ${rank}]: ", "f"])
+        self.assertEqual(command.command("m", "gpu", {"label": False}, ["f"]),
+                         ["m", "--nproc-per-node=gpu", "f"])
+        own = command.command("m", 1, {"log_line_prefix_template": "${rank} "}, ["f"])
+        self.assertEqual(own[2:], ["--label", "--log-line-prefix-template=${rank} ", "f"])
+
+    def test_machines_of_a_notebook(self):
+        master = ("node1", "29500")
+        for given, options in (
+                ((1, 0, master, "static", ""), {}),
+                ((1, 0, ("node1", "4000"), "static", ""),
+                 {"master_addr": "node1", "master_port": "4000"}),
+                ((2, 1, master, "static", ""),
+                 {"nnodes": 2, "rdzv_backend": "static", "node_rank": 1,
+                  "rdzv_endpoint": "node1:29500"}),
+                ((2, 1, master, "c10d", "head:1"),
+                 {"nnodes": 2, "rdzv_backend": "c10d", "rdzv_endpoint": "head:1"})):
+            self.assertEqual(notebook.rendezvous(*given), options)
+
+    def test_wrong_arguments_of_a_notebook(self):
+        for wrong in ({"mixed_precision": "fp4"}, {"node_rank": 1}):
+            with self.assertRaises(ValueError):
+                notebook.notebook_launcher(print, **wrong)
+
+
+class Output(unittest.TestCase):
+    def test_whole_lines(self):
+        stream = io.StringIO()
+        out = output.Output(stream)
+        for byte in "aé\nb\rc".encode():
+            out.feed(bytes([byte]))
+            self.assertIn(stream.getvalue(), ("", "aé\n"))
+        out.close()
+        self.assertEqual(stream.getvalue(), "aé\nb\rc")
+        self.assertEqual(out.tail, "aé\nb\rc")
+
+    def test_bytes_that_are_no_text(self):
+        stream = io.StringIO()
+        output.Output(stream).feed(b"a\xff\n")
+        self.assertEqual(stream.getvalue(), "a\ufffd\n")
+
+    def test_what_is_remembered_is_limited(self):
+        out = output.Output(io.StringIO())
+        for _ in range(3):
+            out.feed(b"x" * (output.TAIL_MAX - 1) + b"\n")
+        out.feed(b"last\n")
+        self.assertEqual(len(out.tail), output.TAIL_MAX)
+        self.assertTrue(out.tail.endswith("x\nlast\n"))
+
+
+class Pickling(unittest.TestCase):
+    def test_modules_of_a_function(self):
+        def function():
+            import json.decoder
+
+            def inner():
+                return struct.calcsize, support_of_nobody  # noqa: F821
+            return tempfile, json, inner, message
+        self.assertEqual(pickling.modules_of(function), ["json.decoder", "struct", "tempfile"])
+
+    def test_modules_of_the_functions_that_it_calls(self):
+        def function():
+            return result(1), function
+        self.assertEqual(pickling.modules_of(function), ["pickle"])
+
+    def test_the_users_own_modules_are_not_imported_ahead(self):
+        def function():
+            return answers, unittest
+        self.assertEqual(pickling.modules_of(function), ["unittest"])
+        self.assertEqual(pickling.modules_of(print), [])
+
+    def test_what_cannot_be_sent(self):
+        with self.assertRaisesRegex(TypeError, "cannot be sent to the workers: "):
+            pickling.pack_call(print, [threading.Lock()], {})
+
+
+    def test_an_exception_that_cannot_be_read_again_is_not_sent(self):
+        class Lost(Exception):
+            def __init__(self, one, two):
+                super().__init__(one + two)
+        self.assertIsNone(worker.packed_exception(Lost("one", "two")))
+        self.assertIsNotNone(worker.packed_exception(KeyError("one")))
+
+
+class Program(unittest.TestCase):
+    def test_the_variable_comes_first_and_must_name_a_program(self):
+        with mock.patch.dict(os.environ, MUSTER_BIN="/bin/true"):
+            self.assertEqual(program.find(), "/bin/true")
+        for wrong in ("/nowhere/muster", "/etc/passwd"):
+            with mock.patch.dict(os.environ, MUSTER_BIN=wrong):
+                with self.assertRaisesRegex(FileNotFoundError, wrong):
+                    program.find()
+
+    def test_beside_the_package_then_in_the_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for prefix in ("wheel/bin", "path"):
+                os.makedirs(os.path.join(folder, prefix))
+                with open(os.path.join(folder, prefix, "muster"), "w", encoding="utf-8") as file:
+                    os.chmod(file.fileno(), 0o755)
+            package = os.path.join(folder, "wheel", "lib", "python3", "site-packages", "muster")
+            beside = program.candidates(package)
+            self.assertIn(os.path.join(folder, "wheel/bin/muster"), beside)
+            path = os.path.join(folder, "path")
+            with mock.patch.dict(os.environ, MUSTER_BIN="", PATH=path):
+                with mock.patch.object(program, "candidates", lambda: beside):
+                    self.assertEqual(program.find(), os.path.join(folder, "wheel/bin/muster"))
+                with mock.patch.object(program, "candidates", lambda: []):
+                    self.assertEqual(program.find(), os.path.join(path, "muster"))
+            with mock.patch.dict(os.environ, MUSTER_BIN="", PATH=""):
+                with mock.patch.object(program, "candidates", lambda: []):
+                    with self.assertRaisesRegex(FileNotFoundError, "MUSTER_BIN"):
+                        program.find()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""muster.launch with real jobs: what comes back, what fails how, what is left."""
+import contextlib
+import glob
+import io
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import uuid
+
+import muster
+from muster.jobs.door import Answers, Door
+from support import DEADLINE, ROOT
+
+HERE = os.path.abspath(__file__)
+TOKEN = "MUSTER_TEST_TOKEN"
+
+
+class Point:
+    """A class of this program, not of a module that a worker could import."""
+
+    def __init__(self, x):
+        self.x = x
+
+
+class Lost(Exception):
+    """It can be written by pickle, but not read: its constructor wants two arguments."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def rank():
+    return int(os.environ["RANK"])
+
+
+def touch(folder, name):
+    with open(os.path.join(folder, name), "w", encoding="utf-8"):
+        pass
+
+
+def eventually(check, what):
+    """Waits for what another process does."""
+    give_up = time.monotonic() + DEADLINE
+    event = threading.Event()
+    while not check():
+        assert time.monotonic() < give_up, f"did not happen: {what}"
+        event.wait(0.01)
+
+
+def of_job(token):
+    """The processes that carry this token in their environment."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            if f"{TOKEN}={token}".encode() in file.read().split(b"\0"):
+                found.append(int(path.split("/")[2]))
+    return found
+
+
+class LaunchCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def launch(self, function, *args, **more):
+        """The results; self.out and self.err are what was shown."""
+        with contextlib.redirect_stdout(io.StringIO()) as out, \
+                contextlib.redirect_stderr(io.StringIO()) as err:
+            try:
+                return muster.launch(function, *args, **more)
+            finally:
+                self.out, self.err = out.getvalue(), err.getvalue()
+
+    def error(self, function, *args, **more):
+        with self.assertRaises(muster.JobError) as caught:
+            self.launch(function, *args, **more)
+        return caught.exception
+
+
+class Results(LaunchCase):
+    def test_by_rank(self):
+        self.assertEqual(self.launch(rank, nproc=3), [0, 1, 2])
+
+    def test_arguments(self):
+        found = self.launch(lambda *a, **k: (a, k), 1, "two", kwargs={"three": 3}, nproc=1)
+        self.assertEqual(found, [((1, "two"), {"three": 3})])
+
+    def test_they_are_ranks_of_one_job(self):
+        def sum_of_ranks():
+            import array
+            with muster.Communicator.from_env() as comm:
+                return comm.all_reduce(array.array("f", [comm.rank])).tolist()
+        for _ in range(2):
+            self.assertEqual(self.launch(sum_of_ranks), [[1.0]] * 2)
+
+    def test_classes_of_the_program(self):
+        def move(point):
+            import pickle
+            return pickle.loads(pickle.dumps(Point(point.x + rank())))
+        moved = self.launch(move, Point(5))
+        self.assertEqual([point.x for point in moved], [5, 6])
+        self.assertIs(type(moved[0]), Point)
+
+    def test_large_ones(self):
+        size = 50_000_000
+        found = self.launch(lambda data: (len(data), bytes(size)), bytes(size))
+        self.assertEqual([(got, len(sent)) for got, sent in found], [(size, size)] * 2)
+
+    def test_the_callers_modules_and_variables(self):
+        with open(os.path.join(self.folder, "only_here.py"), "w", encoding="utf-8") as file:
+            file.write("value = 'of the module'\n")
+
+        def function():
+            import only_here
+            return only_here.value, os.environ["EXTRA"], os.getcwd()
+        sys.path.append(self.folder)
+        self.addCleanup(sys.path.remove, self.folder)
+        self.assertEqual(self.launch(function, nproc=1, env={"EXTRA": "e"}),
+                         [("of the module", "e", os.getcwd())])
+
+    def test_no_worker_is_forked_from_the_caller(self):
+        """As it must be where the caller has initialised CUDA, or runs threads."""
+        sys.of_the_caller = True
+        self.addCleanup(delattr, sys, "of_the_caller")
+        end = threading.Event()
+        threads = [threading.Thread(target=end.wait) for _ in range(8)]
+        for each in threads:
+            each.start()
+        try:
+            found = self.launch(lambda: (hasattr(sys, "of_the_caller"),
+                                         len(os.listdir("/proc/self/task"))))
+        finally:
+            end.set()
+            for each in threads:
+                each.join()
+        self.assertEqual(found, [(False, 1)] * 2)
+
+    def test_from_another_thread(self):
+        found = []
+        thread = threading.Thread(target=lambda: found.append(self.launch(rank)))
+        thread.start()
+        thread.join()
+        self.assertEqual(found, [[0, 1]])
+
+    def test_output_has_the_rank_in_front(self):
+        def talk():
+            print("out")
+            print("err", file=sys.stderr)
+        self.launch(talk)
+        for said, word in ((self.out, "out"), (self.err, "err")):
+            self.assertEqual(sorted(said.splitlines()),
+                             [f"[rank {each}]: {word}" for each in (0, 1)])
+        self.launch(talk, label=False)
+        self.assertEqual(self.out, "out\nout\n")
+
+    def test_a_program(self):
+        path = os.path.join(self.folder, "program.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("import sys\nprint(sys.argv[1:])\nsys.exit(int(sys.argv[1]))\n")
+        self.assertEqual(self.launch(path, 0, "x"), [None, None])
+        self.assertEqual(self.out.splitlines().count("[rank 1]: ['0', 'x']"), 1)
+        error = self.error(path, 5, nproc=1)
+        self.assertEqual((type(error), error.rank, error.code), (muster.WorkerError, 0, 5))
+
+    def test_warm(self):
+        count = os.path.join(self.folder, "count")
+        with open(os.path.join(self.folder, "counted.py"), "w", encoding="utf-8") as file:
+            file.write(f"open({count!r}, 'a').write('imported\\n')\n")
+        sys.path.append(self.folder)
+        self.addCleanup(sys.path.remove, self.folder)
+
+        def function():
+            import counted
+            return counted.__name__
+        for warm, times in ((False, 2), ("counted", 1), (["json", "counted"], 1)):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(count)
+            # The process that imports for all sees PYTHONPATH, not sys.path.
+            self.assertEqual(self.launch(function, warm=warm, env={
+                "PYTHONPATH": self.folder, "OMP_NUM_THREADS": "1"}), ["counted"] * 2)
+            with open(count, encoding="utf-8") as file:
+                self.assertEqual(file.read().count("imported"), times, warm)
+
+    def test_warm_with_what_the_function_needs(self):
+        def function():
+            there = "colorsys" in sys.modules
+            import colorsys
+            return there, colorsys.__name__, sys.argv[1:]
+        for warm in (True, False):
+            self.assertEqual(self.launch(function, warm=warm), [(warm, "colorsys", [])] * 2)
+
+
+class Failures(LaunchCase):
+    def test_an_exception(self):
+        def function():
+            if rank() == 1:
+                raise KeyError("the key")
+            signal.pause()
+        error = self.error(function)
+        self.assertIsInstance(error, muster.WorkerError)
+        self.assertEqual((error.rank, error.code, error.__cause__.args), (1, 1, ("the key",)))
+        self.assertIs(type(error.__cause__), KeyError)
+        self.assertIn('raise KeyError("the key")', error.traceback)
+        self.assertNotIn("worker.py", error.traceback)
+        self.assertIn(error.traceback.rstrip(), str(error))
+
+    def test_of_several_the_one_that_came_first(self):
+        """The others only fail because it did."""
+        def function(folder):
+            if rank() == 0:
+                signal.signal(signal.SIGTERM, lambda *_: 1 / 0)
+                touch(folder, "ready")
+                signal.pause()
+            eventually(lambda: os.path.exists(os.path.join(folder, "ready")), "rank 0 waits")
+            raise ValueError("first")
+        error = self.error(function, self.folder)
+        self.assertEqual((error.rank, str(error.__cause__)), (1, "first"))
+
+    def test_an_exception_that_cannot_be_sent(self):
+        error = self.error(lambda: (_ for _ in ()).throw(Lost(1, 2)), nproc=1)
+        self.assertIsNone(error.__cause__)
+        self.assertIn("Lost: 1 and 2", str(error))
+
+    def test_a_result_that_cannot_be_sent(self):
+        error = self.error(threading.Lock, nproc=1)
+        self.assertIn("the function's result, a lock, cannot be sent to the caller", str(error))
+
+    def test_ends_without_an_exception(self):
+        for function, code, said in (
+                (lambda: os.kill(os.getpid(), signal.SIGKILL), 137, "killed by SIGKILL"),
+                (lambda: os._exit(7), 7, "exited with code 7"),
+                (lambda: os._exit(0), 0, "ended with code 0 before the function returned"),
+                (lambda: sys.exit(3), 3, "SystemExit: 3"),
+                (lambda: sys.exit("words"), 1, "SystemExit: words")):
+            with self.subTest(said):
+                error = self.error(function, nproc=1)
+                self.assertEqual((error.rank, error.code), (0, code))
+                self.assertIn(said, str(error))
+        self.assertEqual(self.launch(sys.exit, nproc=1), [None])
+
+    def test_a_restart(self):
+        def function():
+            if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                if rank() == 0:
+                    raise ValueError("once")
+                signal.pause()
+            return rank()
+        self.assertEqual(self.launch(function, max_restarts=1), [0, 1])
+
+    def test_a_wrong_option(self):
+        error = self.error(rank, max_restart="x")
+        self.assertEqual((type(error), error.code), (muster.JobError, 2))
+        self.assertIn("max-restart", str(error))
+
+    def test_what_is_no_function(self):
+        with self.assertRaisesRegex(TypeError, "neither a function nor a path"):
+            muster.launch(3)
+
+
+def interrupted(folder):
+    """The caller of test_ctrl_c: launches, is interrupted, launches again."""
+    def wait():
+        touch(folder, f"up{rank()}")
+        signal.pause()
+    try:
+        muster.launch(wait, shutdown_timeout=5)
+    except KeyboardInterrupt:
+        print("interrupted,", "alive" if len(of_job(os.environ[TOKEN])) > 1 else "gone", flush=True)
+    print(muster.launch(rank), flush=True)
+
+
+def forgotten(folder):
+    """The caller of test_a_killed_caller."""
+    def wait():
+        touch(folder, f"up{rank()}")
+        signal.pause()
+    muster.launch(wait)
+
+
+class Ends(LaunchCase):
+    def caller(self, name):
+        """A process of its own that runs a function of this file, when its ranks are up."""
+        self.token = uuid.uuid4().hex
+        caller = subprocess.Popen([sys.executable, HERE, name, self.folder], text=True,
+                                  env={**os.environ, TOKEN: self.token},
+                                  start_new_session=True, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        eventually(lambda: len(os.listdir(self.folder)) == 2, "both ranks are up")
+        return caller
+
+    def test_ctrl_c_ends_the_job_and_only_it(self):
+        caller = self.caller("interrupted")
+        # Else the launcher would hear of it twice, and take that for impatience.
+        self.assertEqual([pid for pid in of_job(self.token) if os.getpgid(pid) == caller.pid],
+                         [caller.pid])
+        os.killpg(caller.pid, signal.SIGINT)  # as a terminal and Jupyter send it: to the group
+        out, err = caller.communicate(timeout=DEADLINE)
+        self.assertEqual((caller.returncode, out), (0, "interrupted, gone\n[0, 1]\n"), err)
+        self.assertNotIn("Traceback", err)
+
+    def test_a_killed_caller(self):
+        caller = self.caller("forgotten")
+        self.assertGreaterEqual(len(of_job(self.token)), 4)
+        caller.kill()
+        caller.communicate(timeout=DEADLINE)
+        eventually(lambda: not of_job(self.token), "the job has ended")
+
+    def test_nothing_is_left_in_the_temporary_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tempfile.tempdir = folder
+            try:
+                self.launch(rank)
+                self.error(lambda: 1 / 0)
+                self.assertEqual(os.listdir(folder), [])
+            finally:
+                tempfile.tempdir = None
+
+    def test_no_descriptor_is_left(self):
+        before = os.listdir("/proc/self/fd")
+        self.launch(rank)
+        self.error(lambda: 1 / 0)
+        self.assertEqual(os.listdir("/proc/self/fd"), before)
+
+
+class Strangers(LaunchCase):
+    """What a rank sends is unpickled: nobody else may send it."""
+
+    def door(self):
+        door = Door(b"the job", Answers())
+        self.addCleanup(door.close)
+        return door
+
+    def test_nobody_else_may_enter_the_sockets_folder(self):
+        folder = os.stat(os.path.dirname(self.door().path))
+        self.assertEqual((stat.S_IMODE(folder.st_mode), folder.st_uid), (0o700, os.geteuid()))
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can be another user")
+    def test_another_user_is_turned_away(self):
+        door = self.door()
+        os.chmod(os.path.dirname(door.path), 0o755)  # as if somebody had been careless
+        os.chmod(door.path, 0o777)
+        stranger = subprocess.Popen(
+            [sys.executable, "-c", "import os, socket, sys\nos.setuid(65534)\n"
+             "link = socket.socket(socket.AF_UNIX)\nlink.connect(sys.argv[1])\n"
+             "print('connected', flush=True)\nprint(link.recv(9))", door.path],
+            stdout=subprocess.PIPE, text=True)
+        self.assertEqual(stranger.stdout.readline(), "connected\n")
+        self.assertIsNone(door.accept())
+        self.assertEqual(stranger.communicate(timeout=DEADLINE)[0], "b''\n")
+        with socket.socket(socket.AF_UNIX) as ours:
+            ours.connect(door.path)
+            connection = door.accept()
+            self.assertIsNotNone(connection)
+            connection.socket.close()
+
+    def test_a_temporary_folder_with_a_long_name(self):
+        long = os.path.join(self.folder, "x" * 100)
+        os.mkdir(long)
+        tempfile.tempdir = long
+        try:
+            self.assertEqual(self.launch(rank), [0, 1])
+        finally:
+            tempfile.tempdir = None
+
+    def test_a_rank_that_sends_rubbish_ends_the_job(self):
+        def function(root):
+            sys.path.insert(0, root)
+            import gc
+            link = next(each for each in gc.get_objects() if isinstance(each, socket.socket)
+                        and each.family == socket.AF_UNIX)
+            link.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            signal.pause()
+        self.assertIn("a message of the unknown kind b'G'",
+                      str(self.error(function, ROOT, nproc=1)))
+
+
+class Notebooks(LaunchCase):
+    def test_accelerates_arguments(self):
+        def function(*args):
+            return args, os.environ["ACCELERATE_MIXED_PRECISION"], os.environ["WORLD_SIZE"]
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(muster.notebook_launcher(function, (1, 2), 2, "BF16"),
+                             [((1, 2), "bf16", "2")] * 2)
+            self.assertEqual(muster.notebook_launcher(function, num_processes=1),
+                             [((), "no", "1")])
+
+    def test_two_nodes(self):
+        def node(node_rank, port, found):
+            found[node_rank] = muster.notebook_launcher(
+                rank, (), 2, node_rank=node_rank, num_nodes=2, use_port=port)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        found = {}
+        threads = [threading.Thread(target=node, args=(each, port, found)) for each in (0, 1)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        self.assertEqual(found, {0: [0, 1], 1: [2, 3]})
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] in ("interrupted", "forgotten"):
+        globals()[sys.argv[1]](sys.argv[2])
+    else:
+        unittest.main(verbosity=2)
