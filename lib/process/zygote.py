@@ -12,6 +12,7 @@ It only runs on Linux, with CPython 3.9 or later.
 
 import array
 import ast
+import atexit
 import ctypes
 import gc
 import importlib.machinery
@@ -443,7 +444,11 @@ def main():
     before = stamps()
     gc.collect()
     gc.freeze()  # the collector would write into, and so copy, pages that all workers share
-    run(serve(control, before, parent, own, python))
+    request = serve(control, before, parent, own, python)
+    # The last of all at the worker's end: what is still frozen then is taken for leaked, and some
+    # libraries (nanobind's, as Triton) report a page of it.
+    atexit.register(gc.unfreeze)
+    run(request)
 
 
 main()

@@ -159,6 +159,76 @@ class Same(WarmCase):
         self.assertEqual(sorted(cold.out.split()), sorted(warm.out.split()), warm)
         self.assertIn("second", warm.out)
 
+    def test_debugger(self):
+        """breakpoint() asks on the stdin of the rank that has it, and goes on."""
+        script = self.python("import os\n"
+                             "def f(x):\n"
+                             "    if os.environ['RANK'] == '0':\n"
+                             "        breakpoint()\n"
+                             "    return x + 1\n"
+                             "print(f(41))\n")
+        for options in ((), ("--stdin-rank=0", "--nproc-per-node=2")):
+            with self.subTest(options):
+                seen = []
+                for warm in ((), ("--warm",)):
+                    (self.folder / "input").write_text("p x * 2\nx = 1\nc\n")
+                    with open(self.folder / "input") as file:
+                        ended = self.run_job(*warm, *options, script, env=self.env, stdin=file)
+                    self.assertNotIn(COLD, ended.err)
+                    seen.append((ended.code, sorted(ended.out.splitlines())))
+                self.assertEqual(*seen)
+                self.assertIn("(Pdb) 82", seen[0][1])
+
+    def test_post_mortem(self):
+        """The traceback that pdb shows has no frame that is not the program's."""
+        with open(os.devnull) as nothing:
+            self.assert_same(self.python(
+                "import pdb, sys\n"
+                "def f():\n"
+                "    raise ValueError\n"
+                "try:\n"
+                "    f()\n"
+                "except ValueError:\n"
+                "    pdb.Pdb(stdin=open('/dev/null')).interaction(None, sys.exc_info()[2])\n"),
+                nproc=1, stdin=nothing)
+
+    def test_tracing(self):
+        """sys.settrace, as coverage and debuggers use it, sees the same lines."""
+        self.assert_same(self.python(
+            "import sys, threading\n"
+            "lines = []\n"
+            "def trace(frame, event, argument):\n"
+            "    if frame.f_code.co_filename == __file__:\n"
+            "        lines.append((event, frame.f_lineno))\n"
+            "        return trace\n"
+            "def f():\n"
+            "    return 1\n"
+            "threading.settrace(trace)\n"
+            "sys.settrace(trace)\n"
+            "f()\n"
+            "thread = threading.Thread(target=f)\n"
+            "thread.start()\n"
+            "thread.join()\n"
+            "sys.settrace(None)\n"
+            "print(lines)\n"), nproc=1)
+
+    def test_what_modules_leave_is_collected_at_the_end(self):
+        """Else libraries that count their objects report those as leaked."""
+        self.module("cyclic", """
+            import os
+            class Node:
+                def __del__(self):
+                    os.write(1, b"collected\\n")
+            node = Node()
+            node.itself = node
+            del node
+            kept = Node()
+            kept.itself = kept
+            """)
+        warm = self.assert_same(self.python("import gc\nimport cyclic\nprint(gc.isenabled())\n"),
+                                nproc=1)
+        self.assertIn("collected", warm.out)
+
     def test_processes_of_the_program(self):
         self.assert_same(self.python(textwrap.dedent("""
             import inspect, multiprocessing, pickle

@@ -38,7 +38,8 @@ def visible(owned: Sequence[str], wanted: int) -> str:
     gpus = [gpu for gpu in owned if allowed is None or gpu in allowed.split(",")]
     if len(gpus) < wanted:
         raise RuntimeError(f"{wanted} GPUs are wanted, Spark gives {len(owned)} to this process, "
-                           f"and {DEVICES} leaves {len(gpus)}; use fewer processes, or use_gpu=False")
+                           f"and {DEVICES} leaves {len(gpus)}; use fewer processes, or "
+                           "use_gpu=False")
     return ",".join(gpus[:wanted])
 
 
