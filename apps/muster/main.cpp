@@ -166,7 +166,7 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
   if (line.command == Command::explain_config) {
     return print(describe_config(resolved->config));
   }
-  const AgentSetup setup = setup_of(resolved->config, environ, machine);
+  const AgentSetup setup = setup_of(resolved->config, resolved->environ, machine);
   if (line.command != Command::launch) {
     return explain_plan(line, setup);
   }

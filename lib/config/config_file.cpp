@@ -89,8 +89,8 @@ std::optional<std::string> as_list(const toml::array& values) {
 
 Result<const Option*> option_of(const Entry& entry, std::string_view path) {
   const Option* row = find_option(entry.key);
-  const bool settable =
-      row != nullptr && row->kind != ValueKind::action && row->id != OptionId::config;
+  const bool settable = row != nullptr && row->kind != ValueKind::action &&
+                        row->id != OptionId::config && row->id != OptionId::accelerate_config;
   if (settable) {
     return row;
   }

@@ -211,7 +211,9 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
     case OptionId::signals_to_handle:
       return config.signals_to_handle_text;
     case OptionId::config:
-      return or_none(config.config_file);
+    case OptionId::accelerate_config:  // one of them at most has a file
+      return config.origins.at(std::string(option(id).name)) == "default" ? "none"
+                                                                          : config.config_file;
     default:
       return value_of_output(id, config);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/resolve.hpp"
 
+#include "config/accelerate_config.hpp"
 #include "config/config_file.hpp"
 #include "config/resolution.hpp"
 #include "config/suggest.hpp"
@@ -10,31 +11,61 @@
 namespace muster {
 namespace {
 
+// Of --config or of --accelerate-config.
 struct ConfigFile {
   std::string path;
   std::map<OptionId, std::string> values;
+  std::map<std::string, std::string> variables;
 };
+
+std::string path_of(OptionId id, const CommandLine& line, const Environ& environ) {
+  const auto typed = line.options.find(id);
+  return typed != line.options.end()
+             ? typed->second
+             : std::string(environ.get(muster_variable(option(id))).value_or(""));
+}
+
+Result<void> parse_into(ConfigFile& file, OptionId id, const Machine& machine) {
+  const auto text = machine.read_file(file.path);
+  if (!text) {
+    return failure(Errc::usage, long_flag(option(id)) + ": " + text.error().message);
+  }
+  if (id == OptionId::config) {
+    auto values = parse_config_file(*text, file.path);
+    if (!values) {
+      return std::unexpected(values.error());
+    }
+    file.values = std::move(*values);
+    return {};
+  }
+  auto parsed = parse_accelerate_config(*text, file.path);
+  if (!parsed) {
+    return std::unexpected(parsed.error());
+  }
+  file.values = std::move(parsed->values);
+  file.variables = std::move(parsed->variables);
+  return {};
+}
 
 Result<ConfigFile> read_config_file(const CommandLine& line,
                                     const Environ& environ,
                                     const Machine& machine) {
   ConfigFile file;
-  const auto typed = line.options.find(OptionId::config);
-  file.path = typed != line.options.end()
-                  ? typed->second
-                  : environ.get(muster_variable(option(OptionId::config))).value_or("");
+  const std::string other = path_of(OptionId::accelerate_config, line, environ);
+  file.path = path_of(OptionId::config, line, environ);
+  if (!file.path.empty() && !other.empty()) {
+    return failure(Errc::usage,
+                   "--config and --accelerate-config: only one file can be used; put the options "
+                   "of one on the command line");
+  }
+  const OptionId id = other.empty() ? OptionId::config : OptionId::accelerate_config;
+  file.path += other;
   if (file.path.empty()) {
     return file;
   }
-  const auto text = machine.read_file(file.path);
-  if (!text) {
-    return failure(Errc::usage, "--config: " + text.error().message);
+  if (auto parsed = parse_into(file, id, machine); !parsed) {
+    return std::unexpected(parsed.error());
   }
-  auto values = parse_config_file(*text, file.path);
-  if (!values) {
-    return std::unexpected(values.error());
-  }
-  file.values = std::move(*values);
   return file;
 }
 
@@ -111,7 +142,11 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   Resolved out;
   out.config.personality = line.personality;
   out.config.config_file = file->path;
-  const Resolution resolution{line, environ, machine, *layers, out};
+  out.environ = environ;
+  for (const auto& [name, value] : file->variables) {
+    out.environ.set(name, value);
+  }
+  const Resolution resolution{line, out.environ, machine, *layers, out};
   note_origins(resolution);
   out.warnings = mistyped_variables(environ, line.personality);
   // The order in which torchrun looks at its settings, so that the first error is the same one.

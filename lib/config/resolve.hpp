@@ -18,6 +18,7 @@ namespace muster {
 struct Resolved {
   LaunchConfig config;
   std::vector<std::string> warnings;  // tolerated; main logs each once
+  Environ environ;                    // for the workers: what --accelerate-config adds is in it
 };
 
 // Errors: usage (exit 2), not_found (the program does not exist: 127), not_possible (126).

@@ -51,6 +51,7 @@ enum class OptionId {
   explain,
   dry_run,
   config,
+  accelerate_config,
   log_level,
   help,
   version,

@@ -60,6 +60,7 @@ const std::vector<Trial>& trials() {
       {rdzv_id, {"--rdzv-id=job"}, kMany},
       {rdzv_conf, {"--rdzv-conf=lease=2"}, kMany},
       {config, {"--config=job.toml"}},
+      {accelerate_config, {"--accelerate-config=job.yaml"}},
       {log_level, {"--log-level=info"}},
       {run_path, {"--run-path"}, {}, "./solver"},
   };
@@ -71,7 +72,8 @@ LaunchConfig effect_of(Args args, const std::string& program) {
   Launch launch{std::move(args), {}};
   launch.program = {program};
   launch.machine.kinds["./run.py"] = FileKind::executable;
-  launch.machine.texts = {{"order", "node1\n"}, {"job.toml", "max-restarts = 3\n"}};
+  launch.machine.texts = {
+      {"order", "node1\n"}, {"job.toml", "max-restarts = 3\n"}, {"job.yaml", "num_processes: 3\n"}};
   LaunchConfig out = launch.config();
   out.origins.clear();
   out.accepted.clear();

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/accelerate_config.hpp"
+
+#include "support/catch.hpp"
+#include "unit/config/launch.hpp"
+
+#include <random>
+
+using namespace muster;
+
+namespace {
+
+AccelerateConfig parsed(const std::string& text) {
+  const auto out = parse_accelerate_config(text, "job.yaml");
+  INFO(text);
+  if (!out) {
+    FAIL(out.error().message);
+  }
+  return *out;
+}
+
+std::string refused(const std::string& text) {
+  const auto out = parse_accelerate_config(text, "job.yaml");
+  INFO(text);
+  REQUIRE_FALSE(out);
+  CHECK(out.error().code == Errc::usage);
+  return out.error().message;
+}
+
+// As accelerate config 1.15 writes it for two machines with four GPUs each.
+const std::string kTwoMachines =
+    "compute_environment: LOCAL_MACHINE\n"
+    "debug: true\n"
+    "distributed_type: MULTI_GPU\n"
+    "downcast_bf16: 'no'\n"
+    "enable_cpu_affinity: true\n"
+    "gpu_ids: 0,2\n"
+    "machine_rank: 1\n"
+    "main_process_ip: 10.0.0.1\n"
+    "main_process_port: 29501\n"
+    "main_training_function: main\n"
+    "mixed_precision: bf16\n"
+    "num_machines: 2\n"
+    "num_processes: 8\n"
+    "rdzv_backend: static\n"
+    "same_network: true\n"
+    "tpu_env: []\n"
+    "tpu_use_cluster: false\n"
+    "tpu_use_sudo: false\n"
+    "use_cpu: false\n";
+
+}  // namespace
+
+TEST_CASE("accelerate config: two machines") {
+  using enum OptionId;
+  CHECK(parsed(kTwoMachines) ==
+        AccelerateConfig{.values = {{nproc_per_node, "4"},
+                                    {nnodes, "2"},
+                                    {node_rank, "1"},
+                                    {rdzv_backend, "static"},
+                                    {rdzv_endpoint, "10.0.0.1:29501"}},
+                         .variables = {{"ACCELERATE_CPU_AFFINITY", "1"},
+                                       {"ACCELERATE_DEBUG_MODE", "true"},
+                                       {"ACCELERATE_MIXED_PRECISION", "bf16"},
+                                       {"ACCELERATE_USE_CPU", "false"},
+                                       {"CUDA_VISIBLE_DEVICES", "0,2"}}});
+}
+
+TEST_CASE("accelerate config: one machine takes any port unless one is named") {
+  using enum OptionId;
+  const std::map<std::string, std::string> plain{{"ACCELERATE_MIXED_PRECISION", "no"},
+                                                 {"ACCELERATE_USE_CPU", "true"}};
+  CHECK(parsed("use_cpu: true\nnum_processes: 2\n") ==
+        AccelerateConfig{{{nproc_per_node, "2"}}, plain});
+  CHECK(parsed("# cpu\n---\nuse_cpu: True # yes\r\nnum_processes: -1\ngpu_ids: all\n"
+               "fsdp_config: {}\nmain_process_ip: null\n") == AccelerateConfig{{}, plain});
+  CHECK(parsed("main_process_port: 4000\n").values.at(master_port) == "4000");
+  CHECK(parsed("main_process_port: 0\n").values.empty());
+  CHECK(parsed("num_cpu_threads_per_process: 3\n").variables.at("OMP_NUM_THREADS") == "3");
+  CHECK(parsed("gpu_ids: \"1\"\n").variables.at("CUDA_VISIBLE_DEVICES") == "1");
+}
+
+TEST_CASE("accelerate config: c10d gives ranks by itself") {
+  const auto out = parsed(
+      "num_machines: 2\nnum_processes: 2\nmachine_rank: 1\nrdzv_backend: c10d\n"
+      "main_process_ip: head\nmain_process_port: 1\n");
+  CHECK_FALSE(out.values.contains(OptionId::node_rank));
+  CHECK(out.values.at(OptionId::rdzv_endpoint) == "head:1");
+}
+
+TEST_CASE("accelerate config: what is refused, and where") {
+  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+           {"num_machines: 2\nnum_processes: 3\nmain_process_ip: a\nmain_process_port: 1\n",
+            "line 2: num_processes: 3: does not divide by the 2 machines"},
+           {"num_machines: 2\n", "needs both main_process_ip and main_process_port"},
+           {"num_machines: 0\n", "line 1: num_machines: 0: must be a number from 1"},
+           {"num_processes: many\n", "must be a number"},
+           {"main_process_port: 65536\n", "must be a port"},
+           {"distributed_type: FSDP\n", "line 1: distributed_type: FSDP: needs accelerate launch"},
+           {"compute_environment: AMAZON_SAGEMAKER\n", "takes LOCAL_MACHINE"},
+           {"fsdp_config:\n  fsdp_version: 2\n", "line 2: 'fsdp_version: 2' belongs to a section"},
+           {"deepspeed_config: {zero_stage: 3}\n", "line 1: deepspeed_config needs accelerate"},
+           {"num_procesess: 2\n", "line 1: 'num_procesess' is no key that muster knows"},
+           {"debug: true\ndebug: false\n", "line 2: 'debug' is set twice"},
+           {"no colon\n", "line 1: 'no colon' is no key"},
+           {"a\x1b[2J: 1\n", "'a?[2J' is no key"}}) {
+    CHECK_THAT(refused(text), Catch::Contains(why));
+    CHECK_THAT(refused(text), Catch::StartsWith("accelerate config job.yaml"));
+  }
+}
+
+TEST_CASE("accelerate config: rubbish is refused or taken, and nothing else happens") {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 2'000; ++i) {
+    std::string text = kTwoMachines;
+    for (int change = 0; change < 4; ++change) {
+      text[random() % text.size()] = static_cast<char>(random());
+    }
+    const auto out = parse_accelerate_config(text, "job.yaml");
+    CHECK((out || out.error().message.find('\n') == std::string::npos));
+  }
+}
+
+TEST_CASE("accelerate config: the command line wins, and workers get the variables") {
+  Launch launch{{"--accelerate-config=job.yaml", "--nproc-per-node=3"}, {{"OTHER", "kept"}}};
+  launch.machine.texts["job.yaml"] = "num_processes: 2\nmixed_precision: fp16\n";
+  const auto out = launch.resolved();
+  REQUIRE(out);
+  CHECK(out->config.nproc == 3);
+  CHECK(out->environ.get("ACCELERATE_MIXED_PRECISION") == "fp16");
+  CHECK(out->environ.get("OTHER") == "kept");
+  launch.args = {"--accelerate-config=job.yaml"};
+  CHECK(launch.config().nproc == 2);
+  launch.args = {"--accelerate-config=job.yaml", "--config=job.toml"};
+  CHECK_THAT(launch.error(), Catch::Contains("only one file can be used"));
+  launch.args = {"--accelerate-config=none.yaml"};
+  CHECK(launch.error() == "--accelerate-config: none.yaml: No such file or directory");
+}
