@@ -89,7 +89,7 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
 
 // The processes that would be started; the run folder, the port and what many nodes agree on are
 // made up, since nothing is made and no socket is opened.
-int explain_plan(const CommandLine& line, const AgentSetup& setup) {
+int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ& environ) {
   const LaunchConfig& config = setup.config;
   PlanContext context{RunDir::place_of(config, setup.environ, "........"),
                       setup.hostname,
@@ -108,7 +108,7 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup) {
   }
   const bool plan = line.command == Command::explain_plan;
   return print(describe_example(config, *assignment) +
-               (plan ? describe_plan(*specs) : describe_env(*specs, setup.environ)));
+               (plan ? describe_plan(*specs) : describe_env(*specs, environ)));
 }
 
 // What guard and agent of a job of many nodes share: sockets and a timer from before the fork.
@@ -168,7 +168,7 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
   }
   const AgentSetup setup = setup_of(resolved->config, resolved->environ, machine);
   if (line.command != Command::launch) {
-    return explain_plan(line, setup);
+    return explain_plan(line, setup, environ);
   }
   return launch(setup, argc, argv);
 }
