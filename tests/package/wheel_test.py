@@ -29,6 +29,11 @@ import array, muster
 with muster.Communicator.from_env() as comm:
     print(comm.rank, comm.all_reduce(array.array("f", [1.5, comm.rank])).tolist())
 '''
+# Without cloudpickle functions of modules can be sent; the launcher is the wheel's own.
+LAUNCH = '''
+import math, muster
+print(muster.launch(math.sqrt, 4.0))
+'''
 # Nothing here imports muster.
 PYTORCH = '''
 import torch, torch.distributed as dist
@@ -157,6 +162,10 @@ class Wheel(unittest.TestCase):
         self.sum_of_two(self.home, self.home / 'bin/muster')
         self.sum_of_two(self.home, 'muster', VIRTUAL_ENV=str(self.home),
                         PATH=f'{self.home / "bin"}:{os.environ["PATH"]}')
+
+    def test_a_function_as_a_job(self):
+        shown = self.succeed(self.home / 'bin/python', '-c', LAUNCH, variables={'PATH': '/nowhere'})
+        self.assertEqual(shown, '[2.0, 2.0]\n')
 
     def test_a_job_under_every_python_that_is_here(self):
         found = pythons()

@@ -201,6 +201,12 @@ class Pickling(unittest.TestCase):
             pickling.pack_call(print, [threading.Lock()], {})
 
 
+    def test_without_cloudpickle_functions_of_modules_can_be_sent(self):
+        call = pickling.pack_call(os.path.join, ["a"], {}, by=pickle)
+        self.assertEqual(pickle.loads(call), (os.path.join, ("a",), {}))
+        with self.assertRaisesRegex(TypeError, "pip install cloudpickle"):
+            pickling.pack_call(lambda: 0, [], {}, by=pickle)
+
     def test_an_exception_that_cannot_be_read_again_is_not_sent(self):
         class Lost(Exception):
             def __init__(self, one, two):

@@ -76,6 +76,8 @@ class Docstrings(unittest.TestCase):
         exported = {"communicator.py": "Communicator ServedStore", "operations.py": "Operations",
                     "gradients.py": "GradientSync GradientStats Gradient", "work.py": "Work",
                     "array_view.py": "ArrayView", "bucket.py": "Bucket",
+                    "jobs/errors.py": "JobError WorkerError", "jobs/launching.py": "launch",
+                    "jobs/notebook.py": "notebook_launcher", "spark.py": "TorchDistributor",
                     "torch/attached.py": "attach Attached", "torch/bootstrap.py": "create"}
         count = 0
         for file, names in exported.items():

@@ -50,6 +50,23 @@ def gradients(comm: muster.Communicator) -> Tuple[float, bool]:
     return stats.exposed, stats.moved
 
 
+def jobs() -> int:
+    results = muster.launch(len, "four", nproc="auto", warm=["json"], max_restarts=2)
+    first: object = results[0]
+    muster.launch("train.py", 0.1, env={"A": "b"})
+    muster.launch(3)  # type: ignore[arg-type]
+    muster.launch(len, env={"A": 1})  # type: ignore[dict-item]
+    muster.notebook_launcher(len, ("four",), 2, use_port=0)
+    muster.notebook_launcher(len, num_processes="2")  # type: ignore[arg-type]
+    try:
+        muster.launch(len)
+    except muster.WorkerError as error:
+        return error.rank
+    except muster.JobError as error:
+        return error.rank  # type: ignore[attr-defined, no-any-return]
+    return 0
+
+
 def errors(comm: muster.Communicator) -> int:
     try:
         comm.barrier(timeout=1)
