@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lightning's Trainer with strategy "ddp"; the only argument is the number of machines, which its
+users have to write down."""
+import logging
+import sys
+import warnings
+
+import lightning
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore")
+
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(),
+                                          torch.nn.Linear(16, 1))
+        self.losses = []
+
+    def training_step(self, batch, _):
+        x, y = batch
+        loss = torch.nn.functional.mse_loss(self.layers(x), y)
+        self.losses.append(loss.item())
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.05)
+
+
+def main(nodes, ranks):
+    lightning.seed_everything(1)
+    inputs = torch.randn(64, 8)
+    data = DataLoader(TensorDataset(inputs, inputs.sum(1, keepdim=True)), batch_size=8)
+    model = Model()
+    trainer = lightning.Trainer(accelerator="cpu", strategy="ddp", devices=ranks, num_nodes=nodes,
+                                max_epochs=2, logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False)
+    trainer.fit(model, data)
+    weights = sum(p.detach().double().sum() for p in model.parameters()).item()
+    print(f"rank {trainer.global_rank} of {trainer.world_size} weights {weights!r} "
+          f"losses {model.losses}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

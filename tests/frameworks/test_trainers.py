@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accelerate, transformers' Trainer and Lightning's Trainer, unmodified: on one node, on two, and
+with --warm they compute the same numbers, and those that PyTorch's own launcher gives."""
+import os
+import sys
+import unittest
+
+from support import COLD, MUSTER, Case, free_port, lines, program
+
+
+class Trainers(Case):
+    maxDiff = None
+
+    def compare(self, name, pattern, words=(), nodes_words=None):
+        """Runs the program four times with two ranks. Returns what all four printed."""
+        path = program(name)
+        cold, cold_err = self.muster("--nproc-per-node=2", path, *words)
+        warm, warm_err = self.muster("--warm", "--nproc-per-node=2", path, *words)
+        self.assertNotIn(COLD, warm_err)
+        self.assertEqual(sorted(self.kept(warm)), sorted(self.kept(cold)))
+        self.assertEqual(sorted(self.kept(warm_err)), sorted(self.kept(cold_err)))
+        found = lines(cold, pattern)
+        nodes = self.two_nodes("--nproc-per-node=1", path, *(nodes_words or words))
+        self.assertEqual(lines(nodes, pattern), found)
+        with self.subTest("PyTorch's own launcher"):
+            theirs = self.torchrun("--nproc-per-node=2", path, *words)
+            self.assertEqual(lines(theirs, pattern), found)
+        return found
+
+    def torchrun(self, *words):
+        return self.end(self.start(sys.executable, "-m", "torch.distributed.run", *words))[0]
+
+    @staticmethod
+    def kept(text):
+        """Without what differs from run to run: times."""
+        return [line for line in text.splitlines() if "train_runtime" not in line]
+
+    def config(self, name, **more):
+        """A file that Accelerate itself writes."""
+        from accelerate.commands.config.config_args import ClusterConfig
+        path = os.path.join(self.folder, name)
+        ClusterConfig(**{"compute_environment": "LOCAL_MACHINE", "distributed_type": "MULTI_CPU",
+                         "mixed_precision": "bf16", "use_cpu": True, "debug": False,
+                         "num_processes": 2, **more}).to_yaml_file(path)
+        return path
+
+    def test_accelerates_config_file(self):
+        path = program("with_accelerate.py")
+        one, _ = self.muster("--accelerate-config", self.config("one.yaml"), path)
+        self.assertRegex(one, "(?m)^world 2 bf16 weights")
+        port = free_port()
+        nodes = [self.start(MUSTER, "--accelerate-config", self.config(
+            f"{rank}.yaml", num_machines=2, machine_rank=rank, main_process_ip="127.0.0.1",
+            main_process_port=port), path) for rank in (1, 0)]
+        two = "".join(self.end(node)[0] for node in nodes)
+        self.assertEqual(lines(two, "(epoch|world) "), lines(one, "(epoch|world) "))
+
+    def test_accelerate(self):
+        found = self.compare("with_accelerate.py", "(epoch|world) ")
+        self.assertEqual(len(found), 4, found)
+        self.assertRegex(found[3], "^world 2 no weights")
+        first, last = (float(line.split()[-1]) for line in (found[0], found[2]))
+        self.assertLess(last, first / 2)
+
+    def test_transformers(self):
+        found = self.compare("with_transformers.py", "(rank|losses) ", (self.folder,))
+        self.assertEqual(len(found), 3, found)
+        self.assertEqual(found[1].replace("rank 0", ""), found[2].replace("rank 1", ""))
+        losses = eval(found[0].partition(" ")[2])
+        self.assertLess(losses[-1], losses[0])
+
+    def test_lightning(self):
+        found = self.compare("with_lightning.py", "rank ", (1, 2), (2, 1))
+        self.assertEqual(len(found), 2, found)
+        for rank, line in enumerate(found):
+            self.assertTrue(line.startswith(f"rank {rank} of 2 weights "), line)
+        weights = [line.split()[5] for line in found]
+        self.assertEqual(weights[0], weights[1])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
