@@ -182,7 +182,7 @@ class Pickling(unittest.TestCase):
 
             def inner():
                 return struct.calcsize, support_of_nobody  # noqa: F821
-            return tempfile, json, inner, message
+            return tempfile, json, inner
         self.assertEqual(pickling.modules_of(function), ["json.decoder", "struct", "tempfile"])
 
     def test_modules_of_the_functions_that_it_calls(self):
