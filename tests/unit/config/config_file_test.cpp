@@ -66,7 +66,10 @@ TEST_CASE("config file: an error names file, line, option and what to do") {
   CHECK(error("tee = 3\n\nnproc = 2\n") ==
         "config file job.toml, line 3: 'nproc' is not an option that can be set here; did you mean "
         "nproc-per-node?");
-  for (const char* other : {"help = true\n", "config = \"x\"\n", "explain = \"plan\"\n"}) {
+  for (const char* other : {"help = true\n",
+                            "config = \"x\"\n",
+                            "accelerate-config = \"x\"\n",
+                            "explain = \"plan\"\n"}) {
     CHECK(error(other).find("not an option that can be set here") != std::string::npos);
   }
   CHECK(error("role = \"a\"\nmax-restarts = [1, 2]\n") ==
