@@ -28,7 +28,7 @@ EXCEPTIONS = {
     ('sleep', 'tests/integration/test_signals.py'): 'a user who presses Ctrl-C twice',
     ('sleep', 'tests/support/store_process.py'): "the server's port file is asked for again",
     ('sleep', 'tests/torch/support.py'): 'events that nobody reports are asked for again',
-    ('sleep', 'tests/torch/test_store.py'): 'makes the order likely in which calls wait; all pass',
+    ('sleep', 'tests/torch/store_case.py'): 'makes the order likely in which calls wait; all pass',
     ('sleep', 'tests/torch/workers/train_together.py'): 'a step of training takes its time',
     ('vocabulary', 'lib/config/rdzv_conf.cpp'): 'refuses the old key with the name of the new one',
     ('vocabulary', 'tests/unit/config/values_test.cpp'): 'as lib/config/rdzv_conf.cpp',
