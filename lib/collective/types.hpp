@@ -102,6 +102,9 @@ struct OpOptions {
   // Host buffers: run in the communicator's own thread and return at once. Device buffers are
   // always queued on the GPU, and this changes nothing for them.
   bool async = false;
+  // Async, host buffers: how long the call may wait for the other ranks. If they come, it performs
+  // the operation itself, and no thread is woken for it.
+  Duration patience{0};
 };
 
 }  // namespace muster::collective

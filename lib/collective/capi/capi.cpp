@@ -61,7 +61,8 @@ Result<Work> run(Communicator& comm, const muster_call& call) {
   const OpOptions options{.timeout = Duration(call.timeout_ns),
                           .scale = call.scale,
                           .stream = call.stream,
-                          .async = call.is_async != 0};
+                          .async = call.is_async != 0,
+                          .patience = Duration(call.patience_ns)};
   switch (call.kind) {
     case MUSTER_ALL_REDUCE:
       return comm.all_reduce(in, out, op, options);

@@ -58,6 +58,8 @@ class CollectiveQueue {
   // Until none is under way.
   void drain();
 
+  [[nodiscard]] bool empty() const { return open_.load(std::memory_order_acquire) == 0; }
+
  private:
   void run();
   void perform(AsyncJob& job);

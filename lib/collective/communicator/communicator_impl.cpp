@@ -381,7 +381,7 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
   if (is_transfer(request.kind)) {
     return submit_transfer({request, request.deadline - now, ticket, nullptr}, options.async);
   }
-  if (options.async) {
+  if (options.async && !others_come(request, options, now)) {
     auto pending = std::make_shared<HostPending>();
     collectives->add({request, request.deadline - now, ticket, pending});
     return Work(request.seq, std::move(pending));
@@ -395,6 +395,14 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
   // To ask for the time takes a seventh of a small sum.
   recorder->completed_at(ticket, host->prompt() ? now : steady_now());
   return Work(request.seq, nullptr);
+}
+
+// Whether to perform an asynchronous operation in the call.
+bool Communicator::Impl::others_come(const Request& request,
+                                     const OpOptions& options,
+                                     TimePoint now) const {
+  return options.patience > Duration::zero() && collectives->empty() &&
+         host->others_come(request, std::min(now + options.patience, request.deadline));
 }
 
 Result<Work> Communicator::Impl::submit_transfer(const AsyncJob& job, bool async) const {

@@ -87,6 +87,9 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl final : public GradientSupport
   [[nodiscard]] Result<Work> submit_host(const Request& request,
                                          const OpOptions& options,
                                          TimePoint now);
+  [[nodiscard]] bool others_come(const Request& request,
+                                 const OpOptions& options,
+                                 TimePoint now) const;
   [[nodiscard]] Result<void> run_own(const Call& call);
   [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async) const;
   [[nodiscard]] Result<Work> submit_device(const Request& request);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/shm/shm.hpp"
 
+#include "base/clock.hpp"
 #include "collective/kernels/kernels.hpp"
 
 #include <fmt/format.h>
@@ -23,6 +24,7 @@ constexpr std::size_t kMostPiece = 64UL * 1024;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostMapped = 16;  // ranks: more of them have too much staging memory
 constexpr std::size_t kStagingPerMember = 48UL * 1024;
+constexpr int kLooks = 256;  // for the others, between two looks at the clock
 
 // Bytes that this rank puts in.
 std::size_t input_bytes(const Request& r, std::size_t members) {
@@ -80,9 +82,8 @@ Result<void> Shm::run(const Step& request) {
   if (auto error = segment_.failure()) {
     return std::unexpected(std::move(*error));
   }
-  // Every rank reads the posts of all: with many ranks the bound is lower.
   const std::size_t bytes = input_bytes(request, n_);
-  const bool small = bytes <= kPostBytes && bytes * n_ <= 4 * kPostBytes;
+  const bool small = is_small(bytes);
   auto done = small ? run_small(request, bytes) : run_large(request);
   prompt_ = prompt_ && small;
   if (done) {
@@ -92,15 +93,56 @@ Result<void> Shm::run(const Step& request) {
   return done;
 }
 
+bool Shm::others_come(const Step& next, TimePoint until) {
+  const std::size_t bytes = input_bytes(next, n_);
+  if (is_small(bytes)) {
+    post_small(next, bytes);
+  } else {
+    post_places(next);
+  }
+  const auto missing = [&] {
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (segment_.post(i, next.seq).seq.load(std::memory_order_acquire) != next.seq) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  };
+  if (segment_.comes_soon(missing)) {
+    return true;
+  }
+  segment_.notify();
+  for (int round = 0; !segment_.failure() && steady_now() < until; ++round) {
+    for (int i = 0; i < kLooks; ++i) {
+      if (missing() < 0) {
+        return true;
+      }
+      cpu_relax();
+    }
+    segment_.rest(round, [&missing] { return missing() < 0; });
+  }
+  return missing() < 0;
+}
+
+// Every rank reads the posts of all: with many ranks the bound is lower.
+bool Shm::is_small(std::size_t bytes) const {
+  return bytes <= kPostBytes && bytes * n_ <= 4 * kPostBytes;
+}
+
 Result<void> Shm::agree(const Step& request) {
-  auto met = meet(request, nullptr, 0);
+  post(request, nullptr, 0);
+  auto met = meet(request);
   if (met) {
     segment_.me().completed.store(request.seq, std::memory_order_release);
   }
   return met;
 }
 
-Result<void> Shm::meet(const Step& request, const void* data, std::size_t bytes) {
+void Shm::post(const Step& request, const void* data, std::size_t bytes) {
+  if (posted_ == request.seq) {
+    return;  // by others_come(); the others may be reading it
+  }
+  posted_ = request.seq;
   Post& mine = segment_.post(self_, request.seq);
   const Request& operation = request.operation();
   mine.signature = operation.signature();
@@ -114,6 +156,9 @@ Result<void> Shm::meet(const Step& request, const void* data, std::size_t bytes)
   // This place was last used two operations ago. All ranks have read it then: a rank posts for an
   // operation only when it has met all others in the one before, which they post after reading.
   mine.seq.store(request.seq, std::memory_order_release);
+}
+
+Result<void> Shm::meet(const Step& request) {
   bool notified = false;
   for (std::size_t i = 0; i < n_; ++i) {
     const Post& theirs = segment_.post(i, request.seq);
@@ -170,10 +215,15 @@ Result<void> Shm::compare(const Step& step, std::size_t other) {
   return std::unexpected(segment_.failure().value_or(error));
 }
 
-Result<void> Shm::run_small(const Step& request, std::size_t bytes) {
+void Shm::post_small(const Step& request, std::size_t bytes) {
   const bool gives = request.kind != Kind::broadcast || static_cast<int>(self_) == request.root;
   const void* const data = request.kind == Kind::broadcast ? request.out : request.in;
-  auto met = meet(request, data, gives ? bytes : 0);
+  post(request, data, gives ? bytes : 0);
+}
+
+Result<void> Shm::run_small(const Step& request, std::size_t bytes) {
+  post_small(request, bytes);
+  auto met = meet(request);
   if (met) {
     take_small(request);
   }

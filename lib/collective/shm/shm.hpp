@@ -25,6 +25,9 @@ class Shm {
   // Performs it before it returns; all kinds but send and recv.
   [[nodiscard]] Result<void> run(const Step& request);
 
+  // Posts what run() is given next, and waits at most until then for the posts of the others.
+  [[nodiscard]] bool others_come(const Step& next, TimePoint until);
+
   // The last operation was small, and all others were there.
   [[nodiscard]] bool prompt() const { return prompt_; }
 
@@ -59,7 +62,11 @@ class Shm {
     std::size_t first = 0;
   };
 
-  [[nodiscard]] Result<void> meet(const Step& request, const void* data, std::size_t bytes);
+  [[nodiscard]] bool is_small(std::size_t bytes) const;
+  void post(const Step& request, const void* data, std::size_t bytes);
+  void post_small(const Step& request, std::size_t bytes);
+  void post_places(const Step& request);
+  [[nodiscard]] Result<void> meet(const Step& request);
   [[nodiscard]] Result<void> compare(const Step& step, std::size_t other);
   [[nodiscard]] Result<void> run_small(const Step& request, std::size_t bytes);
   void take_small(const Step& request);
@@ -102,6 +109,7 @@ class Shm {
   std::vector<Places> places_;
   StagingCopy stage_;
   bool prompt_ = false;
+  std::uint64_t posted_ = 0;  // number of the last post
 };
 
 }  // namespace muster::collective

@@ -13,7 +13,7 @@ constexpr std::size_t kBlock = 16UL * 1024;
 
 }  // namespace
 
-Result<void> Shm::run_large(const Step& request) {
+void Shm::post_places(const Step& request) {
   const std::size_t bytes = request.count * size_of(request.dtype);
   const std::size_t in_bytes =
       request.kind == Kind::reduce_scatter || request.kind == Kind::all_to_all ? bytes * n_ : bytes;
@@ -21,7 +21,12 @@ Result<void> Shm::run_large(const Step& request) {
       request.kind == Kind::all_gather || request.kind == Kind::all_to_all ? bytes * n_ : bytes;
   const void* const in = request.kind == Kind::broadcast ? request.out : request.in;
   const Places mine{arena_.place_of(in, in_bytes), arena_.place_of(request.out, out_bytes)};
-  if (auto met = meet(request, &mine, sizeof(mine)); !met) {
+  post(request, &mine, sizeof(mine));
+}
+
+Result<void> Shm::run_large(const Step& request) {
+  post_places(request);
+  if (auto met = meet(request); !met) {
     return met;
   }
   for (std::size_t i = 0; i < n_; ++i) {

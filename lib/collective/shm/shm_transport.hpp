@@ -20,6 +20,10 @@ class ShmTransport final : public HostTransport {
 
   [[nodiscard]] bool prompt() const override { return shm_.prompt(); }
 
+  [[nodiscard]] bool others_come(const Request& next, TimePoint until) override {
+    return shm_.others_come(Step(next), until);
+  }
+
   void abort(const Error& why) override { segment_.report(why); }
 
   [[nodiscard]] Result<void*> alloc(std::size_t bytes) override { return shm_.alloc(bytes); }

@@ -32,6 +32,12 @@ class HostTransport : public Transport {
   // the clock is worth, a microsecond or so.
   [[nodiscard]] virtual bool prompt() const { return false; }
 
+  // Waits at most until then for all other ranks to call the operation that start() is given next.
+  // False: they did not, or this back end does not wait; start() may be called all the same.
+  [[nodiscard]] virtual bool others_come(const Request& /*next*/, TimePoint /*until*/) {
+    return false;
+  }
+
   // After all transfers were stuck, `round` times in a row: gives way to others, the longer the
   // more rounds it were, but never for long.
   virtual void rest(int round) = 0;
