@@ -131,6 +131,14 @@ def clean_environment(extra=None, unset=()):
     return kept
 
 
+def half():
+    """Of the back end "muster": "python" or "compiled", as MUSTER_TORCH_BACKEND says; the same of
+    its variables, which say where the compiled one was built and how it works."""
+    names = ("MUSTER_TORCH_BACKEND", "MUSTER_TORCH_ASYNC", "XDG_CACHE_HOME")
+    given = {name: os.environ[name] for name in names if name in os.environ}
+    return {"MUSTER_TORCH_BACKEND": "python", **given}
+
+
 def torchrun(*args):
     """The command line of PyTorch's launcher of the running interpreter."""
     return [sys.executable, "-m", "torch.distributed.run", *args]

@@ -13,6 +13,7 @@ import support
 import torch
 
 IS_OLD = int(torch.__version__.split(".")[0]) < 2
+IS_PYTHON = support.half()["MUSTER_TORCH_BACKEND"] == "python"
 LIBRARY = os.environ["MUSTER_COLLECTIVE_LIBRARY"]
 PACKAGE = os.path.join(support.ROOT, "lib", "python")
 
@@ -26,7 +27,7 @@ class MusterTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="muster-test-")
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        self.environment = {"PYTHON_EXEC": sys.executable, "TMPDIR": self.folder,
+        self.environment = {"PYTHON_EXEC": sys.executable, "TMPDIR": self.folder, **support.half(),
                             "MUSTER_COLLECTIVE_LIBRARY": LIBRARY, "PYTHONPATH": PACKAGE}
 
     def launch(self, ranks, *words):
@@ -95,6 +96,24 @@ class WithoutGroup(MusterTest):
             with self.subTest(ranks=ranks):
                 output = self.succeed(self.launch(ranks, worker("muster_tensors.py")))
                 self.assertEqual(output.count("all tensors as they should be"), ranks, output)
+
+
+@unittest.skipIf(IS_PYTHON, "asked of the compiled back end")
+class Compiled(MusterTest):
+    def test_buckets_of_ddp_are_memory_of_the_library(self):
+        output = self.succeed(self.launch(2, worker("muster_buckets.py")))
+        self.assertEqual(output.count("the buckets are the library's"), 2, output)
+
+    def test_a_group_has_other_back_ends_for_other_devices(self):
+        output = self.succeed(self.launch(2, worker("muster_devices.py")))
+        self.assertEqual(output.count("cpu muster, cuda gloo"), 4, output)
+
+    def test_what_another_rank_waits_for_may_follow_an_asynchronous_operation(self):
+        for word in ("inline", "thread"):
+            with self.subTest(word=word):
+                self.environment["MUSTER_TORCH_ASYNC"] = word
+                output = self.succeed(self.launch(2, worker("muster_crossed.py")))
+                self.assertEqual(output.count("all are over"), 2, output)
 
 
 class Ddp(MusterTest):

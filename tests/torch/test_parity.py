@@ -13,7 +13,7 @@ import torch
 LIBRARY = os.environ["MUSTER_COLLECTIVE_LIBRARY"]
 PACKAGE = os.path.join(support.ROOT, "lib", "python")
 IS_OLD = int(torch.__version__.split(".")[0]) < 2
-LEAST_CASES = 9 if IS_OLD else 19
+LEAST_CASES = 9 if IS_OLD else 20
 
 
 class Parity(unittest.TestCase):
@@ -24,7 +24,7 @@ class Parity(unittest.TestCase):
             [support.program("muster"), f"--nproc-per-node={ranks}",
              os.path.join(support.HERE, "workers", name), *words],
             env={"PYTHON_EXEC": sys.executable, "TMPDIR": folder.name, "PYTHONPATH": PACKAGE,
-                 "MUSTER_COLLECTIVE_LIBRARY": LIBRARY, **variables})
+                 "MUSTER_COLLECTIVE_LIBRARY": LIBRARY, **support.half(), **variables})
 
     def test_each_case_gives_what_gloo_gives(self):
         done = self.launch(3, "muster_parity.py")
@@ -35,11 +35,28 @@ class Parity(unittest.TestCase):
         self.assertGreaterEqual(len(set(alike)), LEAST_CASES, text)
         self.assertEqual([name for name in set(alike) if alike.count(name) != 3], [], text)
 
+    def ends(self, ranks, word, code):
+        done = self.launch(ranks, "muster_ends.py", word)
+        text = done.stdout + done.stderr
+        self.assertEqual(done.returncode, code, text)
+        for bad in ("terminate called", "Fatal Python error", "signal 6", "signal 11"):
+            self.assertNotIn(bad, text)
+        return done.stdout
+
     def test_the_end_of_a_process_waits_for_callbacks_and_for_nothing_else(self):
-        done = self.launch(3, "muster_ends.py")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stdout.count(" ends"), 3, done.stdout)
-        self.assertNotIn("terminate called", done.stderr)
+        self.assertEqual(self.ends(3, "callback", 0).count(" ends"), 3)
+
+    def test_a_process_ends_while_a_thread_is_in_an_operation(self):
+        self.assertEqual(self.ends(2, "thread", 0).count(" ends"), 2)
+
+    def test_an_exception_ends_a_process_with_an_operation_under_way(self):
+        self.assertIn("rank 0 ends", self.ends(2, "exception", 7))
+
+    def test_a_process_exits_at_once_with_an_operation_under_way(self):
+        self.assertIn(" ends", self.ends(2, "exit", 0))
+
+    def test_a_rank_is_killed_in_an_asynchronous_operation(self):
+        self.ends(3, "killed", 128 + 9)
 
     def test_it_stands_in_for_gloo(self):
         for words in ([], ["hook"]):

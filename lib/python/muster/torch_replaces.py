@@ -57,9 +57,7 @@ def _create(*given: Any, timeout: Any = None) -> Any:
         timeout = opts.timeout
     elif len(given) == 4:
         timeout = given[3]
-    group = create(given[0], given[1], given[2], timeout)
-    group.label = "gloo"
-    return group
+    return create(given[0], given[1], given[2], timeout, label="gloo")
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that end while a future's callback runs, while an operation that nobody joins is under
-way, and while a receive from any source waits; without destroy_process_group()."""
+"""Processes that end without destroy_process_group() while something is under way. "callback":
+a future's callback runs, nobody joins an operation, a receive from any source waits. "thread":
+another thread is in an operation. "exception": one leaves main() after an asynchronous operation
+was started. "exit": os._exit. "killed": rank 1 dies in an asynchronous operation."""
 import os
+import signal
+import sys
 import threading
 
 import torch
@@ -10,23 +14,67 @@ import torch.distributed as dist
 import muster.torch  # registers the back end
 
 
-def main():
-    dist.init_process_group("muster")
+def callback():
     never = threading.Event()
     begun = threading.Event()
 
-    def callback(future):
+    def in_callback(future):
         begun.set()
         never.wait(0.5)  # so that the end of the process finds the thread in here
         return future.value()
-    chained = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(callback)
+    chained = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(in_callback)
     dist.barrier()
     waiting = dist.irecv(torch.ones(1)) if dist.get_rank() == 0 else None
     if dist.get_rank() == 0:
         dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda future: 1)
     begun.wait(60)
+    return chained, waiting
+
+
+def thread():
+    group = dist.new_group(backend="muster")
+    begun = threading.Event()
+
+    def sum_on():
+        x = torch.ones(1000)
+        while True:
+            dist.all_reduce(x, group=group)
+            begun.set()
+    threading.Thread(target=sum_on, daemon=True).start()
+    begun.wait(60)
+
+
+def exception():
+    work = dist.all_reduce(torch.ones(100000), async_op=True) if dist.get_rank() == 0 else None
     os.write(1, f"rank {dist.get_rank()} ends\n".encode())
-    del chained, waiting
+    raise SystemExit(0 if work is None else 7)
+
+
+def leaves():
+    dist.all_reduce(torch.ones(100000), async_op=True)
+    os.write(1, f"rank {dist.get_rank()} ends\n".encode())
+    os._exit(0)
+
+
+def killed():
+    dist.barrier()
+    work = dist.all_reduce(torch.ones(3_000_000), async_op=True) if dist.get_rank() else None
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        (work or dist.all_reduce(torch.ones(3_000_000), async_op=True)).get_future().wait()
+    except RuntimeError as error:
+        assert "rank 1" in str(error), error
+        return
+    raise AssertionError("no error")
+
+
+def main():
+    dist.init_process_group("muster")
+    kept = {"callback": callback, "thread": thread, "exception": exception, "exit": leaves,
+            "killed": killed}[sys.argv[1]]()
+    os.write(1, f"rank {dist.get_rank()} ends\n".encode())
+    del kept
 
 
 if __name__ == "__main__":

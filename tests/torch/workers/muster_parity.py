@@ -179,6 +179,23 @@ def any_source(group):
     return sorted(seen)
 
 
+def several(group):
+    """A list of tensors, which count as if each were another rank's."""
+    seen = []
+    for op in ("SUM", "PRODUCT", "MIN", "MAX", "BXOR"):
+        tensors = [torch.tensor([me() + n, 2 - n]) for n in range(3)]
+        opts = options("Allreduce", reduceOp=getattr(dist.ReduceOp, op))
+        group.allreduce(tensors, opts).wait()
+        seen += tensors
+    work = group.allreduce([torch.ones(2), torch.full((2,), 3.)])
+    work.wait()
+    return [*seen, *work.result(),
+            "invalid tensor size" in refusal(
+                lambda: group.allreduce([torch.ones(2), torch.ones(3)]).wait()),
+            "invalid tensor type" in refusal(
+                lambda: group.allreduce([torch.ones(2), torch.ones(2).long()]).wait())]
+
+
 def early_receive_from_any(group):
     """Others send when the receive has waited for a while, in the middle of other operations."""
     x = torch.zeros(100000)
@@ -377,8 +394,8 @@ def ranges(group):
 
 OLD = [overloads, refusals, waiting_callbacks, finished_by_barrier, hundreds_of_tags, any_source,
        early_receive_from_any, power_sgd, joined]
-NEW = [uneven, complex_numbers, sparse, objects_from_any, introspection, split, ranges, compiled,
-       checkpoints, monitored, one_rank_is_late]
+NEW = [several, uneven, complex_numbers, sparse, objects_from_any, introspection, split, ranges,
+       compiled, checkpoints, monitored, one_rank_is_late]
 CASES = {case.__name__: case for case in (OLD if IS_OLD else OLD + NEW)}
 
 

@@ -10,7 +10,8 @@ operation that gloo has: all_reduce, broadcast, reduce, all_gather(_into_tensor)
 reduce_scatter(_tensor), gather, scatter, all_to_all(_single, also with unequal splits), send and
 recv with tags and from any source, batched sends, barrier, monitored_barrier, split_group, the
 object collectives, the coalesced variants; ReduceOp SUM, AVG, PRODUCT, MIN, MAX, PREMUL_SUM, BAND,
-BOR, BXOR; sparse tensors in all_reduce (SUM). What it refuses, it refuses in gloo's words.
+BOR, BXOR; sparse tensors, and lists of several, in all_reduce. What it refuses, it refuses in
+gloo's words.
 
 Errors: Work.wait() raises muster.PeerFailed, muster.TimedOut and so on, with the rank; where
 PyTorch waits in C++ (DDP's backward) it raises RuntimeError with the same text. After one of these
@@ -19,6 +20,11 @@ the group is dead, as with gloo; after a monitored_barrier that ranks have misse
 Groups use PyTorch's store. Where the library's client cannot (a FileStore, PyTorch before 2.1),
 the group's rank 0 serves another one. MUSTER_COLLECTIVE_BACKEND, _HOST, _ADDRESS, _PORT_RANGE and
 _FLIGHT_DIR have the same effect as for Communicator.from_env().
+
+A compiled half, built by `python -m muster.torch.build` for PyTorch 2.4 or later, makes calls and
+DDP faster; groups use it from then on (MUSTER_TORCH_BACKEND=python: they do not). It is for the CPU
+alone: in "cpu:muster,cuda:nccl" GPUs keep NCCL. MUSTER_TORCH_ASYNC=inline or thread says who
+performs asynchronous operations.
 
 MUSTER_TORCH_REPLACES=gloo makes the groups that a program asks gloo for muster's.
 

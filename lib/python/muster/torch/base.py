@@ -61,12 +61,13 @@ class Base(dist.ProcessGroup):
         self.is_profiled = False  # an operation under way is a range of the profiler
         self._meeting = meeting
         self._monitored = MonitoredBarrier(meeting.store, comm.rank, comm.size)
-        self._lock = threading.Lock()  # a communicator takes one call at a time
+        self._lock: Any = threading.Lock()  # a communicator takes one call at a time
         self._works: List[Tuple[Work, bool]] = []  # under way; whether of a collective operation
         self._dropped = Dropped(_KEPT_WORKS)
         self._count = 0
         self._name, self._description = "muster", "undefined"
         self._is_split = False
+        self._splits = 0
 
     # What PyTorch asks of a group.
 
@@ -139,6 +140,17 @@ class Base(dist.ProcessGroup):
         made._set_group_name(name)
         made._set_group_desc(group_desc or f"{self._description}:split")
         return made
+
+    def split_backend(self, store: Any, ranks: Sequence[int], timeout: timedelta) -> Any:
+        """For the compiled back end: as split_group, over a store of the new group's own."""
+        if self.rank() not in ranks:
+            return None
+        return self._meeting.create(store, list(ranks).index(self.rank()), len(ranks), timeout)
+
+    def split_store(self, ranks: Sequence[int]) -> Any:
+        """For a new group of these ranks, which PyTorch has made none for."""
+        self._splits += 1
+        return dist.PrefixStore(f"split {self._splits} {sorted(ranks)}/", self._meeting.store)
 
     def abort(self) -> None:
         """Ends all operations of all ranks."""

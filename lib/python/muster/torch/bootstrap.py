@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from .. import errors
 from ..communicator import Communicator, ServedStore
+from . import compiled
 from .base import Meeting
 from .control import TOKEN_BYTES, Control
 from .group import ProcessGroup
@@ -25,8 +26,16 @@ _SPEAKS_OURS = VERSION >= (2, 1)
 _ANY_PORT = (0, 0)
 
 
-def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> ProcessGroup:
-    """For torch.distributed: the group of these ranks; returns when all have called it."""
+def create(store: dist.Store, rank: int, size: int, timeout: timedelta,
+           label: str = "muster") -> Any:
+    """For torch.distributed: the group of these ranks; returns when all have called it. A
+    ProcessGroup, or what compiled.py makes of it. label: of ranges of the profiler."""
+    group = _in_python(store, rank, size, timeout)
+    group.label = label
+    return compiled.wrap(group)
+
+
+def _in_python(store: dist.Store, rank: int, size: int, timeout: timedelta) -> ProcessGroup:
     seconds = timeout.total_seconds()
     if size == 1:
         return ProcessGroup(Communicator.create(None, 0, 1, timeout=seconds),

@@ -2,6 +2,7 @@
 """The process group: torch.distributed's operations in terms of the communicator's."""
 from __future__ import annotations
 
+import functools
 from datetime import timedelta
 from typing import Any, Iterable, List, Optional, Sequence, Tuple
 
@@ -15,7 +16,7 @@ from . import overloads as o
 from . import tensors as t
 from .base import Base
 from .overloads import Default, Options, Within
-from .reductions import BITWISE, as_real, name_of, op_of
+from .reductions import BITWISE, COMBINE, as_real, name_of, op_of
 from .tensors import CopyBack, Tensors
 from .version import VERSION
 from .work import Work
@@ -34,6 +35,8 @@ class ProcessGroup(Base):
         tensors, opts = o.as_list(tensors), o.options(opts, timeout, op=op)
         if len(tensors) == 1 and tensors[0].layout is torch.sparse_coo:
             return self._sparse(tensors[0], opts)
+        if len(tensors) > 1:
+            return self._several(tensors, opts)
         tensor = checks.single("allreduce", tensors)
         return self._reduction(c.ALL_REDUCE, tensor, opts)
 
@@ -267,6 +270,20 @@ class ProcessGroup(Base):
             if root in (-1, self.rank()):
                 output.detach().copy_(total.view(output.shape))
         return self._collective(c.ALL_GATHER, source, rows, opts, outputs=[output], finish=finish)
+
+    def _several(self, tensors: Tensors, opts: Options) -> Work:
+        """As over gloo: each of them becomes the result over all tensors of all ranks."""
+        checks.alike("allreduce", tensors, tensors[0])
+        combine = COMBINE.get(name_of(opts))
+        if combine is None:
+            raise errors.Unsupported(f"allreduce: ReduceOp.{name_of(opts)} supports one tensor "
+                                     f"only, not {len(tensors)}")
+        total = functools.reduce(combine, [tensor.detach() for tensor in tensors]).contiguous()
+
+        def finish() -> None:
+            for tensor in tensors:
+                tensor.detach().copy_(total)
+        return self._then(self._reduction(c.ALL_REDUCE, total, opts), list(tensors), finish)
 
     def _sparse(self, tensor: torch.Tensor, opts: Options) -> Work:
         """The sum of sparse tensors has the entries of all of them."""

@@ -15,6 +15,9 @@ _OPS = {"SUM": "sum", "PRODUCT": "prod", "MAX": "max", "MIN": "min", "AVG": "avg
 # The library has none of these: data are gathered, then combined.
 BITWISE: Dict[str, Callable[[Any, Any], Any]] = {
     "BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
+# Of tensors of one rank.
+COMBINE: Dict[str, Callable[[Any, Any], Any]] = {
+    "SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum, "MAX": torch.maximum, **BITWISE}
 _BOOL = {"SUM": "max", "PRODUCT": "min", "MAX": "max", "MIN": "min", "BAND": "min", "BOR": "max"}
 
 

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the compiled back end for the PyTorch and Python that run this, into the user's cache:
+
+    python -m muster.torch.build [--force]
+
+It takes a minute once, a C++ compiler, ninja, and the headers of Python and PyTorch. Groups that
+are made afterwards use it. Nothing is ever built but by this and by MUSTER_TORCH_BACKEND=compiled.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from typing import Iterator, List, Optional
+
+import torch
+
+from . import compiled
+from .version import VERSION
+
+OLDEST = (2, 4)
+
+
+def c_interface() -> str:
+    """The folder of capi.h: in the package, or in the tree that it is in."""
+    tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(compiled.SOURCES))))
+    for folder in (os.path.join(compiled.SOURCES, "collective"), os.path.join(tree, "collective")):
+        if os.path.exists(os.path.join(folder, "capi.h")):
+            return folder
+    raise ImportError(f"muster: there is no {compiled.SOURCES}/collective/capi.h: the package is "
+                      "incomplete, install it again")
+
+
+def link_headers(work: str) -> str:
+    """A folder below which the headers are where the sources look for them, as in the tree."""
+    include = os.path.join(work, "include")
+    package = os.path.join(include, "python", "muster", "torch")
+    os.makedirs(package)
+    os.symlink(compiled.SOURCES, os.path.join(package, "native"))
+    os.symlink(c_interface(), os.path.join(include, "collective"))
+    return include
+
+
+def check() -> None:
+    """ImportError: what is missing to build."""
+    if VERSION < OLDEST:
+        raise ImportError("muster: the compiled back end needs PyTorch 2.4 or later; this is "
+                          f"{torch.__version__}")
+    compiler = os.environ.get("CXX", "c++").split()[0]
+    if shutil.which(compiler) is None:
+        raise ImportError(f"muster: there is no C++ compiler '{compiler}' to build the back end "
+                          "with: install one, or name it in CXX")
+    if shutil.which("ninja") is None:
+        raise ImportError("muster: building the back end needs ninja: pip install ninja")
+    include = sysconfig.get_paths()["include"]
+    if not os.path.exists(os.path.join(include, "Python.h")):
+        raise ImportError(f"muster: there is no {include}/Python.h: install Python's headers "
+                          "(Debian: python3-dev)")
+
+
+@contextlib.contextmanager
+def alone(folder: str) -> Iterator[None]:
+    """One process at a time: the ranks of a job may all want to build."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def build(force: bool = False, verbose: bool = False) -> str:
+    """The path of the module, built unless it is there. ImportError: it cannot be built."""
+    folder = compiled.cache_folder()
+    path = os.path.join(folder, f"{compiled.NAME}.so")
+    with alone(folder):
+        if force or not os.path.exists(path):
+            check()
+            with tempfile.TemporaryDirectory(dir=folder) as work:
+                os.replace(compile_in(work, verbose), path)
+    return path
+
+
+def compile_in(work: str, verbose: bool) -> str:
+    """Compiles in an empty folder; gives the module's path there."""
+    from torch.utils import cpp_extension
+    source = os.path.join(compiled.SOURCES, "module.cpp")
+    try:
+        cpp_extension.load(compiled.NAME, [source], extra_include_paths=[link_headers(work)],
+                           extra_cflags=["-O2", "-fvisibility=hidden"], build_directory=work,
+                           is_python_module=False, verbose=verbose)
+    except RuntimeError as error:
+        raise ImportError(f"muster: the compiled back end cannot be built: {error}") from error
+    return os.path.join(work, f"{compiled.NAME}.so")
+
+
+def main(words: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m muster.torch.build",
+        description="Builds the compiled back end for this PyTorch and this Python.")
+    parser.add_argument("--force", action="store_true", help="build it also if it is there")
+    parser.add_argument("--verbose", action="store_true", help="show the compiler's command")
+    given = parser.parse_args(words)
+    try:
+        print(build(given.force, given.verbose))
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves the buckets of DDP into memory of the library, where they are summed without a copy.
+#pragma once
+
+#include "python/muster/torch/native/communicator.hpp"
+
+#include <c10/core/CPUAllocator.h>
+#include <cstring>
+
+namespace muster::torch_backend {
+
+constexpr std::size_t kLeastBucket = 64UL * 1024;  // bytes: smaller ones are copied as fast
+
+// Whether an object of Python stands for the tensor. Its name differs between versions of PyTorch;
+// a version that has neither counts as yes.
+template <class Slot>
+auto is_pythons(const Slot& slot, int /*preferred*/) -> decltype(slot.load_pyobj() != nullptr) {
+  return slot.load_pyobj() != nullptr;
+}
+
+template <class Slot>
+auto is_pythons(const Slot& slot, long /*otherwise*/)
+    -> decltype(slot._unchecked_untagged_pyobj() != nullptr) {
+  return slot._unchecked_untagged_pyobj() != nullptr;
+}
+
+inline bool is_pythons(...) {
+  return true;
+}
+
+// In the library's memory, until the storage is freed.
+struct Place {
+  std::shared_ptr<Communicator> communicator;
+  void* memory;
+
+  static void free(void* self) {
+    auto* const place = static_cast<Place*>(self);
+    place->communicator->free(place->memory);
+    delete place;  // NOLINT(cppcoreguidelines-owning-memory): what PyTorch keeps is a bare pointer
+  }
+};
+
+// A bucket of DDP: all of a storage of PyTorch's own, made in C++. A tensor that Python has may be
+// NumPy's as well, by its address.
+inline bool is_bucket(const at::Tensor& tensor) {
+  const auto* const storage = tensor.storage().unsafeGetStorageImpl();
+  const std::size_t bytes = static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
+  return tensor.dim() == 1 && bytes >= kLeastBucket && bytes == storage->nbytes() &&
+         storage->resizable() && storage->allocator() == c10::GetCPUAllocator() &&
+         storage->data_ptr().get_deleter() != &Place::free &&
+         !is_pythons(*tensor.unsafeGetTensorImpl()->pyobj_slot(), 0);
+}
+
+// All views of the storage follow.
+inline void move_in(const at::Tensor& tensor, const std::shared_ptr<Communicator>& communicator) {
+  auto* const storage = tensor.storage().unsafeGetStorageImpl();
+  void* const memory = communicator->alloc(storage->nbytes());
+  if (memory == nullptr) {
+    return;
+  }
+  std::memcpy(memory, storage->data(), storage->nbytes());
+  auto* const place = new Place{communicator, memory};
+  storage->set_data_ptr_noswap(
+      at::DataPtr(memory, place, &Place::free, c10::Device(c10::DeviceType::CPU)));
+}
+
+}  // namespace muster::torch_backend

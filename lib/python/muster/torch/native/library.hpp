@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// libmuster_collective.so, which Python has loaded: its functions by name, so that this module is
+// linked to no path. Errors of the library as exceptions.
+#pragma once
+
+#include "collective/capi.h"
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <dlfcn.h>
+
+namespace muster::torch_backend {
+
+struct Library {
+  decltype(&muster_run) run = nullptr;
+  decltype(&muster_alloc) alloc = nullptr;
+  decltype(&muster_free) free = nullptr;
+  decltype(&muster_abort) abort = nullptr;
+  decltype(&muster_work_done) work_done = nullptr;
+  decltype(&muster_work_wait) work_wait = nullptr;
+  decltype(&muster_work_free) work_free = nullptr;
+  decltype(&muster_last_error) last_error = nullptr;
+  decltype(&muster_last_error_text) last_error_text = nullptr;
+};
+
+inline Library& library() {
+  static Library loaded;
+  return loaded;
+}
+
+template <class Function>
+void find(void* handle, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(handle, name));
+  if (function == nullptr) {
+    throw std::runtime_error(std::string("muster: the library has no ") + name +
+                             ": it is older than this package");
+  }
+}
+
+// path: of the library. std::runtime_error: it cannot be loaded, or is too old.
+inline void load(const std::string& path) {
+  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    throw std::runtime_error(std::string("muster: ") + ::dlerror());
+  }
+  Library& l = library();
+  find(handle, "muster_run", l.run);
+  find(handle, "muster_alloc", l.alloc);
+  find(handle, "muster_free", l.free);
+  find(handle, "muster_abort", l.abort);
+  find(handle, "muster_work_done", l.work_done);
+  find(handle, "muster_work_wait", l.work_wait);
+  find(handle, "muster_work_free", l.work_free);
+  find(handle, "muster_last_error", l.last_error);
+  find(handle, "muster_last_error_text", l.last_error_text);
+}
+
+// An error of the library. In Python it is a muster.Error; where PyTorch waits in C++, a
+// RuntimeError with the same text.
+struct Failure : std::runtime_error {
+  Failure(const muster_error& about, const std::string& text)
+      : std::runtime_error(text), about(about) {}
+
+  muster_error about;
+};
+
+// The last error of this thread. timeout_ms: the operation's, to be named as PyTorch's back ends
+// name it; negative for none.
+inline Failure last_failure(std::int64_t timeout_ms = -1) {
+  muster_error about{};
+  about.size = sizeof(about);
+  library().last_error(&about);
+  std::string text(library().last_error_text(nullptr, 0) + 1, '\0');
+  text.resize(std::min(library().last_error_text(text.data(), text.size()), text.size() - 1));
+  if (about.code == MUSTER_E_TIMEOUT && about.rank >= 0 && timeout_ms >= 0) {
+    text = "muster: Timed out waiting " + std::to_string(timeout_ms) + "ms: " + text;
+  }
+  return Failure(about, text);
+}
+
+}  // namespace muster::torch_backend

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rank 0 starts a sum, then sends what rank 1 receives before it joins the sum: a rank that only
+performed the sum within the call would wait for ever."""
+import torch
+import torch.distributed as dist
+
+import muster.torch  # registers the back end
+
+
+def main():
+    dist.init_process_group("muster")
+    for count in (3, 300_000):
+        for _ in range(5):
+            x, message = torch.ones(count), torch.full((4,), float(dist.get_rank()))
+            if dist.get_rank() == 0:
+                work = dist.all_reduce(x, async_op=True)
+                dist.send(message, 1)
+            else:
+                dist.recv(message, 0)
+                work = dist.all_reduce(x, async_op=True)
+            work.wait()
+            assert (x == 2).all() and (message == 0).all()
+    print("all are over\n", end="", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
