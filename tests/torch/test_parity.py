@@ -65,7 +65,7 @@ class Parity(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertEqual(
                     sorted(done.stdout.splitlines()),
-                    [f"rank {rank}: muster.torch.group muster.torch.group 12" for rank in (0, 1)])
+                    [f"rank {rank}: ['muster', 'muster'] 12" for rank in (0, 1)])
 
 
 if __name__ == "__main__":
