@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .collective import measure_collective
+from .ddp import measure_ddp
 from .launch import measure_launch, measure_pump, measure_restart
 from .nodes import measure_crowds, measure_nodes, measure_scale
 from .peers import Peers
@@ -19,7 +20,8 @@ from .warm import measure_warm
 
 BLOCKS = {'launch': measure_launch, 'restart': measure_restart, 'warm': measure_warm,
           'nodes': measure_nodes, 'crowds': measure_crowds, 'scale': measure_scale,
-          'store': measure_store, 'collective': measure_collective, 'pump': measure_pump}
+          'store': measure_store, 'collective': measure_collective, 'ddp': measure_ddp,
+          'pump': measure_pump}
 REPEATING_S = 300  # after these no disturbed column is repeated
 
 

@@ -101,6 +101,16 @@ def collective_goals():
     yield Goal('GPU: our call over the bare NCCL call, µs', 'collective-gpu', n.NCCL, 'added', 2)
 
 
+def ddp_goals():
+    for ranks, limits in (('', (0.40, 0.70, 0.65)), ('-4', (0.5, 0.7, 0.7))):
+        for model, limit in zip(('MLP, 0.27 M', 'GPT, 5 M', 'CNN, 11 M'), limits):
+            yield Goal(f"DDP, {ranks[1:] or 2} ranks, {model}: step over gloo's",
+                       f'ddp{ranks}-ratios', n.TORCH_COMPILED, model, limit)
+    for column, limit in (('all_reduce', 6), ('all_reduce, async + wait', 10)):
+        yield Goal(f'torch.distributed, 1 KiB, {column}: µs', 'ddp-calls', n.TORCH_COMPILED,
+                   column, limit)
+
+
 def other_goals():
     idle = 'store, get beside 4,000 idle: rate over '
     yield Goal(idle + "the bare echo's", 'store-idle', n.STORE, '32', 0.9, n.ECHO, False)
@@ -120,7 +130,7 @@ def judge(report):
     """All goals about tables of the report: a run of some blocks says nothing of the others."""
     there = {table.id for table in report.tables}
     goals = (*launch_goals(), *warm_goals(), *node_goals(), *store_goals(), *collective_goals(),
-             *other_goals())
+             *ddp_goals(), *other_goals())
     return [goal.judged(report) for goal in goals if goal.table in there]
 
 

@@ -28,5 +28,7 @@ OPEN_MPI_OVER_PRIVATE = 'Open MPI ÷ muster, plain memory'
 MPI_OVER_LIBRARY = "better MPI ÷ muster, library's memory"
 MEMCPY_OVER_PRIVATE = 'memcpy ÷ muster, plain memory'
 BARE_OVER_TCP = 'bare TCP ÷ muster, TCP'
+TORCH_COMPILED = 'muster, compiled'
+TORCH_PYTHON = 'muster, in Python'
 TEE = '8 × tee'
 CAT = '8 × cat to the console only'

@@ -35,6 +35,7 @@ class Peers:
         self.ranks_open_mpi = program(bench / 'bench-openmpi')
         self.ranks_mpich = program(bench / 'bench-mpich')
         self.ranks_gloo = Path(__file__).parents[1] / 'ranks/gloo.py'
+        self.ranks_ddp = Path(__file__).parents[1] / 'ranks/torch_ddp.py'
         self.ranks_warm = Path(__file__).parents[1] / 'ranks/warm.py'
         self.simulator = program(self.build / 'tests/sim/muster-sim')
         self.hydra = program('mpiexec.hydra')
