@@ -17,9 +17,11 @@
 #include "plan/explain.hpp"
 #include "plan/process_specs.hpp"
 #include "process/guard.hpp"
+#include "process/inherited_state.hpp"
 #include "process/lease_timer.hpp"
 #include "rendezvous/node/node_sockets.hpp"
 
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -156,11 +158,28 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
   return code;
 }
 
+// Our place is taken by the program that starts us again, on each machine; it has our environment.
+int replace_by(std::vector<std::string> words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  restore_inherited_state();
+  ::execvp(argv.front(), argv.data());
+  const int why = errno;
+  return refuse(Error{why == ENOENT ? Errc::not_found : Errc::not_possible,
+                      "cannot run " + words.front() + ": " + errno_text(why)});
+}
+
 int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, char** argv) {
   const LinuxMachine machine;
   const auto resolved = resolve(line, environ, machine);
   if (!resolved) {
     return refuse(resolved.error());
+  }
+  if (!resolved->command.empty()) {
+    return replace_by(resolved->command);
   }
   warn(resolved->config, resolved->warnings);
   if (line.command == Command::explain_config) {

@@ -55,13 +55,19 @@ std::vector<const Option*> rows_with_prefix(std::string_view prefix,
 }
 
 std::string did_you_mean(std::string_view name, Personality personality) {
+  if (const auto instead = instead_of_foreign(name); !instead.empty()) {
+    return fmt::format(": {}", instead);
+  }
   const Option* meant = nearest_option(name, personality);
   return meant == nullptr ? "" : fmt::format("; did you mean {}?", long_flag(*meant));
 }
 
 class Parser {
  public:
-  Parser(Personality personality, Args args) : args_(args) { line_.personality = personality; }
+  Parser(Personality personality, Args args) : args_(args) {
+    line_.personality = personality;
+    line_.typed.assign(args.begin(), args.end());
+  }
 
   Result<CommandLine> run();
 

@@ -35,6 +35,7 @@ struct CommandLine {
   std::map<OptionId, std::string> options;  // the last one typed wins; "1" for a flag
   std::string program;                      // script, module or executable
   std::vector<std::string> args;            // the program's own, verbatim
+  std::vector<std::string> typed;           // all of it, to run the same somewhere else
   bool operator==(const CommandLine&) const = default;
 };
 

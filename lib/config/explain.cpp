@@ -152,6 +152,8 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
       return config.rdzv_id;
     case OptionId::rdzv_conf:
       return describe_conf(config);
+    case OptionId::platform:
+      return config.platform.name;
     default:
       break;
   }
@@ -191,7 +193,7 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
     case OptionId::no_python:
       return yes_no(config.program.kind == ProgramKind::executable);
     case OptionId::use_env:
-      return yes_no(!config.pass_local_rank);
+      return yes_no(config.local_rank_arg.empty());
     case OptionId::nproc_per_node:
       return describe_nproc(config);
     case OptionId::role:
@@ -202,6 +204,8 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
       return config.stdin_rank ? std::to_string(*config.stdin_rank) : "none";
     case OptionId::warm:
       return describe_warm(config);
+    case OptionId::local_rank_arg:
+      return or_none(config.local_rank_arg);
     case OptionId::max_restarts:
       return std::to_string(config.max_restarts);
     case OptionId::quick_failures:
@@ -225,6 +229,38 @@ struct Line {
   std::string origin;
 };
 
+// Where this machine or, of one launcher for each worker, this task stands.
+std::string describe_node(const PlatformPlan& plan) {
+  std::string out = fmt::format("{} of {}, from 0", plan.node->value, plan.nodes->value);
+  const auto index =
+      static_cast<std::size_t>(plan.task ? plan.task->node.value_or(-1) : plan.node->value);
+  if (index < plan.names.size()) {
+    out += ": " + plan.names[index];
+  }
+  if (plan.task) {
+    out += fmt::format(", local rank {}{}",
+                       plan.task->local_rank,
+                       plan.task->local_size ? fmt::format(" of {}", *plan.task->local_size) : "");
+  }
+  return out;
+}
+
+void add_platform(const LaunchConfig& config, std::vector<Line>& lines) {
+  const PlatformPlan& plan = config.platform;
+  if (plan.name.empty() || plan.name == "none") {
+    return;
+  }
+  lines.push_back({"found",
+                   plan.what,
+                   plan.also.empty() ? "nothing else" : "not used: " + join(plan.also, ", ")});
+  if (plan.nodes && plan.node) {
+    lines.push_back({"node", describe_node(plan), plan.node->origin});
+  }
+  if (!plan.problem.empty()) {
+    lines.push_back({"problem", plan.problem, plan.what});
+  }
+}
+
 std::vector<Line> first_lines(const LaunchConfig& config) {
   std::vector<std::string> argv{shell_quoted(config.program.name)};
   std::ranges::transform(config.program.args, std::back_inserter(argv), shell_quoted);
@@ -236,6 +272,7 @@ std::vector<Line> first_lines(const LaunchConfig& config) {
        program.problem.empty() ? "command line" : "command line; " + program.problem},
       {"python", python ? program.python : "none", python ? program.python_origin : "not needed"},
       {"usable cpus", std::to_string(config.usable_cpus), config.usable_cpus_reason}};
+  add_platform(config, lines);
   if (many_nodes(config)) {
     lines.push_back({"rendezvous", describe_rdzv(config.rendezvous), "rdzv-conf and its defaults"});
   }

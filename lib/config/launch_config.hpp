@@ -8,6 +8,7 @@
 #include "base/time.hpp"
 #include "config/rendezvous_config.hpp"
 #include "config/std_spec.hpp"
+#include "platform/platform_plan.hpp"
 
 #include <cstdint>
 #include <map>
@@ -92,7 +93,10 @@ struct LaunchConfig {
   LogLevel log_level = LogLevel::warning;
 
   bool virtual_local_rank = false;
-  bool pass_local_rank = false;  // torch.distributed.launch: --local_rank=N before user args
+  std::string local_rank_arg;  // "local_rank": --local_rank=N before user args; empty: nothing
+
+  PlatformPlan platform;           // what the environment says of the job; its effect is elsewhere
+  std::optional<TaskOfNode> task;  // the platform starts a launcher for each worker; this is one
 
   std::string config_file;  // of --config; empty: none
 

@@ -117,6 +117,17 @@ const Setting& Layers::of(OptionId id) const {
   return settings_[static_cast<std::size_t>(id)];
 }
 
+void Layers::add(OptionId id, std::string text, std::string origin) {
+  if (!is_given(id)) {
+    settings_[static_cast<std::size_t>(id)] = {
+        std::move(text), Source::platform, std::move(origin)};
+  }
+}
+
+void Layers::replace(OptionId id, std::string text, std::string origin) {
+  settings_[static_cast<std::size_t>(id)] = {std::move(text), Source::platform, std::move(origin)};
+}
+
 bool Layers::is_given(OptionId id) const {
   return of(id).source != Source::default_value;
 }

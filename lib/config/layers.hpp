@@ -15,7 +15,14 @@
 
 namespace muster {
 
-enum class Source { command_line, muster_variable, pet_variable, config_file, default_value };
+enum class Source {
+  command_line,
+  muster_variable,
+  pet_variable,
+  config_file,
+  platform,
+  default_value
+};
 
 struct Setting {
   std::string text;
@@ -34,6 +41,12 @@ class Layers {
   [[nodiscard]] const Setting& of(OptionId id) const;
 
   [[nodiscard]] const std::string& text(OptionId id) const { return of(id).text; }
+
+  // What the platform says, where no stronger source has a value.
+  void add(OptionId id, std::string text, std::string origin);
+
+  // Stronger than all: another node's view.
+  void replace(OptionId id, std::string text, std::string origin);
 
   // Any source but the default.
   [[nodiscard]] bool is_given(OptionId id) const;

@@ -30,6 +30,12 @@ struct Resolution {
   }
 };
 
+// What a platform says, as the layer above the defaults (resolve_platform.cpp).
+[[nodiscard]] Result<void> resolve_platform(const CommandLine& line,
+                                            const Environ& environ,
+                                            const Machine& machine,
+                                            Layers& layers,
+                                            Resolved& out);
 // How the program is run, and whether it can be (resolve_program.cpp).
 [[nodiscard]] Result<void> resolve_program(const Resolution& resolution);
 // How many workers (resolve_workers.cpp).

@@ -8,6 +8,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace muster {
 namespace {
 
@@ -67,6 +70,17 @@ Result<ConfigFile> read_config_file(const CommandLine& line,
     return std::unexpected(parsed.error());
   }
   return file;
+}
+
+// Without the one that an old operator misspelled, and that is read for it.
+std::vector<std::string> mistyped(const Environ& environ,
+                                  Personality personality,
+                                  const PlatformPlan& plan) {
+  Environ rest = environ;
+  if (plan.workers) {
+    rest.erase(plan.workers->origin);
+  }
+  return mistyped_variables(rest, personality);
 }
 
 // Options of torchrun that ask for something which only Python could do.
@@ -135,7 +149,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   if (!file) {
     return std::unexpected(file.error());
   }
-  const auto layers = Layers::collect(line, environ, file->values, file->path);
+  auto layers = Layers::collect(line, environ, file->values, file->path);
   if (!layers) {
     return std::unexpected(layers.error());
   }
@@ -146,9 +160,16 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   for (const auto& [name, value] : file->variables) {
     out.environ.set(name, value);
   }
+  if (auto done = resolve_platform(line, out.environ, machine, *layers, out); !done) {
+    return std::unexpected(done.error());
+  }
+  if (!out.command.empty()) {
+    return out;
+  }
+  std::ranges::move(mistyped(environ, line.personality, out.config.platform),
+                    std::back_inserter(out.warnings));
   const Resolution resolution{line, out.environ, machine, *layers, out};
   note_origins(resolution);
-  out.warnings = mistyped_variables(environ, line.personality);
   // The order in which torchrun looks at its settings, so that the first error is the same one.
   for (const auto step : {resolve_rendezvous,
                           resolve_stopping,

@@ -19,6 +19,7 @@ struct Resolved {
   LaunchConfig config;
   std::vector<std::string> warnings;  // tolerated; main logs each once
   Environ environ;                    // for the workers: what --accelerate-config adds is in it
+  std::vector<std::string> command;   // main runs this in place of a job; usually empty
 };
 
 // Errors: usage (exit 2), not_found (the program does not exist: 127), not_possible (126).

@@ -140,6 +140,19 @@ ProgramKind kind_of(const Resolution& r, const std::string& name) {
   return python ? ProgramKind::python_script : ProgramKind::executable;
 }
 
+// The argument by which scripts for torch.distributed.launch learn their local rank.
+Result<void> resolve_local_rank_arg(const Resolution& r, bool by_launcher) {
+  const std::string& name = r.layers.text(OptionId::local_rank_arg);
+  const bool plain = std::ranges::all_of(
+      name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+  if (!plain || name.starts_with('-')) {
+    return r.layers.refuse(OptionId::local_rank_arg,
+                           "must be a name without dashes before it, such as local_rank");
+  }
+  r.config().local_rank_arg = by_launcher && name.empty() ? "local_rank" : name;
+  return {};
+}
+
 Result<void> check_pairs(const Resolution& r) {
   if (r.layers.is_on(OptionId::module)) {
     for (const OptionId other : {OptionId::no_python, OptionId::run_path}) {
@@ -154,8 +167,7 @@ Result<void> check_pairs(const Resolution& r) {
   if (launch && r.layers.is_on(OptionId::no_python) && !r.layers.is_on(OptionId::use_env)) {
     return failure(Errc::usage, "--no-python also needs --use-env here");
   }
-  r.config().pass_local_rank = launch && !r.layers.is_on(OptionId::use_env);
-  return {};
+  return resolve_local_rank_arg(r, launch && !r.layers.is_on(OptionId::use_env));
 }
 
 // Whether the program can be started; for the Python kinds also by which interpreter.

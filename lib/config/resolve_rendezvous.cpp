@@ -122,6 +122,11 @@ Result<void> resolve_conf(const Resolution& r) {
   }
   config.rdzv_conf = std::move(*conf);
   config.rendezvous = *rdzv;
+  // Who the platform counts as first hosts where it says; names decide nothing then.
+  if (r.layers.of(OptionId::rdzv_endpoint).source == Source::platform &&
+      !config.rendezvous.is_host) {
+    config.rendezvous.is_host = is_host(config.platform);
+  }
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -90,6 +91,33 @@ const Option* nearest_setting(std::string_view name, Personality personality) {
   return nearest_of(name, [&](const Option& row) {
     return row.kind != ValueKind::action && is_offered(row, personality);
   });
+}
+
+std::string_view instead_of_foreign(std::string_view name) {
+  static constexpr std::string_view kHosts =
+      "muster starts nothing on other machines; let mpirun do that: mpirun -N 1 with its host "
+      "options, then muster and its own";
+  static constexpr auto kForeign = std::to_array<std::pair<std::string_view, std::string_view>>({
+      {"num-machines", "--nnodes=N is its name here"},
+      {"machine-rank", "--node-rank=N is its name here"},
+      {"num-processes",
+       "--nproc-per-node=N counts the workers of one machine, so give it num_processes divided by "
+       "the machines"},
+      {"main-process-ip", "--master-addr=ADDRESS is its name here"},
+      {"main-process-port", "--master-port=PORT is its name here"},
+      {"gpu-ids", "set CUDA_VISIBLE_DEVICES=0,1"},
+      {"num-cpu-threads-per-process", "set OMP_NUM_THREADS=N"},
+      {"hostfile", kHosts},
+      {"machinefile", kHosts},
+      {"hosts", kHosts},
+      {"host", kHosts},
+      {"H", kHosts},
+      {"npernode", "--nproc-per-node=N is its name here"},
+      {"ppn", "--nproc-per-node=N is its name here"},
+  });
+  const auto* const found =
+      std::ranges::find(kForeign, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == kForeign.end() ? std::string_view() : found->second;
 }
 
 std::vector<std::string> mistyped_variables(const Environ& environ, Personality personality) {

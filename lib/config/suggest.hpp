@@ -28,4 +28,8 @@ namespace muster {
 [[nodiscard]] std::vector<std::string> mistyped_variables(const Environ& environ,
                                                           Personality personality);
 
+// What serves here in place of an option of accelerate launch or mpirun; empty: it is none of
+// theirs. `name` is without dashes before it, and with dashes inside.
+[[nodiscard]] std::string_view instead_of_foreign(std::string_view name);
+
 }  // namespace muster

@@ -19,9 +19,11 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -175,6 +177,17 @@ std::string LinuxMachine::own_path() const {
 
 Result<std::vector<OwnAddress>> LinuxMachine::own_addresses() const {
   return muster::own_addresses();
+}
+
+bool LinuxMachine::is_port_free(std::uint16_t port) const {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(port);
+  // As listeners do; a port that a closed connection still holds counts as free then.
+  const int on = 1;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
 }
 
 std::string LinuxMachine::random_hex() const {

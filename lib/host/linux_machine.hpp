@@ -19,6 +19,7 @@ class LinuxMachine final : public Machine {
   [[nodiscard]] Result<std::string> read_file(const std::string& path) const override;
   [[nodiscard]] std::string own_path() const override;
   [[nodiscard]] Result<std::vector<OwnAddress>> own_addresses() const override;
+  [[nodiscard]] bool is_port_free(std::uint16_t port) const override;
   [[nodiscard]] std::string random_hex() const override;
 
  private:

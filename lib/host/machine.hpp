@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "host/own_addresses.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ class Machine {
   // The path by which this program was started, links not followed. Empty: unknown.
   [[nodiscard]] virtual std::string own_path() const = 0;
   [[nodiscard]] virtual Result<std::vector<OwnAddress>> own_addresses() const = 0;
+  // Whether a listener could be bound to it on all addresses, at this moment.
+  [[nodiscard]] virtual bool is_port_free(std::uint16_t port) const = 0;
   // 32 random hexadecimal digits.
   [[nodiscard]] virtual std::string random_hex() const = 0;
 };

@@ -22,8 +22,8 @@ std::vector<std::string> worker_argv(const LaunchConfig& config, int local_rank)
     argv.emplace_back("-m");
   }
   argv.push_back(expand_macros(program.name, macros, syntax));
-  if (config.pass_local_rank) {
-    argv.push_back("--local_rank=" + rank);
+  if (!config.local_rank_arg.empty()) {
+    argv.push_back("--" + config.local_rank_arg + "=" + rank);
   }
   for (const std::string& arg : program.args) {
     argv.push_back(expand_macros(arg, macros, syntax));

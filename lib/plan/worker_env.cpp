@@ -23,6 +23,19 @@ void set_ranks(Environ& out, const LaunchConfig& config, const Assignment& a, in
   set("ROLE_WORLD_SIZE", a.role_world_size);
 }
 
+// A launcher for each worker: what counts is the machine that they share.
+void set_task(Environ& out, const TaskOfNode& task) {
+  const auto set = [&](std::string_view name, int value) { out.set(name, std::to_string(value)); };
+  set("LOCAL_RANK", task.has_own_gpu ? 0 : task.local_rank);
+  if (task.local_size) {
+    set("LOCAL_WORLD_SIZE", *task.local_size);
+  }
+  if (task.node && task.nodes) {
+    set("GROUP_RANK", *task.node);
+    set("GROUP_WORLD_SIZE", *task.nodes);
+  }
+}
+
 void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) {
   out.set("MASTER_ADDR", a.master_addr);
   out.set("MASTER_PORT", std::to_string(a.master_port));
@@ -91,6 +104,9 @@ Result<Environ> worker_env(const LaunchConfig& config,
                            const std::string& error_file) {
   Environ out = node_env(config, environ);
   set_ranks(out, config, assignment, local_rank);
+  if (config.task) {
+    set_task(out, *config.task);
+  }
   set_elastic(out, config, assignment);
   out.set("TORCHELASTIC_ERROR_FILE", error_file);
   if (config.virtual_local_rank) {

@@ -62,6 +62,18 @@ const InheritedState& inherited_state() {
   return g_inherited;
 }
 
+void restore_inherited_state() {
+  for (const int signo : {SIGPIPE, SIGXFSZ}) {
+    if (sigismember(&g_inherited.ignored, signo) == 0) {
+      static_cast<void>(::signal(signo, SIG_DFL));
+    }
+  }
+  if (g_inherited.descriptors) {
+    static_cast<void>(::setrlimit(RLIMIT_NOFILE, &*g_inherited.descriptors));
+  }
+  ::pthread_sigmask(SIG_SETMASK, &g_inherited.mask, nullptr);
+}
+
 void prepare_process() {
   remember();
   sigset_t blocked;

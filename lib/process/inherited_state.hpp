@@ -20,4 +20,8 @@ struct InheritedState {
 // Before prepare_process was called: the state of this moment.
 [[nodiscard]] const InheritedState& inherited_state();
 
+// Undoes prepare_process, for a program that takes our place by exec. The reader that leaves and
+// the file that is too long are signals again where they were.
+void restore_inherited_state();
+
 }  // namespace muster

@@ -17,10 +17,14 @@ struct Trial {
   Args typed;
   Args others{};
   std::string program = "train.py";
+  std::map<std::string, std::string, std::less<>> variables{};
 };
 
 const Args kMany{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=head"};
 const Args kStatic{"--nnodes=2", "--node-rank=1"};
+
+const std::map<std::string, std::string, std::less<>> kTwoNodes{
+    {"MASTER_ADDR", "head"}, {"MASTER_PORT", "7"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}};
 
 const std::vector<Trial>& trials() {
   using enum OptionId;
@@ -32,6 +36,7 @@ const std::vector<Trial>& trials() {
       {virtual_local_rank, {"--virtual-local-rank"}},
       {stdin_rank, {"--stdin-rank=0"}},
       {warm, {"--warm"}},
+      {local_rank_arg, {"--local-rank-arg"}},
       {max_restarts, {"--max-restarts=2"}},
       {quick_failures, {"--quick-failures=off"}},
       {shutdown_timeout, {"--shutdown-timeout=5"}},
@@ -59,6 +64,8 @@ const std::vector<Trial>& trials() {
        {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=head"}},
       {rdzv_id, {"--rdzv-id=job"}, kMany},
       {rdzv_conf, {"--rdzv-conf=lease=2"}, kMany},
+      {platform, {"--platform=none"}, {}, "train.py", kTwoNodes},
+      {as_node, {"--as-node=1"}, {"--explain", "--nnodes=2", "--node-rank=0"}},
       {config, {"--config=job.toml"}},
       {accelerate_config, {"--accelerate-config=job.yaml"}},
       {log_level, {"--log-level=info"}},
@@ -68,9 +75,9 @@ const std::vector<Trial>& trials() {
 }
 
 // Without what only says where a setting came from, or how it was typed.
-LaunchConfig effect_of(Args args, const std::string& program) {
-  Launch launch{std::move(args), {}};
-  launch.program = {program};
+LaunchConfig effect_of(Args args, const Trial& trial) {
+  Launch launch{std::move(args), trial.variables};
+  launch.program = {trial.program};
   launch.machine.kinds["./run.py"] = FileKind::executable;
   launch.machine.texts = {
       {"order", "node1\n"}, {"job.toml", "max-restarts = 3\n"}, {"job.yaml", "num_processes: 3\n"}};
@@ -79,6 +86,7 @@ LaunchConfig effect_of(Args args, const std::string& program) {
   out.accepted.clear();
   out.rdzv_conf.clear();
   out.config_file.clear();
+  out.platform = {};
   return out;
 }
 
@@ -103,7 +111,7 @@ TEST_CASE("effects: each option changes the configuration, or its help says that
   for (const Option& row : all_options()) {
     INFO(row.name);
     const Trial* trial = trial_of(row.id);
-    if (row.kind == ValueKind::action || row.id == OptionId::use_env) {
+    if (row.kind == ValueKind::action || row.id == OptionId::use_env || row.id == OptionId::srun) {
       continue;  // below
     }
     if (trial == nullptr) {
@@ -111,8 +119,8 @@ TEST_CASE("effects: each option changes the configuration, or its help says that
       CHECK(has_documented_no_effect(row));
       continue;
     }
-    CHECK_FALSE(effect_of(joined(trial->others, trial->typed), trial->program) ==
-                effect_of(trial->others, trial->program));
+    CHECK_FALSE(effect_of(joined(trial->others, trial->typed), *trial) ==
+                effect_of(trial->others, *trial));
   }
 }
 
@@ -133,9 +141,9 @@ TEST_CASE("effects: each action is another command than to launch") {
 TEST_CASE("effects: --use-env leaves out the argument of torch.distributed.launch") {
   Launch launch{{}, {}};
   launch.personality = Personality::torch_distributed_launch;
-  CHECK(launch.config().pass_local_rank);
+  CHECK(launch.config().local_rank_arg == "local_rank");
   launch.args = {"--use-env"};
-  CHECK_FALSE(launch.config().pass_local_rank);
+  CHECK(launch.config().local_rank_arg.empty());
 }
 
 TEST_CASE("effects: each key of --rdzv-conf changes what the rendezvous does, or nothing at all") {
@@ -164,4 +172,20 @@ TEST_CASE("effects: each key of --rdzv-conf changes what the rendezvous does, or
       CHECK(keys_without_effect(conf, backend).empty() == has_effect);
     }
   }
+}
+
+TEST_CASE("effects: --srun runs srun in a Slurm job outside of a step, with what was typed") {
+  Launch launch{
+      {"--srun", "--max-restarts=2"},
+      {{"SLURM_JOB_ID", "4"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "a[1-2]"}}};
+  launch.program = {"train.py", "--srun"};
+  const auto out = launch.resolved();
+  REQUIRE(out);
+  CHECK(join(out->command, " ") ==
+        "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=none --kill-on-bad-exit=0 "
+        "/usr/bin/muster --max-restarts=2 train.py --srun");
+  launch.args = {"--max-restarts=2"};
+  CHECK(launch.error().starts_with(
+      "Slurm job 4, not in a step: the job has 2 machines (SLURM_JOB_NUM_NODES), and only srun "
+      "starts a process on each; type: srun --nodes=2 "));
 }

@@ -5,6 +5,7 @@
 #include "host/machine.hpp"
 
 #include <map>
+#include <set>
 
 namespace muster {
 
@@ -18,9 +19,11 @@ struct FakeMachine : Machine {
                                         {"./solver", FileKind::executable}};
   std::map<std::string, std::string> texts;
   std::vector<OwnAddress> addresses{{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}};
+  std::set<std::uint16_t> taken_ports;
+  std::string name = "node1";
   mutable int questions = 0;  // about devices
 
-  [[nodiscard]] std::string hostname() const override { return "node1"; }
+  [[nodiscard]] std::string hostname() const override { return name; }
 
   [[nodiscard]] Count usable_cpus() const override {
     ++questions;
@@ -46,6 +49,10 @@ struct FakeMachine : Machine {
   [[nodiscard]] std::string own_path() const override { return started_as; }
 
   [[nodiscard]] Result<std::vector<OwnAddress>> own_addresses() const override { return addresses; }
+
+  [[nodiscard]] bool is_port_free(std::uint16_t port) const override {
+    return !taken_ports.contains(port);
+  }
 
   [[nodiscard]] std::string random_hex() const override {
     return "0123456789abcdef0123456789abcdef";

@@ -101,14 +101,14 @@ TEST_CASE("resolve: called as torchrun every script is Python") {
   CHECK(launch.program().kind == ProgramKind::python_script);
   launch.args = {"--no-python", "./solver"};
   CHECK(launch.program().kind == ProgramKind::executable);
-  CHECK_FALSE(launch.config().pass_local_rank);
+  CHECK(launch.config().local_rank_arg.empty());
 }
 
 TEST_CASE("resolve: called as torch.distributed.launch the local rank is an argument") {
   Launch launch{{"train.py"}, Personality::torch_distributed_launch};
-  CHECK(launch.config().pass_local_rank);
+  CHECK(launch.config().local_rank_arg == "local_rank");
   launch.args = {"--use-env", "train.py"};
-  CHECK_FALSE(launch.config().pass_local_rank);
+  CHECK(launch.config().local_rank_arg.empty());
   launch.args = {"--no-python", "./solver"};
   CHECK(launch.error() == Error{Errc::usage, "--no-python also needs --use-env here"});
   launch.args = {"--no-python", "--use-env", "./solver"};

@@ -71,3 +71,22 @@ TEST_CASE("suggest: the nearest name, or the only one that goes on") {
   CHECK(nearest_name("log", names).empty());
   CHECK(nearest_name("banana", names).empty());
 }
+
+TEST_CASE("suggest: options of accelerate launch and mpirun are answered with ours") {
+  const auto answer = [](const std::string& arg) {
+    const auto line = parse_command_line(Personality::muster, {arg, "2", "train.py"});
+    return line ? "no error" : line.error().message;
+  };
+  CHECK(answer("--num_machines") == "unknown option --num_machines: --nnodes=N is its name here");
+  CHECK(answer("--machine_rank") ==
+        "unknown option --machine_rank: --node-rank=N is its name here");
+  CHECK(answer("--num_processes") ==
+        "unknown option --num_processes: --nproc-per-node=N counts the workers of one machine, so "
+        "give it num_processes divided by the machines");
+  CHECK(answer("--main_process_ip") ==
+        "unknown option --main_process_ip: --master-addr=ADDRESS is its name here");
+  for (const std::string arg : {"--hostfile", "--machinefile", "--hosts", "-H"}) {
+    INFO(arg);
+    CHECK(answer(arg).find("mpirun -N 1") != std::string::npos);
+  }
+}

@@ -101,7 +101,7 @@ TEST_CASE("worker argv: macros in program and arguments, the local rank before t
   }
   job.config.personality = Personality::muster;
   CHECK(worker_argv(job.config, 5) == Words{"py$local_rank", "-u", "x$local_rank.py", "5", "$$"});
-  job.config.pass_local_rank = true;
+  job.config.local_rank_arg = "local_rank";
   CHECK(worker_argv(job.config, 5)[3] == "--local_rank=5");
 }
 

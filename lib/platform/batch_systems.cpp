@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// PBS, Torque, Cobalt, LSF and SGE: a list of machines, of which the first runs the script. What
+// their own starters (pbsdsh, blaunch, qrsh) run on the others finds its place by its name.
+#include "platform/job_ports.hpp"
+#include "platform/node_files.hpp"
+#include "platform/platforms.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace muster {
+namespace {
+
+struct Batch {
+  std::string name;
+  std::string title;
+  SaidNames names;
+  std::optional<Said<std::string>> job;
+  bool is_task = false;  // a starter's mark: this is not the script
+};
+
+std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& facts) {
+  if (!batch.job) {
+    return std::nullopt;
+  }
+  if (!batch.names) {
+    return leftovers(batch.name,
+                     "ignoring " + batch.title + " job " + batch.job->value +
+                         ": the list of its machines cannot be read here; give --nnodes and "
+                         "--rdzv-endpoint, or --platform=none");
+  }
+  const int machines = static_cast<int>(batch.names->value.size());
+  const auto place = facts.my_place(batch.names->value);
+  PlatformPlan plan = plan_of(batch.name, batch.title + " job " + batch.job->value);
+  plan.names = batch.names->value;
+  if (!place) {
+    return leftovers(
+        batch.name,
+        fmt::format(
+            "ignoring {}: this machine, {}, is not in it", batch.names->origin, facts.hostname));
+  }
+  plan.nodes = {machines, batch.names->origin};
+  plan.node = {*place, batch.names->origin};
+  plan.hosts = {{plan.names.front()}, batch.names->origin};
+  const std::string id = batch.name + "/" + batch.job->value;
+  plan.ports = {job_ports(id), "derived from " + batch.job->origin};
+  plan.run_id = {batch.name + "-" + batch.job->value, batch.job->origin};
+  if (*place == 0 && !batch.is_task && machines > 1) {
+    plan.starter = {"mpirun", "-N", "1", "-np", std::to_string(machines)};
+    plan.problem = fmt::format(
+        "the job has {} machines ({}), and its script runs on the first alone; start muster on "
+        "each, and with --nnodes={} where something else than mpirun does that",
+        machines,
+        batch.names->origin,
+        machines);
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::optional<PlatformPlan> read_pbs(const PlatformFacts& facts) {
+  if (!facts.has("PBS_ENVIRONMENT")) {
+    return std::nullopt;
+  }
+  return batch_plan({"pbs",
+                     "PBS",
+                     names_of_pbs(facts),
+                     facts.word("PBS_JOBID"),
+                     facts.number("PBS_TASKNUM", 2).has_value()},
+                    facts);
+}
+
+std::optional<PlatformPlan> read_cobalt(const PlatformFacts& facts) {
+  return batch_plan({"cobalt", "Cobalt", names_of_cobalt(facts), facts.word("COBALT_JOBID"), false},
+                    facts);
+}
+
+std::optional<PlatformPlan> read_lsf(const PlatformFacts& facts) {
+  return batch_plan(
+      {"lsf", "LSF", names_of_lsf(facts), facts.word("LSB_JOBID"), facts.has("LSF_PM_TASKID")},
+      facts);
+}
+
+std::optional<PlatformPlan> read_sge(const PlatformFacts& facts) {
+  if (!facts.has_all({"SGE_ROOT", "PE_HOSTFILE"})) {
+    return std::nullopt;  // a job of one slot has no such file
+  }
+  return batch_plan({"sge", "Grid Engine", names_of_sge(facts), facts.word("JOB_ID"), false},
+                    facts);
+}
+
+}  // namespace muster

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm's two compact notations: host lists ("rack[0-1]n[01-16],login") and repetitions
+// ("2(x3),1"). Both come from the environment, hence bounded and refused with a reason. Pure.
+#pragma once
+
+#include "base/error.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+// More names than a list may stand for; Slurm's own limit for one range.
+inline constexpr std::size_t kHostsMax = 65'536;
+
+// The names in the order of `scontrol show hostnames`, duplicates kept; a suffix behind
+// the last bracket is taken, as Slurm 23.11 does. Blanks separate like commas outside of brackets.
+// Error: usage, with the entry that is wrong and why.
+[[nodiscard]] Result<std::vector<std::string>> expand_host_list(std::string_view text);
+
+// "2(x3),1" gives {2, 2, 2, 1}. Error: usage.
+[[nodiscard]] Result<std::vector<int>> expand_repetitions(std::string_view text);
+
+}  // namespace muster

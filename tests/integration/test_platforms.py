@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents that are started with the environments of schedulers, and with no option at all: they
+must really become one job. The environments are those of tests/fixtures/platforms; machines are
+loopback addresses, which Slurm's SLURM_NODE_ALIASES gives to the captured names."""
+
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import unittest
+
+from harness import MUSTER
+from nodes import WORKER, NodesCase, free_port
+
+FIXTURES = pathlib.Path(__file__).resolve().parents[1] / "fixtures" / "platforms"
+
+
+def captured(name):
+    given = (FIXTURES / f"{name}.txt").read_text().split("---\n")[0]
+    lines = [line for line in given.splitlines() if "=" in line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+class Platforms(NodesCase):
+    def bare_job(self, options=()):
+        """A job whose launchers get nothing but these options; their environment says the rest."""
+        job = self.cluster("?")
+        job.launcher_args = lambda *_, **__: [*options, WORKER]
+        return job
+
+    def slurm(self, *names, **changed):
+        """The captured tasks, as those of a job that nobody else has."""
+        number = str(random.randint(10 ** 6, 10 ** 9))
+        aliases = "rack0n1:127.0.0.2:rack0n1,rack0n2:127.0.0.3:rack0n2"
+        return [{**captured(name), "SLURM_JOB_ID": number, "SLURM_NODE_ALIASES": aliases, **changed}
+                for name in names]
+
+    def start(self, job, environments):
+        """The last one first, as if it did not matter."""
+        order = reversed(list(enumerate(environments)))
+        return [job.start(index, env=env) for index, env in order]
+
+    def explained(self, env, *options):
+        done = subprocess.run([MUSTER, "--explain", *options, "nothing.py"], text=True, check=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              env={**os.environ, **env})
+        return {line.split()[0]: line.split()[1] for line in done.stdout.splitlines()}
+
+    def test_a_slurm_step_of_two_nodes_is_one_job(self):
+        tasks = self.slurm("slurm-step1-0", "slurm-step1-1")
+        job = self.bare_job()
+        self.start(job, tasks)
+        one = job.round(4)
+        self.assertEqual(one.nodes, ["n0", "n1"])
+        self.assertEqual([env["LOCAL_RANK"] for env in one.env.values()], ["0", "1", "0", "1"])
+        self.assertEqual({env["TORCHELASTIC_RUN_ID"] for env in one.env.values()},
+                         {f"slurm-{tasks[0]['SLURM_JOB_ID']}.0"})
+        job.finish()
+
+    def test_a_task_for_each_worker_is_one_job(self):
+        tasks = self.slurm(*(f"slurm-pergpu-{task}" for task in range(4)))
+        job = self.bare_job()
+        self.start(job, tasks)
+        one = job.round(4)
+        self.assertEqual(one.nodes, ["n0", "n1", "n2", "n3"])
+        places = [[env[name] for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+                                          "GROUP_WORLD_SIZE")] for env in one.env.values()]
+        self.assertEqual(places, [["0", "2", "0", "2"], ["1", "2", "0", "2"],
+                                  ["0", "2", "1", "2"], ["1", "2", "1", "2"]])
+        job.finish()
+
+    def test_a_port_that_a_stranger_has_is_passed_over(self):
+        tasks = self.slurm("slurm-step1-0", "slurm-step1-1")
+        candidates = self.explained(tasks[1])["rdzv-endpoint"].split(",")
+        self.assertEqual(len(candidates), 8)
+        with socket.socket() as stranger:
+            stranger.bind(("0.0.0.0", int(candidates[0].rpartition(":")[2])))
+            stranger.listen()
+            job = self.bare_job()
+            self.start(job, tasks)
+            job.round(4)
+            job.finish()
+
+    def test_nodes_that_were_told_differently_say_both(self):
+        first, second = self.slurm("slurm-step1-0", "slurm-step1-1")
+        second.update(SLURM_STEP_NUM_NODES="3", SLURM_STEP_NODELIST="rack0n[1-3]",
+                      SLURM_STEP_TASKS_PER_NODE="1(x3)")
+        job = self.bare_job()
+        host = job.start(0, env=first)
+        wrong = job.start(1, env=second)
+        ended, = job.ends(wrong, code=2)
+        for said in (ended.err, host.wait_for_text("refused")):
+            self.assertIn("--nnodes", said)
+            self.assertIn("2:2", said)
+            self.assertIn("3:3", said)
+        host.kill_all()
+        host.end()
+
+    def test_workers_counted_by_the_platform(self):
+        # AILines: WORLD_SIZE counts workers, of which WORKER_PER_NODE are on each machine.
+        job = self.bare_job()
+        common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "4",
+                  "WORKER_PER_NODE": "2"}
+        self.start(job, [{**common, "NODE_RANK": "0"}, {**common, "NODE_RANK": "1"}])
+        one = job.round(4)
+        self.assertEqual(one.nodes, ["n0", "n1"])
+        self.assertEqual({env["MASTER_PORT"] for env in one.env.values()}, {common["MASTER_PORT"]})
+        job.finish()
+
+    def test_machines_counted_by_bare_variables(self):
+        job = self.bare_job()
+        common = {"MASTER_ADDR": socket.gethostname(), "MASTER_PORT": str(free_port()),
+                  "WORLD_SIZE": "2"}
+        self.start(job, [{**common, "RANK": "0"}, {**common, "RANK": "1"}])
+        self.assertEqual(job.round(2).nodes, ["n0", "n1"])
+        job.finish()
+
+    def test_outside_of_a_step_it_says_what_to_type(self):
+        for name in ("slurm-batch1-0", "slurm-batchN-0", "slurm-salloc"):
+            ended = self.run_job("--nproc-per-node=1", WORKER, env={**os.environ, **captured(name)})
+            self.assertEqual(ended.code, 2, ended)
+            self.assertEqual(len(ended.err.splitlines()), 1, ended)
+            self.assertIn("type: srun --nodes=2 --ntasks=2 --ntasks-per-node=1", ended.err)
+            self.assertIn(f"{MUSTER} --nproc-per-node=1 {WORKER}", ended.err)
+
+    def test_srun_runs_that_line_in_our_place(self):
+        fake = self.folder / "srun"
+        fake.write_text("#!/bin/sh\ntrap 'exit 9' TERM\nkill -TERM $$\necho \"$0\" \"$@\"; exit 7\n")
+        fake.chmod(0o755)
+        env = {**os.environ, **captured("slurm-salloc"),
+               "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        # A signal that we hold back ourselves reaches srun: it ends with 9.
+        self.assertEqual(self.run_job("--srun", WORKER, env=env).code, 9)
+        fake.write_text("#!/bin/sh\necho \"$@\"; exit 7\n")
+        ended = self.run_job("--max-restarts=2", "--srun", WORKER, "--srun", env=env)
+        self.assertEqual(ended.code, 7, ended)
+        self.assertTrue(ended.out.endswith(f"{MUSTER} --max-restarts=2 {WORKER} --srun\n"),
+                        ended)
+
+    def test_a_node_is_explained_from_another_one(self):
+        tasks = self.slurm("slurm-step1-0")
+        here = self.explained(tasks[0])
+        there = self.explained(tasks[0], "--as-node=1")
+        self.assertEqual((here["node-rank"], there["node-rank"]), ("0", "1"))
+        self.assertEqual(here["rdzv-endpoint"], there["rdzv-endpoint"])
+
+    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "needs Open MPI")
+    def test_started_by_a_real_mpirun(self):
+        job = self.bare_job()
+        env = {**os.environ, "NODE_DIR": str(job.folder), "NODE_LABEL": "mpi",
+               "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        with subprocess.Popen(["mpirun.openmpi", "--oversubscribe", "-n", "3", MUSTER, WORKER],
+                              env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as mpirun:
+            try:
+                one = job.round(3)
+                self.assertEqual([env["LOCAL_RANK"] for env in one.env.values()], ["0", "1", "2"])
+                self.assertEqual({env["LOCAL_WORLD_SIZE"] for env in one.env.values()}, {"3"})
+                job.story.order("all", "exit 0")
+                _, said = mpirun.communicate(timeout=60)
+                self.assertEqual(mpirun.returncode, 0, said)
+            finally:
+                mpirun.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()

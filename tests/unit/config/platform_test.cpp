@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a platform says against what anybody typed: precedence, conflicts, refusals. What each
+// platform says: the golden tests.
+#include "unit/config/launch.hpp"
+
+using namespace muster;
+
+namespace {
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+Variables step(int node, int nodes, const std::string& tasks = "1") {
+  const std::string count = std::to_string(nodes);
+  return {{"SLURM_JOB_ID", "7"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_NODEID", std::to_string(node)},
+          {"SLURM_PROCID", std::to_string(node)},
+          {"SLURM_LOCALID", "0"},
+          {"SLURM_STEP_NODELIST", "a[1-" + count + "]"},
+          {"SLURM_STEP_NUM_NODES", count},
+          {"SLURM_STEP_TASKS_PER_NODE", tasks + "(x" + count + ")"}};
+}
+
+Launch launch(std::vector<std::string> args, Variables variables) {
+  Launch out{std::move(args), std::move(variables)};
+  out.machine.gpus = {0, "no GPU"};
+  return out;
+}
+
+const Variables kCloud{
+    {"MASTER_ADDR", "head"}, {"MASTER_PORT", "2222"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}};
+
+}  // namespace
+
+TEST_CASE("platform: variables, files and the command line are stronger, each by its rank") {
+  auto variables = step(1, 4);
+  CHECK(launch({}, variables).config().nodes_max == 4);
+  variables["PET_NNODES"] = "1:4";
+  CHECK(launch({}, variables).config().nodes_min == 1);
+  variables["MUSTER_NNODES"] = "2:4";
+  CHECK(launch({}, variables).config().nodes_min == 2);
+  CHECK(launch({"--nnodes=3:4"}, variables).config().nodes_min == 3);
+  auto file = launch({"--config=job.toml"}, step(1, 4));
+  file.machine.texts["job.toml"] = "nnodes = \"1:4\"\n";
+  CHECK(file.config().nodes_min == 1);
+}
+
+TEST_CASE("platform: what contradicts it is said on one line") {
+  const auto out = launch({"--nnodes=2", "--node-rank=1"}, step(3, 4)).resolved();
+  REQUIRE(out);
+  CHECK(out->warnings ==
+        std::vector<std::string>{
+            "Slurm step 7.0: --nnodes=2 (command line) counts, not 4 (SLURM_STEP_NUM_NODES); "
+            "--node-rank=1 (command line) counts, not 3 (SLURM_NODEID)"});
+  CHECK(out->config.nodes_max == 2);
+  CHECK(out->config.node_rank == 1);
+  CHECK(launch({"--nnodes=1:8", "--rdzv-id=mine"}, step(3, 4)).warnings().empty());
+}
+
+TEST_CASE("platform: a node beyond --nnodes has no rank of its own, it waits as a spare") {
+  const auto config = launch({"--nnodes=2"}, step(3, 4)).config();
+  CHECK_FALSE(config.node_rank);
+}
+
+TEST_CASE("platform: several launchers are never worlds of one") {
+  for (const std::string typed : {"--nnodes=1", "--standalone"}) {
+    const std::string why = launch({typed}, step(1, 4)).error();
+    CHECK(why.find("Slurm step 7.0 started muster 4 times (SLURM_STEP_NUM_NODES)") !=
+          std::string::npos);
+    CHECK(why.find("--platform=none") != std::string::npos);
+    CHECK(launch({typed, "--platform=none"}, step(1, 4)).config().nodes_max == 1);
+  }
+  CHECK(launch({}, step(0, 1)).config().standalone);
+}
+
+TEST_CASE("platform: a hint gives way to who asks for one machine, and is named") {
+  const auto out = launch({"--standalone"}, kCloud).resolved();
+  REQUIRE(out);
+  CHECK(out->config.standalone);
+  CHECK(out->warnings == std::vector<std::string>{"--standalone asks for one machine; ignoring "
+                                                  "MASTER_ADDR and WORLD_SIZE (2 machines)"});
+}
+
+TEST_CASE("platform: a meeting place of the user's is taken whole") {
+  const auto config = launch({"--master-addr=x", "--master-port=5"}, step(1, 2)).config();
+  CHECK(config.rdzv_backend == "static");
+  CHECK(config.rdzv_endpoints == std::vector{Endpoint{"x", 5}});
+  CHECK(config.node_rank == 1);
+  CHECK_FALSE(config.rendezvous.is_host);
+  const auto c10d = launch({"--rdzv-backend=c10d", "--rdzv-endpoint=x"}, step(0, 2)).config();
+  CHECK(c10d.rdzv_endpoints == std::vector{Endpoint{"x", 29400}});
+  CHECK_FALSE(c10d.rendezvous.is_host);
+  CHECK(c10d.rdzv_id == "slurm-7.0");
+}
+
+TEST_CASE("platform: the first node hosts at a free candidate, the others try all of them") {
+  const auto follower = launch({}, step(1, 2)).config();
+  REQUIRE(follower.rdzv_endpoints.size() == 8);
+  CHECK(follower.rendezvous.is_host == false);
+  auto first = launch({}, step(0, 2));
+  CHECK(first.config().rdzv_endpoints == std::vector{follower.rdzv_endpoints[0]});
+  CHECK(first.config().rendezvous.is_host == true);
+  first.machine.taken_ports = {*follower.rdzv_endpoints[0].port, *follower.rdzv_endpoints[1].port};
+  CHECK(first.config().rdzv_endpoints == std::vector{follower.rdzv_endpoints[2]});
+}
+
+TEST_CASE("platform: candidates keep to --port-range") {
+  for (const Endpoint& endpoint :
+       launch({"--port-range=500-520"}, step(1, 2)).config().rdzv_endpoints) {
+    CHECK(*endpoint.port >= 500);
+    CHECK(*endpoint.port <= 520);
+  }
+}
+
+TEST_CASE("platform: a worker for each GPU, unless the number or torchrun's rules are wanted") {
+  auto variables = step(1, 2);
+  variables["SLURM_GPUS_ON_NODE"] = "2";
+  CHECK(launch({}, variables).config().nproc == 2);
+  CHECK(launch({"--nproc-per-node=3"}, variables).config().nproc == 3);
+  auto as_torchrun = launch({}, variables);
+  as_torchrun.personality = Personality::torchrun;
+  CHECK(as_torchrun.config().nproc == 1);
+  auto fewer = launch({}, variables);
+  fewer.machine.gpus = {1, "1 of CUDA_VISIBLE_DEVICES"};
+  CHECK(fewer.config().nproc == 1);
+  CHECK(fewer.warnings().size() == 1);
+  auto no_platform = launch({}, {});
+  no_platform.machine.gpus = {4, "4 GPUs"};
+  CHECK(no_platform.config().nproc == 1);
+}
+
+TEST_CASE("platform: a task for each worker is adopted, and leaves nothing to choose") {
+  const auto variables = step(1, 2, "2");
+  const auto config = launch({}, variables).config();
+  CHECK(config.nodes_max == 4);
+  CHECK(config.node_rank == 2);
+  CHECK(config.nproc == 1);
+  CHECK(config.task == TaskOfNode{0, 2, 1, 2, false});
+  CHECK(launch({"--nproc-per-node=2"}, variables).error().find("--ntasks-per-node=1") !=
+        std::string::npos);
+  CHECK(launch({"--nnodes=2"}, variables).error().find("started 4 launchers") != std::string::npos);
+  CHECK(launch({"--nnodes=4", "--nproc-per-node=1"}, variables).config().task);
+}
+
+TEST_CASE("platform: a job outside of a step is for srun, or for one machine on request") {
+  const Variables job{{"SLURM_JOB_ID", "7"},
+                      {"SLURM_JOB_NUM_NODES", "2"},
+                      {"SLURM_JOB_NODELIST", "a[1-2]"},
+                      {"SLURM_CPUS_PER_TASK", "6"}};
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{},
+        {"--nnodes=2"},
+        {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=a1"}}) {
+    const std::string why = launch(args, job).error();
+    CHECK(why.find("; type: srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 "
+                   "--kill-on-bad-exit=0 /usr/bin/muster ") != std::string::npos);
+    CHECK(why.find(" train.py") != std::string::npos);
+  }
+  CHECK(launch({"--nnodes=1"}, job).config().nodes_max == 1);
+  CHECK(launch({"--platform=none"}, job).config().nodes_max == 1);
+}
+
+TEST_CASE("platform: --as-node is for explanations") {
+  CHECK(launch({"--as-node=1"}, step(0, 4)).error().find("is for --explain") != std::string::npos);
+  const auto config = launch({"--explain", "--as-node=3"}, step(0, 4)).config();
+  CHECK(config.node_rank == 3);
+  CHECK(config.rendezvous.is_host == false);
+  CHECK(launch({"--explain", "--as-node=4"}, step(0, 4)).error() ==
+        "--as-node=4: the job has 4 of them, numbered from 0");
+}
