@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of gpu-check's arrays: what PyTorch, CuPy and JAX have on a GPU goes to the library as it
-lies there, in the order of their streams. Prints a row of the table for each library that is here;
-an operation that runs ahead of the kernels before it, or a kernel ahead of it, gives wrong sums."""
+"""One rank of gpu-check's arrays: what PyTorch, CuPy and JAX have on a GPU goes to the library as
+it lies there, in the order of their streams. Prints a row of the table for each library that is
+here; an operation that runs ahead of the kernels before it, or a kernel ahead of it, gives wrong
+sums."""
 import importlib
 import os
 import sys

@@ -214,9 +214,10 @@ class Starts(unittest.TestCase):
                 self.assert_all_name(3, job)
 
     def test_while_connections_wait_in_its_queue(self):
-        """It cannot say why on connections that it never accepted: those ranks look in the store."""
+        """It cannot say why on connections that it never accepted: they look in the store."""
         with store() as (_, port), self.job(port, (1,), alone) as job:
-            with Played(1, alone(1), port) as victim, socket.create_server(('127.0.0.1', 0)) as queue:
+            queue = socket.create_server(('127.0.0.1', 0))
+            with queue, Played(1, alone(1), port) as victim:
                 victim.come()
                 victim.show_address(queue.getsockname()[1])
                 connections = [victim.reach(0, lane) for lane in (CONTROL, 0, 1)]

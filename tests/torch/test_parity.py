@@ -46,6 +46,7 @@ class Parity(unittest.TestCase):
     def test_the_end_of_a_process_waits_for_callbacks_and_for_nothing_else(self):
         self.assertEqual(self.ends(3, "callback", 0).count(" ends"), 3)
 
+    @unittest.skipIf(IS_OLD, "PyTorch 1.13 aborts then, over gloo and alone, too")
     def test_a_process_ends_while_a_thread_is_in_an_operation(self):
         self.assertEqual(self.ends(2, "thread", 0).count(" ends"), 2)
 

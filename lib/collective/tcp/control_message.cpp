@@ -44,30 +44,41 @@ std::string ControlMessages::encode_welcome() {
 }
 
 void ControlMessages::take(std::span<const char> bytes) {
-  const std::string welcome = encode_welcome();
-  const std::size_t most = kMost + (is_welcomed_ ? 0 : welcome.size());
-  bytes_.append(bytes.data(), std::min(bytes.size(), most - std::min(most, bytes_.size())));
-  if (!is_welcomed_ && bytes_.starts_with(welcome)) {
-    is_welcomed_ = true;
-    bytes_.erase(0, welcome.size());
+  while (!bytes.empty() && !is_done()) {
+    const auto part = bytes.first(std::min(bytes.size(), kMost - bytes_.size()));
+    bytes_.append(part.data(), part.size());
+    bytes = bytes.subspan(part.size());
+    while (take_one()) {
+    }
   }
 }
 
-std::optional<Error> ControlMessages::first() const {
+// A rank that gives up while it still accepts connections sends its reason before the welcome.
+bool ControlMessages::take_one() {
   Head head{};
   if (bytes_.size() < sizeof(head)) {
-    return std::nullopt;
+    return false;
   }
   std::memcpy(&head, bytes_.data(), sizeof(head));
-  const std::size_t length = std::min<std::size_t>(head.text, kMostText);
-  if (head.code > kLastCode || bytes_.size() < sizeof(head) + length) {
-    return std::nullopt;
+  if (head.code == kWelcome) {
+    is_welcomed_ = true;
+    bytes_.erase(0, sizeof(head));
+    return true;
   }
-  return Error{.code = static_cast<Errc>(head.code),
-               .rank = head.rank,
-               .seq = head.seq,
-               .native = head.native,
-               .text = bytes_.substr(sizeof(head), length)};
+  const std::size_t length = std::min<std::size_t>(head.text, kMostText);
+  is_strange_ = head.code > kLastCode;
+  if (is_strange_ || bytes_.size() < sizeof(head) + length) {
+    return false;
+  }
+  if (!first_) {
+    first_ = Error{.code = static_cast<Errc>(head.code),
+                   .rank = head.rank,
+                   .seq = head.seq,
+                   .native = head.native,
+                   .text = bytes_.substr(sizeof(head), length)};
+  }
+  bytes_.erase(0, sizeof(head) + length);
+  return true;
 }
 
 }  // namespace muster::collective

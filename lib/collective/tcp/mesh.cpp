@@ -264,6 +264,8 @@ std::optional<Error> Mesh::failure() const {
         local_.report(*fault_);  // before this rank may leave for it: the others wait here only
       }
     }
+  } else if (is_starting_) {
+    listen_to_all();  // welcomes come nevertheless
   }
   return fault_;
 }
@@ -319,7 +321,9 @@ void Mesh::listen_to(std::size_t rank) const {
     peer.is_gone = true;
     // Else its end would be reported at each look from now on.
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
-    if (!peer.has_left && !fault_) {
+    const bool unwelcome =
+        is_starting_ && std::cmp_less(rank, rank_) && !peer.messages.is_welcomed();
+    if (unwelcome || (!peer.has_left && !fault_)) {
       lost(rank, count == 0 ? 0 : why);
     }
   }
@@ -327,11 +331,14 @@ void Mesh::listen_to(std::size_t rank) const {
 
 // errno, or 0 at the end of the stream.
 void Mesh::lost(std::size_t rank, int why) const {
-  const Error error{.code = Errc::peer_failed,
-                    .rank = static_cast<int>(rank),
-                    .text = fmt::format("rank {} has died, or its host cannot be reached{}",
-                                        rank,
-                                        why == 0 ? "" : ": " + errno_text(why))};
+  Error error{.code = Errc::peer_failed,
+              .rank = static_cast<int>(rank),
+              .text = fmt::format("rank {} has died, or its host cannot be reached{}",
+                                  rank,
+                                  why == 0 ? "" : ": " + errno_text(why))};
+  if (const auto& told = peers_[rank].messages.first(); told && told->code != Errc::ok) {
+    error = *told;
+  }
   if (!is_starting_) {
     settle(error);
   } else if (!lost_) {
@@ -341,7 +348,7 @@ void Mesh::lost(std::size_t rank, int why) const {
 
 void Mesh::understand(std::size_t rank) const {
   Peer& peer = peers_[rank];
-  const auto message = peer.messages.first();
+  const auto& message = peer.messages.first();
   if (message && message->code != Errc::ok) {
     settle(*message);
   } else if (message && !peer.has_left) {

@@ -41,10 +41,13 @@ TEST_CASE("control messages: a welcome comes before the message, in the same byt
   }
 }
 
-TEST_CASE("control messages: a reason without a welcome, and a second welcome") {
+TEST_CASE("control messages: a reason before the welcome, and a second welcome") {
   ControlMessages messages;
   messages.take(ControlMessages::encode(kWhy));
   CHECK_FALSE(messages.is_welcomed());
+  messages.take(ControlMessages::encode(Error{}) + ControlMessages::encode_welcome());
+  CHECK(messages.is_welcomed());
+  CHECK(messages.first() == kWhy);
   ControlMessages twice;
   twice.take(ControlMessages::encode_welcome());
   twice.take(ControlMessages::encode_welcome());
