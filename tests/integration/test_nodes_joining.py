@@ -152,8 +152,11 @@ class Unfinished(NodesCase):
         strangers = [socket.create_connection(self.members(job)) for _ in range(20)]
         for stranger in strangers:
             self.addCleanup(stranger.close)
-        job.finish(*nodes)
+        # On a busy machine it may be a member by now. Then the two go on without it first: who has
+        # finished leaves, and would not come back for a round that a silent member makes needed.
         hung.kill_all()
+        eventually(lambda: job.story.rounds()[-1].world == 2, job.describe)
+        job.finish(*nodes)
         # Either it never said that it was ready, or the job had begun to regroup for it and then
         # gone on without: in no case did it stop.
         self.assertIn(one.name, [each.name for each in job.story.rounds()])
