@@ -17,6 +17,7 @@ from test_collective_faults import keys, store, until
 
 HELLO = 0x316c6c6f4354534d
 CONTROL = 2
+WELCOME, MISMATCH = 0x100, 4  # codes of control messages
 
 
 def pretended(rank):
@@ -101,6 +102,18 @@ class Descriptors(unittest.TestCase):
             else:
                 self.fail('no limit was enough')
             self.assertGreater(reasons, 4)
+
+
+def control_message(code, seq=0, text=b''):
+    return struct.pack('=IiiIQ', code, 0, 0, len(text), seq) + text
+
+
+def unread(connection):
+    """Bytes that the other end of this TCP connection has not read yet."""
+    address, port = connection.getpeername()
+    done = subprocess.run(['ss', '-Htn', 'src', f'{address}:{port}'], stdout=subprocess.PIPE,
+                          text=True, check=True)
+    return int(done.stdout.split()[1])
 
 
 def listening(pid):
@@ -229,6 +242,27 @@ class Starts(unittest.TestCase):
                                   job.ranks[rank].communicate(timeout=60)[0])
                 for connection in connections:
                     connection.close()
+
+    def test_a_welcome_comes_after_a_failure(self):
+        """Ranks that have started may fail in an operation: that ends the others' first one."""
+        with store() as (_, port), Job(3, 'sums', port=port, later=(1,), BACKEND='tcp',
+                                       INIT_TIMEOUT='20s', HOST=alone) as job:
+            queue = socket.create_server(('127.0.0.1', 0))
+            queue.settimeout(60)
+            with queue, Played(1, alone(1), port) as other:
+                other.come()
+                other.show_address(queue.getsockname()[1])
+                lanes = [other.reach(0, lane) for lane in (CONTROL, 0, 1)]
+                lanes += [queue.accept()[0] for _ in range(3)]
+                control = lanes[3]  # it is the first that a rank connects
+                control.sendall(control_message(MISMATCH, 7, b'planted'))
+                until(lambda: unread(control) == 0)
+                self.assertIsNone(job.ranks[2].poll())
+                control.sendall(control_message(WELCOME))
+                self.assertRegex(job.ranks[2].communicate(timeout=60)[0],
+                                 r'^error mismatch rank 0 .*planted')
+                for lane in lanes:
+                    lane.close()
 
     def test_before_the_others_have_reached_it(self):
         """Rank 0 would wait for it; it hears of it from those that are refused."""
