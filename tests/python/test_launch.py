@@ -16,7 +16,7 @@ import unittest
 import uuid
 
 import muster
-from muster.jobs.door import Answers, Door
+from muster.jobs.listener import Answers, Listener
 from support import DEADLINE, ROOT
 
 HERE = os.path.abspath(__file__)
@@ -334,31 +334,31 @@ class Ends(LaunchCase):
 class Strangers(LaunchCase):
     """What a rank sends is unpickled: nobody else may send it."""
 
-    def door(self):
-        door = Door(b"the job", Answers())
-        self.addCleanup(door.close)
-        return door
+    def listener(self):
+        listener = Listener(b"the job", Answers())
+        self.addCleanup(listener.close)
+        return listener
 
     def test_nobody_else_may_enter_the_sockets_folder(self):
-        folder = os.stat(os.path.dirname(self.door().path))
+        folder = os.stat(os.path.dirname(self.listener().path))
         self.assertEqual((stat.S_IMODE(folder.st_mode), folder.st_uid), (0o700, os.geteuid()))
 
     @unittest.skipIf(os.geteuid() != 0, "only root can be another user")
     def test_another_user_is_turned_away(self):
-        door = self.door()
-        os.chmod(os.path.dirname(door.path), 0o755)  # as if somebody had been careless
-        os.chmod(door.path, 0o777)
+        listener = self.listener()
+        os.chmod(os.path.dirname(listener.path), 0o755)  # as if somebody had been careless
+        os.chmod(listener.path, 0o777)
         stranger = subprocess.Popen(
             [sys.executable, "-c", "import os, socket, sys\nos.setuid(65534)\n"
              "link = socket.socket(socket.AF_UNIX)\nlink.connect(sys.argv[1])\n"
-             "print('connected', flush=True)\nprint(link.recv(9))", door.path],
+             "print('connected', flush=True)\nprint(link.recv(9))", listener.path],
             stdout=subprocess.PIPE, text=True)
         self.assertEqual(stranger.stdout.readline(), "connected\n")
-        self.assertIsNone(door.accept())
+        self.assertIsNone(listener.accept())
         self.assertEqual(stranger.communicate(timeout=DEADLINE)[0], "b''\n")
         with socket.socket(socket.AF_UNIX) as ours:
-            ours.connect(door.path)
-            connection = door.accept()
+            ours.connect(listener.path)
+            connection = listener.accept()
             self.assertIsNotNone(connection)
             connection.socket.close()
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Unio
 from . import program, worker
 from .answers import Answers, root_cause
 from .command import command, environment
-from .door import Door
+from .listener import Listener
 from .errors import JobError, WorkerError
 from .pickling import modules_of, pack_call, with_context
 from .run import Run
@@ -64,10 +64,10 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
 
 
 def _run(words: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
-         options: Mapping[str, Any], door: Optional[Door] = None) -> Tuple[int, str]:
+         options: Mapping[str, Any], listener: Optional[Listener] = None) -> Tuple[int, str]:
     """The launcher's exit code and last words."""
     run = Run(command(program.find(), nproc, options, words),
-              environment(os.environ, sys.executable or "python3", env or {}), door)
+              environment(os.environ, sys.executable or "python3", env or {}), listener)
     return run.wait(), run.words
 
 
@@ -75,11 +75,11 @@ def launch_function(job: bytes, nproc: Union[int, str], env: Optional[Mapping[st
                     options: Mapping[str, Any]) -> List[Any]:
     """launch() of a function that is packed already."""
     answers = Answers()
-    door = Door(job, answers)
+    listener = Listener(job, answers)
     try:
-        code, words = _run([worker.__file__, door.path], nproc, env, options, door)
+        code, words = _run([worker.__file__, listener.path], nproc, env, options, listener)
     finally:
-        door.close()
+        listener.close()
     return answers.results(code, words)
 
 

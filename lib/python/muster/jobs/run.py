@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import IO, Dict, Mapping, Optional, Sequence, TextIO
 
-from .door import Connection, Door
+from .listener import Connection, Listener
 from .messages import BadMessage
 from .output import Output
 
@@ -28,11 +28,11 @@ _CHUNK = 1 << 16  # bytes of output that are read at once
 
 
 class Run:
-    """One job, from its start to its end. door: None where the ranks send nothing."""
+    """One job, from its start to its end. listener: None where the ranks send nothing."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str],
-                 door: Optional[Door] = None) -> None:
-        self._door = door
+                 listener: Optional[Listener] = None) -> None:
+        self._listener = listener
         self._selector = selectors.DefaultSelector()
         self._outputs: Dict[IO[bytes], Output] = {}
         python = sys.executable or "python3"
@@ -43,8 +43,8 @@ class Run:
             start_new_session=True, bufsize=0)
         self._copy_from(self._process.stdout, sys.stdout)
         self._words = self._copy_from(self._process.stderr, sys.stderr)
-        if door is not None:
-            self._selector.register(door.socket, selectors.EVENT_READ, self._accept)
+        if listener is not None:
+            self._selector.register(listener.socket, selectors.EVENT_READ, self._accept)
 
     @property
     def words(self) -> str:
@@ -79,7 +79,7 @@ class Run:
         while self._outputs:
             for key, events in self._selector.select():
                 key.data(events)
-        while self._door is not None:
+        while self._listener is not None:
             ready = self._selector.select(0)
             if not ready:
                 break
@@ -101,7 +101,7 @@ class Run:
         self._outputs.pop(pipe).close()
 
     def _accept(self, _: int) -> None:
-        connection = self._door.accept() if self._door else None
+        connection = self._listener.accept() if self._listener else None
         if connection is not None:
             self._selector.register(connection.socket, selectors.EVENT_READ,
                                     functools.partial(self._talk, connection))
@@ -127,7 +127,7 @@ class Run:
 
     def _close(self) -> None:
         for key in list(self._selector.get_map().values()):
-            if self._door is None or key.fileobj is not self._door.socket:
+            if self._listener is None or key.fileobj is not self._listener.socket:
                 key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
         for pipe in (self._process.stdout, self._process.stderr):

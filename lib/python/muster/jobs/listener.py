@@ -70,7 +70,7 @@ class Connection:
                 raise BadMessage(f"a message of the kind {kind!r} at the wrong time")
 
 
-class Door:
+class Listener:
     """A listening unix socket in a folder that only this user may enter. Close it at the end.
 
     job: a JOB's content, for each worker. answers: where their answers go.
