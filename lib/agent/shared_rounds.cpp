@@ -187,6 +187,12 @@ void SharedRounds::ended(const NodeEnd& end) {
       [this]<class End>(const End& how) {
         RoundClosed closed;
         if constexpr (std::is_same_v<End, EndClosed>) {
+          if (!how.close.succeeded && how.close.root_rank < 0) {  // no worker's failure
+            closed.outcome = Outcome::not_started;
+            closed.error = Error{Errc::timed_out, how.close.reason};
+            user_.handle(closed);
+            return;
+          }
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;
         } else if constexpr (std::is_same_v<End, EndFailed>) {

@@ -6,6 +6,7 @@
 #include "rendezvous/round/round_core.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -39,6 +40,10 @@ void RoundCore::evaluate(TimePoint now, NodeEffects& out) {
           propose(now, std::move(members), out);
           return;
         }
+      }
+      if (const auto by = short_by(); by && now >= *by) {
+        close_short(now, out);
+        return;
       }
       roll_call(now, out);
       return;
@@ -213,6 +218,34 @@ bool RoundCore::fills_all_ranks(const std::vector<NodeInfo>& nodes) const {
     }
   }
   return nodes.size() == static_cast<std::size_t>(settings_.terms.nodes_max);
+}
+
+// Members that have succeeded were dismissed and do not come back. Where too few are left without
+// them, only newcomers could make a round possible: when nobody waits for those any longer.
+std::optional<TimePoint> RoundCore::short_by() const {
+  if (phase_ != Phase::gathering || finished_.empty()) {
+    return std::nullopt;
+  }
+  const auto min = static_cast<std::size_t>(settings_.terms.nodes_min);
+  const bool is_short =
+      std::max(eligible_, expected_) < min || (eligible_ >= expected_ && !quorum_is_ready());
+  return is_short ? std::optional(phase_since_ + settings_.last_call) : std::nullopt;
+}
+
+// No failure of a worker: the end has no rank.
+void RoundCore::close_short(TimePoint now, NodeEffects& out) {
+  MUSTER_MARK("too few are left beside those that have succeeded");
+  Close words;
+  words.exit_code = 1;
+  const auto awaited = awaited_names(now);
+  words.reason = fmt::format(
+      "{}, and too few nodes are left for another round: {} of {} have succeeded and left{}{}",
+      regroup_reason_,
+      finished_.size(),
+      base_->members.size(),
+      awaited.empty() ? "" : ", missing: ",
+      fmt::join(awaited, ", "));
+  close(now, std::move(words), out);
 }
 
 // -- proposing --------------------------------------------------------------------------------

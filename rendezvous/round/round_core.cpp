@@ -406,6 +406,7 @@ std::optional<TimePoint> RoundCore::next_deadline() const {
   also(verdict_by_);
   if (phase_ == Phase::gathering) {
     also(roll_call_due_);
+    also(short_by());
     if (enough_since_) {
       also(*enough_since_ + settings_.last_call);
     }

@@ -145,6 +145,8 @@ class RoundCore {
   [[nodiscard]] static bool is_eligible(const Node& node);
   [[nodiscard]] std::vector<NodeInfo> choose() const;
   [[nodiscard]] bool leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const;
+  [[nodiscard]] std::optional<TimePoint> short_by() const;
+  void close_short(TimePoint now, NodeEffects& out);
   [[nodiscard]] bool fills_all_ranks(const std::vector<NodeInfo>& nodes) const;
   void note_ready(TimePoint now, Node& node, const Ready& ready, NodeEffects& out);
   void propose(TimePoint now, std::vector<NodeInfo> members, NodeEffects& out);

@@ -104,8 +104,8 @@ struct OtherFailure {
 struct Close {
   bool succeeded = false;
   std::int32_t exit_code = 0;
-  std::string reason;  // why there is no further restart; empty on success
-  std::int32_t root_rank = -1;
+  std::string reason;           // why there is no further restart; empty on success
+  std::int32_t root_rank = -1;  // none: too few nodes were left, see the reason
   std::string root_node;
   std::string root_words;
   std::string details;  // of the root cause, as its node sent them

@@ -6,7 +6,7 @@ import signal
 import unittest
 
 from harness import eventually
-from nodes import NodesCase, last_block
+from nodes import LEASE, NodesCase, last_block
 
 CONF = "last_call_timeout=500,lease=60"
 
@@ -89,6 +89,19 @@ class Success(NodesCase):
         job.order(one, 2, "exit 9")
         first, last = job.ends(nodes[0], nodes[2], code=9)
         self.assertEqual(last_block(first), last_block(last))
+
+    def test_too_few_are_left_when_a_node_falls_silent_after_others_have_succeeded(self):
+        job = self.cluster("1:3", conf=f"last_call_timeout=0.5,lease={LEASE}")
+        nodes = job.start_all(3)
+        one = job.round(3)
+        job.order(one, 1, "exit 0")
+        job.ends(nodes[1], code=0)
+        nodes[2].stop_all()
+        self.addCleanup(nodes[2].kill_all)
+        ended, = job.ends(nodes[0], code=69)
+        self.assertRegex(ended.err, "too few nodes are left for another round: 1 of 3 have "
+                                    r"succeeded and left, missing: \S+ \(silent")
+        nodes[2].kill_all()
 
     def test_all_at_once(self):
         job = self.cluster("5", conf=CONF)

@@ -198,9 +198,25 @@ TEST_CASE("shared rounds: what the rendezvous wants reaches the supervisor") {
   CHECK(std::holds_alternative<Fenced>(bench.host.events[1]));
   Close close;
   close.exit_code = 7;
+  close.root_rank = 0;
   bench.rounds.ended(EndClosed{close});
   REQUIRE(bench.host.events.size() == 3);
   CHECK(std::get<RoundClosed>(bench.host.events[2]).outcome == Outcome::failed);
+}
+
+TEST_CASE("shared rounds: a job that ends for lack of nodes has no worker to blame") {
+  Bench bench;
+  bench.run();
+  Close close;
+  close.exit_code = 1;
+  close.reason = "too few nodes are left";
+  bench.rounds.ended(EndClosed{close});
+  REQUIRE(bench.host.events.size() == 1);
+  const auto& closed = std::get<RoundClosed>(bench.host.events[0]);
+  CHECK(closed.outcome == Outcome::not_started);
+  REQUIRE(closed.error);
+  CHECK(closed.error->code == Errc::timed_out);
+  CHECK(closed.error->message == "too few nodes are left");
 }
 
 TEST_CASE("shared rounds: the workers' store is opened where this node hosts it") {

@@ -275,6 +275,37 @@ TEST_CASE("node core: who finishes early leaves, and all end well") {
   CHECK(world.nodes[0].close->succeeded);
 }
 
+TEST_CASE("node core: who has succeeded does not come back, and nobody waits long for more") {
+  SmallWorld world = running_world(3, GENERATE(1, 2));
+  world.feed(1, WorkersFinished{});
+  REQUIRE(world.nodes[1].ended == "finished");
+  world.cut(2);
+  world.pass(9s);  // the lease
+  REQUIRE(world.nodes[0].ended.empty());
+  CHECK(ranks(world)[0] == -1);
+  world.pass(29s);  // the last call: a newcomer would be taken
+  CHECK(world.nodes[0].ended.empty());
+  world.pass(2s);
+  REQUIRE(world.nodes[0].close);
+  CHECK_FALSE(world.nodes[0].close->succeeded);
+  CHECK(world.nodes[0].close->exit_code == 1);
+  CHECK(world.nodes[0].close->root_rank == -1);
+  CHECK(world.nodes[0].close->reason ==
+        "node 'n0' lost touch for a while, and too few nodes are left for another round: 1 of 3 "
+        "have succeeded and left, missing: n2 (silent, and may still run without us)");
+}
+
+TEST_CASE("node core: a newcomer takes the place of a lost member though others have succeeded") {
+  SmallWorld world = running_world(3, 2);
+  world.feed(1, WorkersFinished{});
+  world.kill(2);
+  world.pass(5s);
+  REQUIRE(world.nodes[0].ended.empty());
+  world.add("n3");
+  world.pass(1s);
+  CHECK(ranks(world) == std::vector{0, -1, -1, 1});
+}
+
 TEST_CASE("node core: the end of a job waits for a member that is coming back") {
   SmallWorld world = running_world(3, 1);
   world.nodes[1].obedient = false;  // its workers end late
