@@ -156,7 +156,7 @@ typedef struct {
   int64_t timeout_ns;  /* 0: the communicator's */
   double scale;        /* of MUSTER_PREMUL_SUM: each element is multiplied by it, then summed */
   void* stream;        /* CUDA stream of the buffers; null: the default stream */
-  int64_t patience_ns; /* is_async, host buffers: how long the call may wait for the other ranks, to
+  int64_t max_wait_ns; /* is_async, host buffers: how long the call may wait for the other ranks, to
                           perform the operation itself if they come */
 } muster_call;
 

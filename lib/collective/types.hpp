@@ -104,7 +104,7 @@ struct OpOptions {
   bool async = false;
   // Async, host buffers: how long the call may wait for the other ranks. If they come, it performs
   // the operation itself, and no thread is woken for it.
-  Duration patience{0};
+  Duration max_wait{0};
 };
 
 }  // namespace muster::collective

@@ -62,7 +62,7 @@ Result<Work> run(Communicator& comm, const muster_call& call) {
                           .scale = call.scale,
                           .stream = call.stream,
                           .async = call.is_async != 0,
-                          .patience = Duration(call.patience_ns)};
+                          .max_wait = Duration(call.max_wait_ns)};
   switch (call.kind) {
     case MUSTER_ALL_REDUCE:
       return comm.all_reduce(in, out, op, options);

@@ -401,8 +401,8 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
 bool Communicator::Impl::others_come(const Request& request,
                                      const OpOptions& options,
                                      TimePoint now) const {
-  return options.patience > Duration::zero() && collectives->empty() &&
-         host->others_come(request, std::min(now + options.patience, request.deadline));
+  return options.max_wait > Duration::zero() && collectives->empty() &&
+         host->others_come(request, std::min(now + options.max_wait, request.deadline));
 }
 
 Result<Work> Communicator::Impl::submit_transfer(const AsyncJob& job, bool async) const {

@@ -49,7 +49,7 @@ class CCall(Structure):
     _fields_ = [("size", c_size_t), ("kind", c_int32), ("op", c_int32), ("root", c_int32),
                 ("is_async", c_int32), ("input", CBuffer), ("output", CBuffer),
                 ("timeout_ns", c_int64), ("scale", c_double), ("stream", c_void_p),
-                ("patience_ns", c_int64)]
+                ("max_wait_ns", c_int64)]
 
 
 # context, communicator, bucket, work

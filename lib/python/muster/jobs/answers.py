@@ -11,16 +11,16 @@ from .worker import RESULT
 
 Answer = Tuple[bytes, bytearray]  # RESULT or FAILURE, and its content
 
-# How the launcher's last words name the worker that failed first.
+# How the launcher's report names the worker that failed first.
 _ROOT_CAUSE = re.compile(r"^muster: .*?: rank (\d+) .*", re.MULTILINE)
 
 
-def root_cause(words: str) -> Optional[Tuple[int, str]]:
-    """The rank that the launcher blames, and its words from there on; None where it blames none."""
+def root_cause(text: str) -> Optional[Tuple[int, str]]:
+    """The rank that the launcher blames, and the text from there on; None where it blames none."""
     found = None
-    for found in _ROOT_CAUSE.finditer(words):
+    for found in _ROOT_CAUSE.finditer(text):
         pass
-    return (int(found.group(1)), words[found.start():]) if found else None
+    return (int(found.group(1)), text[found.start():]) if found else None
 
 
 class Answers:
@@ -47,12 +47,12 @@ class Answers:
             self._by_rank[rank] = answer
             self._order.append(rank)
 
-    def results(self, code: int, words: str) -> List[Any]:
-        """What the ranks returned, by rank, of a job that ended with this code and these words;
+    def results(self, code: int, report: str) -> List[Any]:
+        """What the ranks returned, by rank, of a job that ended with this code and this report;
         else raises WorkerError or JobError."""
         if code == 0 and self.wrong is None and self._by_rank and self._are_results():
             return [self._result(rank, code) for rank in sorted(self._by_rank)]
-        raise self._error(code, words)
+        raise self._error(code, report)
 
     def _are_results(self) -> bool:
         return all(answer is not None and answer[0] == RESULT for answer in self._by_rank.values())
@@ -74,10 +74,10 @@ class Answers:
             return blamed
         return failed[0] if failed and blamed is None else None
 
-    def _error(self, code: int, words: str) -> JobError:
+    def _error(self, code: int, report: str) -> JobError:
         if self.wrong is not None:
             return JobError(f"a worker sent {self.wrong}", code)
-        blamed = root_cause(words)
+        blamed = root_cause(report)
         rank = self._failure(blamed[0] if blamed else None)
         if rank is not None:
             return self._raised(rank, code)
@@ -86,7 +86,7 @@ class Answers:
         silent = sorted(rank for rank, answer in self._by_rank.items() if answer is None)
         if code == 0 and silent:
             return WorkerError(silent[0], "it ended with code 0 before the function returned", code)
-        return JobError(f"muster ended with code {code}, without a result\n{words}".rstrip(), code)
+        return JobError(f"muster ended with code {code}, without a result\n{report}".rstrip(), code)
 
     def _raised(self, rank: int, code: int) -> WorkerError:
         answer = self._by_rank[rank]

@@ -29,10 +29,10 @@ def command(muster: str, nproc: Union[int, str], options: Options,
     given: Dict[str, Any] = {"label": True, **options}
     if given["label"]:
         given.setdefault("log_line_prefix_template", PREFIX)
-    words = [muster, f"--nproc-per-node={nproc}"]
+    args = [muster, f"--nproc-per-node={nproc}"]
     for name, value in given.items():
-        words += option(name, value)
-    return [*words, *program]
+        args += option(name, value)
+    return [*args, *program]
 
 
 def environment(ours: Mapping[str, str], python: str, more: Mapping[str, str]) -> Dict[str, str]:

@@ -33,7 +33,7 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
 
     function: anything that pickle can send; with cloudpickle installed also functions and classes
     of __main__, of a notebook's cells, lambdas and closures. A str or a path is a program that is
-    run with `args` as its words, as `muster PROGRAM` would; the result is None for each rank.
+    run with these arguments, as `muster PROGRAM` would; the result is None for each rank.
     nproc: how many; "auto": one for each GPU, else for each processor; "gpu"; "cpu".
     warm: True imports the installed modules that the function uses once and forks the workers from
     there; a name, or a list of names: these modules.
@@ -63,12 +63,12 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
                             {"warm": warm, **options})
 
 
-def _run(words: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
+def _run(args: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
          options: Mapping[str, Any], listener: Optional[Listener] = None) -> Tuple[int, str]:
-    """The launcher's exit code and last words."""
-    run = Run(command(program.find(), nproc, options, words),
+    """The launcher's exit code and report."""
+    run = Run(command(program.find(), nproc, options, args),
               environment(os.environ, sys.executable or "python3", env or {}), listener)
-    return run.wait(), run.words
+    return run.wait(), run.stderr_tail
 
 
 def launch_function(job: bytes, nproc: Union[int, str], env: Optional[Mapping[str, str]],
@@ -77,16 +77,16 @@ def launch_function(job: bytes, nproc: Union[int, str], env: Optional[Mapping[st
     answers = Answers()
     listener = Listener(job, answers)
     try:
-        code, words = _run([worker.__file__, listener.path], nproc, env, options, listener)
+        code, report = _run([worker.__file__, listener.path], nproc, env, options, listener)
     finally:
         listener.close()
-    return answers.results(code, words)
+    return answers.results(code, report)
 
 
-def launch_program(words: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
+def launch_program(args: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
                    options: Mapping[str, Any]) -> List[None]:
     """launch() of a program with its arguments. None for each rank; one where nproc is a word."""
-    code, said = _run(words, nproc, env, options)
+    code, said = _run(args, nproc, env, options)
     if code == 0:
         return [None] * (nproc if isinstance(nproc, int) else 1)
     cause = root_cause(said)

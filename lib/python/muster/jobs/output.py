@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import TextIO
 
-TAIL_MAX = 1 << 16  # characters of the end that are remembered, for the launcher's last words
+TAIL_MAX = 1 << 16  # characters of the end that are remembered, for the launcher's report
 
 
 class Output:

@@ -42,14 +42,14 @@ class Run:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             start_new_session=True, bufsize=0)
         self._copy_from(self._process.stdout, sys.stdout)
-        self._words = self._copy_from(self._process.stderr, sys.stderr)
+        self._stderr = self._copy_from(self._process.stderr, sys.stderr)
         if listener is not None:
             self._selector.register(listener.socket, selectors.EVENT_READ, self._accept)
 
     @property
-    def words(self) -> str:
-        """The end of what came on standard error: the launcher's last words are there."""
-        return self._words.tail
+    def stderr_tail(self) -> str:
+        """The end of what came on standard error: the launcher's report is there."""
+        return self._stderr.tail
 
     def wait(self) -> int:
         """Serves the job until it has ended; the launcher's exit code, 128 + n after signal n.

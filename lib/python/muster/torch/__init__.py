@@ -11,7 +11,7 @@ reduce_scatter(_tensor), gather, scatter, all_to_all(_single, also with unequal 
 recv with tags and from any source, batched sends, barrier, monitored_barrier, split_group, the
 object collectives, the coalesced variants; ReduceOp SUM, AVG, PRODUCT, MIN, MAX, PREMUL_SUM, BAND,
 BOR, BXOR; sparse tensors, and lists of several, in all_reduce. What it refuses, it refuses in
-gloo's words.
+gloo's messages.
 
 Errors: Work.wait() raises muster.PeerFailed, muster.TimedOut and so on, with the rank; where
 PyTorch waits in C++ (DDP's backward) it raises RuntimeError with the same text. After one of these

@@ -97,13 +97,13 @@ def compile_in(work: str, verbose: bool) -> str:
     return os.path.join(work, f"{compiled.NAME}.so")
 
 
-def main(words: Optional[List[str]] = None) -> int:
+def main(args: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m muster.torch.build",
         description="Builds the compiled back end for this PyTorch and this Python.")
     parser.add_argument("--force", action="store_true", help="build it also if it is there")
     parser.add_argument("--verbose", action="store_true", help="show the compiler's command")
-    given = parser.parse_args(words)
+    given = parser.parse_args(args)
     try:
         print(build(given.force, given.verbose))
     except ImportError as error:

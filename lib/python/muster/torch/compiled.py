@@ -95,7 +95,7 @@ def load(path: str) -> Any:
     return loaded
 
 
-def patience() -> float:
+def max_wait() -> float:
     """How long asynchronous operations wait in the call, seconds; 0: a thread performs them."""
     wanted = os.environ.get(ASYNC_VARIABLE) or "auto"
     if wanted not in ("auto", "inline", "thread"):
@@ -115,6 +115,6 @@ def wrap(group: ProcessGroup) -> Any:
     core = group.comm.core()
     if core.handle is None:
         raise errors.InvalidState("the communicator was closed")
-    made = native.make_backend(group, core.handle, core, group.seconds, patience())
+    made = native.make_backend(group, core.handle, core, group.seconds, max_wait())
     group._lock = made.lock()
     return made

@@ -21,7 +21,7 @@ PROFILER_PATIENCE = 10.0
 
 
 def timed_out(error: errors.TimedOut, seconds: Optional[float]) -> errors.TimedOut:
-    """The error, with the words of PyTorch's back ends for it in front."""
+    """The error, with the text that PyTorch's back ends put in front."""
     if seconds is None or error.rank is None or "Timed out" in str(error):
         return error
     return errors.TimedOut(f"muster: Timed out waiting {seconds * 1000:.0f}ms: {error}", error.rank,

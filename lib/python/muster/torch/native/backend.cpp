@@ -11,8 +11,8 @@ namespace {
 
 // Also where there are processors to spare: to wake a thread takes longer than so small a sum.
 constexpr std::size_t kSmall = 64UL * 1024;       // bytes
-constexpr std::int64_t kShortPatience = 20'000;   // ns
-constexpr std::int64_t kLeastPatience = 200'000;  // ns, where there are no processors to spare
+constexpr std::int64_t kShortWait = 20'000;   // ns
+constexpr std::int64_t kLeastWait = 200'000;  // ns, where there are no processors to spare
 
 }  // namespace
 
@@ -26,8 +26,8 @@ Backend::Backend(int rank,
       group_(group),
       completer_(std::make_shared<Kept>(group.attr("completer"))),
       options_(c10::make_intrusive<Options>("muster", settings.timeout)),
-      most_patience_ns_(settings.patience_ns),
-      patience_ns_(settings.patience_ns),
+      longest_wait_ns_(settings.max_wait_ns),
+      max_wait_ns_(settings.max_wait_ns),
       timeout_ms_(settings.timeout.count()) {}
 
 Backend::~Backend() {
@@ -61,13 +61,13 @@ WorkPtr Backend::run(const Call& call, const CallOptions& options) {
     return c10::make_intrusive<Finished>(rank_, call.type, Tensors{call.out});
   }
   described.is_async = 1;
-  described.patience_ns = waits ? 0 : patience(call.out.nbytes());
+  described.max_wait_ns = waits ? 0 : max_wait(call.out.nbytes());
   Tensors used{call.out};
   if (call.in) {
     used.push_back(*call.in);
   }
   auto operation = communicator_->start(described, std::move(used), timeout_ms);
-  learn(described.patience_ns, operation == nullptr);
+  learn(described.max_wait_ns, operation == nullptr);
   if (operation == nullptr) {
     return c10::make_intrusive<Finished>(rank_, call.type, Tensors{call.out});
   }
@@ -81,19 +81,19 @@ WorkPtr Backend::run(const Call& call, const CallOptions& options) {
   return work;
 }
 
-std::int64_t Backend::patience(std::size_t bytes) const {
-  return std::max(patience_ns_.load(), bytes <= kSmall ? kShortPatience : 0);
+std::int64_t Backend::max_wait(std::size_t bytes) const {
+  return std::max(max_wait_ns_.load(), bytes <= kSmall ? kShortWait : 0);
 }
 
 // The ranks of a program may do other things between starting an operation and waiting for it, such
 // as sending what another rank waits for before it starts its own. Such a program soon waits no
 // longer than it gains.
-void Backend::learn(std::int64_t patience_ns, bool they_came) {
-  const std::int64_t now = patience_ns_.load();
+void Backend::learn(std::int64_t max_wait_ns, bool they_came) {
+  const std::int64_t now = max_wait_ns_.load();
   if (they_came) {
-    patience_ns_.store(std::min(most_patience_ns_, 2 * now));
-  } else if (patience_ns == now) {
-    patience_ns_.store(std::max(now / 4, std::min(most_patience_ns_, kLeastPatience)));
+    max_wait_ns_.store(std::min(longest_wait_ns_, 2 * now));
+  } else if (max_wait_ns == now) {
+    max_wait_ns_.store(std::max(now / 4, std::min(longest_wait_ns_, kLeastWait)));
   }
 }
 

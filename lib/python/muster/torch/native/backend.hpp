@@ -22,7 +22,7 @@ class Backend final : public c10d::Backend {
     std::chrono::milliseconds timeout;  // of an operation
     // How long an asynchronous operation may wait for the other ranks in the call, to be performed
     // there. After that, and with 0, a thread of the library performs it.
-    std::int64_t patience_ns;
+    std::int64_t max_wait_ns;
   };
 
   // group: of group.py.
@@ -108,9 +108,9 @@ class Backend final : public c10d::Backend {
   WorkPtr run(const Call& call, const CallOptions& options);
   [[nodiscard]] muster_call describe(const Call& call, std::int64_t timeout_ms) const;
   // How long an asynchronous operation may wait for the other ranks in the call, ns.
-  [[nodiscard]] std::int64_t patience(std::size_t bytes) const;
+  [[nodiscard]] std::int64_t max_wait(std::size_t bytes) const;
   // After a call that was asked to wait so long.
-  void learn(std::int64_t patience_ns, bool they_came);
+  void learn(std::int64_t max_wait_ns, bool they_came);
   // Has Python perform it.
   template <class... Arguments>
   WorkPtr ask(const char* method, Arguments&&... arguments);
@@ -124,8 +124,8 @@ class Backend final : public c10d::Backend {
   Kept group_;
   std::shared_ptr<Kept> completer_;
   c10::intrusive_ptr<Options> options_;
-  const std::int64_t most_patience_ns_;
-  std::atomic<std::int64_t> patience_ns_;
+  const std::int64_t longest_wait_ns_;
+  std::atomic<std::int64_t> max_wait_ns_;
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::uint64_t> count_{0};
   // Another thread may start a receive while an operation is performed: none holds the lock long.

@@ -16,7 +16,7 @@ c10::intrusive_ptr<Backend> make_backend(const py::object& group,
                                          std::uintptr_t handle,
                                          py::object owner,
                                          double seconds,
-                                         double patience) {
+                                         double max_wait) {
   auto communicator = std::make_shared<Communicator>(handle, std::move(owner));
   communicators().push_back(communicator);
   return c10::make_intrusive<Backend>(
@@ -25,7 +25,7 @@ c10::intrusive_ptr<Backend> make_backend(const py::object& group,
       std::move(communicator),
       group,
       Backend::Settings{std::chrono::milliseconds(std::int64_t(seconds * 1e3)),
-                        std::int64_t(patience * 1e9)});
+                        std::int64_t(max_wait * 1e9)});
 }
 
 // What Python takes in the place of its own lock, in `with`.
