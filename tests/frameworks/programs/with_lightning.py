@@ -40,8 +40,9 @@ def main(nodes, ranks):
                                 enable_progress_bar=False, enable_model_summary=False)
     trainer.fit(model, data)
     weights = sum(p.detach().double().sum() for p in model.parameters()).item()
+    # Torchrun's workers write what print gets and the line's end apart, and tear lines.
     print(f"rank {trainer.global_rank} of {trainer.world_size} weights {weights!r} "
-          f"losses {model.losses}")
+          f"losses {model.losses}\n", end="")
 
 
 if __name__ == "__main__":

@@ -28,9 +28,10 @@ def main(folder):
     trainer.train()
     losses = [each["loss"] for each in trainer.state.log_history if "loss" in each]
     weights = sum(p.detach().double().sum() for p in model.parameters()).item()
-    print(f"rank {arguments.process_index} of {arguments.world_size} weights {weights!r}")
+    # Torchrun's workers write what print gets and the line's end apart, and tear lines.
+    print(f"rank {arguments.process_index} of {arguments.world_size} weights {weights!r}\n", end="")
     if trainer.is_world_process_zero():
-        print(f"losses {losses}")
+        print(f"losses {losses}\n", end="")
 
 
 if __name__ == "__main__":
