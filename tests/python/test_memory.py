@@ -17,6 +17,71 @@ from muster import _library, dlpack, dtypes, memory
 from support import environment
 
 
+class Prepared(unittest.TestCase):
+    """Calls on NumPy arrays are kept; none is used for an array that has changed."""
+
+    def setUp(self):
+        self.comm = muster.Communicator.create(None, 0, 1)
+        self.addCleanup(self.comm.close)
+        self.x = numpy.arange(6, dtype="f4")
+
+    def double(self, x, out=None):
+        self.comm.all_reduce(x, "premul_sum", out, scale=2.0)
+        return (x if out is None else out).tolist()
+
+    def test_a_loop_makes_its_call_once(self):
+        for doubled in (2, 4, 8):
+            self.assertEqual(self.double(self.x), [doubled * n for n in range(6)])
+        self.assertEqual(len(self.comm._prepared), 1)
+        self.comm.all_reduce(self.x, "premul_sum", scale=0.125)  # other arguments, another call
+        self.assertEqual(self.x.tolist(), list(range(6)))
+        out = numpy.zeros(6, "f4")
+        for _ in range(2):
+            self.assertEqual(self.double(self.x, out), [2 * n for n in range(6)])
+        self.assertEqual(self.x.tolist(), list(range(6)))
+
+    def test_an_array_that_has_moved_or_has_another_shape_or_type(self):
+        out = numpy.zeros(6, "f4")
+        self.double(self.x, out)
+        self.x.dtype = "i4"
+        with self.assertRaises(muster.InvalidArgument):
+            self.double(self.x, out)
+        self.x.dtype = "f4"
+        self.double(self.x)
+        self.x.resize(100_000, refcheck=False)
+        self.assertEqual(self.double(self.x)[:7], [0, 4, 8, 12, 16, 20, 0])
+        self.assertEqual(self.double(self.x[:2]), [0, 8])
+        self.assertEqual(self.x[:3].tolist(), [0, 8, 8])
+        self.x.dtype = "i4"
+        self.x[:] = 0x3f800001  # twice that is another number where it is taken for a float
+        self.assertEqual(self.double(self.x)[-1], 2 * 0x3f800001)
+
+    def test_an_array_that_may_no_longer_be_written(self):
+        self.double(self.x)
+        self.x.flags.writeable = False
+        for out in (None, self.x):
+            with self.assertRaisesRegex(muster.InvalidArgument, "read-only"):
+                self.double(self.x, out)
+        wide = numpy.zeros((4, 4), "f4")
+        self.double(wide)
+        with self.assertRaisesRegex(muster.InvalidArgument, "not contiguous"):
+            self.double(wide.T)
+
+    def test_a_closed_communicator_and_a_wrong_op(self):
+        self.double(self.x)
+        with self.assertRaisesRegex(muster.InvalidArgument, "unknown op"):
+            self.comm.all_reduce(self.x, "median")
+        self.comm.close()
+        with self.assertRaises(muster.InvalidState):
+            self.double(self.x)
+
+    def test_they_are_bounded(self):
+        arrays = [numpy.ones(1, "f4") for _ in range(1000)]
+        for x in arrays:
+            self.assertEqual(self.double(x), [2])
+        self.assertLess(len(self.comm._prepared), 300)
+
+
 class Arrays(unittest.TestCase):
     def test_numpy(self):
         for name, (_, size) in dtypes.TYPES.items():

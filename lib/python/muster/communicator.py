@@ -101,6 +101,7 @@ class Communicator(Operations):
 
     def __init__(self, handle: Optional[int]) -> None:
         """For the package itself; from_env(), create(), split() and rebuild() call it."""
+        super().__init__()
         self._core: Optional[Core] = Core(handle)
         self.rank: int = lib.muster_comm_rank(handle)
         self.size: int = lib.muster_comm_size(handle)

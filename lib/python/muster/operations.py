@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from ctypes import sizeof
-from typing import Any, Literal, Optional, Tuple, TypeVar, overload
+from typing import Any, Dict, Literal, Optional, Tuple, TypeVar, overload
 
 from . import _library as c
 from . import dtypes, errors, memory
@@ -14,6 +14,7 @@ from .work import Work
 _U8 = dtypes.TYPES["u8"][0]
 NO_BUFFER = c.CBuffer(None, 0, dtypes.TYPES["f32"][0], c.HOST)
 _ABSENT: Any = object()  # an operation has no such buffer
+_PREPARED_MAX = 256  # calls of a communicator that are kept
 
 A = TypeVar("A", bound=Array)
 B = TypeVar("B", bound=Array)
@@ -31,6 +32,11 @@ class Operations:
     """The operations of a Communicator, whose docstring says what holds for all of them."""
 
     size: int
+
+    def __init__(self) -> None:
+        # Calls on NumPy arrays, by all that they were made of: a loop over the same arrays makes
+        # each of them once, and an array that was moved or reshaped has another key.
+        self._prepared: Dict[Tuple[Any, ...], c.CCall] = {}
 
     def start(self, call: c.CCall, value: Any = None, keep: Any = ()) -> Any:
         raise NotImplementedError
@@ -240,6 +246,12 @@ class Operations:
 
     def _run(self, kind: int, x: Any, out: Any, *, op: Optional[str] = None, root: int = -1,
              scale: float = 1.0, timeout: Timeout = None, async_op: bool = False) -> Any:
+        key = None if async_op else _key_of(x, out)
+        if key is not None:
+            key = (kind, op, root, scale, timeout, *key)
+            call = self._prepared.get(key)
+            if call is not None:
+                return self.start(call, out)
         if op is not None and op not in c.OPS:
             raise errors.InvalidArgument(f"unknown op '{op}'; there are " + ", ".join(c.OPS))
         target = None if out is _ABSENT else memory.of(out, writable=True)
@@ -248,7 +260,33 @@ class Operations:
         call = c.CCall(sizeof(c.CCall), kind, c.OPS[op] if op else 0, root, 1 if async_op else 0,
                        _buffer(source, op), _buffer(target, op), nanoseconds(timeout), scale,
                        ordered_by.stream if ordered_by else None)
+        if key is not None:
+            if len(self._prepared) >= _PREPARED_MAX:
+                self._prepared.clear()
+            self._prepared[key] = call
         return self.start(call, None if out is _ABSENT else out, (source, target))
+
+
+def _key_of(x: Any, out: Any) -> Optional[Tuple[Any, ...]]:
+    """What a call on these arrays depends on. None: they are no contiguous NumPy arrays, or of a
+    type whose name says too little of it (ml_dtypes')."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or type(out) is not numpy.ndarray:
+        return None
+    about = out.__array_interface__
+    target = about["data"], about["typestr"], about["shape"]
+    if about["strides"] is not None or target[1][1] == "V":
+        return None
+    if x is out:
+        return target
+    if x is _ABSENT:
+        return (*target, None)
+    if type(x) is not numpy.ndarray:
+        return None
+    about = x.__array_interface__
+    if about["strides"] is not None or about["typestr"] != target[1]:
+        return None
+    return (*target, about["data"], about["shape"])
 
 
 def _buffer(of: Optional[memory.Memory], op: Optional[str]) -> c.CBuffer:
