@@ -10,7 +10,7 @@ using c10d::OpType;
 namespace {
 
 // Also where there are processors to spare: to wake a thread takes longer than so small a sum.
-constexpr std::size_t kSmall = 64UL * 1024;       // bytes
+constexpr std::size_t kSmall = 64UL * 1024;   // bytes
 constexpr std::int64_t kShortWait = 20'000;   // ns
 constexpr std::int64_t kLeastWait = 200'000;  // ns, where there are no processors to spare
 
