@@ -100,10 +100,12 @@ class ProcessOne(NodesCase):
 
     def test_orphans_are_reaped_while_the_job_runs(self):
         """An init that only waits for its own child lets zombies pile up until nothing forks."""
-        ready = self.folder / "ready"
-        job = self.start("--nproc-per-node=1", "--no-python", PUPPET,
-                         *(10 * ["daemon", "{", "exit", "0", "}"]), "touch", ready, "wait")
-        eventually(ready.exists, "the worker has left its daemons")
+        leave = "(sh -c 'while ! [ -e go ]; do sleep 0.01; done; touch ended.$$' &)"
+        script = f"cd $DIR; {10 * (leave + '; ')} exec $PUPPET touch ready wait"
+        job = self.start(*self.by_rank(script))
+        self.wait_for("ready")
+        (self.folder / "go").touch()
+        eventually(lambda: len(list(self.folder.glob("ended.*"))) == 10, "orphans run and end")
         top = self.launcher(job)
 
         def zombies():
@@ -131,10 +133,9 @@ class SharedMemory(NodesCase):
         """Neither a failed worker's report nor anything else needs it."""
         for prefix in (WITHOUT_SHM, WITHOUT_ANY):
             with self.subTest(prefix=prefix[4]):
-                job = Job(["--nproc-per-node=2", "--no-python", PUPPET, "getenv",
-                           "TORCHELASTIC_ERROR_FILE", "exit", "3"], prefix=prefix)
-                self.addCleanup(job.__exit__)
-                ended = job.end()
+                env = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
+                ended = self.run_job(*self.puppets(2, "getenv", "TORCHELASTIC_ERROR_FILE", "exit",
+                                                   "3"), prefix=prefix, env=env)
                 self.assertEqual(ended.code, 3, ended)
                 for line in ended.out.splitlines():
                     self.assertRegex(line, "^/tmp/.*/error.json$")
