@@ -17,7 +17,7 @@ RESOLV = f"""search {manifests.DOMAIN} svc.cluster.local cluster.local
 nameserver {hosts.DNS}
 options ndots:5
 """
-LEASE = "lease=2s"  # so that a pod without an address is soon given up
+LEASE = "lease=2"  # so that a pod without an address is soon given up
 
 
 @unittest.skipIf(hosts.missing(), hosts.missing())

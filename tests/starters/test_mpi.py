@@ -3,10 +3,10 @@
 remote shell is a script that enters the host's namespaces."""
 
 import shutil
-import subprocess
 import unittest
 
 import hosts
+from mpi_program import COMPILERS, compiled
 from nodes import WORKER, NodesCase, free_port
 
 SH = """#!/bin/sh
@@ -15,23 +15,10 @@ while [ "${{1#-}}" != "$1" ]; do shift; done
 host=$1; shift
 exec nsenter -t "$(cat '{folder}'/"$host".pid)" -n -u -m sh -c "$*"
 """
-PROGRAM = """
-#include <mpi.h>
-#include <stdio.h>
-int main(int argc, char** argv) {
-  int size = 0;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  printf("MPI world of %d\\n", size);
-  MPI_Finalize();
-  return 0;
-}
-"""
 
 
 def missing():
-    lacking = [program for program in ("mpirun.openmpi", "mpiexec.hydra", "mpicc.openmpi",
-                                       "mpicc.mpich") if not shutil.which(program)]
+    lacking = [program for program in ("mpirun.openmpi", "mpiexec.hydra", *COMPILERS) if not shutil.which(program)]
     if lacking:
         return f"needs {', '.join(lacking)}: scripts/install_deps test"
     return hosts.missing()
@@ -130,15 +117,8 @@ class ProgramsOfMpi(MpiCase):
     """Workers that call MPI_Init: each is alone, and none hangs or takes its launcher's place in
     MPI's world, but where there is a launcher of Open MPI for each worker."""
 
-    def compiled(self, compiler):
-        source = self.folder / "world.c"
-        source.write_text(PROGRAM)
-        program = self.folder / f"world.{compiler}"
-        subprocess.run([f"mpicc.{compiler}", "-o", program, source], check=True)
-        return str(program)
-
     def assert_worlds(self, words, options, compiler, size, count):
-        program = self.compiled(compiler)
+        program = compiled(self.folder, compiler)
         _, node = self.start(words, options, program=[program])
         ended = node.end()
         self.assertEqual(ended.code, 0, ended)

@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 from harness import MUSTER, read
+from mpi_program import COMPILERS, compiled
 from slurm import SlurmCase, line_to_type
 
 COLLECTIVE = os.environ["MUSTER_COLLECTIVE_PUPPET"]
@@ -131,6 +132,23 @@ class Sums(SlurmCase):
         job, node = self.srun("-N4", program=[script], env={"PYTHON_EXEC": DEBIANS_PYTHON})
         ended, = job.ends(node)
         self.assertEqual(ended.out.splitlines(), ["sum [10.0] of 4"] * 4, ended)
+
+
+@unittest.skipUnless(all(map(shutil.which, COMPILERS)), "needs compilers of both MPIs")
+class ProgramsOfMpi(SlurmCase):
+    def assert_alone(self, words, *options):
+        job, node = self.srun("-N2", *options, options=["--nproc-per-node=2"], program=words)
+        ended, = job.ends(node)
+        self.assertEqual(ended.out.splitlines(), ["MPI world of 1"] * 4, ended)
+
+    def test_a_worker_of_mpich_is_alone(self):
+        program = compiled(self.folder, "mpich")
+        for served in ("none", "pmi2"):
+            self.assert_alone([program], f"--mpi={served}")
+
+    def test_a_worker_of_open_mpi_is_alone_where_it_does_not_see_slurm(self):
+        words = ["env", "-u", "SLURM_NODELIST", compiled(self.folder, "openmpi")]
+        self.assert_alone(["--no-python", *words])
 
 
 if __name__ == "__main__":
