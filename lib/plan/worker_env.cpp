@@ -2,6 +2,7 @@
 #include "plan/worker_env.hpp"
 
 #include "base/text.hpp"
+#include "plan/mpi_place.hpp"
 
 #include <fmt/core.h>
 
@@ -93,6 +94,7 @@ Result<void> set_virtual_gpu(Environ& out, int local_rank) {
 
 Environ node_env(const LaunchConfig& config, const Environ& environ) {
   Environ out = environ;
+  leave_mpi_place(out, config.nproc);
   set_defaults(out, config);
   return out;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environment of one worker: ours, plus the variables that PyTorch and its users read, one row
-// for each. Nothing is taken away. Pure.
+// for each. Only an MPI launcher's are taken away (plan/mpi_place). Pure.
 #pragma once
 
 #include "base/environ.hpp"

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/mpi_place.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+namespace {
+
+// Open MPI 4 and 5. OMPI_MCA_ess says "^singleton": a program without a place must not start.
+constexpr std::array<std::string_view, 11> kOpenMpi{"OMPI_APP_CTX_",
+                                                    "OMPI_COMM_WORLD_",
+                                                    "OMPI_FILE_LOCATION",
+                                                    "OMPI_FIRST_RANKS",
+                                                    "OMPI_MCA_ess",
+                                                    "OMPI_MCA_orte_",
+                                                    "OMPI_MCA_pmix",
+                                                    "OMPI_NUM_APP_CTX",
+                                                    "OMPI_UNIVERSE_SIZE",
+                                                    "PMIX_",
+                                                    "PRTE_LAUNCHED"};
+
+// MPICH, Intel MPI, and Slurm's srun --mpi=pmi2.
+constexpr std::array<std::string_view, 3> kPmi{"HYDI_CONTROL_FD", "MPI_LOCAL", "PMI_"};
+
+template <std::size_t N>
+void erase_all(Environ& environ, const std::array<std::string_view, N>& prefixes) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : environ.all()) {
+    if (std::ranges::any_of(prefixes, [&](auto prefix) { return name.starts_with(prefix); })) {
+      names.push_back(name);
+    }
+  }
+  for (const std::string& name : names) {
+    environ.erase(name);
+  }
+}
+
+}  // namespace
+
+void leave_mpi_place(Environ& environ, int workers) {
+  if (workers > 1) {
+    erase_all(environ, kOpenMpi);
+  }
+  if (workers > 1 || environ.get("PMI_FD")) {
+    erase_all(environ, kPmi);
+  }
+}
+
+}  // namespace muster

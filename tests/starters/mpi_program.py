@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that says how large MPI's world is for it, compiled for either MPI."""
+
+import subprocess
+
+COMPILERS = ("mpicc.openmpi", "mpicc.mpich")
+PROGRAM = """
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+  int size = 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  printf("MPI world of %d\\n", size);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+def compiled(folder, mpi):
+    """For "openmpi" or "mpich"."""
+    source, program = folder / "world.c", folder / f"world.{mpi}"
+    source.write_text(PROGRAM)
+    subprocess.run([f"mpicc.{mpi}", "-o", program, source], check=True)
+    return str(program)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real mpirun (Open MPI) and mpiexec (MPICH's Hydra) as what starts muster on several hosts. Their
+remote shell is a script that enters the host's namespaces."""
+
+import shutil
+import unittest
+
+import hosts
+from mpi_program import COMPILERS, compiled
+from nodes import WORKER, NodesCase, free_port
+
+SH = """#!/bin/sh
+# rsh [OPTION...] HOST COMMAND...
+while [ "${{1#-}}" != "$1" ]; do shift; done
+host=$1; shift
+exec nsenter -t "$(cat '{folder}'/"$host".pid)" -n -u -m sh -c "$*"
+"""
+
+
+def missing():
+    lacking = [program for program in ("mpirun.openmpi", "mpiexec.hydra", *COMPILERS) if not shutil.which(program)]
+    if lacking:
+        return f"needs {', '.join(lacking)}: scripts/install_deps test"
+    return hosts.missing()
+
+
+@unittest.skipIf(missing(), missing())
+class MpiCase(NodesCase):
+    def setUp(self):
+        super().setUp()
+        self.net = hosts.Net(self.folder, ("login", "node1", "node2"))
+        self.addCleanup(self.net.close)
+        self._cleanups.insert(0, self._cleanups.pop())  # the last one
+        for host in self.net.hosts:
+            (self.folder / f"{host.name}.pid").write_text(str(host.holder.pid))
+        self.rsh = self.executable("rsh", SH.format(folder=self.folder))
+        self.worker = self.executable(
+            "worker.sh", f"#!/bin/sh\nNODE_LABEL=$(uname -n) exec '{WORKER}'\n")
+
+    def executable(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    def open_mpi(self, each):
+        return ["mpirun.openmpi", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", self.rsh,
+                "--mca", "oob_tcp_if_include", hosts.NETWORK + "0/24", "--oversubscribe",
+                "--host", f"node1:{each},node2:{each}", "-N", str(each)]
+
+    def hydra(self, each):
+        return ["mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", self.rsh, "-iface", "eth0",
+                "-hosts", "node1,node2", "-ppn", str(each), "-n", str(2 * each)]
+
+    def start(self, words, options=(), on=1, program=None):
+        """On host `on`: 0 is the login host, where no rank runs."""
+        job = self.cluster("?")
+        given = [*options, *(program or [self.worker])]
+        job.launcher_args = lambda *_, **__: given
+        env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        prefix = [*self.net.hosts[on].prefix, *words]
+        return job, job.start(1, label="starter", env=env, popen={"prefix": prefix})
+
+    def meeting(self):
+        return f"--rdzv-endpoint=node1:{free_port()}"
+
+    def assert_places(self, one, places):
+        self.assertEqual([(worker["node"], worker["env"]["LOCAL_RANK"],
+                           worker["env"]["LOCAL_WORLD_SIZE"])
+                          for worker in one.workers.values()], places)
+
+
+TWO_OF_EACH = [("node1", "0", "2"), ("node1", "1", "2"), ("node2", "0", "2"), ("node2", "1", "2")]
+
+
+class OpenMpi(MpiCase):
+    def test_a_launcher_on_each_host(self):
+        job, _ = self.start(self.open_mpi(1), ["--nproc-per-node=2"])
+        self.assert_places(job.round(4), TWO_OF_EACH)
+        job.finish()
+
+    def test_a_launcher_for_each_worker(self):
+        job, _ = self.start(self.open_mpi(2))
+        self.assert_places(job.round(4), TWO_OF_EACH)
+        job.finish()
+
+    def test_from_a_host_without_ranks_it_asks_where_rank_0_is(self):
+        job, node = self.start(self.open_mpi(1), on=0)
+        ended = node.end()
+        self.assertEqual(ended.code, 2, ended)
+        self.assertIn("mpirun put rank 0 here, on node1, but the others look for it on ", ended.err)
+        self.assertIn("give --rdzv-endpoint=HOST[:PORT]", ended.err)
+        job, _ = self.start(self.open_mpi(1), [self.meeting()], on=0)
+        self.assertEqual(job.round(2).nodes, ["node1", "node2"])
+        job.finish()
+
+
+class Hydra(MpiCase):
+    def test_it_asks_where_rank_0_is(self):
+        job, node = self.start(self.hydra(1))
+        ended = node.end()
+        self.assertEqual(ended.code, 2, ended)
+        self.assertIn("mpiexec started 2 processes and does not say where rank 0 is", ended.err)
+
+    def test_a_launcher_on_each_host(self):
+        job, _ = self.start(self.hydra(1), [self.meeting(), "--nproc-per-node=2"], on=0)
+        self.assert_places(job.round(4), TWO_OF_EACH)
+        job.finish()
+
+    def test_a_launcher_for_each_worker(self):
+        job, _ = self.start(self.hydra(2), [self.meeting()])
+        self.assert_places(job.round(4), TWO_OF_EACH)
+        job.finish()
+
+
+class ProgramsOfMpi(MpiCase):
+    """Workers that call MPI_Init: each is alone, and none hangs or takes its launcher's place in
+    MPI's world, but where there is a launcher of Open MPI for each worker."""
+
+    def assert_worlds(self, words, options, compiler, size, count):
+        program = compiled(self.folder, compiler)
+        _, node = self.start(words, options, program=[program])
+        ended = node.end()
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(ended.out.splitlines(), [f"MPI world of {size}"] * count, ended)
+
+    def test_without_an_mpi_launcher(self):
+        for compiler in ("openmpi", "mpich"):
+            self.assert_worlds([], ["--nproc-per-node=2"], compiler, 1, 2)
+
+    def test_several_workers_of_one_launcher(self):
+        for compiler in ("openmpi", "mpich"):
+            for words in (self.open_mpi(1), self.hydra(1)):
+                self.assert_worlds(words, [self.meeting(), "--nproc-per-node=2"], compiler, 1, 4)
+
+    def test_a_launcher_for_each_worker(self):
+        self.assert_worlds(self.open_mpi(2), [], "openmpi", 4, 4)
+        self.assert_worlds(self.hydra(2), [self.meeting()], "mpich", 1, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
