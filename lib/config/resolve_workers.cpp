@@ -5,6 +5,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+
 namespace muster {
 namespace {
 
@@ -15,6 +18,11 @@ Result<Count> count_workers(const Resolution& r, const std::string& text) {
   const std::string word = to_lower(trim(text));
   if (word == "cpu") {
     return r.machine.usable_cpus();
+  }
+  if (const std::string& devices = r.config().devices;
+      !devices.empty() && (word == "gpu" || word == "auto")) {
+    const auto count = static_cast<int>(std::ranges::count(devices, ',')) + 1;
+    return Count{count, fmt::format("{} of --devices", count)};
   }
   if (word == "gpu" || word == "auto") {
     Count gpus = r.machine.usable_gpus(r.environ);
@@ -65,6 +73,27 @@ void resolve_cpus(const Resolution& r) {
   r.config().usable_cpus_reason = std::move(cpus.reason);
 }
 
+// A scheduler that gave this task fewer GPUs than it has workers is a common slip, and CUDA's
+// "invalid device ordinal" names neither. Asked only where somebody narrowed them.
+void note_narrowed_gpus(const Resolution& r) {
+  constexpr std::array kVariables{
+      "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
+  const bool narrowed = std::ranges::any_of(
+      kVariables, [&](const char* name) { return r.environ.get(name).has_value(); });
+  if (!narrowed || r.config().nproc == 1 || r.config().virtual_local_rank) {
+    return;
+  }
+  const Count seen = r.machine.usable_gpus(r.environ);
+  if (seen.count > 0 && seen.count < r.config().nproc) {
+    r.warn(
+        fmt::format("{} workers, but {}: there is no cuda:LOCAL_RANK for local rank {} and "
+                    "above; ask the scheduler for more GPUs, or give --nproc-per-node=gpu",
+                    r.config().nproc,
+                    seen.reason,
+                    seen.count));
+  }
+}
+
 Result<void> resolve_stdin_rank(const Resolution& r) {
   const std::string text = to_lower(trim(r.layers.text(OptionId::stdin_rank)));
   const int nproc = r.config().nproc;
@@ -96,6 +125,7 @@ Result<void> resolve_workers(const Resolution& r) {
   resolve_cpus(r);
   r.config().role = r.layers.text(OptionId::role);
   r.config().virtual_local_rank = r.layers.is_on(OptionId::virtual_local_rank);
+  note_narrowed_gpus(r);
   return resolve_stdin_rank(r);
 }
 

@@ -47,6 +47,11 @@ constexpr auto kOptions = std::to_array<Option>({
      .help = "each worker sees one GPU only, and LOCAL_RANK=0",
      .in_torchrun = true,
      .has_pet = true},
+    {.id = OptionId::devices,
+     .name = "devices",
+     .value_name = "N,...",
+     .group = HelpGroup::workers,
+     .help = "GPUs of the workers: places among the visible, or UUIDs"},
     {.id = OptionId::stdin_rank,
      .name = "stdin-rank",
      .value_name = "N|none",
@@ -381,9 +386,11 @@ constexpr auto kOptions = std::to_array<Option>({
      .name = "numa-binding",
      .kind = ValueKind::choice,
      .value_name = "POLICY",
-     .choices = "node|socket|exclusive|core-complex",
-     .group = HelpGroup::compatible,
-     .help = "refused, not built yet: use numactl or taskset",
+     .default_value = "none",
+     .choices = "node|socket|exclusive|core-complex|none|auto",
+     .group = HelpGroup::workers,
+     .help = "CPUs and memory near its GPU for each worker: node, socket, exclusive, core-complex, "
+             "auto",
      .in_torchrun = true},
 });
 

@@ -3,12 +3,14 @@
 
 #include "job_probe.hpp"
 #include "process/descendants.hpp"
+#include "process/memory_policy.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -150,6 +152,48 @@ TEST_CASE("spawn: the worker gets the original mask and dispositions") {
   CHECK(output_of(spec_of({kPuppet, "mask"}), signals) == "blocked: USR1\nignored: PIPE\n");
   ::sigprocmask(SIG_SETMASK, &old, nullptr);
   ::signal(SIGPIPE, before);
+}
+
+TEST_CASE(
+    "spawn: a worker is on its CPUs from its first instruction on, and we stay where we are") {
+  cpu_set_t before;
+  REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &before)) {
+    ++cpu;
+  }
+  ProcessSpec spec = spec_of({"/bin/grep", "Cpus_allowed_list", "/proc/self/status"});
+  spec.cpus.add(cpu);
+  CHECK(output_of(spec, inherited_state()) == "Cpus_allowed_list:\t" + std::to_string(cpu) + "\n");
+  cpu_set_t after;
+  REQUIRE(::sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
+}
+
+TEST_CASE("spawn: CPUs that are not there are named") {
+  ProcessSpec spec = spec_of({"/bin/true"});
+  spec.cpus.add(CpuSet::kNumbersMax - 1);
+  const auto error = refusal(spec);
+  CHECK(error.message.starts_with("binding a worker to CPUs 65535 (taken away"));
+}
+
+TEST_CASE("spawn: memory nodes that are not there are no reason to refuse a worker") {
+  ProcessSpec spec = spec_of({"/bin/echo", "runs"});
+  spec.cpus.add(0);
+  spec.memory.add(1000);
+  cpu_set_t own;
+  REQUIRE(::sched_getaffinity(0, sizeof own, &own) == 0);
+  if (CPU_ISSET(0, &own)) {
+    CHECK(output_of(spec, inherited_state()) == "runs\n");
+  }
+}
+
+TEST_CASE("memory policy: one node is preferred, several are preferred together") {
+  const auto one = memory_policy(CpuSet::parse("1").value());
+  CHECK(one == MemoryPolicy{1, {2}, 65});
+  const auto several = memory_policy(CpuSet::parse("0,64").value());
+  CHECK(several == MemoryPolicy{5, {1, 1}, 129});
+  CHECK(memory_policy({}).nodes.empty());
 }
 
 TEST_CASE("spawn: no descriptor of ours reaches the worker") {
