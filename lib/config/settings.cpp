@@ -51,7 +51,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .name = "devices",
      .value_name = "N,...",
      .group = HelpGroup::workers,
-     .help = "GPUs of the workers: places among the visible, or UUIDs"},
+     .help = "GPUs for the workers, by number or UUID"},
     {.id = OptionId::stdin_rank,
      .name = "stdin-rank",
      .value_name = "N|none",
@@ -135,7 +135,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .help = "prefix each console line with its rank; no files"},
     {.id = OptionId::local_ranks_filter,
      .name = "local-ranks-filter",
-     .value_name = "N,N,...",
+     .value_name = "N,...",
      .group = HelpGroup::output,
      .help = "only these local ranks appear on the console",
      .in_torchrun = true,
@@ -389,8 +389,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .default_value = "none",
      .choices = "node|socket|exclusive|core-complex|none|auto",
      .group = HelpGroup::workers,
-     .help = "CPUs and memory near its GPU for each worker: node, socket, exclusive, core-complex, "
-             "auto",
+     .help = "CPUs and memory near each worker's GPU",
      .in_torchrun = true},
 });
 
