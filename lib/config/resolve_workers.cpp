@@ -14,6 +14,20 @@ namespace {
 // More workers than any machine has processors: a slip of the keyboard.
 constexpr int kNprocMax = 16384;
 
+// The names of MIG slices that are visible, if any.
+std::size_t visible_slices(const Resolution& r) {
+  const std::string list(r.environ.get("CUDA_VISIBLE_DEVICES").value_or(""));
+  return trim(list).starts_with("MIG-") ? split(list, ',').size() : 0;
+}
+
+// CUDA shows a process one slice, however many are named; but each worker may have its own.
+void count_slices(const Resolution& r, Count& gpus) {
+  const std::size_t slices = visible_slices(r);
+  if (gpus.count > 0 && slices > 0 && r.layers.is_on(OptionId::virtual_local_rank)) {
+    gpus = {static_cast<int>(slices), fmt::format("{} MIG slices, one for each", slices)};
+  }
+}
+
 Result<Count> count_workers(const Resolution& r, const std::string& text) {
   const std::string word = to_lower(trim(text));
   if (word == "cpu") {
@@ -26,6 +40,7 @@ Result<Count> count_workers(const Resolution& r, const std::string& text) {
   }
   if (word == "gpu" || word == "auto") {
     Count gpus = r.machine.usable_gpus(r.environ);
+    count_slices(r, gpus);
     if (gpus.count > 0) {
       return gpus;
     }
@@ -85,12 +100,14 @@ void note_narrowed_gpus(const Resolution& r) {
   }
   const Count seen = r.machine.usable_gpus(r.environ);
   if (seen.count > 0 && seen.count < r.config().nproc) {
-    r.warn(
-        fmt::format("{} workers, but {}: there is no cuda:LOCAL_RANK for local rank {} and "
-                    "above; ask the scheduler for more GPUs, or give --nproc-per-node=gpu",
-                    r.config().nproc,
-                    seen.reason,
-                    seen.count));
+    r.warn(fmt::format(
+        "{} workers, but {}: there is no cuda:LOCAL_RANK for local rank {} and "
+        "above; {}",
+        r.config().nproc,
+        seen.reason,
+        seen.count,
+        visible_slices(r) > 1 ? "a process can use one MIG slice; give --virtual-local-rank"
+                              : "ask the scheduler for more GPUs, or give --nproc-per-node=gpu"));
   }
 }
 

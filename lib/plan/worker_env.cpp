@@ -53,11 +53,17 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   }
 }
 
-// What a bound worker counts as its own, as far as a cgroup's quota allows that to all of them.
-int threads_of_bound(const LaunchConfig& config, int local_rank) {
-  const int owned = config.numa_plan.ranks[static_cast<std::size_t>(local_rank)].owned;
+// An equal share or, of a bound worker, what it counts as its own, as far as a cgroup's quota
+// allows that to all of them.
+int share_of(const LaunchConfig& config, int local_rank) {
+  const int equal = std::max(1, config.usable_cpus / config.nproc);
+  const auto& ranks = config.numa_plan.ranks;
+  const auto index = static_cast<std::size_t>(local_rank);
+  if (index >= ranks.size()) {
+    return equal;
+  }
   const bool limited = config.usable_cpus < config.numa_plan.cpus;
-  return limited ? std::min(owned, std::max(1, config.usable_cpus / config.nproc)) : owned;
+  return limited ? std::min(ranks[index].owned, equal) : ranks[index].owned;
 }
 
 // Threads of one worker; none: it decides itself, which is what torchrun does for a worker alone.
@@ -65,12 +71,10 @@ std::optional<int> threads_of(const LaunchConfig& config, int local_rank) {
   if (config.personality != Personality::muster) {
     return config.nproc > 1 ? std::optional(1) : std::nullopt;
   }
-  return config.numa_plan.ranks.empty() ? std::max(1, config.usable_cpus / config.nproc)
-                                        : threads_of_bound(config, local_rank);
+  return share_of(config, local_rank);
 }
 
-// What the user chose stays; else every worker gets its share of the processors. What all workers
-// have in common is the least of these.
+// What all workers have in common: the least of these.
 std::optional<int> threads_of_each(const LaunchConfig& config) {
   std::optional<int> least = threads_of(config, 0);
   for (int local_rank = 1; least && local_rank < config.nproc; ++local_rank) {

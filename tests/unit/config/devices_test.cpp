@@ -97,6 +97,19 @@ TEST_CASE("devices: fewer visible GPUs than workers are told of where somebody n
   CHECK(launch.machine.questions == 0);
 }
 
+TEST_CASE("devices: each worker may have a MIG slice of its own, and only so") {
+  Launch launch{{"--nproc-per-node=gpu"}, {{"CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b,MIG-c"}}};
+  launch.machine.gpus = {1, "1 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES"};
+  CHECK(launch.config().nproc == 1);
+  launch.args.emplace_back("--virtual-local-rank");
+  CHECK(launch.config().nproc == 3);
+  CHECK(launch.warnings().empty());
+  launch.args = {"--nproc-per-node=3"};
+  REQUIRE(launch.warnings().size() == 1);
+  CHECK(
+      launch.warnings()[0].ends_with("a process can use one MIG slice; give --virtual-local-rank"));
+}
+
 TEST_CASE("numa: the machine is asked for the policy and the workers, and its plan is kept") {
   Launch launch{{"--numa-binding=core-complex", "--nproc-per-node=2"}, {}};
   launch.machine.numa = NumaPlan{{{CpuSet::parse("0-3").value(), CpuSet::parse("0").value(), 4},
