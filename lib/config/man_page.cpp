@@ -71,8 +71,9 @@ one MIG slice only, so several slices need it.
 without GPUs, or with fewer than workers, the workers are spread over the nodes. node: all CPUs of
 the node. socket: all of its socket. exclusive: an equal share of the node's physical cores.
 core\-complex: the CPUs below one last\-level cache. auto: node, where the machine has several and
-the GPUs' places are known. Memory is taken from the same nodes as long as they have some. No binding
-leaves the CPUs that muster itself may use; it needs no numactl. \-\-explain shows the masks.
+the GPUs' places are known. Memory is taken from the same nodes as long as they have some. No
+binding leaves the CPUs that muster itself may use; it needs no numactl. \-\-explain shows the
+masks.
 )";
 
 constexpr std::string_view kEnd = R"(.SH RESTARTS

@@ -6,6 +6,8 @@
 #include "support/catch.hpp"
 #include "unit/host/machine_layouts.hpp"
 
+#include <fmt/core.h>
+
 #include <unordered_map>
 
 using namespace muster;

@@ -6,12 +6,11 @@
 #include "base/cpu_set.hpp"
 #include "host/cpu_count.hpp"
 
-#include <fmt/core.h>
-
-#include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace muster::testing {
 
@@ -19,7 +18,7 @@ class SysfsTree {
  public:
   // A node with its CPUs that are online; "" for memory alone.
   SysfsTree& node(int id, const std::string& cpus) {
-    files_[fmt::format("/sys/devices/system/node/node{}/cpulist", id)] = cpus + "\n";
+    files_["/sys/devices/system/node/node" + std::to_string(id) + "/cpulist"] = cpus + "\n";
     nodes_.add(id);
     memory_.add(id);
     return *this;
@@ -33,7 +32,7 @@ class SysfsTree {
   }
 
   SysfsTree& distances(int id, const std::string& text) {
-    files_[fmt::format("/sys/devices/system/node/node{}/distance", id)] = text + "\n";
+    files_["/sys/devices/system/node/node" + std::to_string(id) + "/distance"] = text + "\n";
     return *this;
   }
 
@@ -60,7 +59,7 @@ class SysfsTree {
                                       std::pair("1", "Instruction"),
                                       std::pair("2", "Unified"),
                                       std::pair("3", "Unified")}) {
-      const std::string folder = fmt::format("cache/index{}/", index++);
+      const std::string folder = "cache/index" + std::to_string(index++) + "/";
       const bool last = std::string_view(level) == "3";
       each(cpus, folder + "level", [&](int) { return level; });
       each(cpus, folder + "type", [&](int) { return type; });
@@ -72,7 +71,7 @@ class SysfsTree {
   }
 
   SysfsTree& gpu(const std::string& address, int node) {
-    files_["/sys/bus/pci/devices/" + address + "/numa_node"] = fmt::format("{}\n", node);
+    files_["/sys/bus/pci/devices/" + address + "/numa_node"] = std::to_string(node) + "\n";
     return *this;
   }
 
@@ -97,7 +96,7 @@ class SysfsTree {
   template <class Text>
   SysfsTree& each(const std::string& cpus, const std::string& name, const Text& text) {
     for (const int cpu : CpuSet::parse(cpus).value().numbers()) {
-      files_[fmt::format("/sys/devices/system/cpu/cpu{}/{}", cpu, name)] =
+      files_["/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name] =
           std::string(text(cpu)) + "\n";
     }
     return *this;
