@@ -322,6 +322,19 @@ TEST_CASE("numa: the largest caches first, where the cpuset cuts some of them") 
         Masks{"4-7 @ 0", "8-11 @ 0", "1-3 @ 0", "4-7 @ 0"});
 }
 
+TEST_CASE("numa: a cache of instructions is none that data is shared in") {
+  SysfsTree tree;
+  tree.node(0, "0-3");
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/cache/", cpu);
+    tree.file(folder + "index0/level", "1\n").file(folder + "index0/type", "Instruction\n");
+    tree.file(folder + "index0/shared_cpu_list", "0-3\n");
+    tree.file(folder + "index1/level", "1\n").file(folder + "index1/type", "Data\n");
+    tree.file(folder + "index1/shared_cpu_list", cpu < 2 ? "0-1\n" : "2-3\n");
+  }
+  CHECK(masks({tree, "0-3"}, core_complex, 2) == Masks{"0-1 @ 0", "2-3 @ 0"});
+}
+
 TEST_CASE("numa: eight sockets, sixteen ranks") {
   SysfsTree tree;
   for (int id = 0; id < 8; ++id) {
