@@ -186,8 +186,21 @@ std::string value_of_output(OptionId id, const LaunchConfig& config) {
   }
 }
 
+// What auto came to; the masks themselves are lines of their own.
+std::string describe_numa(const LaunchConfig& config) {
+  const NumaPlan& plan = config.numa_plan;
+  const bool bound = !plan.ranks.empty();
+  return plan.reason.empty()
+             ? config.numa_binding
+             : fmt::format("{} ({}{})", config.numa_binding, bound ? "" : "none: ", plan.reason);
+}
+
 std::string value_of(OptionId id, const LaunchConfig& config) {
   switch (id) {
+    case OptionId::devices:
+      return or_none(config.devices);
+    case OptionId::numa_binding:
+      return describe_numa(config);
     case OptionId::module:
       return yes_no(config.program.kind == ProgramKind::python_module);
     case OptionId::no_python:
@@ -279,6 +292,17 @@ std::vector<Line> first_lines(const LaunchConfig& config) {
   return lines;
 }
 
+// Which CPUs and memory each worker gets.
+void add_bindings(const LaunchConfig& config, std::vector<Line>& lines) {
+  int local_rank = 0;
+  for (const RankBinding& rank : config.numa_plan.ranks) {
+    lines.push_back({fmt::format("local rank {}", local_rank++),
+                     "cpus " + rank.cpus.describe(),
+                     rank.memory.empty() ? "memory as the kernel gives it"
+                                         : "memory of node " + rank.memory.describe()});
+  }
+}
+
 }  // namespace
 
 std::string describe_config(const LaunchConfig& config) {
@@ -292,6 +316,7 @@ std::string describe_config(const LaunchConfig& config) {
                      value_of(row.id, config),
                      origin == config.origins.end() ? "" : origin->second});
   }
+  add_bindings(config, lines);
   std::size_t names = 0;
   std::size_t values = 0;
   for (const Line& line : lines) {

@@ -8,6 +8,7 @@
 #include "base/time.hpp"
 #include "config/rendezvous_config.hpp"
 #include "config/std_spec.hpp"
+#include "host/numa_binding.hpp"
 #include "platform/platform_plan.hpp"
 
 #include <cstdint>
@@ -93,6 +94,9 @@ struct LaunchConfig {
   LogLevel log_level = LogLevel::warning;
 
   bool virtual_local_rank = false;
+  std::string devices;         // the workers' visible GPUs, of --devices; empty: as inherited
+  std::string numa_binding;    // the policy as typed
+  NumaPlan numa_plan;          // what it comes to on this machine
   std::string local_rank_arg;  // "local_rank": --local_rank=N before user args; empty: nothing
 
   PlatformPlan platform;           // what the environment says of the job; its effect is elsewhere

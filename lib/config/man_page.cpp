@@ -60,6 +60,22 @@ Times are in seconds, with fractions where wanted. A key that muster does not kn
 a warning if it looks like one of these.
 )";
 
+constexpr std::string_view kDevices = R"(.SH GPUS AND CPUS
+\-\-devices=2,4,7 gives these GPUs to the workers, and with \-\-nproc\-per\-node=gpu or auto starts
+one for each. Numbers count through CUDA_VISIBLE_DEVICES (or HIP_VISIBLE_DEVICES) where that is set,
+else through the machine's GPUs; GPU\- and MIG\- names are taken as they are.
+\-\-virtual\-local\-rank shows each worker only its own entry, with LOCAL_RANK=0. A process can use
+one MIG slice only, so several slices need it.
+.PP
+\-\-numa\-binding chooses the CPUs of each worker by the NUMA node of the GPU with its local rank;
+without GPUs, or with fewer than workers, the workers are spread over the nodes. node: all CPUs of
+the node. socket: all of its socket. exclusive: an equal share of the node's physical cores.
+core\-complex: the CPUs below one last\-level cache. auto: node, where the machine has several and
+the GPUs' places are known. Memory is taken from the same nodes as long as they have some. No
+binding leaves the CPUs that muster itself may use; it needs no numactl. \-\-explain shows the
+masks.
+)";
+
 constexpr std::string_view kEnd = R"(.SH RESTARTS
 After a failure all workers are started again, up to \-\-max\-restarts times. One thing ends the job
 sooner: \-\-quick\-failures (3) attempts in a row whose first failure is an exit with the same code,
@@ -74,7 +90,8 @@ For each worker: LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME LOCAL_WORLD_SIZE
 GROUP_WORLD_SIZE ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT
 TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
 TORCHELASTIC_SIGNALS_TO_HANDLE, and where they are not set already TORCH_NCCL_ASYNC_ERROR_HANDLING=1
-and OMP_NUM_THREADS (this machine's usable processors, divided by the workers).
+and OMP_NUM_THREADS (this machine's usable processors, divided by the workers; with
+\-\-numa\-binding the worker's own; called torchrun, 1 for several workers).
 .PP
 Read: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN_TIMEOUT,
 TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES,
@@ -169,7 +186,8 @@ std::string man_page() {
       }
     }
   }
-  return out + std::string(kManyMachines) + describe_keys() + std::string(kEnd);
+  return out + std::string(kManyMachines) + describe_keys() + std::string(kDevices) +
+         std::string(kEnd);
 }
 
 }  // namespace muster

@@ -30,6 +30,10 @@ struct Resolution {
   }
 };
 
+// Which GPUs the workers see, before anything counts them (resolve_devices.cpp).
+[[nodiscard]] Result<void> resolve_devices(const Machine& machine,
+                                           const Layers& layers,
+                                           Resolved& out);
 // What a platform says, as the layer above the defaults (resolve_platform.cpp).
 [[nodiscard]] Result<void> resolve_platform(const CommandLine& line,
                                             const Environ& environ,
@@ -40,6 +44,8 @@ struct Resolution {
 [[nodiscard]] Result<void> resolve_program(const Resolution& resolution);
 // How many workers (resolve_workers.cpp).
 [[nodiscard]] Result<void> resolve_workers(const Resolution& resolution);
+// Their CPUs and memory (resolve_numa.cpp).
+[[nodiscard]] Result<void> resolve_numa(const Resolution& resolution);
 // Nodes, back end, and by the three steps behind it, addresses (resolve_rendezvous.cpp).
 [[nodiscard]] Result<void> resolve_rendezvous(const Resolution& resolution);
 // Where nodes meet (resolve_endpoints.cpp).

@@ -97,11 +97,6 @@ Result<void> check_accepted(const Resolution& r) {
     return layers.refuse(OptionId::logs_specs,
                          "logs specs are Python plug-ins; use --log-dir, --redirects and --tee");
   }
-  if (layers.is_given(OptionId::numa_binding)) {
-    return layers.refuse(OptionId::numa_binding,
-                         "binding is not built yet; run 'numactl' or 'taskset' as PROGRAM, or let "
-                         "your scheduler bind");
-  }
   if (const auto interval = layers.text(OptionId::monitor_interval);
       interval.find_first_of("123456789") == std::string::npos || interval.find('-') == 0) {
     return layers.refuse(OptionId::monitor_interval, "must be greater than 0");
@@ -160,6 +155,9 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   for (const auto& [name, value] : file->variables) {
     out.environ.set(name, value);
   }
+  if (auto done = resolve_devices(machine, *layers, out); !done) {
+    return std::unexpected(done.error());
+  }
   if (auto done = resolve_platform(line, out.environ, machine, *layers, out); !done) {
     return std::unexpected(done.error());
   }
@@ -174,6 +172,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   for (const auto step : {resolve_rendezvous,
                           resolve_stopping,
                           resolve_workers,
+                          resolve_numa,
                           resolve_output,
                           resolve_program,
                           check_accepted,

@@ -5,19 +5,42 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+
 namespace muster {
 namespace {
 
 // More workers than any machine has processors: a slip of the keyboard.
 constexpr int kNprocMax = 16384;
 
+// The names of MIG slices that are visible, if any.
+std::size_t visible_slices(const Resolution& r) {
+  const std::string list(r.environ.get("CUDA_VISIBLE_DEVICES").value_or(""));
+  return trim(list).starts_with("MIG-") ? split(list, ',').size() : 0;
+}
+
+// CUDA shows a process one slice, however many are named; but each worker may have its own.
+void count_slices(const Resolution& r, Count& gpus) {
+  const std::size_t slices = visible_slices(r);
+  if (gpus.count > 0 && slices > 0 && r.layers.is_on(OptionId::virtual_local_rank)) {
+    gpus = {static_cast<int>(slices), fmt::format("{} MIG slices, one for each", slices)};
+  }
+}
+
 Result<Count> count_workers(const Resolution& r, const std::string& text) {
   const std::string word = to_lower(trim(text));
   if (word == "cpu") {
     return r.machine.usable_cpus();
   }
+  if (const std::string& devices = r.config().devices;
+      !devices.empty() && (word == "gpu" || word == "auto")) {
+    const auto count = static_cast<int>(std::ranges::count(devices, ',')) + 1;
+    return Count{count, fmt::format("{} of --devices", count)};
+  }
   if (word == "gpu" || word == "auto") {
     Count gpus = r.machine.usable_gpus(r.environ);
+    count_slices(r, gpus);
     if (gpus.count > 0) {
       return gpus;
     }
@@ -65,6 +88,29 @@ void resolve_cpus(const Resolution& r) {
   r.config().usable_cpus_reason = std::move(cpus.reason);
 }
 
+// A scheduler that gave this task fewer GPUs than it has workers is a common slip, and CUDA's
+// "invalid device ordinal" names neither. Asked only where somebody narrowed them.
+void note_narrowed_gpus(const Resolution& r) {
+  constexpr std::array kVariables{
+      "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
+  const bool narrowed = std::ranges::any_of(
+      kVariables, [&](const char* name) { return r.environ.get(name).has_value(); });
+  if (!narrowed || r.config().nproc == 1 || r.config().virtual_local_rank) {
+    return;
+  }
+  const Count seen = r.machine.usable_gpus(r.environ);
+  if (seen.count > 0 && seen.count < r.config().nproc) {
+    r.warn(fmt::format(
+        "{} workers, but {}: there is no cuda:LOCAL_RANK for local rank {} and "
+        "above; {}",
+        r.config().nproc,
+        seen.reason,
+        seen.count,
+        visible_slices(r) > 1 ? "a process can use one MIG slice; give --virtual-local-rank"
+                              : "ask the scheduler for more GPUs, or give --nproc-per-node=gpu"));
+  }
+}
+
 Result<void> resolve_stdin_rank(const Resolution& r) {
   const std::string text = to_lower(trim(r.layers.text(OptionId::stdin_rank)));
   const int nproc = r.config().nproc;
@@ -96,6 +142,7 @@ Result<void> resolve_workers(const Resolution& r) {
   resolve_cpus(r);
   r.config().role = r.layers.text(OptionId::role);
   r.config().virtual_local_rank = r.layers.is_on(OptionId::virtual_local_rank);
+  note_narrowed_gpus(r);
   return resolve_stdin_rank(r);
 }
 

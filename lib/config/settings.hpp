@@ -21,6 +21,7 @@ enum class OptionId {
   nproc_per_node,
   role,
   virtual_local_rank,
+  devices,
   stdin_rank,
   warm,
   local_rank_arg,

@@ -13,7 +13,7 @@ namespace muster {
 namespace {
 
 // The number at the start of an entry, as CUDA reads it: "1gpu2" is 1. None: no number, negative.
-std::optional<int> leading_number(std::string_view entry) {
+std::optional<std::size_t> leading_number(std::string_view entry) {
   if (entry.starts_with('+')) {
     entry.remove_prefix(1);
   }
@@ -25,106 +25,133 @@ std::optional<int> leading_number(std::string_view entry) {
   if (digits == 0 || !number || *number > 1'000'000) {
     return std::nullopt;
   }
-  return static_cast<int>(*number);
+  return static_cast<std::size_t>(*number);
 }
 
-int visible_by_number(const std::vector<std::string>& entries, int present) {
-  std::vector<int> seen;
+std::vector<Gpu> visible_by_number(const std::vector<Gpu>& present,
+                                   const std::vector<std::string>& entries) {
+  std::set<std::size_t> seen;
+  std::vector<Gpu> out;
+  bool absent = false;
   for (const std::string& entry : entries) {
     const auto number = leading_number(trim(entry));
     if (!number) {
       break;
     }
-    if (std::ranges::find(seen, *number) != seen.end()) {
-      return 0;
+    if (!seen.insert(*number).second) {
+      return {};
     }
-    seen.push_back(*number);
+    absent = absent || *number >= present.size();
+    if (!absent) {
+      out.push_back(present[*number]);
+    }
   }
-  const auto absent = std::ranges::find_if(seen, [&](int number) { return number >= present; });
-  return static_cast<int>(std::distance(seen.begin(), absent));
+  return out;
 }
 
-int visible_by_uuid(const std::vector<std::string>& entries,
-                    int present,
-                    const std::vector<std::string>& uuids) {
-  std::set<std::string> seen;
+// None where no UUID, or more than one, begins so.
+std::optional<Gpu> gpu_of_uuid(const std::vector<Gpu>& present, const std::string& name) {
+  const auto matches = [&](const Gpu& gpu) { return gpu.uuid.starts_with(name); };
+  return std::ranges::count_if(present, matches) == 1
+             ? std::optional(*std::ranges::find_if(present, matches))
+             : std::nullopt;
+}
+
+std::vector<Gpu> visible_by_uuid(const std::vector<Gpu>& present,
+                                 const std::vector<std::string>& entries) {
+  const bool known = std::ranges::any_of(present, [](const Gpu& gpu) { return !gpu.uuid.empty(); });
+  std::vector<Gpu> out;
   for (const std::string& entry : entries) {
     const std::string name(trim(entry));
     if (!name.starts_with("GPU-")) {
       break;
     }
-    std::string whole = name;
-    if (!uuids.empty()) {
-      const auto matches = [&](const std::string& uuid) { return uuid.starts_with(name); };
-      if (std::ranges::count_if(uuids, matches) != 1) {
-        break;
-      }
-      whole = *std::ranges::find_if(uuids, matches);
+    const auto gpu = known ? gpu_of_uuid(present, name) : std::optional(Gpu{.uuid = name});
+    if (!gpu) {
+      break;
     }
-    if (!seen.insert(whole).second) {
-      return 0;
+    if (std::ranges::find(out, gpu->uuid, &Gpu::uuid) != out.end()) {
+      return {};
     }
+    out.push_back(*gpu);
   }
-  return std::min(present, static_cast<int>(seen.size()));
-}
-
-// The devices that are left after one variable; none set: all. Says so in `reason`.
-int after(std::string_view name,
-          const Environ& environ,
-          int present,
-          const std::vector<std::string>& uuids,
-          std::string& reason) {
-  const auto list = environ.get(name);
-  if (!list || present == 0) {
-    return present;
-  }
-  const int left = visible_count(*list, present, uuids);
-  reason += fmt::format(", {} visible by {}", left, name);
-  return left;
-}
-
-Count count_nvidia(const GpuDevices& devices, const Environ& environ) {
-  // A container may list more than it may open, or have no such list at all.
-  const bool both = devices.nvidia_proc > 0 && devices.nvidia_nodes > 0;
-  const int present =
-      both ? std::min(devices.nvidia_proc, devices.nvidia_nodes) : devices.nvidia_nodes;
-  Count out{present, fmt::format("{} NVIDIA GPUs in /dev", present)};
-  out.count = after("CUDA_VISIBLE_DEVICES", environ, present, devices.nvidia_uuids, out.reason);
+  out.resize(std::min(out.size(), present.size()));
   return out;
 }
 
-Count count_amd(const GpuDevices& devices, const Environ& environ) {
-  Count out{devices.amd, fmt::format("{} AMD GPUs in /sys/class/kfd", devices.amd)};
-  out.count = after("ROCR_VISIBLE_DEVICES", environ, out.count, {}, out.reason);
+// CUDA gives a process one slice, however many are named. The older names hold that of the GPU:
+// "MIG-GPU-<uuid>/<instance>/<compute instance>".
+std::vector<Gpu> visible_by_slice(const std::vector<Gpu>& present, std::string_view entry) {
+  if (present.empty()) {
+    return {};
+  }
+  entry.remove_prefix(std::string_view("MIG-").size());
+  const bool older = entry.starts_with("GPU-");
+  const auto gpu =
+      older ? gpu_of_uuid(present, std::string(entry.substr(0, entry.find('/')))) : std::nullopt;
+  return {gpu.value_or(present.size() == 1 ? present.front() : Gpu{})};
+}
+
+// The devices that are left after one variable; without it: all. Says so in `out.reason`.
+void apply(std::string_view name, const Environ& environ, VisibleGpus& out) {
+  const auto list = environ.get(name);
+  if (list && !out.gpus.empty()) {
+    out.gpus = visible_among(out.gpus, *list);
+    out.reason += fmt::format(", {} visible by {}", out.gpus.size(), name);
+  }
+}
+
+// CUDA numbers the fastest GPU first, the kernel by PCI address. Where models differ, a number says
+// nothing about the place.
+void forget_unsure_places(std::vector<Gpu>& gpus, const Environ& environ) {
+  const auto other = [&](const Gpu& gpu) { return gpu.model != gpus.front().model; };
+  if (environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID" && std::ranges::any_of(gpus, other)) {
+    for (Gpu& gpu : gpus) {
+      gpu.address.clear();
+    }
+  }
+}
+
+VisibleGpus visible_nvidia(const GpuDevices& devices, const Environ& environ) {
+  VisibleGpus out{devices.nvidia, fmt::format("{} NVIDIA GPUs in /dev", devices.nvidia.size())};
+  if (!environ.get("CUDA_VISIBLE_DEVICES").value_or("").starts_with("GPU-")) {
+    forget_unsure_places(out.gpus, environ);
+  }
+  apply("CUDA_VISIBLE_DEVICES", environ, out);
+  return out;
+}
+
+VisibleGpus visible_amd(const GpuDevices& devices, const Environ& environ) {
+  VisibleGpus out{devices.amd, fmt::format("{} AMD GPUs in /sys/class/kfd", devices.amd.size())};
+  apply("ROCR_VISIBLE_DEVICES", environ, out);
   // HIP's own variable counts among what the runtime left; CUDA's is its alias.
   const bool hip = environ.get("HIP_VISIBLE_DEVICES").has_value();
-  out.count = after(
-      hip ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES", environ, out.count, {}, out.reason);
+  apply(hip ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES", environ, out);
   return out;
 }
 
 }  // namespace
 
-int visible_count(std::string_view list, int present, const std::vector<std::string>& uuids) {
+std::vector<Gpu> visible_among(const std::vector<Gpu>& present, std::string_view list) {
   const auto entries = split(list, ',');
   const std::string_view first = trim(entries.front());
   if (first.starts_with("GPU-")) {
-    return visible_by_uuid(entries, present, uuids);
+    return visible_by_uuid(present, entries);
   }
   if (first.starts_with("MIG-")) {
-    return std::min(present, 1);  // CUDA gives a process one slice, however many are named
+    return visible_by_slice(present, first);
   }
-  return visible_by_number(entries, present);
+  return visible_by_number(present, entries);
 }
 
-Count count_gpus(const GpuDevices& devices, const Environ& environ) {
-  if (devices.nvidia_proc > 0 || devices.nvidia_nodes > 0) {
-    return count_nvidia(devices, environ);
+VisibleGpus visible_gpus(const GpuDevices& devices, const Environ& environ) {
+  if (!devices.nvidia.empty()) {
+    return visible_nvidia(devices, environ);
   }
-  if (devices.amd > 0) {
-    return count_amd(devices, environ);
+  if (!devices.amd.empty()) {
+    return visible_amd(devices, environ);
   }
-  return {0, "no GPU in /dev/nvidia* or /sys/class/kfd"};
+  return {{}, "no GPU in /dev/nvidia* or /sys/class/kfd"};
 }
 
 }  // namespace muster

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many GPUs a program started with this environment would see, by the rules of CUDA's and
-// ROCm's visibility variables, without either library. Used by LinuxMachine. Pure.
+// Which GPUs a program started with this environment would see, by the rules of CUDA's and ROCm's
+// visibility variables, without either library. Used by LinuxMachine. Pure.
 #pragma once
 
 #include "base/environ.hpp"
-#include "host/machine.hpp"
 
 #include <string>
 #include <string_view>
@@ -12,21 +11,30 @@
 
 namespace muster {
 
-// What the kernel's files show, before any variable.
-struct GpuDevices {
-  int nvidia_proc = 0;                      // folders in /proc/driver/nvidia/gpus
-  int nvidia_nodes = 0;                     // /dev/nvidia0, /dev/nvidia1 …
-  std::vector<std::string> nvidia_uuids{};  // "GPU-8932f937-…", where readable
-  int amd = 0;                              // nodes of /sys/class/kfd with compute units
+// What the kernel's files say of one; each may be empty.
+struct Gpu {
+  std::string address{};  // PCI: "0000:07:00.0"
+  std::string uuid{};     // "GPU-8932f937-…"
+  std::string model{};    // "NVIDIA H100 80GB HBM3"
+  bool operator==(const Gpu&) const = default;
 };
 
-// How many entries of a visibility list are in force when `present` devices are there: integers as
-// strtoul reads them, or unique prefixes of UUIDs; cut at the first invalid one, none at all if one
-// is repeated.
-[[nodiscard]] int visible_count(std::string_view list,
-                                int present,
-                                const std::vector<std::string>& uuids);
+// What the kernel's files show, before any variable, in the order of PCI addresses.
+struct GpuDevices {
+  std::vector<Gpu> nvidia{};
+  std::vector<Gpu> amd{};
+};
 
-[[nodiscard]] Count count_gpus(const GpuDevices& devices, const Environ& environ);
+struct VisibleGpus {
+  std::vector<Gpu> gpus;  // in the order in which a program numbers them
+  std::string reason;     // "4 NVIDIA GPUs in /dev, 2 visible by CUDA_VISIBLE_DEVICES"
+};
+
+// The entries of a visibility list that are in force: integers as strtoul reads them, or unique
+// prefixes of UUIDs; cut at the first invalid one, nothing at all if one is repeated.
+[[nodiscard]] std::vector<Gpu> visible_among(const std::vector<Gpu>& present,
+                                             std::string_view list);
+
+[[nodiscard]] VisibleGpus visible_gpus(const GpuDevices& devices, const Environ& environ);
 
 }  // namespace muster

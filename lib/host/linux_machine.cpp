@@ -3,9 +3,9 @@
 
 #include "base/check.hpp"
 #include "base/fd.hpp"
-#include "base/text.hpp"
 #include "host/cpu_count.hpp"
-#include "host/gpu_count.hpp"
+#include "host/gpu_devices.hpp"
+#include "host/text_file.hpp"
 
 #include <fmt/core.h>
 
@@ -13,110 +13,62 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace muster {
 namespace {
 
-// No setting is longer; a mistyped --config=/dev/zero ends here.
-constexpr std::size_t kFileBytesMax = 4 << 20;
-
-Result<std::string> read_whole(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!file) {
-    return std::unexpected(system_error(path, errno));
-  }
-  std::string text;
-  std::array<char, 4096> block{};
-  while (text.size() <= kFileBytesMax) {
-    const ssize_t got = ::read(file.get(), block.data(), block.size());
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      return std::unexpected(system_error(path, errno));
-    }
-    if (got == 0) {
-      return text;
-    }
-    text.append(block.data(), static_cast<std::size_t>(got));
-  }
-  return failure(Errc::usage, path + ": too long for a file of settings");
-}
-
 // The mask may be longer than the fixed cpu_set_t: machines with more than 1,024 processors.
-int affinity_count() {
-  for (std::size_t cpus = 1024; cpus <= 1U << 20; cpus *= 4) {
-    const std::size_t bytes = CPU_ALLOC_SIZE(cpus);
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
-        CPU_ALLOC(cpus), [](cpu_set_t* memory) { CPU_FREE(memory); });
-    if (::sched_getaffinity(0, bytes, set.get()) == 0) {
-      return std::max(1, CPU_COUNT_S(bytes, set.get()));
+CpuSet affinity_mask() {
+  std::vector<CpuSet::Word> words;
+  for (int cpus = 1024; cpus <= CpuSet::kNumbersMax; cpus *= 4) {
+    words.assign(static_cast<std::size_t>(cpus) / (8 * sizeof(CpuSet::Word)), 0);
+    auto* const set = reinterpret_cast<cpu_set_t*>(words.data());
+    if (::sched_getaffinity(0, words.size() * sizeof(CpuSet::Word), set) == 0) {
+      return CpuSet::from_words(words);
     }
   }
-  return 1;
+  return {};
 }
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code problem;
-  std::filesystem::directory_iterator entry(folder, problem);
-  while (!problem && entry != std::filesystem::directory_iterator{}) {
-    names.push_back(entry->path().filename().string());
-    entry.increment(problem);
-  }
-  std::ranges::sort(names);
-  return names;
+TextReader below(const std::string& root) {
+  return [root](const std::string& path) -> std::optional<std::string> {
+    auto text = read_text_file(root + path);
+    return text ? std::optional(std::move(*text)) : std::nullopt;
+  };
 }
 
-// "nvidia0" but neither "nvidiactl" nor "nvidia-uvm".
-bool is_gpu_node(std::string_view name) {
-  return name.starts_with("nvidia") && name.size() > 6 &&
-         name.find_first_not_of("0123456789", 6) == std::string_view::npos;
-}
-
-// The value of "Name:   value" in one of the driver's files.
-std::string field_of(const std::string& text, std::string_view name) {
-  for (const std::string& line : split(text, '\n')) {
-    if (line.starts_with(name)) {
-      return std::string(trim(std::string_view(line).substr(name.size())));
-    }
+// The nodes that the cpuset gives memory of. None where memory is the kernel's or the user's: a
+// container may forbid the calls (Docker without CAP_SYS_NICE), and a policy that is there already
+// (numactl) is somebody's wish.
+CpuSet settable_memory(const TextReader& read) {
+  int mode = MPOL_DEFAULT;
+  if (::syscall(SYS_get_mempolicy, &mode, nullptr, 0UL, nullptr, 0UL) != 0 ||
+      mode != MPOL_DEFAULT) {
+    return {};
   }
-  return "";
-}
-
-GpuDevices find_gpus(const std::string& root) {
-  GpuDevices devices;
-  const std::string driver = root + "/proc/driver/nvidia/gpus/";
-  for (const std::string& name : names_in(driver)) {
-    ++devices.nvidia_proc;
-    const std::string uuid =
-        field_of(read_whole(driver + name + "/information").value_or(""), "GPU UUID:");
-    if (uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos) {
-      devices.nvidia_uuids.push_back(uuid);
-    }
+  constexpr std::string_view kField = "Mems_allowed_list:";
+  const std::string status = read("/proc/self/status").value_or("");
+  const auto begin = status.find(kField);
+  if (begin == std::string::npos) {
+    return {};
   }
-  devices.nvidia_nodes =
-      static_cast<int>(std::ranges::count_if(names_in(root + "/dev"), is_gpu_node));
-  const std::string nodes = root + "/sys/class/kfd/kfd/topology/nodes/";
-  for (const std::string& name : names_in(nodes)) {
-    const auto units =
-        field_of(read_whole(nodes + name + "/properties").value_or(""), "simd_count ");
-    devices.amd += parse_int(units).value_or(0) > 0 ? 1 : 0;
-  }
-  return devices;
+  const auto end = std::min(status.find('\n', begin), status.size());
+  const auto value = std::string_view(status).substr(begin, end - begin).substr(kField.size());
+  return CpuSet::parse(value).value_or(CpuSet{});
 }
 
 }  // namespace
@@ -132,11 +84,8 @@ std::string LinuxMachine::hostname() const {
 }
 
 Count LinuxMachine::usable_cpus() const {
-  const int affinity = affinity_count();
-  const TextReader read = [&](const std::string& path) -> std::optional<std::string> {
-    auto text = read_whole(root_ + path);
-    return text ? std::optional(std::move(*text)) : std::nullopt;
-  };
+  const int affinity = std::max(1, affinity_mask().count());
+  const TextReader read = below(root_);
   const auto quota = cgroup_quota(
       read("/proc/self/cgroup").value_or(""), read("/proc/self/mountinfo").value_or(""), read);
   if (quota && *quota < affinity) {
@@ -146,7 +95,24 @@ Count LinuxMachine::usable_cpus() const {
 }
 
 Count LinuxMachine::usable_gpus(const Environ& environ) const {
-  return count_gpus(find_gpus(root_), environ);
+  const VisibleGpus seen = visible_gpus(find_gpus(root_), environ);
+  return {static_cast<int>(seen.gpus.size()), seen.reason};
+}
+
+bool LinuxMachine::has_amd_gpus() const {
+  const GpuDevices devices = find_gpus(root_);
+  return devices.nvidia.empty() && !devices.amd.empty();
+}
+
+Result<NumaPlan> LinuxMachine::numa_plan(NumaPolicy policy,
+                                         int ranks,
+                                         const Environ& environ) const {
+  const TextReader read = below(root_);
+  NumaRequest request{policy, ranks, affinity_mask(), settable_memory(read), {}};
+  for (const Gpu& gpu : visible_gpus(find_gpus(root_), environ).gpus) {
+    request.gpus.push_back(gpu.address);
+  }
+  return bind_ranks(request, read);
 }
 
 FileKind LinuxMachine::file_kind(const std::string& path) const {
@@ -165,7 +131,7 @@ FileKind LinuxMachine::file_kind(const std::string& path) const {
 }
 
 Result<std::string> LinuxMachine::read_file(const std::string& path) const {
-  return read_whole(path);
+  return read_text_file(path);
 }
 
 // The kernel keeps what was given to execve: a shell that found us in PATH gave it the whole path.

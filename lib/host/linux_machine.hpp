@@ -15,6 +15,10 @@ class LinuxMachine final : public Machine {
   [[nodiscard]] std::string hostname() const override;
   [[nodiscard]] Count usable_cpus() const override;
   [[nodiscard]] Count usable_gpus(const Environ& environ) const override;
+  [[nodiscard]] bool has_amd_gpus() const override;
+  [[nodiscard]] Result<NumaPlan> numa_plan(NumaPolicy policy,
+                                           int ranks,
+                                           const Environ& environ) const override;
   [[nodiscard]] FileKind file_kind(const std::string& path) const override;
   [[nodiscard]] Result<std::string> read_file(const std::string& path) const override;
   [[nodiscard]] std::string own_path() const override;

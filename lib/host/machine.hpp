@@ -6,6 +6,7 @@
 
 #include "base/environ.hpp"
 #include "base/error.hpp"
+#include "host/numa_binding.hpp"
 #include "host/own_addresses.hpp"
 
 #include <cstdint>
@@ -33,6 +34,13 @@ class Machine {
   [[nodiscard]] virtual Count usable_cpus() const = 0;
   // GPUs that a worker started with this environment would see.
   [[nodiscard]] virtual Count usable_gpus(const Environ& environ) const = 0;
+  // Whether its GPUs are AMD's, before any variable.
+  [[nodiscard]] virtual bool has_amd_gpus() const = 0;
+  // The CPUs and memory of each of `ranks` local ranks that are started with this environment.
+  // Error: usage, as of bind_ranks.
+  [[nodiscard]] virtual Result<NumaPlan> numa_plan(NumaPolicy policy,
+                                                   int ranks,
+                                                   const Environ& environ) const = 0;
 
   [[nodiscard]] virtual FileKind file_kind(const std::string& path) const = 0;
   [[nodiscard]] virtual Result<std::string> read_file(const std::string& path) const = 0;

@@ -82,6 +82,12 @@ std::string describe_plan(const std::vector<ProcessSpec>& specs) {
         input ? "ours" : "end of file",
         describe_output(spec.standard_output),
         describe_output(spec.standard_error));
+    if (!spec.cpus.empty()) {
+      out += fmt::format("  cpus    {}\n", spec.cpus.describe());
+    }
+    if (!spec.memory.empty()) {
+      out += fmt::format("  memory  of node {}, as long as it has some\n", spec.memory.describe());
+    }
   }
   return out;
 }

@@ -123,6 +123,11 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
     spec.argv = worker_argv(config, local_rank);
     spec.environment = env->to_block();
     spec.warm = config.warm.has_value();
+    const auto& ranks = config.numa_plan.ranks;
+    if (const auto index = static_cast<std::size_t>(local_rank); index < ranks.size()) {
+      spec.cpus = ranks[index].cpus;
+      spec.memory = ranks[index].memory;
+    }
     spec.standard_input = config.stdin_rank == local_rank ? InputKind::inherit : InputKind::none;
     const Place place{config, assignment, context, local_rank, spec.rank};
     spec.standard_output = output_plan(place, Stream::standard_output);

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace muster {
 namespace {
@@ -53,13 +54,45 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   }
 }
 
-// What the user chose stays; else every worker gets its share of the processors.
-void set_defaults(Environ& out, const LaunchConfig& config) {
+// An equal share or, of a bound worker, what it counts as its own, as far as a cgroup's quota
+// allows that to all of them.
+int share_of(const LaunchConfig& config, int local_rank) {
+  const int equal = std::max(1, config.usable_cpus / config.nproc);
+  const auto& ranks = config.numa_plan.ranks;
+  const auto index = static_cast<std::size_t>(local_rank);
+  if (index >= ranks.size()) {
+    return equal;
+  }
+  const bool limited = config.usable_cpus < config.numa_plan.cpus;
+  return limited ? std::min(ranks[index].owned, equal) : ranks[index].owned;
+}
+
+// Threads of one worker; none: it decides itself, which is what torchrun does for a worker alone.
+std::optional<int> threads_of(const LaunchConfig& config, int local_rank) {
+  if (config.personality != Personality::muster) {
+    return config.nproc > 1 ? std::optional(1) : std::nullopt;
+  }
+  return share_of(config, local_rank);
+}
+
+// What all workers have in common: the least of these.
+std::optional<int> threads_of_each(const LaunchConfig& config) {
+  std::optional<int> least = threads_of(config, 0);
+  for (int local_rank = 1; least && local_rank < config.nproc; ++local_rank) {
+    least = std::min(*least, threads_of(config, local_rank).value_or(*least));
+  }
+  return least;
+}
+
+void set_threads(Environ& out, std::optional<int> threads) {
+  if (threads) {
+    out.set("OMP_NUM_THREADS", std::to_string(*threads));
+  }
+}
+
+void set_defaults(Environ& out) {
   if (!out.get("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     out.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  }
-  if (!out.get("OMP_NUM_THREADS")) {
-    out.set("OMP_NUM_THREADS", std::to_string(std::max(1, config.usable_cpus / config.nproc)));
   }
 }
 
@@ -95,7 +128,10 @@ Result<void> set_virtual_gpu(Environ& out, int local_rank) {
 Environ node_env(const LaunchConfig& config, const Environ& environ) {
   Environ out = environ;
   leave_mpi_place(out, config.nproc);
-  set_defaults(out, config);
+  set_defaults(out);
+  if (!environ.get("OMP_NUM_THREADS")) {
+    set_threads(out, threads_of_each(config));
+  }
   return out;
 }
 
@@ -104,7 +140,11 @@ Result<Environ> worker_env(const LaunchConfig& config,
                            const Assignment& assignment,
                            int local_rank,
                            const std::string& error_file) {
-  Environ out = node_env(config, environ);
+  Environ out = environ;
+  set_defaults(out);
+  if (!environ.get("OMP_NUM_THREADS")) {
+    set_threads(out, threads_of(config, local_rank));
+  }
   set_ranks(out, config, assignment, local_rank);
   if (config.task) {
     set_task(out, *config.task);

@@ -3,6 +3,8 @@
 // process/. Nothing in here is looked up or resolved later, but argv[0] in PATH.
 #pragma once
 
+#include "base/cpu_set.hpp"
+
 #include <string>
 #include <vector>
 
@@ -39,6 +41,8 @@ struct ProcessSpec {
   std::vector<std::string> argv;         // argv[0] without a slash is searched in the worker's PATH
   std::vector<std::string> environment;  // "NAME=value"
   bool warm = false;  // forked from the zygote where there is one; argv is then python -u …
+  CpuSet cpus;        // it runs on no others; empty: on all that we may use
+  CpuSet memory;      // NUMA nodes whose memory it prefers; empty: no wish. Without `cpus`: empty
   InputKind standard_input = InputKind::none;
   OutputPlan standard_output;
   OutputPlan standard_error;

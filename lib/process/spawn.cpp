@@ -3,6 +3,7 @@
 
 #include "base/blocked_signals.hpp"
 #include "process/exec_search.hpp"
+#include "process/memory_policy.hpp"
 
 #include <cerrno>
 #include <optional>
@@ -24,7 +25,7 @@ constexpr std::size_t kChildStackBytes = std::size_t{64} * 1024;
 constexpr int kExecFailed = 127;
 constexpr int kFdsClosedByHandMax = 4096;  // kernels without close_range (before 5.11)
 
-enum class Step { none, death_signal, streams, exec };
+enum class Step { none, death_signal, streams, cpus, exec };
 
 // Everything that the child needs, made before it exists: it only calls the system.
 struct Prepared {
@@ -34,6 +35,8 @@ struct Prepared {
   bool default_pipe_signal = true;
   bool default_file_size_signal = true;
   std::optional<rlimit> descriptors;
+  const CpuSet* cpus = nullptr;
+  MemoryPolicy memory;
   std::vector<const char*> paths;
   std::vector<char*> argv;  // after one free slot, for a shell
   std::vector<char*> environment;
@@ -64,6 +67,19 @@ MUSTER_CHILD_SIDE bool set_streams(const ChildStreams& streams) {
   return (streams.in < 0 || ::dup2(streams.in, 0) >= 0) &&
          (streams.out < 0 || ::dup2(streams.out, 1) >= 0) &&
          (streams.err < 0 || ::dup2(streams.err, 2) >= 0);
+}
+
+// Before exec, so that the program's first page and first thread are where they belong. A memory
+// policy that the kernel refuses is left out: it takes memory near the CPU that asks anyway.
+MUSTER_CHILD_SIDE bool bind_to(const CpuSet& cpus, const MemoryPolicy& memory) {
+  if (cpus.empty()) {
+    return true;
+  }
+  if (!memory.nodes.empty()) {
+    ::syscall(SYS_set_mempolicy, memory.mode, memory.nodes.data(), memory.bits);
+  }
+  const auto& words = cpus.words();
+  return ::syscall(SYS_sched_setaffinity, 0, words.size() * sizeof(words[0]), words.data()) == 0;
 }
 
 // As execvp: a script without "#!" goes to the shell, a folder without the program to the next.
@@ -111,6 +127,9 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
   if (!set_streams(job.streams)) {
     give_up(job, Step::streams);
   }
+  if (!bind_to(*job.cpus, job.memory)) {
+    give_up(job, Step::cpus);  // they were taken away since we looked
+  }
   close_the_rest();
   if (job.descriptors) {
     ::setrlimit(RLIMIT_NOFILE, &*job.descriptors);
@@ -147,6 +166,10 @@ Error why_failed(const Prepared& job, const ProcessSpec& spec) {
       return system_error("setting a worker's parent-death signal", job.errno_value);
     case Step::streams:
       return system_error("setting a worker's standard streams", job.errno_value);
+    case Step::cpus:
+      return system_error("binding a worker to CPUs " + spec.cpus.describe() +
+                              " (taken away since the launch? try --numa-binding=none)",
+                          job.errno_value);
     case Step::exec:
     case Step::none:
       break;
@@ -170,6 +193,8 @@ Result<pid_t> spawn_process(const ProcessSpec& spec,
   job.descriptors = inherited.descriptors;
   job.default_pipe_signal = sigismember(&inherited.ignored, SIGPIPE) == 0;
   job.default_file_size_signal = sigismember(&inherited.ignored, SIGXFSZ) == 0;
+  job.cpus = &spec.cpus;
+  job.memory = memory_policy(spec.memory);
   for (const auto& path : paths) {
     job.paths.push_back(path.c_str());
   }

@@ -115,6 +115,8 @@ Zygote::News news_of(const std::string& answer) {
 
 std::string encode_worker(const ProcessSpec& spec) {
   std::string text = std::to_string(spec.argv.size()) + '\0';
+  text.append(spec.cpus.describe()).push_back('\0');
+  text.append(spec.memory.describe()).push_back('\0');
   for (const auto* list : {&spec.argv, &spec.environment}) {
     for (const std::string& word : *list) {
       text.append(word).push_back('\0');

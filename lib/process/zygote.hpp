@@ -25,8 +25,8 @@ namespace muster {
 // For argv of `python -u -c`: the program of the zygote.
 [[nodiscard]] std::string_view zygote_source();
 
-// A forked worker as the zygote reads it: the number of arguments, the arguments, the environment,
-// with a NUL behind each. Pure.
+// A forked worker as the zygote reads it: the number of arguments, its CPUs and memory nodes as
+// lists, the arguments, the environment, with a NUL behind each. Pure.
 [[nodiscard]] std::string encode_worker(const ProcessSpec& spec);
 
 // The kernel forks a large process in tens of milliseconds on a busy machine. We wait for that

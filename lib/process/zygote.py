@@ -38,6 +38,9 @@ CLONE_CHILD_CLEARTID = 0x00200000
 CLONE_CHILD_SETTID = 0x01000000
 # Of clone, set_robust_list and get_robust_list; whether clone takes the child's tid as the last.
 SYSTEM_CALLS = {"x86_64": (56, 273, 274, False), "aarch64": (220, 99, 100, True)}
+SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
+MPOL_PREFERRED = 1
+MPOL_PREFERRED_MANY = 5
 
 # A device of an accelerator that is open here would be shared by all workers, which drivers forbid.
 ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
@@ -209,14 +212,21 @@ class Request:
         with open(text, "rb") as file:
             fields = file.read().split(b"\0")
         count = int(fields[0])
-        self.argv = [os.fsdecode(field) for field in fields[1 : count + 1]]
+        self.cpus, self.memory = numbers_of(fields[1]), numbers_of(fields[2])
+        self.argv = [os.fsdecode(field) for field in fields[3 : count + 3]]
         self.environment = dict(
-            os.fsdecode(field).split("=", 1) for field in fields[count + 1 : -1] if b"=" in field
+            os.fsdecode(field).split("=", 1) for field in fields[count + 3 : -1] if b"=" in field
         )
 
     def close(self):
         for file in (self.stdin, self.stdout, self.stderr, self.go_ahead):
             os.close(file)
+
+
+def numbers_of(text):
+    """The numbers of the kernel's list format: "0-3,8"."""
+    ends = [[int(end) for end in part.split(b"-")] for part in text.split(b",") if part]
+    return {number for part in ends for number in range(part[0], part[-1] + 1)}
 
 
 def receive(control):
@@ -278,6 +288,7 @@ def begin(request, control, parent, own, python):
         os.dup2(stream, number)
     request.close()
     reopen_streams()
+    bind_to(request.cpus, request.memory)
     for name in set(os.environ) - set(request.environment):
         del os.environ[name]
     for name, value in request.environment.items():
@@ -290,6 +301,28 @@ def begin(request, control, parent, own, python):
     main_thread = threading.main_thread()
     if hasattr(main_thread, "_set_native_id"):
         main_thread._set_native_id()
+
+
+def bind_to(cpus, memory):
+    """The worker's own CPUs and the memory near them; what was imported stays where it is. Without
+    its CPUs it would disturb the others, so a refusal ends it; one of the policy does not."""
+    if not cpus:
+        return
+    if memory:
+        mode = MPOL_PREFERRED_MANY if len(memory) > 1 else MPOL_PREFERRED
+        bits = 8 * ctypes.sizeof(ctypes.c_ulong)
+        words = (ctypes.c_ulong * (max(memory) // bits + 1))()
+        for node in memory:
+            words[node // bits] |= 1 << node % bits
+        size = ctypes.c_ulong(len(words) * bits + 1)
+        libc.syscall(
+            ctypes.c_long(SET_MEMPOLICY[platform.machine()]), ctypes.c_long(mode), words, size
+        )
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        sys.exit("muster: a worker cannot be bound to its CPUs: %s; were they taken away since "
+                 "the launch? try --numa-binding=none" % error.strerror)
 
 
 def reopen_streams():

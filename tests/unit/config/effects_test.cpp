@@ -34,6 +34,7 @@ const std::vector<Trial>& trials() {
       {nproc_per_node, {"--nproc-per-node=3"}},
       {role, {"--role=trainer"}},
       {virtual_local_rank, {"--virtual-local-rank"}},
+      {devices, {"--devices=1"}},
       {stdin_rank, {"--stdin-rank=0"}},
       {warm, {"--warm"}},
       {local_rank_arg, {"--local-rank-arg"}},
@@ -70,6 +71,7 @@ const std::vector<Trial>& trials() {
       {accelerate_config, {"--accelerate-config=job.yaml"}},
       {log_level, {"--log-level=info"}},
       {run_path, {"--run-path"}, {}, "./solver"},
+      {numa_binding, {"--numa-binding=node"}},
   };
   return all;
 }

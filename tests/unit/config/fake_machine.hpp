@@ -21,6 +21,9 @@ struct FakeMachine : Machine {
   std::vector<OwnAddress> addresses{{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}};
   std::set<std::uint16_t> taken_ports;
   std::string name = "node1";
+  bool amd = false;
+  Result<NumaPlan> numa = NumaPlan{};
+  mutable NumaRequest asked{};
   mutable int questions = 0;  // about devices
 
   [[nodiscard]] std::string hostname() const override { return name; }
@@ -33,6 +36,16 @@ struct FakeMachine : Machine {
   [[nodiscard]] Count usable_gpus(const Environ&) const override {
     ++questions;
     return gpus;
+  }
+
+  [[nodiscard]] bool has_amd_gpus() const override { return amd; }
+
+  [[nodiscard]] Result<NumaPlan> numa_plan(NumaPolicy policy,
+                                           int ranks,
+                                           const Environ&) const override {
+    ++questions;
+    asked = {policy, ranks, {}, {}, {}};
+    return numa;
   }
 
   [[nodiscard]] FileKind file_kind(const std::string& path) const override {

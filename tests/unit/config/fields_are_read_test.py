@@ -15,6 +15,8 @@ READERS = ('lib/plan', 'lib/agent', 'lib/restart', 'apps/muster')
 EXPLAINED = {
     'nproc_reason': 'says how nproc was counted',
     'usable_cpus_reason': 'says how usable_cpus was counted',
+    'devices': "its effect is the workers' visibility variables",
+    'numa_binding': 'its effect is numa_plan',
     'rdzv_conf': 'as typed; rendezvous is what it means',
     'standalone': 'its effect is rdzv_backend, rdzv_endpoints and rdzv_id',
     'iface': 'its effect is local_addr',

@@ -233,8 +233,6 @@ TEST_CASE("resolve: torchrun's options without a meaning here are taken when har
             .accepted.at("monitor-interval") == "5");
   CHECK(error({"--event-log-handler=console"}).find("use --log-level=info") != std::string::npos);
   CHECK(error({"--logs-specs=mine"}).find("use --log-dir") != std::string::npos);
-  CHECK(error({"--numa-binding=node"}).find("numactl") != std::string::npos);
-  CHECK(error({"--numa-binding=bad"}).find("must be one of node, socket") != std::string::npos);
   for (const char* bad : {"0", "-1", "0.0"}) {
     CHECK(error({std::string("--monitor-interval=") + bad}).find("greater than 0") !=
           std::string::npos);

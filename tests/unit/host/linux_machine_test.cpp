@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/linux_machine.hpp"
 
+#include "host/gpu_devices.hpp"
 #include "support/catch.hpp"
 
 #include <cstdlib>
@@ -56,6 +57,64 @@ TEST_CASE("linux machine: GPUs are counted below the given root, control nodes a
   Environ env;
   env.set("CUDA_VISIBLE_DEVICES", "GPU-bb,GPU-zz");
   CHECK(machine.usable_gpus(env).count == 1);
+}
+
+TEST_CASE("linux machine: a GPU counts if its node is there and can be opened") {
+  const FakeRoot root;
+  const std::string gpus = "/proc/driver/nvidia/gpus/";
+  const auto card = [&](const std::string& address, const std::string& minor) {
+    root.write(gpus + address + "/information",
+               "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-" + minor + "\nDevice Minor: \t " +
+                   minor + "\nGPU Excluded:\t No\n");
+  };
+  card("0000:1b:00.0", "1");
+  card("0000:43:00.0", "0");
+  card("0000:52:00.0", "2");
+  card("0000:61:00.0", "3");
+  root.write("/dev/nvidia1", "");
+  root.write("/dev/nvidia3/in_place_of_a_node_that_a_cgroup_closes", "");
+  CHECK(LinuxMachine(root.path()).usable_gpus({}).count == 1);
+  CHECK(find_gpus(root.path()).nvidia == std::vector{Gpu{"0000:1b:00.0", "GPU-1", "NVIDIA H100"}});
+  root.write("/dev/nvidia0", "");
+  CHECK(LinuxMachine(root.path()).usable_gpus({}).count == 2);
+  root.write(gpus + "0000:43:00.0/information", "Device Minor: 0\nGPU Excluded: Yes\n");
+  CHECK(LinuxMachine(root.path()).usable_gpus({}).count == 1);
+}
+
+TEST_CASE("linux machine: without the driver's list each node is a GPU") {
+  const FakeRoot root;
+  for (const std::string name : {"nvidia0", "nvidia7", "nvidiactl"}) {
+    root.write("/dev/" + name, "");
+  }
+  CHECK(LinuxMachine(root.path()).usable_gpus({}).count == 2);
+}
+
+TEST_CASE("linux machine: the places and names of AMD GPUs") {
+  const FakeRoot root;
+  const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
+  root.write(nodes + "0/properties", "cpu_cores_count 64\nsimd_count 0\n");
+  root.write(nodes + "10/properties", "simd_count 1216\nlocation_id 3072\ndomain 1\n");
+  root.write(nodes + "9/properties",
+             "simd_count 1216\nunique_id 18446744073709551615\nlocation_id 8714\ndomain 0\n");
+  CHECK(find_gpus(root.path()).amd ==
+        std::vector{Gpu{"0000:22:01.2", "GPU-ffffffffffffffff", ""}, Gpu{"0001:0c:00.0", "", ""}});
+  CHECK(LinuxMachine(root.path()).has_amd_gpus());
+  CHECK_FALSE(LinuxMachine("/nowhere").has_amd_gpus());
+}
+
+TEST_CASE("linux machine: masks are of our own affinity, memory of the cpuset's nodes") {
+  const LinuxMachine machine;
+  const auto plan = machine.numa_plan(NumaPolicy::node, 1, {});
+  REQUIRE(plan);
+  REQUIRE(plan->ranks.size() == 1);
+  const std::string status = machine.read_file("/proc/self/status").value();
+  const auto field = [&](const std::string& name) {
+    const auto begin = status.find(name) + name.size();
+    return CpuSet::parse(status.substr(begin, status.find('\n', begin) - begin)).value();
+  };
+  CHECK((plan->ranks[0].cpus - field("Cpus_allowed_list:")).empty());
+  CHECK((plan->ranks[0].memory - field("Mems_allowed_list:")).empty());
+  CHECK(machine.numa_plan(NumaPolicy::none, 1, {})->ranks.empty());
 }
 
 TEST_CASE("linux machine: AMD nodes with compute units are GPUs, processors are not") {

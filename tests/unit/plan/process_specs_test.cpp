@@ -284,6 +284,21 @@ TEST_CASE("explain plan: each process, to the letter") {
         "  stderr  ours, by whole lines\n");
 }
 
+TEST_CASE("process specs: each worker gets its own binding, and the plan shows it") {
+  Job job(2);
+  job.config.numa_plan.ranks = {{CpuSet::parse("0-3").value(), CpuSet::parse("0").value(), 4},
+                                {CpuSet::parse("4-7").value(), {}, 4}};
+  const auto specs = job.specs();
+  CHECK(specs[0].cpus.describe() == "0-3");
+  CHECK(specs[0].memory.describe() == "0");
+  CHECK(specs[1].cpus.describe() == "4-7");
+  CHECK(specs[1].memory.empty());
+  const std::string text = describe_plan(specs);
+  CHECK(text.find("  cpus    0-3\n  memory  of node 0, as long as it has some\nrank 1") !=
+        std::string::npos);
+  CHECK(text.ends_with("  cpus    4-7\n"));
+}
+
 TEST_CASE("explain env: what is set or changed, without what is inherited, secrets masked") {
   Job job(1);
   job.config.usable_cpus = 3;

@@ -123,6 +123,34 @@ TEST_CASE("worker env: OMP_NUM_THREADS is the share of the processors unless inh
   CHECK(worker["OMP_NUM_THREADS"] == "7");
 }
 
+TEST_CASE("worker env: OMP_NUM_THREADS of a bound worker is what it owns, within the quota") {
+  Worker worker;
+  worker.config.usable_cpus = 12;
+  worker.config.numa_plan.cpus = 12;
+  worker.config.numa_plan.ranks = {{CpuSet::parse("0-7").value(), {}, 8},
+                                   {CpuSet::parse("8-11").value(), {}, 4}};
+  CHECK(worker["OMP_NUM_THREADS"] == "4");
+  CHECK(node_env(worker.config, worker.environ).get("OMP_NUM_THREADS") == "4");
+  worker.local_rank = 0;
+  CHECK(worker["OMP_NUM_THREADS"] == "8");
+  worker.config.usable_cpus = 6;  // a quota of 6 for both
+  CHECK(worker["OMP_NUM_THREADS"] == "3");
+  worker.environ.set("OMP_NUM_THREADS", "7");
+  CHECK(worker["OMP_NUM_THREADS"] == "7");
+}
+
+TEST_CASE("worker env: OMP_NUM_THREADS as torchrun is 1 for several, untouched for one") {
+  for (const auto name : {Personality::torchrun, Personality::torch_distributed_launch}) {
+    Worker worker;
+    worker.config.personality = name;
+    CHECK(worker["OMP_NUM_THREADS"] == "1");
+    worker.config.nproc = 1;
+    CHECK_FALSE(worker["OMP_NUM_THREADS"]);
+    worker.environ.set("OMP_NUM_THREADS", "7");
+    CHECK(worker["OMP_NUM_THREADS"] == "7");
+  }
+}
+
 TEST_CASE("worker env: CUDA_VISIBLE_DEVICES is left alone without --virtual-local-rank") {
   Worker worker;
   CHECK_FALSE(worker["CUDA_VISIBLE_DEVICES"]);

@@ -3,12 +3,15 @@
 
 #include "job_probe.hpp"
 #include "process/descendants.hpp"
+#include "process/memory_policy.hpp"
 #include "support/catch.hpp"
 
+#include <array>
 #include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +51,12 @@ std::string output_of(const ProcessSpec& spec, const InheritedState& signals) {
   ::waitpid(*pid, nullptr, 0);
   text.resize(size);
   return text;
+}
+
+CpuSet own_cpus() {
+  std::array<CpuSet::Word, 1024> words{};
+  REQUIRE(::sched_getaffinity(0, sizeof words, reinterpret_cast<cpu_set_t*>(words.data())) == 0);
+  return CpuSet::from_words(words);
 }
 
 }  // namespace
@@ -150,6 +159,36 @@ TEST_CASE("spawn: the worker gets the original mask and dispositions") {
   CHECK(output_of(spec_of({kPuppet, "mask"}), signals) == "blocked: USR1\nignored: PIPE\n");
   ::sigprocmask(SIG_SETMASK, &old, nullptr);
   ::signal(SIGPIPE, before);
+}
+
+TEST_CASE("spawn: a worker begins on its CPUs, and we stay where we are") {
+  const CpuSet before = own_cpus();
+  ProcessSpec spec = spec_of({"/bin/grep", "Cpus_allowed_list", "/proc/self/status"});
+  spec.cpus.add(before.first());
+  CHECK(output_of(spec, inherited_state()) == "Cpus_allowed_list:\t" + spec.cpus.describe() + "\n");
+  CHECK(own_cpus() == before);
+}
+
+TEST_CASE("spawn: CPUs that are not there are named") {
+  ProcessSpec spec = spec_of({"/bin/true"});
+  spec.cpus.add(CpuSet::kNumbersMax - 1);
+  const auto error = refusal(spec);
+  CHECK(error.message.starts_with("binding a worker to CPUs 65535 (taken away"));
+}
+
+TEST_CASE("spawn: memory nodes that are not there are no reason to refuse a worker") {
+  ProcessSpec spec = spec_of({"/bin/echo", "runs"});
+  spec.cpus.add(own_cpus().first());
+  spec.memory.add(1000);
+  CHECK(output_of(spec, inherited_state()) == "runs\n");
+}
+
+TEST_CASE("memory policy: one node is preferred, several are preferred together") {
+  const auto one = memory_policy(CpuSet::parse("1").value());
+  CHECK(one == MemoryPolicy{1, {2}, 65});
+  const auto several = memory_policy(CpuSet::parse("0,64").value());
+  CHECK(several == MemoryPolicy{5, {1, 1}, 129});
+  CHECK(memory_policy({}).nodes.empty());
 }
 
 TEST_CASE("spawn: no descriptor of ours reaches the worker") {

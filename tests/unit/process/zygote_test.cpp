@@ -66,7 +66,13 @@ TEST_CASE("zygote: a worker as text") {
   spec.argv = {"python3", "-u", "a b.py"};
   spec.environment = {"RANK=1", "EMPTY="};
   const std::string text = encode_worker(spec);
-  CHECK(text == "3\0python3\0-u\0a b.py\0RANK=1\0EMPTY=\0"s);
+  CHECK(text == "3\0\0\0python3\0-u\0a b.py\0RANK=1\0EMPTY=\0"s);
+  spec.cpus = CpuSet::parse("0-3,8").value();
+  spec.memory = CpuSet::parse("1").value();
+  CHECK(
+      encode_worker(spec).starts_with("3\0"
+                                      "0-3,8\0"
+                                      "1\0python3\0"s));
 }
 
 TEST_CASE("zygote: the answers to whether workers can be forked") {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPUs of this machine that this process may open, from /proc, /dev and /sys, without the
+// drivers' libraries. Used by LinuxMachine. Opens each NVIDIA device for a moment; makes no
+// context.
+#pragma once
+
+#include "host/gpu_count.hpp"
+
+#include <string>
+
+namespace muster {
+
+// `root` is put before "/proc", "/sys" and "/dev".
+[[nodiscard]] GpuDevices find_gpus(const std::string& root);
+
+}  // namespace muster

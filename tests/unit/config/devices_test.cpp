@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// --devices, --numa-binding, and what is said of GPUs that are too few.
+#include "config/explain.hpp"
+#include "unit/config/launch.hpp"
+
+using namespace muster;
+
+namespace {
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+const std::string kRule =
+    "must be numbers of GPUs, or UUIDs (GPU-..., MIG-...), separated by commas, none twice";
+
+std::optional<std::string> variable(const Launch& launch, std::string_view name) {
+  return launch.resolved()->environ.get(name);
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A Slurm that starts a launcher for each of two workers on this machine.
+const Variables kTwoTasks{{"SLURM_JOB_ID", "7"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_PROCID", "1"},
+                          {"SLURM_LOCALID", "1"},
+                          {"SLURM_NODEID", "0"},
+                          {"SLURM_STEP_NUM_TASKS", "2"},
+                          {"SLURM_STEP_NUM_NODES", "1"},
+                          {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                          {"SLURM_STEP_NODELIST", "node1"},
+                          {"SLURM_NTASKS", "2"}};
+
+}  // namespace
+
+TEST_CASE("devices: the list is the workers' variable and counts for gpu and auto") {
+  for (const char* nproc : {"--nproc-per-node=gpu", "--nproc-per-node=auto"}) {
+    const Launch launch{{"--devices=3,0, 1", nproc}, {}};
+    CHECK(launch.config().nproc == 3);
+    CHECK(contains(launch.config().nproc_reason, "3 of --devices"));
+    CHECK(launch.config().devices == "3,0,1");
+    CHECK(variable(launch, "CUDA_VISIBLE_DEVICES") == "3,0,1");
+    CHECK_FALSE(variable(launch, "HIP_VISIBLE_DEVICES"));
+  }
+  CHECK(config({"--devices=3,0"}).nproc == 1);
+}
+
+TEST_CASE("devices: numbers choose from the list that is there, UUIDs stay as they are") {
+  const Launch launch{{"--devices=2,0"}, {{"CUDA_VISIBLE_DEVICES", "5, GPU-ab ,MIG-c/1/0"}}};
+  CHECK(variable(launch, "CUDA_VISIBLE_DEVICES") == "MIG-c/1/0,5");
+  const Launch uuid{{"--devices=GPU-ab"}, {{"CUDA_VISIBLE_DEVICES", "5"}}};
+  CHECK(variable(uuid, "CUDA_VISIBLE_DEVICES") == "GPU-ab");
+  CHECK(contains(Launch{{"--devices=2"}, {{"CUDA_VISIBLE_DEVICES", "5,6"}}}.error(),
+                 "there is no GPU 2 among the 2 of CUDA_VISIBLE_DEVICES=5,6"));
+  CHECK(contains(error({"--devices=4"}), "there is no GPU 4: this machine has 4, from 0"));
+}
+
+TEST_CASE("devices: on AMD ROCm's own variable is written too") {
+  Launch launch{{"--devices=1"}, {{"HIP_VISIBLE_DEVICES", "6,7"}}};
+  CHECK(variable(launch, "HIP_VISIBLE_DEVICES") == "7");
+  CHECK(variable(launch, "CUDA_VISIBLE_DEVICES") == "7");
+  launch.variables.clear();
+  CHECK_FALSE(variable(launch, "HIP_VISIBLE_DEVICES"));
+  launch.machine.amd = true;
+  CHECK(variable(launch, "HIP_VISIBLE_DEVICES") == "1");
+}
+
+TEST_CASE("devices: where no GPU is seen the numbers are the user's affair") {
+  Launch launch{{"--devices=9"}, {}};
+  launch.machine.gpus = {0, "none seen"};
+  CHECK(launch.config().devices == "9");
+}
+
+TEST_CASE("devices: what is no list is refused") {
+  for (const char* typed :
+       {"a", "-1", "+1", "0,,1", "", "0,0", "1.5", "GPU-x y", "0-3", "99999999999999999999"}) {
+    INFO(typed);
+    CHECK(contains(error({std::string("--devices=") + typed}), kRule));
+  }
+}
+
+TEST_CASE("devices: fewer visible GPUs than workers are told of where somebody narrowed them") {
+  Launch launch{{"--nproc-per-node=4"}, {{"CUDA_VISIBLE_DEVICES", "3"}}};
+  launch.machine.gpus = {1, "8 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES"};
+  REQUIRE(launch.warnings().size() == 1);
+  CHECK(launch.warnings()[0] ==
+        "4 workers, but 8 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES: there is no "
+        "cuda:LOCAL_RANK for local rank 1 and above; ask the scheduler for more GPUs, or give "
+        "--nproc-per-node=gpu");
+  launch.machine.gpus.count = 4;
+  CHECK(launch.warnings().empty());
+  launch.machine.gpus.count = 1;
+  launch.variables = {{"OMP_NUM_THREADS", "1"}};
+  launch.machine.questions = 0;
+  CHECK(launch.warnings().empty());
+  CHECK(launch.machine.questions == 0);
+}
+
+TEST_CASE("devices: each worker may have a MIG slice of its own, and only so") {
+  Launch launch{{"--nproc-per-node=gpu"}, {{"CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b,MIG-c"}}};
+  launch.machine.gpus = {1, "1 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES"};
+  CHECK(launch.config().nproc == 1);
+  launch.args.emplace_back("--virtual-local-rank");
+  CHECK(launch.config().nproc == 3);
+  CHECK(launch.warnings().empty());
+  launch.args = {"--nproc-per-node=3"};
+  REQUIRE(launch.warnings().size() == 1);
+  CHECK(
+      launch.warnings()[0].ends_with("a process can use one MIG slice; give --virtual-local-rank"));
+}
+
+TEST_CASE("numa: the machine is asked for the policy and the workers, and its plan is kept") {
+  Launch launch{{"--numa-binding=core-complex", "--nproc-per-node=2"}, {}};
+  launch.machine.numa = NumaPlan{{{CpuSet::parse("0-3").value(), CpuSet::parse("0").value(), 4},
+                                  {CpuSet::parse("4-7").value(), {}, 4}},
+                                 8,
+                                 "by the places of 2 GPUs"};
+  CHECK(launch.config().numa_plan == *launch.machine.numa);
+  CHECK(launch.machine.asked.policy == NumaPolicy::core_complex);
+  CHECK(launch.machine.asked.ranks == 2);
+  const std::string text = describe_config(launch.config());
+  CHECK(contains(text, "core-complex (by the places of 2 GPUs)"));
+  CHECK(contains(text, "local rank 0"));
+  CHECK(contains(text, "cpus 0-3"));
+  CHECK(contains(text, "memory of node 0"));
+  CHECK(contains(text, "memory as the kernel gives it"));
+}
+
+TEST_CASE("numa: none is the default and asks the machine nothing") {
+  Launch launch{{}, {{"OMP_NUM_THREADS", "1"}}};
+  CHECK(launch.config().numa_plan == NumaPlan{});
+  CHECK(launch.config().numa_binding == "none");
+  CHECK(launch.machine.questions == 0);
+}
+
+TEST_CASE("numa: what the machine cannot do is an error that names the option") {
+  Launch launch{{"--numa-binding=node"}, {}};
+  launch.machine.numa = failure(Errc::usage, "no NUMA node");
+  CHECK(launch.error() == "--numa-binding=node: no NUMA node");
+  CHECK(contains(error({"--numa-binding=bad"}),
+                 "must be one of node, socket, exclusive, core-complex, none, auto"));
+}
+
+TEST_CASE("numa: a launcher for each worker leaves it to who started it") {
+  const Launch launch{{"--numa-binding=node"}, kTwoTasks};
+  CHECK(contains(launch.error(), "started a launcher for each worker, and each sees only itself"));
+  const LaunchConfig left = Launch{{"--numa-binding=auto"}, kTwoTasks}.config();
+  CHECK(left.numa_plan.ranks.empty());
+  CHECK(contains(left.numa_plan.reason, "places its tasks itself"));
+}
