@@ -47,6 +47,22 @@ constexpr auto kOptions = std::to_array<Option>({
      .help = "each worker sees one GPU only, and LOCAL_RANK=0",
      .in_torchrun = true,
      .has_pet = true},
+    {.id = OptionId::ports,
+     .name = "ports",
+     .kind = ValueKind::integer,
+     .value_name = "N",
+     .default_value = "0",
+     .group = HelpGroup::workers,
+     .help = "reserve N ports here: MUSTER_PORTS, ${port0}",
+     .no_variable = true},
+    {.id = OptionId::leader_ports,
+     .name = "leader-ports",
+     .kind = ValueKind::integer,
+     .value_name = "N",
+     .default_value = "0",
+     .group = HelpGroup::workers,
+     .help = "the same with rank 0: MUSTER_LEADER_PORTS",
+     .no_variable = true},
     {.id = OptionId::stdin_rank,
      .name = "stdin-rank",
      .value_name = "N|none",
@@ -438,7 +454,7 @@ bool is_offered(const Option& row, Personality personality) {
 }
 
 std::string muster_variable(const Option& row) {
-  return row.kind == ValueKind::action ? "" : variable("MUSTER_", row.name);
+  return row.kind == ValueKind::action || row.no_variable ? "" : variable("MUSTER_", row.name);
 }
 
 std::string pet_variable(const Option& row) {

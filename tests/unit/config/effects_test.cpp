@@ -34,6 +34,8 @@ const std::vector<Trial>& trials() {
       {nproc_per_node, {"--nproc-per-node=3"}},
       {role, {"--role=trainer"}},
       {virtual_local_rank, {"--virtual-local-rank"}},
+      {ports, {"--ports=2"}},
+      {leader_ports, {"--leader-ports=2"}},
       {stdin_rank, {"--stdin-rank=0"}},
       {warm, {"--warm"}},
       {local_rank_arg, {"--local-rank-arg"}},
