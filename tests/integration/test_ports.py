@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports that are reserved for workers: real workers listen on them, and no two jobs get the same."""
+"""Ports that are reserved for workers: real workers listen there, and no two jobs get the same."""
 
 import json
 import os
