@@ -34,24 +34,53 @@ void LocalStore::look_up(std::function<void()> ready) {
 
 // A store of its own for each round: workers of an earlier attempt that are not quite dead cannot
 // reach the new ones, and no key is left over.
-Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt, int restarts) {
-  const LaunchConfig& config = setup_.config;
+Result<std::uint16_t> LocalStore::open_port() {
   store_.reset();
   if (!addresses_) {
     return std::unexpected(addresses_.error());
   }
-  auto store = open_store(loop_, *addresses_, config.master_port);
+  if (!setup_.config.agent_store) {
+    return ports_.for_store();
+  }
+  auto store = open_store(loop_, *addresses_, setup_.config.master_port);
   if (!store) {
     return std::unexpected(store.error());
   }
   store_ = std::move(*store);
-  Assignment assignment =
-      assign_alone(config.nproc, attempt, Endpoint{config.master_addr, store_->port()});
-  assignment.restart_count = restarts;
-  auto specs = place_.prepare_round(assignment);
+  return store_->port();
+}
+
+// This node is that of rank 0, too.
+Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
+  const LaunchConfig& config = setup_.config;
+  const auto port = open_port();
+  if (!port) {
+    return std::unexpected(port.error());
+  }
+  auto ports = ports_.for_node();
+  if (!ports) {
+    return std::unexpected(ports.error());
+  }
+  auto leader_ports = ports_.for_leader();
+  if (!leader_ports) {
+    return std::unexpected(leader_ports.error());
+  }
+  Assignment out = assign_alone(config.nproc, attempt, Endpoint{config.master_addr, *port});
+  out.restart_count = restarts;
+  out.agent_store = config.agent_store;
+  out.ports = std::move(*ports);
+  out.leader_ports = std::move(*leader_ports);
+  return out;
+}
+
+Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt, int restarts) {
+  auto made = assignment(attempt, restarts);
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  auto specs = place_.prepare_round(*made);
   events_.set_round(static_cast<std::uint64_t>(attempt) + 1);
-  events_.tell(
-      event::RoundBegun{std::move(assignment), false, place_.run_folder(), place_.kept_logs()});
+  events_.tell(event::RoundBegun{std::move(*made), false, place_.run_folder(), place_.kept_logs()});
   return specs;
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalStore: what the rounds of one node need of the machine: the workers' store, the address that
-// they dial it at, and the processes to start. Owned by the agent; lives on its loop. Resource.
+// LocalStore: what the rounds of one node need of the machine: the workers' store and ports, the
+// address that they dial, and the processes to start. Owned by the agent; lives on its loop.
+// Resource.
 #pragma once
 
 #include "agent/agent.hpp"
 #include "agent/event_stream.hpp"
 #include "agent/local_rounds.hpp"
+#include "agent/reserved_ports.hpp"
 #include "agent/workplace.hpp"
 #include "io/name_lookup.hpp"
 #include "rendezvous/server/server.hpp"
@@ -23,7 +25,7 @@ namespace muster {
 class LocalStore final : public LocalRoundsSite {
  public:
   LocalStore(asio::io_context& loop, const AgentSetup& setup, Workplace& place, EventStream& events)
-      : loop_(loop), setup_(setup), place_(place), events_(events) {}
+      : loop_(loop), setup_(setup), place_(place), events_(events), ports_(setup.config) {}
 
   // Finds the addresses of MASTER_ADDR, then calls `ready`. Signals are handled meanwhile; a name
   // that nobody knows ends the first round.
@@ -36,6 +38,9 @@ class LocalStore final : public LocalRoundsSite {
   void restarting(const event::RestartDecided& restart) override { events_.tell(restart); }
 
  private:
+  [[nodiscard]] Result<std::uint16_t> open_port();
+  [[nodiscard]] Result<Assignment> assignment(int attempt, int restarts);
+
   asio::io_context& loop_;
   const AgentSetup& setup_;
   Workplace& place_;
@@ -43,6 +48,7 @@ class LocalStore final : public LocalRoundsSite {
   std::optional<NameLookup> lookup_;
   Result<std::vector<std::string>> addresses_;
   std::unique_ptr<StoreServer> store_;
+  ReservedPorts ports_;
 };
 
 }  // namespace muster

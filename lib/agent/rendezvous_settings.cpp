@@ -24,6 +24,7 @@ JobTerms terms_of(const LaunchConfig& config, const std::string& version) {
   terms.nodes_min = config.rdzv_backend == "static" ? config.nodes_max : config.nodes_min;
   terms.max_restarts = config.max_restarts;
   terms.version = version;
+  terms.leader_ports = config.leader_ports;
   return terms;
 }
 

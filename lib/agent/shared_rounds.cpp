@@ -40,7 +40,8 @@ SharedRounds::SharedRounds(asio::io_context& loop,
       place_(parts.place),
       events_(parts.events),
       roll_call_(parts.roll_call),
-      round_(std::make_shared<const Round>()) {}
+      round_(std::make_shared<const Round>()),
+      ports_(setup.config) {}
 
 void SharedRounds::start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease) {
   lease_ = lease;
@@ -124,16 +125,28 @@ void SharedRounds::close() {
 
 // -- rounds -----------------------------------------------------------------------------------
 
-RoundToRun SharedRounds::plan(const RunRound& run) {
+Result<Assignment> SharedRounds::assignment_of(const RunRound& run) {
   std::vector<NodeShare> shares;
   for (const NodeInfo& member : run.round->members) {
     shares.push_back(NodeShare{member.nproc, member.role});
   }
-  RoundToRun out;
-  out.nproc = setup_.config.nproc;
   const RoundTimes times{run.round->restart_count, user_.starts()};
   const Endpoint store{run.master_addr, run.master_port};
-  const auto assignment = assign(shares, static_cast<std::size_t>(run.group_rank), times, store);
+  auto out = assign(shares, static_cast<std::size_t>(run.group_rank), times, store);
+  auto ports = ports_.for_node();
+  if (!out || !ports) {
+    return std::unexpected(out ? ports.error() : out.error());
+  }
+  out->agent_store = run.offer.serves_store;
+  out->leader_ports = run.offer.ports;
+  out->ports = std::move(*ports);
+  return out;
+}
+
+RoundToRun SharedRounds::plan(const RunRound& run) {
+  RoundToRun out;
+  out.nproc = setup_.config.nproc;
+  const auto assignment = assignment_of(run);
   if (!assignment) {
     out.specs = std::unexpected(assignment.error());
     events_.tell(event::RoundBegun{Assignment{}, true, {}, {}});
@@ -149,6 +162,7 @@ RoundToRun SharedRounds::plan(const RunRound& run) {
 void SharedRounds::run_round(const RunRound& run) {
   if (run.group_rank != 0) {
     close_store();
+    ports_.drop_store();
   }
   round_ = run.round;
   events_.set_round(round_->id.number);
@@ -225,9 +239,14 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
     if (!server) {
       return std::unexpected(server.error());
     }
-    return Store{std::move(*server), config.master_addr};
+    const std::uint16_t port = (*server)->port();
+    return Store{std::move(*server), config.master_addr, port};
   }
   const std::string& address = config.local_addr.empty() ? node_->address() : config.local_addr;
+  if (!config.agent_store) {
+    const auto port = ports_.for_store();
+    return port ? Result<Store>(Store{nullptr, address, *port}) : std::unexpected(port.error());
+  }
   PortRange range;
   if (config.port_range) {
     range = PortRange{config.port_range->first, config.port_range->second};
@@ -240,18 +259,33 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   if (!server) {
     return std::unexpected(server.error());
   }
-  return Store{std::move(*server), address};
+  const std::uint16_t port = (*server)->port();
+  return Store{std::move(*server), address, port};
+}
+
+// What this node has for the workers of all nodes, as that of rank 0.
+Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
+  auto ports = ports_.for_leader();
+  if (!ports) {
+    return std::unexpected(ports.error());
+  }
+  auto store = make_store();
+  if (!store) {
+    return std::unexpected(store.error());
+  }
+  store_ = std::move(store->server);
+  return StoreOpened{
+      round, store->address, store->port, LeaderOffer{store_ != nullptr, std::move(*ports)}};
 }
 
 void SharedRounds::open_store(RoundId round) {
   close_store();
-  auto store = make_store();
-  if (!store) {
-    node_->tell(StoreFailed{round, store.error()});
+  const auto opened = prepare_lead(round);
+  if (!opened) {
+    node_->tell(StoreFailed{round, opened.error()});
     return;
   }
-  store_ = std::move(store->server);
-  node_->tell(StoreOpened{round, store->address, store_->port()});
+  node_->tell(*opened);
 }
 
 void SharedRounds::close_store() {

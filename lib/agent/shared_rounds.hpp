@@ -8,6 +8,7 @@
 #include "agent/agent.hpp"
 #include "agent/error_file.hpp"
 #include "agent/event_stream.hpp"
+#include "agent/reserved_ports.hpp"
 #include "agent/roll_call_lines.hpp"
 #include "agent/round_source.hpp"
 #include "agent/workplace.hpp"
@@ -64,12 +65,16 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void ended(const NodeEnd& end) override;
 
  private:
+  // Where the workers dial; without a server one of them serves it there.
   struct Store {
     std::unique_ptr<StoreServer> server;
     std::string address;
+    std::uint16_t port = 0;
   };
 
   [[nodiscard]] Result<Store> make_store();
+  [[nodiscard]] Result<StoreOpened> prepare_lead(RoundId round);
+  [[nodiscard]] Result<Assignment> assignment_of(const RunRound& run);
   void close_store();
   [[nodiscard]] RoundToRun plan(const RunRound& run);
   [[nodiscard]] Failed message_of(const WorkerFailure& failure, Duration run_time) const;
@@ -86,6 +91,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   std::unique_ptr<StoreServer> store_;
   RoundPtr round_;  // that the workers run in, or ran in last
   std::optional<TimePoint> lease_end_;
+  ReservedPorts ports_;
   bool overslept_ = false;  // we noticed the lease's end later than the guard
 };
 

@@ -213,6 +213,10 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
       return config.role;
     case OptionId::virtual_local_rank:
       return yes_no(config.virtual_local_rank);
+    case OptionId::ports:
+      return std::to_string(config.ports);
+    case OptionId::leader_ports:
+      return std::to_string(config.leader_ports);
     case OptionId::stdin_rank:
       return config.stdin_rank ? std::to_string(*config.stdin_rank) : "none";
     case OptionId::warm:

@@ -68,6 +68,11 @@ struct LaunchConfig {
   // address of the node that gets rank 0.
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;  // 0: any free port
+  // The agent serves the workers' store; else (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1) it holds the
+  // port for the worker of rank 0, which serves it.
+  bool agent_store = true;
+  int ports = 0;         // reserved on this node for its workers
+  int leader_ports = 0;  // reserved on the node of rank 0 for all workers
 
   int max_restarts = 0;
   int quick_failures = 3;  // in a row end the job; 0: off

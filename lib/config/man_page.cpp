@@ -27,8 +27,11 @@ A PROGRAM that ends in .py is run by $PYTHON_EXEC, else by the active virtual en
 python3, else by PATH's, with \-u; an executable file is run as it is. Called by the name
 torchrun, every PROGRAM is a Python script unless \-\-no\-python says otherwise; called
 torch.distributed.launch, also the argument \-\-local_rank=N is put before the program's own.
-In PROGRAM and its arguments ${local_rank} is replaced by the worker's local rank; any other $ stays
-as it is. Called torchrun or torch.distributed.launch, $local_rank is replaced as well, and $$ by $.
+In PROGRAM and its arguments ${local_rank}, ${rank}, ${node_rank} and ${world_size} are replaced by
+the worker's numbers, ${leader_addr} by the address of the machine of rank 0, and ${port0} ...,
+${leader_port0} ... by reserved ports; any other $ stays as it is. Called torchrun or
+torch.distributed.launch, only ${local_rank} and what was reserved are replaced, $local_rank as
+well, and $$ by $.
 .SH EXAMPLES
 .nf
 muster \-\-nproc\-per\-node=4 train.py \-\-lr=0.1
@@ -76,6 +79,26 @@ binding leaves the CPUs that muster itself may use; it needs no numactl. \-\-exp
 masks.
 )";
 
+constexpr std::string_view kPorts = R"(.SH PORTS
+\-\-ports=N reserves N TCP ports on each machine for its workers, \-\-leader\-ports=N N on the
+machine of rank 0 for all of them, from \-\-port\-range where that is given, at most 256 of each:
+.PP
+.nf
+muster \-\-ports=1 vllm serve model \-\-port \(aq${port0}\(aq
+.fi
+.PP
+Workers find them in MUSTER_PORTS and MUSTER_LEADER_PORTS, separated by commas. They stay the same
+when workers are restarted; those of rank 0 change when another machine gets that rank. A socket
+that does not listen holds each port until the launcher ends: no other program is given it by the
+kernel. A server that sets SO_REUSEADDR listens on it, on any address of IPv4 and IPv6; one that
+does not fails with "Address already in use". A program that asks for just this port with
+SO_REUSEADDR can have it, whoever it is, and UDP is not held.
+.PP
+With TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 the worker of rank 0 serves the workers' store, as under
+torchrun, and MASTER_PORT is a port that is held for it in the same way. It has no effect with
+\-\-rdzv\-backend=static.
+)";
+
 constexpr std::string_view kEnd = R"(.SH RESTARTS
 After a failure all workers are started again, up to \-\-max\-restarts times. One thing ends the job
 sooner: \-\-quick\-failures (3) attempts in a row whose first failure is an exit with the same code,
@@ -89,13 +112,14 @@ true or false.
 For each worker: LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME LOCAL_WORLD_SIZE WORLD_SIZE
 GROUP_WORLD_SIZE ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT
 TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
-TORCHELASTIC_SIGNALS_TO_HANDLE, and where they are not set already TORCH_NCCL_ASYNC_ERROR_HANDLING=1
-and OMP_NUM_THREADS (this machine's usable processors, divided by the workers; with
-\-\-numa\-binding the worker's own; called torchrun, 1 for several workers).
+TORCHELASTIC_SIGNALS_TO_HANDLE, MUSTER_PORTS and MUSTER_LEADER_PORTS (reserved ports), and where
+they are not set already TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and OMP_NUM_THREADS (this machine's
+usable processors, divided by the workers; with \-\-numa\-binding the worker's own; called
+torchrun, 1 for several workers).
 .PP
 Read: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN_TIMEOUT,
-TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES,
-ROCR_VISIBLE_DEVICES.
+TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, TORCH_DISABLE_SHARE_RDZV_TCP_STORE, CUDA_VISIBLE_DEVICES,
+HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES.
 .SH EXIT STATUS
 0: all workers ended well. Else that of the worker that failed first, 128+n if signal n ended it.
 2: wrong command line. 69: something was unreachable or timed out. 70: an error of muster itself.
@@ -187,7 +211,7 @@ std::string man_page() {
     }
   }
   return out + std::string(kManyMachines) + describe_keys() + std::string(kDevices) +
-         std::string(kEnd);
+         std::string(kPorts) + std::string(kEnd);
 }
 
 }  // namespace muster

@@ -53,6 +53,8 @@ struct Resolution {
 // This node's address and ports, and the order of ranks (resolve_addresses.cpp).
 [[nodiscard]] Result<void> resolve_addresses(const Resolution& resolution);
 [[nodiscard]] Result<void> resolve_rank_order(const Resolution& resolution);
+// Ports that are kept for the workers, after addresses (resolve_ports.cpp).
+[[nodiscard]] Result<void> resolve_ports(const Resolution& resolution);
 // Log files and the console (resolve_output.cpp).
 [[nodiscard]] Result<void> resolve_output(const Resolution& resolution);
 // Restarts, signals, the grace period (resolve_stopping.cpp).

@@ -175,6 +175,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
                           resolve_numa,
                           resolve_output,
                           resolve_program,
+                          resolve_ports,
                           check_accepted,
                           resolve_log_level}) {
     if (const auto done = step(resolution); !done) {

@@ -52,6 +52,22 @@ constexpr auto kOptions = std::to_array<Option>({
      .value_name = "N,...",
      .group = HelpGroup::workers,
      .help = "GPUs for the workers, by number or UUID"},
+    {.id = OptionId::ports,
+     .name = "ports",
+     .kind = ValueKind::integer,
+     .value_name = "N",
+     .default_value = "0",
+     .group = HelpGroup::workers,
+     .help = "reserve N ports here: MUSTER_PORTS, ${port0}",
+     .no_variable = true},
+    {.id = OptionId::leader_ports,
+     .name = "leader-ports",
+     .kind = ValueKind::integer,
+     .value_name = "N",
+     .default_value = "0",
+     .group = HelpGroup::workers,
+     .help = "the same with rank 0: MUSTER_LEADER_PORTS",
+     .no_variable = true},
     {.id = OptionId::stdin_rank,
      .name = "stdin-rank",
      .value_name = "N|none",
@@ -174,7 +190,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .value_name = "N|MIN:MAX",
      .default_value = "1:1",
      .group = HelpGroup::nodes,
-     .help = "machines of the job; with MIN it may start and go on with fewer",
+     .help = "machines; MIN are enough to start and go on",
      .in_torchrun = true,
      .has_pet = true},
     {.id = OptionId::node_rank,
@@ -183,7 +199,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .value_name = "N",
      .default_value = "0",
      .group = HelpGroup::nodes,
-     .help = "rank of this machine among them; c10d: by default in the order of their names",
+     .help = "this machine's rank; c10d: by name unless given",
      .in_torchrun = true,
      .has_pet = true},
     {.id = OptionId::master_addr,
@@ -444,7 +460,7 @@ bool is_offered(const Option& row, Personality personality) {
 }
 
 std::string muster_variable(const Option& row) {
-  return row.kind == ValueKind::action ? "" : variable("MUSTER_", row.name);
+  return row.kind == ValueKind::action || row.no_variable ? "" : variable("MUSTER_", row.name);
 }
 
 std::string pet_variable(const Option& row) {

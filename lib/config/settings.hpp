@@ -22,6 +22,8 @@ enum class OptionId {
   role,
   virtual_local_rank,
   devices,
+  ports,
+  leader_ports,
   stdin_rank,
   warm,
   local_rank_arg,
@@ -105,6 +107,7 @@ struct Option {
   std::string_view help{};   // one sentence without a full stop
   bool in_torchrun = false;  // torchrun has it (2.15)
   bool has_pet = false;      // PET_<NAME> is read
+  bool no_variable = false;  // MUSTER_<NAME> is not read: it is what the workers are told
   bool hidden = false;       // not in --help and completions (is in the manual page)
 };
 

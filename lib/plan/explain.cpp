@@ -37,6 +37,31 @@ std::string describe_argv(const std::vector<std::string>& argv) {
   return join(quoted, " ");
 }
 
+// The numbers of ports are found at the start, so that their macros stay in the example.
+std::string describe_ports(const LaunchConfig& config) {
+  return config.ports + config.leader_ports == 0
+             ? ""
+             : "# reserved ports are chosen at the start; their macros stand here as typed\n";
+}
+
+// A value that is not known before the start, in words; else empty.
+std::string unknown_value(std::string_view name, std::string_view value) {
+  const bool is_ports = value.starts_with('0');
+  if (name == "MASTER_ADDR" && value.empty()) {
+    return "<of the node with rank 0>";
+  }
+  if (name == "MASTER_PORT" && value == "0") {
+    return "<any free port>";
+  }
+  if (name == "MUSTER_PORTS" && is_ports) {
+    return fmt::format("<{} reserved here>", split(value, ',').size());
+  }
+  if (name == "MUSTER_LEADER_PORTS" && is_ports) {
+    return fmt::format("<{} reserved on the node with rank 0>", split(value, ',').size());
+  }
+  return "";
+}
+
 // What the rendezvous decides; the rest was given by the user.
 std::string_view open_questions(const LaunchConfig& config) {
   if (config.rdzv_backend == "static") {
@@ -51,15 +76,23 @@ std::string_view open_questions(const LaunchConfig& config) {
 Result<Assignment> example_assignment(const LaunchConfig& config) {
   const std::vector<NodeShare> members(static_cast<std::size_t>(config.nodes_max),
                                        {config.nproc, config.role});
-  return assign(members,
-                static_cast<std::size_t>(config.node_rank.value_or(0)),
-                {},
-                Endpoint{config.master_addr, config.master_port});
+  auto out = assign(members,
+                    static_cast<std::size_t>(config.node_rank.value_or(0)),
+                    {},
+                    Endpoint{config.master_addr, config.master_port});
+  if (out) {
+    out->agent_store = config.agent_store;
+    out->ports.resize(static_cast<std::size_t>(config.ports));
+    out->leader_ports.resize(static_cast<std::size_t>(config.leader_ports));
+  }
+  return out;
 }
 
 std::string describe_example(const LaunchConfig& config, const Assignment& assignment) {
   const std::string& problem = config.program.problem;
-  const std::string out = problem.empty() ? "" : fmt::format("# cannot be started: {}\n", problem);
+  const std::string out =
+      (problem.empty() ? "" : fmt::format("# cannot be started: {}\n", problem)) +
+      describe_ports(config);
   if (!many_nodes(config)) {
     return out;
   }
@@ -100,10 +133,8 @@ std::string describe_env(const std::vector<ProcessSpec>& specs, const Environ& i
       const auto equals = word.find('=');
       const std::string name = word.substr(0, equals);
       const std::string value = word.substr(equals + 1);
-      if (name == "MASTER_ADDR" && value.empty()) {
-        out += "MASTER_ADDR=<of the node with rank 0>\n";
-      } else if (name == "MASTER_PORT" && value == "0") {
-        out += "MASTER_PORT=<any free port>\n";
+      if (const std::string words = unknown_value(name, value); !words.empty()) {
+        out += fmt::format("{}={}\n", name, words);
       } else if (inherited.get(name) != value) {
         out += fmt::format("{}={}\n", name, names_a_secret(name) ? "***" : shell_quoted(value));
       }

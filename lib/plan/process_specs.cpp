@@ -120,7 +120,7 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
     ProcessSpec spec;
     spec.local_rank = local_rank;
     spec.rank = assignment.rank_first + local_rank;
-    spec.argv = worker_argv(config, local_rank);
+    spec.argv = worker_argv(config, assignment, local_rank);
     spec.environment = env->to_block();
     spec.warm = config.warm.has_value();
     const auto& ranks = config.numa_plan.ranks;

@@ -2,13 +2,16 @@
 #include "plan/worker_argv.hpp"
 
 #include "plan/macros.hpp"
+#include "plan/worker_macros.hpp"
 
 namespace muster {
 
-std::vector<std::string> worker_argv(const LaunchConfig& config, int local_rank) {
+std::vector<std::string> worker_argv(const LaunchConfig& config,
+                                     const Assignment& assignment,
+                                     int local_rank) {
   const Program& program = config.program;
   const std::string rank = std::to_string(local_rank);
-  const Macros macros{{"local_rank", rank}};
+  const Macros macros = worker_macros(config, assignment, local_rank);
   const MacroSyntax syntax = config.personality == Personality::muster
                                  ? MacroSyntax::braces
                                  : MacroSyntax::python_template;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "config/launch_config.hpp"
+#include "plan/assignment.hpp"
 
 #include <string>
 #include <string_view>
@@ -10,9 +11,12 @@
 
 namespace muster {
 
-// [python -u [-m]] program [--local_rank=N] args…, with ${local_rank} replaced in all but
-// python; called as torchrun also $local_rank, and $$ becomes $.
-[[nodiscard]] std::vector<std::string> worker_argv(const LaunchConfig& config, int local_rank);
+// [python -u [-m]] program [--local_rank=N] args…, with ${local_rank} and the other macros of
+// worker_macros.hpp replaced in all but python; called as torchrun also $local_rank, and $$ becomes
+// $.
+[[nodiscard]] std::vector<std::string> worker_argv(const LaunchConfig& config,
+                                                   const Assignment& assignment,
+                                                   int local_rank);
 
 // The command line of the zygote that the workers are forked from: `source` is its program. Where
 // config.warm has a value.

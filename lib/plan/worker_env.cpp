@@ -4,7 +4,7 @@
 #include "base/text.hpp"
 #include "plan/mpi_place.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
@@ -45,7 +45,7 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   out.set("TORCHELASTIC_MAX_RESTARTS", std::to_string(config.max_restarts));
   out.set("TORCHELASTIC_RUN_ID", config.rdzv_id);
   // Python compares this one with exactly "True".
-  out.set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  out.set("TORCHELASTIC_USE_AGENT_STORE", a.agent_store ? "True" : "False");
   out.set("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals_to_handle_text);
   // The collective library's connections between ranks keep to the same ports.
   if (config.port_range && !out.get("MUSTER_COLLECTIVE_PORT_RANGE")) {
@@ -87,6 +87,12 @@ std::optional<int> threads_of_each(const LaunchConfig& config) {
 void set_threads(Environ& out, std::optional<int> threads) {
   if (threads) {
     out.set("OMP_NUM_THREADS", std::to_string(*threads));
+  }
+}
+
+void set_ports(Environ& out, std::string_view name, const std::vector<std::uint16_t>& ports) {
+  if (!ports.empty()) {
+    out.set(name, fmt::format("{}", fmt::join(ports, ",")));
   }
 }
 
@@ -150,6 +156,8 @@ Result<Environ> worker_env(const LaunchConfig& config,
     set_task(out, *config.task);
   }
   set_elastic(out, config, assignment);
+  set_ports(out, "MUSTER_PORTS", assignment.ports);
+  set_ports(out, "MUSTER_LEADER_PORTS", assignment.leader_ports);
   out.set("TORCHELASTIC_ERROR_FILE", error_file);
   if (config.virtual_local_rank) {
     if (auto done = set_virtual_gpu(out, local_rank); !done) {

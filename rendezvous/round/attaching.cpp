@@ -50,6 +50,9 @@ std::optional<Refuse> RoundCore::refusal_of(const Hello& hello) const {
   if (theirs.max_restarts != ours.max_restarts) {
     return differ("--max-restarts", ours.max_restarts, theirs.max_restarts);
   }
+  if (theirs.leader_ports != ours.leader_ports) {
+    return differ("--leader-ports", ours.leader_ports, theirs.leader_ports);
+  }
   if (ours.backend == "static") {
     for (const auto& [id, node] : nodes_) {
       if (node.attached && id != hello.node.id && node.info.node_rank == hello.node.node_rank) {

@@ -261,6 +261,7 @@ void RoundCore::propose(TimePoint now, std::vector<NodeInfo> members, NodeEffect
   accepts_ = 0;
   store_addr_.clear();
   store_port_ = 0;
+  offer_ = {};
   const auto message = std::make_shared<const RoundMessage>(Propose{proposal_, base_});
   for (const NodeInfo& member : proposal_->members) {
     Node& node = nodes_.at(member.id);
@@ -278,6 +279,7 @@ void RoundCore::accept(TimePoint now, Node& node, const Accept& accepting, NodeE
   if (node.info.id == proposal_->members.front().id) {
     store_addr_ = accepting.store_addr;
     store_port_ = accepting.store_port;
+    offer_ = accepting.offer;
   }
   if (++accepts_ < proposal_->members.size() &&
       (!MUSTER_MUTATE("start without all") || store_port_ == 0)) {
@@ -368,7 +370,7 @@ void RoundCore::start(TimePoint now, NodeEffects& out) {
 }
 
 void RoundCore::send_start(LinkId link, NodeEffects& out) const {
-  send(link, Start{base_->id, store_addr_, store_port_}, out);
+  send(link, Start{base_->id, store_addr_, store_port_, offer_}, out);
 }
 
 // -- roll call --------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffect
     return;
   }
   accept_sent_ = now;
-  send(Accept{opened.round, opened.address, opened.port}, out);
+  send(Accept{opened.round, opened.address, opened.port, opened.offer}, out);
 }
 
 void LinkCore::store_failed(const StoreFailed& failed, NodeEffects& out) {
@@ -198,7 +198,8 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   untold_.clear();
   untold_details_.clear();
   grant(accept_sent_, out);
-  out.emplace_back(RunRound{started_, accepted_rank_, start.master_addr, start.master_port});
+  out.emplace_back(
+      RunRound{started_, accepted_rank_, start.master_addr, start.master_port, start.offer});
 }
 
 void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {

@@ -47,7 +47,8 @@ struct CloseLink {
 // that newcomers find the job.
 struct HostEndpoints {};
 
-// We are group rank 0 of this proposal: open the workers' store. Answer: StoreOpened, StoreFailed.
+// We are group rank 0 of this proposal: open the workers' store, or hold a port for it. Answer:
+// StoreOpened, StoreFailed.
 struct OpenStore {
   RoundId round;
 };
@@ -58,6 +59,7 @@ struct RunRound {
   std::int32_t group_rank = 0;
   std::string master_addr;
   std::uint16_t master_port = 0;
+  LeaderOffer offer{};
 };
 
 // Stop the workers in good order; WorkersGone is expected.

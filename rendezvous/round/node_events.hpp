@@ -71,6 +71,7 @@ struct StoreOpened {
   RoundId round;
   std::string address;  // what the workers dial
   std::uint16_t port = 0;
+  LeaderOffer offer{};
 };
 
 struct StoreFailed {

@@ -221,6 +221,7 @@ class RoundCore {
   std::int32_t restart_count_ = 0;
   std::string store_addr_;
   std::uint16_t store_port_ = 0;
+  LeaderOffer offer_;
   std::map<std::string, std::string> refused_;  // name: words
   std::optional<RollCall> roll_call_;           // the last one sent
   TimePoint roll_call_due_{};

@@ -2,8 +2,10 @@
 #include "rendezvous/server/listener.hpp"
 
 #include "base/endpoint.hpp"
+#include "io/port_claim.hpp"
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include <netinet/in.h>
@@ -63,11 +65,33 @@ int bind_one(int fd, const std::string& address, std::uint16_t port) {
   return ::bind(fd, parsed->get(), parsed->size) == 0 ? 0 : errno;
 }
 
+// The number must be claimed until we listen: a port that a launcher holds for its workers can be
+// bound with SO_REUSEADDR, and would seem free. What the kernel chooses (0) is free.
+using MaybeClaim = std::optional<PortClaim>;
+
+// 0, or the errno.
+int claim_port(std::uint16_t port, MaybeClaim& claim) {
+  claim.reset();
+  if (port == 0) {
+    return 0;
+  }
+  auto taken = PortClaim::take(port);
+  if (!taken) {
+    return taken.error();
+  }
+  claim = std::move(*taken);
+  return 0;
+}
+
 // 0 if one port of the range could be taken; EADDRINUSE if none.
-int bind_in_range(int fd, const std::string& address, PortRange range) {
+int bind_in_range(int fd, const std::string& address, PortRange range, MaybeClaim& claim) {
   int why = EADDRINUSE;
   for (std::uint32_t port = range.first; port <= range.last && why == EADDRINUSE; ++port) {
-    why = bind_one(fd, address, static_cast<std::uint16_t>(port));
+    const auto number = static_cast<std::uint16_t>(port);
+    why = claim_port(number, claim);
+    if (why == 0) {
+      why = bind_one(fd, address, number);
+    }
   }
   return why;
 }
@@ -103,17 +127,25 @@ Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port) {
 }
 
 Result<UniqueFd> listen_in_range(const std::string& address, PortRange range) {
+  MaybeClaim claim;
   for (std::uint32_t port = range.first; port <= range.last; ++port) {
-    const auto parsed = SocketAddress::parse(address, static_cast<std::uint16_t>(port));
+    const auto number = static_cast<std::uint16_t>(port);
+    const auto parsed = SocketAddress::parse(address, number);
     if (!parsed) {
       return cannot_parse(parsed.error());
+    }
+    if (const int why = claim_port(number, claim); why != 0) {
+      if (why == EADDRINUSE) {
+        continue;
+      }
+      return not_listening({address, number}, why);
     }
     auto fd = try_listen(*parsed);
     if (fd) {
       return std::move(*fd);
     }
     if (fd.error() != EADDRINUSE) {
-      return listen_on(address, static_cast<std::uint16_t>(port));
+      return listen_on(address, number);
     }
   }
   return range_taken(address, range);
@@ -135,10 +167,11 @@ Result<void> listen_with(int fd, const std::string& address, PortRange range) {
   if (const auto parsed = SocketAddress::parse(address, 0); !parsed) {
     return cannot_parse(parsed.error());
   }
-  int why = bind_in_range(fd, address, range);
+  MaybeClaim claim;
+  int why = bind_in_range(fd, address, range, claim);
   if (why == EADDRINUSE) {
     set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    why = bind_in_range(fd, address, range);
+    why = bind_in_range(fd, address, range, claim);
   }
   if (why == 0 && ::listen(fd, kBacklog) != 0) {
     why = errno;

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "io/port_range.hpp"
 #include "io/socket_address.hpp"
 
 #include <cstdint>
@@ -12,13 +13,6 @@
 #include <string>
 
 namespace muster {
-
-// Both ends belong to it. From 0 to 0: any free port.
-struct PortRange {
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-  bool operator==(const PortRange&) const = default;
-};
 
 // A non-blocking socket that listens on a numeric address ("::" serves IPv4 too, and is 0.0.0.0 on
 // a machine without IPv6). Errors: usage for a name; system, with what to try.

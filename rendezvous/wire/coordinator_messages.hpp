@@ -21,7 +21,7 @@ struct Welcome {
 
 enum class Refusal : std::uint8_t {
   wrong_job,      // another job uses this endpoint
-  wrong_terms,    // nnodes, back end or restart budget differ
+  wrong_terms,    // what all nodes must agree on differs
   wrong_version,  // another version of muster
   closed,         // the job has ended
 };
@@ -78,6 +78,7 @@ struct Start {
   RoundId round;
   std::string master_addr;
   std::uint16_t master_port = 0;
+  LeaderOffer offer;
   bool operator==(const Start&) const = default;
 };
 

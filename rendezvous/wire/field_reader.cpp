@@ -150,6 +150,17 @@ void FieldReader::texts(std::vector<std::string>& values, std::size_t most) {
   }
 }
 
+// Port 0 can be none of another machine.
+void FieldReader::ports(std::vector<std::uint16_t>& ports) {
+  const std::size_t count = take_count("ports", kMaxLeaderPorts);
+  for (std::size_t i = 0; i < count && ok(); ++i) {
+    number(ports.emplace_back());
+    if (ok() && ports.back() == 0) {
+      fail("a reserved port of 0");
+    }
+  }
+}
+
 void FieldReader::nodes(std::vector<NodeInfo>& nodes) {
   const std::size_t count = take_count("nodes", kMaxMembers);
   if (count * kLeastNodeBytes > rest_.size()) {

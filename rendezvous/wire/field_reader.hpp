@@ -39,6 +39,7 @@ class FieldReader {
   void text(std::string& value);
   void blob(std::string& value);
   void texts(std::vector<std::string>& values, std::size_t most);
+  void ports(std::vector<std::uint16_t>& ports);
   void nodes(std::vector<NodeInfo>& nodes);
   void round(RoundPtr& round);
 

@@ -54,11 +54,12 @@ struct Ready {
   bool operator==(const Ready&) const = default;
 };
 
-// I hold this proposal. The first member has opened the workers' store.
+// I hold this proposal. The first member has opened the workers' store, or holds its port.
 struct Accept {
   RoundId round;
   std::string store_addr;        // what workers dial; group rank 0 only
   std::uint16_t store_port = 0;  // the same
+  LeaderOffer offer{};           // the same
   bool operator==(const Accept&) const = default;
 };
 

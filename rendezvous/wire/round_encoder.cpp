@@ -94,6 +94,14 @@ class FieldWriter {
     }
   }
 
+  void ports(const std::vector<std::uint16_t>& ports) {
+    const std::size_t count = std::min<std::size_t>(ports.size(), kMaxLeaderPorts);
+    append_int(out_, static_cast<std::uint32_t>(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      append_int(out_, ports[i]);
+    }
+  }
+
   void nodes(const std::vector<NodeInfo>& nodes) {
     too_long_ = too_long_ || nodes.size() > kMaxMembers;
     append_int(out_, static_cast<std::uint32_t>(nodes.size()));

@@ -48,6 +48,7 @@ void fields(A& a, Of<A, Accept>& m) {
   fields(a, m.round);
   a.name(m.store_addr);
   a.number(m.store_port);
+  fields(a, m.offer);
 }
 
 template <class A>
@@ -138,6 +139,7 @@ void fields(A& a, Of<A, Start>& m) {
   fields(a, m.round);
   a.name(m.master_addr);
   a.number(m.master_port);
+  fields(a, m.offer);
 }
 
 template <class A>

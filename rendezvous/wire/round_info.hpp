@@ -32,8 +32,17 @@ struct JobTerms {
   std::int32_t nodes_min = 1;
   std::int32_t nodes_max = 1;
   std::int32_t max_restarts = 0;
-  std::string version;  // of muster
+  std::string version;            // of muster
+  std::int32_t leader_ports = 0;  // reserved on the node of rank 0
   bool operator==(const JobTerms&) const = default;
+};
+
+// What the node of rank 0 has for the workers of a round, besides the address and the port of their
+// store.
+struct LeaderOffer {
+  bool serves_store = true;          // its agent does; else the worker of rank 0
+  std::vector<std::uint16_t> ports;  // of that node, reserved for all workers (--leader-ports)
+  bool operator==(const LeaderOffer&) const = default;
 };
 
 // Names one round, also between two coordinators that chose the same number. Ordered by number.

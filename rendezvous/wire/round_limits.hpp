@@ -19,7 +19,7 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions begin with this and the version. Neither ever changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 2;
+inline constexpr std::uint16_t kRoundVersion = 3;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
 // What the side that accepts says after its preamble: random, and never the same twice.
@@ -50,6 +50,9 @@ inline constexpr std::size_t kMaxRollCallLines = 64;
 // Workers of one node, and nodes of a job as terms may name them.
 inline constexpr std::int32_t kMaxWorkersPerNode = 1'000'000;
 inline constexpr std::int32_t kMaxNodesNamed = 1'000'000'000;
+
+// Ports that the node of rank 0 reserves for all workers.
+inline constexpr std::int32_t kMaxLeaderPorts = 256;
 
 // Durations: arithmetic with them cannot overflow. A lease of less would be beats without end.
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366);

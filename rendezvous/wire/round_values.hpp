@@ -28,6 +28,13 @@ void fields(A& a, Of<A, JobTerms>& m) {
   a.number(m.nodes_max, 1, kMaxNodesNamed);
   a.number(m.max_restarts, 0, INT32_MAX);
   a.name(m.version);
+  a.number(m.leader_ports, 0, kMaxLeaderPorts);
+}
+
+template <class A>
+void fields(A& a, Of<A, LeaderOffer>& m) {
+  a.flag(m.serves_store);
+  a.ports(m.ports);
 }
 
 template <class A>

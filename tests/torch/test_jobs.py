@@ -98,6 +98,14 @@ class Store(JobTest):
                          [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")])
         self.assertEqual(len({(attempt, port) for attempt, _, port in seen}), 2, seen)
 
+    def test_rank_0_serves_the_store_where_sharing_is_off(self):
+        done = self.succeed("--nproc-per-node=2", "--max-restarts=1", worker("own_store.py"),
+                            env={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+        seen = re.findall(r"attempt (\d) rank (\d) port (\d+)", done.stdout)
+        self.assertEqual(sorted((attempt, rank) for attempt, rank, _ in seen),
+                         [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")])
+        self.assertEqual(len({port for _, _, port in seen}), 2, seen)
+
 
 class Names(JobTest):
     """One program with the names of PyTorch's launchers."""

@@ -26,7 +26,7 @@ void Checkers::ran(NodeId node, const RunRound& run, RoundId remembered, Virtual
   const auto at = rounds_.find(round.id);
   if (at == rounds_.end()) {
     check_new(round, remembered, now);
-    rounds_[round.id] = Record{run.round, run.master_addr, run.master_port, {}, {}};
+    rounds_[round.id] = Record{run.round, run.master_addr, run.master_port, run.offer, {}, {}};
     for (const NodeInfo& member : round.members) {
       if (gone_.contains(member.id)) {
         rounds_[round.id].first_loss = now;
@@ -37,7 +37,8 @@ void Checkers::ran(NodeId node, const RunRound& run, RoundId remembered, Virtual
     if (known.round != run.round && *known.round != round) {
       complain("members of one round were told different rounds");
     }
-    if (known.master_addr != run.master_addr || known.master_port != run.master_port) {
+    if (known.master_addr != run.master_addr || known.master_port != run.master_port ||
+        known.offer != run.offer) {
       complain("members of one round were told different masters");
     }
   }

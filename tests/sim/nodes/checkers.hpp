@@ -64,6 +64,7 @@ class Checkers {
     RoundPtr round;
     std::string master_addr;
     std::uint16_t master_port = 0;
+    LeaderOffer offer;
     std::optional<VirtualTime> first_failure;
     std::optional<VirtualTime> first_loss;  // of a member
   };

@@ -50,6 +50,7 @@ class FakeHost final : public RoundUser, public Workplace, public EventSink {
   std::vector<SupervisorEvent> events;
   std::vector<RoundToRun> rounds;
   std::vector<JobEvent> told;
+  Assignment assignment;  // of the last round
 
   void handle(const SupervisorEvent& event) override { events.push_back(event); }
 
@@ -57,9 +58,10 @@ class FakeHost final : public RoundUser, public Workplace, public EventSink {
 
   int starts() const override { return static_cast<int>(rounds.size()); }
 
-  Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override {
+  Result<std::vector<ProcessSpec>> prepare_round(const Assignment& of_round) override {
+    assignment = of_round;
     ProcessSpec spec;
-    spec.rank = assignment.rank_first;
+    spec.rank = of_round.rank_first;
     return std::vector{spec};
   }
 
@@ -225,6 +227,44 @@ TEST_CASE("shared rounds: the workers' store is opened where this node hosts it"
   REQUIRE(bench.told.last<StoreOpened>() != nullptr);
   CHECK(bench.told.last<StoreOpened>()->address == "127.0.0.1");
   CHECK(bench.told.last<StoreOpened>()->port != 0);
+}
+
+TEST_CASE("shared rounds: ports for all are told with the store, and are kept") {
+  Bench bench;
+  bench.setup.config.leader_ports = 2;
+  bench.rounds.open_store(RoundId{});
+  REQUIRE(bench.told.last<StoreOpened>() != nullptr);
+  const LeaderOffer first = bench.told.last<StoreOpened>()->offer;
+  CHECK(first.serves_store);
+  REQUIRE(first.ports.size() == 2);
+  CHECK(first.ports[0] != first.ports[1]);
+  bench.rounds.open_store(RoundId{});
+  CHECK(bench.told.last<StoreOpened>()->offer == first);
+}
+
+TEST_CASE("shared rounds: a port is held for a worker that serves the store, another each time") {
+  Bench bench;
+  bench.setup.config.agent_store = false;
+  bench.rounds.open_store(RoundId{});
+  REQUIRE(bench.told.last<StoreOpened>() != nullptr);
+  const StoreOpened first = *bench.told.last<StoreOpened>();
+  CHECK_FALSE(first.offer.serves_store);
+  CHECK(listen_on("127.0.0.1", first.port));
+  bench.rounds.open_store(RoundId{});
+  REQUIRE(bench.told.last<StoreOpened>() != nullptr);
+  CHECK(bench.told.last<StoreOpened>()->port != first.port);
+}
+
+TEST_CASE("shared rounds: the workers are told what the node of rank 0 offers") {
+  Bench bench;
+  bench.setup.config.ports = 1;
+  auto round = std::make_shared<Round>();
+  round->members.resize(2);
+  bench.rounds.run_round(RunRound{round, 1, "10.0.0.1", 29500, LeaderOffer{false, {40001}}});
+  CHECK_FALSE(bench.host.assignment.agent_store);
+  CHECK(bench.host.assignment.leader_ports == std::vector<std::uint16_t>{40001});
+  REQUIRE(bench.host.assignment.ports.size() == 1);
+  CHECK(bench.host.assignment.ports.front() != 0);
 }
 
 TEST_CASE("shared rounds: a static job's store that cannot be opened is told with the reason") {

@@ -35,6 +35,8 @@ const std::vector<Trial>& trials() {
       {role, {"--role=trainer"}},
       {virtual_local_rank, {"--virtual-local-rank"}},
       {devices, {"--devices=1"}},
+      {ports, {"--ports=2"}},
+      {leader_ports, {"--leader-ports=2"}},
       {stdin_rank, {"--stdin-rank=0"}},
       {warm, {"--warm"}},
       {local_rank_arg, {"--local-rank-arg"}},

@@ -79,3 +79,21 @@ TEST_CASE("explain: an address that is not known before is said to be so") {
         std::string::npos);
   CHECK(text.find("\nWORLD_SIZE=8\n") != std::string::npos);
 }
+
+TEST_CASE("explain: reserved ports are chosen at the start, and their macros stay") {
+  LaunchConfig config = many("c10d");
+  config.ports = 2;
+  config.leader_ports = 1;
+  config.program.args = {"${port1}", "${leader_port0}", "${rank}"};
+  CHECK(describe_example(config, example(config))
+            .starts_with("# reserved ports are chosen at the start; their macros stand here as "
+                         "typed\n# group rank 0"));
+  const auto specs = process_specs(config, {}, example(config), {"logs/run", "node1", false});
+  REQUIRE(specs);
+  CHECK(specs->at(1).argv ==
+        std::vector<std::string>{"./solver", "${port1}", "${leader_port0}", "1"});
+  const std::string text = describe_env(*specs, {});
+  CHECK(text.find("\nMUSTER_PORTS=<2 reserved here>\n") != std::string::npos);
+  CHECK(text.find("\nMUSTER_LEADER_PORTS=<1 reserved on the node with rank 0>\n") !=
+        std::string::npos);
+}

@@ -65,11 +65,11 @@ TEST_CASE("macros: by the rules of string.Template.safe_substitute") {
 
 TEST_CASE("worker argv: script, module and executable") {
   Job job;
-  CHECK(worker_argv(job.config, 0) == Words{"./solver", "in.dat"});
+  CHECK(worker_argv(job.config, {}, 0) == Words{"./solver", "in.dat"});
   job.config.program = {ProgramKind::python_script, "python3", "x.py", {"-v"}};
-  CHECK(worker_argv(job.config, 0) == Words{"python3", "-u", "x.py", "-v"});
+  CHECK(worker_argv(job.config, {}, 0) == Words{"python3", "-u", "x.py", "-v"});
   job.config.program.kind = ProgramKind::python_module;
-  CHECK(worker_argv(job.config, 0) == Words{"python3", "-u", "-m", "x.py", "-v"});
+  CHECK(worker_argv(job.config, {}, 0) == Words{"python3", "-u", "-m", "x.py", "-v"});
 }
 
 TEST_CASE("macros: with braces only, shell code stays what it is") {
@@ -97,12 +97,13 @@ TEST_CASE("worker argv: macros in program and arguments, the local rank before t
       ProgramKind::python_script, "py$local_rank", "x$local_rank.py", {"${local_rank}", "$$"}};
   for (const Personality name : {Personality::torchrun, Personality::torch_distributed_launch}) {
     job.config.personality = name;
-    CHECK(worker_argv(job.config, 5) == Words{"py$local_rank", "-u", "x5.py", "5", "$"});
+    CHECK(worker_argv(job.config, {}, 5) == Words{"py$local_rank", "-u", "x5.py", "5", "$"});
   }
   job.config.personality = Personality::muster;
-  CHECK(worker_argv(job.config, 5) == Words{"py$local_rank", "-u", "x$local_rank.py", "5", "$$"});
+  CHECK(worker_argv(job.config, {}, 5) ==
+        Words{"py$local_rank", "-u", "x$local_rank.py", "5", "$$"});
   job.config.local_rank_arg = "local_rank";
-  CHECK(worker_argv(job.config, 5)[3] == "--local_rank=5");
+  CHECK(worker_argv(job.config, {}, 5)[3] == "--local_rank=5");
 }
 
 TEST_CASE("assignment: one node alone has ranks from 0 to nproc-1") {

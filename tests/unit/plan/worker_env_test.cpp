@@ -102,6 +102,22 @@ TEST_CASE("worker env: TORCHELASTIC_USE_AGENT_STORE is exactly True") {
   CHECK(Worker{}["TORCHELASTIC_USE_AGENT_STORE"] == "True");
 }
 
+TEST_CASE("worker env: TORCHELASTIC_USE_AGENT_STORE is False where rank 0 serves the store") {
+  Worker worker;
+  worker.assignment.agent_store = false;
+  CHECK(worker["TORCHELASTIC_USE_AGENT_STORE"] == "False");
+}
+
+TEST_CASE("worker env: MUSTER_PORTS and MUSTER_LEADER_PORTS are what was reserved") {
+  Worker worker;
+  CHECK_FALSE(worker["MUSTER_PORTS"]);
+  CHECK_FALSE(worker["MUSTER_LEADER_PORTS"]);
+  worker.assignment.ports = {40001, 40002};
+  worker.assignment.leader_ports = {50001};
+  CHECK(worker["MUSTER_PORTS"] == "40001,40002");
+  CHECK(worker["MUSTER_LEADER_PORTS"] == "50001");
+}
+
 TEST_CASE("worker env: TORCH_NCCL_ASYNC_ERROR_HANDLING is 1 unless inherited") {
   Worker worker;
   CHECK(worker["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "1");

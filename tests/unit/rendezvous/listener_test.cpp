@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/listener.hpp"
 
+#include "io/held_port.hpp"
 #include "support/catch.hpp"
 
 using namespace muster;
@@ -62,4 +63,14 @@ TEST_CASE("listener: a socket that was made earlier listens in a range") {
   REQUIRE(listen_with(late->get(), "127.0.0.1", {taken, 65535}));
   CHECK(port_of(late->get()) > taken);
   CHECK(local_address(late->get()).host() == "127.0.0.1");
+}
+
+TEST_CASE("listener: a port that a launcher holds for its workers is taken") {
+  const auto held = HeldPort::take({});
+  REQUIRE(held);
+  const PortRange range{held->number(), held->number()};
+  CHECK_FALSE(listen_in_range("127.0.0.1", range));
+  const auto late = make_unbound_socket(AF_INET);
+  REQUIRE(late);
+  CHECK_FALSE(listen_with(late->get(), "127.0.0.1", range));
 }

@@ -269,10 +269,10 @@ TEST_CASE("round codec: an unknown version is answered in a layout that never ch
 
   const std::string answer = refuse_version(decoder.version());
   const std::string words =
-      "version 7 of the protocol between nodes is not known here, only version 2: use the same "
+      "version 7 of the protocol between nodes is not known here, only version 3: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
-  append_int(expected, std::uint16_t{2});
+  append_int(expected, std::uint16_t{3});
   append_int(expected, static_cast<std::uint32_t>(3 + words.size()));
   append_int(expected, kRefuse);
   append_int(expected, std::uint8_t{2});
@@ -292,7 +292,7 @@ TEST_CASE("round codec: the Refuse of another version is understood, and nothing
   CHECK(std::get<Refuse>(refused.messages[0]) ==
         Refuse{.why = Refusal::wrong_version, .words = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it speaks version 9 of the protocol between nodes, this muster version 2: use the same "
+        "it speaks version 9 of the protocol between nodes, this muster version 3: use the same "
         "muster on all nodes");
 }
 

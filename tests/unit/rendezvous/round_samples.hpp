@@ -36,41 +36,48 @@ inline JobTerms sample_terms() {
           .nodes_min = 2,
           .nodes_max = 4,
           .max_restarts = 5,
-          .version = "0.1.0"};
+          .version = "0.1.0",
+          .leader_ports = 2};
+}
+
+inline LeaderOffer sample_offer() {
+  return {.serves_store = false, .ports = {1, 65535}};
 }
 
 inline std::vector<RoundMessage> followers_samples() {
   const RoundId round{.number = 9, .coordinator = 77};
-  return {Hello{.purpose = Purpose::ask,
-                .terms = sample_terms(),
-                .node = sample_node(1),
-                .credentials = "proof",
-                .started = round,
-                .accepted = {.number = 10, .coordinator = 78},
-                .lost = 55,
-                .waited = true,
-                .running = true,
-                .coordinates = true,
-                .has_quorum = true},
-          Rounds{.started = sample_round(9, 3),
-                 .accepted = sample_round(10, 2),
-                 .base = sample_round(0, 0)},
-          Beat{.sequence = 1ULL << 40U, .heard = 3},
-          Ready{.lost_touch = true},
-          Accept{.round = round, .store_addr = "10.0.0.7", .store_port = 65535},
-          Failed{.round = round,
-                 .rank = 4,
-                 .exit_code = -9,
-                 .age = std::chrono::milliseconds(7),
-                 .run_time = std::chrono::hours(3),
-                 .permanent = true,
-                 .exited = true,
-                 .consequence = true,
-                 .words = "exited with code 7"},
-          Details{.round = round, .rank = 4, .blob = std::string("\0\x01\xff{", 4)},
-          Stopping{round},
-          Finished{round},
-          Leave{.reason = "SIGTERM", .workers_gone = true}};
+  return {
+      Hello{.purpose = Purpose::ask,
+            .terms = sample_terms(),
+            .node = sample_node(1),
+            .credentials = "proof",
+            .started = round,
+            .accepted = {.number = 10, .coordinator = 78},
+            .lost = 55,
+            .waited = true,
+            .running = true,
+            .coordinates = true,
+            .has_quorum = true},
+      Rounds{.started = sample_round(9, 3),
+             .accepted = sample_round(10, 2),
+             .base = sample_round(0, 0)},
+      Beat{.sequence = 1ULL << 40U, .heard = 3},
+      Ready{.lost_touch = true},
+      Accept{
+          .round = round, .store_addr = "10.0.0.7", .store_port = 65535, .offer = sample_offer()},
+      Failed{.round = round,
+             .rank = 4,
+             .exit_code = -9,
+             .age = std::chrono::milliseconds(7),
+             .run_time = std::chrono::hours(3),
+             .permanent = true,
+             .exited = true,
+             .consequence = true,
+             .words = "exited with code 7"},
+      Details{.round = round, .rank = 4, .blob = std::string("\0\x01\xff{", 4)},
+      Stopping{round},
+      Finished{round},
+      Leave{.reason = "SIGTERM", .workers_gone = true}};
 }
 
 inline std::vector<RoundMessage> coordinators_samples() {
@@ -89,7 +96,10 @@ inline std::vector<RoundMessage> coordinators_samples() {
                    .awaited = {"1 more node"},
                    .refused = {"node9: another job", ""}},
           Propose{.round = sample_round(10, 5), .base = sample_round(9, 3)},
-          Start{.round = round, .master_addr = "fe80::1%eth0", .master_port = 29500},
+          Start{.round = round,
+                .master_addr = "fe80::1%eth0",
+                .master_port = 29500,
+                .offer = sample_offer()},
           Regroup{"node3 is gone"},
           Dismiss{},
           Close{.succeeded = false,

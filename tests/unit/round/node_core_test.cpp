@@ -17,6 +17,23 @@ TEST_CASE("node core: a round forms at once when the last node of the maximum co
   CHECK(world.nodes[0].running->round == world.nodes[2].running->round);
 }
 
+TEST_CASE("node core: what the node of rank 0 offers reaches all, and changes with the round") {
+  SmallWorld world(settings(1, 3));
+  world.offer = {false, {40001, 40002}};
+  for (const char* name : {"a", "b", "c"}) {
+    world.add(name, std::string_view(name) == "a");
+  }
+  REQUIRE(ranks(world) == std::vector{0, 1, 2});
+  for (const auto& node : world.nodes) {
+    CHECK(node.running->offer == LeaderOffer{false, {40001, 40002}});
+  }
+  world.offer = {};
+  world.kill(0);
+  REQUIRE(ranks(world) == std::vector{-1, 0, 1});
+  CHECK(world.nodes[1].running->offer == LeaderOffer{});
+  CHECK(world.nodes[2].running->offer == LeaderOffer{});
+}
+
 TEST_CASE("node core: the minimum forms a round after the last call") {
   SmallWorld world(settings(2, 3));
   world.add("a", true);

@@ -114,6 +114,7 @@ class SmallWorld {
   [[nodiscard]] TimePoint now() const { return now_; }
 
   std::vector<SmallNode> nodes;
+  LeaderOffer offer;  // of whoever opens the store next
 
  private:
   using End = std::pair<std::size_t, LinkId>;  // node and its id of the connection
@@ -195,7 +196,7 @@ class SmallWorld {
   }
 
   void perform(std::size_t from, const OpenStore& asked) {
-    events_.emplace_back(from, StoreOpened{asked.round, nodes[from].info.address, 7});
+    events_.emplace_back(from, StoreOpened{asked.round, nodes[from].info.address, 7, offer});
   }
 
   void perform(std::size_t from, const RunRound& asked) {

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/held_port.hpp"
+
+#include "io/socket_address.hpp"
+
+#include <cerrno>
+#include <expected>
+#include <string>
+#include <utility>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace muster {
+namespace {
+
+// Each time the kernel chooses a port; another launcher may be looking at just that one.
+constexpr int kTriesForAny = 64;
+
+enum class Sharing {
+  none,    // fails beside any other socket that has the port
+  others,  // fails beside a listener only
+};
+
+using Bound = std::expected<UniqueFd, int>;  // the unexpected side is the errno
+
+void set_flag(int fd, int level, int name, int value) {
+  // Cannot fail on a TCP socket.
+  static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
+}
+
+// On all addresses, so that no address of the port is free for others.
+Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
+  const auto address = SocketAddress::parse(all, port);
+  UniqueFd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd && address->family() == AF_INET6) {
+    set_flag(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  }
+  if (fd && sharing == Sharing::others) {
+    set_flag(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  }
+  if (!fd || ::bind(fd.get(), address->get(), address->size) != 0) {
+    return std::unexpected(errno);
+  }
+  // From now on a server that sets it too may have the port beside us.
+  set_flag(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  return fd;
+}
+
+Bound bind_all(std::uint16_t port, Sharing sharing) {
+  auto fd = bind_on("::", port, sharing);
+  return fd || fd.error() != EAFNOSUPPORT ? std::move(fd) : bind_on("0.0.0.0", port, sharing);
+}
+
+bool can_listen(std::uint16_t port) {
+  const auto probe = bind_all(port, Sharing::others);
+  return probe && ::listen(probe->get(), 1) == 0;
+}
+
+// A port on which connections of an earlier server are still being forgotten (TIME_WAIT) can only
+// be taken as a server takes it; whether somebody listens there is asked by listening.
+Bound bind_one(std::uint16_t port, Sharing sharing) {
+  auto fd = bind_all(port, sharing);
+  if (fd && sharing == Sharing::others && !can_listen(port)) {
+    return std::unexpected(EADDRINUSE);
+  }
+  return fd;
+}
+
+std::unexpected<Error> cannot_hold(int why) {
+  return std::unexpected(system_error("reserving a port", why));
+}
+
+// Claimed and bound; the unexpected side is the errno.
+struct Held {
+  PortClaim claim;
+  UniqueFd socket;
+};
+
+std::expected<Held, int> hold_one(std::uint16_t port, Sharing sharing) {
+  auto claim = PortClaim::take(port);
+  if (!claim) {
+    return std::unexpected(claim.error());
+  }
+  auto socket = bind_one(port, sharing);
+  if (!socket) {
+    return std::unexpected(socket.error());
+  }
+  return Held{std::move(*claim), std::move(*socket)};
+}
+
+}  // namespace
+
+Result<HeldPort> HeldPort::take_any() {
+  for (int i = 0; i < kTriesForAny; ++i) {
+    auto fd = bind_all(0, Sharing::none);
+    if (!fd) {
+      return cannot_hold(fd.error());
+    }
+    const std::uint16_t number = local_address(fd->get()).port();
+    auto claim = PortClaim::take(number);
+    if (claim) {
+      return HeldPort(std::move(*claim), std::move(*fd), number);
+    }
+    if (claim.error() != EADDRINUSE) {
+      return cannot_hold(claim.error());
+    }
+  }
+  return cannot_hold(EADDRINUSE);
+}
+
+Result<HeldPort> HeldPort::take(PortRange range) {
+  if (range == PortRange{}) {
+    return take_any();
+  }
+  for (const Sharing sharing : {Sharing::none, Sharing::others}) {
+    for (std::uint32_t port = range.first; port <= range.last; ++port) {
+      const auto number = static_cast<std::uint16_t>(port);
+      auto held = hold_one(number, sharing);
+      if (held) {
+        return HeldPort(std::move(held->claim), std::move(held->socket), number);
+      }
+      if (held.error() != EADDRINUSE) {
+        return cannot_hold(held.error());
+      }
+    }
+  }
+  return failure(Errc::system,
+                 "every port from " + std::to_string(range.first) + " to " +
+                     std::to_string(range.last) +
+                     " is taken; widen --port-range, or stop what uses them");
+}
+
+}  // namespace muster

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/config/launch.hpp"
+
+using namespace muster;
+
+namespace {
+
+std::string refusal(std::vector<std::string> args, std::vector<std::string> program) {
+  Launch launch{std::move(args), {}};
+  launch.program = std::move(program);
+  launch.machine.kinds["./solver"] = FileKind::executable;
+  return launch.error();
+}
+
+}  // namespace
+
+TEST_CASE("ports: none are reserved unless they are asked for") {
+  CHECK(config({}).ports == 0);
+  CHECK(config({}).leader_ports == 0);
+  CHECK(config({"--ports=2", "--leader-ports=3"}).ports == 2);
+  CHECK(config({"--leader_ports", "256"}).leader_ports == 256);
+}
+
+TEST_CASE("ports: a count has a limit") {
+  CHECK(error({"--ports=257"}) == "--ports=257: must be from 0 to 256");
+  CHECK(error({"--leader-ports=-1"}) == "--leader-ports=-1: must be from 0 to 256");
+  CHECK(error({"--ports=x"}) == "--ports=x: must be a whole number");
+}
+
+TEST_CASE("ports: the variables of these names are the workers', not ours") {
+  const Launch inner{{}, {{"MUSTER_PORTS", "40001,40002"}, {"MUSTER_LEADER_PORTS", "50001"}}};
+  CHECK(inner.config().ports == 0);
+  CHECK(inner.config().leader_ports == 0);
+  CHECK(inner.warnings().empty());
+}
+
+TEST_CASE("ports: a range must hold them and the store's") {
+  CHECK(config({"--port-range=30000-30002", "--ports=2", "--leader-ports=1"}).ports == 2);
+  CHECK(error({"--port-range=30000-30002", "--ports=3", "--leader-ports=1"}) ==
+        "--port-range=30000-30002: it has 3 ports, and 4 are needed to listen on and to reserve");
+  CHECK(error({"--port-range=7000-7004",
+               "--ports=2",
+               "--leader-ports=1",
+               "--nnodes=2",
+               "--rdzv-backend=c10d",
+               "--rdzv-endpoint=head:7000"})
+            .ends_with("it has 5 ports, and 6 are needed to listen on and to reserve"));
+}
+
+TEST_CASE("ports: a macro beyond the last port is refused, and left alone where none is reserved") {
+  CHECK(refusal({"--ports=2"}, {"./solver", "a", "x${port0}${port1}:${port2}"}) ==
+        "--ports=2: the arguments name ${port2}, but the last one is ${port1}");
+  CHECK(refusal({"--leader-ports=1"}, {"./solver", "${leader_port18446744073709551616}"}) ==
+        "no error");
+  CHECK(refusal({"--leader-ports=1"}, {"./solver", "${leader_port1}"}) ==
+        "--leader-ports=1: the arguments name ${leader_port1}, but the last one is "
+        "${leader_port0}");
+  Launch shell{{}, {}};
+  shell.program = {"./solver", "echo ${port9}"};
+  shell.machine.kinds["./solver"] = FileKind::executable;
+  CHECK(shell.config().program.args.front() == "echo ${port9}");
+}
+
+TEST_CASE("ports: who serves the store is decided as torchrun does") {
+  using Variables = std::map<std::string, std::string, std::less<>>;
+  const Variables off{{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}};
+  CHECK(config({}).agent_store);
+  CHECK_FALSE(Launch{{}, off}.config().agent_store);
+  CHECK_FALSE(Launch{{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=head"}, off}
+                  .config()
+                  .agent_store);
+  CHECK(Launch{{"--master-port=7"}, off}.config().agent_store);
+  for (const char* other : {"0", "true", ""}) {
+    CHECK(Launch{{}, {{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", other}}}.config().agent_store);
+  }
+}
