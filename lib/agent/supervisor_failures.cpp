@@ -36,12 +36,20 @@ void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
 
 // Some worker of the round may still run, here or on another node.
 bool SupervisorCore::may_hear_of_another() const {
-  return !live_.empty() || others_ > 0;
+  return !live_.empty() || others_ > 0 || awaits_signal_;
 }
 
 // The one just recorded. Whoever lost a connection tells that another worker is ending.
 void SupervisorCore::take_failure(Turn& turn) {
   failed_at_ = deadline_ ? failed_at_ : turn.now;
+  if (!awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {
+    awaits_signal_ = true;
+    deadline_ = std::max(deadline_.value_or(turn.now), turn.now + kSignalSpread);
+  }
+  if (awaits_signal_) {
+    return;  // also with what comes after it: peers notice the death, and handlers exit as they
+             // like
+  }
   if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
     decide_after_failure(turn);
     return;
