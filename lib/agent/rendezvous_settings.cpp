@@ -27,13 +27,6 @@ JobTerms terms_of(const LaunchConfig& config, const std::string& version) {
   return terms;
 }
 
-// A scheduler gives each launcher its own number; one that a user types may be the same everywhere,
-// as torchrun's c10d back end takes no notice of it.
-bool is_numbered(const LaunchConfig& config) {
-  const PlatformPlan& plan = config.platform;
-  return plan.node && !plan.is_hint && config.node_rank == plan.node->value;
-}
-
 }  // namespace
 
 RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
@@ -48,7 +41,7 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
   out.core.lease = config.rendezvous.lease;
   out.core.join_delay = config.rendezvous.join_delay;
   out.core.allow_split_brain = config.rendezvous.allow_split_brain;
-  out.core.nodes_are_numbered = is_numbered(config);
+  out.core.nodes_are_numbered = config.nodes_are_numbered;
   out.core.rank_order = config.rank_order;
   out.core.local_addr = config.local_addr;
   out.is_host = config.rendezvous.is_host;

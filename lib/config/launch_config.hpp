@@ -65,6 +65,7 @@ struct LaunchConfig {
   RendezvousConfig rendezvous;                   // what it means
   bool standalone = false;       // asked for, or implied (contract of torchrun: one node, no port)
   std::optional<int> node_rank;  // static: always there; c10d: if it was given
+  bool nodes_are_numbered = false;  // node_rank is the platform's, and so another one on each node
   std::vector<std::string> rank_order;  // node names of --rank-order; empty: natural order
   std::string iface;                    // as typed; its address is in local_addr
   std::string local_addr;  // this node's, of --local-addr or --iface; empty: chosen by us
