@@ -14,6 +14,12 @@ namespace muster {
 void SupervisorCore::note_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
   live_.erase(exited.exit.local_rank);
+  dying_.erase(exited.exit.local_rank);
+  if (early_ == exited.exit.local_rank) {
+    MUSTER_CHECK(awaits_signal_);  // else its failure has stopped the others
+    complete_early(exited.exit);
+    return;
+  }
   if (!exited.exit.status.success()) {
     record(exited.exit, exited.wall_seconds, false);
     result_.failures.back().lost_connection = exited.lost_connection;
@@ -73,6 +79,9 @@ void SupervisorCore::note_dying(Turn& turn) {
   const auto& event = std::get<WorkerDying>(turn.event);
   MUSTER_CHECK(!event.exit.status.success());
   note_also_dying(turn);
+  if (early_) {
+    return;  // held as the first one is; recorded when it is reaped
+  }
   early_ = event.exit.local_rank;
   record(event.exit, event.wall_seconds, false);
   take_failure(turn);

@@ -69,10 +69,10 @@ later one counts either. \-\-quick\-failures=off tries every restart.
 .SH SIGNALS
 SIGTERM, SIGINT, SIGHUP and SIGQUIT end the job: nothing is started again, the other machines are
 told that this one leaves, the workers get the signal and have \-\-shutdown\-timeout, then SIGKILL.
-A second SIGTERM, SIGINT or SIGQUIT skips the rest of that time. SIGUSR1 and SIGUSR2 are passed on to
-each worker's main process and end nothing of muster; a worker that does not handle one dies of it,
-which is a failure. Ctrl\-Z stops the workers too. What was ignored when muster was started (nohup)
-stays so.
+A second SIGTERM, SIGINT or SIGQUIT skips the rest of that time. SIGUSR1 and SIGUSR2 are passed on
+to each worker's main process and end nothing of muster; a worker that does not handle one dies of
+it, which is a failure. Ctrl\-Z stops the workers too. What was ignored when muster was started
+(nohup) stays so.
 .PP
 Some schedulers signal every process of a job themselves, the workers included. With
 \-\-signal\-delivery=group muster passes nothing on but the keys of a terminal, so that each worker

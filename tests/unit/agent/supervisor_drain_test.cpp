@@ -106,6 +106,20 @@ TEST_CASE("drain: also where all of them have died, one even of their missing pe
   CHECK(bench.core.result().outcome == Outcome::interrupted);
 }
 
+TEST_CASE("drain: deaths that are seen early are held, and reaped meanwhile") {
+  Bench bench = running(in_step(3));
+  bench.begin_to_die(0, SIGTERM);
+  bench.begin_to_die(1, SIGTERM);
+  bench.die(0, SIGTERM);
+  bench.die(1, SIGTERM);
+  CHECK(bench.effects.empty());
+  CHECK(bench.core.result().failures.size() == 2);
+  bench.step(GroupsEmpty{});
+  bench.step(to_all(SIGTERM));
+  bench.step(NothingLeft{});
+  CHECK(bench.core.result().outcome == Outcome::interrupted);
+}
+
 TEST_CASE("drain: without such a signal the death counts, a moment later") {
   Bench bench = running(in_step(3));
   bench.die(0, SIGTERM);
