@@ -10,6 +10,7 @@
 #include "agent/rendezvous_settings.hpp"
 #include "agent/roll_call_lines.hpp"
 #include "agent/shared_rounds.hpp"
+#include "agent/signal_reach.hpp"
 #include "agent/supervisor.hpp"
 #include "agent/warm_rounds.hpp"
 #include "agent/workplace.hpp"
@@ -40,6 +41,12 @@ SupervisorSettings settings_of(const LaunchConfig& config) {
   settings.max_restarts = config.max_restarts;
   settings.grace = config.shutdown_timeout;
   settings.signals_to_forward = {config.signals_to_handle.begin(), config.signals_to_handle.end()};
+  settings.signals_reach_all = config.signal_delivery != SignalDelivery::leader;
+  if (config.job_ends) {
+    const double left = static_cast<double>(*config.job_ends) - wall_now_seconds();
+    settings.job_ends =
+        steady_now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left));
+  }
   if (many_nodes(config)) {
     // Longer than that without a sign of life would worry the other nodes.
     settings.console_timeout_between =
@@ -107,6 +114,7 @@ class Agent final : public WorkerSite, public WarmSite {
   [[nodiscard]] Result<void> join_others();
   void read_link();
   void take_notices(std::size_t bytes);
+  void take_signal(const SignalNotice& notice);
 
   const AgentSetup& setup_;
   asio::io_context loop_{1};
@@ -270,11 +278,18 @@ void Agent::take_notices(std::size_t bytes) {
   for (; at + sizeof(SignalNotice) <= bytes; at += sizeof(SignalNotice)) {
     SignalNotice notice;
     std::memcpy(&notice, notices_.data() + at, sizeof(notice));
-    events_.tell(event::SignalTaken{notice.signo, notice.sender_pid});
-    supervisor_.handle(SignalReceived{notice.signo, notice.sender_pid});
+    take_signal(notice);
   }
   noticed_ = bytes - at;
   std::memmove(notices_.data(), notices_.data() + at, noticed_);
+}
+
+void Agent::take_signal(const SignalNotice& notice) {
+  const SignalDelivery delivery = setup_.config.signal_delivery;
+  const bool reached = delivery != SignalDelivery::leader &&
+                       reached_workers(delivery, notice, process_name(notice.sender_pid));
+  events_.tell(event::SignalTaken{notice.signo, notice.sender_pid});
+  supervisor_.handle(SignalReceived{notice.signo, notice.sender_pid, reached});
 }
 
 void Agent::close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) {

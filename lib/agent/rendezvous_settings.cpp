@@ -42,6 +42,7 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
   out.core.lease = config.rendezvous.lease;
   out.core.join_delay = config.rendezvous.join_delay;
   out.core.allow_split_brain = config.rendezvous.allow_split_brain;
+  out.core.nodes_are_numbered = config.nodes_are_numbered;
   out.core.rank_order = config.rank_order;
   out.core.local_addr = config.local_addr;
   out.is_host = config.rendezvous.is_host;

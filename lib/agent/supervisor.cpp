@@ -3,6 +3,8 @@
 
 #include "agent/lost_connection.hpp"
 
+#include <fmt/core.h>
+
 #include <type_traits>
 #include <utility>
 
@@ -99,6 +101,8 @@ void Supervisor::perform(const SupervisorEffect& effect) {
           rounds_.report_finished();
         } else if constexpr (std::is_same_v<Effect, LeaveRound>) {
           rounds_.leave_round(asked.reason);
+        } else if constexpr (std::is_same_v<Effect, TellDrain>) {
+          tell_drain(asked);
         } else if constexpr (std::is_same_v<Effect, SpawnWorker>) {
           spawn(asked.local_rank);
         } else if constexpr (std::is_same_v<Effect, SignalGroups>) {
@@ -118,6 +122,17 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         }
       },
       effect);
+}
+
+void Supervisor::tell_drain(const TellDrain& drain) {
+  site_.tell(event::Message{
+      LogLevel::warning,
+      fmt::format(
+          "{} from the scheduler: nothing is started again, and the workers have {} to "
+          "end{}",
+          signal_name(drain.signo),
+          describe(drain.left),
+          drain.until_job_ends ? ", somewhat longer than the job (SLURM_JOB_END_TIME)" : "")});
 }
 
 int Supervisor::rank_of(int local_rank) const {

@@ -61,6 +61,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void handle_all();
   void step(const SupervisorEvent& event);
   void perform(const SupervisorEffect& effect);
+  void tell_drain(const TellDrain& drain);
   void signal_groups(int signo);
   void kill_everything();
   void close_attempt(Duration timeout);

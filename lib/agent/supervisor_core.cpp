@@ -13,13 +13,7 @@
 #include <utility>
 
 namespace muster {
-namespace {
-
-std::string describe_signal(const SignalReceived& signal) {
-  return fmt::format("asked to end by {}", signal_name(signal.signo));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 SupervisorCore::SupervisorCore(SupervisorSettings settings) : settings_(std::move(settings)) {
   result_.max_restarts = settings_.max_restarts;
@@ -41,6 +35,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   deadline_.reset();
   spawned_ = 0;
   groups_empty_ = false;
+  awaits_signal_ = false;
   live_.clear();
   dying_.clear();
   early_.reset();
@@ -76,9 +71,12 @@ void SupervisorCore::note_interruption(Turn& turn, const SignalReceived& signal)
   result_.interrupting_signal = signal.signo;
   result_.interrupting_sender = signal.sender;
   signalled_at_ = turn.now;
-  if (!closed_) {
-    turn.out.emplace_back(LeaveRound{describe_signal(signal)});
+  leave_at_ = turn.now;
+  if (signal.reached_workers && others_ > 0 && attempt_open_) {
+    leave_at_ = turn.now + kSignalSpread;
+    return;
   }
+  say_leaving(turn);
 }
 
 void SupervisorCore::end_orphaned(Turn& turn) {
@@ -121,7 +119,11 @@ void SupervisorCore::regroup(Turn& turn) {
 // Whether it was a signal that is for the workers alone. Ctrl-Z reaches them as SIGSTOP, since
 // SIGTSTP does nothing to a group without a shell above it.
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
-bool SupervisorCore::relay(Turn& turn, int signo) {
+bool SupervisorCore::relay(Turn& turn, const SignalReceived& signal) {
+  const int signo = signal.signo;
+  if (signal.reached_workers) {
+    return is_passed_on(signo);
+  }
   if (signo == SIGTSTP || signo == SIGCONT) {
     turn.out.emplace_back(SignalGroups{signo == SIGTSTP ? SIGSTOP : SIGCONT});
   } else if (is_passed_on(signo)) {
@@ -132,7 +134,7 @@ bool SupervisorCore::relay(Turn& turn, int signo) {
 
 void SupervisorCore::take_signal(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
-  if (relay(turn, signal.signo)) {
+  if (relay(turn, signal)) {
     return;
   }
   note_interruption(turn, signal);
@@ -142,7 +144,11 @@ void SupervisorCore::take_signal(Turn& turn) {
     sweep(turn);
     return;
   }
-  stop_workers(turn, Why::interrupted, signal.signo);
+  if (signal.reached_workers) {
+    drain(turn, signal.signo);
+  } else {
+    stop_workers(turn, Why::interrupted, signal.signo);
+  }
 }
 
 // Tells all workers to stop; those that were never started, or are all gone, leave nothing to wait
@@ -203,7 +209,7 @@ void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
 
 void SupervisorCore::take_second_signal(Turn& turn) {
   const auto& signal = std::get<SignalReceived>(turn.event);
-  if (relay(turn, signal.signo)) {
+  if (relay(turn, signal)) {
     return;
   }
   if (result_.interrupting_signal == 0) {
@@ -211,10 +217,14 @@ void SupervisorCore::take_second_signal(Turn& turn) {
     note_interruption(turn, signal);
     if (why_ != Why::give_up && why_ != Why::closed) {
       why_ = Why::interrupted;
+      deadline_ = signal.reached_workers ? std::max(deadline_, {drained_by(turn.now)}) : deadline_;
     }
-    if (signal.signo != result_.stop_signal) {
+    if (signal.signo != result_.stop_signal && !signal.reached_workers) {
       turn.out.emplace_back(SignalGroups{signal.signo});
     }
+    return;
+  }
+  if (is_repeated_by_scheduler(signal.signo)) {
     return;
   }
   if (signal.signo == result_.interrupting_signal && turn.now - signalled_at_ < kSameRequestTime) {
@@ -356,6 +366,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
 void SupervisorCore::finish(Turn& turn, Outcome outcome) {
   state_ = SupervisorState::done;
   deadline_.reset();
+  leave_at_.reset();
   result_.outcome = outcome;
   turn.out.emplace_back(Finish{});
 }
@@ -408,6 +419,7 @@ SupervisorFacts SupervisorCore::facts() const {
     facts.live.insert(local_rank);
   }
   facts.dying = dying_;
+  facts.awaits_signal = awaits_signal_;
   facts.early = early_;
   facts.result = result_;
   return facts;

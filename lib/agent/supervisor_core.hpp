@@ -8,6 +8,7 @@
 
 #include "agent/job_result.hpp"
 #include "agent/supervisor_events.hpp"
+#include "agent/supervisor_settings.hpp"
 #include "base/time.hpp"
 
 #include <map>
@@ -17,39 +18,6 @@
 #include <vector>
 
 namespace muster {
-
-// After SIGKILL a process is gone within milliseconds, unless the kernel cannot let go of it. We
-// promise to end within 5 s then, and the guard looks once more after us.
-inline constexpr Duration kKillTimeout = std::chrono::seconds(2);
-
-// Nobody waits for an end before a restart, and the memory of a large process takes its time: it is
-// also what a worker gets that is known to be dying.
-inline constexpr Duration kKillTimeoutBeforeRestart = std::chrono::seconds(30);
-
-// `timeout` and others send the same signal to a process and to its group: one request, not two.
-inline constexpr Duration kSameRequestTime = std::chrono::milliseconds(50);
-
-// How long we wait for a slow console in all: before a restart, at the end, and when we are in a
-// hurry. A finished job ends within 2 s whatever its console does.
-inline constexpr Duration kConsoleTimeoutBetween = std::chrono::milliseconds(250);
-inline constexpr Duration kConsoleTimeoutAtEnd = std::chrono::seconds(1);
-inline constexpr Duration kConsoleTimeoutInterrupted = std::chrono::milliseconds(500);
-
-// A worker that closes its connections while it ends (`finally`) is often seen to end after its
-// peers, who lost them. So after a lost connection the others are not stopped at once: for so long
-// a failure of another kind may still be seen, and it is the cause then. It may be a failure on
-// another node: so this holds also where no worker of this one is left.
-inline constexpr Duration kDeathNewsTime = std::chrono::seconds(2);
-
-// So long the source of rounds may take to let a node go that was asked to end.
-inline constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
-
-struct SupervisorSettings {
-  int max_restarts = 0;  // for the report
-  Duration grace = std::chrono::seconds(30);
-  std::set<int> signals_to_forward;  // others that would end a program kill the workers at once
-  Duration console_timeout_between = kConsoleTimeoutBetween;
-};
 
 // waiting: this node has done its part (or was asked to end) and waits to be let go.
 enum class SupervisorState { joining, running, stopping, killing, waiting, done };
@@ -68,7 +36,7 @@ class SupervisorCore {
   void step(TimePoint now, const SupervisorEvent& event, Effects& out);
 
   // When to step a Tick at the latest.
-  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return deadline_; }
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   [[nodiscard]] SupervisorState state() const { return state_; }
 
@@ -150,13 +118,19 @@ class SupervisorCore {
   void begin_round(Turn& turn);
   // Signals that never end a job.
   [[nodiscard]] static bool is_passed_on(int signo);
-  bool relay(Turn& turn, int signo);
+  bool relay(Turn& turn, const SignalReceived& signal);
   void note_interruption(Turn& turn, const SignalReceived& signal);
   [[nodiscard]] Duration console_timeout() const;
   void record(const WorkerExit& exit, double wall_seconds, bool after_stop);
   void complete_early(const WorkerExit& exit);
   [[nodiscard]] bool waits_for_memory(TimePoint now) const;
   [[nodiscard]] bool may_hear_of_another() const;
+  [[nodiscard]] bool may_be_of_scheduler(const WorkerFailure& failure) const;
+  [[nodiscard]] bool is_repeated_by_scheduler(int signo) const;
+  [[nodiscard]] TimePoint drained_by(TimePoint now) const;
+  void drain(Turn& turn, int signo);
+  void say_leaving(Turn& turn);
+  void say_gone(Turn& turn);
   void take_failure(Turn& turn);
   void decide_held(Turn& turn);
   void decide_after_failure(Turn& turn);
@@ -177,14 +151,16 @@ class SupervisorCore {
   int rank_first_ = 0;
   int starts_ = 0;
   int spawned_ = 0;
-  int others_ = 0;                 // workers of the round on other nodes
-  bool groups_empty_ = false;      // nobody is left to be told to stop; said once
-  bool attempt_open_ = false;      // started, and no CloseAttempt yet
-  std::map<int, pid_t> live_;      // by local rank: not reaped yet
-  std::set<int> dying_;            // local ranks of live_ that have begun to end
-  std::optional<int> early_;       // the one of them whose failure is recorded
-  TimePoint dying_until_{};        // so long the kernel may take
-  std::optional<Outcome> closed_;  // how the job ends for this node
+  int others_ = 0;                     // workers of the round on other nodes
+  bool groups_empty_ = false;          // nobody is left to be told to stop; said once
+  bool attempt_open_ = false;          // started, and no CloseAttempt yet
+  bool awaits_signal_ = false;         // a worker's death is held: we may get its signal, too
+  std::optional<TimePoint> leave_at_;  // the others hear of our leaving then, not before
+  std::map<int, pid_t> live_;          // by local rank: not reaped yet
+  std::set<int> dying_;                // local ranks of live_ that have begun to end
+  std::optional<int> early_;           // the one of them whose failure is recorded
+  TimePoint dying_until_{};            // so long the kernel may take
+  std::optional<Outcome> closed_;      // how the job ends for this node
   JobResult result_;
   std::vector<WorkerFailure> failures_before_;  // of the attempt before, while we await a round
 };

@@ -72,6 +72,7 @@ struct NothingLeft {};
 struct SignalReceived {
   int signo = 0;
   pid_t sender = 0;
+  bool reached_workers = false;  // whoever sent it has sent it to them as well
 };
 
 // The guard died.
@@ -117,6 +118,13 @@ struct LeaveRound {
   std::string reason;
 };
 
+// The scheduler ends the job: the workers have so long to end by themselves.
+struct TellDrain {
+  int signo = 0;
+  Duration left{};
+  bool until_job_ends = false;  // and the grace on top of it
+};
+
 struct SpawnWorker {
   int local_rank = 0;
 };
@@ -148,6 +156,7 @@ using SupervisorEffect = std::variant<AwaitRound,
                                       ReportSuccess,
                                       ReportFinished,
                                       LeaveRound,
+                                      TellDrain,
                                       SpawnWorker,
                                       SignalGroups,
                                       SignalWorkers,

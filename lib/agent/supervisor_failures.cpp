@@ -14,6 +14,12 @@ namespace muster {
 void SupervisorCore::note_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
   live_.erase(exited.exit.local_rank);
+  dying_.erase(exited.exit.local_rank);
+  if (early_ == exited.exit.local_rank) {
+    MUSTER_CHECK(awaits_signal_);  // else its failure has stopped the others
+    complete_early(exited.exit);
+    return;
+  }
   if (!exited.exit.status.success()) {
     record(exited.exit, exited.wall_seconds, false);
     result_.failures.back().lost_connection = exited.lost_connection;
@@ -36,12 +42,20 @@ void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
 
 // Some worker of the round may still run, here or on another node.
 bool SupervisorCore::may_hear_of_another() const {
-  return !live_.empty() || others_ > 0;
+  return !live_.empty() || others_ > 0 || awaits_signal_;
 }
 
 // The one just recorded. Whoever lost a connection tells that another worker is ending.
 void SupervisorCore::take_failure(Turn& turn) {
   failed_at_ = deadline_ ? failed_at_ : turn.now;
+  if (!awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {
+    awaits_signal_ = true;
+    deadline_ = std::max(deadline_.value_or(turn.now), turn.now + kSignalSpread);
+  }
+  if (awaits_signal_) {
+    return;  // also with what comes after it: peers notice the death, and handlers exit as they
+             // like
+  }
   if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
     decide_after_failure(turn);
     return;
@@ -65,6 +79,9 @@ void SupervisorCore::note_dying(Turn& turn) {
   const auto& event = std::get<WorkerDying>(turn.event);
   MUSTER_CHECK(!event.exit.status.success());
   note_also_dying(turn);
+  if (early_) {
+    return;  // held as the first one is; recorded when it is reaped
+  }
   early_ = event.exit.local_rank;
   record(event.exit, event.wall_seconds, false);
   take_failure(turn);

@@ -87,13 +87,13 @@ constexpr std::array<Rule, 20> kRules{{
      }},
     {"running without a live worker",
      [](const Facts& f) {
-       const bool awaits_others = f.others > 0 && holds_failures(f);
+       const bool awaits_others = (f.others > 0 || f.awaits_signal) && holds_failures(f);
        return f.state != State::running || f.spawned < f.result.nproc || !f.live.empty() ||
               awaits_others;
      }},
     {"running with a failure that is no lost connection",
      [](const Facts& f) {
-       return !holds_failures(f) ||
+       return !holds_failures(f) || f.awaits_signal ||
               std::ranges::all_of(f.result.failures, &WorkerFailure::lost_connection);
      }},
     {"a deadline is missing, or one too many",

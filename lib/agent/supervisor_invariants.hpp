@@ -23,6 +23,7 @@ struct SupervisorFacts {
   int others = 0;
   std::set<int> live;  // local ranks that are not reaped
   std::set<int> dying;
+  bool awaits_signal = false;
   std::optional<int> early;
   JobResult result;
 };

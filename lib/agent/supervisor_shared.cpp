@@ -109,9 +109,18 @@ void SupervisorCore::rejoin(Turn& turn) {
 void SupervisorCore::wait_to_leave(Turn& turn) {
   state_ = SupervisorState::waiting;
   why_ = Why::interrupted;
+  if (leave_at_) {
+    deadline_ = leave_at_;
+  } else {
+    say_gone(turn);
+  }
+  close_attempt(turn, kConsoleTimeoutInterrupted);
+}
+
+void SupervisorCore::say_gone(Turn& turn) {
+  say_leaving(turn);
   deadline_ = turn.now + kLeaveTimeout;
   turn.out.emplace_back(TellGone{});
-  close_attempt(turn, kConsoleTimeoutInterrupted);
 }
 
 void SupervisorCore::leave_finished(Turn& turn) {
@@ -125,13 +134,18 @@ void SupervisorCore::leave_finished(Turn& turn) {
     wait_to_leave(turn);
     return;
   }
+  if (is_repeated_by_scheduler(signal.signo)) {
+    return;
+  }
   if (signal.signo != result_.interrupting_signal || turn.now - signalled_at_ >= kSameRequestTime) {
     finish(turn, Outcome::interrupted);
   }
 }
 
 void SupervisorCore::end_waiting(Turn& turn) {
-  if (deadline_ && turn.now >= *deadline_) {
+  if (leave_at_ && turn.now >= *leave_at_) {
+    say_gone(turn);
+  } else if (deadline_ && turn.now >= *deadline_) {
     MUSTER_MARK("left without an answer of the others");
     finish(turn, Outcome::interrupted);
   }

@@ -133,6 +133,9 @@ void SupervisorCore::step(TimePoint now, const SupervisorEvent& event, Effects& 
   MUSTER_CHECK(now >= now_);
   now_ = now;
   Turn turn{now, event, out};
+  if (leave_at_ && now >= *leave_at_ && state_ != SupervisorState::waiting) {
+    say_leaving(turn);
+  }
   const Action action = Table::kCells.at(static_cast<std::size_t>(state_)).at(event.index());
   (this->*action)(turn);
 }

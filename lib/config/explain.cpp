@@ -8,6 +8,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <vector>
 
 namespace muster {
@@ -42,6 +44,18 @@ std::string describe_conf(const LaunchConfig& config) {
   const auto idle = keys_without_effect(config.rdzv_conf, config.rdzv_backend);
   return or_none(join(parts, ",")) +
          (idle.empty() ? "" : fmt::format(" (no effect: {})", join(idle, ", ")));
+}
+
+std::string describe_delivery(SignalDelivery delivery) {
+  switch (delivery) {
+    case SignalDelivery::leader:
+      return "leader";
+    case SignalDelivery::slurm_step:
+      return "group, as Slurm sends them";
+    case SignalDelivery::group:
+      break;
+  }
+  return "group";
 }
 
 std::string describe_ranks(const std::optional<std::set<int>>& ranks) {
@@ -231,6 +245,8 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
       return describe(config.shutdown_timeout);
     case OptionId::signals_to_handle:
       return config.signals_to_handle_text;
+    case OptionId::signal_delivery:
+      return describe_delivery(config.signal_delivery);
     case OptionId::config:
     case OptionId::accelerate_config:  // one of them at most has a file
       return config.origins.at(std::string(option(id).name)) == "default" ? "none"
@@ -262,6 +278,14 @@ std::string describe_node(const PlatformPlan& plan) {
   return out;
 }
 
+std::string describe_time(std::int64_t unix_seconds) {
+  const std::time_t seconds = unix_seconds;
+  std::tm parts{};
+  std::array<char, 32> text{};
+  ::gmtime_r(&seconds, &parts);
+  return {text.data(), std::strftime(text.data(), text.size(), "%F %T UTC", &parts)};
+}
+
 void add_platform(const LaunchConfig& config, std::vector<Line>& lines) {
   const PlatformPlan& plan = config.platform;
   if (plan.name.empty() || plan.name == "none") {
@@ -272,6 +296,9 @@ void add_platform(const LaunchConfig& config, std::vector<Line>& lines) {
                    plan.also.empty() ? "nothing else" : "not used: " + join(plan.also, ", ")});
   if (plan.nodes && plan.node) {
     lines.push_back({"node", describe_node(plan), plan.node->origin});
+  }
+  if (plan.ends) {
+    lines.push_back({"ends", describe_time(plan.ends->value), plan.ends->origin});
   }
   if (!plan.problem.empty()) {
     lines.push_back({"problem", plan.problem, plan.what});

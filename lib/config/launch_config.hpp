@@ -41,6 +41,13 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
+// Whom a signal to the launcher has reached already.
+enum class SignalDelivery {
+  leader,      // the launcher alone, which passes it on
+  slurm_step,  // the workers too, where Slurm has sent it; else as leader
+  group,       // the workers too, but for the keys of a terminal
+};
+
 struct LaunchConfig {
   Personality personality = Personality::muster;
   Program program;
@@ -59,6 +66,7 @@ struct LaunchConfig {
   RendezvousConfig rendezvous;                   // what it means
   bool standalone = false;       // asked for, or implied (contract of torchrun: one node, no port)
   std::optional<int> node_rank;  // static: always there; c10d: if it was given
+  bool nodes_are_numbered = false;  // node_rank is the platform's, and so another one on each node
   std::vector<std::string> rank_order;  // node names of --rank-order; empty: natural order
   std::string iface;                    // as typed; its address is in local_addr
   std::string local_addr;  // this node's, of --local-addr or --iface; empty: chosen by us
@@ -79,7 +87,10 @@ struct LaunchConfig {
   std::string role = "default";
   std::vector<int> signals_to_handle;
   std::string signals_to_handle_text;  // as typed, exported to workers
+  SignalDelivery signal_delivery = SignalDelivery::leader;
   Duration shutdown_timeout{};
+  // Unix time at which the scheduler ends the job, where that prolongs shutdown_timeout.
+  std::optional<std::int64_t> job_ends;
   std::optional<int> stdin_rank;   // local rank that gets our standard input
   bool stdin_rank_chosen = false;  // also "none": no warning is due that nobody reads it
 

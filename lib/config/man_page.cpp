@@ -105,6 +105,23 @@ sooner: \-\-quick\-failures (3) attempts in a row whose first failure is an exit
 each within 5 s of the start of the attempt's last worker. Deaths by signals never count, and
 neither do codes that shells use for them (129 to 192). Once an attempt has run for longer, no
 later one counts either. \-\-quick\-failures=off tries every restart.
+.SH SIGNALS
+SIGTERM, SIGINT, SIGHUP and SIGQUIT end the job: nothing is started again, the other machines are
+told that this one leaves, the workers get the signal and have \-\-shutdown\-timeout, then SIGKILL.
+A second SIGTERM, SIGINT or SIGQUIT skips the rest of that time. SIGUSR1 and SIGUSR2 are passed on
+to each worker's main process and end nothing of muster; a worker that does not handle one dies of
+it, which is a failure. Ctrl\-Z stops the workers too. What was ignored when muster was started
+(nohup) stays so.
+.PP
+Some schedulers signal every process of a job themselves, the workers included. With
+\-\-signal\-delivery=group muster passes nothing on but the keys of a terminal, so that each worker
+gets a signal once; a second SIGTERM changes nothing, since such schedulers send several; a worker
+that dies of a stop signal has not failed if muster gets one within 1 s. auto, the default, does so
+in a Slurm step for what Slurm itself sends (scancel, \-\-signal=USR1@30, the time limit,
+preemption), and passes on what others send to muster alone (timeout, a shell). There the workers
+have until SLURM_JOB_END_TIME and then \-\-shutdown\-timeout, unless that was given: Slurm kills
+them earlier if it wants to. \-\-signal\-delivery=leader passes everything on; it is right on a
+Slurm with ProctrackType=proctrack/pgid, which does not reach the workers.
 .SH CONFIG FILE
 TOML, one option a line: \fInproc\-per\-node = 4\fR. Lists may be written as arrays, flags are
 true or false.

@@ -368,6 +368,8 @@ void add_nodes(const Step& s) {
   s.layers.add(OptionId::nnodes, std::to_string(plan.nodes->value), plan.nodes->origin);
   const auto nodes = nodes_given(s);
   if (plan.node && nodes && plan.node->value < nodes->second) {
+    // One that a user types may be the same everywhere: torchrun's c10d takes no notice of it.
+    s.out.config.nodes_are_numbered = !plan.is_hint && !s.layers.is_given(OptionId::node_rank);
     s.layers.add(OptionId::node_rank, std::to_string(plan.node->value), plan.node->origin);
   }
   add_meeting(s);

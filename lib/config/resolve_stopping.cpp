@@ -75,6 +75,26 @@ Result<void> resolve_signals(const Resolution& r) {
   return {};
 }
 
+bool is_slurm_step(const PlatformPlan& plan) {
+  return plan.name == "slurm" && plan.starter.empty();
+}
+
+void resolve_delivery(const Resolution& r) {
+  const std::string& how = r.layers.text(OptionId::signal_delivery);
+  const bool step = how == "auto" && is_slurm_step(r.config().platform);
+  if (step) {
+    r.config().signal_delivery = SignalDelivery::slurm_step;
+    r.set_origin(OptionId::signal_delivery, r.config().platform.what);
+  } else if (how == "group") {
+    r.config().signal_delivery = SignalDelivery::group;
+  }
+  const auto& ends = r.config().platform.ends;
+  const bool chosen = r.config().origins.at("shutdown-timeout") != "default";
+  if (r.config().signal_delivery != SignalDelivery::leader && ends && !chosen) {
+    r.config().job_ends = ends->value;
+  }
+}
+
 }  // namespace
 
 Result<void> resolve_stopping(const Resolution& r) {
@@ -90,6 +110,7 @@ Result<void> resolve_stopping(const Resolution& r) {
   if (r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
     r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not built yet");
   }
+  resolve_delivery(r);
   return resolve_signals(r);
 }
 

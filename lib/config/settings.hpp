@@ -31,6 +31,7 @@ enum class OptionId {
   quick_failures,
   shutdown_timeout,
   signals_to_handle,
+  signal_delivery,
   log_dir,
   redirects,
   tee,

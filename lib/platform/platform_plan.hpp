@@ -52,6 +52,7 @@ struct PlatformPlan {
   int host_node = 0;  // the place of the launcher that hosts
 
   std::optional<Said<std::string>> run_id;
+  std::optional<Said<std::int64_t>> ends;  // unix time at which the scheduler ends the job
 
   // What to say where nobody tells how many launchers there are; empty: the platform does.
   std::string nodes_unknown;

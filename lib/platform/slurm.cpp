@@ -149,6 +149,10 @@ PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
   const auto cluster = facts.word("SLURM_CLUSTER_NAME");
   plan.ports = ports_of(
       fmt::format("slurm/{}/{}/{}", cluster ? cluster->value : "", step.job, step.step), facts);
+  // Up to the year 2038, beyond which no job of today is planned.
+  if (const auto ends = facts.number("SLURM_JOB_END_TIME", 1)) {
+    plan.ends = {ends->value, ends->origin};
+  }
   plan.run_id = {
       "slurm-" + id + (restart ? fmt::format("-r{}", restart->value) : ""),
       restart ? "SLURM_JOB_ID, SLURM_STEP_ID, SLURM_RESTART_COUNT" : "SLURM_JOB_ID, SLURM_STEP_ID"};

@@ -219,6 +219,7 @@ class Guard {
   // An agent that does not read (it is stopped) must not stop us: the notice is dropped then.
   void relay(const signalfd_siginfo& info) {
     const SignalNotice notice{.signo = static_cast<int>(info.ssi_signo),
+                              .code = info.ssi_code,
                               .sender_pid = static_cast<pid_t>(info.ssi_pid),
                               .sender_uid = info.ssi_uid};
     // As a whole or not at all: the pipe does not block, and a notice is smaller than PIPE_BUF.

@@ -20,6 +20,7 @@ namespace muster {
 // and SIGCONT come this way too: the agent sends SIGSTOP or SIGCONT to the workers' groups.
 struct SignalNotice {
   int signo = 0;
+  int code = 0;  // si_code: SI_KERNEL for the keys of a terminal
   pid_t sender_pid = 0;
   uid_t sender_uid = 0;
 };

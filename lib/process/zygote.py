@@ -30,6 +30,8 @@ import types
 MESSAGE_BYTES = 64
 FILES = 5  # of one request: the worker as text, its three streams, the go-ahead
 
+FOR_OTHERS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
+              signal.SIGUSR2}
 PR_SET_PDEATHSIG = 1
 PR_SET_MM = 35
 PR_SET_MM_MAP = 14
@@ -477,7 +479,10 @@ def main():
     before = stamps()
     gc.collect()
     gc.freeze()  # the collector would write into, and so copy, pages that all workers share
+    # A scheduler may signal all processes of a job: that is for the workers, and for the launcher.
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_OTHERS)
     request = serve(control, before, parent, own, python)
+    signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     # The last of all at the worker's end: what is still frozen then is taken for leaked, and some
     # libraries (nanobind's, as Triton) report a page of it.
     atexit.register(gc.unfreeze)

@@ -21,7 +21,7 @@ Refuse other_job(const std::string& theirs) {
 
 // -- attachment -------------------------------------------------------------------------------
 
-std::optional<Refuse> RoundCore::refusal_of(const Hello& hello) const {
+std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) const {
   const JobTerms& ours = settings_.terms;
   const JobTerms& theirs = hello.terms;
   const auto differ = [](std::string_view what, const auto& here, const auto& there) {
@@ -53,20 +53,34 @@ std::optional<Refuse> RoundCore::refusal_of(const Hello& hello) const {
   if (theirs.leader_ports != ours.leader_ports) {
     return differ("--leader-ports", ours.leader_ports, theirs.leader_ports);
   }
-  if (ours.backend == "static") {
-    for (const auto& [id, node] : nodes_) {
-      if (node.attached && id != hello.node.id && node.info.node_rank == hello.node.node_rank) {
-        return Refuse{
-            Refusal::wrong_terms,
-            fmt::format("--node-rank={} is taken; each node needs its own", hello.node.node_rank)};
-      }
+  return refusal_of_place(now, hello.node);
+}
+
+// A place of its own for each node: where the back end is static, or the platform numbers the
+// nodes. There a node that has been silent may be the one that comes again.
+std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const NodeInfo& comes) const {
+  const bool is_static = settings_.terms.backend == "static";
+  if (!is_static && (!settings_.nodes_are_numbered || comes.node_rank < 0)) {
+    return std::nullopt;
+  }
+  for (const auto& [id, node] : nodes_) {
+    const bool is_there = is_static ? node.attached : live_link_of(now, id).has_value();
+    if (is_there && id != comes.id && node.info.node_rank == comes.node_rank) {
+      return Refuse{Refusal::wrong_terms,
+                    fmt::format("--node-rank={} is taken by '{}' ({}), and '{}' ({}) asks for it "
+                                "too; each node needs its own",
+                                comes.node_rank,
+                                node.info.name,
+                                node.info.address,
+                                comes.name,
+                                comes.address)};
     }
   }
   return std::nullopt;
 }
 
 void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
-  if (const auto refused = refusal_of(hello)) {
+  if (const auto refused = refusal_of(now, hello)) {
     MUSTER_MARK("a node is refused");
     refused_.insert_or_assign(hello.node.name, refused->words);
     send(link, *refused, out);

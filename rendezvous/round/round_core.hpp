@@ -88,7 +88,8 @@ class RoundCore {
   using Failure = FailureReport;
 
   // links and nodes (round_core.cpp)
-  [[nodiscard]] std::optional<Refuse> refusal_of(const Hello& hello) const;
+  [[nodiscard]] std::optional<Refuse> refusal_of(TimePoint now, const Hello& hello) const;
+  [[nodiscard]] std::optional<Refuse> refusal_of_place(TimePoint now, const NodeInfo& comes) const;
   void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
   void resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out);
   void learn_rounds(TimePoint now, const Rounds& rounds);

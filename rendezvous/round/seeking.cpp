@@ -19,6 +19,16 @@ constexpr std::size_t kStrangersMax = 8;
 
 constexpr Duration kTroubleAfter = std::chrono::seconds(1);
 
+// Several ports of one host are candidates, of which it has taken the first free one: another job
+// may have one of the others.
+bool is_candidate(const std::vector<Endpoint>& endpoints,
+                  const std::string& host,
+                  std::uint16_t port) {
+  return std::ranges::any_of(endpoints, [&](const Endpoint& other) {
+    return other.host == host && other.port.value_or(0) != port;
+  });
+}
+
 }  // namespace
 
 void LinkCore::begin(TimePoint now, bool hosts, NodeEffects& out) {
@@ -199,7 +209,17 @@ void LinkCore::answered(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (const auto* redirect = std::get_if<Redirect>(&message)) {
     redirected(now, *redirect, out);
   } else if (const auto* refuse = std::get_if<Refuse>(&message)) {
-    refused(*refuse, out);
+    const bool passes_over = refuse->why == Refusal::wrong_job && target_.id == 0 &&
+                             is_candidate(settings_.endpoints, target_.host, target_.port);
+    if (passes_over) {
+      drop_link(out);
+      state_ = State::pausing;
+      trouble_ =
+          fmt::format("{} serves another job than '{}'", target_.name, settings_.terms.job_id);
+      try_next(now, out);
+    } else {
+      refused(*refuse, out);
+    }
   } else if (const auto* close = std::get_if<Close>(&message)) {
     end(EndClosed{*close}, out);
   }

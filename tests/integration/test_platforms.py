@@ -11,7 +11,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import MUSTER
+from harness import MUSTER, eventually
 from nodes import WORKER, NodesCase, free_port
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[1] / "fixtures" / "platforms"
@@ -82,6 +82,40 @@ class Platforms(NodesCase):
             self.start(job, tasks)
             job.round(4)
             job.finish()
+
+    def test_a_port_that_another_job_has_is_passed_over(self):
+        tasks = self.slurm("slurm-step1-0", "slurm-step1-1")
+        candidates = self.explained(tasks[1])["rdzv-endpoint"].split(",")
+        other = self.cluster("2", endpoint=candidates[0], addresses=None)
+        holder = other.start(1)
+        eventually(other.is_hosted, "the other job hosts")
+        job = self.bare_job()
+        self.start(job, tasks)
+        self.assertEqual(job.round(4).nodes, ["n0", "n1"])
+        job.finish()
+        # The same for one endpoint that somebody has typed is an error.
+        lost = self.cluster("2", endpoint=candidates[0], addresses=None)
+        ended, = lost.ends(lost.start(2), code=2)
+        self.assertIn("serves another job", ended.err)
+        self.assertEqual(other.story.events(), [], "nobody has disturbed it")
+        holder.kill_all()
+        holder.end()
+
+    def test_nodes_with_one_number_say_both(self):
+        three = {"SLURM_STEP_NUM_NODES": "3", "SLURM_STEP_NODELIST": "rack0n[1-3]",
+                 "SLURM_STEP_TASKS_PER_NODE": "1(x3)"}
+        first, second = self.slurm("slurm-step1-0", "slurm-step1-1", **three)
+        job = self.bare_job()
+        host, other = job.start(0, env=first), job.start(1, env=second)
+        other.wait_for_text("2 of 3")
+        wrong = job.start(2, env=second)
+        ended, = job.ends(wrong, code=2)
+        for said in (ended.err, host.wait_for_text("refused")):
+            self.assertRegex(said, r"--node-rank=1 is taken by '\S+' \(\S+\), and '\S+' \(\S+\) "
+                                   "asks for it too")
+        for node in (host, other):
+            node.kill_all()
+            node.end()
 
     def test_nodes_that_were_told_differently_say_both(self):
         first, second = self.slurm("slurm-step1-0", "slurm-step1-1")

@@ -21,6 +21,7 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
   settings.max_restarts = options.max_restarts;
   settings.grace = options.grace;
   settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // SIGQUIT is left out on purpose
+  settings.signals_reach_all = options.step;
   return settings;
 }
 
@@ -32,7 +33,7 @@ std::string SwarmOptions::describe() const {
       "spawn_error={}% round_error={}% children={}% lost={}% library={}% signals={} "
       "signal_after_exit={}% "
       "regroups={} "
-      "guard_dies={} quick={} shared={} fences={} closed_by_others={} others_silent={}",
+      "guard_dies={} quick={} shared={} fences={} closed_by_others={} others_silent={} step={}",
       nproc,
       max_restarts,
       muster::describe(grace),
@@ -53,7 +54,8 @@ std::string SwarmOptions::describe() const {
       shared,
       fences,
       closed_by_others,
-      others_silent);
+      others_silent,
+      step);
 }
 
 SwarmOptions swarm_options(Random& random) {
@@ -83,6 +85,7 @@ SwarmOptions swarm_options(Random& random) {
   options.fences = random.chance(70) ? 0 : static_cast<int>(random.between(1, 3));
   options.closed_by_others = random.chance(30);
   options.others_silent = random.chance(20);
+  options.step = random.chance(30);
   return options;
 }
 
@@ -244,14 +247,33 @@ void World::arm() {
   });
 }
 
+// A scheduler's comes to all, in any order; a user's to the launcher alone.
 void World::send_signal(int signo) {
+  const bool stops = signo == SIGTERM || signo == SIGINT || signo == SIGHUP;
+  if (!options_.step || !stops || random_.chance(30)) {
+    take_signal(signo, false);
+    return;
+  }
+  const auto apart = std::chrono::microseconds(random_.between(0, 900'000));
+  const bool launcher_first = random_.chance(50);
+  scheduler_.after(launcher_first ? Duration::zero() : apart,
+                   [this, signo] { take_signal(signo, true); });
+  scheduler_.after(launcher_first ? apart : Duration::zero(), [this, signo] {
+    if (!finished_) {
+      trace(fmt::format("signal {} to the workers", signo));
+      runner_->signal_groups(signo);
+    }
+  });
+}
+
+void World::take_signal(int signo, bool reached_workers) {
   if (finished_) {
     return;
   }
   if (signo != SIGUSR1 && signo != SIGTSTP && signo != SIGCONT) {
     stop_asked_ = stop_asked_ ? stop_asked_ : scheduler_.now();
   }
-  deliver(fmt::format("signal {}", signo), SignalReceived{signo, 1});
+  deliver(fmt::format("signal {}", signo), SignalReceived{signo, 1, reached_workers});
 }
 
 void World::plan_faults() {

@@ -43,6 +43,7 @@ struct SwarmOptions {
   int fences = 0;                 // shared only
   bool closed_by_others = false;  // shared only: the job ends for a reason elsewhere
   bool others_silent = false;     // shared only: nobody answers one who leaves
+  bool step = false;              // of a scheduler that signals the workers, too
 
   [[nodiscard]] std::string describe() const;
 };
@@ -126,6 +127,7 @@ class World final : public WorkerSite,
   void nothing_runs(const std::string& claim);
   [[nodiscard]] std::vector<ProcessSpec> specs() const;
   void send_signal(int signo);
+  void take_signal(int signo, bool reached_workers);
   void deliver(const std::string& name, SupervisorEvent event);
   void arm();
   void check();

@@ -44,6 +44,7 @@ const std::vector<Trial>& trials() {
       {quick_failures, {"--quick-failures=off"}},
       {shutdown_timeout, {"--shutdown-timeout=5"}},
       {signals_to_handle, {"--signals-to-handle=SIGTERM"}},
+      {signal_delivery, {"--signal-delivery=group"}},
       {log_dir, {"--log-dir=logs"}},
       {redirects, {"--redirects=1"}},
       {tee, {"--tee=2"}},

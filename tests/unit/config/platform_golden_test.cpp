@@ -77,7 +77,7 @@ Fixture read_fixture(const std::filesystem::path& path) {
 
 // Of --explain: what a platform has a say in, without columns and defaults.
 std::string explained(const LaunchConfig& config) {
-  static const std::vector<std::string> kSaid{"found", "node", "problem"};
+  static const std::vector<std::string> kSaid{"found", "node", "ends", "problem"};
   static const std::vector<std::string> kSettings{"nnodes",
                                                   "node-rank",
                                                   "nproc-per-node",

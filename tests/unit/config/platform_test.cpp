@@ -104,6 +104,13 @@ TEST_CASE("platform: the first node hosts at a free candidate, the others try al
   CHECK(first.config().rdzv_endpoints == std::vector{follower.rdzv_endpoints[2]});
 }
 
+TEST_CASE("platform: its own numbers are one for each node, a user's need not be") {
+  CHECK(launch({}, step(1, 2)).config().nodes_are_numbered);
+  CHECK_FALSE(launch({"--node-rank=0"}, step(1, 2)).config().nodes_are_numbered);
+  CHECK_FALSE(launch({"--platform=none"}, step(1, 2)).config().nodes_are_numbered);
+  CHECK_FALSE(launch({}, kCloud).config().nodes_are_numbered);
+}
+
 TEST_CASE("platform: candidates keep to --port-range") {
   for (const Endpoint& endpoint :
        launch({"--port-range=500-520"}, step(1, 2)).config().rdzv_endpoints) {

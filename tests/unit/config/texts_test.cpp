@@ -154,7 +154,8 @@ TEST_CASE("help: one group, to the letter") {
         "  --quick-failures N|off      end after N failures at start-up in a row [3]\n"
         "  --shutdown-timeout SECONDS  from the stop signal to SIGKILL; 0: at once [30]\n"
         "  --signals-to-handle NAMES   pass these on to the workers, then end the job\n"
-        "                              [SIGTERM,SIGINT,SIGHUP,SIGQUIT]");
+        "                              [SIGTERM,SIGINT,SIGHUP,SIGQUIT]\n"
+        "  --signal-delivery HOW       group: they reach all; leader: pass them on [auto]");
 }
 
 TEST_CASE("help: narrow and absurd widths still give all options") {

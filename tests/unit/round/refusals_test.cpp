@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes of which two have one place, and endpoints of which another job has one.
+#include "made_worlds.hpp"
+#include "support/catch.hpp"
+
+namespace muster {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+NodeInfo numbered(NodeId id, std::int32_t place) {
+  const std::string number = std::to_string(id);
+  return NodeInfo{id, "n" + number, "10.0.0." + number, 9, 1, "", place};
+}
+
+NodeSettings numbering(const std::string& backend = "c10d", bool by_platform = true) {
+  NodeSettings made = settings(3, 3);
+  made.terms.backend = backend;
+  made.nodes_are_numbered = by_platform;
+  return made;
+}
+
+// One node with what it says to others.
+struct Alone {
+  NodeCore core;
+  TimePoint now{1h};
+  NodeEffects out;
+
+  Alone(NodeSettings chosen, const NodeInfo& self, bool hosts) : core(std::move(chosen), self, 0) {
+    step(ListenerKnown{self.address, self.port});
+    step(NodeStarted{hosts});
+  }
+
+  void step(const NodeEvent& event) {
+    out.clear();
+    core.step(now, event, out);
+  }
+
+  void hear(LinkId link, RoundMessage message) {
+    step(MessageReceived{link, std::make_shared<const RoundMessage>(std::move(message))});
+  }
+
+  // Of a node that comes: what it was refused for; empty where it was not.
+  std::string greet(LinkId link, const NodeSettings& theirs, const NodeInfo& node) {
+    step(LinkAccepted{link, node.address});
+    Hello hello;
+    hello.terms = theirs.terms;
+    hello.node = node;
+    hello.waited = true;
+    hear(link, hello);
+    for (const NodeEffect& effect : out) {
+      const auto* said = std::get_if<SendMessage>(&effect);
+      const auto* refuse = said != nullptr ? std::get_if<Refuse>(&*said->message) : nullptr;
+      if (refuse != nullptr && said->link == link) {
+        return refuse->words;
+      }
+    }
+    return "";
+  }
+
+  template <class Effect>
+  [[nodiscard]] const Effect* asked() const {
+    for (const NodeEffect& effect : out) {
+      if (const auto* found = std::get_if<Effect>(&effect)) {
+        return found;
+      }
+    }
+    return nullptr;
+  }
+};
+
+std::string greeted_as(const NodeSettings& chosen, std::int32_t first, std::int32_t second) {
+  Alone host(chosen, numbered(1, 0), true);
+  CHECK(host.greet(2, chosen, numbered(2, first)).empty());
+  return host.greet(4, chosen, numbered(3, second));
+}
+
+// A node that looks for a job at these endpoints; its first one has just refused it.
+Alone refused_by_first(const std::vector<Endpoint>& endpoints, Refusal why) {
+  NodeSettings chosen = settings(2, 2);
+  chosen.endpoints = endpoints;
+  Alone node(chosen, numbered(2, -1), false);
+  const LinkId link = node.asked<OpenLink>()->link;
+  node.step(LinkOpened{link});
+  node.hear(link, Refuse{why, "words of its own"});
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("refusals: two nodes with one number of the platform's are told of both") {
+  const std::string expected =
+      "--node-rank=1 is taken by 'n2' (10.0.0.2), and 'n3' (10.0.0.3) asks for it too; each node "
+      "needs its own";
+  CHECK(greeted_as(numbering(), 1, 1) == expected);
+  CHECK(greeted_as(numbering("static", false), 1, 1) == expected);
+}
+
+TEST_CASE("refusals: other numbers, and numbers that only a user has typed, are nobody's rivals") {
+  CHECK(greeted_as(numbering(), 1, 2).empty());
+  CHECK(greeted_as(numbering(), -1, -1).empty());
+  CHECK(greeted_as(numbering("c10d", false), 1, 1).empty());
+}
+
+TEST_CASE("refusals: a node comes again in the place of one that is silent, or the same one") {
+  Alone host(numbering(), numbered(1, 0), true);
+  CHECK(host.greet(2, numbering(), numbered(2, 1)).empty());
+  CHECK(host.greet(4, numbering(), numbered(2, 1)).empty());
+  host.now += 5s;
+  CHECK(host.greet(6, numbering(), numbered(3, 1)).empty());
+}
+
+TEST_CASE("refusals: a candidate that another job has is passed over") {
+  const Alone node =
+      refused_by_first({Endpoint{"head", 1}, Endpoint{"head", 2}}, Refusal::wrong_job);
+  REQUIRE(node.asked<OpenLink>() != nullptr);
+  CHECK(node.asked<OpenLink>()->port == 2);
+  CHECK(node.asked<EndFailed>() == nullptr);
+}
+
+TEST_CASE("refusals: all candidates are tried again, and what was seen is said") {
+  Alone node = refused_by_first({Endpoint{"head", 1}, Endpoint{"head", 2}}, Refusal::wrong_job);
+  const LinkId link = node.asked<OpenLink>()->link;
+  node.step(LinkOpened{link});
+  node.hear(link, Refuse{Refusal::wrong_job, "words"});
+  CHECK(node.asked<EndFailed>() == nullptr);
+  node.now = *node.core.next_deadline();
+  node.step(NodeTick{});
+  REQUIRE(node.asked<OpenLink>() != nullptr);
+  CHECK(node.asked<OpenLink>()->port == 1);
+  node.step(LinkClosed{node.asked<OpenLink>()->link, LinkEnd::refused, "nobody there"});
+  node.now += 600s;
+  node.step(NodeTick{});
+  REQUIRE(node.asked<EndFailed>() != nullptr);
+}
+
+TEST_CASE("refusals: the only endpoint, and one of several hosts, end the node") {
+  const std::vector<std::vector<Endpoint>> lists{{Endpoint{"head", 1}},
+                                                 {Endpoint{"head", 1}, Endpoint{"other", 1}}};
+  for (const auto& endpoints : lists) {
+    const Alone node = refused_by_first(endpoints, Refusal::wrong_job);
+    REQUIRE(node.asked<EndFailed>() != nullptr);
+    CHECK(node.asked<EndFailed>()->error.code == Errc::usage);
+  }
+  const Alone node =
+      refused_by_first({Endpoint{"head", 1}, Endpoint{"head", 2}}, Refusal::wrong_terms);
+  CHECK(node.asked<EndFailed>() != nullptr);
+}
+
+}  // namespace muster
