@@ -32,11 +32,21 @@ constexpr auto kDecided = std::to_array<std::pair<OptionId, std::string_view>>({
 });
 
 // What is not handed on as it is.
-constexpr auto kOwn = std::to_array<OptionId>({hosts,        hostfile,      rsh,
-                                               rsh_muster,   rsh_fanout,    export_variable,
-                                               nnodes,       rdzv_backend,  rdzv_endpoint,
-                                               rdzv_id,      rdzv_conf,     stdin_rank,
-                                               config,       accelerate_config, platform});
+constexpr auto kOwn = std::to_array<OptionId>({hosts,
+                                               hostfile,
+                                               rsh,
+                                               rsh_muster,
+                                               rsh_fanout,
+                                               export_variable,
+                                               nnodes,
+                                               rdzv_backend,
+                                               rdzv_endpoint,
+                                               rdzv_id,
+                                               rdzv_conf,
+                                               stdin_rank,
+                                               config,
+                                               accelerate_config,
+                                               platform});
 
 // What a shell on another machine would not have of itself, and a training script may need. What
 // describes one machine (CUDA_VISIBLE_DEVICES) is not among it.
@@ -61,20 +71,21 @@ bool travels(std::string_view variable) {
 
 bool is_variable_name(std::string_view name) {
   return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
-         std::ranges::all_of(
-             name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+         std::ranges::all_of(name,
+                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 Result<void> export_one(const Resolution& r, const std::string& text, HostsRequest& out) {
   const auto equals = text.find('=');
   const std::string name = text.substr(0, equals);
-  const auto value = equals == std::string::npos ? r.environ.get(name)
-                                                 : std::optional(text.substr(equals + 1));
+  const auto value =
+      equals == std::string::npos ? r.environ.get(name) : std::optional(text.substr(equals + 1));
   if (!is_variable_name(name)) {
     return failure(Errc::usage, fmt::format("-x {}: is no name of a variable", shell_quoted(name)));
   }
   if (!value) {
-    return failure(Errc::usage, fmt::format("-x {}: is not set here; give -x {}=VALUE", name, name));
+    return failure(Errc::usage,
+                   fmt::format("-x {}: is not set here; give -x {}=VALUE", name, name));
   }
   out.environment[name] = *value;
   return {};
@@ -117,8 +128,8 @@ Result<void> read_hosts(const Resolution& r, HostsRequest& out) {
     return {};
   }
   const auto file = r.machine.read_file(text);
-  auto parsed = file ? parse_host_file(*file)
-                     : Result<std::vector<JobHost>>(std::unexpected(file.error()));
+  auto parsed =
+      file ? parse_host_file(*file) : Result<std::vector<JobHost>>(std::unexpected(file.error()));
   if (!parsed) {
     return r.layers.refuse(by, parsed.error().message);
   }
@@ -128,7 +139,8 @@ Result<void> read_hosts(const Resolution& r, HostsRequest& out) {
 
 Result<void> check_decided(const Resolution& r) {
   if (r.line.personality != Personality::muster) {
-    return failure(Errc::usage, "--hosts: torchrun has no such option; call muster by its own name");
+    return failure(Errc::usage,
+                   "--hosts: torchrun has no such option; call muster by its own name");
   }
   for (const auto& [id, rule] : kDecided) {
     const bool on = option(id).kind == ValueKind::flag ? r.layers.is_on(id) : r.layers.is_given(id);

@@ -92,9 +92,8 @@ Result<std::vector<std::string>> names_of(const Parts& parts, std::string_view e
   if (parts.is_address) {
     return std::vector<std::string>{std::string(parts.names)};
   }
-  if (parts.names.empty() || std::ranges::any_of(parts.names, [](unsigned char c) {
-        return std::isspace(c) != 0;
-      })) {
+  if (parts.names.empty() ||
+      std::ranges::any_of(parts.names, [](unsigned char c) { return std::isspace(c) != 0; })) {
     return wrong(entry, "is no name of a machine");
   }
   return expand_host_list(parts.names);

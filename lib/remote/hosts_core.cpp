@@ -113,9 +113,9 @@ void HostsCore::say_unreached(HostsEffects& out) {
     out.emplace_back(Say{LogLevel::error, unreached_[i]});
   }
   if (shown < unreached_.size()) {
-    out.emplace_back(Say{
-        LogLevel::error,
-        fmt::format("{} more machines cannot be reached either", unreached_.size() - shown)});
+    out.emplace_back(
+        Say{LogLevel::error,
+            fmt::format("{} more machines cannot be reached either", unreached_.size() - shown)});
   }
 }
 

@@ -96,8 +96,8 @@ void HostsLauncher::start_all_shells() {
   for (const Branch& branch : branches(0, request.hosts.size(), fanout)) {
     const JobHost& head = request.hosts[branch.head];
     const auto argv = rsh_argv(request.rsh, head.target, remote_command(request.muster));
-    const auto started = children_.start(
-        {branch, head.name(), argv, setup_.environ.to_block()}, setup_for(request, branch));
+    const auto started = children_.start({branch, head.name(), argv, setup_.environ.to_block()},
+                                         setup_for(request, branch));
     if (!started) {
       core_.give_up(steady_now(), "--rsh: " + started.error().message, effects_);
       return;

@@ -137,8 +137,7 @@ std::vector<std::string> agent_args(const HostsRequest& request,
 
 std::string describe_hosts(const HostsRequest& request) {
   std::string out = fmt::format("# {} machines", request.hosts.size());
-  const auto direct =
-      branches(0, request.hosts.size(), static_cast<std::size_t>(request.fanout));
+  const auto direct = branches(0, request.hosts.size(), static_cast<std::size_t>(request.fanout));
   if (direct.size() < request.hosts.size()) {
     out += fmt::format(", {} started from here, the others by them", direct.size());
   }
@@ -148,7 +147,8 @@ std::string describe_hosts(const HostsRequest& request) {
     const std::string& target = request.hosts[i].target;
     out += fmt::format("\nmachine {}: {}\n", i, request.hosts[i].name());
     out += "  " + quoted(rsh_argv(request.rsh, target, command)) + "\n";
-    const std::string place = request.rdzv_endpoint.empty() ? "ADDRESS:PORT" : request.rdzv_endpoint;
+    const std::string place =
+        request.rdzv_endpoint.empty() ? "ADDRESS:PORT" : request.rdzv_endpoint;
     out += "  there: muster " + quoted(agent_args(request, i, place)) + "\n";
   }
   if (!request.environment.empty()) {

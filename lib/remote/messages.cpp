@@ -104,10 +104,9 @@ Result<StartMessage> decode_start(std::string_view payload) {
   if (!texts) {
     return std::unexpected(texts.error());
   }
-  const auto words =
-      texts->size() < kFixed
-          ? std::nullopt
-          : number((*texts)[1], static_cast<std::int64_t>(texts->size() - kFixed));
+  const auto words = texts->size() < kFixed
+                         ? std::nullopt
+                         : number((*texts)[1], static_cast<std::int64_t>(texts->size() - kFixed));
   if (!words) {
     return unreadable("start");
   }

@@ -120,9 +120,8 @@ Result<void> RemoteAgent::open() {
       return set;
     }
   }
-  if (auto opened = children_.open([this](pid_t pid, ExitStatus status) {
-        launcher_ended(pid, status);
-      });
+  if (auto opened =
+          children_.open([this](pid_t pid, ExitStatus status) { launcher_ended(pid, status); });
       !opened) {
     return opened;
   }
@@ -260,7 +259,8 @@ void RemoteAgent::take_start(const Frame& frame) {
     return;
   }
   if (auto started = start_launcher(*message); !started) {
-    send_up(FrameKind::error_output, log_line(LogLevel::error, place_.name + ": " + started.error().message));
+    send_up(FrameKind::error_output,
+            log_line(LogLevel::error, place_.name + ": " + started.error().message));
     tell_end(kFailed);
   }
 }
@@ -290,8 +290,8 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
     return std::unexpected(err.error());
   }
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const auto pid = spawn_process(
-      spec, {null.get(), out->write.get(), err->write.get()}, inherited_state());
+  const auto pid =
+      spawn_process(spec, {null.get(), out->write.get(), err->write.get()}, inherited_state());
   if (!pid) {
     return std::unexpected(pid.error());
   }

@@ -32,15 +32,14 @@ std::string last_line_of(std::string_view text) {
 
 std::string describe(const RshEnd& end) {
   const std::span<const std::string> words(end.argv);
-  const std::string command = quoted(words.first(words.size() - std::min<std::size_t>(
-                                                                    words.size(), 1)));
-  const std::string why =
-      end.last_line.empty() ? end.status.describe() : end.last_line;
+  const std::string command =
+      quoted(words.first(words.size() - std::min<std::size_t>(words.size(), 1)));
+  const std::string why = end.last_line.empty() ? end.status.describe() : end.last_line;
   if (end.answered) {
     return fmt::format("{}: the connection broke ({}: {})", end.name, command, why);
   }
-  const bool no_muster = !end.status.signaled && (end.status.value == kNotFound ||
-                                                  end.status.value == kNotExecutable);
+  const bool no_muster =
+      !end.status.signaled && (end.status.value == kNotFound || end.status.value == kNotExecutable);
   if (no_muster) {
     return fmt::format(
         "{}: muster cannot be started there ({}: {}); it has to be at the same path as here, or "
