@@ -52,7 +52,8 @@ class Remote(JobCase):
     def test_a_host_file_says_the_same(self):
         path = self.folder / "machines"
         path.write_text("# two\n127.0.0.1 slots=2\n\n127.0.0.2:1 # small\n")
-        ended = self.run_job("--hostfile", path, "--rsh", RSH, *self.shell("echo $RANK/$WORLD_SIZE"))
+        ended = self.run_job("--hostfile", path, "--rsh", RSH,
+                             *self.shell("echo $RANK/$WORLD_SIZE"))
         self.assertEqual((ended.code, sorted(ended.out.split())), (0, ["0/3", "1/3", "2/3"]), ended)
 
     def test_labels_name_the_machine_and_the_rank(self):
