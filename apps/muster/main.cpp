@@ -19,6 +19,9 @@
 #include "process/guard.hpp"
 #include "process/inherited_state.hpp"
 #include "process/lease_timer.hpp"
+#include "remote/hosts_launcher.hpp"
+#include "remote/launch_plan.hpp"
+#include "remote/remote_agent.hpp"
 #include "rendezvous/node/node_sockets.hpp"
 
 #include <cerrno>
@@ -172,6 +175,14 @@ int replace_by(std::vector<std::string> words) {
                       "cannot run " + words.front() + ": " + errno_text(why)});
 }
 
+// --hosts: agents on other machines, none here.
+int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
+  return run_guarded([&](UniqueFd link) {
+    hide_command_line(argc, argv);
+    return run_hosts(setup, std::move(link));
+  });
+}
+
 int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, char** argv) {
   const LinuxMachine machine;
   const auto resolved = resolve(line, environ, machine);
@@ -182,6 +193,12 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
     return replace_by(resolved->command);
   }
   warn(resolved->config, resolved->warnings);
+  if (resolved->hosts && line.command != Command::launch) {
+    return print(describe_hosts(*resolved->hosts));
+  }
+  if (resolved->hosts) {
+    return launch_hosts({*resolved->hosts, environ, version_number()}, argc, argv);
+  }
   if (line.command == Command::explain_config) {
     return print(describe_config(resolved->config));
   }
@@ -204,6 +221,8 @@ int dispatch(const CommandLine& line, const Environ& environ, int argc, char** a
       return print(zsh_completion());
     case Command::man_page:
       return print(man_page());
+    case Command::remote_agent:
+      return run_remote_agent({environ, version_number(), LinuxMachine().own_path()});
     case Command::launch:
     case Command::explain_config:
     case Command::explain_plan:

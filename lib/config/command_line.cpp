@@ -189,6 +189,8 @@ std::optional<Command> request_of(OptionId id, const std::string& arg) {
       return Command::version;
     case OptionId::print_man:
       return Command::man_page;
+    case OptionId::remote_agent:
+      return Command::remote_agent;
     default:
       break;
   }
@@ -242,7 +244,9 @@ Result<void> Parser::take(Found found) {
   if (row.kind == ValueKind::action) {
     return take_action(row, found.value);
   }
-  line_.options[row.id] = *found.value;
+  std::string& value = line_.options[row.id];
+  const bool adds = row.id == OptionId::export_variable && !value.empty();
+  value = adds ? value + "\n" + *found.value : *found.value;
   return {};
 }
 

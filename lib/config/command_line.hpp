@@ -27,12 +27,14 @@ enum class Command {
   bash_completion,
   zsh_completion,
   man_page,
+  remote_agent,
 };
 
 struct CommandLine {
   Personality personality = Personality::muster;
   Command command = Command::launch;
-  std::map<OptionId, std::string> options;  // the last one typed wins; "1" for a flag
+  std::map<OptionId, std::string> options;  // the last one typed wins; "1" for a flag;
+                                            // -x: all, a line each
   std::string program;                      // script, module or executable
   std::vector<std::string> args;            // the program's own, verbatim
   std::vector<std::string> typed;           // all of it, to run the same somewhere else

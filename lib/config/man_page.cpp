@@ -58,6 +58,30 @@ tried when the first is gone. Ranks follow the natural order of the machines' na
 node66), \-\-rank\-order, or \-\-node\-rank on every machine. Without \-\-rdzv\-backend=c10d, a job
 has exactly as many machines as \-\-nnodes says, each with its \-\-node\-rank, and
 \-\-master\-addr:\-\-master\-port is where they meet and what the workers see.
+.SS From one shell
+.nf
+muster \-\-hosts a:4,b:2 train.py
+muster \-\-hostfile machines \-x WANDB_API_KEY \-\-nproc\-per\-node=auto train.py
+.fi
+.PP
+starts the job on these machines through ssh, in the folder of the same name, by the muster of the
+same path, and shows its output here. A number behind a name says how many workers run there; names
+may be ranges (rack[01\-16]:8), have a user (me@b), or be IPv6 addresses ([::1]:4). A host file has
+one machine a line, as "a slots=4" or "a:4", or a name several times, as a node file of PBS.
+Nothing starts before all machines have answered; one that cannot be reached is one line with the
+remote shell's last words, and exit status 69. So is one that is lost later, unless
+\-\-nnodes=MIN:MAX says that fewer are enough. ssh must be able to log in without a question.
+\-\-rsh=COMMAND takes another remote shell, or ssh with options of your own, which then stands
+alone: the usual one is ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval.
+Signals go to all machines. However this muster or a connection ends, nothing is left there.
+.PP
+All settings travel, and of the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
+PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, OMP_, PYTHON, PYTORCH_ or
+TORCH; \-x NAME or \-x NAME=VALUE adds others. They go through the connection, never on a command
+line. Standard input does not travel. With \-\-label each line begins with [machine:rank]. Of more
+than \-\-rsh\-fanout (32) machines, the first ones start the others, and must be allowed to log in
+there. The machines meet where the first one was reached, at a free port of it, or where
+\-\-rdzv\-endpoint says.
 .SS Keys of \-\-rdzv\-conf
 Times are in seconds, with fractions where wanted. A key that muster does not know is ignored, with
 a warning if it looks like one of these.

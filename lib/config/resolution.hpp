@@ -8,6 +8,7 @@
 #include "config/layers.hpp"
 #include "config/resolve.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,10 @@ struct Resolution {
                                             const Machine& machine,
                                             Layers& layers,
                                             Resolved& out);
+// The machines of --hosts or --hostfile, where one is given (resolve_hosts.cpp). `variables` are
+// those that a config file adds.
+[[nodiscard]] Result<void> resolve_hosts(const Resolution& resolution,
+                                         const std::map<std::string, std::string>& variables);
 // How the program is run, and whether it can be (resolve_program.cpp).
 [[nodiscard]] Result<void> resolve_program(const Resolution& resolution);
 // How many workers (resolve_workers.cpp).

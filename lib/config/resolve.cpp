@@ -155,6 +155,14 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   for (const auto& [name, value] : file->variables) {
     out.environ.set(name, value);
   }
+  const Resolution resolution{line, out.environ, machine, *layers, out};
+  if (auto done = resolve_hosts(resolution, file->variables); !done) {
+    return std::unexpected(done.error());
+  }
+  if (out.hosts) {
+    std::ranges::move(mistyped(environ, line.personality, {}), std::back_inserter(out.warnings));
+    return out;
+  }
   if (auto done = resolve_devices(machine, *layers, out); !done) {
     return std::unexpected(done.error());
   }
@@ -166,7 +174,6 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   }
   std::ranges::move(mistyped(environ, line.personality, out.config.platform),
                     std::back_inserter(out.warnings));
-  const Resolution resolution{line, out.environ, machine, *layers, out};
   note_origins(resolution);
   // The order in which torchrun looks at its settings, so that the first error is the same one.
   for (const auto step : {resolve_rendezvous,

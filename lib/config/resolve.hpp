@@ -7,9 +7,11 @@
 #include "base/environ.hpp"
 #include "base/error.hpp"
 #include "config/command_line.hpp"
+#include "config/hosts_request.hpp"
 #include "config/launch_config.hpp"
 #include "host/machine.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@ struct Resolved {
   std::vector<std::string> warnings;  // tolerated; main logs each once
   Environ environ;                    // for the workers: what --accelerate-config adds is in it
   std::vector<std::string> command;   // main runs this in place of a job; usually empty
+  std::optional<HostsRequest> hosts;  // --hosts: main starts agents there, and none here
 };
 
 // Errors: usage (exit 2), not_found (the program does not exist: 127), not_possible (126).

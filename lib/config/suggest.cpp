@@ -94,9 +94,6 @@ const Option* nearest_setting(std::string_view name, Personality personality) {
 }
 
 std::string_view instead_of_foreign(std::string_view name) {
-  static constexpr std::string_view kHosts =
-      "muster starts nothing on other machines; let mpirun do that: mpirun -N 1 with its host "
-      "options, then muster and its own";
   static constexpr auto kForeign = std::to_array<std::pair<std::string_view, std::string_view>>({
       {"num-machines", "--nnodes=N is its name here"},
       {"machine-rank", "--node-rank=N is its name here"},
@@ -107,11 +104,10 @@ std::string_view instead_of_foreign(std::string_view name) {
       {"main-process-port", "--master-port=PORT is its name here"},
       {"gpu-ids", "set CUDA_VISIBLE_DEVICES=0,1"},
       {"num-cpu-threads-per-process", "set OMP_NUM_THREADS=N"},
-      {"hostfile", kHosts},
-      {"machinefile", kHosts},
-      {"hosts", kHosts},
-      {"host", kHosts},
-      {"H", kHosts},
+      {"machinefile", "--hostfile=FILE is its name here"},
+      {"f", "--hostfile=FILE is its name here"},
+      {"genv", "-x NAME=VALUE is its name here"},
+      {"launcher-exec", "--rsh=COMMAND is its name here"},
       {"npernode", "--nproc-per-node=N is its name here"},
       {"ppn", "--nproc-per-node=N is its name here"},
   });

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/hosts_core.hpp"
+
+#include "base/check.hpp"
+#include "base/text.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace muster {
+namespace {
+
+using hosts_effect::CloseAll;
+using hosts_effect::Finish;
+using hosts_effect::PassSignal;
+using hosts_effect::Say;
+using hosts_effect::StartAll;
+
+constexpr int kUnreachable = 69;  // as agent/job_result
+constexpr int kSignalBase = 128;
+
+bool ends_the_job(int signo) {
+  return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+}
+
+}  // namespace
+
+HostsCore::HostsCore(HostsCoreSettings settings, TimePoint now)
+    : settings_(std::move(settings)),
+      states_(settings_.names.size(), State::expected),
+      reach_end_(now + kReachTimeout),
+      deadline_(now + kReachNotice) {
+  MUSTER_CHECK(!states_.empty());
+}
+
+std::size_t HostsCore::count(State state) const {
+  return static_cast<std::size_t>(std::ranges::count(states_, state));
+}
+
+std::string HostsCore::names_of(State state) const {
+  std::vector<std::string> names;
+  std::size_t more = 0;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i] == state && names.size() < kNamesShown) {
+      names.push_back(settings_.names[i]);
+    } else if (states_[i] == state) {
+      ++more;
+    }
+  }
+  return join(names, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+void HostsCore::hello(TimePoint now,
+                      std::size_t host,
+                      const HelloMessage& message,
+                      HostsEffects& out) {
+  MUSTER_CHECK(host < states_.size());
+  if (phase_ != Phase::reaching || states_[host] != State::expected) {
+    return;
+  }
+  if (message.version != settings_.version) {
+    lost(now,
+         host,
+         fmt::format("{}: it has muster {}, and here is {}; --rsh-muster=PATH names another one",
+                     settings_.names[host],
+                     message.version,
+                     settings_.version),
+         out);
+    return;
+  }
+  states_[host] = State::here;
+  look_at_answers(now, out);
+}
+
+void HostsCore::lost(TimePoint now, std::size_t host, const std::string& why, HostsEffects& out) {
+  MUSTER_CHECK(host < states_.size());
+  const bool matters = states_[host] == State::expected || states_[host] == State::here;
+  if (!matters || phase_ > Phase::running) {
+    return;
+  }
+  states_[host] = State::lost;
+  if (phase_ == Phase::running) {
+    lose_running(now, why, out);
+    return;
+  }
+  unreached_.push_back(why);
+  reach_end_ = std::min(reach_end_, now + kMoreFailures);
+  look_at_answers(now, out);
+}
+
+// Nothing is started before all have answered: no world that is smaller than it should be.
+void HostsCore::look_at_answers(TimePoint now, HostsEffects& out) {
+  if (count(State::expected) > 0) {
+    deadline_ = noticed_ ? reach_end_ : std::min(reach_end_, *deadline_);
+    return;
+  }
+  if (!unreached_.empty()) {
+    say_unreached(out);
+    close(now, kUnreachable, out);
+    return;
+  }
+  phase_ = Phase::running;
+  deadline_.reset();
+  out.emplace_back(StartAll{});
+}
+
+void HostsCore::say_unreached(HostsEffects& out) {
+  const std::size_t shown = std::min(unreached_.size(), kNamesShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    out.emplace_back(Say{LogLevel::error, unreached_[i]});
+  }
+  if (shown < unreached_.size()) {
+    out.emplace_back(
+        Say{LogLevel::error,
+            fmt::format("{} more machines cannot be reached either", unreached_.size() - shown)});
+  }
+}
+
+void HostsCore::tick_reaching(TimePoint now, HostsEffects& out) {
+  if (now < reach_end_) {
+    if (!std::exchange(noticed_, true)) {
+      out.emplace_back(Say{LogLevel::warning,
+                           fmt::format("waiting for {} of {} machines to answer: {}",
+                                       count(State::expected),
+                                       states_.size(),
+                                       names_of(State::expected))});
+    }
+    deadline_ = reach_end_;
+    return;
+  }
+  say_unreached(out);
+  if (unreached_.empty()) {
+    out.emplace_back(Say{LogLevel::error,
+                         fmt::format("no answer within {} from {}: is it up, and does the remote "
+                                     "shell ask for something?",
+                                     describe(kReachTimeout),
+                                     names_of(State::expected))});
+  }
+  close(now, kUnreachable, out);
+}
+
+// With too few machines left the others would wait for one that nobody starts again.
+void HostsCore::lose_running(TimePoint now, const std::string& why, HostsEffects& out) {
+  const std::size_t left = states_.size() - count(State::lost);
+  const bool enough = left >= settings_.nodes_min;
+  out.emplace_back(Say{enough ? LogLevel::warning : LogLevel::error, why});
+  if (!enough && !ending_) {
+    ending_ = true;
+    own_code_ = first_code_.value_or(kUnreachable);
+    deadline_ = now + settings_.grace + kEndExtra;
+    out.emplace_back(PassSignal{SIGTERM});
+  }
+  end_if_over(now, out);
+}
+
+void HostsCore::ended(TimePoint now, std::size_t host, int code, HostsEffects& out) {
+  MUSTER_CHECK(host < states_.size());
+  if (phase_ != Phase::running || states_[host] != State::here) {
+    return;
+  }
+  states_[host] = State::ended;
+  if (code == 0) {
+    ++ended_well_;
+  } else if (!first_code_) {
+    first_code_ = code;
+  }
+  end_if_over(now, out);
+}
+
+// Every launcher ends with the code of the job's root cause. Where machines may be missing, those
+// that went to the end speak for the job.
+int HostsCore::job_code() const {
+  if (own_code_) {
+    return *own_code_;
+  }
+  return ended_well_ >= settings_.nodes_min ? 0 : first_code_.value_or(kUnreachable);
+}
+
+void HostsCore::end_if_over(TimePoint now, HostsEffects& out) {
+  if (count(State::here) == 0) {
+    close(now, job_code(), out);
+  }
+}
+
+void HostsCore::signal(TimePoint now, int signo, HostsEffects& out) {
+  if (phase_ == Phase::reaching && ends_the_job(signo)) {
+    close(now, kSignalBase + signo, out);
+    return;
+  }
+  if (phase_ != Phase::running) {
+    return;
+  }
+  out.emplace_back(PassSignal{signo});
+  if (ends_the_job(signo) && !std::exchange(ending_, true)) {
+    deadline_ = now + settings_.grace + kEndExtra;
+  }
+}
+
+void HostsCore::guard_lost(TimePoint now, HostsEffects& out) {
+  if (phase_ < Phase::closing) {
+    close(now, kSignalBase + SIGKILL, out);
+  }
+}
+
+void HostsCore::give_up(TimePoint now, const std::string& why, HostsEffects& out) {
+  if (phase_ < Phase::closing) {
+    out.emplace_back(Say{LogLevel::error, why});
+    close(now, kUnreachable, out);
+  }
+}
+
+void HostsCore::close(TimePoint now, int code, HostsEffects& out) {
+  MUSTER_CHECK(phase_ < Phase::closing);
+  phase_ = Phase::closing;
+  code_ = code;
+  deadline_ = now + kCloseTimeout;
+  out.emplace_back(CloseAll{});
+}
+
+void HostsCore::all_gone(HostsEffects& out) {
+  if (phase_ == Phase::closing) {
+    finish(out);
+  }
+}
+
+void HostsCore::finish(HostsEffects& out) {
+  phase_ = Phase::done;
+  deadline_.reset();
+  out.emplace_back(Finish{code_});
+}
+
+void HostsCore::tick(TimePoint now, HostsEffects& out) {
+  if (!deadline_ || now < *deadline_) {
+    return;
+  }
+  switch (phase_) {
+    case Phase::reaching:
+      tick_reaching(now, out);
+      break;
+    case Phase::running:
+      out.emplace_back(Say{LogLevel::error,
+                           fmt::format("{} did not end in time; the connection is closed, which "
+                                       "ends what runs there",
+                                       names_of(State::here))});
+      close(now, job_code(), out);
+      break;
+    case Phase::closing:
+      finish(out);
+      break;
+    case Phase::done:
+      break;
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/hosts_launcher.hpp"
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "process/console.hpp"
+#include "process/descendants.hpp"
+#include "process/guard.hpp"
+#include "process/line_assembler.hpp"
+#include "remote/children.hpp"
+#include "remote/hosts_core.hpp"
+#include "remote/repeated_messages.hpp"
+#include "remote/working_folder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr Duration kConsoleTimeout = std::chrono::seconds(5);
+constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
+constexpr int kNotices = 16;
+
+HostsCoreSettings settings_of(const HostsSetup& setup) {
+  HostsCoreSettings out;
+  for (const JobHost& host : setup.request.hosts) {
+    out.names.push_back(host.name());
+  }
+  out.nodes_min = static_cast<std::size_t>(setup.request.nodes_min);
+  out.grace = setup.request.grace;
+  out.version = setup.version;
+  return out;
+}
+
+class HostsLauncher final : public RshObserver {
+ public:
+  HostsLauncher(const HostsSetup& setup, UniqueFd link, Poller poller)
+      : setup_(setup),
+        link_(std::move(link)),
+        poller_(std::move(poller)),
+        core_(settings_of(setup), steady_now()),
+        folder_(working_folder(setup.environ)) {
+    console_.set_on_room([this] { children_.resume_all(); });
+    link_port_.act = [this] { read_link(); };
+  }
+
+  int run();
+
+  void on_frame(RshChild& child, const Frame& frame) override;
+  void on_gone(RshChild& child) override;
+
+ private:
+  struct LinkPort final : Watcher {
+    std::function<void()> act;
+
+    void on_ready() override { act(); }
+  };
+
+  void start_all_shells();
+  void take_hello(RshChild& child, const Frame& frame);
+  void show(RshChild& child, const Frame& frame, int stream);
+  void finish_lines(std::size_t host);
+  void read_link();
+  void perform();
+  void perform_one(const HostsEffect& effect);
+  void start_agents();
+  void start_agent(std::size_t host, const std::string& endpoint);
+
+  [[nodiscard]] Duration until_deadline() const;
+
+  const HostsSetup& setup_;
+  UniqueFd link_;
+  Poller poller_;
+  Console console_{poller_};
+  HostsCore core_;
+  HostsEffects effects_;
+  RshChildren children_{poller_, *this};
+  LinkPort link_port_;
+  std::map<std::pair<std::size_t, int>, LineAssembler> lines_;  // by host and stream
+  RepeatedMessages messages_;
+  HelloMessage first_;  // of the first machine
+  std::string folder_;
+  std::optional<int> code_;
+};
+
+void HostsLauncher::start_all_shells() {
+  const HostsRequest& request = setup_.request;
+  const auto fanout = static_cast<std::size_t>(request.fanout);
+  for (const Branch& branch : branches(0, request.hosts.size(), fanout)) {
+    const JobHost& head = request.hosts[branch.head];
+    const auto argv = rsh_argv(request.rsh, head.target, remote_command(request.muster));
+    const auto started = children_.start({branch, head.name(), argv, setup_.environ.to_block()},
+                                         setup_for(request, branch));
+    if (!started) {
+      core_.give_up(steady_now(), "--rsh: " + started.error().message, effects_);
+      return;
+    }
+  }
+}
+
+int HostsLauncher::run() {
+  [[maybe_unused]] const auto watched = poller_.watch_input(link_.get(), link_port_);
+  if (auto opened = children_.open({}); !opened) {
+    console_.say(log_line(LogLevel::error, opened.error().message));
+    return 70;
+  }
+  start_all_shells();
+  perform();
+  while (!code_) {
+    poller_.dispatch(to_poll_timeout(until_deadline()));
+    core_.tick(steady_now(), effects_);
+    perform();
+  }
+  ConsoleWait wait{kConsoleTimeout, link_.get()};
+  console_.write_all(wait);
+  console_.tell_unshown();
+  console_.write_all(wait);
+  static_cast<void>(kill_descendants_until_none({}, kSweepTimeout));
+  return *code_;
+}
+
+Duration HostsLauncher::until_deadline() const {
+  const auto deadline = core_.next_deadline();
+  return deadline ? std::max(*deadline - steady_now(), Duration::zero()) : Duration(-1);
+}
+
+void HostsLauncher::on_frame(RshChild& child, const Frame& frame) {
+  const TimePoint now = steady_now();
+  switch (frame.kind) {
+    case FrameKind::hello:
+      take_hello(child, frame);
+      break;
+    case FrameKind::output:
+      show(child, frame, 1);
+      break;
+    case FrameKind::error_output:
+      show(child, frame, 2);
+      break;
+    case FrameKind::ended:
+      finish_lines(frame.host);
+      core_.ended(now, frame.host, parse_int(frame.payload).value_or(1) & 255, effects_);
+      break;
+    case FrameKind::lost:
+      finish_lines(frame.host);
+      core_.lost(now, frame.host, last_line_of(frame.payload), effects_);
+      break;
+    case FrameKind::beat:
+      break;
+    case FrameKind::setup:
+    case FrameKind::start:
+    case FrameKind::signal:
+      child.fail("a message that goes the other way");
+      break;
+  }
+}
+
+void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
+  auto message = decode_hello(frame.payload);
+  if (!message) {
+    child.fail(message.error().message);
+    return;
+  }
+  if (frame.host == 0) {
+    first_ = *message;
+  }
+  core_.hello(steady_now(), frame.host, *message, effects_);
+}
+
+// Whole lines of one machine, never torn by another's. At the end of the job, what the console does
+// not take is counted instead.
+void HostsLauncher::show(RshChild& child, const Frame& frame, int stream) {
+  ConsoleSink& sink = console_.sink(stream);
+  if (!sink.has_room() && core_.is_ending()) {
+    sink.note_unshown(frame.payload.size());
+    return;
+  }
+  const auto key = std::pair<std::size_t, int>(frame.host, stream);
+  LineAssembler& lines = lines_.try_emplace(key, LineStyle{}).first->second;
+  std::string whole;
+  lines.feed(frame.payload, whole);
+  if (stream == 2) {
+    messages_.take(frame.host, whole, sink.buffer());
+  } else {
+    sink.buffer() += whole;
+  }
+  sink.flush();
+  if (!sink.has_room()) {
+    children_.pause(child);
+  }
+}
+
+void HostsLauncher::finish_lines(std::size_t host) {
+  for (const int stream : {1, 2}) {
+    const auto found = lines_.find({host, stream});
+    if (found != lines_.end()) {
+      ConsoleSink& sink = console_.sink(stream);
+      found->second.finish(sink.buffer());
+      sink.flush();
+      lines_.erase(found);
+    }
+  }
+}
+
+void HostsLauncher::on_gone(RshChild& child) {
+  for (std::size_t host = child.branch().head; host < child.branch().end; ++host) {
+    finish_lines(host);
+    const bool itself = host == child.branch().head;
+    core_.lost(steady_now(),
+               host,
+               itself ? child.describe_end()
+                      : setup_.request.hosts[host].name() + ": lost with " +
+                            setup_.request.hosts[child.branch().head].name(),
+               effects_);
+  }
+}
+
+void HostsLauncher::read_link() {
+  std::array<SignalNotice, kNotices> notices{};
+  const auto count = ::read(link_.get(), notices.data(), sizeof(notices));
+  if (count <= 0) {
+    poller_.forget(link_.get());
+    core_.guard_lost(steady_now(), effects_);
+    return;
+  }
+  // The guard writes each as a whole, and a pipe gives no part of what fits.
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count) / sizeof(SignalNotice); ++i) {
+    core_.signal(steady_now(), notices[i].signo, effects_);
+  }
+  if (core_.is_ending()) {
+    children_.resume_all();
+  }
+}
+
+// Effects may bring about more of them.
+void HostsLauncher::perform() {
+  while (!effects_.empty()) {
+    for (const HostsEffect& effect : std::exchange(effects_, {})) {
+      perform_one(effect);
+    }
+    if (children_.all_gone()) {
+      core_.all_gone(effects_);
+    }
+  }
+  if (children_.all_gone()) {
+    core_.all_gone(effects_);
+  }
+  for (const HostsEffect& effect : std::exchange(effects_, {})) {
+    perform_one(effect);
+  }
+}
+
+void HostsLauncher::perform_one(const HostsEffect& effect) {
+  if (std::holds_alternative<hosts_effect::StartAll>(effect)) {
+    start_agents();
+  } else if (const auto* passed = std::get_if<hosts_effect::PassSignal>(&effect)) {
+    children_.send_all(FrameKind::signal, std::to_string(passed->signo));
+  } else if (const auto* said = std::get_if<hosts_effect::Say>(&effect)) {
+    console_.say(log_line(said->level, said->text));
+  } else if (std::holds_alternative<hosts_effect::CloseAll>(effect)) {
+    children_.close_all();
+  } else if (const auto* finished = std::get_if<hosts_effect::Finish>(&effect)) {
+    code_ = finished->code;
+  }
+}
+
+void HostsLauncher::start_agents() {
+  const std::string endpoint = endpoint_of(setup_.request, first_);
+  const std::size_t count = setup_.request.hosts.size();
+  if (endpoint.empty() && count > 1) {
+    core_.give_up(steady_now(),
+                  "the other machines cannot reach " + setup_.request.hosts.front().name() +
+                      ", the first one: name it as they know it, or give --rdzv-endpoint",
+                  effects_);
+    return;
+  }
+  for (std::size_t host = 0; host < count; ++host) {
+    start_agent(host, endpoint);
+  }
+}
+
+void HostsLauncher::start_agent(std::size_t host, const std::string& endpoint) {
+  StartMessage message{folder_, agent_args(setup_.request, host, endpoint), {}};
+  for (const auto& [name, value] : setup_.request.environment) {
+    message.environment.push_back(name + "=" + value);
+  }
+  std::string payload = encode(message);
+  if (payload.size() > kFrameBytesMax) {
+    core_.give_up(steady_now(), "the arguments and variables of the job are too long", effects_);
+    return;
+  }
+  children_.send(static_cast<std::uint16_t>(host), FrameKind::start, std::move(payload));
+}
+
+}  // namespace
+
+int run_hosts(const HostsSetup& setup, UniqueFd link) {
+  auto poller = Poller::open();
+  if (!poller) {
+    return 70;
+  }
+  return HostsLauncher(setup, std::move(link), std::move(*poller)).run();
+}
+
+}  // namespace muster

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/messages.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace muster {
+namespace {
+
+std::unexpected<Error> unreadable(const char* what) {
+  return failure(Errc::protocol, std::string("a ") + what + " message that cannot be read");
+}
+
+std::optional<std::int64_t> number(const std::string& text, std::int64_t max) {
+  const auto value = parse_int(text);
+  return value && *value >= 0 && *value <= max ? value : std::nullopt;
+}
+
+constexpr std::int64_t kPortMax = std::numeric_limits<std::uint16_t>::max();
+constexpr std::int64_t kFanoutMax = std::numeric_limits<std::int32_t>::max();
+
+// Texts [from, from + count) of a list that holds at least as many.
+std::vector<std::string> part(const std::vector<std::string>& texts,
+                              std::size_t from,
+                              std::size_t count) {
+  const auto begin = texts.begin() + static_cast<std::ptrdiff_t>(from);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+}  // namespace
+
+std::string encode(const SetupMessage& message) {
+  std::vector<std::string> texts{std::to_string(message.host),
+                                 message.name,
+                                 message.binds ? "1" : "0",
+                                 message.port_range,
+                                 std::to_string(message.fanout),
+                                 message.command,
+                                 std::to_string(message.rsh.size())};
+  std::ranges::copy(message.rsh, std::back_inserter(texts));
+  std::ranges::copy(message.targets, std::back_inserter(texts));
+  return pack(texts);
+}
+
+Result<SetupMessage> decode_setup(std::string_view payload) {
+  constexpr std::size_t kFixed = 7;
+  const auto texts = unpack(payload);
+  if (!texts) {
+    return std::unexpected(texts.error());
+  }
+  if (texts->size() < kFixed) {
+    return unreadable("setup");
+  }
+  const auto host = number((*texts)[0], kPortMax);
+  const auto fanout = number((*texts)[4], kFanoutMax);
+  const auto words = number((*texts)[6], static_cast<std::int64_t>(texts->size() - kFixed));
+  if (!host || !fanout || !words) {
+    return unreadable("setup");
+  }
+  const auto count = static_cast<std::size_t>(*words);
+  SetupMessage out;
+  out.host = static_cast<std::uint16_t>(*host);
+  out.name = (*texts)[1];
+  out.binds = (*texts)[2] == "1";
+  out.port_range = (*texts)[3];
+  out.fanout = static_cast<int>(*fanout);
+  out.command = (*texts)[5];
+  out.rsh = part(*texts, kFixed, count);
+  out.targets = part(*texts, kFixed + count, texts->size() - kFixed - count);
+  return out;
+}
+
+std::string encode(const HelloMessage& message) {
+  return pack({message.version, message.address, std::to_string(message.port)});
+}
+
+Result<HelloMessage> decode_hello(std::string_view payload) {
+  const auto texts = unpack(payload);
+  if (!texts) {
+    return std::unexpected(texts.error());
+  }
+  const auto port = texts->size() == 3 ? number((*texts)[2], kPortMax) : std::nullopt;
+  if (!port) {
+    return unreadable("hello");
+  }
+  return HelloMessage{(*texts)[0], (*texts)[1], static_cast<std::uint16_t>(*port)};
+}
+
+std::string encode(const StartMessage& message) {
+  std::vector<std::string> texts{message.folder, std::to_string(message.args.size())};
+  std::ranges::copy(message.args, std::back_inserter(texts));
+  std::ranges::copy(message.environment, std::back_inserter(texts));
+  return pack(texts);
+}
+
+Result<StartMessage> decode_start(std::string_view payload) {
+  constexpr std::size_t kFixed = 2;
+  const auto texts = unpack(payload);
+  if (!texts) {
+    return std::unexpected(texts.error());
+  }
+  const auto words = texts->size() < kFixed
+                         ? std::nullopt
+                         : number((*texts)[1], static_cast<std::int64_t>(texts->size() - kFixed));
+  if (!words) {
+    return unreadable("start");
+  }
+  const auto count = static_cast<std::size_t>(*words);
+  return StartMessage{(*texts)[0],
+                      part(*texts, kFixed, count),
+                      part(*texts, kFixed + count, texts->size() - kFixed - count)};
+}
+
+}  // namespace muster

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/remote_agent.hpp"
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/stream_writer.hpp"
+#include "base/text.hpp"
+#include "process/descendants.hpp"
+#include "process/exit_status.hpp"
+#include "process/inherited_state.hpp"
+#include "process/spawn.hpp"
+#include "remote/children.hpp"
+#include "remote/held_port.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
+constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
+// So often something is sent up, so that the kernel notices a connection that nobody answers.
+constexpr Duration kBeatInterval = std::chrono::seconds(30);
+constexpr std::size_t kReadBytes = std::size_t{32} * 1024;
+// With more on its way up, the workers' output stays where it is.
+constexpr std::size_t kUpBytesMax = std::size_t{1024} * 1024;
+constexpr int kFailed = 70;
+
+// "10.0.0.5 51234 10.0.0.7 22": the third is ours.
+std::string address_of_connection(const Environ& environ) {
+  const auto words = split(environ.get("SSH_CONNECTION").value_or(""), ' ');
+  return words.size() == 4 ? words[2] : "";
+}
+
+class RemoteAgent final : public RshObserver {
+ public:
+  RemoteAgent(const RemoteAgentSetup& setup, Poller poller)
+      : setup_(setup), poller_(std::move(poller)) {
+    input_.act = [this] { read_input(); };
+    room_.act = [this] { write_up(); };
+    streams_[0].port.act = [this] { read_stream(streams_[0]); };
+    streams_[1].port.act = [this] { read_stream(streams_[1]); };
+    streams_[0].kind = FrameKind::output;
+    streams_[1].kind = FrameKind::error_output;
+  }
+
+  int run();
+
+  void on_frame(RshChild& child, const Frame& frame) override;
+  void on_gone(RshChild& child) override;
+
+ private:
+  struct Port final : Watcher {
+    std::function<void()> act;
+
+    void on_ready() override { act(); }
+  };
+
+  // What the launcher of this machine writes.
+  struct Stream {
+    Port port;
+    FrameKind kind{};
+    UniqueFd fd;
+    bool watched = false;
+  };
+
+  [[nodiscard]] Result<void> open();
+  void read_input();
+  void take(const Frame& frame);
+  void take_setup(const Frame& frame);
+  void take_start(const Frame& frame);
+  [[nodiscard]] Result<void> start_share();
+  [[nodiscard]] Result<void> start_launcher(const StartMessage& message);
+  void take_signal(const Frame& frame);
+  void read_stream(Stream& stream);
+  void watch_streams();
+  void launcher_ended(pid_t pid, ExitStatus status);
+  void tell_end(int code);
+  void send_up(FrameKind kind, std::string payload);
+  void send_up(const Frame& frame);
+  void write_up();
+  void fail(const std::string& why);
+  void beat();
+
+  [[nodiscard]] bool over() const;
+
+  const RemoteAgentSetup& setup_;
+  Poller poller_;
+  RshChildren children_{poller_, *this};
+  Port input_;
+  Port room_;
+  FrameReader frames_{true};
+  SetupMessage place_;
+  bool placed_ = false;
+  HeldPort held_;  // until the end, for a rendezvous that moves away and comes back
+  std::array<Stream, 2> streams_;
+  pid_t launcher_ = 0;
+  bool ended_ = false;  // and told so
+  std::string up_;
+  bool up_watched_ = false;
+  bool broken_ = false;  // nobody is there any more
+  TimePoint next_beat_;
+};
+
+Result<void> RemoteAgent::open() {
+  // What the launcher leaves when it is killed becomes ours, to be killed.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  for (const int fd : {0, 1}) {
+    if (auto set = set_nonblocking(fd); !set) {
+      return set;
+    }
+  }
+  if (auto opened =
+          children_.open([this](pid_t pid, ExitStatus status) { launcher_ended(pid, status); });
+      !opened) {
+    return opened;
+  }
+  return poller_.watch_input(0, input_);
+}
+
+int RemoteAgent::run() {
+  if (auto opened = open(); !opened) {
+    fail(opened.error().message);
+    return kFailed;
+  }
+  up_ = kGreeting;
+  next_beat_ = steady_now() + kBeatInterval;
+  while (!broken_ && !over()) {
+    poller_.dispatch(to_poll_timeout(std::max(next_beat_ - steady_now(), Duration::zero())));
+    beat();
+    watch_streams();
+  }
+  static_cast<void>(kill_descendants_until_none({}, kSweepTimeout));
+  return broken_ ? kFailed : 0;
+}
+
+bool RemoteAgent::over() const {
+  return ended_ && children_.all_gone() && up_.empty();
+}
+
+void RemoteAgent::beat() {
+  if (steady_now() >= next_beat_) {
+    next_beat_ = steady_now() + kBeatInterval;
+    if (placed_ && up_.empty()) {
+      send_up(FrameKind::beat, "");
+    }
+  }
+}
+
+// Our own words go to standard error, which the other end shows if we then end without an answer.
+void RemoteAgent::fail(const std::string& why) {
+  write_within(2, why + "\n", kMessageTimeout);
+  broken_ = true;
+}
+
+void RemoteAgent::read_input() {
+  std::array<char, kReadBytes> bytes;
+  const auto count = ::read(0, bytes.data(), bytes.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  if (count <= 0) {
+    broken_ = true;
+    return;
+  }
+  frames_.feed({bytes.data(), static_cast<std::size_t>(count)});
+  while (!broken_) {
+    const auto frame = frames_.next();
+    if (!frame) {
+      fail(frame.error().message);
+      return;
+    }
+    if (!*frame) {
+      return;
+    }
+    take(**frame);
+  }
+}
+
+void RemoteAgent::take(const Frame& frame) {
+  if (frame.kind == FrameKind::setup && !placed_) {
+    take_setup(frame);
+  } else if (!placed_) {
+    fail("the first message is no setup");
+  } else if (frame.kind == FrameKind::signal) {
+    take_signal(frame);
+  } else if (frame.kind == FrameKind::start && frame.host == place_.host) {
+    take_start(frame);
+  } else if (frame.kind == FrameKind::start) {
+    children_.send(frame.host, FrameKind::start, frame.payload);
+  }
+}
+
+void RemoteAgent::take_setup(const Frame& frame) {
+  auto place = decode_setup(frame.payload);
+  if (!place) {
+    fail(place.error().message);
+    return;
+  }
+  place_ = std::move(*place);
+  placed_ = true;
+  if (place_.binds) {
+    auto held = hold_port(place_.port_range);
+    if (!held) {
+      fail(held.error().message);
+      return;
+    }
+    held_ = std::move(*held);
+  }
+  if (auto started = start_share(); !started) {
+    fail(started.error().message);
+    return;
+  }
+  send_up(FrameKind::hello,
+          encode(HelloMessage{setup_.version, address_of_connection(setup_.environ), held_.port}));
+}
+
+Result<void> RemoteAgent::start_share() {
+  if (place_.targets.empty() || place_.fanout < 1) {
+    return {};
+  }
+  const std::size_t first = place_.host + std::size_t{1};
+  const std::size_t end = first + place_.targets.size();
+  for (const Branch& branch : branches(first, end, static_cast<std::size_t>(place_.fanout))) {
+    const std::string& target = place_.targets[branch.head - first];
+    SetupMessage setup = place_;
+    setup.host = static_cast<std::uint16_t>(branch.head);
+    setup.name = JobHost{target, {}}.name();
+    setup.binds = false;
+    setup.targets.assign(
+        place_.targets.begin() + static_cast<std::ptrdiff_t>(branch.head + 1 - first),
+        place_.targets.begin() + static_cast<std::ptrdiff_t>(branch.end - first));
+    auto started = children_.start({branch,
+                                    JobHost{target, {}}.name(),
+                                    rsh_argv(place_.rsh, target, place_.command),
+                                    setup_.environ.to_block()},
+                                   setup);
+    if (!started) {
+      return started;
+    }
+  }
+  return {};
+}
+
+void RemoteAgent::take_start(const Frame& frame) {
+  const auto message = decode_start(frame.payload);
+  if (!message || launcher_ != 0 || ended_) {
+    fail(message ? "a second job for one machine" : message.error().message);
+    return;
+  }
+  if (auto started = start_launcher(*message); !started) {
+    send_up(FrameKind::error_output,
+            log_line(LogLevel::error, place_.name + ": " + started.error().message));
+    tell_end(kFailed);
+  }
+}
+
+Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
+  if (::chdir(message.folder.c_str()) != 0) {
+    return std::unexpected(system_error("changing to " + message.folder, errno));
+  }
+  Environ environ = setup_.environ;
+  for (const std::string& variable : message.environment) {
+    const auto equals = variable.find('=');
+    if (equals != std::string::npos) {
+      environ.set(variable.substr(0, equals), variable.substr(equals + 1));
+    }
+  }
+  for (const char* own : {"MUSTER_HOSTS", "MUSTER_HOSTFILE"}) {
+    environ.erase(own);
+  }
+  environ.set("PWD", message.folder);
+  ProcessSpec spec;
+  spec.argv = {setup_.own_path.empty() ? "muster" : setup_.own_path};
+  std::ranges::copy(message.args, std::back_inserter(spec.argv));
+  spec.environment = environ.to_block();
+  auto out = make_pipe();
+  auto err = out ? make_pipe() : Result<PipeEnds>(std::unexpected(out.error()));
+  if (!err) {
+    return std::unexpected(err.error());
+  }
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto pid =
+      spawn_process(spec, {null.get(), out->write.get(), err->write.get()}, inherited_state());
+  if (!pid) {
+    return std::unexpected(pid.error());
+  }
+  launcher_ = *pid;
+  streams_[0].fd = std::move(out->read);
+  streams_[1].fd = std::move(err->read);
+  for (const Stream& stream : streams_) {
+    if (auto set = set_nonblocking(stream.fd.get()); !set) {
+      return set;
+    }
+  }
+  return {};
+}
+
+void RemoteAgent::take_signal(const Frame& frame) {
+  const auto signo = parse_int(frame.payload).value_or(0);
+  if (signo > 0 && signo < NSIG && launcher_ != 0) {
+    ::kill(launcher_, static_cast<int>(signo));
+  }
+  children_.send_all(FrameKind::signal, frame.payload);
+}
+
+// While much is on its way up, the launcher's pipes are left alone.
+void RemoteAgent::watch_streams() {
+  const bool room = up_.size() < kUpBytesMax;
+  for (Stream& stream : streams_) {
+    const bool wanted = room && stream.fd;
+    if (wanted && !stream.watched) {
+      stream.watched = poller_.watch_input(stream.fd.get(), stream.port).has_value();
+    } else if (!wanted && stream.watched) {
+      poller_.forget(stream.fd.get());
+      stream.watched = false;
+    }
+  }
+}
+
+void RemoteAgent::read_stream(Stream& stream) {
+  std::array<char, kReadBytes> bytes;
+  const auto count = ::read(stream.fd.get(), bytes.data(), bytes.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  if (count > 0) {
+    send_up(stream.kind, std::string(bytes.data(), static_cast<std::size_t>(count)));
+    return;
+  }
+  poller_.forget(stream.fd.get());
+  stream.watched = false;
+  stream.fd.reset();
+}
+
+// It has swept before it ended, so nobody else writes to its pipes: what is in them is all.
+void RemoteAgent::launcher_ended(pid_t pid, ExitStatus status) {
+  if (pid != launcher_ || ended_) {
+    return;
+  }
+  launcher_ = 0;
+  for (Stream& stream : streams_) {
+    std::array<char, kReadBytes> bytes;
+    while (stream.fd) {
+      const auto count = ::read(stream.fd.get(), bytes.data(), bytes.size());
+      if (count <= 0) {
+        poller_.forget(stream.fd.get());
+        stream.fd.reset();
+      } else {
+        send_up(stream.kind, std::string(bytes.data(), static_cast<std::size_t>(count)));
+      }
+    }
+    stream.watched = false;
+  }
+  tell_end(status.shell_code());
+}
+
+void RemoteAgent::tell_end(int code) {
+  ended_ = true;
+  send_up(FrameKind::ended, std::to_string(code));
+}
+
+void RemoteAgent::send_up(FrameKind kind, std::string payload) {
+  send_up({kind, place_.host, std::move(payload)});
+}
+
+void RemoteAgent::send_up(const Frame& frame) {
+  append_frame(up_, frame);
+  write_up();
+}
+
+void RemoteAgent::write_up() {
+  while (!up_.empty() && !broken_) {
+    const auto count = ::write(1, up_.data(), up_.size());
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0 && errno == EAGAIN) {
+      if (!std::exchange(up_watched_, true)) {
+        [[maybe_unused]] const auto watched = poller_.watch_room(1, room_);
+      }
+      return;
+    }
+    if (count < 0) {
+      broken_ = true;
+      return;
+    }
+    up_.erase(0, static_cast<std::size_t>(count));
+  }
+  if (std::exchange(up_watched_, false)) {
+    poller_.forget(1);
+    children_.resume_all();
+  }
+}
+
+// From further down: passed on as it is.
+void RemoteAgent::on_frame(RshChild& child, const Frame& frame) {
+  send_up(frame);
+  if (up_.size() >= kUpBytesMax) {
+    children_.pause(child);
+  }
+}
+
+// The other end knows which of them have ended.
+void RemoteAgent::on_gone(RshChild& child) {
+  const std::string why = fmt::format("{} (from {})", child.describe_end(), place_.name);
+  for (std::size_t host = child.branch().head; host < child.branch().end; ++host) {
+    send_up({FrameKind::lost, static_cast<std::uint16_t>(host), why});
+  }
+}
+
+}  // namespace
+
+int run_remote_agent(const RemoteAgentSetup& setup) {
+  auto poller = Poller::open();
+  if (!poller) {
+    write_within(2, poller.error().message + "\n", kMessageTimeout);
+    return kFailed;
+  }
+  return RemoteAgent(setup, std::move(*poller)).run();
+}
+
+}  // namespace muster

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/repeated_messages.hpp"
+
+namespace muster {
+namespace {
+
+constexpr std::string_view kBegin = "muster: ";
+constexpr std::string_view kContinued = "  ";
+
+}  // namespace
+
+bool RepeatedMessages::is_new(std::size_t host, std::string_view line) {
+  const auto known = first_.find(line);
+  if (known != first_.end()) {
+    return known->second == host;
+  }
+  if (first_.size() < kRememberedMax) {
+    first_.emplace(line, host);
+  }
+  return true;
+}
+
+void RepeatedMessages::take(std::size_t host, std::string_view lines, std::string& out) {
+  while (!lines.empty()) {
+    const auto newline = lines.find('\n');
+    const auto length = newline == std::string_view::npos ? lines.size() : newline + 1;
+    const std::string_view line = lines.substr(0, length);
+    lines.remove_prefix(length);
+    if (line.starts_with(kBegin)) {
+      if (is_new(host, line)) {
+        skipping_.erase(host);
+      } else {
+        skipping_.insert(host);
+      }
+    } else if (!line.starts_with(kContinued)) {
+      skipping_.erase(host);
+    }
+    if (!skipping_.contains(host)) {
+      out += line;
+    }
+  }
+}
+
+}  // namespace muster

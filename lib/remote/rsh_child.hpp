@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// RshChild: one running remote shell and the frames that go through it. Its standard error is kept
+// for the message about its end. Used by HostsLauncher, and by RemoteAgent for those that it starts
+// further down; one thread, the Poller's. Resource.
+#pragma once
+
+#include "base/fd.hpp"
+#include "process/exit_status.hpp"
+#include "process/poller.hpp"
+#include "remote/frames.hpp"
+#include "remote/launch_plan.hpp"
+#include "remote/rsh_failure.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster {
+
+class RshChild;
+
+class RshObserver {
+ public:
+  virtual ~RshObserver() = default;
+  virtual void on_frame(RshChild& child, const Frame& frame) = 0;
+  // It has ended, and all that came from it was told; the last call.
+  virtual void on_gone(RshChild& child) = 0;
+};
+
+class RshChild {
+ public:
+  struct Place {
+    Branch branch;  // the machines behind it
+    std::string name;
+    std::vector<std::string> argv;
+    std::vector<std::string> environment;
+  };
+
+  [[nodiscard]] static Result<std::unique_ptr<RshChild>> start(Poller& poller,
+                                                               RshObserver& observer,
+                                                               Place place);
+  ~RshChild();
+  RshChild(const RshChild&) = delete;
+  RshChild& operator=(const RshChild&) = delete;
+
+  void send(const Frame& frame);
+
+  // After what is queued; ends what is behind it.
+  void close_input();
+
+  // While its frames find no room, they stay in the pipe.
+  void pause();
+  void resume();
+
+  // The caller has reaped it.
+  void reaped(ExitStatus status);
+
+  // SIGKILL, for one that breaks the format; its end is told as `why`.
+  void fail(const std::string& why);
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  [[nodiscard]] const Branch& branch() const { return place_.branch; }
+
+  [[nodiscard]] bool is_gone() const { return gone_; }
+
+  // How it ended, for people.
+  [[nodiscard]] std::string describe_end() const;
+
+ private:
+  // One of the three pipes.
+  struct Port final : Watcher {
+    std::function<void()> act;
+
+    void on_ready() override { act(); }
+  };
+
+  RshChild(Poller& poller, RshObserver& observer, Place place);
+
+  [[nodiscard]] Result<void> spawn();
+  void write_queue();
+  void read_output();
+  void read_error();
+  void tell_frames();
+  void close_output();
+  void look_gone();
+
+  Poller& poller_;
+  RshObserver& observer_;
+  Place place_;
+  pid_t pid_ = 0;
+  UniqueFd input_;
+  UniqueFd output_;
+  UniqueFd error_;
+  Port input_port_;
+  Port output_port_;
+  Port error_port_;
+  std::string queue_;  // to be written
+  bool queue_watched_ = false;
+  bool input_ends_ = false;
+  bool paused_ = false;
+  bool gone_ = false;
+  FrameReader frames_{false};
+  std::string error_tail_;
+  std::string failure_;
+  std::optional<ExitStatus> status_;
+};
+
+}  // namespace muster

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/rsh_failure.hpp"
+
+#include "base/text.hpp"
+#include "remote/launch_plan.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <span>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kLineBytesShown = 300;
+constexpr int kNotFound = 127;
+constexpr int kNotExecutable = 126;
+
+}  // namespace
+
+std::string last_line_of(std::string_view text) {
+  std::string found;
+  for (const std::string& line : split(text, '\n')) {
+    if (const auto words = trim(line); !words.empty()) {
+      found = words.substr(0, kLineBytesShown);
+    }
+  }
+  std::ranges::replace_if(
+      found, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return found;
+}
+
+std::string describe(const RshEnd& end) {
+  const std::span<const std::string> words(end.argv);
+  const std::string command =
+      quoted(words.first(words.size() - std::min<std::size_t>(words.size(), 1)));
+  const std::string why = end.last_line.empty() ? end.status.describe() : end.last_line;
+  if (end.answered) {
+    return fmt::format("{}: the connection broke ({}: {})", end.name, command, why);
+  }
+  const bool no_muster =
+      !end.status.signaled && (end.status.value == kNotFound || end.status.value == kNotExecutable);
+  if (no_muster) {
+    return fmt::format(
+        "{}: muster cannot be started there ({}: {}); it has to be at the same path as here, or "
+        "where --rsh-muster=PATH says",
+        end.name,
+        command,
+        why);
+  }
+  return fmt::format("{} cannot be reached by '{}': {}", end.name, command, why);
+}
+
+}  // namespace muster

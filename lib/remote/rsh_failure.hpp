@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a machine cannot be reached, on one line: the command, how it ended, and its own last words.
+// Pure.
+#pragma once
+
+#include "process/exit_status.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+// How a remote shell ended that was to carry an agent.
+struct RshEnd {
+  std::string name;               // of the machine
+  std::vector<std::string> argv;  // of the remote shell; the last word is the command over there
+  ExitStatus status;
+  std::string last_line;  // of its standard error, else what it printed instead of an answer
+  bool answered = false;  // the agent was there before
+};
+
+[[nodiscard]] std::string describe(const RshEnd& end);
+
+// The last line with something in it, made printable and cut at a sensible length.
+[[nodiscard]] std::string last_line_of(std::string_view text);
+
+}  // namespace muster

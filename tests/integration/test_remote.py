@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents on other machines, started from one shell: --hosts, --hostfile. The remote shell is
+fake_rsh.py, and the machines are loopback addresses of this one."""
+
+import os
+import pathlib
+import signal
+import unittest
+
+from harness import MUSTER, JobCase, children, eventually, read
+
+RSH = str(pathlib.Path(__file__).with_name("fake_rsh.py"))
+
+
+class Remote(JobCase):
+    def hosts(self, hosts, *words, options=(), env=None, **kwargs):
+        """A job on these machines; `words` are its program."""
+        env = {**os.environ, "FAKE_RSH_DIR": str(self.folder), **(env or {})}
+        return self.job("--hosts", hosts, "--rsh", RSH, *options, *words, env=env, **kwargs)
+
+    def run_hosts(self, hosts, *words, **kwargs):
+        return self.hosts(hosts, *words, **kwargs).end()
+
+    def calls(self):
+        return [line.split(" ", 2) for line in read(self.folder / "calls").splitlines()]
+
+    def shell(self, script):
+        return ["--no-python", "sh", "-c", script]
+
+    def long_job(self, **how):
+        """Two machines whose workers have made the files up0 to up2, and wait."""
+        job = self.hosts("127.0.0.1:2,127.0.0.2",
+                         *self.shell(f"touch {self.folder}/up$RANK; exec sleep 600"), **how)
+        self.wait_for("up0", "up1", "up2")
+        return job
+
+    def agents_of(self, job):
+        """The remote agents' pids: those whose command line says so."""
+        return [pid for pid in job.pids()
+                if read(f"/proc/{pid}/cmdline").endswith("\0--remote-agent\0")
+                and "python" not in read(f"/proc/{pid}/comm")]
+
+    def test_the_workers_of_all_machines_are_one_world(self):
+        ended = self.run_hosts("127.0.0.1:2,me@127.0.0.2:1", *self.shell(
+            "echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK of $LOCAL_WORLD_SIZE, $FAKE_HOST"))
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assertEqual(sorted(ended.out.splitlines()), [
+            "rank 0 of 3, local 0 of 2, 127.0.0.1", "rank 1 of 3, local 1 of 2, 127.0.0.1",
+            "rank 2 of 3, local 0 of 1, 127.0.0.2"])
+        self.assertEqual(sorted(call[1] for call in self.calls()), ["127.0.0.1", "me@127.0.0.2"])
+
+    def test_a_host_file_says_the_same(self):
+        path = self.folder / "machines"
+        path.write_text("# two\n127.0.0.1 slots=2\n\n127.0.0.2:1 # small\n")
+        ended = self.run_job("--hostfile", path, "--rsh", RSH,
+                             *self.shell("echo $RANK/$WORLD_SIZE"))
+        self.assertEqual((ended.code, sorted(ended.out.split())), (0, ["0/3", "1/3", "2/3"]), ended)
+
+    def test_labels_name_the_machine_and_the_rank(self):
+        ended = self.run_hosts("127.0.0.1,127.0.0.2", *self.shell("echo out; echo err >&2"),
+                               options=["-l"])
+        self.assertEqual(sorted(ended.out.splitlines()),
+                         ["[127.0.0.1:0]:out", "[127.0.0.2:1]:out"], ended)
+        self.assertEqual(sorted(ended.err.splitlines()),
+                         ["[127.0.0.1:0]:err", "[127.0.0.2:1]:err"], ended)
+
+    def test_lines_are_whole_and_none_is_missing(self):
+        script = "i=0; while [ $i -lt 500 ]; do printf '%s' $RANK:$i; echo :$i; i=$((i+1)); done"
+        ended = self.run_hosts("127.0.0.1:2,127.0.0.2:2", *self.shell(script), options=["-l"])
+        self.assertEqual(ended.code, 0, ended)
+        wanted = [f"[127.0.0.{rank // 2 + 1}:{rank}]:{rank}:{i}:{i}"
+                  for rank in range(4) for i in range(500)]
+        self.assertEqual(sorted(ended.out.splitlines()), sorted(wanted))
+
+    def test_arguments_and_folder_arrive_as_they_are(self):
+        words = ["a b", "'", '"', "$HOME", "`id`", "*", "", "\\", "x\ny", "ü", ";#&|<>!"]
+        folder = self.folder / "with blank '"
+        folder.mkdir()
+        script = self.python("import os, sys\nprint(repr((os.getcwd(), sys.argv[1:])))\n")
+        ended = self.run_hosts("127.0.0.1", script, *words, cwd=folder)
+        self.assertEqual(ended.out.strip(), repr((str(folder), words)), ended)
+
+    def test_chosen_variables_travel_and_no_command_line_shows_them(self):
+        ended = self.run_hosts(
+            "127.0.0.1", *self.shell("echo $NCCL_DEBUG.$FOO.$BAR.$OTHER.$MUSTER_NNODES"),
+            options=["-x", "FOO", "-xBAR=b=1,2"],
+            env={"NCCL_DEBUG": "WARN", "FOO": "sesame", "OTHER": "x", "MUSTER_MAX_RESTARTS": "2"})
+        self.assertEqual((ended.code, ended.out), (0, "WARN.sesame.b=1,2..\n"), ended)
+        self.assertNotIn("sesame", read(self.folder / "calls"))
+
+    def test_a_login_script_that_prints_is_passed_over(self):
+        ended = self.run_hosts("noisy", *self.shell("echo hello"))
+        self.assertEqual((ended.code, ended.out, ended.err), (0, "hello\n", ""), ended)
+
+    def test_the_first_failure_is_the_exit_code_and_is_told_once(self):
+        ended = self.run_hosts("127.0.0.1:2,127.0.0.2:2,127.0.0.3", *self.shell(
+            "[ $RANK = 3 ] && exit 23; exec sleep 60"))
+        self.assertEqual(ended.code, 23, ended)
+        self.assertEqual(ended.err.count("rank 3 exited with code 23"), 1, ended)
+
+    def test_a_restart_is_one_of_all_machines(self):
+        ended = self.run_hosts("127.0.0.1,127.0.0.2", *self.shell(
+            "echo $RANK.$TORCHELASTIC_RESTART_COUNT; "
+            "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit $RANK"), options=["--max-restarts=1"])
+        self.assertEqual(ended.code, 0, ended)
+        self.assertLessEqual({"0.1", "1.0", "1.1"}, set(ended.out.split()), ended)
+
+    def test_a_machine_that_cannot_be_reached_is_one_line_and_nothing_is_started(self):
+        job = self.hosts("127.0.0.1,down7", *self.shell("echo started"))
+        ended = job.end()
+        self.assertEqual((ended.code, ended.out), (69, ""), ended)
+        self.assertEqual(ended.err, f"muster: error: down7 cannot be reached by '{RSH} down7': "
+                                    "ssh: connect to host down7 port 22: No route to host\n")
+        self.assert_nothing_left(job)
+
+    def test_without_muster_over_there_it_says_where_it_looked(self):
+        ended = self.run_hosts("127.0.0.1", *self.shell("echo started"),
+                               options=["--rsh-muster", "/no/such/muster"])
+        self.assertEqual((ended.code, ended.out), (69, ""), ended)
+        self.assertRegex(ended.err, r"^muster: error: 127\.0\.0\.1: muster cannot be started there "
+                                    r"\(.*/no/such/muster: not found\).*--rsh-muster=PATH.*\n$")
+
+    def test_a_remote_shell_that_does_not_exist_is_told(self):
+        ended = self.run_job("--hosts", "a", "--rsh", "/no/rsh", "/bin/true")
+        self.assertEqual(ended.code, 69, ended)
+        self.assertRegex(ended.err, r"^muster: error: --rsh: .*/no/rsh.*\n$")
+
+    def test_a_folder_that_is_not_there_is_told_by_the_machine(self):
+        gone = self.folder / "gone"
+        gone.mkdir()
+        rsh = self.folder / "rsh"
+        rsh.write_text(f"#!/bin/sh\nrmdir '{gone}'\nexec /bin/sh -c \"$2\"\n")
+        rsh.chmod(0o755)
+        ended = self.run_job("--hosts", "a", "--rsh", rsh, "/bin/true", cwd=gone)
+        self.assertEqual((ended.code, ended.out), (70, ""), ended)
+        self.assertEqual(ended.err, f"muster: error: a: changing to {gone}: "
+                                    "No such file or directory\n")
+
+    def test_ctrl_c_ends_the_wait_for_a_machine_that_does_not_answer(self):
+        job = self.hosts("127.0.0.1,silent", "/bin/true")
+        eventually(lambda: len(self.calls()) == 2, "both remote shells run")
+        job.kill(signal.SIGINT)
+        ended = job.end()
+        self.assertEqual((ended.code, ended.out, ended.err), (128 + signal.SIGINT, "", ""), ended)
+        self.assert_nothing_left(job)
+
+    def test_settings_that_cannot_go_together_are_refused(self):
+        for args, said in ((["--hosts", "a", "--hostfile", "b"], "give one of the two"),
+                           (["--hosts", "a:0"], "number of workers"),
+                           (["--hosts", "-oProxyCommand=x"], "needs a value"),
+                           (["--hosts=-oProxyCommand=x"], "is no name of a machine"),
+                           (["--hosts", "a,b", "--nnodes=3"], "--hosts names 2"),
+                           (["--hosts", "a", "--standalone"], "is for one machine"),
+                           (["--hosts", "a", "--node-rank=1"], "is the place in --hosts"),
+                           (["--hosts", "a:4", "--nproc-per-node=2"], "a has 4 slots"),
+                           (["--hosts", "a", "-x", "NO_SUCH_VARIABLE"], "is not set here"),
+                           (["--hosts", "a", "--rsh", "ssh 'x"], "a quote is not closed"),
+                           (["--hostfile", "/no/file"], "No such file")):
+            ended = self.run_job(*args, "/bin/true")
+            self.assertEqual((ended.code, ended.out, ended.err.count("\n")), (2, "", 1), ended)
+            self.assertIn(said, ended.err)
+
+    def test_ctrl_c_and_term_reach_the_workers_of_all_machines(self):
+        for signo in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signo):
+                for path in self.folder.glob("up*"):
+                    path.unlink()
+                job = self.long_job()
+                job.kill(signo)
+                ended = job.end()
+                self.assertEqual(ended.code, 128 + signo, ended)
+                self.assert_nothing_left(job)
+
+    def test_user_signals_are_passed_on_and_end_nothing(self):
+        script = (f"trap 'touch {self.folder}/got$RANK; exit 0' USR1; touch {self.folder}/up$RANK; "
+                  "while :; do sleep 0.05; done")
+        job = self.hosts("127.0.0.1,127.0.0.2", *self.shell(script))
+        self.wait_for("up0", "up1")
+        job.kill(signal.SIGUSR1)
+        self.wait_for("got0", "got1")
+        self.assertEqual(job.end().code, 0)
+
+    def test_after_a_kill_of_the_launcher_nothing_is_left_anywhere(self):
+        job = self.long_job()
+        job.kill(signal.SIGKILL)
+        job.process.wait()
+        self.assert_nothing_left(job)
+
+    def test_after_a_kill_of_its_second_process_nothing_is_left_anywhere(self):
+        job = self.long_job()
+        os.kill(job.agent(), signal.SIGKILL)
+        ended = job.end()
+        self.assertEqual(ended.code, 128 + signal.SIGKILL, ended)
+        self.assert_nothing_left(job)
+
+    def test_a_remote_shell_that_is_killed_ends_the_job(self):
+        job = self.long_job()
+        rsh = [pid for pid in children(job.agent())
+               if "127.0.0.2" in read(f"/proc/{pid}/cmdline")]
+        os.kill(rsh[0], signal.SIGKILL)
+        ended = job.end()
+        self.assertEqual(ended.code, 69, ended)
+        self.assertIn("127.0.0.2: the connection broke", ended.err)
+        self.assert_nothing_left(job)
+
+    def test_a_remote_agent_that_is_killed_ends_the_job(self):
+        job = self.long_job()
+        agents = eventually(lambda: len(found := self.agents_of(job)) == 2 and found, "two agents")
+        os.kill(agents[1], signal.SIGKILL)
+        ended = job.end()
+        self.assertEqual(ended.code, 69, ended)
+        self.assertIn(": the connection broke", ended.err)
+        self.assert_nothing_left(job)
+
+    def test_an_elastic_job_goes_on_without_a_machine(self):
+        script = (f"echo $WORLD_SIZE; touch {self.folder}/up$RANK.$WORLD_SIZE; "
+                  f"[ $WORLD_SIZE = 2 ] && exit 0; exec sleep 600")
+        job = self.hosts("127.0.0.1,127.0.0.2,127.0.0.3", *self.shell(script),
+                         options=["--nnodes=2:3"])
+        self.wait_for("up0.3", "up1.3", "up2.3")
+        rsh = [pid for pid in children(job.agent())
+               if "127.0.0.3" in read(f"/proc/{pid}/cmdline")]
+        os.kill(rsh[0], signal.SIGKILL)
+        ended = job.end()
+        self.assertEqual(ended.code, 0, ended)
+        self.assertIn("muster: warning: 127.0.0.3: the connection broke", ended.err)
+        self.assert_nothing_left(job)
+
+    def test_the_plan_is_explained_and_nothing_is_started(self):
+        ended = self.run_hosts("a:4,b:2", "train.py", "--lr=0.1 ", options=["--explain"])
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assertIn(f"\nmachine 1: b\n  {RSH} b 'exec {MUSTER} --remote-agent'\n", ended.out)
+        self.assertIn("--nproc-per-node=2 ", ended.out)
+        self.assertIn(" -- train.py '--lr=0.1 '\n", ended.out)
+        self.assertEqual(self.calls(), [])
+
+
+class Many(JobCase):
+    def test_256_machines_are_started_as_a_tree(self):
+        rsh = self.folder / "rsh"
+        rsh.write_text(f"#!/bin/sh\necho $PPID $1 >>'{self.folder}/calls'\ncd /\n"
+                       "exec /bin/sh -c \"$2\"\n")
+        rsh.chmod(0o755)
+        hosts = ",".join(f"127.0.{n // 64 + 1}.{n % 64 + 1}" for n in range(256))
+        job = self.job("--hosts", hosts, "--rsh", rsh, "--no-python", "sh", "-c",
+                       "echo $RANK $WORLD_SIZE")
+        ended = job.end(240)
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(sorted(ended.out.splitlines()),
+                         sorted(f"{rank} 256" for rank in range(256)))
+        calls = [line.split() for line in read(self.folder / "calls").splitlines()]
+        self.assertEqual(len(calls), 256)
+        parents = {}
+        for parent, _ in calls:
+            parents[parent] = parents.get(parent, 0) + 1
+        self.assertEqual(max(parents.values()), 32)
+        self.assertEqual(len(parents), 33)
+        self.assert_nothing_left(job)
+
+
+if __name__ == "__main__":
+    unittest.main()

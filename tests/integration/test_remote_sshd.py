@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--hosts through a real ssh and a real sshd, on loopback addresses of this machine. Needs root and
+openssh-server; the server has keys and a folder of its own."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import unittest
+
+from harness import JobCase, children, eventually, read
+from nodes import free_port
+
+SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin")
+HOSTS = "127.0.0.1:2,127.0.0.2:1"
+
+
+@unittest.skipUnless(SSHD and shutil.which("ssh") and os.geteuid() == 0, "needs root and sshd")
+class Sshd(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+        self.folder.chmod(0o700)
+        for name in ("host_key", "key"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+                            self.folder / name], check=True)
+        shutil.copy(self.folder / "key.pub", self.folder / "authorized")
+        (self.folder / "sshd_config").write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nListenAddress 127.0.0.2\n"
+            f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/authorized\n"
+            f"PermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile {self.folder}/pid\n")
+        host_key = (self.folder / "host_key.pub").read_text()
+        (self.folder / "known").write_text(
+            "".join(f"[127.0.0.{n}]:{self.port} {host_key}" for n in (1, 2)))
+        pathlib.Path("/run/sshd").mkdir(exist_ok=True)  # sshd's, otherwise made by its service
+        server = subprocess.Popen([SSHD, "-D", "-e", "-f", self.folder / "sshd_config"],
+                                  stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        eventually(self.answers, "sshd answers")
+
+    def answers(self):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def rsh(self, known="known"):
+        return (f"ssh -F /dev/null -T -oBatchMode=yes -p {self.port} -i {self.folder}/key "
+                f"-oUserKnownHostsFile={self.folder}/{known} -oLogLevel=ERROR")
+
+    def hosts(self, *words, options=(), **kwargs):
+        return self.job("--hosts", HOSTS, "--rsh", self.rsh(), *options, "--no-python", *words,
+                        **kwargs)
+
+    def long_job(self):
+        job = self.hosts("sh", "-c", f"touch {self.folder}/up$RANK; exec sleep 600")
+        self.wait_for("up0", "up1", "up2")
+        return job
+
+    def test_a_world_of_two_machines_with_its_arguments_and_labels(self):
+        ended = self.hosts("sh", "-c", 'echo "$RANK of $WORLD_SIZE: $1 $PWD"', "sh",
+                           "it's \"$HOME\" `id`", options=["-l"], cwd=self.folder).end()
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        tail = f"it's \"$HOME\" `id` {self.folder}"
+        self.assertEqual(sorted(ended.out.splitlines()), [
+            f"[127.0.0.1:0]:0 of 3: {tail}", f"[127.0.0.1:1]:1 of 3: {tail}",
+            f"[127.0.0.2:2]:2 of 3: {tail}"])
+
+    def test_the_code_of_the_first_failure_comes_back(self):
+        ended = self.hosts("sh", "-c", "[ $RANK = 2 ] && exit 42; exec sleep 600").end()
+        self.assertEqual(ended.code, 42, ended)
+        self.assertEqual(ended.err.count("rank 2 exited with code 42"), 1, ended)
+
+    def test_ctrl_c_ends_all_of_it(self):
+        job = self.long_job()
+        job.kill(signal.SIGINT)
+        ended = job.end()
+        self.assertEqual(ended.code, 128 + signal.SIGINT, ended)
+        self.assert_nothing_left(job)
+
+    def test_after_a_kill_of_the_launcher_nothing_is_left(self):
+        job = self.long_job()
+        job.kill(signal.SIGKILL)
+        job.process.wait()
+        self.assert_nothing_left(job)
+
+    def test_after_a_kill_of_one_ssh_nothing_is_left(self):
+        job = self.long_job()
+        ssh = [pid for pid in children(job.agent())
+               if "\x00127.0.0.2\x00" in read(f"/proc/{pid}/cmdline")]
+        os.kill(ssh[0], signal.SIGKILL)
+        ended = job.end()
+        self.assertEqual(ended.code, 69, ended)
+        self.assertIn("127.0.0.2: the connection broke", ended.err)
+        self.assert_nothing_left(job)
+
+    def test_a_host_that_is_not_known_is_one_line_and_no_question(self):
+        ended = self.run_job("--hosts", "127.0.0.1", "--rsh", self.rsh("none"), "/bin/true")
+        self.assertEqual((ended.code, ended.out), (69, ""), ended)
+        self.assertRegex(ended.err, r"^muster: error: 127\.0\.0\.1 cannot be reached by 'ssh .* "
+                                    r"127\.0\.0\.1': Host key verification failed\.\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/shell_words.hpp"
+#include "unit/config/launch.hpp"
+
+#include <algorithm>
+
+using namespace muster;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+HostsRequest request(const Launch& launch) {
+  const auto out = launch.resolved();
+  INFO(join(launch.args, " "));
+  if (!out) {
+    FAIL(out.error().message);
+  }
+  REQUIRE(out->hosts);
+  return *out->hosts;
+}
+
+HostsRequest request(Words args) {
+  return request(Launch{std::move(args), {}});
+}
+
+bool has(const Words& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+}  // namespace
+
+TEST_CASE("hosts: a job without --hosts asks for none") {
+  CHECK_FALSE(Launch({}, {}).resolved()->hosts);
+}
+
+TEST_CASE("hosts: machines come from the option, its variable or a file") {
+  const std::vector<JobHost> both{{"a", 4}, {"b", {}}};
+  CHECK(request({"--hosts=a:4,b"}).hosts == both);
+  CHECK(request({"-H", "a:4,b"}).hosts == both);
+  CHECK(request(Launch{{}, {{"MUSTER_HOSTS", "a:4,b"}}}).hosts == both);
+  Launch file{{"--hostfile=machines"}, {}};
+  file.machine.texts["machines"] = "a slots=4\nb\n";
+  CHECK(request(file).hosts == both);
+}
+
+TEST_CASE("hosts: every given setting becomes an option, whatever its source") {
+  Launch launch{{"--hosts=a,b", "--warm", "--config=job.toml", "-l"},
+                {{"MUSTER_ROLE", "trainer"}, {"PET_TEE", "3"}, {"PET_VIRTUAL_LOCAL_RANK", "0"}}};
+  launch.machine.texts["job.toml"] = "max-restarts = 3\nnproc-per-node = 2\n";
+  const HostsRequest out = request(launch);
+  CHECK(out.options == Words{"--nproc-per-node=2",
+                             "--role=trainer",
+                             "--warm=auto",
+                             "--max-restarts=3",
+                             "--tee=3",
+                             "--label"});
+  CHECK(out.label);
+  CHECK(out.program == Words{"train.py"});
+  CHECK(out.nodes_min == 2);
+}
+
+TEST_CASE("hosts: what the options come to is what was asked for here") {
+  const Words asked{"--nproc-per-node=2",
+                    "--tee=3",
+                    "--log-dir=logs",
+                    "--max-restarts=1",
+                    "--shutdown-timeout=7",
+                    "--no-python"};
+  Words with_hosts = asked;
+  with_hosts.push_back("--hosts=a");
+  const HostsRequest out = request(with_hosts);
+  Launch launch{out.options, {}};
+  launch.program = {"./solver"};
+  LaunchConfig there = launch.config();
+  launch.args = asked;
+  LaunchConfig here = launch.config();
+  there.rdzv_id = here.rdzv_id;
+  CHECK(there == here);
+  CHECK(out.grace == std::chrono::seconds(7));
+}
+
+TEST_CASE("hosts: some variables travel, settings and what one machine has do not") {
+  const HostsRequest out = request(Launch{{"--hosts=a", "-xFOO", "-x", "BAR=x=y", "-x", "EMPTY="},
+                                          {{"FOO", "1"},
+                                           {"OTHER", "1"},
+                                           {"NCCL_DEBUG", "INFO"},
+                                           {"CUDA_VISIBLE_DEVICES", "0"},
+                                           {"MUSTER_COLLECTIVE_TIMEOUT", "5"},
+                                           {"MUSTER_TEE", "3"},
+                                           {"PET_ROLE", "x"}}});
+  CHECK(out.environment == std::map<std::string, std::string>{{"BAR", "x=y"},
+                                                              {"EMPTY", ""},
+                                                              {"FOO", "1"},
+                                                              {"MUSTER_COLLECTIVE_TIMEOUT", "5"},
+                                                              {"NCCL_DEBUG", "INFO"},
+                                                              {"PATH", "/opt/bin:/usr/bin"}});
+}
+
+TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken as it is") {
+  const Words ssh = request({"--hosts=a"}).rsh;
+  CHECK(ssh.front() == "ssh");
+  CHECK(has(ssh, "-oBatchMode=yes"));
+  CHECK(request({"--hosts=a", "--rsh=ssh -p 22"}).rsh == Words{"ssh", "-p", "22"});
+  CHECK(request({"--hosts=a"}).muster == "/usr/bin/muster");
+  CHECK(request({"--hosts=a", "--rsh-muster=/opt/muster"}).muster == "/opt/muster");
+  CHECK(request({"--hosts=a"}).fanout == 32);
+  CHECK(request({"--hosts=a", "--rsh-fanout=7"}).fanout == 7);
+}
+
+TEST_CASE("hosts: the rendezvous is named by nobody else") {
+  CHECK(request({"--hosts=a,b"}).rdzv_id == "hosts-0123456789ab");
+  const HostsRequest out = request({"--hosts=a,b",
+                                    "--rdzv-id=job",
+                                    "--rdzv-conf=lease=2",
+                                    "--rdzv-endpoint=head:7",
+                                    "--rdzv-backend=c10d"});
+  CHECK(out.rdzv_id == "job");
+  CHECK(out.rdzv_conf == "lease=2");
+  CHECK(out.rdzv_endpoint == "head:7");
+  CHECK(out.options.empty());
+}
+
+TEST_CASE("hosts: with --nnodes=MIN:MAX machines may be missing") {
+  CHECK(request({"--hosts=a,b", "--nnodes=1:2"}).nodes_min == 1);
+  CHECK(request({"--hosts=a,b", "--nnodes=2"}).nodes_min == 2);
+  for (const std::string text : {"3", "1:3", "0:2", "2:1", "x", "1:2:2"}) {
+    INFO(text);
+    CHECK(error({"--hosts=a,b", "--nnodes=" + text}).find("--hosts names 2") != std::string::npos);
+  }
+}
+
+TEST_CASE("hosts: slots that contradict a typed --nproc-per-node are refused") {
+  CHECK(error({"--hosts=a:4", "--nproc-per-node=2"}) ==
+        "--nproc-per-node=2: a has 4 slots; leave one of the two out");
+  CHECK(has(request({"--hosts=a,b:2", "--nproc-per-node=2"}).options, "--nproc-per-node=2"));
+}
+
+TEST_CASE("hosts: what another machine decides, or only one machine means, is refused") {
+  for (const std::string word : {"--standalone",
+                                 "--node-rank=0",
+                                 "--master-addr=a",
+                                 "--master-port=1",
+                                 "--local-addr=10.0.0.1",
+                                 "--srun",
+                                 "--rdzv-backend=static",
+                                 "--stdin-rank=0",
+                                 "--hostfile=x",
+                                 "--rsh=",
+                                 "--rsh='",
+                                 "--rsh-fanout=0",
+                                 "-x",
+                                 "--export=1A=2"}) {
+    INFO(word);
+    CHECK_FALSE(Launch({"--hosts=a,b", word}, {}).error().empty());
+    CHECK(Launch({"--hosts=a,b", word}, {}).error() != "no error");
+  }
+  Launch launch{{"--hosts=a"}, {}};
+  launch.personality = Personality::torchrun;
+  CHECK(launch.error() == "--hosts: torchrun has no such option; call muster by its own name");
+}
+
+TEST_CASE("shell words: quotes and backslashes as in a POSIX shell") {
+  CHECK(*shell_words("  ssh -p  22 ") == Words{"ssh", "-p", "22"});
+  CHECK(*shell_words(R"(a 'b c' "d e" f\ g 'h'"i"j)") == Words{"a", "b c", "d e", "f g", "hij"});
+  CHECK(*shell_words(R"('' "" 'a\b' "c\"d\e")") == Words{"", "", "a\\b", "c\"d\\e"});
+  CHECK(shell_words("")->empty());
+  CHECK_FALSE(shell_words("a 'b"));
+  CHECK_FALSE(shell_words("a \"b"));
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/hosts_core.hpp"
+
+#include "support/catch.hpp"
+
+#include <csignal>
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint kStart{};
+constexpr auto kGrace = 30s;
+
+// A core of machines a, b, c, …, and what it wants as words: "start", "signal 15", "error: …",
+// "close", "finish 3".
+struct Trial {
+  explicit Trial(std::size_t count, std::size_t min = 0) : core(settings(count, min), kStart) {}
+
+  static HostsCoreSettings settings(std::size_t count, std::size_t min) {
+    HostsCoreSettings out;
+    for (std::size_t i = 0; i < count; ++i) {
+      out.names.emplace_back(1, static_cast<char>('a' + i % 26));
+    }
+    out.nodes_min = min == 0 ? count : min;
+    out.grace = kGrace;
+    out.version = "1";
+    return out;
+  }
+
+  std::string word(const HostsEffect& effect) {
+    if (const auto* passed = std::get_if<hosts_effect::PassSignal>(&effect)) {
+      return "signal " + std::to_string(passed->signo);
+    }
+    if (const auto* said = std::get_if<hosts_effect::Say>(&effect)) {
+      return (said->level == LogLevel::warning ? "warning: " : "error: ") + said->text;
+    }
+    if (const auto* finished = std::get_if<hosts_effect::Finish>(&effect)) {
+      return "finish " + std::to_string(finished->code);
+    }
+    return std::holds_alternative<hosts_effect::StartAll>(effect) ? "start" : "close";
+  }
+
+  std::vector<std::string> take() {
+    std::vector<std::string> out;
+    for (const HostsEffect& effect : std::exchange(effects, {})) {
+      out.push_back(word(effect));
+    }
+    return out;
+  }
+
+  void hello(std::size_t host, std::string version = "1") {
+    core.hello(now, host, {std::move(version), "", 0}, effects);
+  }
+
+  void run_all(std::size_t count) {
+    for (std::size_t host = 0; host < count; ++host) {
+      hello(host);
+    }
+    CHECK(take() == std::vector<std::string>{"start"});
+  }
+
+  // To the next deadline, or so far.
+  void wait() {
+    now = core.next_deadline().value();
+    core.tick(now, effects);
+  }
+
+  HostsCore core;
+  HostsEffects effects;
+  TimePoint now = kStart;
+};
+
+using Words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("hosts core: nobody starts before all are there") {
+  Trial t(2);
+  t.hello(1);
+  t.hello(1);
+  CHECK(t.take().empty());
+  t.hello(0);
+  CHECK(t.take() == Words{"start"});
+  CHECK_FALSE(t.core.next_deadline());
+}
+
+TEST_CASE("hosts core: the job is over when the last launcher has ended") {
+  Trial t(2);
+  t.run_all(2);
+  t.core.ended(t.now, 0, 0, t.effects);
+  CHECK(t.take().empty());
+  t.core.ended(t.now, 1, 0, t.effects);
+  CHECK(t.take() == Words{"close"});
+  t.core.lost(t.now, 1, "gone", t.effects);
+  t.core.all_gone(t.effects);
+  CHECK(t.take() == Words{"finish 0"});
+}
+
+TEST_CASE("hosts core: the first code that is none of success is the job's") {
+  Trial t(3);
+  t.run_all(3);
+  t.core.ended(t.now, 2, 0, t.effects);
+  t.core.ended(t.now, 1, 7, t.effects);
+  t.core.ended(t.now, 0, 1, t.effects);
+  t.core.all_gone(t.effects);
+  CHECK(t.take() == Words{"close", "finish 7"});
+}
+
+TEST_CASE("hosts core: where machines may be missing, those that went to the end count") {
+  Trial t(3, 2);
+  t.run_all(3);
+  t.core.ended(t.now, 1, 7, t.effects);
+  t.core.ended(t.now, 0, 0, t.effects);
+  t.core.ended(t.now, 2, 0, t.effects);
+  t.core.all_gone(t.effects);
+  CHECK(t.take() == Words{"close", "finish 0"});
+}
+
+TEST_CASE("hosts core: machines that cannot be reached are told together, and nothing starts") {
+  Trial t(3);
+  t.core.lost(t.now, 1, "b: no route", t.effects);
+  t.hello(0);
+  CHECK(t.take().empty());
+  CHECK(t.core.next_deadline() == kStart + kMoreFailures);
+  t.core.lost(t.now, 2, "c: no route", t.effects);
+  CHECK(t.take() == Words{"error: b: no route", "error: c: no route", "close"});
+  t.hello(2);
+  t.core.all_gone(t.effects);
+  CHECK(t.take() == Words{"finish 69"});
+}
+
+TEST_CASE("hosts core: after one failure the others are not waited for long") {
+  Trial t(2);
+  t.core.lost(t.now, 1, "b: no route", t.effects);
+  t.wait();
+  CHECK(t.now == kStart + kMoreFailures);
+  CHECK(t.take() == Words{"error: b: no route", "close"});
+}
+
+TEST_CASE("hosts core: many failures are cut short") {
+  Trial t(20);
+  for (std::size_t host = 0; host < 20; ++host) {
+    t.core.lost(t.now, host, "down", t.effects);
+  }
+  const Words words = t.take();
+  REQUIRE(words.size() == kNamesShown + 2);
+  CHECK(words[kNamesShown] == "error: 12 more machines cannot be reached either");
+}
+
+TEST_CASE("hosts core: a machine that does not answer is named, then given up") {
+  Trial t(3);
+  t.hello(1);
+  t.wait();
+  CHECK(t.now == kStart + kReachNotice);
+  CHECK(t.take() == Words{"warning: waiting for 2 of 3 machines to answer: a, c"});
+  t.wait();
+  CHECK(t.now == kStart + kReachTimeout);
+  CHECK(t.take() == Words{"error: no answer within 60s from a, c: is it up, and does the remote "
+                          "shell ask for something?",
+                          "close"});
+  t.wait();
+  CHECK(t.now == kStart + kReachTimeout + kCloseTimeout);
+  CHECK(t.take() == Words{"finish 69"});
+}
+
+TEST_CASE("hosts core: another version is refused with both") {
+  Trial t(1);
+  t.hello(0, "2");
+  CHECK(t.take() ==
+        Words{"error: a: it has muster 2, and here is 1; --rsh-muster=PATH names another one",
+              "close"});
+}
+
+TEST_CASE("hosts core: a lost machine ends a job that needs all") {
+  Trial t(3);
+  t.run_all(3);
+  t.core.lost(t.now, 1, "b: broke", t.effects);
+  CHECK(t.take() == Words{"error: b: broke", "signal 15"});
+  CHECK(t.core.is_ending());
+  t.core.ended(t.now, 0, 143, t.effects);
+  t.core.ended(t.now, 2, 143, t.effects);
+  t.core.all_gone(t.effects);
+  CHECK(t.take() == Words{"close", "finish 69"});
+}
+
+TEST_CASE("hosts core: a lost machine is a warning where the others are enough") {
+  Trial t(3, 2);
+  t.run_all(3);
+  t.core.lost(t.now, 1, "b: broke", t.effects);
+  CHECK(t.take() == Words{"warning: b: broke"});
+  CHECK_FALSE(t.core.is_ending());
+  t.core.lost(t.now, 2, "c: broke", t.effects);
+  CHECK(t.take() == Words{"error: c: broke", "signal 15"});
+}
+
+TEST_CASE("hosts core: a worker's code goes before the loss of its machine") {
+  Trial t(2);
+  t.run_all(2);
+  t.core.ended(t.now, 0, 7, t.effects);
+  t.core.lost(t.now, 1, "b: broke", t.effects);
+  t.core.all_gone(t.effects);
+  const Words words = t.take();
+  CHECK(words.back() == "finish 7");
+}
+
+TEST_CASE("hosts core: signals are passed on; those that end the job have a deadline") {
+  Trial t(2);
+  t.run_all(2);
+  t.core.signal(t.now, SIGUSR1, t.effects);
+  CHECK(t.take() == Words{"signal 10"});
+  CHECK_FALSE(t.core.next_deadline());
+  t.core.signal(t.now, SIGINT, t.effects);
+  t.core.ended(t.now, 0, 130, t.effects);
+  CHECK(t.take() == Words{"signal 2"});
+  t.wait();
+  CHECK(t.now == kStart + kGrace + kEndExtra);
+  CHECK(t.take() == Words{"error: b did not end in time; the connection is closed, which ends what "
+                          "runs there",
+                          "close"});
+  t.core.all_gone(t.effects);
+  CHECK(t.take() == Words{"finish 130"});
+}
+
+TEST_CASE("hosts core: a signal before the start ends at once") {
+  Trial t(2);
+  t.core.signal(t.now, SIGUSR1, t.effects);
+  CHECK(t.take().empty());
+  t.core.signal(t.now, SIGTERM, t.effects);
+  t.core.signal(t.now, SIGTERM, t.effects);
+  CHECK(t.take() == Words{"close"});
+  t.core.all_gone(t.effects);
+  CHECK(t.take() == Words{"finish 143"});
+}
+
+TEST_CASE("hosts core: without its guard it closes all connections") {
+  Trial t(2);
+  t.run_all(2);
+  t.core.guard_lost(t.now, t.effects);
+  t.core.guard_lost(t.now, t.effects);
+  CHECK(t.take() == Words{"close"});
+  t.wait();
+  CHECK(t.take() == Words{"finish 137"});
+}

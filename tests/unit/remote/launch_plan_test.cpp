@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/launch_plan.hpp"
+
+#include "support/catch.hpp"
+
+#include <algorithm>
+
+using namespace muster;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+HostsRequest request() {
+  HostsRequest out;
+  out.hosts = {{"a", 4}, {"me@b", {}}};
+  out.rsh = {"ssh", "-x"};
+  out.muster = "/opt/my tools/muster";
+  out.fanout = 32;
+  out.nodes_min = 2;
+  out.options = {"--max-restarts=3"};
+  out.program = {"train.py", "--lr=1"};
+  out.rdzv_id = "job";
+  return out;
+}
+
+// Every machine is started by one other, and by nobody who is not there yet.
+void check_tree(std::size_t first, std::size_t end, std::size_t fanout, std::vector<int>& started) {
+  const auto parts = branches(first, end, fanout);
+  CHECK(parts.size() <= fanout);
+  std::size_t at = first;
+  for (const Branch& part : parts) {
+    CHECK(part.head == at);
+    CHECK(part.end > part.head);
+    at = part.end;
+    ++started[part.head];
+    check_tree(part.head + 1, part.end, fanout, started);
+  }
+  CHECK(at == end);
+}
+
+}  // namespace
+
+TEST_CASE("launch plan: a tree reaches each machine once") {
+  for (const std::size_t count : {1U, 2U, 32U, 33U, 256U, 4096U}) {
+    for (const std::size_t fanout : {1U, 2U, 32U, 5000U}) {
+      if (fanout == 1 && count > 300) {
+        continue;  // a chain
+      }
+      std::vector<int> started(count, 0);
+      check_tree(0, count, fanout, started);
+      CHECK(std::ranges::count(started, 1) == static_cast<std::ptrdiff_t>(count));
+    }
+  }
+  CHECK(branches(0, 5, 2) == std::vector<Branch>{{0, 2}, {2, 5}});
+  CHECK(branches(3, 3, 2).empty());
+}
+
+TEST_CASE("launch plan: the remote command is one word that any shell reads alike") {
+  const std::string command = remote_command("/opt/my tools/muster");
+  CHECK(command == "exec '/opt/my tools/muster' --remote-agent");
+  CHECK(rsh_argv({"ssh", "-x"}, "me@b", command) == Words{"ssh", "-x", "me@b", command});
+  CHECK(quoted(Words{"ssh", "b", command}) ==
+        R"(ssh b 'exec '\''/opt/my tools/muster'\'' --remote-agent')");
+}
+
+TEST_CASE("launch plan: each agent has its place, its slots and where to meet") {
+  CHECK(agent_args(request(), 0, "a:7") == Words{"--max-restarts=3",
+                                                 "--nproc-per-node=4",
+                                                 "--nnodes=2:2",
+                                                 "--node-rank=0",
+                                                 "--rdzv-backend=c10d",
+                                                 "--rdzv-endpoint=a:7",
+                                                 "--rdzv-id=job",
+                                                 "--rdzv-conf=is_host=true",
+                                                 "--platform=none",
+                                                 "--stdin-rank=none",
+                                                 "--",
+                                                 "train.py",
+                                                 "--lr=1"});
+  HostsRequest changed = request();
+  changed.rdzv_conf = "lease=2";
+  changed.label = true;
+  changed.nodes_min = 1;
+  const Words second = agent_args(changed, 1, "a:7");
+  for (const std::string word : {"--nnodes=1:2",
+                                 "--node-rank=1",
+                                 "--rdzv-conf=lease=2,is_host=false",
+                                 "--log-line-prefix-template=[b:${rank}]:"}) {
+    INFO(word);
+    CHECK(std::ranges::count(second, word) == 1);
+  }
+}
+
+TEST_CASE("launch plan: one machine meets nobody") {
+  HostsRequest alone = request();
+  alone.hosts.resize(1);
+  CHECK(agent_args(alone, 0, "") == Words{"--max-restarts=3",
+                                          "--nproc-per-node=4",
+                                          "--platform=none",
+                                          "--stdin-rank=none",
+                                          "--",
+                                          "train.py",
+                                          "--lr=1"});
+  CHECK_FALSE(setup_for(alone, {0, 1}).binds);
+}
+
+TEST_CASE("launch plan: only the first machine holds a port, and only where none was given") {
+  CHECK(setup_for(request(), {0, 2}).binds);
+  CHECK(setup_for(request(), {0, 2}).targets == Words{"me@b"});
+  CHECK_FALSE(setup_for(request(), {1, 2}).binds);
+  HostsRequest given = request();
+  given.rdzv_endpoint = "head:29400";
+  CHECK_FALSE(setup_for(given, {0, 2}).binds);
+  CHECK(endpoint_of(given, {"", "10.0.0.1", 7}) == "head:29400");
+  const Words args = agent_args(given, 0, "head:29400");
+  CHECK(std::ranges::none_of(
+      args, [](const std::string& word) { return word.find("is_host") != word.npos; }));
+}
+
+TEST_CASE("launch plan: all meet where the first one was reached, never at a loopback address") {
+  CHECK(endpoint_of(request(), {"", "10.0.0.1", 7}) == "10.0.0.1:7,a:7");
+  CHECK(endpoint_of(request(), {"", "fd00::1", 7}) == "[fd00::1]:7,a:7");
+  CHECK(endpoint_of(request(), {"", "", 7}) == "a:7");
+  CHECK(endpoint_of(request(), {"", "127.0.0.1", 7}) == "a:7");
+  HostsRequest here = request();
+  here.hosts[0].target = "localhost";
+  CHECK(endpoint_of(here, {"", "::1", 7}) == "");
+  CHECK(endpoint_of(here, {"", "10.0.0.1", 7}) == "10.0.0.1:7");
+  here.hosts = {{"127.0.0.1", 1}, {"me@127.0.0.2", 1}};
+  CHECK(endpoint_of(here, {"", "", 7}) == "127.0.0.1:7");
+}
+
+TEST_CASE("launch plan: the explanation has a line for each machine and names no value") {
+  HostsRequest secret = request();
+  secret.environment = {{"TOKEN", "sesame"}};
+  const std::string text = describe_hosts(secret);
+  CHECK(text.find("machine 1: b\n  ssh -x me@b 'exec ") != std::string::npos);
+  CHECK(text.find("variables that go along: TOKEN\n") != std::string::npos);
+  CHECK(text.find("sesame") == std::string::npos);
+}
