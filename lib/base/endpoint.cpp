@@ -73,4 +73,14 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   return out;
 }
 
+std::optional<std::pair<std::uint16_t, std::uint16_t>> parse_port_range(std::string_view text) {
+  const auto parts = split(text, '-');
+  const auto first = parse_int(parts.front());
+  const auto last = parse_int(parts.back());
+  if (parts.size() != 2 || !first || !last || *first < 1 || *first > *last || *last > 65535) {
+    return std::nullopt;
+  }
+  return std::pair(static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last));
+}
+
 }  // namespace muster

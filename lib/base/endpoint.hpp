@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace muster {
 
@@ -22,5 +23,9 @@ struct Endpoint {
 
 // "host", "host:port", "[v6]", "[v6]:port"; a bare IPv6 address is taken whole. Error: usage.
 [[nodiscard]] Result<Endpoint> parse_endpoint(std::string_view text);
+
+// "A-B", two ports from 1 to 65535, the lower one first; none where the text is something else.
+[[nodiscard]] std::optional<std::pair<std::uint16_t, std::uint16_t>> parse_port_range(
+    std::string_view text);
 
 }  // namespace muster

@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 namespace muster {
@@ -65,12 +64,6 @@ void resolve_master(const Resolution& r) {
   }
 }
 
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  const auto number = parse_int(text);
-  const bool fits = number && *number > 0 && *number <= std::numeric_limits<std::uint16_t>::max();
-  return fits ? std::optional(static_cast<std::uint16_t>(*number)) : std::nullopt;
-}
-
 // One node of c10d listens on any free port, whatever its endpoint says.
 Result<void> check_endpoints_in_range(const Resolution& r) {
   const LaunchConfig& config = r.config();
@@ -95,14 +88,11 @@ Result<void> resolve_port_range(const Resolution& r) {
   if (text.empty()) {
     return {};
   }
-  const auto parts = split(text, '-');
-  const auto first = parse_port(parts.front());
-  const auto last = parse_port(parts.back());
-  if (parts.size() != 2 || !first || !last || *first > *last) {
+  r.config().port_range = parse_port_range(text);
+  if (!r.config().port_range) {
     return r.layers.refuse(OptionId::port_range,
                            "must be A-B, two ports from 1 to 65535, the lower one first");
   }
-  r.config().port_range = std::pair(*first, *last);
   return check_endpoints_in_range(r);
 }
 

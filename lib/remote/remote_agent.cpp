@@ -3,14 +3,15 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/endpoint.hpp"
 #include "base/stream_writer.hpp"
 #include "base/text.hpp"
+#include "io/held_port.hpp"
 #include "process/descendants.hpp"
 #include "process/exit_status.hpp"
 #include "process/inherited_state.hpp"
 #include "process/spawn.hpp"
 #include "remote/children.hpp"
-#include "remote/held_port.hpp"
 
 #include <fmt/core.h>
 
@@ -18,6 +19,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
@@ -35,6 +37,18 @@ constexpr std::size_t kReadBytes = std::size_t{32} * 1024;
 // With more on its way up, the workers' output stays where it is.
 constexpr std::size_t kUpBytesMax = std::size_t{1024} * 1024;
 constexpr int kFailed = 70;
+
+// Where the nodes meet: a port that is kept for the first node's launcher. Empty: any free one.
+Result<HeldPort> hold_port(const std::string& range) {
+  if (range.empty()) {
+    return HeldPort::take(PortRange{});
+  }
+  const auto ports = parse_port_range(range);
+  if (!ports) {
+    return failure(Errc::usage, "--port-range=" + range + ": must be A-B");
+  }
+  return HeldPort::take(PortRange{ports->first, ports->second});
+}
 
 // "10.0.0.5 51234 10.0.0.7 22": the third is ours.
 std::string address_of_connection(const Environ& environ) {
@@ -102,7 +116,7 @@ class RemoteAgent final : public RshObserver {
   FrameReader frames_{true};
   SetupMessage place_;
   bool placed_ = false;
-  HeldPort held_;  // until the end, for a rendezvous that moves away and comes back
+  std::optional<HeldPort> held_;  // until the end, for a rendezvous that moves away and comes back
   std::array<Stream, 2> streams_;
   pid_t launcher_ = 0;
   bool ended_ = false;  // and told so
@@ -222,7 +236,8 @@ void RemoteAgent::take_setup(const Frame& frame) {
     return;
   }
   send_up(FrameKind::hello,
-          encode(HelloMessage{setup_.version, address_of_connection(setup_.environ), held_.port}));
+          encode(HelloMessage{setup_.version, address_of_connection(setup_.environ),
+                               held_ ? held_->number() : std::uint16_t{0}}));
 }
 
 Result<void> RemoteAgent::start_share() {
