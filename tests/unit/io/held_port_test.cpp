@@ -150,6 +150,12 @@ TEST_CASE("held port: in a range each is given once, also while servers listen o
   CHECK(HeldPort::take({last, last}));
 }
 
+TEST_CASE("held port: one on which nobody listens yet is given to no other launcher") {
+  const PortRange range = free_range(1);
+  const HeldPort port = held(range);
+  CHECK_FALSE(HeldPort::take(range));
+}
+
 TEST_CASE("held port: a port whose connections are not forgotten yet can be held again") {
   const PortRange range = free_range(1);
   {

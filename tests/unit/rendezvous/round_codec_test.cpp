@@ -144,13 +144,14 @@ TEST_CASE("round codec: every message comes back as it was, in any split") {
 
 TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fields.hpp and here") {
   CHECK(field_count<NodeInfo>() == 7);
-  CHECK(field_count<JobTerms>() == 6);
+  CHECK(field_count<JobTerms>() == 7);
+  CHECK(field_count<LeaderOffer>() == 2);
   CHECK(field_count<Round>() == 3);
   CHECK(field_count<Hello>() == 11);
   CHECK(field_count<Rounds>() == 3);
   CHECK(field_count<Beat>() == 2);
   CHECK(field_count<Ready>() == 1);
-  CHECK(field_count<Accept>() == 3);
+  CHECK(field_count<Accept>() == 4);
   CHECK(field_count<Failed>() == 9);
   CHECK(field_count<Details>() == 3);
   CHECK(field_count<Stopping>() == 1);
@@ -163,7 +164,7 @@ TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fie
   CHECK(field_count<Pong>() == 2);
   CHECK(field_count<RollCall>() == 5);
   CHECK(field_count<Propose>() == 2);
-  CHECK(field_count<Start>() == 3);
+  CHECK(field_count<Start>() == 4);
   CHECK(field_count<Regroup>() == 1);
   CHECK(field_count<Dismiss>() == 0);
   CHECK(field_count<OtherFailure>() == 3);
@@ -197,6 +198,21 @@ TEST_CASE("round codec: a cut frame waits, and each lost byte of its body is a f
                  Catch::EndsWith("1 bytes follow its end"));
     }
   }
+}
+
+TEST_CASE("round codec: reserved ports are at most as many as the limit, and none is 0") {
+  Start start;
+  start.offer.ports.assign(kMaxLeaderPorts, 40001);
+  CHECK(decode(Side::dialled, after_greeting(frame_of(start))).messages.size() == 1);
+  std::string body = frame_of(start).substr(kFrameHeadBytes);
+  const std::size_t count =
+      body.size() - (2 * std::size_t{kMaxLeaderPorts}) - sizeof(std::uint32_t);
+  const auto kind = static_cast<std::uint8_t>(frame_of(start)[4]);
+  std::string zero = body;
+  zero.replace(zero.size() - 2, 2, 2, '\0');
+  CHECK_THAT(fault_of(raw_frame(kind, zero)), Catch::EndsWith("a reserved port of 0"));
+  body[count] = 1;  // 257 in all
+  CHECK_THAT(fault_of(raw_frame(kind, body)), Catch::EndsWith("257 ports; the limit is 256"));
 }
 
 TEST_CASE("round codec: neighbours in a list share their beginnings") {
