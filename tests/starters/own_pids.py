@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""own_pids.py ARGUMENTS: python3 ARGUMENTS as the only family in a PID namespace. When it ends or is
+"""own_pids.py ARGUMENTS: python3 ARGUMENTS in a PID namespace of its own. When it ends or is
 killed, the kernel ends all that is left, daemons of a scheduler too. Without root it is python3
 alone: the tests then skip themselves."""
 

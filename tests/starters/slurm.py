@@ -23,7 +23,7 @@ from nodes import WORKER, NodesCase
 LOGIN, NODES = "login", ("pod-a01", "pod-a02", "pod-b01", "pod-b02")
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "salloc", "scancel", "scontrol", "munged")
 NULL_MAJOR, NULL_MINOR = 1, 3
-IDLE_WITHIN = 20  # s, after what started a job has ended
+IDLE_WITHIN = 60  # s, after what started a job has ended
 COMMAND_WITHIN = 30  # s, for Slurm's own commands that only ask or tell
 CONF = """
 ClusterName=probe

@@ -18,7 +18,8 @@ exec nsenter -t "$(cat '{folder}'/"$host".pid)" -n -u -m sh -c "$*"
 
 
 def missing():
-    lacking = [program for program in ("mpirun.openmpi", "mpiexec.hydra", *COMPILERS) if not shutil.which(program)]
+    programs = ("mpirun.openmpi", "mpiexec.hydra", *COMPILERS)
+    lacking = [program for program in programs if not shutil.which(program)]
     if lacking:
         return f"needs {', '.join(lacking)}: scripts/install_deps test"
     return hosts.missing()

@@ -8,6 +8,10 @@ import unittest
 from harness import eventually, read
 from slurm import SlurmCase
 
+# Slurm would wait for two minutes: credentials count seconds, and those of the last start that it
+# revoked must be older than the new ones.
+REQUEUED = "StartTime=now+3"
+
 # Where the launcher passes on what every process of the step has got already, they get it twice.
 TWICE = "the launcher passes on what Slurm has sent to the workers itself"
 
@@ -55,7 +59,7 @@ class Ends(SlurmCase):
         self.assertEqual(self.run_ids(job.round(2)), {f"slurm-{number}.0"})
         self.slurm.ask("scontrol", "requeue", number)
         eventually(lambda: self.slurm.jobs("%T") == ["PENDING"], "the job waits again")
-        self.slurm.ask("scontrol", "update", f"jobid={number}", "StartTime=now")
+        self.slurm.ask("scontrol", "update", f"jobid={number}", REQUEUED)
         self.assertEqual(self.run_ids(job.round(2)), {f"slurm-{number}.0-r1"})
         job.finish()
 
