@@ -86,7 +86,10 @@ void HostsCore::lost(TimePoint now, std::size_t host, const std::string& why, Ho
     lose_running(now, why, out);
     return;
   }
-  unreached_.push_back(why);
+  // Machines that are lost with one that was to start them have its reason.
+  if (std::ranges::find(unreached_, why) == unreached_.end()) {
+    unreached_.push_back(why);
+  }
   reach_end_ = std::min(reach_end_, now + kMoreFailures);
   look_at_answers(now, out);
 }
@@ -146,7 +149,10 @@ void HostsCore::tick_reaching(TimePoint now, HostsEffects& out) {
 void HostsCore::lose_running(TimePoint now, const std::string& why, HostsEffects& out) {
   const std::size_t left = states_.size() - count(State::lost);
   const bool enough = left >= settings_.nodes_min;
-  out.emplace_back(Say{enough ? LogLevel::warning : LogLevel::error, why});
+  if (last_loss_ != why) {
+    out.emplace_back(Say{enough ? LogLevel::warning : LogLevel::error, why});
+    last_loss_ = why;
+  }
   if (!enough && !ending_) {
     ending_ = true;
     own_code_ = first_code_.value_or(kUnreachable);

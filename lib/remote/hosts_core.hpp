@@ -103,6 +103,7 @@ class HostsCore {
   Phase phase_ = Phase::reaching;
   std::vector<State> states_;
   std::vector<std::string> unreached_;  // why, in the order of failing
+  std::string last_loss_;
   TimePoint reach_end_;
   bool noticed_ = false;
   bool ending_ = false;            // all were asked to end

@@ -209,15 +209,10 @@ void HostsLauncher::finish_lines(std::size_t host) {
 }
 
 void HostsLauncher::on_gone(RshChild& child) {
+  const std::string why = child.describe_end();
   for (std::size_t host = child.branch().head; host < child.branch().end; ++host) {
     finish_lines(host);
-    const bool itself = host == child.branch().head;
-    core_.lost(steady_now(),
-               host,
-               itself ? child.describe_end()
-                      : setup_.request.hosts[host].name() + ": lost with " +
-                            setup_.request.hosts[child.branch().head].name(),
-               effects_);
+    core_.lost(steady_now(), host, why, effects_);
   }
 }
 
@@ -240,20 +235,14 @@ void HostsLauncher::read_link() {
 
 // Effects may bring about more of them.
 void HostsLauncher::perform() {
-  while (!effects_.empty()) {
+  do {
     for (const HostsEffect& effect : std::exchange(effects_, {})) {
       perform_one(effect);
     }
     if (children_.all_gone()) {
       core_.all_gone(effects_);
     }
-  }
-  if (children_.all_gone()) {
-    core_.all_gone(effects_);
-  }
-  for (const HostsEffect& effect : std::exchange(effects_, {})) {
-    perform_one(effect);
-  }
+  } while (!effects_.empty());
 }
 
 void HostsLauncher::perform_one(const HostsEffect& effect) {

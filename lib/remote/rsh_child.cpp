@@ -236,7 +236,9 @@ void RshChild::look_gone() {
 }
 
 std::string RshChild::describe_end() const {
-  RshEnd end{place_.name, place_.argv, status_.value_or(ExitStatus{}), failure_, frames_.greeted()};
+  RshEnd end{
+      place_.name, place_.argv, status_.value_or(ExitStatus{}), failure_, frames_.greeted(), 0};
+  end.behind = place_.branch.end - place_.branch.head - 1;
   if (end.last_line.empty()) {
     end.last_line = last_line_of(error_tail_);
   }

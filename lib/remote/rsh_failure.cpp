@@ -30,7 +30,10 @@ std::string last_line_of(std::string_view text) {
   return found;
 }
 
-std::string describe(const RshEnd& end) {
+namespace {
+
+// The command is shown without what it runs over there.
+std::string describe_one(const RshEnd& end) {
   const std::span<const std::string> words(end.argv);
   const std::string command =
       quoted(words.first(words.size() - std::min<std::size_t>(words.size(), 1)));
@@ -49,6 +52,13 @@ std::string describe(const RshEnd& end) {
         why);
   }
   return fmt::format("{} cannot be reached by '{}': {}", end.name, command, why);
+}
+
+}  // namespace
+
+std::string describe(const RshEnd& end) {
+  const std::string with = end.behind == 0 ? "" : fmt::format("; {} more behind it", end.behind);
+  return describe_one(end) + with;
 }
 
 }  // namespace muster

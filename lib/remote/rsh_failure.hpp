@@ -5,6 +5,7 @@
 
 #include "process/exit_status.hpp"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,9 @@ struct RshEnd {
   std::string name;               // of the machine
   std::vector<std::string> argv;  // of the remote shell; the last word is the command over there
   ExitStatus status;
-  std::string last_line;  // of its standard error, else what it printed instead of an answer
-  bool answered = false;  // the agent was there before
+  std::string last_line;   // of its standard error, else what it printed instead of an answer
+  bool answered = false;   // the agent was there before
+  std::size_t behind = 0;  // machines that it has started, or was to start
 };
 
 [[nodiscard]] std::string describe(const RshEnd& end);

@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "platform/host_list.hpp"
+#include "platform/job_hosts.hpp"
 #include "platform/json_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -28,12 +29,28 @@ void try_repetitions(std::string_view text) {
   MUSTER_CHECK(!counts || counts->size() <= muster::kHostsMax);
 }
 
+// What is taken becomes a word for a remote shell.
+void try_job_hosts(std::string_view text) {
+  for (const auto& hosts : {muster::parse_job_hosts(text), muster::parse_host_file(text)}) {
+    if (!hosts) {
+      MUSTER_CHECK(!hosts.error().message.empty());
+      continue;
+    }
+    MUSTER_CHECK(!hosts->empty() && hosts->size() <= muster::kJobHostsMax);
+    for (const muster::JobHost& host : *hosts) {
+      MUSTER_CHECK(!host.target.starts_with('-') && !host.name().starts_with('-'));
+      MUSTER_CHECK(muster::shell_quoted(host.target) == host.target);
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try_hosts(text);
   try_repetitions(text);
+  try_job_hosts(text);
   static_cast<void>(muster::json_texts(text));
   static_cast<void>(muster::json_object(text));
   return 0;

@@ -171,6 +171,14 @@ class Remote(JobCase):
                 self.assertEqual(ended.code, 128 + signo, ended)
                 self.assert_nothing_left(job)
 
+    def test_a_console_that_nobody_reads_does_not_hold_the_end(self):
+        job = self.hosts("127.0.0.1,127.0.0.2",
+                         *self.shell(f"touch {self.folder}/up$RANK; exec yes"))
+        self.wait_for("up0", "up1")
+        job.kill(signal.SIGTERM)
+        self.assertEqual(job.process.wait(60), 128 + signal.SIGTERM)
+        self.assert_nothing_left(job)
+
     def test_user_signals_are_passed_on_and_end_nothing(self):
         script = (f"trap 'touch {self.folder}/got$RANK; exit 0' USR1; touch {self.folder}/up$RANK; "
                   "while :; do sleep 0.05; done")
@@ -236,6 +244,17 @@ class Remote(JobCase):
 
 
 class Many(JobCase):
+    def test_a_machine_further_down_that_cannot_be_reached_is_one_line(self):
+        env = {**os.environ, "FAKE_RSH_DIR": str(self.folder)}
+        job = self.job("--hosts", "a,b,down1,c,d,e", "--rsh", RSH, "--rsh-fanout=1", "/bin/true",
+                       env=env)
+        ended = job.end()
+        self.assertEqual((ended.code, ended.out), (69, ""), ended)
+        self.assertEqual(ended.err, f"muster: error: down1 cannot be reached by '{RSH} down1': "
+                                    "ssh: connect to host down1 port 22: No route to host; "
+                                    "3 more behind it (from b)\n")
+        self.assert_nothing_left(job)
+
     def test_256_machines_are_started_as_a_tree(self):
         rsh = self.folder / "rsh"
         rsh.write_text(f"#!/bin/sh\necho $PPID $1 >>'{self.folder}/calls'\ncd /\n"

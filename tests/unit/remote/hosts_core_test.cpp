@@ -142,11 +142,25 @@ TEST_CASE("hosts core: after one failure the others are not waited for long") {
 TEST_CASE("hosts core: many failures are cut short") {
   Trial t(20);
   for (std::size_t host = 0; host < 20; ++host) {
-    t.core.lost(t.now, host, "down", t.effects);
+    t.core.lost(t.now, host, "down " + std::to_string(host), t.effects);
   }
   const Words words = t.take();
   REQUIRE(words.size() == kNamesShown + 2);
   CHECK(words[kNamesShown] == "error: 12 more machines cannot be reached either");
+}
+
+TEST_CASE("hosts core: machines that are lost together are one line") {
+  Trial t(4, 1);
+  t.core.lost(t.now, 1, "b: no route; 1 more behind it", t.effects);
+  t.core.lost(t.now, 2, "b: no route; 1 more behind it", t.effects);
+  t.hello(0);
+  t.hello(3);
+  CHECK(t.take() == Words{"error: b: no route; 1 more behind it", "close"});
+  Trial running(4, 1);
+  running.run_all(4);
+  running.core.lost(running.now, 1, "b: broke", running.effects);
+  running.core.lost(running.now, 2, "b: broke", running.effects);
+  CHECK(running.take() == Words{"warning: b: broke"});
 }
 
 TEST_CASE("hosts core: a machine that does not answer is named, then given up") {

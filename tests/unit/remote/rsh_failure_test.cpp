@@ -12,7 +12,8 @@ RshEnd ended(int code, std::string last_line, bool answered = false) {
           {"ssh", "-o", "X=a b", "me@b", "exec muster --remote-agent"},
           {false, code, false},
           std::move(last_line),
-          answered};
+          answered,
+          0};
 }
 
 }  // namespace
@@ -28,6 +29,9 @@ TEST_CASE("rsh failure: one line with the command and its own last words") {
   CHECK(describe(ended(255, "Connection reset", true)) ==
         "b: the connection broke (ssh -o 'X=a b' me@b: Connection reset)");
   CHECK(describe(ended(127, "", true)).find("the connection broke") != std::string::npos);
+  RshEnd head = ended(255, "reset", true);
+  head.behind = 7;
+  CHECK(describe(head) == "b: the connection broke (ssh -o 'X=a b' me@b: reset); 7 more behind it");
 }
 
 TEST_CASE("rsh failure: the last line is one with something in it, and printable") {
