@@ -88,14 +88,23 @@ void resolve_cpus(const Resolution& r) {
   r.config().usable_cpus_reason = std::move(cpus.reason);
 }
 
-// A scheduler that gave this task fewer GPUs than it has workers is a common slip, and CUDA's
-// "invalid device ordinal" names neither. Asked only where somebody narrowed them.
-void note_narrowed_gpus(const Resolution& r) {
+// Whether one of the lists is too short for all workers, whatever GPUs there are.
+bool is_narrowed(const Resolution& r) {
   constexpr std::array kVariables{
       "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
-  const bool narrowed = std::ranges::any_of(
-      kVariables, [&](const char* name) { return r.environ.get(name).has_value(); });
-  if (!narrowed || r.config().nproc == 1 || r.config().virtual_local_rank) {
+  return std::ranges::any_of(kVariables, [&](const char* name) {
+    const std::string list(r.environ.get(name).value_or(""));
+    const auto entries = static_cast<int>(std::ranges::count(list, ',')) + 1;
+    const bool one_slice = trim(list).starts_with("MIG-");
+    return !trim(list).empty() && (entries < r.config().nproc || one_slice);
+  });
+}
+
+// A scheduler that gave this task fewer GPUs than it has workers is a common slip, and CUDA's
+// "invalid device ordinal" names neither. The GPUs are counted only where that is likely: to open
+// them may take a second each.
+void note_narrowed_gpus(const Resolution& r) {
+  if (r.config().nproc == 1 || r.config().virtual_local_rank || !is_narrowed(r)) {
     return;
   }
   const Count seen = r.machine.usable_gpus(r.environ);

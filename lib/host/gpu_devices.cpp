@@ -150,4 +150,8 @@ GpuDevices find_gpus(const std::string& root) {
   return devices;
 }
 
+bool has_only_amd_gpus(const std::string& root) {
+  return nvidia_cards(root).empty() && !find_amd(root).empty();
+}
+
 }  // namespace muster

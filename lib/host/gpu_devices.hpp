@@ -13,4 +13,7 @@ namespace muster {
 // `root` is put before "/proc", "/sys" and "/dev".
 [[nodiscard]] GpuDevices find_gpus(const std::string& root);
 
+// Whether there are AMD GPUs and no driver of NVIDIA's. Opens nothing.
+[[nodiscard]] bool has_only_amd_gpus(const std::string& root);
+
 }  // namespace muster

@@ -100,8 +100,7 @@ Count LinuxMachine::usable_gpus(const Environ& environ) const {
 }
 
 bool LinuxMachine::has_amd_gpus() const {
-  const GpuDevices devices = find_gpus(root_);
-  return devices.nvidia.empty() && !devices.amd.empty();
+  return has_only_amd_gpus(root_);
 }
 
 Result<NumaPlan> LinuxMachine::numa_plan(NumaPolicy policy,

@@ -93,7 +93,10 @@ TEST_CASE("devices: fewer visible GPUs than workers are told of where somebody n
   launch.machine.gpus.count = 1;
   launch.variables = {{"OMP_NUM_THREADS", "1"}};
   launch.machine.questions = 0;
-  CHECK(launch.warnings().empty());
+  for (const char* list : {"", "0,1,2,3", "GPU-a,GPU-b,GPU-c,GPU-d,GPU-e"}) {
+    launch.variables["CUDA_VISIBLE_DEVICES"] = list;
+    CHECK(launch.warnings().empty());
+  }
   CHECK(launch.machine.questions == 0);
 }
 
