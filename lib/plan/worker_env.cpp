@@ -147,6 +147,7 @@ Result<Environ> worker_env(const LaunchConfig& config,
                            int local_rank,
                            const std::string& error_file) {
   Environ out = environ;
+  leave_mpi_place(out, config.nproc);
   set_defaults(out);
   if (!environ.get("OMP_NUM_THREADS")) {
     set_threads(out, threads_of(config, local_rank));

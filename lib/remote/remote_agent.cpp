@@ -2,8 +2,8 @@
 #include "remote/remote_agent.hpp"
 
 #include "base/clock.hpp"
-#include "base/log.hpp"
 #include "base/endpoint.hpp"
+#include "base/log.hpp"
 #include "base/stream_writer.hpp"
 #include "base/text.hpp"
 #include "io/held_port.hpp"
@@ -236,8 +236,9 @@ void RemoteAgent::take_setup(const Frame& frame) {
     return;
   }
   send_up(FrameKind::hello,
-          encode(HelloMessage{setup_.version, address_of_connection(setup_.environ),
-                               held_ ? held_->number() : std::uint16_t{0}}));
+          encode(HelloMessage{setup_.version,
+                              address_of_connection(setup_.environ),
+                              held_ ? held_->number() : std::uint16_t{0}}));
 }
 
 Result<void> RemoteAgent::start_share() {

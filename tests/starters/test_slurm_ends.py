@@ -12,9 +12,6 @@ from slurm import SlurmCase
 # revoked must be older than the new ones.
 REQUEUED = "StartTime=now+3"
 
-# Where the launcher passes on what every process of the step has got already, they get it twice.
-TWICE = "the launcher passes on what Slurm has sent to the workers itself"
-
 # Writes what it gets, and leaves after the first SIGTERM, but not at once.
 LISTENER = """
 import json, os, signal, sys, time
@@ -97,7 +94,6 @@ class Signals(SlurmCase):
     def end(self):
         (self.folder / "heard.end").touch()
 
-    @unittest.skip(TWICE)
     def test_a_signal_of_the_user_reaches_every_worker_once(self):
         job, node = self.listen(self.srun, "-N2", "--gres=gpu:2", world=4)
         self.slurm.ask("scancel", "--signal=USR1", self.number())
@@ -107,7 +103,6 @@ class Signals(SlurmCase):
         self.assertEqual(self.events("SIGUSR1"), ["0", "1", "2", "3"])
         self.assertEqual(self.events("end"), ["0", "1", "2", "3"])
 
-    @unittest.skip(TWICE)
     def test_a_cancelled_worker_hears_of_it_once_and_may_finish(self):
         job, node = self.listen(self.srun, "-N2", "--gres=gpu:2", world=4,
                                 options=["--max-restarts=3"])

@@ -127,8 +127,8 @@ class TorchDistributor:
 
     def run(self, train_object: Union[Callable[..., Any], str], *args: Any, **kwargs: Any) -> Any:
         """Runs train_object(*args, **kwargs) on every rank, and returns what rank 0 returned. A str
-        is the path of a program, which must be there on every executor; `args` are its arguments, and
-        the result is None. Raises muster.WorkerError, as muster.launch does."""
+        is the path of a program, which must be there on every executor; `args` are its arguments,
+        and the result is None. Raises muster.WorkerError, as muster.launch does."""
         if isinstance(train_object, str):
             if kwargs:
                 raise ValueError("a program takes no keyword arguments")

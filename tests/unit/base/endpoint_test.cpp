@@ -32,7 +32,7 @@ TEST_CASE("endpoint: bad ports and hosts are refused with the text in the messag
 TEST_CASE("endpoint: a range of ports") {
   CHECK(parse_port_range("1-65535") == std::pair<std::uint16_t, std::uint16_t>(1, 65535));
   CHECK(parse_port_range("5-5") == std::pair<std::uint16_t, std::uint16_t>(5, 5));
-  for (const auto* text : {"", "5", "-", "0-5", "6-5", "5-65536", "5-6-7", "5-", "a-b", "5 - 6"}) {
+  for (const auto* text : {"", "5", "-", "0-5", "6-5", "5-65536", "5-6-7", "5-", "a-b"}) {
     INFO(text);
     CHECK_FALSE(parse_port_range(text));
   }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each operation refuses, with the messages of PyTorch's back end gloo, which programs look for."""
+"""What each operation refuses, with gloo's messages, which programs look for."""
 from __future__ import annotations
 
 from typing import List, Sequence
