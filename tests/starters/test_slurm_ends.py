@@ -3,6 +3,7 @@
 sends to every process of a step itself, the workers included."""
 
 import json
+import time
 import unittest
 
 from harness import eventually, read
@@ -106,6 +107,10 @@ class Signals(SlurmCase):
     def test_a_cancelled_worker_hears_of_it_once_and_may_finish(self):
         job, node = self.listen(self.srun, "-N2", "--gres=gpu:2", world=4,
                                 options=["--max-restarts=3"])
+        # Younger ones get the signal from their launcher, too: Slurm may have looked for processes
+        # before they were there.
+        born = time.monotonic()
+        eventually(lambda: time.monotonic() > born + 1, "the workers are a second old")
         self.slurm.ask("scancel", self.number())
         eventually(lambda: len(self.events("SIGTERM")) >= 4, job.describe)
         self.end()
