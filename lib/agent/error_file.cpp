@@ -103,7 +103,7 @@ void add_failures(Json& json, const JobResult& result, const ReportSite& site) {
   }
   for (const OtherFailure& other : story->others) {
     json["other_failures"].push_back(
-        {{"rank", other.rank}, {"node", other.node}, {"end", other.words}});
+        {{"rank", other.rank}, {"node", other.node}, {"end", other.text}});
   }
   json["other_failures_count"] = story->others.size() + story->others_unnamed;
 }

@@ -180,7 +180,7 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   FailureStory story;
   story.program = site.program;
   story.node = close.root_node;
-  story.end = close.root_words;
+  story.end = close.root_text;
   story.verdict = close.reason;
   story.attempts = result.max_restarts + 1;
   story.others = close.others;

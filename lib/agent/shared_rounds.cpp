@@ -81,7 +81,7 @@ Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time)
   message.permanent = failure.spawn_error && failure.spawn_error->code != Errc::system;
   message.exited =
       !failure.spawn_error && is_own_exit(failure.status.signaled, failure.status.value);
-  message.words = printable(describe_end(failure), kTextMax);
+  message.text = printable(describe_end(failure), kTextMax);
   return message;
 }
 

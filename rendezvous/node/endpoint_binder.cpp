@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-constexpr Duration kLookupPatience = std::chrono::seconds(5);
+constexpr Duration kLookupTimeout = std::chrono::seconds(5);
 
 // Between two attempts in the background.
 constexpr Duration kTryAgain = std::chrono::seconds(1);
@@ -64,7 +64,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
     place.lookup = std::make_unique<NameLookup>(
         loop,
         place.place.host,
-        kLookupPatience,
+        kLookupTimeout,
         [this, &place](Result<std::vector<std::string>> found) {
           // The lookup may not be destroyed by its own callback.
           asio::post(loop, [gone = std::shared_ptr<NameLookup>(std::move(place.lookup))] {});

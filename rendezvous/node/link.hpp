@@ -68,8 +68,8 @@ struct Link {
   bool touched = false;                     // has new output in this turn
   std::optional<TimePoint> deadline;        // of connecting, a stranger, lingering
   std::vector<SocketAddress> alternatives;  // still to be tried, the next one last
-  Duration patience{};                      // for all of them together
-  TimePoint patience_ends{};
+  Duration timeout{};                       // for all of them together
+  TimePoint timeout_ends{};
 };
 
 // What it says is for us.
@@ -77,7 +77,7 @@ struct Link {
   return link.state == LinkState::stranger || link.state == LinkState::open;
 }
 
-// How a connection ended, from its errno, and in words.
+// How a connection ended, from its errno, and as text.
 [[nodiscard]] LinkEnd end_of(int errno_value);
 
 // For both directions: dead connections are noticed after so long.

@@ -60,11 +60,11 @@ Link& LinkSockets::add_link(LinkId id, RoundDecoder::Side side) {
               .first->second;
 }
 
-void LinkSockets::connect(LinkId id, std::vector<SocketAddress> addresses, Duration patience) {
+void LinkSockets::connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout) {
   Link& link = add_link(id, RoundDecoder::Side::dialled);
   std::ranges::reverse(addresses);
   link.alternatives = std::move(addresses);
-  link.patience = patience;
+  link.timeout = timeout;
   to_dial_.push_back(id);
 }
 
@@ -79,7 +79,7 @@ void LinkSockets::try_next_address(Link& link) {
       link.fd = std::move(connecting.fd);
       link.armed = EPOLLOUT;
       control(EPOLL_CTL_ADD, link.fd.get(), link.armed, link.id);
-      set_deadline(link, now_ + std::max(link.patience_ends - now_, Duration{}) / left);
+      set_deadline(link, now_ + std::max(link.timeout_ends - now_, Duration{}) / left);
       return;
     }
   }
@@ -364,7 +364,7 @@ void LinkSockets::settle(TimePoint now) {
     for (const LinkId id : std::exchange(to_dial_, {})) {
       Link& link = *links_.at(id);
       if (link.state == LinkState::connecting) {
-        link.patience_ends = now + link.patience;
+        link.timeout_ends = now + link.timeout;
         try_next_address(link);
       }
     }
@@ -419,11 +419,11 @@ void LinkSockets::expire(Link& link) {
   }
 }
 
-void LinkSockets::fail(Link& link, LinkEnd how, std::string words) {
+void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;
   bury(link);
   if (known) {
-    sink_(LinkClosed{.link = link.id, .how = how, .words = std::move(words)});
+    sink_(LinkClosed{.link = link.id, .how = how, .text = std::move(text)});
   }
 }
 

@@ -71,8 +71,8 @@ class LinkSockets {
   // Connections of ours come from this address.
   void set_source(const SocketAddress& source) { source_ = source; }
 
-  // LinkOpened or LinkClosed follows. The addresses are tried in turn, for `patience` in all.
-  void connect(LinkId id, std::vector<SocketAddress> addresses, Duration patience);
+  // LinkOpened or LinkClosed follows. The addresses are tried in turn, for `timeout` in all.
+  void connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout);
   void send(LinkId id, SharedFrame frame);
   // The other side was welcomed as a follower; it was asked for lists of members. Longer messages
   // than before are taken from it.
@@ -134,7 +134,7 @@ class LinkSockets {
   void expire(Link& link);
   void start_lingering(Link& link);
   void refuse_version_of(Link& link);
-  void fail(Link& link, LinkEnd how, std::string words);
+  void fail(Link& link, LinkEnd how, std::string text);
   void bury(Link& link);
   void control(int operation, int fd, std::uint32_t events, std::uint64_t tag);
 

@@ -68,12 +68,12 @@ void LinkSockets::accept_from(int listener) {
 }
 
 void LinkSockets::pause_accept(int why) {
-  const auto words = accept_pause_.begin(now_, why);
+  const auto text = accept_pause_.begin(now_, why);
   for (const Listener& listener : listeners_) {
     watch(listener, false);
   }
-  if (notice_ && words) {
-    notice_(*words);
+  if (notice_ && text) {
+    notice_(*text);
   }
 }
 

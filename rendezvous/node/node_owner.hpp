@@ -23,7 +23,7 @@ class NodeOwner {
   virtual void lease_until(TimePoint when) = 0;
   virtual void open_store(RoundId round) = 0;
   virtual void show_roll_call(const ShowRollCall& show) = 0;
-  virtual void say(const std::string& words) = 0;
+  virtual void say(const std::string& text) = 0;
 
   // Last call; what the others had to be told is out. The node may be destroyed in it.
   virtual void ended(const NodeEnd& end) = 0;

@@ -24,8 +24,8 @@
 namespace muster {
 namespace {
 
-// How long the last words may take to reach the others.
-constexpr Duration kEndPatience = std::chrono::seconds(1);
+// How long the last messages may take to reach the others.
+constexpr Duration kEndTimeout = std::chrono::seconds(1);
 
 // Between two lookups while no endpoint's name is known.
 constexpr Duration kNamesAgain = std::chrono::seconds(1);
@@ -55,7 +55,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   std::optional<NodeEnd> end;
   std::optional<TimePoint> armed_for;
   TimePoint now = steady_now();
-  TimePoint end_by{};  // of the last words; of the names before we began
+  TimePoint end_by{};  // of the last messages; of the names before we began
   TimePoint names_by{};
   std::string own_address;
   std::uint16_t own_port = 0;
@@ -289,13 +289,13 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void carry_out(const OpenLink& wanted) {
     if (auto numeric = SocketAddress::parse(as_seen_here(wanted.host), wanted.port)) {
-      sockets->connect(wanted.link, {*numeric}, wanted.patience);
+      sockets->connect(wanted.link, {*numeric}, wanted.timeout);
       return;
     }
     auto lookup = std::make_unique<NameLookup>(
         loop,
         wanted.host,
-        wanted.patience,
+        wanted.timeout,
         [this, wanted, asked = now](Result<std::vector<std::string>> found) {
           turn([&] { name_found(wanted, asked, std::move(found)); });
         });
@@ -316,7 +316,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
         addresses.push_back(*parsed);
       }
     }
-    const Duration left = std::max(wanted.patience - (now - asked), kConnectAtLeast);
+    const Duration left = std::max(wanted.timeout - (now - asked), kConnectAtLeast);
     sockets->connect(wanted.link, std::move(addresses), left);
   }
 
@@ -376,7 +376,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void carry_out(const ShowRollCall& wanted) { owner.show_roll_call(wanted); }
 
-  void carry_out(const SayNode& wanted) { owner.say(wanted.words); }
+  void carry_out(const SayNode& wanted) { owner.say(wanted.text); }
 
   // -- the end ---------------------------------------------------------------------------------
 
@@ -390,7 +390,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
       return;
     }
     end = std::move(how);
-    end_by = now + kEndPatience;
+    end_by = now + kEndTimeout;
     lookups.clear();
     sockets->close_listeners();
     sockets->close_all();
@@ -423,8 +423,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
     return std::unexpected(std::move(opened.error()));
   }
   impl->sockets = std::move(*opened);
-  impl->sockets->set_notice(
-      [raw = impl.get()](const std::string& words) { raw->owner.say(words); });
+  impl->sockets->set_notice([raw = impl.get()](const std::string& text) { raw->owner.say(text); });
   impl->watch.assign(impl->sockets->fd());
   impl->await_ready();
   impl->prepare();

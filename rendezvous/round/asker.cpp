@@ -88,9 +88,9 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
     }
     target.link = next_link_;
     next_link_ += 4;
-    target.due = now + 2 * kAskPatience;
+    target.due = now + 2 * kAskTimeout;
     links_.emplace(target.link, key);
-    out.emplace_back(OpenLink{target.link, target.host, target.port, kAskPatience});
+    out.emplace_back(OpenLink{target.link, target.host, target.port, kAskTimeout});
   }
 }
 

@@ -26,7 +26,7 @@ struct AskResult {
 };
 
 inline constexpr Duration kAskInterval = std::chrono::milliseconds(250);
-inline constexpr Duration kAskPatience = std::chrono::seconds(1);
+inline constexpr Duration kAskTimeout = std::chrono::seconds(1);
 
 // A guard that still ends the workers of a dead agent accepts and says nothing: asked again soon.
 inline constexpr Duration kAskSoonFirst = std::chrono::microseconds(500);

@@ -82,7 +82,7 @@ std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const NodeInfo&
 void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
   if (const auto refused = refusal_of(now, hello)) {
     MUSTER_MARK("a node is refused");
-    refused_.insert_or_assign(hello.node.name, refused->words);
+    refused_.insert_or_assign(hello.node.name, refused->text);
     send(link, *refused, out);
     out.emplace_back(CloseLink{link});
     return;

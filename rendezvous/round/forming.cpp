@@ -55,7 +55,7 @@ void RoundCore::evaluate(TimePoint now, NodeEffects& out) {
       return;
     case Phase::closed:
       if ((links_.size() <= 1 && dismissed_.empty() && !is_anyone_coming_back()) ||
-          now >= phase_since_ + kClosePatience) {
+          now >= phase_since_ + kCloseTimeout) {
         end_closed(now, out);
       }
       return;
@@ -127,7 +127,7 @@ bool RoundCore::enough_ready(TimePoint now) {
 
 // The first round of a job: all that may come, or the minimum and nobody else for a while.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
-  if (unchecked_endpoints_ > 0 && now < phase_since_ + kAskPatience) {
+  if (unchecked_endpoints_ > 0 && now < phase_since_ + kAskTimeout) {
     return false;
   }
   if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
@@ -235,17 +235,17 @@ std::optional<TimePoint> RoundCore::short_by() const {
 // No failure of a worker: the end has no rank.
 void RoundCore::close_short(TimePoint now, NodeEffects& out) {
   MUSTER_MARK("too few are left beside those that have succeeded");
-  Close words;
-  words.exit_code = 1;
+  Close ending;
+  ending.exit_code = 1;
   const auto awaited = awaited_names(now);
-  words.reason = fmt::format(
+  ending.reason = fmt::format(
       "{}, and too few nodes are left for another round: {} of {} have succeeded and left{}{}",
       regroup_reason_,
       finished_.size(),
       base_->members.size(),
       awaited.empty() ? "" : ", missing: ",
       fmt::join(awaited, ", "));
-  close(now, std::move(words), out);
+  close(now, std::move(ending), out);
 }
 
 // -- proposing --------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
 }
 
 void RoundCore::drop_slow_newcomers(TimePoint now, NodeEffects& out) {
-  if (phase_ != Phase::proposing || now < phase_since_ + kAcceptPatience) {
+  if (phase_ != Phase::proposing || now < phase_since_ + kAcceptTimeout) {
     return;
   }
   bool dropped = false;
@@ -409,9 +409,9 @@ RollCall RoundCore::make_roll_call(TimePoint now) const {
     }
   }
   call.awaited = awaited_names(now);
-  for (const auto& [name, words] : refused_) {
+  for (const auto& [name, text] : refused_) {
     if (call.refused.size() < kRollCallNamesMax) {
-      call.refused.push_back(fmt::format("{}: {}", name, words));
+      call.refused.push_back(fmt::format("{}: {}", name, text));
     }
   }
   return call;

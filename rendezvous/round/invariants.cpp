@@ -120,7 +120,7 @@ std::string RoundCore::check_phase() const {
     return "a node has finished that is no member";
   }
   if ((phase_ == Phase::closed) != close_.has_value()) {
-    return "is closed without words, or the other way round";
+    return "is closed without a message, or the other way round";
   }
   if (verdict_by_ && (phase_ != Phase::stopping || failures_.empty())) {
     return "waits for a verdict on nothing";

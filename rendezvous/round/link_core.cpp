@@ -342,7 +342,7 @@ void LinkCore::released(TimePoint now, const Redirect& redirect, NodeEffects& ou
   turn(now, out);
 }
 
-void LinkCore::closed(TimePoint now, LinkEnd how, const std::string& words, NodeEffects& out) {
+void LinkCore::closed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out) {
   link_.reset();
   answer_by_.reset();
   if (state_ == State::attached) {
@@ -351,7 +351,7 @@ void LinkCore::closed(TimePoint now, LinkEnd how, const std::string& words, Node
     return;
   }
   if (state_ != State::ended) {
-    try_failed(now, how, words, out);
+    try_failed(now, how, text, out);
   }
 }
 

@@ -28,7 +28,7 @@ class LinkCore {
   // Of the connection that owns() says is ours.
   void opened(TimePoint now, NodeEffects& out);
   void received(TimePoint now, const RoundMessage& message, NodeEffects& out);
-  void closed(TimePoint now, LinkEnd how, const std::string& words, NodeEffects& out);
+  void closed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out);
 
   // From the agent: WorkersGone, StoreOpened, StoreFailed, WorkerFailedHere, DetailsKnown,
   // WorkersFinished, LeaveAsked.
@@ -109,8 +109,8 @@ class LinkCore {
   void seek(TimePoint now, NodeEffects& out);
   void turn(TimePoint now, NodeEffects& out);
   void try_next(TimePoint now, NodeEffects& out);
-  void try_target(Target target, Duration patience, NodeEffects& out);
-  void try_failed(TimePoint now, LinkEnd how, const std::string& words, NodeEffects& out);
+  void try_target(Target target, Duration timeout, NodeEffects& out);
+  void try_failed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out);
   void pause(TimePoint now, Duration pause);
   [[nodiscard]] Duration jitter(Duration pause);
   void ask_to_lead(TimePoint now, bool founder, NodeEffects& out);

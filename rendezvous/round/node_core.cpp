@@ -100,7 +100,7 @@ void NodeCore::end_link(TimePoint now,
   } else if (round_.knows(ended.link)) {
     round_.link_ended(now, ended.link, from_round);
   } else if (link_.owns(ended.link)) {
-    link_.closed(now, ended.how, ended.words, from_link);
+    link_.closed(now, ended.how, ended.text, from_link);
   }
 }
 
@@ -125,7 +125,7 @@ void NodeCore::take_message(TimePoint now,
   }
 }
 
-// First words of somebody who came to us.
+// First message of somebody who came to us.
 void NodeCore::greet(TimePoint now,
                      LinkId link,
                      const Hello& hello,

@@ -22,12 +22,12 @@ using LinkId = std::uint64_t;
 // -- to the network ----------------------------------------------------------------------------
 
 // Host may be a name (an endpoint as typed) or numeric. LinkOpened or LinkClosed follows, within
-// `patience`.
+// `timeout`.
 struct OpenLink {
   LinkId link = 0;
   std::string host;
   std::uint16_t port = 0;
-  Duration patience{};
+  Duration timeout{};
 };
 
 // Messages of one link arrive in the order in which they were given out.
@@ -102,7 +102,7 @@ struct EndLeft {};
 
 // One line for a log.
 struct SayNode {
-  std::string words;
+  std::string text;
 };
 
 using NodeEffect = std::variant<OpenLink,

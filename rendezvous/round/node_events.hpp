@@ -35,7 +35,7 @@ enum class LinkEnd : std::uint8_t {
 struct LinkClosed {
   LinkId link = 0;
   LinkEnd how = LinkEnd::closed;
-  std::string words;  // "connection refused", "no such host 'nodeX'"
+  std::string text;  // "connection refused", "no such host 'nodeX'"
 };
 
 // Somebody connected to one of our listeners, from this address.

@@ -30,18 +30,18 @@ inline constexpr Duration kSeekPauseMost = std::chrono::milliseconds(500);
 inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
 
 // A connection may take so long; a fresh node waits so long for an answer.
-inline constexpr Duration kConnectPatience = std::chrono::seconds(5);
-inline constexpr Duration kAnswerPatience = std::chrono::seconds(5);
+inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);
+inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
 // While nodes wait, they hear who is there so often, if it changed.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 
 // A newcomer that does not accept for so long does not hold up the others.
-inline constexpr Duration kAcceptPatience = std::chrono::seconds(1);
+inline constexpr Duration kAcceptTimeout = std::chrono::seconds(1);
 
 // How long the end of a job waits for evidence of its root cause, and for the last node to hear it.
-inline constexpr Duration kDetailsPatience = std::chrono::seconds(1);
-inline constexpr Duration kClosePatience = std::chrono::seconds(1);
+inline constexpr Duration kDetailsTimeout = std::chrono::seconds(1);
+inline constexpr Duration kCloseTimeout = std::chrono::seconds(1);
 
 // Failures of one round that are kept.
 inline constexpr std::size_t kFailuresMax = 65536;

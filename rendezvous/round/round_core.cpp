@@ -385,7 +385,7 @@ void RoundCore::tick(TimePoint now, NodeEffects& out) {
     return;
   }
   ask_around(now, out);
-  if (unchecked_endpoints_ > 0 && now >= phase_since_ + kAskPatience) {
+  if (unchecked_endpoints_ > 0 && now >= phase_since_ + kAskTimeout) {
     unchecked_endpoints_ = 0;  // somebody listens there and does not answer: nobody waits for that
   }
   if (now >= scan_due_) {
@@ -411,14 +411,14 @@ std::optional<TimePoint> RoundCore::next_deadline() const {
       also(*enough_since_ + settings_.last_call);
     }
     if (founder_ && unchecked_endpoints_ > 0) {
-      also(phase_since_ + kAskPatience);
+      also(phase_since_ + kAskTimeout);
     }
   }
   if (phase_ == Phase::running && newcomer_since_ && settings_.join_delay) {
     also(*newcomer_since_ + *settings_.join_delay);
   }
   if (phase_ == Phase::closed) {
-    also(phase_since_ + kClosePatience);
+    also(phase_since_ + kCloseTimeout);
   }
   return next;
 }

@@ -173,7 +173,7 @@ class RoundCore {
   void judge(TimePoint now, NodeEffects& out);
   [[nodiscard]] bool everybody_heard() const;
   [[nodiscard]] const Failure& root() const;
-  void close(TimePoint now, Close words, NodeEffects& out);
+  void close(TimePoint now, Close ending, NodeEffects& out);
   void close_failed(TimePoint now, NodeEffects& out);
 
   [[nodiscard]] static bool may_come_back(const Loss& loss) { return !loss.gone && !loss.over; }
@@ -223,7 +223,7 @@ class RoundCore {
   std::string store_addr_;
   std::uint16_t store_port_ = 0;
   LeaderOffer offer_;
-  std::map<std::string, std::string> refused_;  // name: words
+  std::map<std::string, std::string> refused_;  // name: text
   std::optional<RollCall> roll_call_;           // the last one sent
   TimePoint roll_call_due_{};
   TimePoint scan_due_{};

@@ -41,7 +41,7 @@ void RoundCore::note_failure(TimePoint now,
   failures_.push_back(Failure{node.info.id, now - failed.age, failed});
   if (phase_ == Phase::running) {
     regroup(now,
-            fmt::format("rank {} on '{}' {}", failed.rank, node.info.name, failed.words),
+            fmt::format("rank {} on '{}' {}", failed.rank, node.info.name, failed.text),
             false,
             out);
   }
@@ -73,9 +73,9 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
   }
   set_state(node, State::finished);
   if (finished_.size() == base_->members.size()) {
-    Close words;
-    words.succeeded = true;
-    close(now, std::move(words), out);
+    Close ending;
+    ending.succeeded = true;
+    close(now, std::move(ending), out);
     return;
   }
   if (id != self_.id && id != base_->members.front().id) {
@@ -161,11 +161,11 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   if (!membership_changed_ && !failures_.empty()) {
     const Failed& first = root().message;
     const RestartDecision decision =
-        policy_.decide(FailureFacts{first.words, first.permanent, first.run_time, first.exited});
+        policy_.decide(FailureFacts{first.text, first.permanent, first.run_time, first.exited});
     if (!decision.restart) {
       MUSTER_MARK("no restart is left");
       verdict_ = decision.reason;
-      verdict_by_ = now + kDetailsPatience;
+      verdict_by_ = now + kDetailsTimeout;
       judge(now, out);
       return;
     }
@@ -173,7 +173,7 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
     out.emplace_back(SayNode{fmt::format("rank {} on '{}' {}; restarting all workers: {}",
                                          first.rank,
                                          name_of(root().node),
-                                         first.words,
+                                         first.text,
                                          decision.reason)});
   }
   enter(now, Phase::gathering);
@@ -185,26 +185,26 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
 
 void RoundCore::close_failed(TimePoint now, NodeEffects& out) {
   const Failure& first = root();
-  Close words;
-  words.exit_code = first.message.exit_code;
-  words.reason = verdict_;
-  words.root_rank = first.message.rank;
-  words.root_node = name_of(first.node);
-  words.root_words = first.message.words;
+  Close ending;
+  ending.exit_code = first.message.exit_code;
+  ending.reason = verdict_;
+  ending.root_rank = first.message.rank;
+  ending.root_node = name_of(first.node);
+  ending.root_text = first.message.text;
   if (const auto found = details_.find(first.message.rank); found != details_.end()) {
-    words.details = found->second;
+    ending.details = found->second;
   }
   for (const Failure& failure : failures_) {
     if (failure.message.rank == first.message.rank) {
       continue;
     }
-    ++words.others_count;
-    if (words.others.size() < kOtherFailuresMax) {
-      words.others.push_back(
-          OtherFailure{failure.message.rank, name_of(failure.node), failure.message.words});
+    ++ending.others_count;
+    if (ending.others.size() < kOtherFailuresMax) {
+      ending.others.push_back(
+          OtherFailure{failure.message.rank, name_of(failure.node), failure.message.text});
     }
   }
-  close(now, std::move(words), out);
+  close(now, std::move(ending), out);
 }
 
 // A member that has lost its connection a moment ago has not heard of the end. Were we gone when it
@@ -215,10 +215,10 @@ bool RoundCore::is_anyone_coming_back() const {
 }
 
 // We go last: whoever hears of the end closes its connection.
-void RoundCore::close(TimePoint now, Close words, NodeEffects& out) {
+void RoundCore::close(TimePoint now, Close ending, NodeEffects& out) {
   enter(now, Phase::closed);
   verdict_by_.reset();
-  close_ = std::move(words);
+  close_ = std::move(ending);
   asker_.forget_all(out);
   for (const auto& [id, loss] : losses_) {
     if (may_come_back(loss)) {

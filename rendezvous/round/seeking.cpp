@@ -90,7 +90,7 @@ void LinkCore::seek(TimePoint now, NodeEffects& out) {
   walk_.clear();
   walked_ = 0;
   try_target(Target{lost_.id, lost_.name, lost_.address, lost_.port},
-             std::min(kConnectPatience, settings_.lease),
+             std::min(kConnectTimeout, settings_.lease),
              out);
 }
 
@@ -104,10 +104,10 @@ void LinkCore::turn(TimePoint now, NodeEffects& out) {
 
 void LinkCore::try_next(TimePoint now, NodeEffects& out) {
   const bool is_fresh = members().id.number == 0;
-  const Duration patience = is_fresh ? kConnectPatience : settings_.lease / 4;
+  const Duration timeout = is_fresh ? kConnectTimeout : settings_.lease / 4;
   if (hint_) {
     const NodeInfo leader = *std::exchange(hint_, std::nullopt);
-    try_target(Target{leader.id, leader.name, leader.address, leader.port}, patience, out);
+    try_target(Target{leader.id, leader.name, leader.address, leader.port}, timeout, out);
     return;
   }
   if (walked_ >= walk_.size()) {
@@ -122,16 +122,16 @@ void LinkCore::try_next(TimePoint now, NodeEffects& out) {
     ask_to_lead(now, false, out);
     return;
   }
-  try_target(std::move(target), patience, out);
+  try_target(std::move(target), timeout, out);
 }
 
-void LinkCore::try_target(Target target, Duration patience, NodeEffects& out) {
+void LinkCore::try_target(Target target, Duration timeout, NodeEffects& out) {
   target_ = std::move(target);
   state_ = State::connecting;
   link_ = next_link_;
   next_link_ += 4;
   retry_at_.reset();
-  out.emplace_back(OpenLink{*link_, target_.host, target_.port, patience});
+  out.emplace_back(OpenLink{*link_, target_.host, target_.port, timeout});
 }
 
 void LinkCore::opened(TimePoint now, NodeEffects& out) {
@@ -140,7 +140,7 @@ void LinkCore::opened(TimePoint now, NodeEffects& out) {
   }
   state_ = State::joining;
   const bool is_fresh = members().id.number == 0;
-  answer_by_ = now + (is_fresh ? kAnswerPatience : settings_.lease / 4);
+  answer_by_ = now + (is_fresh ? kAnswerTimeout : settings_.lease / 4);
   send(hello(now), out);
 }
 
@@ -158,9 +158,9 @@ Hello LinkCore::hello(TimePoint now) const {
 
 // -- failed attempts --------------------------------------------------------------------------
 
-void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& words, NodeEffects& out) {
+void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out) {
   state_ = State::pausing;
-  trouble_ = fmt::format("cannot reach {}: {}", target_.name, words);
+  trouble_ = fmt::format("cannot reach {}: {}", target_.name, text);
   if (how == LinkEnd::refused && target_.id != 0) {
     const auto members = std::max(started_->members.size(), accepted_->members.size());
     gone_.add(now, target_.id, members);
@@ -244,7 +244,7 @@ void LinkCore::redirected(TimePoint now, const Redirect& redirect, NodeEffects& 
 
 void LinkCore::refused(const Refuse& refuse, NodeEffects& out) {
   const Errc code = refuse.why == Refusal::closed ? Errc::closed : Errc::usage;
-  end(EndFailed{Error{code, fmt::format("refused by {}: {}", target_.name, refuse.words)}}, out);
+  end(EndFailed{Error{code, fmt::format("refused by {}: {}", target_.name, refuse.text)}}, out);
 }
 
 void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out) {

@@ -29,7 +29,7 @@ namespace muster {
 // and at `until`, since a descriptor may also have become free elsewhere.
 class AcceptPause {
  public:
-  // `whom`: who cannot come, in words.
+  // `whom`: who cannot come, as text.
   explicit AcceptPause(std::string_view whom) : whom_(whom) {}
 
   // One sentence for the log, the first time only.

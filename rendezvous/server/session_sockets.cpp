@@ -175,10 +175,10 @@ void SessionSockets::adopt(UniqueFd fd) {
 }
 
 void SessionSockets::pause_accept(int why) {
-  const auto words = accept_pause_.begin(steady_now(), why);
+  const auto text = accept_pause_.begin(steady_now(), why);
   control(EPOLL_CTL_MOD, listener_.get(), 0, kListenerTag);
-  if (notice_ && words) {
-    notice_(*words);
+  if (notice_ && text) {
+    notice_(*text);
   }
 }
 

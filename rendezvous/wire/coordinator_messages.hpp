@@ -28,7 +28,7 @@ enum class Refusal : std::uint8_t {
 
 struct Refuse {
   Refusal why = Refusal::wrong_job;
-  std::string words;  // one sentence
+  std::string text;  // one sentence
   bool operator==(const Refuse&) const = default;
 };
 
@@ -97,7 +97,7 @@ struct Dismiss {
 struct OtherFailure {
   std::int32_t rank = 0;
   std::string node;
-  std::string words;
+  std::string text;
   bool operator==(const OtherFailure&) const = default;
 };
 
@@ -108,7 +108,7 @@ struct Close {
   std::string reason;           // why there is no further restart; empty on success
   std::int32_t root_rank = -1;  // none: too few nodes were left, see the reason
   std::string root_node;
-  std::string root_words;
+  std::string root_text;
   std::string details;  // of the root cause, as its node sent them
   std::int32_t others_count = 0;
   std::vector<OtherFailure> others;  // at most kOtherFailuresMax of them

@@ -73,11 +73,11 @@ struct Failed {
   bool permanent = false;    // no restart can help: the program cannot be executed
   bool exited = false;       // with a code of its own, not by a signal
   bool consequence = false;  // ended after it was told to stop, without proof of an earlier error
-  std::string words;         // "exited with code 7"
+  std::string text;          // "exited with code 7"
   bool operator==(const Failed&) const = default;
 };
 
-// Sighting for the report on the failure of `rank`: opaque to the rendezvous.
+// Evidence for the report on the failure of `rank`: opaque to the rendezvous.
 struct Details {
   RoundId round;
   std::int32_t rank = 0;

@@ -48,8 +48,8 @@ void take_foreign_refuse(std::string_view body, RoundMessage& message) {
   FieldReader reader(body);
   std::uint8_t why = 0;
   reader.number(why);
-  Refuse refuse{.why = Refusal::wrong_version, .words = {}};
-  reader.text(refuse.words);
+  Refuse refuse{.why = Refusal::wrong_version, .text = {}};
+  reader.text(refuse.text);
   message = std::move(refuse);
 }
 

@@ -186,10 +186,9 @@ Result<SharedFrame> encode_shared(const RoundMessage& message) {
 std::string refuse_version(std::uint16_t theirs) {
   std::string out(round_preamble());
   const Refuse refuse{.why = Refusal::wrong_version,
-                      .words = "version " + std::to_string(theirs) +
-                               " of the protocol between nodes is not known here, only version " +
-                               std::to_string(kRoundVersion) +
-                               ": use the same muster on all nodes"};
+                      .text = "version " + std::to_string(theirs) +
+                              " of the protocol between nodes is not known here, only version " +
+                              std::to_string(kRoundVersion) + ": use the same muster on all nodes"};
   MUSTER_CHECK(append_frame(out, refuse).has_value());
   return out;
 }

@@ -61,7 +61,7 @@ void fields(A& a, Of<A, Failed>& m) {
   a.flag(m.permanent);
   a.flag(m.exited);
   a.flag(m.consequence);
-  a.text(m.words);
+  a.text(m.text);
 }
 
 template <class A>
@@ -97,7 +97,7 @@ void fields(A& a, Of<A, Welcome>& m) {
 template <class A>
 void fields(A& a, Of<A, Refuse>& m) {
   a.choice(m.why, Refusal::closed);
-  a.text(m.words);
+  a.text(m.text);
 }
 
 template <class A>
@@ -151,7 +151,7 @@ template <class A>
 void fields(A& a, Of<A, OtherFailure>& m) {
   a.number(m.rank, -1, INT32_MAX);
   a.name(m.node);
-  a.text(m.words);
+  a.text(m.text);
 }
 
 template <class A>
@@ -161,7 +161,7 @@ void fields(A& a, Of<A, Close>& m) {
   a.text(m.reason);
   a.number(m.root_rank, -1, INT32_MAX);
   a.name(m.root_node);
-  a.text(m.root_words);
+  a.text(m.root_text);
   a.blob(m.details);
   a.number(m.others_count, 0, INT32_MAX);
   a.list(m.others, kOtherFailuresMax);

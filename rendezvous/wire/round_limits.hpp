@@ -38,7 +38,7 @@ inline constexpr std::size_t kMaxAddressBytes = 63;
 // Sentences for people, and job ids. What is longer is cut by the sender.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
-// Sighting of a failure.
+// Evidence of a failure.
 inline constexpr std::size_t kMaxBlobBytes = 65536;
 
 // Nodes of one round.

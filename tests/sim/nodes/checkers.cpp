@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/nodes/checkers.hpp"
 
-#include "sim/nodes/words.hpp"
+#include "sim/nodes/describe.hpp"
 
 #include <fmt/format.h>
 
@@ -145,7 +145,7 @@ void Checkers::closed(const Close& close) {
   if (close_->succeeded != close.succeeded || close_->exit_code != close.exit_code) {
     complain("the job ended differently on two nodes");
   } else if (close_->root_rank != close.root_rank || close_->root_node != close.root_node ||
-             close_->root_words != close.root_words || close_->details != close.details) {
+             close_->root_text != close.root_text || close_->details != close.details) {
     complain("two nodes name different root causes");
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkers: what must hold in every simulated run, written from the rules (rendezvous/README.md)
 // and not from the cores. The world tells what really happens; the first rule that is broken is
-// kept in words. Value-like; one for each run.
+// kept as text. Value-like; one for each run.
 //
 // What counts as running: a worker from its spawning to its death in the kernel, whatever its agent
 // believes. On a frozen machine nothing runs. For kThawGrace after the thaw its workers are not

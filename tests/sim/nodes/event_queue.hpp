@@ -27,7 +27,7 @@ enum class Kind : std::uint8_t {
   syn,        // a request to connect reaches the other kernel
   opened,     // its answer is back
   refused,    // so is this one
-  dial_over,  // the patience of the one who dials has ended
+  dial_over,  // the timeout of the one who dials has ended
   arrival,    // data, or the end of a connection, reaches `side`
   flush,      // what a cut or a freeze held back is sent again
   overdue,    // TCP gives up

@@ -134,13 +134,13 @@ void Network::open(std::uint32_t agent, const OpenLink& link) {
     queue_.after(latency(), std::move(over));
     return;
   }
-  queue_.after(link.patience, std::move(over));
+  queue_.after(link.timeout, std::move(over));
   if (random_.chance(options_.dial_lost_percent)) {
     return;
   }
   Duration delay = latency();
   if (random_.chance(options_.dial_slow_percent)) {
-    delay += Duration(random_.between(0, link.patience.count() * 5 / 4));
+    delay += Duration(random_.between(0, link.timeout.count() * 5 / 4));
   }
   queue_.after(delay, Happening{Kind::syn, 0, number, 0, nullptr, nullptr});
 }

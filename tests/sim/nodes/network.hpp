@@ -35,7 +35,7 @@ struct NetworkOptions {
   Duration tcp_timeout{};     // 0: a connection waits for ever
   Duration resend_max{};      // after a cut has healed
   int dial_lost_percent = 0;  // requests to connect that nobody answers
-  int dial_slow_percent = 0;  // that take up to the patience of the caller
+  int dial_slow_percent = 0;  // that take up to the timeout of the caller
   bool bytes = false;         // level B
 };
 

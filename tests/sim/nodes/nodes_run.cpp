@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/nodes/nodes_run.hpp"
 
+#include "sim/nodes/describe.hpp"
 #include "sim/nodes/faults.hpp"
 #include "sim/nodes/nodes_world.hpp"
-#include "sim/nodes/words.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/nodes/nodes_world.hpp"
 
-#include "sim/nodes/words.hpp"
+#include "sim/nodes/describe.hpp"
 
 #include <fmt/format.h>
 
@@ -111,9 +111,9 @@ void NodesWorld::complain(const std::string& problem) {
   }
 }
 
-void NodesWorld::note(std::string_view node, char letter, std::string_view words) const {
+void NodesWorld::note(std::string_view node, char letter, std::string_view text) const {
   if (trace_.on) {
-    trace_.line(queue_.now(), node, letter, words);
+    trace_.line(queue_.now(), node, letter, text);
   }
 }
 

@@ -85,7 +85,7 @@ class NodesWorld final : public NetworkUser {
   [[nodiscard]] bool died_in_sight(const Round& round) const;
 
   void complain(const std::string& problem);
-  void note(std::string_view node, char letter, std::string_view words) const;
+  void note(std::string_view node, char letter, std::string_view text) const;
 
   void on_network(std::uint32_t agent, NodeEvent event) override;
 
@@ -116,7 +116,7 @@ class NodesWorld final : public NetworkUser {
   void open_store(std::uint32_t agent, RoundId round);
   void on_store(std::uint32_t agent);
   void lease_until(std::uint32_t agent, TimePoint when);
-  void end(std::uint32_t agent, Ending how, std::string words);
+  void end(std::uint32_t agent, Ending how, std::string text);
   void host_endpoints(std::uint32_t agent);
 
   // workers

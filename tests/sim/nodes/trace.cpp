@@ -9,12 +9,9 @@
 
 namespace muster::sim {
 
-void Trace::line(VirtualTime now,
-                 std::string_view node,
-                 char letter,
-                 std::string_view words) const {
+void Trace::line(VirtualTime now, std::string_view node, char letter, std::string_view what) const {
   const double seconds = std::chrono::duration<double>(now.time_since_epoch()).count();
-  const std::string line = fmt::format("{:12.6f} {:<8} {} {}\n", seconds, node, letter, words);
+  const std::string line = fmt::format("{:12.6f} {:<8} {} {}\n", seconds, node, letter, what);
   if (text != nullptr) {
     *text += line;
   } else {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent does around its core: it carries effects out, dies, leaves, is frozen.
 #include "base/check.hpp"
+#include "sim/nodes/describe.hpp"
 #include "sim/nodes/nodes_world.hpp"
-#include "sim/nodes/words.hpp"
 
 #include <fmt/format.h>
 
@@ -222,10 +222,10 @@ void NodesWorld::lease_until(std::uint32_t number, TimePoint when) {
   }
 }
 
-void NodesWorld::end(std::uint32_t number, Ending how, std::string words) {
+void NodesWorld::end(std::uint32_t number, Ending how, std::string text) {
   Agent& agent = agents_[number];
   agent.ending = how;
-  agent.reason = std::move(words);
+  agent.reason = std::move(text);
   agent.ended_at = queue_.now();
   agent.deferred.clear();
   if (agent.workers.alive) {

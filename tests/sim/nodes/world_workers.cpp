@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workers of one node, and the half of the agent that looks after them.
+#include "sim/nodes/describe.hpp"
 #include "sim/nodes/nodes_world.hpp"
-#include "sim/nodes/words.hpp"
 
 #include <fmt/format.h>
 
@@ -209,7 +209,7 @@ void NodesWorld::on_noticed(std::uint32_t number, int how, std::uint64_t generat
     failed.message.run_time = queue_.now() - workers.since;
     failed.message.permanent = plan_of(workers.round->id, 1).permanent;
     failed.message.exited = how != kKilled;
-    failed.message.words = fmt::format("exited with code {}", failed.message.exit_code);
+    failed.message.text = fmt::format("exited with code {}", failed.message.exit_code);
     failed.seen_at = local;
     const Details details{failed.message.round, failed.message.rank, "the last lines"};
     to_agent(number, std::move(failed));

@@ -36,7 +36,7 @@ JobResult closed() {
   close.reason = "all 1 restarts are used up";
   close.root_rank = 5;
   close.root_node = "node3";
-  close.root_words = "exited with code 7";
+  close.root_text = "exited with code 7";
   close.details = evidence_text(evidence());
   close.others_count = 2;
   close.others = {{0, "node1", "exited with code 1"}, {2, "node2", "killed by SIGABRT"}};

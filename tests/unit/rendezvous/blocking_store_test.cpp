@@ -19,11 +19,11 @@ using testing::ServerThread;
 namespace {
 
 // Long: reached only when something is broken.
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kTimeout = std::chrono::seconds(30);
 constexpr Duration kShort = std::chrono::milliseconds(50);
 
 std::unique_ptr<BlockingStore> client_of(const ServerThread& server) {
-  auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+  auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
   REQUIRE(store);
   return std::move(*store);
 }
@@ -34,9 +34,9 @@ TEST_CASE("blocking store: every operation on keys does what it says") {
   const ServerThread server;
   const auto store = client_of(server);
   CHECK(store->set("k", "v"));
-  CHECK(store->get("k", kPatience) == "v");
+  CHECK(store->get("k", kTimeout) == "v");
   CHECK(store->append("k", "w"));
-  CHECK(store->get("k", kPatience) == "vw");
+  CHECK(store->get("k", kTimeout) == "vw");
   CHECK(store->add("n", 5) == 5);
   CHECK(store->add("n", -7) == -2);
   CHECK(store->compare_set("c", "", "one") == "one");
@@ -44,15 +44,15 @@ TEST_CASE("blocking store: every operation on keys does what it says") {
   CHECK(store->check({"k", "n"}) == true);
   CHECK(store->check({"k", "missing"}) == false);
   CHECK(store->multi_set({{"a", "1"}, {"b", ""}}));
-  CHECK(store->multi_get({"b", "a"}, kPatience) == std::vector<std::string>{"", "1"});
-  CHECK(store->multi_get({}, kPatience) == std::vector<std::string>{});
+  CHECK(store->multi_get({"b", "a"}, kTimeout) == std::vector<std::string>{"", "1"});
+  CHECK(store->multi_get({}, kTimeout) == std::vector<std::string>{});
   CHECK(store->num_keys() == 5);
   CHECK(store->list_keys() == std::vector<std::string>{"a", "b", "c", "k", "n"});
   CHECK(store->delete_key("a") == true);
   CHECK(store->delete_key("a") == false);
   CHECK(store->queue_push("q", "e"));
   CHECK(store->queue_len("q") == 1);
-  CHECK(store->queue_pop("q", kPatience) == "e");
+  CHECK(store->queue_pop("q", kTimeout) == "e");
 }
 
 TEST_CASE("blocking store: a wait that times out leaves the connection usable") {
@@ -77,15 +77,15 @@ TEST_CASE("blocking store: one waits until another sets and pops until another p
   const auto setter = client_of(server);
   Result<void> told = failure(Errc::internal, "not reached");
   std::thread waiter([&] {
-    const auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
-    if (store && (*store)->wait({"go"}, kPatience)) {
-      const auto element = (*store)->queue_pop("q", kPatience);
+    const auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
+    if (store && (*store)->wait({"go"}, kTimeout)) {
+      const auto element = (*store)->queue_pop("q", kTimeout);
       told = (*store)->set("done", element ? *element : "nothing");
     }
   });
   CHECK(setter->set("go", ""));
   CHECK(setter->queue_push("q", "element"));
-  CHECK(setter->get("done", kPatience) == "element");
+  CHECK(setter->get("done", kTimeout) == "element");
   waiter.join();
   CHECK(told);
 }
@@ -98,14 +98,14 @@ TEST_CASE("blocking store: sixty-four clients at once count and meet") {
   std::vector<std::string> wrong(kClients);
   for (int i = 0; i < kClients; ++i) {
     threads.emplace_back([&, i] {
-      auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+      auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
       const std::string mine = "key" + std::to_string(i);
       bool good = store.has_value();
       for (int round = 0; good && round < 20; ++round) {
         const std::string value = mine + std::to_string(round);
-        good = (*store)->set(mine, value) && (*store)->get(mine, kPatience) == value &&
+        good = (*store)->set(mine, value) && (*store)->get(mine, kTimeout) == value &&
                (*store)->add("sum", 1) &&
-               (*store)->barrier("b" + std::to_string(round), kClients, kPatience);
+               (*store)->barrier("b" + std::to_string(round), kClients, kTimeout);
       }
       wrong[static_cast<std::size_t>(i)] = good ? "" : mine;
     });
@@ -122,7 +122,7 @@ TEST_CASE("blocking store: large values and many keys go through") {
   const auto store = client_of(server);
   const std::string large(kMaxValueBytes, 'x');
   CHECK(store->set("large", large));
-  CHECK(store->get("large", kPatience) == large);
+  CHECK(store->get("large", kTimeout) == large);
   std::vector<std::pair<std::string, std::string>> pairs;
   std::vector<std::string> keys;
   for (int i = 0; i < 20'000; ++i) {
@@ -130,7 +130,7 @@ TEST_CASE("blocking store: large values and many keys go through") {
     pairs.emplace_back(keys.back(), std::to_string(i));
   }
   CHECK(store->multi_set(pairs));
-  const auto values = store->multi_get(keys, kPatience);
+  const auto values = store->multi_get(keys, kTimeout);
   REQUIRE(values);
   CHECK(values->at(19'999) == "19999");
 }
@@ -159,11 +159,11 @@ TEST_CASE("blocking store: a signal in a wait changes nothing") {
   const auto setter = client_of(server);
   Result<void> waited;
   std::thread waiter([&] {
-    auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+    auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
     waited = (*store)->set("ready", "");
-    waited = waited ? (*store)->wait({"go"}, kPatience) : waited;
+    waited = waited ? (*store)->wait({"go"}, kTimeout) : waited;
   });
-  CHECK(setter->wait({"ready"}, kPatience));
+  CHECK(setter->wait({"ready"}, kTimeout));
   for (int i = 0; i < 50; ++i) {
     CHECK(::pthread_kill(waiter.native_handle(), SIGUSR1) == 0);
     CHECK(setter->check({"go"}) == false);
@@ -191,7 +191,7 @@ TEST_CASE("blocking store: two prefixes share a server without meeting") {
   CHECK(one.set("k", "1"));
   CHECK(two.check({"k"}) == false);
   CHECK(two.set("k", "2"));
-  CHECK(one.get("k", kPatience) == "1");
+  CHECK(one.get("k", kTimeout) == "1");
   CHECK(below->list_keys() == std::vector<std::string>{"one/k", "two/k"});
-  CHECK(one.barrier("b", 1, kPatience));
+  CHECK(one.barrier("b", 1, kTimeout));
 }

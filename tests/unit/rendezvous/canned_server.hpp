@@ -74,9 +74,9 @@ class CannedServer {
 
   // listen_on gives a non-blocking socket; this thread has nothing else to do than wait.
   int blocking() {
-    timeval patience{30, 0};
+    timeval timeout{30, 0};
     static_cast<void>(
-        ::setsockopt(listener_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)));
+        ::setsockopt(listener_.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)));
     const int flags = ::fcntl(listener_.get(), F_GETFL);
     static_cast<void>(::fcntl(listener_.get(), F_SETFL, flags & ~O_NONBLOCK));
     return listener_.get();

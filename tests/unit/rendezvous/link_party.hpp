@@ -46,8 +46,8 @@ class Party {
     sockets->settle(steady_now());
   }
 
-  void connect(LinkId id, std::uint16_t to, Duration patience = std::chrono::seconds(5)) {
-    sockets->connect(id, {*SocketAddress::parse("127.0.0.1", to)}, patience);
+  void connect(LinkId id, std::uint16_t to, Duration timeout = std::chrono::seconds(5)) {
+    sockets->connect(id, {*SocketAddress::parse("127.0.0.1", to)}, timeout);
   }
 
   void say(LinkId id, const RoundMessage& message) { sockets->send(id, *encode_shared(message)); }

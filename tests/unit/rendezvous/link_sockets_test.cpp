@@ -203,7 +203,7 @@ TEST_CASE("links: who breaks the format after the greeting is closed with the re
   write(client, hello_bytes() + std::string(5, '\xff'));
   REQUIRE(until({&party}, [&] { return party.all<LinkClosed>().size() == 1; }));
   CHECK(party.all<LinkClosed>()[0].how == LinkEnd::broken);
-  CHECK(party.all<LinkClosed>()[0].words == "a message of the unknown kind 255");
+  CHECK(party.all<LinkClosed>()[0].text == "a message of the unknown kind 255");
   CHECK(party.all<MessageReceived>().size() == 1);
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("links: who does not read is closed, and the others are not disturbed"
     return party.all<LinkClosed>().size() == 1;
   }));
   CHECK(party.all<LinkClosed>()[0].how == LinkEnd::unreachable);
-  CHECK_THAT(party.all<LinkClosed>()[0].words, Catch::StartsWith("it does not read"));
+  CHECK_THAT(party.all<LinkClosed>()[0].text, Catch::StartsWith("it does not read"));
 }
 
 TEST_CASE("links: a link may be closed in the middle of its own messages") {

@@ -14,7 +14,7 @@ namespace {
 // A party that keeps what it would tell its user.
 struct Host : Party {
   explicit Host(const LinkLimits& limits = {}) : Party(limits) {
-    sockets->set_notice([this](const std::string& words) { notices.push_back(words); });
+    sockets->set_notice([this](const std::string& text) { notices.push_back(text); });
   }
 
   // Turns until nothing is left to do.

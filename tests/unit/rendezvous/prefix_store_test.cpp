@@ -10,7 +10,7 @@ using Calls = std::vector<std::string>;
 
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(1);
+constexpr Duration kTimeout = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -20,15 +20,15 @@ TEST_CASE("prefix store: every operation puts the prefix before its keys") {
   CHECK(store.set("a", "1"));
   CHECK(store.append("a", "2"));
   CHECK(store.multi_set({{"a", "1"}, {"b", "2"}}));
-  CHECK(store.get("a", kPatience) == "value");
-  CHECK(store.multi_get({"a", "b"}, kPatience));
+  CHECK(store.get("a", kTimeout) == "value");
+  CHECK(store.multi_get({"a", "b"}, kTimeout));
   CHECK(store.add("n", 3) == 1);
   CHECK(store.compare_set("a", "x", "y") == "y");
-  CHECK(store.wait({"a"}, kPatience));
+  CHECK(store.wait({"a"}, kTimeout));
   CHECK(store.check({"a"}) == true);
   CHECK(store.delete_key("a") == true);
   CHECK(store.queue_push("q", "e"));
-  CHECK(store.queue_pop("q", kPatience) == "element");
+  CHECK(store.queue_pop("q", kTimeout) == "element");
   CHECK(store.queue_len("q") == 1);
   CHECK(below.calls == Calls{"set p/a 1",
                              "append p/a 2",
@@ -67,11 +67,11 @@ TEST_CASE("prefix store: a barrier uses the keys of PyTorch's generic one") {
   FakeStore below;
   PrefixStore store("p", below);
   below.add_result = 1;
-  CHECK(store.barrier("b", 2, kPatience));
+  CHECK(store.barrier("b", 2, kTimeout));
   CHECK(below.calls == Calls{"add p/b/num_members 1", "wait p/b/last_member"});
   below.calls.clear();
   below.add_result = 2;
-  CHECK(store.barrier("b", 2, kPatience));
+  CHECK(store.barrier("b", 2, kTimeout));
   CHECK(below.calls ==
         Calls{"add p/b/num_members 1", "set p/b/last_member 1", "wait p/b/last_member"});
 }

@@ -153,8 +153,8 @@ TEST_CASE("nodes: a node of another job is refused, and hears no name but its ow
   const auto stranger = job.add(settings);
   REQUIRE(job.until([&] { return stranger->end.has_value(); }));
   REQUIRE(std::holds_alternative<EndFailed>(*stranger->end));
-  const std::string words = std::get<EndFailed>(*stranger->end).error.message;
-  CHECK_THAT(words, Catch::Contains("'other'") && !Catch::Contains("'job'"));
+  const std::string text = std::get<EndFailed>(*stranger->end).error.message;
+  CHECK_THAT(text, Catch::Contains("'other'") && !Catch::Contains("'job'"));
 }
 
 TEST_CASE("nodes: who connects is let in by the Admission, at each listener") {

@@ -284,16 +284,16 @@ TEST_CASE("round codec: an unknown version is answered in a layout that never ch
   CHECK_FALSE(decoder.ready());
 
   const std::string answer = refuse_version(decoder.version());
-  const std::string words =
+  const std::string text =
       "version 7 of the protocol between nodes is not known here, only version 3: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
   append_int(expected, std::uint16_t{3});
-  append_int(expected, static_cast<std::uint32_t>(3 + words.size()));
+  append_int(expected, static_cast<std::uint32_t>(3 + text.size()));
   append_int(expected, kRefuse);
   append_int(expected, std::uint8_t{2});
-  append_int(expected, static_cast<std::uint16_t>(words.size()));
-  CHECK(answer == expected + words);
+  append_int(expected, static_cast<std::uint16_t>(text.size()));
+  CHECK(answer == expected + text);
 }
 
 TEST_CASE("round codec: the Refuse of another version is understood, and nothing else of it") {
@@ -306,7 +306,7 @@ TEST_CASE("round codec: the Refuse of another version is understood, and nothing
   const Decoded refused = decode(Side::dialled, bytes + raw_frame(kRefuse, body));
   REQUIRE(refused.messages.size() == 1);
   CHECK(std::get<Refuse>(refused.messages[0]) ==
-        Refuse{.why = Refusal::wrong_version, .words = "oldi"});
+        Refuse{.why = Refusal::wrong_version, .text = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
         "it speaks version 9 of the protocol between nodes, this muster version 3: use the same "
         "muster on all nodes");
@@ -375,7 +375,7 @@ TEST_CASE("round codec: the longest lists of a job fit into its limit, and hardl
   CHECK(max_lists_body(INT32_MAX) == kMaxListsBody);
 }
 
-TEST_CASE("round codec: hostile values inside are refused in words") {
+TEST_CASE("round codec: hostile values inside are refused in text") {
   std::string body;
   append_int(body, std::uint64_t{1});
   append_int(body, std::uint8_t{2});
@@ -428,7 +428,7 @@ TEST_CASE("round codec: what is out of range is moved into it by the sender") {
   Failed failed;
   failed.age = Duration(-5);
   failed.run_time = Duration::max();
-  failed.words = std::string(kMaxTextBytes - 1, 'w') + "é";
+  failed.text = std::string(kMaxTextBytes - 1, 'w') + "é";
   Close close;
   close.details = std::string(kMaxBlobBytes + 1, 'd');
   close.others.resize(kOtherFailuresMax + 5);
@@ -447,7 +447,7 @@ TEST_CASE("round codec: what is out of range is moved into it by the sender") {
   CHECK(redirect.name == std::string(255, 'n'));
   CHECK(std::get<Failed>(decoded.messages[1]).age == Duration(0));
   CHECK(std::get<Failed>(decoded.messages[1]).run_time == kMaxDuration);
-  CHECK(std::get<Failed>(decoded.messages[1]).words == std::string(kMaxTextBytes - 1, 'w'));
+  CHECK(std::get<Failed>(decoded.messages[1]).text == std::string(kMaxTextBytes - 1, 'w'));
   CHECK(std::get<Close>(decoded.messages[2]).details.size() == kMaxBlobBytes);
   CHECK(std::get<Close>(decoded.messages[2]).others.size() == kOtherFailuresMax);
   CHECK(std::get<Welcome>(decoded.messages[3]).lease == kMinLease);

@@ -73,7 +73,7 @@ inline std::vector<RoundMessage> followers_samples() {
              .permanent = true,
              .exited = true,
              .consequence = true,
-             .words = "exited with code 7"},
+             .text = "exited with code 7"},
       Details{.round = round, .rank = 4, .blob = std::string("\0\x01\xff{", 4)},
       Stopping{round},
       Finished{round},
@@ -83,7 +83,7 @@ inline std::vector<RoundMessage> followers_samples() {
 inline std::vector<RoundMessage> coordinators_samples() {
   const RoundId round{.number = 9, .coordinator = 77};
   return {Welcome{.coordinator = sample_node(0), .lease = std::chrono::seconds(9)},
-          Refuse{.why = Refusal::wrong_terms, .words = "--nnodes is 2:4 here and 3:4 there"},
+          Refuse{.why = Refusal::wrong_terms, .text = "--nnodes is 2:4 here and 3:4 there"},
           Redirect{sample_node(2)},
           Claim{.node = sample_node(1),
                 .coordinator = sample_node(2),
@@ -107,11 +107,11 @@ inline std::vector<RoundMessage> coordinators_samples() {
                 .reason = "no restart is left",
                 .root_rank = 3,
                 .root_node = "node1",
-                .root_words = "killed by SIGTERM",
+                .root_text = "killed by SIGTERM",
                 .details = "{}",
                 .others_count = 2,
-                .others = {{.rank = 1, .node = "node0", .words = "a"},
-                           {.rank = 2, .node = "node0", .words = "b"}}},
+                .others = {{.rank = 1, .node = "node0", .text = "a"},
+                           {.rank = 2, .node = "node0", .text = "b"}}},
           ShowRounds{}};
 }
 

@@ -19,7 +19,7 @@ using testing::ServerThread;
 
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kTimeout = std::chrono::seconds(30);
 
 // A raw connection, for bytes that no client of ours would send.
 UniqueFd raw_connection(std::uint16_t port) {
@@ -29,8 +29,8 @@ UniqueFd raw_connection(std::uint16_t port) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-  const timeval patience{30, 0};
-  REQUIRE(::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
+  const timeval timeout{30, 0};
+  REQUIRE(::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0);
   return fd;
 }
 
@@ -75,14 +75,13 @@ TEST_CASE("server: it can end from within the loop while clients are connected")
 
 TEST_CASE("server: a client that breaks a limit is told to the owner and closed") {
   std::promise<std::string> said;
-  const ServerThread server(
-      "127.0.0.1", 0, [&](const std::string& words) { said.set_value(words); });
+  const ServerThread server("127.0.0.1", 0, [&](const std::string& text) { said.set_value(text); });
   const UniqueFd client = raw_connection(server.port());
   send_all(client, from_hex("00CEF7853C 03 0120000000000000"));
   CHECK(is_closed_by_server(client));
-  const std::string words = said.get_future().get();
-  CHECK(words.starts_with("closed the session of 127.0.0.1:"));
-  CHECK(words.ends_with(": GET with a key of 8193 bytes; the limit is 8192"));
+  const std::string text = said.get_future().get();
+  CHECK(text.starts_with("closed the session of 127.0.0.1:"));
+  CHECK(text.ends_with(": GET with a key of 8193 bytes; the limit is 8192"));
 }
 
 TEST_CASE("server: what is no client is closed without a word") {
@@ -127,7 +126,7 @@ TEST_CASE("server: a connection of a node is handed over with what it sent, a wo
 
 TEST_CASE("server: without descriptors new clients wait and are served when some are free") {
   const ServerThread server;
-  auto first = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+  auto first = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
   REQUIRE(first);
   std::vector<UniqueFd> waiting;
   rlimit before{};

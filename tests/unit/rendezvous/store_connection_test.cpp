@@ -20,7 +20,7 @@ using testing::from_hex;
 
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kTimeout = std::chrono::seconds(30);
 constexpr Duration kShort = std::chrono::milliseconds(300);
 
 std::string pong() {
@@ -38,7 +38,7 @@ std::uint16_t free_port() {
 
 }  // namespace
 
-TEST_CASE("store connection: an absent server is named when patience is over") {
+TEST_CASE("store connection: an absent server is named when timeout is over") {
   const std::uint16_t port = free_port();
   const TimePoint start = steady_now();
   const auto store = BlockingStore::connect("127.0.0.1", port, kShort);
@@ -52,7 +52,7 @@ TEST_CASE("store connection: an absent server is named when patience is over") {
 TEST_CASE("store connection: a server that starts late is found") {
   const std::uint16_t port = free_port();
   Result<std::unique_ptr<BlockingStore>> store;
-  std::thread client([&] { store = BlockingStore::connect("127.0.0.1", port, kPatience); });
+  std::thread client([&] { store = BlockingStore::connect("127.0.0.1", port, kTimeout); });
   const testing::ServerThread server("127.0.0.1", port);
   client.join();
   REQUIRE(store);
@@ -62,7 +62,7 @@ TEST_CASE("store connection: a server that starts late is found") {
 TEST_CASE("store connection: a server that knows no PING is greeted without it") {
   // It closes on the first connection, as PyTorch 2.1 to 2.4 do, and answers CHECK on the second.
   CannedServer server({{{10, ""}}, {{14, std::string(1, '\0')}}});
-  const auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+  const auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
   REQUIRE(store);
   CHECK(server.received().at(1) == from_hex("00CEF7853C 05 0000000000000000"));
 }
@@ -79,9 +79,9 @@ TEST_CASE("store connection: a server without BARRIER gets ADD and WAIT instead"
   const std::string two = from_hex("0200000000000000");
   CannedServer server(
       {{{10, pong()}, {19, ""}}, {{10, pong()}, {31, two}, {32, ""}, {31, std::string(1, '\0')}}});
-  const auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+  const auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
   REQUIRE(store);
-  CHECK((*store)->barrier("b", 2, kPatience));
+  CHECK((*store)->barrier("b", 2, kTimeout));
   const std::string& second = server.received().at(1);
   CHECK(second.substr(10) == from_hex("04 0E00000000000000 '/b/num_members' 0100000000000000"
                                       "01 0E00000000000000 '/b/last_member' 0100000000000000 '1'"
@@ -92,7 +92,7 @@ TEST_CASE("store connection: an answer that comes just as the wait is cancelled 
   // The server answers the CANCEL_WAIT with STOP_WAITING first: the key came at that moment.
   CannedServer server(
       {{{10, pong()}, {19, ""}, {1, from_hex("00 01")}, {11, from_hex("0700000000000000")}}});
-  const auto store = BlockingStore::connect("127.0.0.1", server.port(), kPatience);
+  const auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
   REQUIRE(store);
   CHECK((*store)->wait({"k"}, std::chrono::milliseconds(20)));
   CHECK((*store)->queue_len("k") == 7);
@@ -102,7 +102,7 @@ TEST_CASE("store connection: names and IPv6 addresses lead to the server") {
   const testing::ServerThread server("::");
   for (const char* host : {"localhost", "127.0.0.1", "::1"}) {
     INFO(host);
-    const auto store = BlockingStore::connect(host, server.port(), kPatience);
+    const auto store = BlockingStore::connect(host, server.port(), kTimeout);
     REQUIRE(store);
     CHECK((*store)->add("n", 0) == 0);
   }

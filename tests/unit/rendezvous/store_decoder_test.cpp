@@ -203,7 +203,7 @@ TEST_CASE("store decoder: random splits of random long conversations give the sa
       RequestWriter(all, Opcode::wait).keys(keys);
       RequestWriter(all, Opcode::barrier).string(key).number(static_cast<std::int64_t>(i));
     }
-    // Some end in rubbish, which must break at the same place with the same words.
+    // Some end in rubbish, which must break at the same place with the same text.
     all += dice.below(2) == 0 ? "" : dice.bytes(64);
     std::vector<std::string_view> pieces;
     for (std::string_view left = all; !left.empty();) {

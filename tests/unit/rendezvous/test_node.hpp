@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A RendezvousNode with an agent around it whose workers are only words: they run until they are
+// A RendezvousNode with an agent around it whose workers are only text: they run until they are
 // told to stop. For tests with real sockets on one loop.
 #pragma once
 
@@ -54,7 +54,7 @@ class TestNode : public NodeOwner {
 
   void show_roll_call(const ShowRollCall& show) override { shown.push_back(show); }
 
-  void say(const std::string& words) override { said.push_back(words); }
+  void say(const std::string& text) override { said.push_back(text); }
 
   void ended(const NodeEnd& how) override {
     end = how;

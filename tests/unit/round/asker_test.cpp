@@ -85,7 +85,7 @@ TEST_CASE("asker: who takes the question and says nothing is asked on a new conn
   Asker asker(3);
   asker.want(kStart, node(7));
   opens(asker, kStart);
-  const TimePoint later = kStart + 2 * kAskPatience;
+  const TimePoint later = kStart + 2 * kAskTimeout;
   CHECK(asker.next_deadline() == later);
   CHECK(opens(asker, later).empty());
   CHECK_FALSE(asker.owns(3));
@@ -156,7 +156,7 @@ TEST_CASE("asker: who is to be asked once is forgotten with the answer, or witho
       [](Asker& asker, NodeEffects& /*out*/) {
         CHECK_FALSE(asker.ended(kStart, 3, LinkEnd::closed));
       },
-      [](Asker& asker, NodeEffects& out) { asker.tick(kStart + 2 * kAskPatience, out); }};
+      [](Asker& asker, NodeEffects& out) { asker.tick(kStart + 2 * kAskTimeout, out); }};
   for (const auto& end : ends) {
     Asker asker(3);
     NodeEffects out;

@@ -51,7 +51,7 @@ struct Tamper {
     CHECK(found([](auto& w) { round(w).accepted_.push_back(round(w).base_); }) ==
           "an accepted round is older than the last one");
     CHECK(found([](auto& w) { round(w).phase_ = Phase::closed; }) ==
-          "is closed without words, or the other way round");
+          "is closed without a message, or the other way round");
   }
 
   static void check_follower() {

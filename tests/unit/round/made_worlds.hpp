@@ -40,7 +40,7 @@ inline void fail_worker(SmallWorld& world, std::size_t node, int code) {
   failed.rank = world.nodes[node].running->group_rank;
   failed.exit_code = code;
   failed.run_time = std::chrono::hours(1);
-  failed.words = "exited with code " + std::to_string(code);
+  failed.text = "exited with code " + std::to_string(code);
   world.feed(node, WorkerFailedHere{failed, world.now(), {}, false});
   world.feed(node, DetailsKnown{Details{failed.round, failed.rank, "details"}});
 }

@@ -92,7 +92,7 @@ TEST_CASE("node core: the earliest failure is the root cause though its report c
   first.round = world.nodes[1].running->round->id;
   first.rank = 1;
   first.exit_code = 3;
-  first.words = "exited with code 3";
+  first.text = "exited with code 3";
   const TimePoint seen = world.now();
   world.pass(10ms);
   world.cut(1);
@@ -115,7 +115,7 @@ TEST_CASE(
   first.rank = 1;
   first.exit_code = 3;
   first.run_time = 1h;
-  first.words = "exited with code 3";
+  first.text = "exited with code 3";
   world.pass(100ms);
   fail_worker(world, 2, 4);
   CHECK(world.nodes[0].ended.empty());

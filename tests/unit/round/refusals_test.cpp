@@ -53,7 +53,7 @@ struct Alone {
       const auto* said = std::get_if<SendMessage>(&effect);
       const auto* refuse = said != nullptr ? std::get_if<Refuse>(&*said->message) : nullptr;
       if (refuse != nullptr && said->link == link) {
-        return refuse->words;
+        return refuse->text;
       }
     }
     return "";
@@ -83,7 +83,7 @@ Alone refused_by_first(const std::vector<Endpoint>& endpoints, Refusal why) {
   Alone node(chosen, numbered(2, -1), false);
   const LinkId link = node.asked<OpenLink>()->link;
   node.step(LinkOpened{link});
-  node.hear(link, Refuse{why, "words of its own"});
+  node.hear(link, Refuse{why, "text of its own"});
   return node;
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("refusals: all candidates are tried again, and what was seen is said")
   Alone node = refused_by_first({Endpoint{"head", 1}, Endpoint{"head", 2}}, Refusal::wrong_job);
   const LinkId link = node.asked<OpenLink>()->link;
   node.step(LinkOpened{link});
-  node.hear(link, Refuse{Refusal::wrong_job, "words"});
+  node.hear(link, Refuse{Refusal::wrong_job, "text"});
   CHECK(node.asked<EndFailed>() == nullptr);
   node.now = *node.core.next_deadline();
   node.step(NodeTick{});

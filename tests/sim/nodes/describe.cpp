@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/nodes/words.hpp"
+#include "sim/nodes/describe.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,7 +27,7 @@ std::string words_of(const RoundPtr& round) {
       "{} [{}] restarts={}", sim::words_of(round->id), members, round->restart_count);
 }
 
-struct MessageWords {
+struct MessageText {
   std::string operator()(const Hello& m) const {
     return fmt::format("Hello {} {} started={} accepted={}{}{}{}{}",
                        m.purpose == Purpose::join ? "join" : "ask",
@@ -65,7 +65,7 @@ struct MessageWords {
                        m.exit_code,
                        m.permanent ? " permanent" : "",
                        m.consequence ? " consequence" : "",
-                       m.words);
+                       m.text);
   }
 
   std::string operator()(const Details& m) const {
@@ -82,7 +82,7 @@ struct MessageWords {
 
   std::string operator()(const Welcome& m) const { return "Welcome to " + m.coordinator.name; }
 
-  std::string operator()(const Refuse& m) const { return "Refuse '" + m.words + "'"; }
+  std::string operator()(const Refuse& m) const { return "Refuse '" + m.text + "'"; }
 
   std::string operator()(const Redirect& m) const { return "Redirect to " + m.coordinator.name; }
 
@@ -129,17 +129,17 @@ struct MessageWords {
                        m.reason,
                        m.root_rank,
                        m.root_node,
-                       m.root_words);
+                       m.root_text);
   }
 
   std::string operator()(const ShowRounds& /*m*/) const { return "ShowRounds"; }
 };
 
-struct EventWords {
+struct EventText {
   std::string operator()(const LinkOpened& e) const { return fmt::format("open {}", e.link); }
 
   std::string operator()(const LinkClosed& e) const {
-    return fmt::format("closed {} {}", e.link, e.words);
+    return fmt::format("closed {} {}", e.link, e.text);
   }
 
   std::string operator()(const LinkAccepted& e) const {
@@ -169,7 +169,7 @@ struct EventWords {
   }
 
   std::string operator()(const WorkerFailedHere& e) const {
-    return fmt::format("worker failed rank={} {}", e.message.rank, e.message.words);
+    return fmt::format("worker failed rank={} {}", e.message.rank, e.message.text);
   }
 
   std::string operator()(const DetailsKnown& e) const {
@@ -183,7 +183,7 @@ struct EventWords {
   std::string operator()(const NodeTick& /*e*/) const { return "tick"; }
 };
 
-struct EffectWords {
+struct EffectText {
   std::string operator()(const OpenLink& e) const {
     return fmt::format("dial {} {}:{}", e.link, e.host, e.port);
   }
@@ -215,18 +215,18 @@ struct EffectWords {
   std::string operator()(const FenceWorkers& e) const { return "fence workers: " + e.reason; }
 
   std::string operator()(const ShowRollCall& e) const {
-    return "show " + MessageWords{}(e.call) + (e.trouble.empty() ? "" : " trouble: " + e.trouble);
+    return "show " + MessageText{}(e.call) + (e.trouble.empty() ? "" : " trouble: " + e.trouble);
   }
 
   std::string operator()(const EndFinished& /*e*/) const { return "END finished"; }
 
-  std::string operator()(const EndClosed& e) const { return "END " + MessageWords{}(e.close); }
+  std::string operator()(const EndClosed& e) const { return "END " + MessageText{}(e.close); }
 
   std::string operator()(const EndFailed& e) const { return "END failed: " + e.error.message; }
 
   std::string operator()(const EndLeft& /*e*/) const { return "END left"; }
 
-  std::string operator()(const SayNode& e) const { return "say: " + e.words; }
+  std::string operator()(const SayNode& e) const { return "say: " + e.text; }
 };
 
 bool is_beat(const RoundMessage& message) {
@@ -241,15 +241,15 @@ std::string words_of(const RoundId& round) {
 }
 
 std::string words_of(const RoundMessage& message) {
-  return std::visit(MessageWords{}, message);
+  return std::visit(MessageText{}, message);
 }
 
 std::string words_of(const NodeEvent& event) {
-  return std::visit(EventWords{}, event);
+  return std::visit(EventText{}, event);
 }
 
 std::string words_of(const NodeEffect& effect) {
-  return std::visit(EffectWords{}, effect);
+  return std::visit(EffectText{}, effect);
 }
 
 bool is_tick(const NodeEvent& event) {
