@@ -13,7 +13,6 @@
 #include <utility>
 
 namespace muster {
-namespace {}  // namespace
 
 SupervisorCore::SupervisorCore(SupervisorSettings settings) : settings_(std::move(settings)) {
   result_.max_restarts = settings_.max_restarts;

@@ -17,9 +17,10 @@ void Asker::want_endpoint(TimePoint now, std::size_t index, const Endpoint& endp
 void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t port) {
   Target& target =
       targets_.try_emplace(key, Target{.host = host, .port = port, .due = now}).first->second;
-  target.once = false;
+  target.once = false;  // a claim may have had it asked before
 }
 
+// For what a stranger says: bounded, and never instead of what we want to know ourselves.
 void Asker::want_once(TimePoint now, const NodeInfo& node) {
   const auto asked = std::ranges::count_if(targets_, [](const auto& t) { return t.second.once; });
   if (static_cast<std::size_t>(asked) < kAskOnceMax) {
@@ -87,13 +88,14 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
       continue;
     }
     target.link = next_link_;
-    next_link_ += 4;
-    target.due = now + 2 * kAskTimeout;
+    next_link_ += 4;                     // the other numbers are those of other users of links
+    target.due = now + 2 * kAskTimeout;  // to connect, and to answer
     links_.emplace(target.link, key);
     out.emplace_back(OpenLink{target.link, target.host, target.port, kAskTimeout});
   }
 }
 
+// While as many as may be are asked, the turn of the others comes with an answer, not with time.
 std::optional<TimePoint> Asker::next_deadline() const {
   std::optional<TimePoint> next;
   const bool is_full = links_.size() >= kAsksMax;
@@ -142,6 +144,8 @@ std::optional<AskResult> Asker::received(TimePoint now,
   return result;
 }
 
+// A node's own port that refuses is the proof that we look for, and is told. An endpoint that
+// refuses may be one that starts again: asked more and more seldom, but soon at first.
 void Asker::pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how) {
   if (how != LinkEnd::refused || key.first != 0) {
     target.refused_since.reset();
@@ -163,6 +167,7 @@ std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
   links_.erase(found);
   Target& target = targets_.at(key);
   target.link = 0;
+  // Closed without an answer: it may be ending, and its kernel refuses as soon as it is gone.
   if (how == LinkEnd::closed && key.first != 0) {
     target.due = now + target.soon;
     target.soon = std::min(target.soon * 2, kAskSoonMost);

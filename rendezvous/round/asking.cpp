@@ -143,13 +143,13 @@ bool RoundCore::is_stronger(TimePoint now,
 
 // -- quorum -----------------------------------------------------------------------------------
 
-std::vector<Sighting> RoundCore::evidence_of(TimePoint now, const Round& round) const {
-  std::vector<Sighting> members;
+std::vector<MemberEvidence> RoundCore::evidence_of(TimePoint now, const Round& round) const {
+  std::vector<MemberEvidence> members;
   members.reserve(round.members.size());
   for (const NodeInfo& member : round.members) {
     const auto loss = losses_.find(member.id);
     const auto node = nodes_.find(member.id);
-    Sighting evidence;
+    MemberEvidence evidence;
     evidence.gone = loss != losses_.end() && loss->second.gone && !loss->second.late;
     if (member.id == self_.id) {
       evidence.heard = now;

@@ -15,8 +15,8 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kBeatsMax = 16;
-constexpr std::size_t kUntoldMax = 4096;
+constexpr std::size_t kBeatsMax = 16;     // older ones would grant nothing any more
+constexpr std::size_t kUntoldMax = 4096;  // failures that nobody is there to be told
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   if (state_ != State::attached) {
     return;
   }
-  last_word_ = now;
+  last_word_ = now;  // whatever it says: a coordinator that only talks is alive
   if (const auto* pong = std::get_if<Pong>(&message)) {
     take_pong(*pong, out);
   } else if (const auto* proposal = std::get_if<Propose>(&message)) {
@@ -53,7 +53,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (const auto* regroup = std::get_if<Regroup>(&message)) {
     take_regroup(*regroup, out);
   } else if (const auto* call = std::get_if<RollCall>(&message)) {
-    if (work_ == Work::none) {
+    if (work_ == Work::none) {  // while workers run, nobody waits for the nodes that it names
       out.emplace_back(ShowRollCall{*call, ""});
     }
   } else if (const auto* rounds = std::get_if<Rounds>(&message)) {
@@ -61,7 +61,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
   } else if (std::holds_alternative<Dismiss>(message)) {
-    if (work_ == Work::finished) {
+    if (work_ == Work::finished) {  // else it crossed a Regroup, which counts
       end(EndFinished{}, out);
     }
   } else if (const auto* close = std::get_if<Close>(&message)) {
@@ -83,6 +83,8 @@ void LinkCore::end(End effect, NodeEffects& out) {
 
 // -- lease ------------------------------------------------------------------------------------
 
+// The beat names the last answer that we got, so that the coordinator knows which of its own words
+// reached us: it counts a quorum by that.
 void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
   send(Beat{++beat_, heard_}, out);
   beats_.emplace_back(beat_, now);
@@ -92,6 +94,7 @@ void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
   beat_due_ = now + beat_interval(settings_.lease);
 }
 
+// Beats are answered in order, so one that was passed over is never granted.
 void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   heard_ = std::max(heard_, pong.sequence);
   while (!beats_.empty() && beats_.front().first <= pong.sequence) {
@@ -112,7 +115,7 @@ void LinkCore::grant(TimePoint sent, NodeEffects& out) {
     sent += settings_.lease * 100;
   }
   const TimePoint until = sent + fence_after(settings_.lease);
-  if (!fence_at_ || until > *fence_at_) {
+  if (!fence_at_ || until > *fence_at_) {  // an old answer must not shorten what a later one gave
     fence_at_ = until;
     out.emplace_back(LeaseUntil{sent + guard_after(settings_.lease)});
   }
@@ -127,6 +130,9 @@ void LinkCore::end_lease(NodeEffects& out) {
 
 // -- rounds -----------------------------------------------------------------------------------
 
+// Who accepts may be started by that coordinator until it turns away, so it accepts nothing while
+// its workers run, and no round that is not later than its last one. Group rank 0 opens the store
+// first: the others are told its address with the order to start.
 void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
   const bool is_newer = propose.round->id.number > started_->id.number;
   const auto self = std::ranges::find(propose.round->members, self_.id, &NodeInfo::id);
@@ -162,6 +168,7 @@ void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
 }
 
 void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out) {
+  // Opened for a proposal that was abandoned since, or for a coordinator that we have left.
   if (opened.round != accepted_->id || state_ != State::attached || work_ != Work::none) {
     return;
   }
@@ -186,6 +193,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   accepted_base_ = accepted_;
   gone_.begin_round();
   gone_.note_grant(accept_sent_, coordinator_.id);
+  // The right to run counts from our Accept. When it is over, the others may go on without us.
   if (now >= accept_sent_ + fence_after(settings_.lease)) {
     MUSTER_MARK("the order to start came too late");
     lost_touch_ = true;
@@ -202,6 +210,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
       RunRound{started_, accepted_rank_, start.master_addr, start.master_port, start.offer});
 }
 
+// Answered at once, before the workers have ended: failures are judged when everybody has answered.
 void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {
   if (work_ == Work::none) {
     return;
@@ -264,6 +273,8 @@ void LinkCore::workers_gone(TimePoint now, NodeEffects& out) {
   }
 }
 
+// Its age, not its time: clocks of two machines are never compared. Kept while nobody leads, for
+// the next coordinator judges all failures of the round.
 void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out) {
   if (state_ != State::attached) {
     if (untold_.size() < kUntoldMax) {
@@ -276,6 +287,7 @@ void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, Node
   send(std::move(message), out);
 }
 
+// Without a lease from here on: no worker is left that could run beside another round.
 void LinkCore::finish(TimePoint now, NodeEffects& out) {
   if (work_ == Work::ending || leaving_) {
     workers_gone(now, out);
@@ -288,6 +300,7 @@ void LinkCore::finish(TimePoint now, NodeEffects& out) {
   }
 }
 
+// Said twice: now, so that the others regroup, and when our workers are gone, so that they start.
 void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
   leaving_ = true;
   leave_reason_ = asked.reason;
@@ -322,6 +335,8 @@ void LinkCore::tell_work(TimePoint now, NodeEffects& out) {
 
 // -- losing the coordinator -------------------------------------------------------------------
 
+// The workers run on until the fence: a coordinator whose connection broke may be reached again
+// within the lease, and then nothing was lost.
 void LinkCore::detach(TimePoint now, NodeEffects& out) {
   drop_link(out);
   lost_ = coordinator_;
@@ -333,6 +348,7 @@ void LinkCore::detach(TimePoint now, NodeEffects& out) {
   }
 }
 
+// It says itself that it leads no more, so there is nothing to wait for.
 void LinkCore::released(TimePoint now, const Redirect& redirect, NodeEffects& out) {
   MUSTER_MARK("released to another coordinator");
   detach(now, out);
@@ -361,7 +377,7 @@ void LinkCore::drop_link(NodeEffects& out) {
   }
   link_.reset();
   answer_by_.reset();
-  beats_.clear();
+  beats_.clear();  // a new connection brings no answers to them
 }
 
 // -- time -------------------------------------------------------------------------------------

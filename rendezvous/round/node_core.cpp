@@ -18,6 +18,8 @@ constexpr std::size_t kParkedMax = 65536;
 NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
     : settings_(std::move(settings)), link_(settings_, self, seed), round_(settings_, self) {}
 
+// Follower and coordinator write into lists of their own, so that what one says to the other is
+// sorted out before anything leaves the node.
 void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   NodeEffects from_link;
   NodeEffects from_round;
@@ -40,6 +42,8 @@ void NodeCore::note_workers(TimePoint now, const NodeEffects& out) {
   }
 }
 
+// A failure that is only the echo of our own order to stop is not told: every node would report
+// one, and the root cause would be lost among them.
 void NodeCore::take_agent_event(TimePoint now, const NodeEvent& event, NodeEffects& from_link) {
   if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
     WorkerFailedHere judged = *failed;
@@ -69,6 +73,7 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, LinkClosed>) {
           end_link(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, LinkAccepted>) {
+          // Nobody until its first message says what it wants.
           strangers_.insert(happened.link);
           addresses_.emplace(happened.link, happened.from);
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
@@ -92,6 +97,7 @@ void NodeCore::end_link(TimePoint now,
                         const LinkClosed& ended,
                         NodeEffects& from_link,
                         NodeEffects& from_round) {
+  // The ids of links are never used again, so each of the three may be asked for any of them.
   strangers_.erase(ended.link);
   addresses_.erase(ended.link);
   parked_.erase(ended.link);
@@ -109,6 +115,8 @@ void NodeCore::take_message(TimePoint now,
                             NodeEffects& from_link,
                             NodeEffects& from_round) {
   const RoundMessage& message = *received.message;
+  // Whose connection it is decides what the message means: the same Redirect is an answer to a
+  // question, or an order of our coordinator.
   if (round_.owns(received.link)) {
     round_.question_answered(now, received.link, message, from_round);
   } else if (round_.knows(received.link)) {
@@ -141,6 +149,7 @@ void NodeCore::greet(TimePoint now,
   } else if (link_.knows_better(now, hello.lost)) {
     redirect(link, from_round);
   } else if (parked_.size() < kParkedMax) {
+    // We may lead in a moment, or know who does: an answer now would send it away for nothing.
     parked_.emplace(link, hello);
   } else {
     from_round.emplace_back(CloseLink{link});
@@ -183,6 +192,7 @@ void NodeCore::answer_question(TimePoint now,
   from_round.emplace_back(
       SendMessage{link, std::make_shared<const RoundMessage>(std::move(answer))});
   from_round.emplace_back(CloseLink{link});
+  // Who asks and leads tells us something, too.
   if (!same_job || !hello.coordinates || hello.node.id == link_.self().id) {
     return;
   }
@@ -193,12 +203,14 @@ void NodeCore::answer_question(TimePoint now,
   }
 }
 
+// What a question is answered with: who we say leads, and how good the reasons are.
 Claim NodeCore::claim(TimePoint now) {
   Claim claim;
   claim.node = link_.self();
   if (round_.leads()) {
     claim.coordinator = link_.self();
     claim.started = round_.started();
+    // A quorum that is only gathered runs nothing: it goes after one that runs.
     claim.has_quorum = round_.phase() == Phase::running && round_.has_quorum(now);
   } else {
     claim.started = link_.started();
@@ -238,7 +250,7 @@ void NodeCore::settle(TimePoint now,
     }
     if (lead) {
       round_.lead(now, *lead, from_round);
-      if (!lead->founder) {
+      if (!lead->founder) {  // who founds the job is bound to them already
         from_round.emplace_back(HostEndpoints{});
       }
     }

@@ -13,10 +13,10 @@ bool is_quorum(const std::vector<Standing>& members) {
   return missing == 0 || 2 * here > all || (2 * here == all && members.front() == Standing::here);
 }
 
-std::optional<TimePoint> quorum_time(const std::vector<Sighting>& members) {
+std::optional<TimePoint> quorum_time(const std::vector<MemberEvidence>& members) {
   std::vector<TimePoint> heard;
   bool all_heard = true;
-  for (const Sighting& member : members) {
+  for (const MemberEvidence& member : members) {
     if (member.heard && !member.gone) {
       heard.push_back(*member.heard);
     }

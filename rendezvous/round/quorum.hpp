@@ -23,13 +23,13 @@ enum class Standing : std::uint8_t {
 [[nodiscard]] bool is_quorum(const std::vector<Standing>& members);
 
 // One member's standing for quorum_time: `heard` is when it was last known to follow us.
-struct Sighting {
+struct MemberEvidence {
   bool gone = false;
   std::optional<TimePoint> heard;
 };
 
 // The latest moment for which a quorum is known to have followed us: the members heard at that time
 // or later are a quorum. None: there is no such moment.
-[[nodiscard]] std::optional<TimePoint> quorum_time(const std::vector<Sighting>& members);
+[[nodiscard]] std::optional<TimePoint> quorum_time(const std::vector<MemberEvidence>& members);
 
 }  // namespace muster

@@ -123,7 +123,7 @@ class RoundCore {
   [[nodiscard]] bool is_unknown_leader(const Claim& claim) const;
   void ask_around(TimePoint now, NodeEffects& out);
   void refresh_quorum(TimePoint now);
-  [[nodiscard]] std::vector<Sighting> evidence_of(TimePoint now, const Round& round) const;
+  [[nodiscard]] std::vector<MemberEvidence> evidence_of(TimePoint now, const Round& round) const;
   void set_base(RoundPtr base);
 
   [[nodiscard]] bool is_in_base(NodeId id) const { return places_.contains(id); }

@@ -74,4 +74,6 @@ VOCABULARY = (
     (r'\bgive_flights\b', 'hand_over_flight_recorder'),
     (r'\blauncher_word\b|\bLauncherWord\b', 'death_notice'),
     (r'\brisk_two_worlds\b', 'allow_split_brain'),
+    (r'\bpatience\w*\b|\bk\w*Patience\b', 'timeout, max_wait'),
+    (r'\bSighting\b', 'MemberEvidence'),
 )

@@ -67,9 +67,9 @@ TEST_CASE("quorum: of two disjoint sides at most one has it") {
 }
 
 TEST_CASE("quorum time: the latest moment at which the heard members were a quorum") {
-  const auto heard = [](int seconds) { return Sighting{false, at(seconds)}; };
-  const Sighting gone{true, std::nullopt};
-  const Sighting never{};
+  const auto heard = [](int seconds) { return MemberEvidence{false, at(seconds)}; };
+  const MemberEvidence gone{true, std::nullopt};
+  const MemberEvidence never{};
   CHECK(quorum_time({heard(5)}) == at(5));
   CHECK(quorum_time({heard(9), heard(5), heard(7)}) == at(7));
   CHECK(quorum_time({heard(9), heard(5)}) == at(9));  // half with the first
