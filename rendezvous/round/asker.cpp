@@ -167,7 +167,8 @@ std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
   links_.erase(found);
   Target& target = targets_.at(key);
   target.link = 0;
-  // Closed without an answer: it may be ending, and its kernel refuses as soon as it is gone.
+  // Closed without an answer: a guard that still ends a dead agent's workers, or a node that is
+  // ending.
   if (how == LinkEnd::closed && key.first != 0) {
     target.due = now + target.soon;
     target.soon = std::min(target.soon * 2, kAskSoonMost);
