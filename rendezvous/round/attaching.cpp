@@ -10,6 +10,11 @@
 #include <utility>
 
 namespace muster {
+namespace {
+
+constexpr std::size_t kRivalsMax = 256;
+
+}  // namespace
 
 // Anyone may ask: it names what the other one said, and nothing of ours.
 Refuse other_job(const std::string& theirs) {
@@ -58,30 +63,58 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
 
 // A place of its own for each node: where the back end is static, or the platform numbers the
 // nodes. There a node that has been silent may be the one that comes again.
-std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const NodeInfo& comes) const {
+const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const NodeInfo& comes) const {
   const bool is_static = settings_.terms.backend == "static";
   if (!is_static && (!settings_.nodes_are_numbered || comes.node_rank < 0)) {
+    return nullptr;
+  }
+  const auto found = std::ranges::find_if(nodes_, [&](const auto& entry) {
+    const auto& [id, node] = entry;
+    const bool is_there = is_static ? node.attached : live_link_of(now, id).has_value();
+    return is_there && id != comes.id && node.info.node_rank == comes.node_rank;
+  });
+  return found != nodes_.end() ? &found->second : nullptr;
+}
+
+std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const NodeInfo& comes) const {
+  const Node* const holder = holder_of_place(now, comes);
+  if (holder == nullptr) {
     return std::nullopt;
   }
-  for (const auto& [id, node] : nodes_) {
-    const bool is_there = is_static ? node.attached : live_link_of(now, id).has_value();
-    if (is_there && id != comes.id && node.info.node_rank == comes.node_rank) {
-      return Refuse{Refusal::wrong_terms,
-                    fmt::format("--node-rank={} is taken by '{}' ({}), and '{}' ({}) asks for it "
-                                "too; each node needs its own",
-                                comes.node_rank,
-                                node.info.name,
-                                node.info.address,
-                                comes.name,
-                                comes.address)};
-    }
+  return Refuse{Refusal::wrong_terms,
+                fmt::format("--node-rank={} is taken by '{}' ({}), and '{}' ({}) asks for it too; "
+                            "each node needs its own",
+                            comes.node_rank,
+                            holder->info.name,
+                            holder->info.address,
+                            comes.name,
+                            comes.address)};
+}
+
+// A pod or a host that was lost may be there again, under another address, before its old
+// connection has been silent for long. Who has the place is a rival only if it says something after
+// the other one has come; until then that one is sent away without an answer, and comes again.
+bool RoundCore::is_place_in_doubt(TimePoint now, const NodeInfo& comes) {
+  const Node* const holder = holder_of_place(now, comes);
+  if (holder == nullptr || settings_.terms.backend == "static") {
+    return false;
   }
-  return std::nullopt;
+  if (rivals_.size() >= kRivalsMax) {
+    rivals_.clear();
+  }
+  const TimePoint since = rivals_.try_emplace(comes.id, now).first->second;
+  return holder->heard <= since;
 }
 
 void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
   if (const auto refused = refusal_of(now, hello)) {
+    if (is_place_in_doubt(now, hello.node)) {
+      MUSTER_MARK("a node asks for the place of one that may be gone");
+      out.emplace_back(CloseLink{link});
+      return;
+    }
     MUSTER_MARK("a node is refused");
+    rivals_.erase(hello.node.id);
     refused_.insert_or_assign(hello.node.name, refused->text);
     send(link, *refused, out);
     out.emplace_back(CloseLink{link});
@@ -124,6 +157,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   }
   asker_.forget(id, out);
   refused_.erase(hello.node.name);
+  rivals_.erase(id);
   send(link, Welcome{self_, settings_.lease}, out);
   const auto is_known = [&](const RoundId& round) {
     return round <= base_->id ||

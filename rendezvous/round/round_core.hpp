@@ -89,6 +89,8 @@ class RoundCore {
 
   // links and nodes (round_core.cpp)
   [[nodiscard]] std::optional<Refuse> refusal_of(TimePoint now, const Hello& hello) const;
+  [[nodiscard]] const Follower* holder_of_place(TimePoint now, const NodeInfo& comes) const;
+  [[nodiscard]] bool is_place_in_doubt(TimePoint now, const NodeInfo& comes);
   [[nodiscard]] std::optional<Refuse> refusal_of_place(TimePoint now, const NodeInfo& comes) const;
   void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
   void resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out);
@@ -224,6 +226,7 @@ class RoundCore {
   std::uint16_t store_port_ = 0;
   LeaderOffer offer_;
   std::map<std::string, std::string> refused_;  // name: text
+  std::map<NodeId, TimePoint> rivals_;          // who asks for a place that is taken, since when
   std::optional<RollCall> roll_call_;           // the last one sent
   TimePoint roll_call_due_{};
   TimePoint scan_due_{};

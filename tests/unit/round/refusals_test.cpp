@@ -70,10 +70,14 @@ struct Alone {
   }
 };
 
+// Node 2 lives on meanwhile.
 std::string greeted_as(const NodeSettings& chosen, std::int32_t first, std::int32_t second) {
   Alone host(chosen, numbered(1, 0), true);
   CHECK(host.greet(2, chosen, numbered(2, first)).empty());
-  return host.greet(4, chosen, numbered(3, second));
+  const std::string at_once = host.greet(4, chosen, numbered(3, second));
+  host.now += 1s;
+  host.hear(2, Beat{1, 0});
+  return at_once.empty() ? host.greet(6, chosen, numbered(3, second)) : at_once;
 }
 
 // A node that looks for a job at these endpoints; its first one has just refused it.
@@ -109,6 +113,22 @@ TEST_CASE("refusals: a node comes again in the place of one that is silent, or t
   CHECK(host.greet(4, numbering(), numbered(2, 1)).empty());
   host.now += 5s;
   CHECK(host.greet(6, numbering(), numbered(3, 1)).empty());
+}
+
+TEST_CASE(
+    "refusals: who asks for the place of one that says nothing more is neither let in nor sent "
+    "away for good") {
+  Alone host(numbering(), numbered(1, 0), true);
+  CHECK(host.greet(2, numbering(), numbered(2, 1)).empty());
+  for (const LinkId link : {4U, 6U, 8U}) {
+    host.now += 1s;
+    CHECK(host.greet(link, numbering(), numbered(3, 1)).empty());
+    REQUIRE(host.asked<CloseLink>() != nullptr);
+    CHECK(host.asked<CloseLink>()->link == link);
+  }
+  host.now += 2s;  // more than half of a lease since the other one was heard
+  CHECK(host.greet(10, numbering(), numbered(3, 1)).empty());
+  CHECK(host.asked<CloseLink>() == nullptr);
 }
 
 TEST_CASE("refusals: a candidate that another job has is passed over") {
