@@ -109,7 +109,10 @@ class Net:
         self.folder = folder
         self.spaces = []
         self.switch = self.add(Space("-n"))
-        self.switch.ip("link set lo up", "link add br0 type bridge forward_delay 0",
+        # An address of its own: else it takes the lowest one of its ports, another one with each new
+        # host, and whoever had asked for it before sends into the void for half a minute.
+        self.switch.ip("link set lo up",
+                       "link add br0 address 02:00:00:00:00:fe type bridge forward_delay 0",
                        f"addr add {DNS}/24 dev br0", "link set br0 up")
         self.hosts = [self.add(Host(self, number, name)) for number, name in enumerate(names, 1)]
         for host in self.hosts:
