@@ -232,19 +232,25 @@ std::optional<TimePoint> RoundCore::short_by() const {
   return is_short ? std::optional(phase_since_ + settings_.last_call) : std::nullopt;
 }
 
-// No failure of a worker: the end has no rank.
+// Where no worker failed, the end has no rank.
 void RoundCore::close_short(TimePoint now, NodeEffects& out) {
   MUSTER_MARK("too few are left beside those that have succeeded");
-  Close ending;
-  ending.exit_code = 1;
   const auto awaited = awaited_names(now);
-  ending.reason = fmt::format(
+  std::string why = fmt::format(
       "{}, and too few nodes are left for another round: {} of {} have succeeded and left{}{}",
       regroup_reason_,
       finished_.size(),
       base_->members.size(),
       awaited.empty() ? "" : ", missing: ",
       fmt::join(awaited, ", "));
+  if (!membership_changed_ && !failures_.empty()) {
+    verdict_ = std::move(why);
+    close_failed(now, out);
+    return;
+  }
+  Close ending;
+  ending.exit_code = 1;
+  ending.reason = std::move(why);
   close(now, std::move(ending), out);
 }
 

@@ -109,7 +109,7 @@ class Net:
         self.folder = folder
         self.spaces = []
         self.switch = self.add(Space("-n"))
-        # An address of its own: else it takes the lowest one of its ports, another one with each new
+        # An address of its own: else it takes the lowest one of its ports, another with each new
         # host, and whoever had asked for it before sends into the void for half a minute.
         self.switch.ip("link set lo up",
                        "link add br0 address 02:00:00:00:00:fe type bridge forward_delay 0",

@@ -50,7 +50,9 @@ os.rename(f"{folder}/new-{turn}-{rank}", f"{folder}/told-{turn}-{rank}")
 until = time.monotonic() + 60
 while not os.path.exists(f"{folder}/end-{turn}") and time.monotonic() < until:
     time.sleep(0.01)
-sys.exit(3 if turn == "0" and rank == "1" else 0)
+if turn == "0" and rank != "1":
+    time.sleep(1000)  # a node whose workers have ended well would not come to the next round
+sys.exit(3 if turn == "0" else 0)
 """
 
 # The worker of rank 0 listens where the store is to be served; the others only write.

@@ -209,7 +209,8 @@ class Wheel(unittest.TestCase):
         self.succeed(*PIP, 'install', '--no-index', '--no-deps', '--target', target, self.wheel)
         script.write_text(text)
         return self.succeed(target / 'bin/muster', '--nproc-per-node=2', script, *words(target),
-                            variables={'PYTHON_EXEC': python.strip(), **variables(target)})
+                            variables={'PYTHON_EXEC': python.strip(), 'XDG_CACHE_HOME':
+                                       str(self.folder / 'cache'), **variables(target)})
 
     def test_pytorch_uses_it_without_an_import(self):
         shown = self.pytorch('entry', PYTORCH, lambda target: [],

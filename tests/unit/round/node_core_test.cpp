@@ -312,6 +312,22 @@ TEST_CASE("node core: who has succeeded does not come back, and nobody waits lon
         "have succeeded and left, missing: n2 (silent, and may still run without us)");
 }
 
+TEST_CASE(
+    "node core: a failure after others have succeeded is the cause though a restart was left") {
+  SmallWorld world = running_world(2, 2, 3);
+  world.feed(1, WorkersFinished{});
+  fail_worker(world, 0, 7);
+  world.pass(29s);
+  REQUIRE(world.nodes[0].ended.empty());
+  world.pass(2s);
+  REQUIRE(world.nodes[0].close);
+  CHECK(world.nodes[0].close->exit_code == 7);
+  CHECK(world.nodes[0].close->root_rank == 0);
+  CHECK(world.nodes[0].close->reason ==
+        "rank 0 on 'n0' exited with code 7, and too few nodes are left for another round: 1 of 2 "
+        "have succeeded and left");
+}
+
 TEST_CASE("node core: a newcomer takes the place of a lost member though others have succeeded") {
   SmallWorld world = running_world(3, 2);
   world.feed(1, WorkersFinished{});
