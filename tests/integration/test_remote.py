@@ -261,8 +261,9 @@ class Many(JobCase):
                        "exec /bin/sh -c \"$2\"\n")
         rsh.chmod(0o755)
         hosts = ",".join(f"127.0.{n // 64 + 1}.{n % 64 + 1}" for n in range(256))
-        job = self.job("--hosts", hosts, "--rsh", rsh, "--no-python", "sh", "-c",
-                       "echo $RANK $WORLD_SIZE")
+        # 256 agents on a few processors may each have to wait for longer than a lease.
+        job = self.job("--hosts", hosts, "--rsh", rsh, "--rdzv-conf=lease=300", "--no-python", "sh",
+                       "-c", "echo $RANK $WORLD_SIZE")
         ended = job.end(240)
         self.assertEqual(ended.code, 0, ended)
         self.assertEqual(sorted(ended.out.splitlines()),
