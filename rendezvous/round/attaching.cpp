@@ -109,7 +109,6 @@ bool RoundCore::is_place_in_doubt(TimePoint now, const NodeInfo& comes) {
 void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
   if (const auto refused = refusal_of(now, hello)) {
     if (is_place_in_doubt(now, hello.node)) {
-      MUSTER_MARK("a node asks for the place of one that may be gone");
       out.emplace_back(CloseLink{link});
       return;
     }
