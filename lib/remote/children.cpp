@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <limits>
 #include <utility>
 
 #include <sys/signalfd.h>
@@ -97,14 +96,6 @@ void RshChildren::on_ready() {
       on_other_(info.si_pid, status);
     }
   }
-}
-
-int to_poll_timeout(Duration left) {
-  if (left < Duration::zero()) {
-    return -1;
-  }
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-  return static_cast<int>(std::min<std::int64_t>(ms, std::numeric_limits<int>::max()));
 }
 
 }  // namespace muster

@@ -55,7 +55,4 @@ class RshChildren final : public Watcher {
   std::set<RshChild*> paused_;
 };
 
-// For Poller::dispatch: rounded up, so that a deadline has passed when it returns; -1 for ever.
-[[nodiscard]] int to_poll_timeout(Duration left);
-
 }  // namespace muster

@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "io/wait_ready.hpp"
 #include "process/console.hpp"
 #include "process/descendants.hpp"
 #include "process/guard.hpp"
@@ -73,8 +74,6 @@ class HostsLauncher final : public RshObserver {
   void start_agents();
   void start_agent(std::size_t host, const std::string& endpoint);
 
-  [[nodiscard]] Duration until_deadline() const;
-
   const HostsSetup& setup_;
   UniqueFd link_;
   Poller poller_;
@@ -114,7 +113,8 @@ int HostsLauncher::run() {
   start_all_shells();
   perform();
   while (!code_) {
-    poller_.dispatch(to_poll_timeout(until_deadline()));
+    const auto deadline = core_.next_deadline();
+    poller_.dispatch(deadline ? poll_timeout(*deadline) : -1);
     core_.tick(steady_now(), effects_);
     perform();
   }
@@ -124,11 +124,6 @@ int HostsLauncher::run() {
   console_.write_all(wait);
   static_cast<void>(kill_descendants_until_none({}, kSweepTimeout));
   return *code_;
-}
-
-Duration HostsLauncher::until_deadline() const {
-  const auto deadline = core_.next_deadline();
-  return deadline ? std::max(*deadline - steady_now(), Duration::zero()) : Duration(-1);
 }
 
 void HostsLauncher::on_frame(RshChild& child, const Frame& frame) {

@@ -7,6 +7,7 @@
 #include "base/stream_writer.hpp"
 #include "base/text.hpp"
 #include "io/held_port.hpp"
+#include "io/wait_ready.hpp"
 #include "process/descendants.hpp"
 #include "process/exit_status.hpp"
 #include "process/inherited_state.hpp"
@@ -150,7 +151,7 @@ int RemoteAgent::run() {
   up_ = kGreeting;
   next_beat_ = steady_now() + kBeatInterval;
   while (!broken_ && !over()) {
-    poller_.dispatch(to_poll_timeout(std::max(next_beat_ - steady_now(), Duration::zero())));
+    poller_.dispatch(poll_timeout(next_beat_));
     beat();
     watch_streams();
   }

@@ -18,7 +18,6 @@ EXCEPTIONS = {
     ('function', 'tests/fakes/cuda/api_module.cpp'): "cuLaunchKernel's signature is CUDA's",
     ('function', 'tests/fakes/nccl/api_operations.cpp'): "the signatures are NCCL's",
     ('lines', 'rendezvous/round/round_core.hpp'): 'one class; its parts are already in six files',
-    ('lines', 'lib/config/settings.cpp'): 'one table: a row for each option',
     ('lines', 'README.md'): 'what users see first: tables of figures and exit codes belong there',
     ('sleep', 'apps/muster-bench/measure/child.py'): 'foreign servers do not say that they are up',
     ('sleep', 'apps/muster-bench/ranks/warm.py'): 'what other ranks have noted is asked for again',
