@@ -113,7 +113,6 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
       return;
     }
     MUSTER_MARK("a node is refused");
-    rivals_.erase(hello.node.id);
     refused_.insert_or_assign(hello.node.name, refused->text);
     send(link, *refused, out);
     out.emplace_back(CloseLink{link});

@@ -131,6 +131,27 @@ TEST_CASE(
   CHECK(host.asked<CloseLink>() == nullptr);
 }
 
+TEST_CASE("refusals: who was let in and lost its place to the former holder is doubted anew") {
+  Alone host(numbering(), numbered(1, 0), true);
+  CHECK(host.greet(2, numbering(), numbered(2, 1)).empty());
+  CHECK(host.greet(4, numbering(), numbered(3, 1)).empty());
+  host.now += 5s;  // node 2 is silent
+  CHECK(host.greet(6, numbering(), numbered(3, 1)).empty());
+  REQUIRE(host.asked<CloseLink>() == nullptr);
+  host.step(LinkClosed{6, LinkEnd::closed, "closed"});
+  host.now += 1s;
+  CHECK(host.greet(8, numbering(), numbered(2, 1)).empty());
+  REQUIRE(host.asked<CloseLink>() != nullptr);
+  CHECK(host.asked<CloseLink>()->link == 2);  // its old connection
+  host.now += 1s;
+  CHECK(host.greet(10, numbering(), numbered(3, 1)).empty());
+  REQUIRE(host.asked<CloseLink>() != nullptr);
+  CHECK(host.asked<CloseLink>()->link == 10);
+  host.now += 1s;
+  host.hear(8, Beat{1, 0});
+  CHECK_FALSE(host.greet(12, numbering(), numbered(3, 1)).empty());
+}
+
 TEST_CASE("refusals: a candidate that another job has is passed over") {
   const Alone node =
       refused_by_first({Endpoint{"head", 1}, Endpoint{"head", 2}}, Refusal::wrong_job);
