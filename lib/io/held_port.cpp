@@ -47,24 +47,11 @@ Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
   return fd;
 }
 
+// A port on which connections of an earlier server are still being forgotten (TIME_WAIT) can only
+// be taken as a server takes it (`others`); the kernel refuses that beside a listener.
 Bound bind_all(std::uint16_t port, Sharing sharing) {
   auto fd = bind_on("::", port, sharing);
   return fd || fd.error() != EAFNOSUPPORT ? std::move(fd) : bind_on("0.0.0.0", port, sharing);
-}
-
-bool can_listen(std::uint16_t port) {
-  const auto probe = bind_all(port, Sharing::others);
-  return probe && ::listen(probe->get(), 1) == 0;
-}
-
-// A port on which connections of an earlier server are still being forgotten (TIME_WAIT) can only
-// be taken as a server takes it; whether somebody listens there is asked by listening.
-Bound bind_one(std::uint16_t port, Sharing sharing) {
-  auto fd = bind_all(port, sharing);
-  if (fd && sharing == Sharing::others && !can_listen(port)) {
-    return std::unexpected(EADDRINUSE);
-  }
-  return fd;
 }
 
 std::unexpected<Error> cannot_hold(int why) {
@@ -82,7 +69,7 @@ std::expected<Held, int> hold_one(std::uint16_t port, Sharing sharing) {
   if (!claim) {
     return std::unexpected(claim.error());
   }
-  auto socket = bind_one(port, sharing);
+  auto socket = bind_all(port, sharing);
   if (!socket) {
     return std::unexpected(socket.error());
   }
