@@ -67,6 +67,18 @@ PortRange free_range(std::uint16_t size) {
   return {};
 }
 
+// A server on the port, and one connection, which it ends itself: the kernel remembers its port for
+// a minute therefore.
+void serve_one(const HeldPort& port) {
+  const UniqueFd server = socket_for("127.0.0.1", true);
+  REQUIRE(bind_to(server, "127.0.0.1", port.number()) == 0);
+  REQUIRE(::listen(server.get(), 1) == 0);
+  const UniqueFd client = socket_for("127.0.0.1", false);
+  REQUIRE(connect_to(client, "127.0.0.1", port.number()) == 0);
+  const UniqueFd accepted(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  REQUIRE(accepted);
+}
+
 }  // namespace
 
 TEST_CASE("held port: a server with SO_REUSEADDR listens there, on each address") {
@@ -85,14 +97,7 @@ TEST_CASE("held port: a server with SO_REUSEADDR listens there, on each address"
 TEST_CASE("held port: another server follows one that served connections") {
   const HeldPort port = held();
   for (int i = 0; i < 3; ++i) {
-    const UniqueFd server = socket_for("127.0.0.1", true);
-    REQUIRE(bind_to(server, "127.0.0.1", port.number()) == 0);
-    REQUIRE(::listen(server.get(), 1) == 0);
-    const UniqueFd client = socket_for("127.0.0.1", false);
-    REQUIRE(connect_to(client, "127.0.0.1", port.number()) == 0);
-    // The server ends the connection, whose port is remembered for a minute therefore.
-    const UniqueFd accepted(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    REQUIRE(accepted);
+    serve_one(port);
   }
 }
 
@@ -160,13 +165,7 @@ TEST_CASE("held port: a port whose connections are not forgotten yet can be held
   const PortRange range = free_range(1);
   {
     const HeldPort port = held(range);
-    const UniqueFd server = socket_for("127.0.0.1", true);
-    REQUIRE(bind_to(server, "127.0.0.1", port.number()) == 0);
-    REQUIRE(::listen(server.get(), 1) == 0);
-    const UniqueFd client = socket_for("127.0.0.1", false);
-    REQUIRE(connect_to(client, "127.0.0.1", port.number()) == 0);
-    const UniqueFd accepted(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    REQUIRE(accepted);
+    serve_one(port);
   }
   CHECK(bind_to(socket_for("127.0.0.1", false), "127.0.0.1", range.first) == EADDRINUSE);
   CHECK(held(range).number() == range.first);
