@@ -24,6 +24,11 @@ extern "C" {
 
 MUSTER_API int muster_abi_version(void);
 
+/* For an interpreter that is about to end the process, by the thread that does so: from now on
+ * another thread that it ends below C++ that may not throw (where std::terminate would be called
+ * with no exception) stays where it is until the process is gone. */
+MUSTER_API void muster_process_ends(void);
+
 /* Of the last call of this thread that failed; error->size must be set. */
 MUSTER_API int muster_last_error(muster_error* error);
 /* Writes at most n bytes with their 0; returns the length of the whole text. */

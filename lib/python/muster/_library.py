@@ -72,6 +72,7 @@ class CGradientsStats(Structure):
 # name: (result, arguments)
 _PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "muster_abi_version": (c_int, ()),
+    "muster_process_ends": (None, ()),
     "muster_last_error": (c_int, (POINTER(CError),)),
     "muster_last_error_text": (c_size_t, (c_char_p, c_size_t)),
     "muster_comm_from_env": (c_int, (POINTER(COptions), POINTER(c_void_p))),

@@ -10,6 +10,8 @@ import threading
 import weakref
 from typing import Any, Deque, List, Optional, Protocol, Tuple
 
+from .. import _library as c
+
 # Seconds. A callback may wait for a future whose operation was started later. After this time
 # another thread goes on with the next operation.
 TAKEOVER = 0.1
@@ -157,6 +159,7 @@ _completers: weakref.WeakSet[Completer] = weakref.WeakSet()
 
 
 def _end_all() -> None:
+    c.lib.muster_process_ends()
     for completer in list(_completers):
         completer.end()
 

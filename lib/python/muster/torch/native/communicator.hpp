@@ -54,7 +54,6 @@ class Communicator {
   void perform(const muster_call& call, std::int64_t timeout_ms) {
     const std::scoped_lock lock(lock_);
     const int code = library().run(handle_, &call, nullptr);
-    stay_if_ending();
     if (code != 0) {
       throw last_failure(timeout_ms);
     }

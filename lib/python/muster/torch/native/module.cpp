@@ -64,7 +64,6 @@ void translate(std::exception_ptr thrown) {
 }  // namespace
 
 void end_all() {
-  ending_thread().store(::gettid());
   for (const auto& each : std::exchange(communicators(), {})) {
     if (const auto communicator = each.lock()) {
       const py::gil_scoped_release unlocked;

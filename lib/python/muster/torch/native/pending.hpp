@@ -46,7 +46,6 @@ class Pending final : public c10d::Work {
       if (timeout.count() > 0 && std::chrono::steady_clock::now() >= end) {
         throw last_failure();
       }
-      stay_if_ending();
       look_for_signals();
     }
     if (const auto failed = failure()) {

@@ -2,7 +2,6 @@
 // Python's lock and objects, for code that runs in any thread, also while the process ends.
 #pragma once
 
-#include <atomic>
 #include <optional>
 #include <torch/csrc/utils/pybind.h>
 #include <utility>
@@ -20,20 +19,6 @@ inline bool python_ends() {
 #else
   return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0;
 #endif
-}
-
-// The thread that ends the process, from end_all() on. Another thread that would go back to Python
-// stays instead: Python makes an end of such threads, which PyTorch's C++ below cannot bear.
-inline std::atomic<pid_t>& ending_thread() {
-  static std::atomic<pid_t> thread{0};
-  return thread;
-}
-
-inline void stay_if_ending() {
-  const pid_t ending = ending_thread().load();
-  while (ending != 0 && ending != ::gettid()) {
-    ::pause();
-  }
 }
 
 // Lets other Python threads run, if this thread has Python's lock.
