@@ -55,6 +55,9 @@ def node_goals():
         what = f'{agents} agents × true: time over '
         yield Goal(what + "torchrun's", 'nodes', n.MUSTER, agents, 1 / 300, n.TORCHRUN)
         yield Goal(what + "mpiexec.hydra's", 'nodes', n.MUSTER, agents, 1, n.HYDRA)
+    for hosts in ('2', '32', '256'):
+        yield Goal(f"--hosts, {hosts} × true: time over mpiexec.hydra's", 'hosts', n.MUSTER, hosts,
+                   1, n.HYDRA)
     for change, limit in (('worker dies, 4 agents', 20), ('agent dies, 4 agents', 100),
                           ("host's agent dies, 4 agents", 250), ('agent joins, 1 → 2', 50)):
         yield Goal(f'{change} → all running again, ms', 'nodes-recovery', n.MUSTER, change, limit)

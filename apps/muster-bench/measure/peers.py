@@ -40,6 +40,7 @@ class Peers:
         self.simulator = program(self.build / 'tests/sim/muster-sim')
         self.hydra = program('mpiexec.hydra')
         self.open_mpi = program('mpirun.openmpi')
+        self.pdsh = program('pdsh')
         self.redis = program('redis-server')
         self.tee = program('tee')
         self.cat = program('cat')
