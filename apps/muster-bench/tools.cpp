@@ -5,6 +5,7 @@
 #include "apps/muster-bench/crowd.hpp"
 #include "apps/muster-bench/echo.hpp"
 #include "apps/muster-bench/load.hpp"
+#include "apps/muster-bench/ports.hpp"
 #include "apps/muster-bench/storm.hpp"
 #include "apps/muster-bench/timing.hpp"
 #include "base/clock.hpp"
@@ -35,6 +36,9 @@ struct Options {
   int repeat = 1;
   int timeout_seconds = 120;
   bool drain = false;
+  // Of `ports`.
+  std::uint16_t last_port = 0;
+  bool probed = false;
   std::vector<std::string> command;
 };
 
@@ -167,6 +171,21 @@ int run_crowd(const Options& options) {
   return 0;
 }
 
+int run_ports(const Options& options) {
+  const auto found = count_collisions({.jobs = options.requests,
+                                       .at_once = static_cast<int>(options.clients),
+                                       .range = {options.port, options.last_port},
+                                       .probed = options.probed});
+  if (!found) {
+    return complain(found.error());
+  }
+  fmt::print("{{\"collisions\": {}, \"lost\": {}, \"us\": {}}}\n",
+             found->collisions,
+             found->lost,
+             found->microseconds);
+  return 0;
+}
+
 int run_echo(const Options& options) {
   const auto served = serve_echo(options.port);
   return served ? 0 : complain(served.error());
@@ -211,6 +230,14 @@ void add_tools(CLI::App& app, int& exit_code) {
 
   auto* crowd = app.add_subcommand("crowd", "many nodes join one coordinator and lose one");
   crowd->add_option("--nodes", options->clients, "connections of followers");
+  auto* ports = app.add_subcommand("ports", "many jobs take ports of one range at once");
+  ports->add_option("--port", options->port, "the first of the range")->required();
+  ports->add_option("--last-port", options->last_port, "the last of the range")->required();
+  ports->add_option("--jobs", options->requests, "jobs in all");
+  ports->add_option("--at-once", options->clients, "jobs at one time");
+  ports->add_flag("--probed", options->probed, "ports are found free, and not held");
+  ports->callback([options, &exit_code] { exit_code = run_ports(*options); });
+
   crowd->callback([options, &exit_code] { exit_code = run_crowd(*options); });
 }
 

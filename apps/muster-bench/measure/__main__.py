@@ -13,6 +13,7 @@ from .hosts import measure_hosts
 from .launch import measure_launch, measure_pump, measure_restart
 from .nodes import measure_crowds, measure_nodes, measure_scale
 from .peers import Peers
+from .ports import measure_ports
 from .report import save
 from .series import QUICK, Effort, say
 from .store import measure_store
@@ -22,7 +23,7 @@ from .warm import measure_warm
 BLOCKS = {'launch': measure_launch, 'restart': measure_restart, 'warm': measure_warm,
           'nodes': measure_nodes, 'hosts': measure_hosts, 'crowds': measure_crowds,
           'scale': measure_scale, 'store': measure_store, 'collective': measure_collective,
-          'ddp': measure_ddp, 'pump': measure_pump}
+          'ddp': measure_ddp, 'pump': measure_pump, 'ports': measure_ports}
 REPEATING_S = 300  # after these no disturbed column is repeated
 
 

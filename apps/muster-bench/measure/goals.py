@@ -125,6 +125,7 @@ def other_goals():
     yield Goal('10,000 clients connect, set, get: ms', 'storm', n.STORE, '10,000 clients', 3000)
     yield Goal('server memory of an idle connection, bytes', 'storm-memory', n.STORE, 'bytes each',
                4096)
+    yield Goal('ports that two jobs had at once', 'ports', n.HELD, 'collisions', 0)
     yield Goal("log pump: rate over tee's", 'pump', n.MUSTER, 'file and console', 0.6, n.TEE,
                False)
 

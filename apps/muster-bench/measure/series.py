@@ -23,9 +23,11 @@ class Effort:
     seconds: float = 0.3  # of one measured rate
     storm: int = 10_000
     flood_mib: float = 32  # written by each rank of the log pump
+    port_jobs: int = 100_000
 
 
-QUICK = Effort(rounds=3, slow_rounds=1, repeats=0, seconds=0.1, storm=2_000, flood_mib=8)
+QUICK = Effort(rounds=3, slow_rounds=1, repeats=0, seconds=0.1, storm=2_000, flood_mib=8,
+               port_jobs=10_000)
 
 
 @dataclass
