@@ -29,6 +29,17 @@ constexpr std::string_view kAsking = "asking the kernel whose a socket is";
 // only by that one's number; any other by every number.
 constexpr std::uint32_t kLoopbackInterface = 1;
 
+// What the errno of a question means: that it can be asked never, or not now.
+Error cannot_ask(int why) {
+  constexpr std::array kNever{
+      ENOENT, EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP, ENOSYS, EPERM, EACCES, EINVAL};
+  Error error = system_error(kAsking, why);
+  if (std::ranges::find(kNever, why) != kNever.end()) {
+    error.code = Errc::not_possible;
+  }
+  return error;
+}
+
 struct Request {
   nlmsghdr header;
   inet_diag_req_v2 body;
@@ -91,14 +102,14 @@ Result<std::size_t> exchange(const Request& request, Reply& reply) {
   const UniqueFd netlink(
       ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
   if (!netlink || ::send(netlink.get(), &request, sizeof(request), 0) < 0) {
-    return std::unexpected(system_error(kAsking, errno));
+    return std::unexpected(cannot_ask(errno));
   }
   sockaddr_nl from{};
   socklen_t from_size = sizeof(from);
   const auto got = ::recvfrom(
       netlink.get(), &reply, sizeof(reply), 0, reinterpret_cast<sockaddr*>(&from), &from_size);
   if (got < 0) {
-    return std::unexpected(system_error(kAsking, errno));
+    return std::unexpected(cannot_ask(errno));
   }
   const auto size = static_cast<std::size_t>(got);
   if (from.nl_pid != 0 || size < sizeof(nlmsghdr) || reply.header.nlmsg_len > size) {
@@ -132,7 +143,7 @@ Result<void> check_that_kernel_answers(int family) {
   if (reply.header.nlmsg_type == NLMSG_DONE && *size >= NLMSG_HDRLEN + sizeof(said)) {
     std::memcpy(&said, reply.bytes.data() + NLMSG_HDRLEN, sizeof(said));
   }
-  return said == 0 ? Result<void>() : std::unexpected(system_error(kAsking, std::abs(said)));
+  return said == 0 ? Result<void>() : std::unexpected(cannot_ask(std::abs(said)));
 }
 
 // Where there is no connection the kernel answers with a listener of that port, if there is one.
@@ -205,7 +216,7 @@ Result<std::optional<SocketOwner>> owner_of_socket(const SocketAddress& own_addr
     return answers ? Result<std::optional<SocketOwner>>(std::nullopt)
                    : std::unexpected(answers.error());
   } else if (error != 0) {
-    return std::unexpected(system_error(kAsking, error));
+    return std::unexpected(cannot_ask(error));
   }
   inet_diag_msg found{};
   if (reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY || *size < NLMSG_HDRLEN + sizeof(found)) {

@@ -25,7 +25,8 @@ struct SocketOwner {
 // The owner of the socket that is bound to `own` and connected with `other`. Nothing: our network
 // namespace has no such socket. That is so for one of another machine or of a container with its
 // own network; for one that only asks to be connected; and for one that was closed and whose owner
-// the kernel has forgotten. Errors: system, where this kernel cannot be asked.
+// the kernel has forgotten. Errors: not_possible, where this kernel cannot be asked at all; any
+// other code, where it could not be asked now.
 //
 // The pair of addresses may belong to another socket at another time. Who acts on the answer looks
 // afterwards that his own end of the connection is still connected.
