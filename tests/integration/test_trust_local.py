@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import socket
 import struct
 import sys
@@ -14,6 +13,7 @@ import unittest
 
 from harness import PUPPET
 from nodes import NodesCase
+from test_nodes_ports import listening
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from store_process import StoreProcess  # noqa: E402
@@ -146,8 +146,7 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
         job = self.cluster("2")
         job.start_all(2)
         one = job.round(2)
-        agents = [node.agent() for node in job.nodes]
-        places = [place for agent in agents for place in listening_places(agent)]
+        places = listening([node.agent() for node in job.nodes])
         self.assertGreaterEqual(len(places), 3)  # the endpoint, a port of each node, the store
         for place in places:
             for data in (NODE_PREAMBLE, PING, b"\xA7"):
@@ -183,19 +182,51 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
                         self.assertEqual(answer_to(user, place, PING), expected, user)
 
 
-def listening_places(pid):
-    """Addresses and ports of the IPv4 sockets on which a process listens."""
-    inodes = set()
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(OSError):
-            inodes.update(re.findall(r"^socket:\[(\d+)\]$", os.readlink(f"/proc/{pid}/fd/{name}")))
-    found = []
-    for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and fields[9] in inodes:
-            address, port = fields[1].split(":")
-            found.append((socket.inet_ntoa(struct.pack("=I", int(address, 16))), int(port, 16)))
-    return found
+class Listening(NodesCase):
+    """Nothing listens but what was asked for, where it was asked for."""
+
+    def place_told(self):
+        self.wait_for("place")
+        address, port = (self.folder / "place").read_text().split()
+        return address, int(port)
+
+    def places_of_one_node(self, *options):
+        script = ("echo $MASTER_ADDR $MASTER_PORT > $DIR/place.new; mv $DIR/place.new $DIR/place; "
+                  "exec $PUPPET wait-file $DIR/end")
+        job = self.job(*self.by_rank(script, script, options=options))
+        told = self.place_told()
+        found = listening(job.pids())
+        (self.folder / "end").touch()
+        self.assertEqual(job.end().code, 0)
+        return told, found
+
+    def test_one_node_listens_for_its_workers_on_loopback_alone(self):
+        told, found = self.places_of_one_node()
+        self.assertEqual(found, {told})
+        self.assertEqual(told[0], "127.0.0.1")
+
+    def test_one_node_listens_at_the_address_that_was_named(self):
+        told, found = self.places_of_one_node("--local-addr=127.0.0.7", "--ports=2")
+        self.assertEqual(found, {told})
+        self.assertEqual(told[0], "127.0.0.7")
+
+    def test_two_nodes_listen_at_their_own_addresses_and_the_endpoint(self):
+        job = self.cluster("2")
+        job.start_all(2)
+        one = job.round(2)
+        endpoint = ("127.0.0.1", int(job.endpoint.rpartition(":")[2]))
+        store = ("127.0.0.1", int(one.env[0]["MASTER_PORT"]))
+        first, second = (listening(node.pids()) for node in job.nodes)
+        self.assertLessEqual({endpoint, store}, first)
+        self.assertEqual({address for address, _ in first}, {"127.0.0.1"})
+        self.assertEqual(len(first), 3)  # and the node's own
+        self.assertEqual([address for address, _ in second], ["127.0.0.2"])
+        job.finish()
+
+    def test_muster_store_listens_where_it_is_told(self):
+        for bind in ("127.0.0.1", "127.0.0.9", "::1"):
+            with StoreProcess("--bind", bind) as store:
+                self.assertEqual(listening([store.process.pid]), {(bind, store.port)})
 
 
 if __name__ == "__main__":
