@@ -36,13 +36,23 @@ SET_KEY = GREETING + b"\x01" + text_of(b"stolen") + text_of(b"yes")
 
 def talk(place, data, size=64):
     """What the server answers; empty where it closes without a word."""
-    with socket.socket() as client:
+    family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+    with socket.socket(family) as client:
         client.settimeout(TIMEOUT)
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             client.connect(place)
             client.sendall(data)
             return client.recv(size)
     return b""
+
+
+def outward_address():
+    """The address by which other machines reach this one, if there is one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with contextlib.suppress(OSError):
+            probe.connect(("192.0.2.1", 9))
+            return [probe.getsockname()[0]]
+    return []
 
 
 def as_user(uid, work):
@@ -173,13 +183,12 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
         admitted = {(): {0}, ("--uid", "nobody"): {0, NOBODY},
                     ("--uid", str(SOMEBODY)): {0, SOMEBODY}, ("--open",): {0, NOBODY, SOMEBODY}}
         for options, users in admitted.items():
-            for bind in ("127.0.0.1", "::"):
-                with self.subTest(options=options, bind=bind), \
-                        StoreProcess("--bind", bind, *options) as store:
-                    place = ("127.0.0.1", store.port)
+            with self.subTest(options=options), StoreProcess("--bind", "::", *options) as store:
+                for address in ("127.0.0.1", "127.0.0.8", "::1", *outward_address()):
                     for user in (0, NOBODY, SOMEBODY):
                         expected = PONG if user in users else b""
-                        self.assertEqual(answer_to(user, place, PING), expected, user)
+                        answer = answer_to(user, (address, store.port), PING)
+                        self.assertEqual(answer, expected, (address, user))
 
 
 class Listening(NodesCase):
