@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // muster-store: the store server of muster on its own.
 #include "base/error.hpp"
+#include "io/user_admission.hpp"
 #include "options.hpp"
 #include "rendezvous/server/server.hpp"
 
@@ -15,6 +16,7 @@
 
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace muster {
 namespace {
@@ -75,6 +77,11 @@ int serve(const StoreOptions& options) {
   auto server = StoreServer::open(loop, options.bind, options.port);
   if (!server) {
     return fail(server.error());
+  }
+  UserAdmission admission(options.user.value_or(::geteuid()));
+  admission.set_notice([](const std::string& text) { say("warning: " + text); });
+  if (!options.open) {
+    (*server)->set_admission(&admission);
   }
   (*server)->set_notice([](const std::string& text) { say("warning: " + text); });
   if (!options.port_file.empty()) {

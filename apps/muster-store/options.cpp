@@ -2,11 +2,14 @@
 #include "options.hpp"
 
 #include "base/text.hpp"
+#include "io/user_admission.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 
 namespace muster {
@@ -19,20 +22,23 @@ constexpr const char* kHelp = R"(muster-store: a TCPStore server on its own
                                                all addresses, any free port, its number in file p
 
 Workers of every PyTorch from 1.13 on can use it: TCPStore("127.0.0.1", 29500, is_master=False).
-There is no authentication: whoever can connect can read and write all keys.
+On this machine only the user who started it, and root, can connect. Other machines are not told
+apart: with a --bind that they reach, whoever can connect there can read and write all keys.
 
 Options:
   --bind ADDRESS     numeric address to listen on; :: is all of IPv4 and IPv6 [127.0.0.1]
   --port PORT        0 takes any free port [29500]
   --port-file FILE   write the port to FILE once it accepts connections
+  --uid UID|NAME     the user who may connect on this machine [your own]
+  --open             every user of this machine may
   --version          print the version and end
   --help, -h         print this and end
 
 It prints nothing while all is well, and ends with exit code 0 at SIGTERM or SIGINT.
 )";
 
-constexpr std::array<std::string_view, 5> kNames{
-    "--bind", "--port", "--port-file", "--version", "--help"};
+constexpr std::array<std::string_view, 7> kNames{
+    "--bind", "--port", "--port-file", "--uid", "--open", "--version", "--help"};
 
 // What was typed and is no option, with the nearest one that is.
 Error unknown(std::string_view word) {
@@ -64,6 +70,20 @@ Result<std::uint16_t> parse_port(const std::string& text) {
   return static_cast<std::uint16_t>(*port);
 }
 
+// Names are those of /etc/passwd, since a static program has no others.
+std::string passwd_text() {
+  std::ifstream file("/etc/passwd");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Result<uid_t> chosen_user(const std::string& text, bool is_open) {
+  if (is_open) {
+    return failure(Errc::usage, "--uid and --open exclude each other: give one of them");
+  }
+  auto user = parse_user(text, passwd_text());
+  return user ? user : std::unexpected(user.error().during("--uid"));
+}
+
 }  // namespace
 
 Result<StoreOptions> parse_store_options(int argc, const char* const* argv) {
@@ -78,6 +98,9 @@ Result<StoreOptions> parse_store_options(int argc, const char* const* argv) {
   std::string port = std::to_string(options.port);
   app.add_option("--port", port);
   app.add_option("--port-file", options.port_file);
+  std::string user;
+  app.add_option("--uid", user);
+  app.add_flag("--open", options.open);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -89,6 +112,13 @@ Result<StoreOptions> parse_store_options(int argc, const char* const* argv) {
     return std::unexpected(number.error());
   }
   options.port = *number;
+  if (app.count("--uid") > 0) {
+    const auto found = chosen_user(user, options.open);
+    if (!found) {
+      return std::unexpected(found.error());
+    }
+    options.user = *found;
+  }
   if (help) {
     options.print = kHelp;
   } else if (version) {

@@ -8,12 +8,16 @@
 #include <optional>
 #include <string>
 
+#include <sys/types.h>
+
 namespace muster {
 
 struct StoreOptions {
   std::string bind = "127.0.0.1";
   std::uint16_t port = 29500;
   std::string port_file;             // empty: none
+  std::optional<uid_t> user;         // who may connect from this machine; none: who started it
+  bool open = false;                 // anybody may
   std::optional<std::string> print;  // --help or --version: print this and end
 };
 

@@ -15,10 +15,12 @@
 #include "agent/warm_rounds.hpp"
 #include "agent/workplace.hpp"
 #include "base/clock.hpp"
+#include "io/user_admission.hpp"
 #include "plan/worker_argv.hpp"
 #include "plan/worker_env.hpp"
 #include "process/guard.hpp"
 #include "process/linux_runner.hpp"
+#include "process/socket_holders.hpp"
 #include "process/zygote.hpp"
 
 #include <asio/io_context.hpp>
@@ -32,6 +34,8 @@
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 namespace muster {
 namespace {
@@ -79,6 +83,7 @@ class Agent final : public WorkerSite, public WarmSite {
         warm_rounds_(*rounds_, *this),
         supervisor_(*this, outer_rounds(), settings_of(setup.config)) {
     add_sinks();
+    guard_doors();
   }
 
   int run();
@@ -107,6 +112,7 @@ class Agent final : public WorkerSite, public WarmSite {
   [[nodiscard]] RoundSource& outer_rounds();
   [[nodiscard]] std::unique_ptr<RoundSource> make_rounds();
   void add_sinks();
+  void guard_doors();
   [[nodiscard]] Result<void> open_runner();
   void fail(const Error& error);
   void begin();
@@ -130,6 +136,7 @@ class Agent final : public WorkerSite, public WarmSite {
   EventLog event_log_;
   FinalReport final_report_{setup_, events_, messages_};
   RunPlace place_{setup_};
+  UserAdmission admission_{::geteuid()};
   LocalStore local_store_{loop_, setup_, place_, events_};
   std::optional<SharedWithGuard> shared_with_guard_;
   SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ by its real type
@@ -147,7 +154,7 @@ std::unique_ptr<RoundSource> Agent::make_rounds() {
         supervisor_, local_store_, RestartLimits{config.max_restarts, config.quick_failures});
   }
   auto rounds = std::make_unique<SharedRounds>(
-      loop_, setup_, SharedRoundsParts{supervisor_, place_, events_, roll_call_});
+      loop_, setup_, SharedRoundsParts{supervisor_, place_, events_, roll_call_, admission_});
   shared_rounds_ = rounds.get();
   return rounds;
 }
@@ -172,6 +179,17 @@ void Agent::add_sinks() {
   const LaunchConfig& config = setup_.config;
   events_.tell(
       event::JobStarted{config.program.name, config.nproc, config.max_restarts, setup_.version});
+}
+
+// Whose sockets may reach the store and, in a job of many nodes, this agent. A worker that has
+// given up its user is a child all the same; only an agent that is root can have one, and see it.
+void Agent::guard_doors() {
+  admission_.set_notice([this](const std::string& text) { warn(text); });
+  if (::geteuid() == 0) {
+    admission_.set_exception(
+        [](const SocketOwner& owner) { return has_descendant_socket(owner.inode); });
+  }
+  local_store_.set_admission(&admission_);
 }
 
 int Agent::run() {
@@ -236,6 +254,7 @@ Result<void> Agent::join_others() {
   if (!rendezvous) {
     return std::unexpected(rendezvous.error());
   }
+  (*rendezvous)->set_admission(&admission_);
   shared_rounds_->start(std::move(*rendezvous), shared_with_guard_->lease);
   return {};
 }

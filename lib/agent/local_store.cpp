@@ -47,6 +47,8 @@ Result<std::uint16_t> LocalStore::open_port() {
     return std::unexpected(store.error());
   }
   store_ = std::move(*store);
+  store_->set_admission(admission_);
+  store_->set_notice([this](const std::string& text) { events_.say(LogLevel::warning, text); });
   return store_->port();
 }
 

@@ -9,6 +9,7 @@
 #include "agent/local_rounds.hpp"
 #include "agent/reserved_ports.hpp"
 #include "agent/workplace.hpp"
+#include "io/admission.hpp"
 #include "io/name_lookup.hpp"
 #include "rendezvous/server/server.hpp"
 
@@ -26,6 +27,9 @@ class LocalStore final : public LocalRoundsSite {
  public:
   LocalStore(asio::io_context& loop, const AgentSetup& setup, Workplace& place, EventStream& events)
       : loop_(loop), setup_(setup), place_(place), events_(events), ports_(setup.config) {}
+
+  // Who may use the store; it outlives this.
+  void set_admission(Admission* admission) { admission_ = admission; }
 
   // Finds the addresses of MASTER_ADDR, then calls `ready`. Signals are handled meanwhile; a name
   // that nobody knows ends the first round.
@@ -47,6 +51,7 @@ class LocalStore final : public LocalRoundsSite {
   EventStream& events_;
   std::optional<NameLookup> lookup_;
   Result<std::vector<std::string>> addresses_;
+  Admission* admission_ = nullptr;
   std::unique_ptr<StoreServer> store_;
   ReservedPorts ports_;
 };

@@ -32,6 +32,14 @@ Result<void> make_folder(const std::string& path, mode_t mode) {
   return {};
 }
 
+// Where others may make folders too: one that is there already may be theirs.
+Result<void> make_own_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), kOwnerOnly) != 0) {
+    return std::unexpected(system_error("cannot create the folder '" + path + "'", errno));
+  }
+  return {};
+}
+
 // With all that are missing above it. A regular file in its place is an error of its own.
 Result<void> make_log_dir(const std::string& path) {
   for (auto slash = path.find('/', 1); slash != std::string::npos;
@@ -169,7 +177,8 @@ Result<RunDir> RunDir::make(const LaunchConfig& config,
       return std::unexpected(made.error());
     }
   }
-  const auto made = make_folder(dir.path_, dir.temporary_ ? kOwnerOnly : kAsUmaskSays);
+  const auto made =
+      dir.temporary_ ? make_own_folder(dir.path_) : make_folder(dir.path_, kAsUmaskSays);
   if (!made && dir.temporary_ && !writes_files(config)) {
     return RunDir{};
   }

@@ -40,6 +40,7 @@ SharedRounds::SharedRounds(asio::io_context& loop,
       place_(parts.place),
       events_(parts.events),
       roll_call_(parts.roll_call),
+      admission_(parts.admission),
       round_(std::make_shared<const Round>()),
       ports_(setup.config) {}
 
@@ -274,6 +275,10 @@ Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
     return std::unexpected(store.error());
   }
   store_ = std::move(store->server);
+  if (store_) {
+    store_->set_admission(&admission_);
+    store_->set_notice([this](const std::string& text) { say(text); });
+  }
   return StoreOpened{
       round, store->address, store->port, LeaderOffer{store_ != nullptr, std::move(*ports)}};
 }

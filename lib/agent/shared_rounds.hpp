@@ -12,6 +12,7 @@
 #include "agent/roll_call_lines.hpp"
 #include "agent/round_source.hpp"
 #include "agent/workplace.hpp"
+#include "io/admission.hpp"
 #include "plan/assignment.hpp"
 #include "rendezvous/node/node_owner.hpp"
 #include "rendezvous/node/rendezvous.hpp"
@@ -30,6 +31,7 @@ struct SharedRoundsParts {
   Workplace& place;
   EventStream& events;
   const RollCallLines& roll_call;
+  Admission& admission;  // who may use the workers' store
 };
 
 class SharedRounds final : public RoundSource, public NodeOwner {
@@ -86,6 +88,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   Workplace& place_;
   EventStream& events_;
   const RollCallLines& roll_call_;
+  Admission& admission_;
   const LeaseTimer* lease_ = nullptr;
   std::unique_ptr<Rendezvous> node_;
   std::unique_ptr<StoreServer> store_;

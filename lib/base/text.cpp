@@ -104,8 +104,8 @@ std::string shell_quoted(std::string_view word) {
 }
 
 bool names_a_secret(std::string_view variable) {
-  constexpr std::array<std::string_view, 6> kMarks{
-      "token", "secret", "password", "passwd", "key", "credential"};
+  constexpr std::array<std::string_view, 7> kMarks{
+      "token", "secret", "password", "passwd", "passphrase", "key", "credential"};
   const std::string lower = to_lower(variable);
   return std::ranges::any_of(
       kMarks, [&](std::string_view mark) { return lower.find(mark) != std::string::npos; });

@@ -180,8 +180,9 @@ void LinkSockets::take_answer(LinkId id, const Result<void>& answer) {
     arm(link);
     return;
   }
-  if (notice_) {
-    notice_(describe_refusal(link.fd.get(), answer.error()));
+  const auto text = admissions_.note_refusal(link.fd.get(), answer.error(), now_);
+  if (notice_ && text) {
+    notice_(*text);
   }
   bury(link);
 }

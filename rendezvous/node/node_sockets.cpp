@@ -26,39 +26,9 @@ std::string source_host_towards(const std::string& address) {
   return source ? source->host() : std::string();
 }
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-bool has_interface(const std::string& address) {
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) {
-    return false;
-  }
-  bool found = false;
-  for (const ifaddrs* one = all; one != nullptr && !found; one = one->ifa_next) {
-    const auto known =
-        one->ifa_addr == nullptr ? std::nullopt : SocketAddress::copy_of(*one->ifa_addr);
-    found = known && known->host() == address;
-  }
-  ::freeifaddrs(all);
-  return found;
-}
-
 bool is_v6(const std::string& address) {
   return address.find(':') != std::string::npos;
 }
-
-}  // namespace
-
-// Binding alone does not tell where net.ipv4.ip_nonlocal_bind is set.
-bool is_own_address(const std::string& address) {
-  const auto parsed = SocketAddress::parse(address, 0);
-  return parsed && (is_loopback(address) || source_host_towards(address) == parsed->host() ||
-                    has_interface(parsed->host()));
-}
-
-namespace {
 
 // Of an interface that is up and no loopback, IPv4 first; empty where there is none.
 std::string interface_address() {

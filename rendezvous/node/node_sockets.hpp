@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "io/own_address.hpp"
 #include "rendezvous/server/listener.hpp"
 
 #include <cstdint>
@@ -14,9 +15,6 @@
 #include <vector>
 
 namespace muster {
-
-// Whether a numeric address is one of this machine.
-[[nodiscard]] bool is_own_address(const std::string& address);
 
 // Not bound yet: the address is known only later. One of them will listen.
 struct NodeSockets {

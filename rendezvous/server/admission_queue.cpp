@@ -8,10 +8,27 @@
 #include <algorithm>
 #include <utility>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 namespace muster {
 
-std::string describe_refusal(int fd, const Error& why) {
-  return "refused the connection of " + describe_peer(fd) + ": " + why.message;
+namespace {
+
+// Whether the other end can still be the one that was asked about. Without that a client could end
+// its connection after a request, and the answer would be that for whoever has its port now.
+bool is_connected(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+         (info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT);
+}
+
+}  // namespace
+
+std::optional<std::string> AdmissionQueue::note_refusal(int fd, const Error& why, TimePoint now) {
+  return why.code == Errc::closed ? std::nullopt : notes_.refused(describe_peer(fd), why, now);
 }
 
 void AdmissionQueue::set_admission(Admission* admission, const AdmissionLimits& limits) {
@@ -23,7 +40,7 @@ void AdmissionQueue::ask(Ticket ticket, int fd, TimePoint now, AdmissionAnswer a
   if (!asked_.empty() && asked_.size() >= std::min(limits_.sessions, quarter_of_descriptors())) {
     refuse_oldest();
   }
-  asked_[ticket] = {now + limits_.answer, std::move(answer)};
+  asked_[ticket] = {now + limits_.answer, fd, std::move(answer)};
   const SocketAddress peer = peer_address(fd);
   const SocketAddress here = local_address(fd);
   admission_->admit({peer.host(), peer.port(), here.host(), here.port()},
@@ -53,9 +70,13 @@ void AdmissionQueue::expire(TimePoint now) {
 
 void AdmissionQueue::take_answer(Ticket ticket, Result<void> answer) {
   auto asked = asked_.extract(ticket);
-  if (!asked.empty()) {  // else it has ended meanwhile, or was told no
-    asked.mapped().answer(std::move(answer));
+  if (asked.empty()) {  // it has ended meanwhile, or was told no
+    return;
   }
+  if (answer && !is_connected(asked.mapped().fd)) {
+    answer = failure(Errc::closed, "it ended before it was admitted");
+  }
+  asked.mapped().answer(std::move(answer));
 }
 
 }  // namespace muster

@@ -8,6 +8,7 @@
 #include "base/time.hpp"
 #include "io/admission.hpp"
 #include "rendezvous/server/admission_limits.hpp"
+#include "rendezvous/server/refusal_notes.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +18,6 @@
 #include <string>
 
 namespace muster {
-
-// For the log: the connection `fd` is refused.
-[[nodiscard]] std::string describe_refusal(int fd, const Error& why);
 
 class AdmissionQueue {
  public:
@@ -38,6 +36,10 @@ class AdmissionQueue {
   // when too many wait. Not after forget, and not once the queue is gone.
   void ask(Ticket ticket, int fd, TimePoint now, AdmissionAnswer answer);
 
+  // The connection `fd` is refused: what to say of it, if it is time to say something. Nothing of
+  // one that has ended by itself.
+  [[nodiscard]] std::optional<std::string> note_refusal(int fd, const Error& why, TimePoint now);
+
   void forget(Ticket ticket) { asked_.erase(ticket); }
 
   // The one that has waited longest is refused; there has to be one.
@@ -53,6 +55,7 @@ class AdmissionQueue {
  private:
   struct Asked {
     TimePoint deadline;
+    int fd = -1;
     AdmissionAnswer answer;
   };
 
@@ -61,6 +64,7 @@ class AdmissionQueue {
   Admission* admission_ = nullptr;
   AdmissionLimits limits_;
   std::map<Ticket, Asked> asked_;
+  RefusalNotes notes_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for answers that come too late
 };
 

@@ -278,8 +278,10 @@ void SessionSockets::take_answer(SessionId id,
     flush_touched();
     return;
   }
-  if (notice_) {
-    notice_(describe_refusal(connections_[id].fd.get(), answer.error()));
+  const auto text =
+      admissions_.note_refusal(connections_[id].fd.get(), answer.error(), steady_now());
+  if (notice_ && text) {
+    notice_(*text);
   }
   drop(id);
 }

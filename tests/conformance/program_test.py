@@ -36,7 +36,8 @@ class CommandLine(unittest.TestCase):
     def test_help_names_every_option_and_its_default(self):
         done = run('--help')
         self.assertEqual((done.returncode, done.stderr), (0, ''))
-        for part in ('--bind', '127.0.0.1', '--port', '29500', '--port-file', '--version'):
+        for part in ('--bind', '127.0.0.1', '--port', '29500', '--port-file', '--uid', '--open',
+                     '--version'):
             self.assertIn(part, done.stdout)
         self.assertEqual(run('-h').stdout, done.stdout)
 
@@ -51,6 +52,9 @@ class CommandLine(unittest.TestCase):
         for port in ('99999', '-1', 'x', ''):
             self.check_error([f'--port={port}'], 2, '--port')
         self.check_error(['--port'], 2, '--port')
+        self.check_error(['--uid', 'no such'], 2, "/etc/passwd has no user 'no such'", 'id -u')
+        self.check_error(['--uid=4294967295'], 2, '--uid: there can be no user 4294967295')
+        self.check_error(['--uid=0', '--open'], 2, '--uid and --open exclude each other')
         self.check_error(['--bind', 'localhost'], 2, "'localhost'", 'not a numeric address')
 
     def test_what_the_system_refuses_exits_69(self):

@@ -15,7 +15,7 @@ from pathlib import Path
 from test_collective import CTL, MUSTER, PUPPET, Job, free_port
 from test_collective_faults import keys, store, until
 
-HELLO = 0x316c6c6f4354534d
+HELLO = 0x326c6c6f4354534d
 CONTROL = 2
 WELCOME, MISMATCH = 0x100, 4  # codes of control messages
 
@@ -47,15 +47,15 @@ class Played:
                  f'{self.process.pid}/{space} {self.host}')
 
     def show_address(self, port):
-        self.ask('set', f'{self.prefix}tcp/{self.rank}', f'127.0.0.1 {port} 1')
+        self.ask('set', f'{self.prefix}tcp/{self.rank}', f'127.0.0.1 {port} {1:032x}')
 
     def reach(self, other, lane=CONTROL):
         """Its connection to another rank, the control connection unless another is wanted."""
         key = f'{self.prefix}tcp/{other}'
         until(lambda: f'{key}\n' in self.ask('keys'))
-        address, port, token = self.ask('get', key).split()
+        address, port, secret = self.ask('get', key).split()
         control = socket.create_connection((address, int(port)))
-        control.sendall(struct.pack('=QQiI', HELLO, int(token), self.rank, lane))
+        control.sendall(struct.pack('=Q16siI', HELLO, bytes.fromhex(secret), self.rank, lane))
         return control
 
     def __enter__(self):
@@ -124,6 +124,10 @@ def listening(pid):
 
 
 class Ports(unittest.TestCase):
+    def test_the_store_that_rank_0_serves_listens_at_its_address_alone(self):
+        with Job(2, 'sums', later=(1,)) as job:
+            self.assertEqual(until(lambda: listening(job.ranks[0].pid)), [('127.0.0.1', job.port)])
+
     def test_a_rank_listens_at_its_address_on_a_port_of_the_range(self):
         first = free_port()
         with store() as (_, port):

@@ -166,7 +166,7 @@ Result<std::shared_ptr<Store>> open_store(const WorkerPlace& place, Duration tim
   auto own = std::make_shared<OwnStore>();
   if (!place.agent_store && place.membership.rank == 0) {
     // Taken: somebody in this job serves it already, PyTorch for example.
-    if (auto server = ServedStore::open(place.store_port)) {
+    if (auto server = ServedStore::open(place.store_host, place.store_port)) {
       own->server = std::move(*server);
     }
   }

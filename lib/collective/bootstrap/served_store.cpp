@@ -3,6 +3,8 @@
 
 #include "base/blocked_signals.hpp"
 #include "collective/bootstrap/process_life.hpp"
+#include "io/own_address.hpp"
+#include "io/user_admission.hpp"
 #include "rendezvous/server/server.hpp"
 
 #include <asio/executor_work_guard.hpp>
@@ -13,10 +15,24 @@
 #include <thread>
 #include <utility>
 
+#include <unistd.h>
+
 namespace muster::collective {
+
+namespace {
+
+constexpr const char* kEverywhere = "::";
+
+std::string listening_address(const std::string& host) {
+  const std::string address = host == "localhost" ? "127.0.0.1" : host;
+  return is_own_address(address) ? address : kEverywhere;
+}
+
+}  // namespace
 
 struct ServedStore::Impl {
   asio::io_context loop{1};
+  UserAdmission admission{::geteuid()};
   std::unique_ptr<StoreServer> server;
   std::thread thread;
   std::uint32_t generation = fork_generation();
@@ -39,9 +55,10 @@ std::uint16_t ServedStore::port() const {
 }
 
 // asio and std::thread throw where the process has no descriptors or threads left.
-Result<std::unique_ptr<ServedStore>> ServedStore::open(std::uint16_t port) {
+Result<std::unique_ptr<ServedStore>> ServedStore::open(const std::string& host,
+                                                       std::uint16_t port) {
   try {
-    return try_open(port);
+    return try_open(listening_address(host), port);
   } catch (const std::system_error& error) {
     return std::unexpected(
         Error{.code = Errc::system,
@@ -50,16 +67,18 @@ Result<std::unique_ptr<ServedStore>> ServedStore::open(std::uint16_t port) {
   }
 }
 
-Result<std::unique_ptr<ServedStore>> ServedStore::try_open(std::uint16_t port) {
+Result<std::unique_ptr<ServedStore>> ServedStore::try_open(const std::string& address,
+                                                           std::uint16_t port) {
   auto impl = std::make_unique<Impl>();
-  auto server = StoreServer::open(impl->loop, "::", port);
-  if (!server) {  // perhaps a machine without IPv6
+  auto server = StoreServer::open(impl->loop, address, port);
+  if (!server && address == kEverywhere) {  // perhaps a machine without IPv6
     server = StoreServer::open(impl->loop, "0.0.0.0", port);
   }
   if (!server) {
     return std::unexpected(wrap(Errc::system, "serving the store of the ranks", server.error()));
   }
   impl->server = std::move(*server);
+  impl->server->set_admission(&impl->admission);
   const BlockedSignals blocked;
   impl->thread = std::thread([loop = &impl->loop] {
     const auto busy = asio::make_work_guard(*loop);

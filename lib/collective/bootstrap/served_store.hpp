@@ -13,8 +13,11 @@ namespace muster::collective {
 
 class ServedStore {
  public:
-  // Error: system: the port is taken, or the process has no descriptors or threads left.
-  [[nodiscard]] static Result<std::unique_ptr<ServedStore>> open(std::uint16_t port);
+  // Listens where `host` is if that is an address of this machine, and else everywhere: a name may
+  // mean another address to the other ranks. On this machine our user's processes can connect, and
+  // root's. Error: system: the port is taken, or the process has no descriptors or threads left.
+  [[nodiscard]] static Result<std::unique_ptr<ServedStore>> open(const std::string& host,
+                                                                 std::uint16_t port);
   ServedStore(const ServedStore&) = delete;
   ServedStore& operator=(const ServedStore&) = delete;
   ~ServedStore();
@@ -24,7 +27,8 @@ class ServedStore {
  private:
   struct Impl;
   explicit ServedStore(std::unique_ptr<Impl> impl);
-  [[nodiscard]] static Result<std::unique_ptr<ServedStore>> try_open(std::uint16_t port);
+  [[nodiscard]] static Result<std::unique_ptr<ServedStore>> try_open(const std::string& address,
+                                                                     std::uint16_t port);
   std::unique_ptr<Impl> impl_;
 };
 

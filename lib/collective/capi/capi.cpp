@@ -174,7 +174,7 @@ int muster_store_serve(int port, muster_store** store, int* listening) {
     return keep({.code = Errc::invalid_argument,
                  .text = "muster_store_serve: the port must be from 0 to 65535"});
   }
-  auto served = ServedStore::open(static_cast<std::uint16_t>(port));
+  auto served = ServedStore::open("", static_cast<std::uint16_t>(port));
   if (!served) {
     return keep(std::move(served.error()));
   }

@@ -118,6 +118,10 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
     error.code = why == ECONNREFUSED || why == EPIPE ? Errc::peer_failed : error.code;
     return std::unexpected(std::move(error));
   }
+  // It holds what we shall compute with: nobody else may hand it to us.
+  if (!same_user(from.get())) {
+    return failure(Errc::peer_failed, "the shared memory of this host is offered by another user");
+  }
   if (!readable(from.get(), deadline)) {
     return failure(Errc::timeout,
                    "the rank of this host that created the shared memory does not answer");

@@ -6,6 +6,7 @@
 #include "base/fd.hpp"
 #include "base/time.hpp"
 #include "collective/error.hpp"
+#include "collective/tcp/lane_key.hpp"
 
 #include <array>
 #include <cstdint>
@@ -16,11 +17,11 @@ namespace muster::collective {
 
 // The first bytes on a connection between ranks.
 struct Hello {
-  static constexpr std::uint64_t kMagic = 0x316c6c6f4354534d;  // "MSTColl1"
+  static constexpr std::uint64_t kMagic = 0x326c6c6f4354534d;  // "MSTColl2"
 
   std::uint64_t magic = kMagic;
-  std::uint64_t token = 0;  // of the rank that is greeted
-  std::int32_t rank = 0;    // that greets
+  LaneKey key;            // of the rank that is greeted
+  std::int32_t rank = 0;  // that greets
   std::uint32_t lane = 0;
 };
 

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,9 +44,6 @@ std::span<const char> bytes_of(const Struct& value) {
 
 Mesh::Mesh(int rank, int size, PeerWatch& local)
     : rank_(rank), local_(local), poller_(::epoll_create1(EPOLL_CLOEXEC)) {
-  // Goes to the other ranks by the store only. A connection that was meant for another job on the
-  // same port does not know it (take_connection).
-  static_cast<void>(::getrandom(&token_, sizeof(token_), 0));
   peers_.resize(static_cast<std::size_t>(size));
 }
 
@@ -78,6 +74,11 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
   if (!poller_) {
     return std::unexpected(system_failure("creating an epoll instance", errno));
   }
+  const auto key = LaneKey::random();
+  if (!key) {
+    return std::unexpected(key.error());
+  }
+  key_ = *key;
   // Before the address is published: who reads it can connect at once. Each pair is connected once,
   // by its higher rank, so nobody waits in a ring.
   auto listening = listen_at(place.address, place.ports);
@@ -86,7 +87,7 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
   }
   listener_ = std::move(listening->fd);
   const auto cards = exchange_cards(
-      context, "tcp", fmt::format("{} {} {}", place.address, listening->port, token_));
+      context, "tcp", fmt::format("{} {} {}", place.address, listening->port, key_.text()));
   if (!cards) {
     return std::unexpected(cards.error());
   }
@@ -107,7 +108,8 @@ Result<void> Mesh::reach_lower(const BootstrapContext& context,
   for (int other = 0; other < rank_; ++other) {
     const auto fields = muster::split(cards[static_cast<std::size_t>(other)], ' ');
     const auto port = fields.size() == 3 ? parse_int(fields[1]) : std::nullopt;
-    if (!port) {
+    const auto key = port ? LaneKey::parse(fields[2]) : std::nullopt;
+    if (!key) {
       return collective::failure(
           Errc::store, fmt::format("the store's entry for rank {}'s address is malformed", other));
     }
@@ -115,8 +117,7 @@ Result<void> Mesh::reach_lower(const BootstrapContext& context,
     for (std::uint32_t lane = kLanes; lane-- > 0;) {
       auto fd = connect_until(
           with_our_interface(fields[0], ours), static_cast<std::uint16_t>(*port), context.deadline);
-      const Hello hello{
-          .token = std::strtoull(fields[2].c_str(), nullptr, 10), .rank = rank_, .lane = lane};
+      const Hello hello{.key = *key, .rank = rank_, .lane = lane};
       if (!fd || !send_all(fd->get(), bytes_of(hello), context.deadline)) {
         return std::unexpected(not_reached(
             context, other, fd ? system_failure("sending the first message", errno) : fd.error()));
@@ -215,7 +216,7 @@ void Mesh::place(int rank, std::uint32_t lane, UniqueFd fd) {
 
 bool Mesh::take_connection(HalfOpen::Greeting greeting) {
   const Hello& hello = greeting.hello;
-  if (hello.magic != Hello::kMagic || hello.token != token_ || hello.rank <= rank_ ||
+  if (hello.magic != Hello::kMagic || !hello.key.matches(key_) || hello.rank <= rank_ ||
       hello.rank >= size() || hello.lane >= kLanes ||
       peers_[static_cast<std::size_t>(hello.rank)].lanes[hello.lane]) {
     return false;

@@ -98,7 +98,7 @@ class Mesh final : public PeerWatch {
 
   int rank_;
   PeerWatch& local_;
-  std::uint64_t token_ = 0;
+  LaneKey key_;        // of this rank
   UniqueFd listener_;  // only until all are connected
   UniqueFd poller_;
   mutable std::mutex mutex_;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace muster;
@@ -100,6 +101,21 @@ TEST_CASE("run dir: there is none where logs are disabled or nothing can be made
   const Environ nowhere = with_tmpdir("/no/such/folder");
   REQUIRE(RunDir::make(config_of(), nowhere, "abcdefgh"));
   CHECK(RunDir::make(config_of(), nowhere, "abcdefgh")->path().empty());
+}
+
+TEST_CASE("run dir: a temporary one that is there already is somebody else's, and not used") {
+  const Parent parent;
+  const std::string taken = parent.path() + "/muster_job_abcdefgh";
+  REQUIRE(::mkdir(taken.c_str(), 0777) == 0);
+  const auto without_files = RunDir::make(config_of(), parent.as_tmpdir(), "abcdefghij");
+  REQUIRE(without_files);
+  CHECK(without_files->path().empty());
+  LaunchConfig with_files = config_of();
+  with_files.redirects.all = 3;
+  const auto dir = RunDir::make(with_files, parent.as_tmpdir(), "abcdefghij");
+  REQUIRE_FALSE(dir);
+  CHECK(dir.error().message.ends_with("File exists"));
+  REQUIRE(::rmdir(taken.c_str()) == 0);
 }
 
 TEST_CASE("run dir: output that was asked for and has no place is an error") {

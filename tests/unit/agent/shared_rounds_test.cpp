@@ -86,7 +86,9 @@ struct Bench {
   Told told;
   EventStream events{"node1", [] { return 1000.0; }};
   RollCallLines roll_call{loop, RollCallStyle{}, [](const std::string& /*text*/) {}};
-  SharedRounds rounds{loop, with_config(setup), SharedRoundsParts{host, host, events, roll_call}};
+  AdmitEverybody admission;
+  SharedRounds rounds{
+      loop, with_config(setup), SharedRoundsParts{host, host, events, roll_call, admission}};
 
   Bench() {
     events.add(host);

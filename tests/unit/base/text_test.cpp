@@ -45,5 +45,6 @@ TEST_CASE("text: names of secrets are known in any case") {
   CHECK(names_a_secret("HF_TOKEN"));
   CHECK(names_a_secret("aws_secret_access"));
   CHECK(names_a_secret("API_KEY"));
+  CHECK(names_a_secret("GPG_PASSPHRASE"));
   CHECK_FALSE(names_a_secret("RANK"));
 }

@@ -25,6 +25,12 @@ UniqueFd connected(const Listening& listening) {
   return std::move(*fd);
 }
 
+LaneKey key(std::uint8_t byte) {
+  LaneKey out;
+  out.bytes.back() = byte;
+  return out;
+}
+
 std::string bytes_of(const Hello& hello) {
   std::string out(sizeof(hello), '\0');
   std::memcpy(out.data(), &hello, sizeof(hello));
@@ -49,9 +55,9 @@ TEST_CASE("half open: who greets is served before those who said nothing earlier
   const TimePoint begin = steady_now();
   for (int rank = 1; rank <= 3; ++rank) {
     const UniqueFd member = connected(*listening);
-    REQUIRE(send_all(member.get(), bytes_of({.token = 7, .rank = rank, .lane = 2}), later()));
+    REQUIRE(send_all(member.get(), bytes_of({.key = key(7), .rank = rank, .lane = 2}), later()));
     const Hello hello = next_hello(half_open);
-    CHECK(hello.token == 7);
+    CHECK(hello.key.matches(key(7)));
     CHECK(hello.rank == rank);
     CHECK(hello.lane == 2);
   }
@@ -65,14 +71,14 @@ TEST_CASE("half open: a hello comes in pieces") {
   REQUIRE(listening.has_value());
   HalfOpen half_open(listening->fd.get());
   const UniqueFd member = connected(*listening);
-  const std::string bytes = bytes_of({.token = 9, .rank = 1});
+  const std::string bytes = bytes_of({.key = key(9), .rank = 1});
   for (const char& byte : bytes) {
     const auto early = half_open.next(steady_now());
     REQUIRE(early.has_value());
     CHECK_FALSE(early->has_value());
     REQUIRE(send_all(member.get(), {&byte, 1}, later()));
   }
-  CHECK(next_hello(half_open).token == 9);
+  CHECK(next_hello(half_open).key.matches(key(9)));
 }
 
 TEST_CASE("half open: more silent ones than there may be are disconnected, oldest first") {
@@ -84,8 +90,8 @@ TEST_CASE("half open: more silent ones than there may be are disconnected, oldes
     silent.push_back(connected(*listening));
   }
   const UniqueFd member = connected(*listening);
-  REQUIRE(send_all(member.get(), bytes_of({.token = 3}), later()));
-  CHECK(next_hello(half_open).token == 3);
+  REQUIRE(send_all(member.get(), bytes_of({.key = key(3)}), later()));
+  CHECK(next_hello(half_open).key.matches(key(3)));
   CHECK(half_open.count() <= HalfOpen::kMost);
 }
 
@@ -97,7 +103,7 @@ TEST_CASE("half open: without descriptors the silent go; without any it is an er
   CHECK_FALSE(half_open.next(steady_now())->has_value());
   CHECK(half_open.count() == 1);
   const UniqueFd member = connected(*listening);
-  REQUIRE(send_all(member.get(), bytes_of({.token = 5}), later()));
+  REQUIRE(send_all(member.get(), bytes_of({.key = key(5)}), later()));
   const UniqueFd another = connected(*listening);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -108,7 +114,7 @@ TEST_CASE("half open: without descriptors the silent go; without any it is an er
   const auto second = half_open.next(later());
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   REQUIRE(first.has_value());
-  CHECK((*first)->hello.token == 5);
+  CHECK((*first)->hello.key.matches(key(5)));
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().code == Errc::system);
   CHECK(second.error().native == EMFILE);

@@ -148,7 +148,7 @@ TEST_CASE("strangers: what waits to be admitted is bounded in number, bytes and 
   host.sockets->settle(steady_now() + 21s);
   CHECK(is_closed(fds[2]));
   CHECK(is_closed(fds[3]));
-  CHECK(host.notices.back().ends_with("nobody said in time whether to admit it"));
+  CHECK(host.notices.size() == 1);  // one a minute
 }
 
 TEST_CASE("strangers: they hold a quarter of the descriptors at most, also while they are asked") {

@@ -25,6 +25,8 @@ namespace {
 
 const std::string kPing = from_hex("00CEF7853C 0D 01020304");
 const std::string kPong = from_hex("01020304");
+const std::string kSetKey = from_hex("00CEF7853C 01 01000000 00000000 6B 01000000 00000000 76");
+const std::string kCountKeys = from_hex("00CEF7853C 07");
 
 struct Store {
   Store(const Store&) = delete;
@@ -300,7 +302,29 @@ TEST_CASE("session sockets: what waits to be admitted is bounded in number, byte
   store.sockets->expire(steady_now() + 21s);
   CHECK(is_closed(fds[2]));
   CHECK(is_closed(fds[3]));
-  CHECK(store.notices.back().ends_with("nobody said in time whether to admit it"));
+  CHECK(store.notices.size() == 1);  // one a minute
+}
+
+TEST_CASE("session sockets: an admission is for the connection that was asked about") {
+  Store store;
+  HeldAdmission admission;
+  store.sockets->set_admission(&admission);
+  UniqueFd client = store.connect();
+  say(client, kSetKey);
+  store.settle();
+  REQUIRE(admission.answers.size() == 1);
+  // Its port is free at once: somebody else's socket may be what was found there.
+  const linger none{.l_onoff = 1, .l_linger = 0};
+  REQUIRE(::setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &none, sizeof(none)) == 0);
+  client.reset();
+  admission.answers[0]({});
+  CHECK(store.notices.empty());
+  const UniqueFd next = store.connect();
+  say(next, kCountKeys);
+  store.settle();
+  REQUIRE(admission.answers.size() == 2);
+  admission.answers[1]({});
+  CHECK(hear(next) == from_hex("00000000 00000000"));
 }
 
 TEST_CASE("session sockets: a node is handed over without being asked about here") {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/tcp/lane_key.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+
+#include <sys/random.h>
+
+namespace muster::collective {
+
+Result<LaneKey> LaneKey::random() {
+  LaneKey key;
+  // So few bytes come whole, or not at all.
+  while (::getrandom(key.bytes.data(), key.bytes.size(), 0) !=
+         static_cast<ssize_t>(key.bytes.size())) {
+    if (errno != EINTR) {
+      return std::unexpected(system_failure("making a random key for connections", errno));
+    }
+  }
+  return key;
+}
+
+std::optional<LaneKey> LaneKey::parse(std::string_view text) {
+  LaneKey key;
+  if (text.size() != 2 * key.bytes.size()) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < key.bytes.size(); ++i) {
+    const char* const digits = text.data() + 2 * i;
+    const auto [end, error] = std::from_chars(digits, digits + 2, key.bytes[i], 16);
+    if (error != std::errc{} || end != digits + 2) {
+      return std::nullopt;
+    }
+  }
+  return key;
+}
+
+std::string LaneKey::text() const {
+  std::string out;
+  for (const std::uint8_t byte : bytes) {
+    out += fmt::format("{:02x}", byte);
+  }
+  return out;
+}
+
+bool LaneKey::matches(const LaneKey& other) const {
+  volatile std::uint8_t differences = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    differences = static_cast<std::uint8_t>(differences | (bytes[i] ^ other.bytes[i]));
+  }
+  return differences == 0;
+}
+
+}  // namespace muster::collective

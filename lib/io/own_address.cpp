@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/own_address.hpp"
+
+#include "io/socket_address.hpp"
+
+#include <optional>
+
+#include <ifaddrs.h>
+
+namespace muster {
+namespace {
+
+// Any port will do to ask for a route; this one discards what it gets.
+constexpr std::uint16_t kDiscardPort = 9;
+
+// What the kernel would send there from that very address.
+bool leads_to_itself(const std::string& address) {
+  const auto there = SocketAddress::parse(address, kDiscardPort);
+  const auto source = there ? source_towards(*there) : std::nullopt;
+  return source && source->host() == there->host();
+}
+
+bool has_interface(const std::string& address) {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) {
+    return false;
+  }
+  bool found = false;
+  for (const ifaddrs* one = all; one != nullptr && !found; one = one->ifa_next) {
+    const auto known =
+        one->ifa_addr == nullptr ? std::nullopt : SocketAddress::copy_of(*one->ifa_addr);
+    found = known && known->host() == address;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+}  // namespace
+
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+// Binding alone does not tell where net.ipv4.ip_nonlocal_bind is set.
+bool is_own_address(const std::string& address) {
+  const auto parsed = SocketAddress::parse(address, 0);
+  return parsed &&
+         (is_loopback(address) || leads_to_itself(address) || has_interface(parsed->host()));
+}
+
+}  // namespace muster

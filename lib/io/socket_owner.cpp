@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/socket_owner.hpp"
+
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr std::string_view kAsking = "asking the kernel whose a socket is";
+
+// lo has this number in every network namespace. A socket that is bound to an interface is found
+// only by that one's number; any other by every number.
+constexpr std::uint32_t kLoopbackInterface = 1;
+
+// What the errno of a question means: that it can be asked never, or not now.
+Error cannot_ask(int why) {
+  constexpr std::array kNever{
+      ENOENT, EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP, ENOSYS, EPERM, EACCES, EINVAL};
+  Error error = system_error(kAsking, why);
+  if (std::ranges::find(kNever, why) != kNever.end()) {
+    error.code = Errc::not_possible;
+  }
+  return error;
+}
+
+struct Request {
+  nlmsghdr header;
+  inet_diag_req_v2 body;
+};
+
+union Reply {
+  nlmsghdr header;
+  std::array<char, 1024> bytes;
+};
+
+using Place = std::array<std::uint32_t, 4>;  // an address as the kernel's interface has it
+
+// What goes over the wire as IPv4 is asked for as IPv4, whatever kind of socket it is.
+struct End {
+  int family = 0;
+  Place place{};
+  std::uint16_t port = 0;
+  std::uint32_t interface = kLoopbackInterface;
+};
+
+End end_of(const SocketAddress& address) {
+  End out{address.family(), {}, htons(address.port())};
+  if (address.family() == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &address.storage, sizeof(v4));
+    out.place[0] = v4.sin_addr.s_addr;
+    return out;
+  }
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &address.storage, sizeof(v6));
+  std::memcpy(out.place.data(), &v6.sin6_addr, sizeof(out.place));
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) != 0) {
+    out.family = AF_INET;
+    out.place = {out.place[3]};
+  } else if (v6.sin6_scope_id != 0) {
+    out.interface = v6.sin6_scope_id;
+  }
+  return out;
+}
+
+Request request_for(const End& own, const End& other) {
+  Request out{};
+  out.header.nlmsg_len = sizeof(out);
+  out.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  out.header.nlmsg_flags = NLM_F_REQUEST;
+  out.body.sdiag_family = static_cast<std::uint8_t>(own.family);
+  out.body.sdiag_protocol = IPPROTO_TCP;
+  out.body.idiag_states = ~std::uint32_t{0};
+  out.body.id.idiag_sport = own.port;
+  out.body.id.idiag_dport = other.port;
+  std::ranges::copy(own.place, out.body.id.idiag_src);
+  std::ranges::copy(other.place, out.body.id.idiag_dst);
+  out.body.id.idiag_if = own.interface;
+  std::ranges::fill(out.body.id.idiag_cookie, INET_DIAG_NOCOOKIE);
+  return out;
+}
+
+// The kernel answers before the request returns, so that there is nothing to wait for.
+Result<std::size_t> exchange(const Request& request, Reply& reply) {
+  const UniqueFd netlink(
+      ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
+  if (!netlink || ::send(netlink.get(), &request, sizeof(request), 0) < 0) {
+    return std::unexpected(cannot_ask(errno));
+  }
+  sockaddr_nl from{};
+  socklen_t from_size = sizeof(from);
+  const auto got = ::recvfrom(
+      netlink.get(), &reply, sizeof(reply), 0, reinterpret_cast<sockaddr*>(&from), &from_size);
+  if (got < 0) {
+    return std::unexpected(cannot_ask(errno));
+  }
+  const auto size = static_cast<std::size_t>(got);
+  if (from.nl_pid != 0 || size < sizeof(nlmsghdr) || reply.header.nlmsg_len > size) {
+    return failure(Errc::system, std::string(kAsking) + ": an answer that is no answer");
+  }
+  return size;
+}
+
+// 0, or the errno of an answer that says only that.
+int error_in(const Reply& reply, std::size_t size) {
+  nlmsgerr said{};
+  if (reply.header.nlmsg_type != NLMSG_ERROR || size < NLMSG_HDRLEN + sizeof(said)) {
+    return 0;
+  }
+  std::memcpy(&said, reply.bytes.data() + NLMSG_HDRLEN, sizeof(said));
+  return -said.error;
+}
+
+// ENOENT means that there is no such socket, or that the kernel was built without this question.
+// Asked for the sockets in none of the states it has nothing to list, if it can list at all.
+Result<void> check_that_kernel_answers(int family) {
+  Request request = request_for({family}, {family});
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.body.idiag_states = 0;
+  Reply reply{};
+  const auto size = exchange(request, reply);
+  if (!size) {
+    return std::unexpected(size.error());
+  }
+  int said = error_in(reply, *size);
+  if (reply.header.nlmsg_type == NLMSG_DONE && *size >= NLMSG_HDRLEN + sizeof(said)) {
+    std::memcpy(&said, reply.bytes.data() + NLMSG_HDRLEN, sizeof(said));
+  }
+  return said == 0 ? Result<void>() : std::unexpected(cannot_ask(std::abs(said)));
+}
+
+// Where there is no connection the kernel answers with a listener of that port, if there is one.
+bool is_the_one(const inet_diag_msg& found, const End& own, const End& other) {
+  const bool mapped = found.idiag_family == AF_INET6 && own.family == AF_INET;
+  const auto is_at = [mapped](const std::uint32_t(&words)[4], const Place& place) {
+    return mapped ? words[3] == place[0] : std::equal(place.begin(), place.end(), words);
+  };
+  return found.id.idiag_sport == own.port && found.id.idiag_dport == other.port &&
+         is_at(found.id.idiag_src, own.place) && is_at(found.id.idiag_dst, other.place);
+}
+
+bool is_connected(int state) {
+  constexpr std::array kConnected{
+      TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2, TCP_CLOSE_WAIT, TCP_LAST_ACK, TCP_CLOSING};
+  return std::ranges::find(kConnected, state) != kConnected.end();
+}
+
+std::string beginning_of(const char* path) {
+  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
+  std::array<char, 16384> text{};
+  const auto got = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+}
+
+// Where a user namespace knows only some users, the kernel gives all others this number.
+std::optional<uid_t> number_of_unknown_users() {
+  constexpr std::int64_t kAllUsers = 0xFFFFFFFF;
+  constexpr std::int64_t kUsual = 65534;
+  std::int64_t known = 0;
+  for (const std::string_view line : split(beginning_of("/proc/self/uid_map"), '\n')) {
+    known += parse_int(line.substr(line.find_last_of(' ') + 1)).value_or(0);
+  }
+  if (known >= kAllUsers) {
+    return std::nullopt;
+  }
+  const std::string number = beginning_of("/proc/sys/kernel/overflowuid");
+  return static_cast<uid_t>(parse_int(trim(number)).value_or(kUsual));
+}
+
+// A socket that is closed, but whose last bytes are still on their way, has the number of root in
+// older kernels, and always once it waits out its time.
+std::optional<SocketOwner> owner_in(const inet_diag_msg& found) {
+  if (found.idiag_inode == 0 && found.idiag_uid == 0) {
+    return std::nullopt;
+  }
+  SocketOwner out{found.idiag_uid, found.idiag_inode};
+  if (out.uid == number_of_unknown_users()) {
+    out.uid.reset();
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::optional<SocketOwner>> owner_of_socket(const SocketAddress& own_address,
+                                                   const SocketAddress& other_address) {
+  const End own = end_of(own_address);
+  const End other = end_of(other_address);
+  if (own.family != other.family) {
+    return std::nullopt;
+  }
+  Reply reply{};
+  const auto size = exchange(request_for(own, other), reply);
+  if (!size) {
+    return std::unexpected(size.error());
+  }
+  if (const int error = error_in(reply, *size); error == ENOENT) {
+    const auto answers = check_that_kernel_answers(own.family);
+    return answers ? Result<std::optional<SocketOwner>>(std::nullopt)
+                   : std::unexpected(answers.error());
+  } else if (error != 0) {
+    return std::unexpected(cannot_ask(error));
+  }
+  inet_diag_msg found{};
+  if (reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY || *size < NLMSG_HDRLEN + sizeof(found)) {
+    return failure(Errc::system, std::string(kAsking) + ": an answer that is no answer");
+  }
+  std::memcpy(&found, reply.bytes.data() + NLMSG_HDRLEN, sizeof(found));
+  const bool is_owned = is_the_one(found, own, other) && is_connected(found.idiag_state);
+  return is_owned ? owner_in(found) : std::nullopt;
+}
+
+}  // namespace muster

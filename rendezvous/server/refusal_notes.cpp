@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/refusal_notes.hpp"
+
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr Duration kBetween = std::chrono::minutes(1);
+
+}  // namespace
+
+std::optional<std::string> RefusalNotes::refused(std::string_view peer,
+                                                 const Error& why,
+                                                 TimePoint now) {
+  ++count_;
+  if (silent_until_ && now < *silent_until_) {
+    ++unsaid_;
+    return std::nullopt;
+  }
+  silent_until_ = now + kBetween;
+  std::string text = "refused the connection of " + std::string(peer) + ": " + why.message;
+  if (const auto unsaid = std::exchange(unsaid_, 0); unsaid > 0) {
+    text += " (and " + std::to_string(unsaid) + " more before)";
+  }
+  return text;
+}
+
+}  // namespace muster

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which users may connect: the decision for itself, and sockets of this machine.
+#include "io/user_admission.hpp"
+
+#include "base/fd.hpp"
+#include "support/catch.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+using namespace muster;
+
+namespace {
+
+using Owner = std::optional<SocketOwner>;
+
+constexpr uid_t kUser = 1000;
+const SocketOwner kOurs{kUser, 17};
+
+PeerVerdict verdict(const Result<Owner>& owner, bool is_here = true, bool can_tell = true) {
+  return judge_peer({owner, is_here, can_tell}, kUser);
+}
+
+// A connection over loopback, with what a listener would ask about it.
+struct Connection {
+  Connection()
+      : listener(::socket(AF_INET, SOCK_STREAM, 0)), client(::socket(AF_INET, SOCK_STREAM, 0)) {
+    const auto any = SocketAddress::parse("127.0.0.1", 0);
+    REQUIRE(::bind(listener.get(), any->get(), any->size) == 0);
+    REQUIRE(::listen(listener.get(), 1) == 0);
+    const auto at = local_address(listener.get());
+    REQUIRE(::connect(client.get(), at.get(), at.size) == 0);
+    const auto from = local_address(client.get());
+    peer = {from.host(), from.port(), at.host(), at.port()};
+  }
+
+  UniqueFd listener;
+  UniqueFd client;
+  PeerAddress peer;
+};
+
+struct Answers {
+  AdmissionAnswer taker() {
+    return [this](Result<void> said) { all.push_back(std::move(said)); };
+  }
+
+  std::vector<Result<void>> all;
+};
+
+class RefuseAll final : public Admission {
+ public:
+  void admit(const PeerAddress& peer, AdmissionAnswer answer) override {
+    asked.push_back(peer);
+    answer(failure(Errc::not_possible, "not by me"));
+  }
+
+  std::vector<PeerAddress> asked;
+};
+
+}  // namespace
+
+TEST_CASE("user admission: the user and root are admitted, wherever the address is") {
+  CHECK(verdict(kOurs) == PeerVerdict::admitted);
+  CHECK(verdict(kOurs, false) == PeerVerdict::admitted);
+  CHECK(verdict(SocketOwner{0, 17}) == PeerVerdict::admitted);
+  CHECK(verdict(SocketOwner{1001, 17}) == PeerVerdict::stranger);
+  CHECK(verdict(SocketOwner{1001, 17}, false) == PeerVerdict::stranger);
+}
+
+TEST_CASE("user admission: without an owner it is another machine's, or was closed") {
+  CHECK(verdict(Owner()) == PeerVerdict::closed);
+  CHECK(verdict(Owner(), false) == PeerVerdict::elsewhere);
+}
+
+TEST_CASE("user admission: where the kernel cannot tell, nobody here is kept out") {
+  const Result<Owner> error = failure(Errc::not_possible, "no such question");
+  CHECK(verdict(error) == PeerVerdict::unknowable);
+  CHECK(verdict(error, false) == PeerVerdict::elsewhere);
+  CHECK(verdict(SocketOwner{std::nullopt, 17}, true, false) == PeerVerdict::unknowable);
+  CHECK(verdict(SocketOwner{std::nullopt, 17}, true, true) == PeerVerdict::stranger);
+}
+
+TEST_CASE("user admission: what cannot be asked just now is refused") {
+  const Result<Owner> error = failure(Errc::exhausted, "too many open files");
+  CHECK(verdict(error) == PeerVerdict::unanswered);
+  CHECK(verdict(error, false) == PeerVerdict::unanswered);
+  const Connection connection;
+  Answers answers;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  UserAdmission ours(::geteuid());
+  ours.admit(connection.peer, answers.taker());
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE(answers.all.size() == 1);
+  REQUIRE_FALSE(answers.all[0]);
+  CHECK(answers.all[0].error().code == Errc::exhausted);
+}
+
+TEST_CASE("user admission: our own connection is admitted, another user's is not") {
+  const Connection connection;
+  Answers answers;
+  UserAdmission ours(::geteuid());
+  ours.admit(connection.peer, answers.taker());
+  REQUIRE(answers.all.size() == 1);
+  CHECK(answers.all[0]);
+  if (::geteuid() == 0) {
+    WARN("skipped: root is admitted by all");
+    return;
+  }
+  UserAdmission theirs(::geteuid() + 1);
+  theirs.admit(connection.peer, answers.taker());
+  REQUIRE_FALSE(answers.all[1]);
+  CHECK(answers.all[1].error().message.starts_with("it is user " + std::to_string(::geteuid()) +
+                                                   "'s, and only user "));
+}
+
+TEST_CASE("user admission: who has closed already is refused, whatever he sent") {
+  Connection connection;
+  connection.client.reset();
+  connection.listener.reset();
+  Answers answers;
+  UserAdmission ours(::geteuid());
+  ours.admit(connection.peer, answers.taker());
+  REQUIRE(answers.all.size() == 1);
+  REQUIRE_FALSE(answers.all[0]);
+  CHECK(answers.all[0].error().code == Errc::closed);
+}
+
+TEST_CASE("user admission: peers of other machines are asked about elsewhere") {
+  const PeerAddress far{"192.0.2.7", 40000, "192.0.2.8", 29500};
+  Answers answers;
+  UserAdmission admission(::geteuid());
+  admission.admit(far, answers.taker());
+  REQUIRE(answers.all.size() == 1);
+  CHECK(answers.all[0]);
+  RefuseAll elsewhere;
+  admission.set_elsewhere(&elsewhere);
+  admission.admit(far, answers.taker());
+  CHECK(elsewhere.asked == std::vector{far});
+  CHECK_FALSE(answers.all[1]);
+}
+
+TEST_CASE("user admission: a user by number or by name") {
+  const std::string passwd = "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:\nbad:x:y:0\n17:x:3:3\n";
+  CHECK(parse_user("ann", passwd) == Result<uid_t>(1000));
+  CHECK(parse_user("17", passwd) == Result<uid_t>(17));
+  for (const char* text : {"", "bob", "bad", "-1", "4294967295", "99999999999999999999", "an"}) {
+    INFO(text);
+    REQUIRE_FALSE(parse_user(text, passwd));
+    CHECK(parse_user(text, passwd).error().code == Errc::usage);
+  }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/refusal_notes.hpp"
+
+#include "support/catch.hpp"
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+TEST_CASE("refusal notes: the first one is told, then one a minute, and none is forgotten") {
+  const Error why{Errc::not_possible, "no key"};
+  const TimePoint start{};
+  RefusalNotes notes;
+  CHECK(notes.refused("a:1", why, start) == "refused the connection of a:1: no key");
+  for (int i = 0; i < 59; ++i) {
+    CHECK_FALSE(notes.refused("a:1", why, start + i * 1s));
+  }
+  CHECK(notes.refused("b:2", why, start + 60s) ==
+        "refused the connection of b:2: no key (and 59 more before)");
+  CHECK_FALSE(notes.refused("b:2", why, start + 61s));
+  CHECK(notes.refused("b:2", why, start + 1h) ==
+        "refused the connection of b:2: no key (and 1 more before)");
+  CHECK(notes.count() == 63);
+}
