@@ -39,7 +39,7 @@ struct Follower {
   UniqueFd fd;
   std::string head;        // the beginning of the frame that is being read
   std::uint64_t skip = 0;  // so much of its body is still to come
-  std::size_t greeting = kPreambleBytes + kNonceBytes;  // of the host, still to come
+  std::size_t greeting = kPreambleBytes + kReplyBytes;  // of the host, still to come
   std::uint64_t messages = 0;
   std::uint64_t beat = 0;
   std::uint64_t heard = 0;
@@ -112,7 +112,7 @@ Result<void> Followers::join_all() {
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, follower.fd.get(), &interest) != 0) {
       return std::unexpected(system_error("watching a connection", errno));
     }
-    const std::string_view first = round_preamble();
+    const std::string first = round_introduction({.sealed = false, .job = host_.terms().job_id});
     static_cast<void>(::send(follower.fd.get(), first.data(), first.size(), MSG_NOSIGNAL));
     const auto paced = [this, i] { return i + 1 - welcomed <= kPace; };
     if (auto served = serve(paced, "to be welcomed"); !served) {

@@ -26,10 +26,6 @@ std::string source_host_towards(const std::string& address) {
   return source ? source->host() : std::string();
 }
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
 bool has_interface(const std::string& address) {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) {
@@ -50,6 +46,10 @@ bool is_v6(const std::string& address) {
 }
 
 }  // namespace
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
 
 // Binding alone does not tell where net.ipv4.ip_nonlocal_bind is set.
 bool is_own_address(const std::string& address) {

@@ -15,6 +15,9 @@
 
 namespace muster {
 
+// Whether only this machine can dial a numeric address.
+[[nodiscard]] bool is_loopback(const std::string& address);
+
 // Whether a numeric address is one of this machine.
 [[nodiscard]] bool is_own_address(const std::string& address);
 
