@@ -310,7 +310,7 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
       environ.set(variable.substr(0, equals), variable.substr(equals + 1));
     }
   }
-  for (const char* own : {"MUSTER_HOSTS", "MUSTER_HOSTFILE"}) {
+  for (const char* own : {"MUSTER_HOSTS", "MUSTER_HOSTFILE", "MUSTER_TOKEN"}) {
     environ.erase(own);
   }
   environ.set("PWD", message.folder);
