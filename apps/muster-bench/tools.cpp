@@ -35,6 +35,7 @@ struct Options {
   int repeat = 1;
   int timeout_seconds = 120;
   bool drain = false;
+  bool sealed = false;  // of `crowd`
   std::vector<std::string> command;
 };
 
@@ -151,6 +152,7 @@ int run_time(const Options& options) {
 int run_crowd(const Options& options) {
   CrowdPlan plan;
   plan.nodes = options.clients;
+  plan.sealed = options.sealed;
   const auto crowd = measure_crowd(plan);
   if (!crowd) {
     return complain(crowd.error());
@@ -211,6 +213,7 @@ void add_tools(CLI::App& app, int& exit_code) {
 
   auto* crowd = app.add_subcommand("crowd", "many nodes join one coordinator and lose one");
   crowd->add_option("--nodes", options->clients, "connections of followers");
+  crowd->add_flag("--sealed", options->sealed, "with a token: all is said through TLS");
   crowd->callback([options, &exit_code] { exit_code = run_crowd(*options); });
 }
 

@@ -93,7 +93,7 @@ Result<HelloMessage> decode_hello(std::string_view payload) {
 
 std::string encode(const StartMessage& message) {
   std::vector<std::string> texts{
-      message.folder, message.token, std::to_string(message.args.size())};
+      message.folder, std::to_string(message.args.size()), message.token};
   std::ranges::copy(message.args, std::back_inserter(texts));
   std::ranges::copy(message.environment, std::back_inserter(texts));
   return pack(texts);
@@ -107,7 +107,7 @@ Result<StartMessage> decode_start(std::string_view payload) {
   }
   const auto words = texts->size() < kFixed
                          ? std::nullopt
-                         : number((*texts)[2], static_cast<std::int64_t>(texts->size() - kFixed));
+                         : number((*texts)[1], static_cast<std::int64_t>(texts->size() - kFixed));
   if (!words) {
     return unreadable("start");
   }
@@ -115,7 +115,7 @@ Result<StartMessage> decode_start(std::string_view payload) {
   return StartMessage{(*texts)[0],
                       part(*texts, kFixed, count),
                       part(*texts, kFixed + count, texts->size() - kFixed - count),
-                      (*texts)[1]};
+                      (*texts)[2]};
 }
 
 }  // namespace muster
