@@ -10,6 +10,7 @@
 #include "rendezvous/wire/round_encoder.hpp"
 #include "rendezvous/wire/round_kinds.hpp"
 #include "rendezvous/wire/round_limits.hpp"
+#include "trust/secure_channel.hpp"
 
 #include <algorithm>
 #include <array>
@@ -39,7 +40,8 @@ struct Follower {
   UniqueFd fd;
   std::string head;        // the beginning of the frame that is being read
   std::uint64_t skip = 0;  // so much of its body is still to come
-  std::size_t greeting = kPreambleBytes + kNonceBytes;  // of the host, still to come
+  std::size_t greeting = kPreambleBytes + kReplyBytes;  // of the host, still to come
+  std::unique_ptr<SecureChannel> channel;               // none: in the clear
   std::uint64_t messages = 0;
   std::uint64_t beat = 0;
   std::uint64_t heard = 0;
@@ -80,7 +82,10 @@ class Followers {
   static constexpr std::size_t kBufferBytes = 256UL * 1024;
 
   void say(Follower& follower, const RoundMessage& message);
+  void send(Follower& follower, std::string_view bytes);
+  void introduce(Follower& follower);
   void say_hello(std::size_t number);
+  void hear(std::size_t number, std::string_view input);
   void read(std::size_t number);
   void take(std::size_t number, std::string_view input);
   void take_frame(Follower& follower);
@@ -112,8 +117,7 @@ Result<void> Followers::join_all() {
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, follower.fd.get(), &interest) != 0) {
       return std::unexpected(system_error("watching a connection", errno));
     }
-    const std::string_view first = round_preamble();
-    static_cast<void>(::send(follower.fd.get(), first.data(), first.size(), MSG_NOSIGNAL));
+    introduce(follower);
     const auto paced = [this, i] { return i + 1 - welcomed <= kPace; };
     if (auto served = serve(paced, "to be welcomed"); !served) {
       return served;
@@ -145,6 +149,22 @@ Result<void> Followers::serve(const std::function<bool()>& condition, std::strin
   return {};
 }
 
+void Followers::introduce(Follower& follower) {
+  const JobTrust* const trust = host_.trust();
+  std::string first = round_introduction({.sealed = trust != nullptr, .job = host_.terms().job_id});
+  if (trust != nullptr) {
+    follower.channel = std::make_unique<SecureChannel>(*trust, SecureChannel::Side::client);
+    first += follower.channel->take_output();
+  }
+  send(follower, first);
+}
+
+// A few bytes at a time: the socket always has room for them.
+void Followers::send(Follower& follower, std::string_view out) {
+  bytes += out.size();
+  static_cast<void>(::send(follower.fd.get(), out.data(), out.size(), MSG_NOSIGNAL));
+}
+
 void Followers::say_hello(std::size_t number) {
   Hello hello;
   hello.terms = host_.terms();
@@ -173,9 +193,11 @@ void Followers::beat_all(TimePoint now) {
 void Followers::say(Follower& follower, const RoundMessage& message) {
   std::string out;
   static_cast<void>(append_frame(out, message));
-  bytes += out.size();
-  // A few bytes at a time: the socket always has room for them.
-  static_cast<void>(::send(follower.fd.get(), out.data(), out.size(), MSG_NOSIGNAL));
+  if (follower.channel) {
+    follower.channel->seal(out);
+    out = follower.channel->take_output();
+  }
+  send(follower, out);
 }
 
 void Followers::read(std::size_t number) {
@@ -185,7 +207,33 @@ void Followers::read(std::size_t number) {
     return;
   }
   bytes += static_cast<std::uint64_t>(count);
-  take(number, {buffer_.get(), static_cast<std::size_t>(count)});
+  hear(number, {buffer_.get(), static_cast<std::size_t>(count)});
+}
+
+// The host's reply first, then TLS if there is a token.
+void Followers::hear(std::size_t number, std::string_view input) {
+  Follower& follower = followers_[number];
+  const bool is_first = follower.greeting > 0;
+  const std::size_t reply = std::min(follower.greeting, input.size());
+  follower.greeting -= reply;
+  input.remove_prefix(reply);
+  if (!follower.channel) {
+    if (is_first && follower.greeting == 0) {
+      say_hello(number);
+    }
+    take(number, input);
+    return;
+  }
+  std::string plain;
+  const auto before = follower.channel->state();
+  const auto state = follower.channel->feed(input, plain);
+  if (const std::string out = follower.channel->take_output(); !out.empty()) {
+    send(follower, out);
+  }
+  if (before != state && state == SecureChannel::State::open) {
+    say_hello(number);
+  }
+  take(number, plain);
 }
 
 void Followers::take(std::size_t number, std::string_view input) {
@@ -195,12 +243,6 @@ void Followers::take(std::size_t number, std::string_view input) {
     input.remove_prefix(count);
     return count;
   };
-  if (follower.greeting > 0) {
-    follower.greeting -= drop(follower.greeting);
-    if (follower.greeting == 0) {
-      say_hello(number);
-    }
-  }
   while (!input.empty()) {
     if (follower.skip > 0) {
       follower.skip -= drop(follower.skip);
@@ -255,7 +297,9 @@ void Followers::take_frame(Follower& follower) {
 }  // namespace
 
 Result<Crowd> measure_crowd(const CrowdPlan& plan) {
-  auto host = CrowdHost::start(plan.nodes, plan.lease);
+  const auto trust = plan.sealed ? std::make_shared<const JobTrust>("a token of the bench", kJob)
+                                 : std::shared_ptr<const JobTrust>();
+  auto host = CrowdHost::start(plan.nodes, plan.lease, trust);
   if (!host) {
     return std::unexpected(host.error());
   }

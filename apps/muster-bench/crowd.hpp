@@ -15,6 +15,7 @@ struct CrowdPlan {
   std::size_t nodes = 1000;  // connections; the coordinator is one more
   Duration lease = std::chrono::seconds(9);
   Duration idle = std::chrono::seconds(5);  // how long to look at the idle coordinator
+  bool sealed = false;                      // with a token
 };
 
 struct Crowd {

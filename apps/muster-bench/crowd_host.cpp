@@ -80,7 +80,9 @@ RendezvousSettings settings_of(const JobTerms& terms, std::uint16_t port, Durati
 
 }  // namespace
 
-Result<std::unique_ptr<CrowdHost>> CrowdHost::start(std::size_t nodes, Duration lease) {
+Result<std::unique_ptr<CrowdHost>> CrowdHost::start(std::size_t nodes,
+                                                    Duration lease,
+                                                    std::shared_ptr<const JobTrust> trust) {
   std::unique_ptr<CrowdHost> host(new CrowdHost);
   auto listener = listen_on("127.0.0.1", 0);
   auto pipe = make_pipe();
@@ -89,19 +91,22 @@ Result<std::unique_ptr<CrowdHost>> CrowdHost::start(std::size_t nodes, Duration 
   }
   host->port_ = port_of(listener->get());
   listener->reset();
-  host->terms_ = {.job_id = "crowd",
+  host->terms_ = {.job_id = std::string(kJob),
                   .backend = "c10d",
                   .nodes_min = static_cast<std::int32_t>(nodes),
                   .nodes_max = static_cast<std::int32_t>(nodes) + 1,
                   .max_restarts = 0,
                   .version = "bench"};
+  host->trust_ = std::move(trust);
   host->pid_ = ::fork();
   if (host->pid_ < 0) {
     return std::unexpected(system_error("starting the coordinator", errno));
   }
   if (host->pid_ == 0) {
     pipe->write.reset();
-    serve(settings_of(host->terms_, host->port_, lease), std::move(pipe->read));
+    RendezvousSettings settings = settings_of(host->terms_, host->port_, lease);
+    settings.trust = host->trust_;
+    serve(settings, std::move(pipe->read));
   }
   host->alive_ = std::move(pipe->write);
   return host;

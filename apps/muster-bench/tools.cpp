@@ -36,6 +36,7 @@ struct Options {
   int repeat = 1;
   int timeout_seconds = 120;
   bool drain = false;
+  bool sealed = false;  // of `crowd`
   // Of `ports`.
   std::uint16_t last_port = 0;
   bool probed = false;
@@ -155,6 +156,7 @@ int run_time(const Options& options) {
 int run_crowd(const Options& options) {
   CrowdPlan plan;
   plan.nodes = options.clients;
+  plan.sealed = options.sealed;
   const auto crowd = measure_crowd(plan);
   if (!crowd) {
     return complain(crowd.error());
@@ -228,8 +230,6 @@ void add_tools(CLI::App& app, int& exit_code) {
       ->required();
   time->callback([options, &exit_code] { exit_code = run_time(*options); });
 
-  auto* crowd = app.add_subcommand("crowd", "many nodes join one coordinator and lose one");
-  crowd->add_option("--nodes", options->clients, "connections of followers");
   auto* ports = app.add_subcommand("ports", "many jobs take ports of one range at once");
   ports->add_option("--port", options->port, "the first of the range")->required();
   ports->add_option("--last-port", options->last_port, "the last of the range")->required();
@@ -238,6 +238,9 @@ void add_tools(CLI::App& app, int& exit_code) {
   ports->add_flag("--probed", options->probed, "ports are found free, and not held");
   ports->callback([options, &exit_code] { exit_code = run_ports(*options); });
 
+  auto* crowd = app.add_subcommand("crowd", "many nodes join one coordinator and lose one");
+  crowd->add_option("--nodes", options->clients, "connections of followers");
+  crowd->add_flag("--sealed", options->sealed, "with a token: all is said through TLS");
   crowd->callback([options, &exit_code] { exit_code = run_crowd(*options); });
 }
 

@@ -23,11 +23,13 @@
 #include "remote/launch_plan.hpp"
 #include "remote/remote_agent.hpp"
 #include "rendezvous/node/node_sockets.hpp"
+#include "trust/token_file.hpp"
 
 #include <cerrno>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/ioctl.h>
@@ -175,6 +177,21 @@ int replace_by(std::vector<std::string> words) {
                       "cannot run " + words.front() + ": " + errno_text(why)});
 }
 
+// For the machines of --hosts, which need not have the same home.
+Result<std::string> token_to_send(const HostsRequest& request) {
+  if (!request.sends_token) {
+    return "";
+  }
+  if (request.token_file.empty()) {
+    return make_token();
+  }
+  auto token = read_token({TokenFrom::file, request.token_file, ""});
+  if (!token) {
+    return std::unexpected(std::move(token.error()));
+  }
+  return std::move(token->secret);
+}
+
 // --hosts: agents on other machines, none here.
 int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
   return run_guarded([&](UniqueFd link) {
@@ -197,7 +214,9 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
     return print(describe_hosts(*resolved->hosts));
   }
   if (resolved->hosts) {
-    return launch_hosts({*resolved->hosts, environ, version_number()}, argc, argv);
+    const auto token = token_to_send(*resolved->hosts);
+    return token ? launch_hosts({*resolved->hosts, environ, version_number(), *token}, argc, argv)
+                 : refuse(token.error());
   }
   if (line.command == Command::explain_config) {
     return print(describe_config(resolved->config));

@@ -22,6 +22,8 @@
 #include "process/linux_runner.hpp"
 #include "process/socket_holders.hpp"
 #include "process/zygote.hpp"
+#include "trust/secure_channel.hpp"
+#include "trust/token_file.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -249,8 +251,18 @@ void Agent::begin_rounds() {
 }
 
 Result<void> Agent::join_others() {
+  auto token = read_token(setup_.config.token);
+  if (!token) {
+    return std::unexpected(token.error());
+  }
+  RendezvousSettings settings = rendezvous_settings(setup_);
+  settings.why_no_token = token->why_none;
+  if (!token->secret.empty()) {
+    settings.trust = std::make_shared<const JobTrust>(token->secret, setup_.config.rdzv_id);
+    ::explicit_bzero(token->secret.data(), token->secret.size());
+  }
   auto rendezvous = RendezvousNode::start(
-      loop_, rendezvous_settings(setup_), std::move(shared_with_guard_->sockets), *shared_rounds_);
+      loop_, std::move(settings), std::move(shared_with_guard_->sockets), *shared_rounds_);
   if (!rendezvous) {
     return std::unexpected(rendezvous.error());
   }

@@ -166,6 +166,10 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
       return config.rdzv_id;
     case OptionId::rdzv_conf:
       return describe_conf(config);
+    case OptionId::token_file:
+      return describe(config.token);
+    case OptionId::token:
+      return config.token.from == TokenFrom::nowhere ? "none" : "needed";
     case OptionId::platform:
       return config.platform.name;
     default:

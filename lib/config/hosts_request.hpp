@@ -28,6 +28,8 @@ struct HostsRequest {
   std::string rdzv_conf;      // as typed
   std::string rdzv_endpoint;  // as typed; empty: on the first machine, at a port that is free there
   std::string port_range;     // as typed; empty: any
+  bool sends_token = false;   // the job's secret goes to each machine through the remote shell:
+  std::string token_file;     // of this file here; empty: a fresh one
   bool label = false;         // lines are to name the machine
   Duration grace{};           // that workers have to end
 };

@@ -10,6 +10,7 @@
 #include "config/std_spec.hpp"
 #include "host/numa_binding.hpp"
 #include "platform/platform_plan.hpp"
+#include "trust/token_source.hpp"
 
 #include <cstdint>
 #include <map>
@@ -64,6 +65,7 @@ struct LaunchConfig {
   std::vector<Endpoint> rdzv_endpoints;          // each with its port; more than one for c10d only
   std::map<std::string, std::string> rdzv_conf;  // as typed
   RendezvousConfig rendezvous;                   // what it means
+  TokenSource token;                             // what nodes prove themselves with
   bool standalone = false;       // asked for, or implied (contract of torchrun: one node, no port)
   std::optional<int> node_rank;  // static: always there; c10d: if it was given
   bool nodes_are_numbered = false;  // node_rank is the platform's, and so another one on each node

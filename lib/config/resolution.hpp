@@ -53,6 +53,9 @@ struct Resolution {
 [[nodiscard]] Result<void> resolve_numa(const Resolution& resolution);
 // Nodes, back end, and by the three steps behind it, addresses (resolve_rendezvous.cpp).
 [[nodiscard]] Result<void> resolve_rendezvous(const Resolution& resolution);
+// What they prove themselves with (resolve_token.cpp). The first only checks what was given.
+[[nodiscard]] Result<void> check_token(const Resolution& resolution);
+[[nodiscard]] Result<void> resolve_token(const Resolution& resolution);
 // Where nodes meet (resolve_endpoints.cpp).
 [[nodiscard]] Result<void> resolve_endpoints(const Resolution& resolution);
 // This node's address and ports, and the order of ranks (resolve_addresses.cpp).

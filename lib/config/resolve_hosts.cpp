@@ -43,6 +43,7 @@ constexpr auto kOwn = std::to_array<OptionId>({hosts,
                                                rdzv_endpoint,
                                                rdzv_id,
                                                rdzv_conf,
+                                               token_file,
                                                stdin_rank,
                                                config,
                                                accelerate_config,
@@ -236,6 +237,8 @@ void add_rendezvous(const Resolution& r, HostsRequest& out) {
   out.rdzv_conf = r.layers.text(rdzv_conf);
   out.rdzv_endpoint = r.layers.text(rdzv_endpoint);
   out.port_range = r.layers.text(port_range);
+  out.sends_token = out.hosts.size() > 1 && !r.layers.is_given(token);
+  out.token_file = r.layers.text(token_file);
   out.label = r.layers.is_on(label) && !r.layers.is_given(log_line_prefix_template);
   out.grace = parse_duration(trim(r.layers.text(shutdown_timeout))).value_or(Duration::zero());
   out.program = {r.line.program};
@@ -251,6 +254,9 @@ Result<void> resolve_hosts(const Resolution& r,
   }
   HostsRequest out;
   if (auto done = check_decided(r); !done) {
+    return done;
+  }
+  if (auto done = check_token(r); !done) {
     return done;
   }
   for (const auto step : {read_hosts, read_nodes, read_rsh}) {

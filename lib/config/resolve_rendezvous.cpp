@@ -160,8 +160,12 @@ Result<void> resolve_rendezvous(const Resolution& r) {
     }
   }
   resolve_id(r);
-  for (const auto step :
-       {resolve_conf, resolve_place, resolve_endpoints, resolve_addresses, resolve_rank_order}) {
+  for (const auto step : {resolve_conf,
+                          resolve_place,
+                          resolve_endpoints,
+                          resolve_addresses,
+                          resolve_rank_order,
+                          resolve_token}) {
     if (auto done = step(r); !done) {
       return done;
     }

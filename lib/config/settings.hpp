@@ -59,6 +59,8 @@ enum class OptionId {
   rdzv_endpoint,
   rdzv_id,
   rdzv_conf,
+  token_file,
+  token,
   platform,
   srun,
   explain,

@@ -270,7 +270,7 @@ void HostsLauncher::start_agents() {
 }
 
 void HostsLauncher::start_agent(std::size_t host, const std::string& endpoint) {
-  StartMessage message{folder_, agent_args(setup_.request, host, endpoint), {}};
+  StartMessage message{folder_, agent_args(setup_.request, host, endpoint), {}, setup_.token};
   for (const auto& [name, value] : setup_.request.environment) {
     message.environment.push_back(name + "=" + value);
   }

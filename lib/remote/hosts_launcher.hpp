@@ -16,6 +16,7 @@ struct HostsSetup {
   HostsRequest request;
   Environ environ;      // for the remote shells themselves
   std::string version;  // of muster: all machines have the same
+  std::string token{};  // for the agents; empty: none
 };
 
 // Returns the launcher's exit code; everything that there is to say was said.

@@ -49,6 +49,9 @@ void add_meeting(const HostsRequest& request,
   out.emplace_back("--rdzv-backend=c10d");
   out.push_back("--rdzv-endpoint=" + endpoint);
   out.push_back("--rdzv-id=" + request.rdzv_id);
+  if (request.sends_token) {
+    out.push_back(fmt::format("--token-file={}", kSentToken));
+  }
   if (const std::string conf = conf_for(request, host); !conf.empty()) {
     out.push_back("--rdzv-conf=" + conf);
   }

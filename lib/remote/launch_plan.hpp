@@ -14,6 +14,9 @@
 
 namespace muster {
 
+// Where each agent finds the job's token, which nobody else can open.
+inline constexpr const char* kSentToken = "/dev/stdin";
+
 // The hidden option by which a remote shell starts the same program.
 inline constexpr std::string_view kRemoteAgentFlag = "--remote-agent";
 

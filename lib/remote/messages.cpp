@@ -92,14 +92,15 @@ Result<HelloMessage> decode_hello(std::string_view payload) {
 }
 
 std::string encode(const StartMessage& message) {
-  std::vector<std::string> texts{message.folder, std::to_string(message.args.size())};
+  std::vector<std::string> texts{
+      message.folder, std::to_string(message.args.size()), message.token};
   std::ranges::copy(message.args, std::back_inserter(texts));
   std::ranges::copy(message.environment, std::back_inserter(texts));
   return pack(texts);
 }
 
 Result<StartMessage> decode_start(std::string_view payload) {
-  constexpr std::size_t kFixed = 2;
+  constexpr std::size_t kFixed = 3;
   const auto texts = unpack(payload);
   if (!texts) {
     return std::unexpected(texts.error());
@@ -113,7 +114,8 @@ Result<StartMessage> decode_start(std::string_view payload) {
   const auto count = static_cast<std::size_t>(*words);
   return StartMessage{(*texts)[0],
                       part(*texts, kFixed, count),
-                      part(*texts, kFixed + count, texts->size() - kFixed - count)};
+                      part(*texts, kFixed + count, texts->size() - kFixed - count),
+                      (*texts)[2]};
 }
 
 }  // namespace muster

@@ -38,6 +38,7 @@ struct StartMessage {
   std::string folder;                    // to run in
   std::vector<std::string> args;         // of the launcher, without its own name
   std::vector<std::string> environment;  // "NAME=value", replaces what is there
+  std::string token{};                   // of the job, for its standard input; empty: none
   bool operator==(const StartMessage&) const = default;
 };
 

@@ -24,7 +24,9 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace muster {
@@ -55,6 +57,21 @@ Result<HeldPort> hold_port(const std::string& range) {
 std::string address_of_connection(const Environ& environ) {
   const auto words = split(environ.get("SSH_CONNECTION").value_or(""), ' ');
   return words.size() == 4 ? words[2] : "";
+}
+
+// Standard input with the job's token: memory that only this user's processes can open, and that is
+// gone with them. Without a token there is nothing to read.
+Result<UniqueFd> input_with(const std::string& token) {
+  if (token.empty()) {
+    return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  UniqueFd fd(::memfd_create("token", MFD_CLOEXEC));
+  const auto size = static_cast<ssize_t>(token.size());
+  if (!fd || ::fchmod(fd.get(), 0600) != 0 ||
+      ::write(fd.get(), token.data(), token.size()) != size) {
+    return std::unexpected(system_error("passing on the job's token", errno));
+  }
+  return fd;
 }
 
 class RemoteAgent final : public RshObserver {
@@ -293,7 +310,7 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
       environ.set(variable.substr(0, equals), variable.substr(equals + 1));
     }
   }
-  for (const char* own : {"MUSTER_HOSTS", "MUSTER_HOSTFILE"}) {
+  for (const char* own : {"MUSTER_HOSTS", "MUSTER_HOSTFILE", "MUSTER_TOKEN"}) {
     environ.erase(own);
   }
   environ.set("PWD", message.folder);
@@ -306,9 +323,12 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
   if (!err) {
     return std::unexpected(err.error());
   }
-  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto in = input_with(message.token);
+  if (!in) {
+    return std::unexpected(in.error());
+  }
   const auto pid =
-      spawn_process(spec, {null.get(), out->write.get(), err->write.get()}, inherited_state());
+      spawn_process(spec, {in->get(), out->write.get(), err->write.get()}, inherited_state());
   if (!pid) {
     return std::unexpected(pid.error());
   }

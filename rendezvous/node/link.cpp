@@ -17,6 +17,11 @@ namespace {
 // Frames in one system call.
 constexpr std::size_t kFramesAtOnce = 64;
 
+// Sealed at one time, so that a long list that goes to thousands is not there as often, and the
+// most in one record of TLS.
+constexpr std::size_t kSealedAtOnce = 64UL * 1024;
+constexpr std::size_t kRecordBytes = 16UL * 1024;
+
 void set_flag(int fd, int level, int name, int value) {
   // None of these can fail on a TCP socket; without them it would still work.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
@@ -51,6 +56,16 @@ int LinkOutput::flush(int fd) {
   return 0;
 }
 
+std::string_view LinkOutput::front() const {
+  return std::string_view(*frames_[first_]).substr(sent_);
+}
+
+SharedFrame LinkOutput::take_front() {
+  SharedFrame frame = frames_[first_];
+  drop(front().size());
+  return frame;
+}
+
 void LinkOutput::drop(std::size_t count) {
   bytes_ -= count;
   sent_ += count;
@@ -65,6 +80,29 @@ void LinkOutput::drop(std::size_t count) {
   } else if (first_ >= kFramesAtOnce) {
     frames_.erase(frames_.begin(), frames_.begin() + static_cast<std::ptrdiff_t>(first_));
     first_ = 0;
+  }
+}
+
+void release_some(Link& link) {
+  std::size_t left = kSealedAtOnce;
+  const bool can_seal = link.channel && link.channel->state() == SecureChannel::State::open;
+  while (link.greeted && !link.waiting.empty() && left > 0) {
+    if (link.channel && !can_seal) {
+      break;
+    }
+    if (!link.channel) {
+      link.output.push(link.waiting.take_front());
+      continue;
+    }
+    const std::string_view piece = link.waiting.front().substr(0, std::min(left, kRecordBytes));
+    link.channel->seal(piece);
+    left -= piece.size();
+    link.waiting.drop(piece.size());
+  }
+  if (link.channel) {
+    if (std::string sealed = link.channel->take_output(); !sealed.empty()) {
+      link.output.push(std::make_shared<const std::string>(std::move(sealed)));
+    }
   }
 }
 

@@ -9,12 +9,14 @@
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/wire/round_decoder.hpp"
 #include "rendezvous/wire/round_encoder.hpp"
+#include "trust/secure_channel.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,9 +34,13 @@ class LinkOutput {
   // Sends what the kernel takes; 0 or the errno.
   [[nodiscard]] int flush(int fd);
 
- private:
+  // Of a queue that is not empty: what is unsent of its first frame, and that so much of it is
+  // sent, or is somebody else's now.
+  [[nodiscard]] std::string_view front() const;
   void drop(std::size_t count);
+  [[nodiscard]] SharedFrame take_front();
 
+ private:
   std::vector<SharedFrame> frames_;
   std::size_t first_ = 0;  // the first one that is not wholly sent
   std::size_t sent_ = 0;   // so much of that one is gone
@@ -58,11 +64,15 @@ struct Link {
   UniqueFd fd;
   LinkState state = LinkState::connecting;
   RoundDecoder decoder;
-  bool admitted = false;             // or nobody has to be asked
-  bool greeted = false;              // frames may be sent: our nonce is out, or theirs is here
-  std::vector<SharedFrame> waiting;  // for that
-  std::string input;                 // half a frame
-  std::size_t held = 0;              // so much of it is counted
+  bool admitted = false;                   // or nobody has to be asked
+  bool greeted = false;                    // both sides agree on what this is: frames may be sent
+  LinkOutput waiting;                      // for that, or to be sealed
+  std::unique_ptr<SecureChannel> channel;  // none: in the clear
+  bool sealed = false;                     // all that is read from now on is TLS
+  bool awaits_turn = false;                // too many others are in the middle of their handshakes
+  bool refused = false;
+  std::string input;     // half a frame
+  std::size_t held = 0;  // so much of it is counted
   LinkOutput output;
   std::uint32_t armed = 0;                  // the events that epoll reports
   bool touched = false;                     // has new output in this turn
@@ -71,6 +81,15 @@ struct Link {
   Duration timeout{};                       // for all of them together
   TimePoint timeout_ends{};
 };
+
+// Something could be sent now.
+[[nodiscard]] inline bool has_output(const Link& link) {
+  const bool can_seal = !link.channel || link.channel->state() == SecureChannel::State::open;
+  return !link.output.empty() || (link.greeted && can_seal && !link.waiting.empty());
+}
+
+// Moves frames that wait into the output: as they are, or as TLS, a little at a time.
+void release_some(Link& link);
 
 // What it says is for us.
 [[nodiscard]] inline bool is_live(const Link& link) {

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <utility>
 
-#include <sys/random.h>
 #include <sys/socket.h>
 
 namespace muster {
@@ -22,17 +21,14 @@ constexpr int kEventsAtOnce = 256;
 // signs of life.
 constexpr std::size_t kSendAtOnce = 16UL * 1024 * 1024;
 
-Nonce fresh_nonce() {
-  Nonce nonce{};
-  MUSTER_CHECK(::getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()));
-  return nonce;
-}
-
 std::uint32_t wanted_events(const Link& link) {
   if (link.state == LinkState::asking) {
     return link.admitted ? EPOLLOUT : EPOLLRDHUP;
   }
-  const bool out = link.state == LinkState::connecting || !link.output.empty();
+  if (link.awaits_turn) {
+    return EPOLLRDHUP;
+  }
+  const bool out = link.state == LinkState::connecting || has_output(link);
   const bool in = is_live(link) || link.state == LinkState::lingering;
   return (in ? std::uint32_t{EPOLLIN} : 0U) | (out ? std::uint32_t{EPOLLOUT} : 0U);
 }
@@ -95,8 +91,7 @@ void LinkSockets::take_outcome(Link& link) {
     link.state = LinkState::open;
     set_deadline(link, std::nullopt);
     set_user_timeout(link.fd.get(), limits_.user_timeout);
-    link.output.push(preamble_);
-    touch(link);
+    introduce(link);
     sink_(LinkOpened{link.id});
   } else if (!link.alternatives.empty()) {
     try_next_address(link);
@@ -143,6 +138,10 @@ void LinkSockets::handle(const epoll_event& event) {
     }
     return;
   }
+  if (link.awaits_turn) {
+    bury(link);  // the same
+    return;
+  }
   if (is_live(link) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
     read(link);
   }
@@ -161,7 +160,7 @@ void LinkSockets::read(Link& link) {
     if (is_first) {
       take_first_bytes(link, bytes);
     } else {
-      decode(link, bytes);
+      take_bytes(link, bytes);
     }
   } else if (count == 0) {
     fail(link, LinkEnd::closed, "the other side closed the connection");
@@ -178,6 +177,14 @@ void LinkSockets::discard(Link& link) {
   }
 }
 
+void LinkSockets::take_bytes(Link& link, std::string_view bytes) {
+  if (link.sealed) {
+    take_sealed(link, bytes);
+  } else {
+    decode(link, bytes);
+  }
+}
+
 // Whole messages are used from where they were read to; only half a frame is kept.
 void LinkSockets::decode(Link& link, std::string_view bytes) {
   const bool had_input = !link.input.empty();
@@ -190,8 +197,21 @@ void LinkSockets::decode(Link& link, std::string_view bytes) {
     std::size_t consumed = 0;
     const auto status = link.decoder.next(bytes, message, consumed);
     bytes.remove_prefix(consumed);
-    if (!link.greeted && link.decoder.ready()) {
-      greet(link);
+    if (status == RoundDecoder::Status::introduced) {
+      if (link.state == LinkState::stranger) {
+        take_introduction(link);
+      } else {
+        take_reply(link);
+      }
+      if (link.sealed) {
+        // A copy: it may lie in what is given back here.
+        const std::string rest(bytes);
+        std::string().swap(link.input);
+        note_input(link);
+        take_sealed(link, rest);
+        return;
+      }
+      continue;
     }
     if (status == RoundDecoder::Status::message) {
       take_message(link, std::move(message));
@@ -223,6 +243,12 @@ void LinkSockets::note_input(Link& link) {
 }
 
 void LinkSockets::take_message(Link& link, RoundMessage message) {
+  // In the clear it is a Refuse. A node that has met its own need not believe a stranger, who may
+  // listen now where one of them was.
+  if (trust_ != nullptr && !link.sealed && met_trusted_) {
+    fail(link, LinkEnd::broken, "refused by somebody who does not show the job's token");
+    return;
+  }
   if (link.state == LinkState::stranger) {
     strangers_.erase(link.id);
     link.state = LinkState::open;
@@ -236,23 +262,18 @@ void LinkSockets::take_message(Link& link, RoundMessage message) {
   }
 }
 
-// Our nonce, or what waited for theirs.
-void LinkSockets::greet(Link& link) {
-  link.greeted = true;
-  if (link.state == LinkState::stranger) {
-    link.output.push(std::make_shared<const std::string>(round_greeting(fresh_nonce())));
-  }
-  for (SharedFrame& frame : std::exchange(link.waiting, {})) {
-    link.output.push(std::move(frame));
-  }
-  touch(link);
+void LinkSockets::refuse_version_of(Link& link) {
+  link.output.push(std::make_shared<const std::string>(refuse_version(link.decoder.version())));
+  dismiss(link);
 }
 
-void LinkSockets::refuse_version_of(Link& link) {
+// A stranger has what is to be said to it. It is closed once that is out, or soon.
+void LinkSockets::dismiss(Link& link) {
   strangers_.erase(link.id);
-  link.output.push(std::make_shared<const std::string>(refuse_version(link.decoder.version())));
+  end_handshake(link);
+  link.refused = true;
   link.state = LinkState::closing;
-  set_deadline(link, now_ + limits_.linger);
+  set_deadline(link, now_ + limits_.refused_linger);
   touch(link);
 }
 
@@ -264,11 +285,9 @@ void LinkSockets::send(LinkId id, SharedFrame frame) {
     return;
   }
   Link& link = *found->second;
+  link.waiting.push(std::move(frame));
   if (link.greeted) {
-    link.output.push(std::move(frame));
     touch(link);
-  } else {
-    link.waiting.push_back(std::move(frame));
   }
 }
 
@@ -316,21 +335,33 @@ void LinkSockets::flush(Link& link) {
   if (link.state == LinkState::dead || link.state == LinkState::connecting) {
     return;
   }
-  const std::size_t before = link.output.bytes();
-  const bool may_send = before == 0 || sent_ < kSendAtOnce;
-  const int error = may_send ? link.output.flush(link.fd.get()) : 0;
-  sent_ += before - link.output.bytes();
+  const int error = sent_ < kSendAtOnce ? send_some(link) : 0;
+  const std::size_t unsent = link.output.bytes() + link.waiting.bytes();
   if (error != 0) {
     fail(link, end_of(error), errno_text(error));
-  } else if (link.output.bytes() > limits_.unsent_bytes) {
+  } else if (unsent > limits_.unsent_bytes) {
     fail(link,
          LinkEnd::unreachable,
-         "it does not read: " + std::to_string(link.output.bytes()) + " bytes are unsent");
-  } else if (link.state == LinkState::closing && link.output.empty()) {
+         "it does not read: " + std::to_string(unsent) + " bytes are unsent");
+  } else if (link.state == LinkState::closing && !has_output(link)) {
     start_lingering(link);
   } else {
     arm(link);
   }
+}
+
+// What the kernel takes; 0 or the errno.
+int LinkSockets::send_some(Link& link) {
+  int error = 0;
+  do {
+    if (link.output.empty()) {
+      release_some(link);
+    }
+    const std::size_t before = link.output.bytes();
+    error = link.output.flush(link.fd.get());
+    sent_ += before - link.output.bytes();
+  } while (error == 0 && link.output.empty() && has_output(link) && sent_ < kSendAtOnce);
+  return error;
 }
 
 // A socket that is closed with unread input resets the connection, and what is on its way to the
@@ -339,7 +370,7 @@ void LinkSockets::start_lingering(Link& link) {
   ::shutdown(link.fd.get(), SHUT_WR);
   link.state = LinkState::lingering;
   lingering_.insert(link.id);
-  set_deadline(link, now_ + limits_.linger);
+  set_deadline(link, now_ + (link.refused ? limits_.refused_linger : limits_.linger));
   arm(link);
 }
 
@@ -360,6 +391,7 @@ void LinkSockets::settle(TimePoint now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     expire(*links_.at(deadlines_.begin()->second));
   }
+  take_turns();
   while (!to_dial_.empty() || !touched_.empty()) {
     for (const LinkId id : std::exchange(to_dial_, {})) {
       Link& link = *links_.at(id);
@@ -434,6 +466,7 @@ void LinkSockets::bury(Link& link) {
   }
   strangers_.erase(link.id);
   lingering_.erase(link.id);
+  end_handshake(link);
   admissions_.forget(link.id);
   set_deadline(link, std::nullopt);
   held_ -= std::exchange(link.held, 0);

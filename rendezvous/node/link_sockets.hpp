@@ -9,14 +9,17 @@
 #include "base/fd.hpp"
 #include "base/time.hpp"
 #include "io/admission.hpp"
+#include "rendezvous/node/introductions.hpp"
 #include "rendezvous/node/link.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/server/admission_queue.hpp"
 #include "rendezvous/server/descriptor_shortage.hpp"
 #include "rendezvous/wire/round_limits.hpp"
+#include "trust/secure_channel.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,6 +38,9 @@ struct LinkLimits {
   std::size_t strangers = 4096;  // accepted, no Hello yet; and a quarter of the descriptors at most
   Duration hello = std::chrono::seconds(5);  // for preamble and Hello
   Duration linger = std::chrono::seconds(2);
+  Duration refused_linger = std::chrono::milliseconds(500);
+  std::size_t handshakes = 64;  // of TLS at one time, by those who connected to us; others wait
+  Duration handshake = std::chrono::seconds(2);
   Duration user_timeout = std::chrono::seconds(9);
   std::size_t unsent_bytes = 64UL * 1024 * 1024;  // of one link: it does not read
   std::size_t held_bytes = 256UL * 1024 * 1024;   // half frames of all links together
@@ -55,6 +61,10 @@ class LinkSockets {
   // Somebody else accepts from this one, or we again.
   void lend_listener(int fd, bool lent);
   void close_listeners();
+
+  // The job that we belong to, and its key; none: all is said in the clear. It must outlive the
+  // sockets. To be told before they are used.
+  void set_job(std::string job, const JobTrust* trust);
 
   // Given one sentence when a stranger is refused, and when descriptors run out for the first time.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
@@ -123,17 +133,30 @@ class LinkSockets {
   void take_outcome(Link& link);
   void read(Link& link);
   void discard(Link& link);
+  void take_bytes(Link& link, std::string_view bytes);
   void decode(Link& link, std::string_view bytes);
   void note_input(Link& link);
+  void introduce(Link& link);
+  void take_introduction(Link& link);
+  void take_reply(Link& link);
   void greet(Link& link);
+  void take_sealed(Link& link, std::string_view bytes);
+  bool begin_handshake(Link& link);
+  void take_handshake(Link& link);
+  void end_handshake(Link& link);
+  void take_turns();
+  void lose_trust(Link& link);
+  void turn_away(Link& link, const Refuse& why);
   void take_message(Link& link, RoundMessage message);
   void flush(Link& link);
+  [[nodiscard]] int send_some(Link& link);
   void touch(Link& link);
   void arm(Link& link);
   void set_deadline(Link& link, std::optional<TimePoint> deadline);
   void expire(Link& link);
   void start_lingering(Link& link);
   void refuse_version_of(Link& link);
+  void dismiss(Link& link);
   void fail(Link& link, LinkEnd how, std::string text);
   void bury(Link& link);
   void control(int operation, int fd, std::uint32_t events, std::uint64_t tag);
@@ -145,6 +168,9 @@ class LinkSockets {
   std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
   std::set<LinkId> strangers_;  // without those in admissions_
   std::set<LinkId> lingering_;
+  std::set<LinkId> handshakes_;  // of those who connected to us
+  std::deque<LinkId> turns_;     // who awaits one, and perhaps some that are gone
+  RefusalTally refusals_;
   AdmissionQueue admissions_;
   AcceptPause accept_pause_{"node"};
   std::function<void(const std::string&)> notice_;
@@ -153,7 +179,9 @@ class LinkSockets {
   std::vector<LinkId> to_dial_;
   std::vector<LinkId> dead_;
   std::unique_ptr<char[]> buffer_;
-  SharedFrame preamble_ = std::make_shared<const std::string>(round_preamble());
+  Introduction introduction_;
+  const JobTrust* trust_ = nullptr;
+  bool met_trusted_ = false;  // somebody has proved to us that he has the key
   std::optional<SocketAddress> source_;
   TimePoint now_{};
   LinkId next_id_ = 2;

@@ -150,7 +150,7 @@ bool LinkSockets::look_at_oldest_stranger() {
 void LinkSockets::take_first_bytes(Link& link, std::string_view bytes) {
   link.admitted = !admissions_.asks();
   if (link.admitted) {
-    decode(link, bytes);
+    take_bytes(link, bytes);
   } else {
     ask(link, bytes);
   }

@@ -263,6 +263,9 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     own_address = own->address;
     own_port = own->port;
     sockets->add_listener(std::move(own->fd));
+    if (!settings.trust && !settings.why_no_token.empty() && !is_loopback(own_address)) {
+      owner.say(without_token(own_address, settings.why_no_token));
+    }
     if (const auto source = SocketAddress::parse(settings.core.local_addr, 0);
         source && is_own_address(settings.core.local_addr)) {
       sockets->set_source(*source);
@@ -423,6 +426,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
     return std::unexpected(std::move(opened.error()));
   }
   impl->sockets = std::move(*opened);
+  impl->sockets->set_job(impl->settings.core.terms.job_id, impl->settings.trust.get());
   impl->sockets->set_notice([raw = impl.get()](const std::string& text) { raw->owner.say(text); });
   impl->watch.assign(impl->sockets->fd());
   impl->await_ready();

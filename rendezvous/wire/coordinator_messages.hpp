@@ -19,11 +19,19 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
+// What the side that accepts says in the clear to an Introduction, before anything else.
+enum class RoundReply : std::uint8_t {
+  refused,  // a Refuse follows, and nothing more
+  plain,    // frames follow in the clear
+  sealed,   // TLS follows, with frames inside
+};
+
 enum class Refusal : std::uint8_t {
   wrong_job,      // another job uses this endpoint
   wrong_terms,    // what all nodes must agree on differs
   wrong_version,  // another version of muster
   closed,         // the job has ended
+  wrong_token,    // another one, or one side has none
 };
 
 struct Refuse {

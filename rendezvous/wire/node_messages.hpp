@@ -16,13 +16,18 @@ enum class Purpose : std::uint8_t {
   ask,   // only tell me who you are and whom you follow: a probe
 };
 
-// First message on every connection. `credentials` is empty in this version: room for a proof that
-// the sender may take part.
+// What the side that connected says in the clear before anything else.
+struct Introduction {
+  bool sealed = false;  // TLS follows, with the key of this job
+  std::string job;
+  bool operator==(const Introduction&) const = default;
+};
+
+// First message on every connection.
 struct Hello {
   Purpose purpose = Purpose::join;
   JobTerms terms;
   NodeInfo node;
-  std::string credentials;
   RoundId started;           // the last round that this node was told to start
   RoundId accepted;          // a later one that it accepted and does not know to have started
   NodeId lost = 0;           // the coordinator that it followed and cannot reach any more

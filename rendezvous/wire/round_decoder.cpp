@@ -77,12 +77,9 @@ RoundDecoder::Status RoundDecoder::next(std::string_view input,
   if (version_ != kRoundVersion && side_ == Side::accepted) {
     return Status::foreign;
   }
-  if (version_ == kRoundVersion && !ready()) {
-    const std::size_t before = consumed;
-    if (const Status status = take_nonce(input, consumed); status != Status::message) {
-      return status;
-    }
-    input.remove_prefix(consumed - before);
+  if (version_ == kRoundVersion && !introduced_) {
+    return side_ == Side::accepted ? take_introduction(input, consumed)
+                                   : take_reply(input, consumed);
   }
   return take_frame(input, message, consumed);
 }
@@ -103,13 +100,43 @@ RoundDecoder::Status RoundDecoder::take_preamble(std::string_view input, std::si
   return Status::message;
 }
 
-RoundDecoder::Status RoundDecoder::take_nonce(std::string_view input, std::size_t& consumed) {
-  if (input.size() < kNonceBytes) {
+RoundDecoder::Status RoundDecoder::take_introduction(std::string_view input,
+                                                     std::size_t& consumed) {
+  constexpr std::size_t kHead = sizeof(std::uint8_t) + sizeof(std::uint16_t);
+  if (input.size() < kHead) {
     return Status::need_more;
   }
-  std::ranges::copy(input.substr(0, kNonceBytes), nonce_.emplace().begin());
-  consumed += kNonceBytes;
-  return Status::message;
+  const std::size_t size = kHead + load_int<std::uint16_t>(input.substr(1));
+  if (size <= kHead + kMaxTextBytes && input.size() < size) {
+    return Status::need_more;
+  }
+  FieldReader reader(input.substr(0, size));
+  fields(reader, introduction_);
+  if (!reader.ok()) {
+    return break_with("its introduction: " + reader.fault());
+  }
+  introduced_ = true;
+  consumed += size;
+  return Status::introduced;
+}
+
+RoundDecoder::Status RoundDecoder::take_reply(std::string_view input, std::size_t& consumed) {
+  if (input.size() < kReplyBytes) {
+    return Status::need_more;
+  }
+  FieldReader reader(input.substr(0, kReplyBytes));
+  reader.choice(reply_, RoundReply::sealed);
+  if (!reader.ok()) {
+    return break_with("its reply: " + reader.fault());
+  }
+  introduced_ = true;
+  consumed += kReplyBytes;
+  return Status::introduced;
+}
+
+// In the clear, and before anybody is believed.
+bool RoundDecoder::hears_only_refuse() const {
+  return version_ != kRoundVersion || (side_ == Side::dialled && reply_ == RoundReply::refused);
 }
 
 RoundDecoder::Status RoundDecoder::take_frame(std::string_view input,
@@ -153,6 +180,9 @@ RoundDecoder::Status RoundDecoder::check_head(std::uint8_t number, std::uint32_t
   const Kind* const kind = find_kind(number);
   if (kind == nullptr) {
     return break_with("a message of the unknown kind " + std::to_string(number));
+  }
+  if (hears_only_refuse() && number != kKindOf<Refuse>.number) {
+    return break_with("it refuses, and says " + std::string(kind->frame.name));
   }
   if (side_ == Side::accepted && !said_hello_ && number != kKindOf<Hello>.number) {
     return break_with("its first message is " + std::string(kind->frame.name) + ", not Hello");

@@ -4,9 +4,10 @@
 // connection.
 //
 // The caller 1. hands over all bytes that it has, beginning with the first undecoded one; 2. drops
-// `consumed` bytes, whatever the status; 3. on message uses it and calls again; 4. on need_more
-// calls again once it has more; 5. on foreign answers with refuse_version(version()) and closes; 6.
-// on broken closes with fault() as the reason.
+// `consumed` bytes, whatever the status; 3. on message uses it and calls again; 4. on introduced
+// looks at introduction() or reply() and calls again: with what TLS carries, if both sides have
+// said so; 5. on need_more calls again once it has more; 6. on foreign answers with
+// refuse_version(version()) and closes; 7. on broken closes with fault() as the reason.
 #pragma once
 
 #include "rendezvous/wire/round_limits.hpp"
@@ -15,7 +16,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,7 +27,7 @@ class RoundDecoder {
  public:
   // Who made the connection. On an accepted one the first message has to be a Hello.
   enum class Side : std::uint8_t { dialled, accepted };
-  enum class Status : std::uint8_t { message, need_more, foreign, broken };
+  enum class Status : std::uint8_t { message, introduced, need_more, foreign, broken };
 
   // `lists_body`: the longest body of a message with lists of members.
   explicit RoundDecoder(Side side, std::uint32_t lists_body = kMaxListsBody)
@@ -45,14 +45,10 @@ class RoundDecoder {
   // Whether the other side has shown that it speaks this protocol.
   [[nodiscard]] bool greeted() const { return version_ != 0; }
 
-  // Whether it is our turn: to say our preamble and nonce where we accepted, and Hello where we
-  // dialled. Never if the other side speaks another version.
-  [[nodiscard]] bool ready() const {
-    return version_ == kRoundVersion && (side_ == Side::accepted || nonce_);
-  }
+  // Of the other side, after introduced: where we accepted, and where we dialled.
+  [[nodiscard]] const Introduction& introduction() const { return introduction_; }
 
-  // Of the other side, where we dialled.
-  [[nodiscard]] const std::optional<Nonce>& nonce() const { return nonce_; }
+  [[nodiscard]] RoundReply reply() const { return reply_; }
 
   [[nodiscard]] std::uint16_t version() const { return version_; }
 
@@ -64,7 +60,9 @@ class RoundDecoder {
 
   [[nodiscard]] std::uint32_t limit_of(const FrameKind& kind) const;
   [[nodiscard]] Status take_preamble(std::string_view input, std::size_t& consumed);
-  [[nodiscard]] Status take_nonce(std::string_view input, std::size_t& consumed);
+  [[nodiscard]] Status take_introduction(std::string_view input, std::size_t& consumed);
+  [[nodiscard]] Status take_reply(std::string_view input, std::size_t& consumed);
+  [[nodiscard]] bool hears_only_refuse() const;
   [[nodiscard]] Status take_frame(std::string_view input,
                                   RoundMessage& message,
                                   std::size_t& consumed);
@@ -73,10 +71,12 @@ class RoundDecoder {
 
   std::string fault_;
   std::uint16_t version_ = 0;
-  std::optional<Nonce> nonce_;
+  Introduction introduction_;
+  RoundReply reply_ = RoundReply::refused;
   Side side_;
   std::uint32_t lists_body_;
   Allowed allowed_ = Allowed::short_ones;
+  bool introduced_ = false;
   bool said_hello_ = false;
 };
 

@@ -167,8 +167,23 @@ std::string_view round_preamble() {
   return kPreamble;
 }
 
-std::string round_greeting(const Nonce& nonce) {
-  return std::string(round_preamble()).append(nonce.data(), nonce.size());
+std::string round_introduction(const Introduction& introduction) {
+  std::string out(round_preamble());
+  FieldWriter writer(out);
+  fields(writer, introduction);
+  return out;
+}
+
+std::string round_reply(RoundReply reply) {
+  std::string out(round_preamble());
+  append_int(out, static_cast<std::uint8_t>(reply));
+  return out;
+}
+
+std::string refuse_introduction(const Refuse& refuse) {
+  std::string out = round_reply(RoundReply::refused);
+  MUSTER_CHECK(append_frame(out, refuse).has_value());
+  return out;
 }
 
 Result<void> append_frame(std::string& out, const RoundMessage& message) {

@@ -16,8 +16,11 @@ namespace muster {
 // With which both directions of a connection begin.
 [[nodiscard]] std::string_view round_preamble();
 
-// The same with a nonce: how the side begins that accepts.
-[[nodiscard]] std::string round_greeting(const Nonce& nonce);
+// The same with what is said before any message: of who connected, of who accepted, and of who
+// accepted and refuses.
+[[nodiscard]] std::string round_introduction(const Introduction& introduction);
+[[nodiscard]] std::string round_reply(RoundReply reply);
+[[nodiscard]] std::string refuse_introduction(const Refuse& refuse);
 
 // Appends one frame. Error: protocol, if a list of members is too long; nothing is appended then.
 [[nodiscard]] Result<void> append_frame(std::string& out, const RoundMessage& message);

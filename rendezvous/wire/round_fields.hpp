@@ -11,11 +11,16 @@
 namespace muster {
 
 template <class A>
+void fields(A& a, Of<A, Introduction>& m) {
+  a.flag(m.sealed);
+  a.text(m.job);
+}
+
+template <class A>
 void fields(A& a, Of<A, Hello>& m) {
   a.choice(m.purpose, Purpose::ask);
   fields(a, m.terms);
   fields(a, m.node);
-  a.text(m.credentials);
   fields(a, m.started);
   fields(a, m.accepted);
   a.number(m.lost);
@@ -96,7 +101,7 @@ void fields(A& a, Of<A, Welcome>& m) {
 // Never changes, in no version.
 template <class A>
 void fields(A& a, Of<A, Refuse>& m) {
-  a.choice(m.why, Refusal::closed);
+  a.choice(m.why, Refusal::wrong_token);
   a.text(m.text);
 }
 

@@ -6,7 +6,6 @@
 #include "base/time.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -19,12 +18,12 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions begin with this and the version. Neither ever changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 3;
+inline constexpr std::uint16_t kRoundVersion = 4;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
-// What the side that accepts says after its preamble: random, and never the same twice.
-inline constexpr std::size_t kNonceBytes = 16;
-using Nonce = std::array<char, kNonceBytes>;
+// What follows the preamble, always in the clear: of who connected, whether TLS is to follow, and
+// the job's id; of who accepted, one byte.
+inline constexpr std::size_t kReplyBytes = 1;
 
 // Length and kind in front of each frame's body.
 inline constexpr std::size_t kFrameHeadBytes = 5;

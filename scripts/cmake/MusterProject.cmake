@@ -73,9 +73,11 @@ function(muster_add_unittest name module)
   if(NOT test_FOLDER)
     set(test_FOLDER ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
+  # Jobs of many nodes make a token in the user's home: in this one, and not in the tester's.
+  set(home XDG_CONFIG_HOME=${CMAKE_BINARY_DIR}/tests/home)
   find_package(Python3 3.9 COMPONENTS Interpreter REQUIRED)
   add_test(NAME ${name} WORKING_DIRECTORY ${test_FOLDER}
     COMMAND ${Python3_EXECUTABLE} -W error::ResourceWarning -m unittest -v ${module})
   set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" TIMEOUT ${test_TIMEOUT}
-    ENVIRONMENT "${test_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+    ENVIRONMENT "${test_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1;${home}")
 endfunction()

@@ -10,10 +10,11 @@ namespace muster::sim {
 
 ByteSide::ByteSide(RoundDecoder::Side side)
     : decoder_(side),
-      waiting_(side == RoundDecoder::Side::accepted ? round_greeting(Nonce{}) : std::string()) {}
+      waiting_(side == RoundDecoder::Side::accepted ? round_reply(RoundReply::plain)
+                                                    : std::string()) {}
 
 std::string ByteSide::begin() {
-  return std::string(round_preamble());
+  return round_introduction({});
 }
 
 std::string ByteSide::take_reply() {
@@ -38,7 +39,10 @@ bool ByteSide::feed(std::string_view bytes, std::vector<std::shared_ptr<const Ro
     std::size_t consumed = 0;
     const RoundDecoder::Status status = decoder_.next(input, message, consumed);
     input.remove_prefix(consumed);
-    greeted_ = greeted_ || decoder_.ready();
+    if (status == RoundDecoder::Status::introduced) {
+      greeted_ = true;
+      continue;
+    }
     if (status == RoundDecoder::Status::message) {
       out.push_back(std::make_shared<const RoundMessage>(std::move(message)));
       continue;

@@ -20,7 +20,7 @@ class ByteSide {
   // How the side begins that has dialled.
   [[nodiscard]] static std::string begin();
 
-  // What may be sent now of that: nothing before the nonce of the other side is here.
+  // What may be sent now of that: nothing before the reply of the other side is here.
   [[nodiscard]] std::string encode(const RoundMessage& message);
 
   // What feed has made possible: our greeting, or what waited for theirs.

@@ -62,7 +62,10 @@ class Tools(unittest.TestCase):
                                ['rate'], 0)
 
     def test_crowd(self):
-        figures = tool(peers(), 'crowd', '--nodes', 20)
+        for sealed in ([], ['--sealed']):
+            self.look_at_crowd(tool(peers(), 'crowd', '--nodes', 20, *sealed))
+
+    def look_at_crowd(self, figures):
         self.assertGreaterEqual(figures['started_ms'], figures['joined_ms'])
         self.assertGreater(figures['messages_per_node'], 0)
 

@@ -68,6 +68,8 @@ const std::vector<Trial>& trials() {
        {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=head"}},
       {rdzv_id, {"--rdzv-id=job"}, kMany},
       {rdzv_conf, {"--rdzv-conf=lease=2"}, kMany},
+      {token_file, {"--token-file=secret"}, kMany},
+      {token, {"--token=none"}, kMany},
       {platform, {"--platform=none"}, {}, "train.py", kTwoNodes},
       {as_node, {"--as-node=1"}, {"--explain", "--nnodes=2", "--node-rank=0"}},
       {config, {"--config=job.toml"}},

@@ -121,6 +121,17 @@ TEST_CASE("hosts: the rendezvous is named by nobody else") {
   CHECK(out.options.empty());
 }
 
+TEST_CASE("hosts: a token is sent where there are several, unless nobody wants one") {
+  CHECK(request({"--hosts=a,b"}).sends_token);
+  CHECK_FALSE(request({"--hosts=a"}).sends_token);
+  CHECK_FALSE(request({"--hosts=a,b", "--token=none"}).sends_token);
+  CHECK(request({"--hosts=a,b", "--token=none"}).options == Words{"--token=none"});
+  const HostsRequest out = request({"--hosts=a,b", "--token-file=f"});
+  CHECK(out.sends_token);
+  CHECK(out.token_file == "f");
+  CHECK(out.options.empty());
+}
+
 TEST_CASE("hosts: with --nnodes=MIN:MAX machines may be missing") {
   CHECK(request({"--hosts=a,b", "--nnodes=1:2"}).nodes_min == 1);
   CHECK(request({"--hosts=a,b", "--nnodes=2"}).nodes_min == 2);

@@ -258,6 +258,31 @@ TEST_CASE("resolve: a port range is two ports, and holds the place where nodes m
   CHECK(config({"--port-range=1-9", "--rdzv-backend=c10d"}).port_range == range(1, 9));
 }
 
+TEST_CASE("resolve: the token comes from a file, and one node has none") {
+  const std::map<std::string, std::string, std::less<>> home{{"HOME", "/home/u"},
+                                                             {"MUSTER_TOKEN_FILE", "variable"}};
+  const auto token = [&](std::vector<std::string> args) {
+    args.insert(args.end(), {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h"});
+    return Launch{std::move(args), home}.config().token;
+  };
+  CHECK(token({"--token-file=typed"}) == TokenSource{TokenFrom::file, "typed", ""});
+  CHECK(token({}) == TokenSource{TokenFrom::file, "variable", ""});
+  CHECK(many({"--nnodes=2"}).token.why_none == "HOME is not set");
+  CHECK(Launch{{"--token-file=typed"}, home}.config().token == TokenSource{});
+  CHECK(Launch{{}, home}.config().origins.at("token-file") == "one node needs none");
+  CHECK(many({"--nnodes=2", "--token=none"}).token.why_none == "--token=none");
+  CHECK(error({"--token=none", "--token-file=f"}).find("give one of the two") != std::string::npos);
+}
+
+TEST_CASE("resolve: a token in the wrong place is refused and not repeated") {
+  for (const Launch& launch : {Launch{{"--token=sesame"}, {}},
+                               Launch{{}, {{"MUSTER_TOKEN", "sesame"}}},
+                               Launch{{"--token=sesame", "--hosts=a,b"}, {}}}) {
+    CHECK(launch.error().find("sesame") == std::string::npos);
+    CHECK(launch.error().find("--token-file") != std::string::npos);
+  }
+}
+
 TEST_CASE("resolve: the order of ranks comes from a file of names") {
   Launch launch{{"--nnodes=3", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "--rank-order=file:o"},
                 {}};

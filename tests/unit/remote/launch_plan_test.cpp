@@ -92,6 +92,13 @@ TEST_CASE("launch plan: each agent has its place, its slots and where to meet") 
   }
 }
 
+TEST_CASE("launch plan: a token is where the machine puts it, and none is on a command line") {
+  HostsRequest changed = request();
+  CHECK(std::ranges::count(agent_args(changed, 1, "a:7"), "--token-file=/dev/stdin") == 0);
+  changed.sends_token = true;
+  CHECK(std::ranges::count(agent_args(changed, 1, "a:7"), "--token-file=/dev/stdin") == 1);
+}
+
 TEST_CASE("launch plan: one machine meets nobody") {
   HostsRequest alone = request();
   alone.hosts.resize(1);

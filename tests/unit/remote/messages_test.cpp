@@ -12,7 +12,7 @@ TEST_CASE("messages: each comes back as it was") {
   CHECK(decode_setup(encode(SetupMessage{})) == SetupMessage{});
   const HelloMessage hello{"0.1.0", "10.0.0.1", 29400};
   CHECK(decode_hello(encode(hello)) == hello);
-  const StartMessage start{"/a b", {"--", "x", ""}, {"A=1", "B=\n"}};
+  const StartMessage start{"/a b", {"--", "x", ""}, {"A=1", "B=\n"}, "token"};
   CHECK(decode_start(encode(start)) == start);
   CHECK(decode_start(encode(StartMessage{})) == StartMessage{});
 }
@@ -24,7 +24,8 @@ TEST_CASE("messages: rubbish is refused") {
                                                 {"0.1", "a", "-1"},
                                                 {"0.1", "a", "x"},
                                                 {"/", "-1"},
-                                                {"/", "9", "a"},
+                                                {"/", "9", "", "a"},
+                                                {"/", "0"},
                                                 {"1", "a", "0", "", "x", "", "0"},
                                                 {"1", "a", "0", "", "1", "", "2", "ssh"},
                                                 {"65536", "a", "0", "", "1", "", "0"}}) {

@@ -116,7 +116,7 @@ inline bool is_closed(const UniqueFd& fd) {
 }
 
 inline std::string hello_bytes() {
-  std::string out(round_preamble());
+  std::string out = round_introduction({});
   REQUIRE(append_frame(out, followers_samples().front()));
   return out;
 }

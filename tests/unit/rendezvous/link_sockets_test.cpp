@@ -119,7 +119,7 @@ TEST_CASE("links: a stranger who says something else, or nothing, is dropped wit
   const UniqueFd half = plain(party);
   write(half, hello_bytes().substr(0, 20));
   const UniqueFd other_first = plain(party);
-  std::string beat(round_preamble());
+  std::string beat = round_introduction({});
   REQUIRE(append_frame(beat, Beat{}));
   write(other_first, beat);
   REQUIRE(until({&party}, [&] {
@@ -129,31 +129,27 @@ TEST_CASE("links: a stranger who says something else, or nothing, is dropped wit
   CHECK(party.sockets->drained());
 }
 
-TEST_CASE("links: who accepts shows a nonce, each time another one, before Hello is said") {
+TEST_CASE("links: who accepts says nothing before the introduction is whole") {
   Party party;
-  std::vector<std::string> greetings(2);
-  std::vector<UniqueFd> clients;
-  for (std::string& greeting : greetings) {
-    clients.push_back(plain(party));
-    bool closed = false;
-    write(clients.back(), round_preamble().substr(0, kPreambleBytes - 1));
-    party.turn();
-    CHECK(read_some(clients.back(), closed).empty());
-    write(clients.back(), round_preamble().substr(kPreambleBytes - 1));
-    REQUIRE(until({&party}, [&] {
-      greeting += read_some(clients.back(), closed);
-      return greeting.size() >= kPreambleBytes + kNonceBytes;
-    }));
-    CHECK(greeting.size() == kPreambleBytes + kNonceBytes);
-    CHECK(greeting.starts_with(round_preamble()));
-  }
-  CHECK(greetings[0] != greetings[1]);
+  const UniqueFd client = plain(party);
+  const std::string introduction = round_introduction({});
+  bool closed = false;
+  write(client, introduction.substr(0, introduction.size() - 1));
+  party.turn();
+  CHECK(read_some(client, closed).empty());
+  write(client, introduction.substr(introduction.size() - 1));
+  std::string reply;
+  REQUIRE(until({&party}, [&] {
+    reply += read_some(client, closed);
+    return reply.size() >= kPreambleBytes + kReplyBytes;
+  }));
+  CHECK(reply == round_reply(RoundReply::plain));
   CHECK(party.events.empty());
-  write(clients[1], hello_bytes().substr(kPreambleBytes));
+  write(client, hello_bytes().substr(introduction.size()));
   REQUIRE(until({&party}, [&] { return party.all<MessageReceived>().size() == 1; }));
 }
 
-TEST_CASE("links: who connects says nothing but its preamble before it has the nonce") {
+TEST_CASE("links: who connects says nothing but its introduction before it has the reply") {
   Party party;
   const auto listener = listen_on("127.0.0.1", 0);
   party.connect(1, port_of(listener->get()));
@@ -168,12 +164,12 @@ TEST_CASE("links: who connects says nothing but its preamble before it has the n
     heard += read_some(accepted, closed);
     return !heard.empty();
   }));
-  CHECK(heard == round_preamble());
-  const std::string greeting = round_greeting(Nonce{});
-  write(accepted, greeting.substr(0, greeting.size() - 1));
+  CHECK(heard == round_introduction({}));
+  const std::string reply = round_reply(RoundReply::plain);
+  write(accepted, reply.substr(0, reply.size() - 1));
   party.turn();
   CHECK(read_some(accepted, closed).empty());
-  write(accepted, greeting.substr(greeting.size() - 1));
+  write(accepted, reply.substr(reply.size() - 1));
   std::string expected = hello_bytes();
   REQUIRE(append_frame(expected, Beat{}));
   REQUIRE(until({&party}, [&] {

@@ -38,6 +38,9 @@ Decoded decode(RoundDecoder decoder, std::string_view bytes, std::size_t piece) 
         out.fault = decoder.fault();
         return out;
       }
+      if (status == Status::introduced) {
+        continue;
+      }
       if (status != Status::message) {
         break;
       }
@@ -72,21 +75,18 @@ std::string raw_frame(std::uint8_t kind, std::string_view body) {
   return out.append(body);
 }
 
-std::string after_preamble(std::string_view bytes) {
-  return std::string(round_preamble()).append(bytes);
+// Behind what the side says first that connected, and that accepted.
+std::string after_introduction(std::string_view bytes) {
+  return round_introduction({.sealed = false, .job = "job"}).append(bytes);
 }
 
-// How the side begins that accepts.
-constexpr Nonce kNonce = {
-    '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
-
-std::string after_greeting(std::string_view bytes) {
-  return round_greeting(kNonce).append(bytes);
+std::string after_reply(std::string_view bytes) {
+  return round_reply(RoundReply::plain).append(bytes);
 }
 
-// The one fault of a frame behind a greeting, on a connection that we dialled.
+// The one fault of a frame behind a reply, on a connection that we dialled.
 std::string fault_of(std::string_view frame) {
-  const Decoded decoded = decode(Side::dialled, after_greeting(frame));
+  const Decoded decoded = decode(Side::dialled, after_reply(frame));
   CHECK(decoded.messages.empty());
   return decoded.fault;
 }
@@ -129,7 +129,8 @@ TEST_CASE("round codec: every message comes back as it was, in any split") {
   }
   for (std::size_t piece = 1; piece <= bytes.size(); piece = piece < 40 ? piece + 1 : piece * 2) {
     for (const Side side : {Side::dialled, Side::accepted}) {
-      const std::string all = side == Side::dialled ? after_greeting(bytes) : after_preamble(bytes);
+      const std::string all =
+          side == Side::dialled ? after_reply(bytes) : after_introduction(bytes);
       const Decoded decoded = decode(RoundDecoder(side), all, piece);
       CAPTURE(piece, decoded.fault);
       REQUIRE(decoded.messages.size() == samples.size());
@@ -147,7 +148,8 @@ TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fie
   CHECK(field_count<JobTerms>() == 7);
   CHECK(field_count<LeaderOffer>() == 2);
   CHECK(field_count<Round>() == 3);
-  CHECK(field_count<Hello>() == 11);
+  CHECK(field_count<Introduction>() == 2);
+  CHECK(field_count<Hello>() == 10);
   CHECK(field_count<Rounds>() == 3);
   CHECK(field_count<Beat>() == 2);
   CHECK(field_count<Ready>() == 1);
@@ -184,7 +186,7 @@ TEST_CASE("round codec: a cut frame waits, and each lost byte of its body is a f
   for (const RoundMessage& sample : all_samples()) {
     const std::string frame = frame_of(sample);
     for (std::size_t size = 0; size < frame.size(); ++size) {
-      const Decoded decoded = decode(Side::dialled, after_greeting(frame.substr(0, size)));
+      const Decoded decoded = decode(Side::dialled, after_reply(frame.substr(0, size)));
       CHECK(decoded.messages.empty());
       CHECK(decoded.fault.empty());
       CHECK(decoded.left == size);
@@ -203,7 +205,7 @@ TEST_CASE("round codec: a cut frame waits, and each lost byte of its body is a f
 TEST_CASE("round codec: reserved ports are at most as many as the limit, and none is 0") {
   Start start;
   start.offer.ports.assign(kMaxLeaderPorts, 40001);
-  CHECK(decode(Side::dialled, after_greeting(frame_of(start))).messages.size() == 1);
+  CHECK(decode(Side::dialled, after_reply(frame_of(start))).messages.size() == 1);
   std::string body = frame_of(start).substr(kFrameHeadBytes);
   const std::size_t count =
       body.size() - (2 * std::size_t{kMaxLeaderPorts}) - sizeof(std::uint32_t);
@@ -226,7 +228,7 @@ TEST_CASE("round codec: neighbours in a list share their beginnings") {
   CHECK(frame.size() < 30 * round->members.size());
   RoundDecoder decoder(Side::dialled);
   decoder.allow_lists();
-  const Decoded decoded = decode(decoder, after_greeting(frame), frame.size());
+  const Decoded decoded = decode(decoder, after_reply(frame), frame.size());
   REQUIRE(decoded.messages.size() == 1);
   CHECK(*std::get<Propose>(decoded.messages[0]).round == *round);
 }
@@ -246,30 +248,52 @@ TEST_CASE("round codec: no first byte of ours is a request of the store") {
 }
 
 TEST_CASE("round codec: whoever connects says Hello first") {
-  CHECK(decode(Side::accepted, after_preamble(frame_of(Beat{}))).fault ==
+  CHECK(decode(Side::accepted, after_introduction(frame_of(Beat{}))).fault ==
         "its first message is Beat, not Hello");
-  CHECK(decode(Side::dialled, after_greeting(frame_of(Beat{}))).fault.empty());
+  CHECK(decode(Side::dialled, after_reply(frame_of(Beat{}))).fault.empty());
 }
 
-TEST_CASE(
-    "round codec: it is our turn when the preamble is here, or their nonce where we dialled") {
-  for (std::size_t size = 0; size <= kPreambleBytes + kNonceBytes; ++size) {
-    const std::string bytes = after_greeting("").substr(0, size);
+TEST_CASE("round codec: who connected introduces itself, in any split, before its frames") {
+  const Introduction theirs{.sealed = true, .job = "a job"};
+  const std::string bytes = round_introduction(theirs);
+  for (std::size_t size = 0; size <= bytes.size(); ++size) {
+    RoundDecoder decoder(Side::accepted);
     RoundMessage message;
-    RoundDecoder dialled(Side::dialled);
     std::size_t consumed = 0;
-    CHECK(dialled.next(bytes, message, consumed) == Status::need_more);
-    CHECK(dialled.ready() == (size == kPreambleBytes + kNonceBytes));
-    CHECK(consumed == (dialled.ready() ? size : size < kPreambleBytes ? 0 : kPreambleBytes));
-    RoundDecoder accepted(Side::accepted);
-    CHECK(accepted.next(bytes.substr(0, kPreambleBytes), message, consumed) == Status::need_more);
-    CHECK(accepted.ready() == (size >= kPreambleBytes));
+    const Status status = decoder.next(bytes.substr(0, size), message, consumed);
+    CHECK(status == (size == bytes.size() ? Status::introduced : Status::need_more));
+    CHECK(consumed == (size == bytes.size() ? size : size < kPreambleBytes ? 0 : kPreambleBytes));
   }
-  RoundDecoder whole(Side::dialled);
+  RoundDecoder decoder(Side::accepted);
   RoundMessage message;
   std::size_t consumed = 0;
-  CHECK(whole.next(after_greeting(frame_of(Welcome{})), message, consumed) == Status::message);
-  CHECK(whole.nonce() == kNonce);
+  REQUIRE(decoder.next(bytes, message, consumed) == Status::introduced);
+  CHECK(decoder.introduction() == theirs);
+  CHECK(decode(Side::accepted, std::string(round_preamble()) + "\x02\x01").fault.empty());
+  CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x02\x00\x00", 3))
+            .fault == "its introduction: a flag of 2");
+  CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x01\xff\xff", 3))
+            .fault == "its introduction: a text of 65535 bytes; the limit is 4096");
+}
+
+TEST_CASE("round codec: who accepted replies, and after a refusal says Refuse and nothing else") {
+  for (const RoundReply reply : {RoundReply::refused, RoundReply::plain, RoundReply::sealed}) {
+    RoundDecoder decoder(Side::dialled);
+    RoundMessage message;
+    std::size_t consumed = 0;
+    const std::string bytes = round_reply(reply);
+    CHECK(decoder.next(bytes.substr(0, bytes.size() - 1), message, consumed) == Status::need_more);
+    REQUIRE(decoder.next(bytes.substr(consumed), message, consumed) == Status::introduced);
+    CHECK(decoder.reply() == reply);
+  }
+  CHECK(decode(Side::dialled, std::string(round_preamble()) + "\x03").fault ==
+        "its reply: a choice of 3; the last one is 2");
+  const Refuse refuse{.why = Refusal::wrong_token, .text = "no"};
+  const Decoded refused = decode(Side::dialled, refuse_introduction(refuse));
+  REQUIRE(refused.messages.size() == 1);
+  CHECK(std::get<Refuse>(refused.messages[0]) == refuse);
+  CHECK(decode(Side::dialled, round_reply(RoundReply::refused) + frame_of(Welcome{})).fault ==
+        "it refuses, and says Welcome");
 }
 
 TEST_CASE("round codec: an unknown version is answered in a layout that never changes") {
@@ -281,14 +305,13 @@ TEST_CASE("round codec: an unknown version is answered in a layout that never ch
   std::size_t consumed = 0;
   REQUIRE(decoder.next(theirs, message, consumed) == Status::foreign);
   CHECK(decoder.version() == 7);
-  CHECK_FALSE(decoder.ready());
 
   const std::string answer = refuse_version(decoder.version());
   const std::string text =
-      "version 7 of the protocol between nodes is not known here, only version 3: use the same "
+      "version 7 of the protocol between nodes is not known here, only version 4: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
-  append_int(expected, std::uint16_t{3});
+  append_int(expected, std::uint16_t{4});
   append_int(expected, static_cast<std::uint32_t>(3 + text.size()));
   append_int(expected, kRefuse);
   append_int(expected, std::uint8_t{2});
@@ -308,7 +331,7 @@ TEST_CASE("round codec: the Refuse of another version is understood, and nothing
   CHECK(std::get<Refuse>(refused.messages[0]) ==
         Refuse{.why = Refusal::wrong_version, .text = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it speaks version 9 of the protocol between nodes, this muster version 3: use the same "
+        "it speaks version 9 of the protocol between nodes, this muster version 4: use the same "
         "muster on all nodes");
 }
 
@@ -325,15 +348,15 @@ TEST_CASE("round codec: whom we dialled may send long messages after its Welcome
   const std::string too_long = " bytes; the limit is 16384";
   for (const auto& [kind, name] : {std::pair(kPropose, "Propose"), std::pair(kClose, "Close")}) {
     const std::string head = head_of(kind, kMaxShortBody + 1);
-    CHECK(decode(Side::dialled, after_greeting(head)).fault ==
+    CHECK(decode(Side::dialled, after_reply(head)).fault ==
           "a message " + std::string(name) + " of 16385" + too_long);
-    const Decoded welcomed = decode(Side::dialled, after_greeting(frame_of(Welcome{}) + head));
+    const Decoded welcomed = decode(Side::dialled, after_reply(frame_of(Welcome{}) + head));
     CHECK(welcomed.fault.empty());
     CHECK(welcomed.left == head.size());
   }
-  CHECK(decode(Side::dialled,
-               after_greeting(frame_of(Welcome{}) + head_of(kPropose, kMaxListsBody + 1)))
-            .fault == "a message Propose of 16777217 bytes; the limit is 16777216");
+  CHECK(
+      decode(Side::dialled, after_reply(frame_of(Welcome{}) + head_of(kPropose, kMaxListsBody + 1)))
+          .fault == "a message Propose of 16777217 bytes; the limit is 16777216");
 }
 
 TEST_CASE("round codec: who comes to us sends long messages when it is welcomed and asked") {
@@ -341,7 +364,7 @@ TEST_CASE("round codec: who comes to us sends long messages when it is welcomed 
   // After a Hello, which is itself short.
   const auto fault = [&decoder](std::uint8_t kind, std::uint32_t length) {
     const std::string bytes = frame_of(followers_samples().front()) + head_of(kind, length);
-    return decode(decoder, after_preamble(bytes), 1UL << 20U).fault;
+    return decode(decoder, after_introduction(bytes), 1UL << 20U).fault;
   };
   CHECK(fault(kDetails, kMaxShortBody).empty());
   CHECK(fault(kDetails, kMaxShortBody + 1) ==
@@ -415,7 +438,7 @@ TEST_CASE("round codec: a node is called by numbers and by names that steer no t
   CHECK(fault(node) == "a message Redirect: a name with control characters");
 
   const Decoded cleaned =
-      decode(Side::dialled, after_greeting(frame_of(Regroup{"a\x1b[2J\nb\tc\x7f é"})));
+      decode(Side::dialled, after_reply(frame_of(Regroup{"a\x1b[2J\nb\tc\x7f é"})));
   REQUIRE(cleaned.messages.size() == 1);
   CHECK(std::get<Regroup>(cleaned.messages[0]).reason == "a [2J b c  é");
 }
@@ -436,8 +459,8 @@ TEST_CASE("round codec: what is out of range is moved into it by the sender") {
   decoder.allow_texts();
   const Decoded decoded =
       decode(decoder,
-             after_greeting(frame_of(Redirect{node}) + frame_of(failed) + frame_of(close) +
-                            frame_of(Welcome{.coordinator = node, .lease = Duration(0)})),
+             after_reply(frame_of(Redirect{node}) + frame_of(failed) + frame_of(close) +
+                         frame_of(Welcome{.coordinator = node, .lease = Duration(0)})),
              1UL << 20U);
   CHECK(decoded.fault.empty());
   REQUIRE(decoded.messages.size() == 4);
@@ -466,7 +489,7 @@ TEST_CASE("round codec: a list that is too long is not sent") {
   REQUIRE(frame);
   RoundDecoder decoder(Side::dialled);
   decoder.allow_lists();
-  CHECK(decode(decoder, after_greeting(**frame), 1UL << 20U).messages.size() == 1);
+  CHECK(decode(decoder, after_reply(**frame), 1UL << 20U).messages.size() == 1);
 }
 
 TEST_CASE("round codec: damaged frames never do harm and give the same in every split", "[slow]") {

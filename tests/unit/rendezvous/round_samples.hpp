@@ -50,7 +50,6 @@ inline std::vector<RoundMessage> followers_samples() {
       Hello{.purpose = Purpose::ask,
             .terms = sample_terms(),
             .node = sample_node(1),
-            .credentials = "proof",
             .started = round,
             .accepted = {.number = 10, .coordinator = 78},
             .lost = 55,

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which secret the nodes of a job prove themselves with. No file is opened here.
+#include "config/resolution.hpp"
+
+namespace muster {
+namespace {
+
+using enum OptionId;
+
+void note_source(const Resolution& r) {
+  const TokenSource& source = r.config().token;
+  if (!many_nodes(r.config())) {
+    r.set_origin(token_file, "one node needs none");
+  } else if (source.from == TokenFrom::nowhere) {
+    r.set_origin(token_file, source.why_none);
+  } else if (source.from == TokenFrom::home) {
+    r.set_origin(token_file,
+                 source.why_not_made.empty() ? "your home; made by the first job that needs it"
+                                             : "your home; not made: " + source.why_not_made);
+  }
+}
+
+}  // namespace
+
+// A secret that somebody gives in the wrong place is not repeated.
+Result<void> check_token(const Resolution& r) {
+  const std::string& text = r.layers.text(token);
+  if (!text.empty() && text != "none") {
+    return failure(Errc::usage,
+                   "--token: must be none; a token itself is given in a file, by --token-file, "
+                   "since other users see command lines");
+  }
+  if (!text.empty() && r.layers.is_given(token_file)) {
+    return r.layers.refuse(token_file, "--token=none says that there is none; give one of the two");
+  }
+  return {};
+}
+
+Result<void> resolve_token(const Resolution& r) {
+  if (auto checked = check_token(r); !checked) {
+    return checked;
+  }
+  if (many_nodes(r.config())) {
+    r.config().token = choose_token_source(
+        {.off = !r.layers.text(token).empty(), .file = r.layers.text(token_file)}, r.environ);
+  }
+  note_source(r);
+  return {};
+}
+
+}  // namespace muster

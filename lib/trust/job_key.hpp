@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobKey: what the agents of one job prove to each other. Made from the user's token and the job's
+// id, so that a key of one job opens no other. Pure; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace muster {
+
+inline constexpr std::size_t kJobKeyBytes = 32;
+using JobKey = std::array<unsigned char, kJobKeyBytes>;
+
+// HKDF with SHA-256 (RFC 5869), to fill `out`, of 8160 bytes at most.
+void hkdf_sha256(std::string_view secret,
+                 std::string_view salt,
+                 std::string_view info,
+                 std::span<unsigned char> out);
+
+[[nodiscard]] JobKey derive_job_key(std::string_view token, std::string_view job);
+
+}  // namespace muster

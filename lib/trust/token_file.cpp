@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trust/token_file.hpp"
+
+#include "base/check.hpp"
+#include "base/fd.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr long kOverlayFileSystem = 0x794c7630;
+
+constexpr const char* kHowElse = "give all nodes the same --token-file, or --token=none";
+
+Error unusable(const std::string& path, const std::string& why) {
+  return Error{Errc::usage, fmt::format("the token file {} cannot be used: {}", path, why)};
+}
+
+TokenFileFacts facts_of(const std::string& path, int fd) {
+  TokenFileFacts out;
+
+  struct stat file {};
+
+  struct stat link {};
+
+  MUSTER_CHECK(::fstat(fd, &file) == 0);
+  out.is_regular = S_ISREG(file.st_mode);
+  out.owner = file.st_uid;
+  out.mode = file.st_mode & 07777U;
+  if (::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode)) {
+    out.link_owner = link.st_uid;
+  }
+  return out;
+}
+
+Result<std::string> read_all(const std::string& path, int fd) {
+  std::array<char, kMaxTokenBytes + 2> buffer;  // a line end, and one byte to see that it is more
+  std::size_t size = 0;
+  while (size < buffer.size()) {
+    const auto count = ::read(fd, buffer.data() + size, buffer.size() - size);
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0) {
+      return std::unexpected(unusable(path, errno_text(errno)));
+    }
+    if (count == 0) {
+      break;
+    }
+    size += static_cast<std::size_t>(count);
+  }
+  auto token = take_token({buffer.data(), size});
+  if (!token) {
+    return std::unexpected(unusable(path, token.error().message));
+  }
+  return token;
+}
+
+// What is opened is what is looked at. A pipe would otherwise hold us until somebody writes.
+UniqueFd open_token(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
+Result<std::string> read_opened(const std::string& path, int fd) {
+  if (const auto fault = fault_of_token_file(facts_of(path, fd), ::geteuid()); !fault.empty()) {
+    return std::unexpected(unusable(path, fault));
+  }
+  return read_all(path, fd);
+}
+
+std::string parent_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
+}
+
+// A container's own layer is shared with nobody, so that each would make another token.
+bool is_containers_own(std::string folder) {
+  struct statfs facts {};
+
+  while (::statfs(folder.c_str(), &facts) != 0 && folder != "/") {
+    folder = parent_of(folder);
+  }
+  return static_cast<long>(facts.f_type) == kOverlayFileSystem;
+}
+
+// 0 or the errno. The user's own folders, as the specification wants them.
+int make_folders(const std::string& folder) {
+  for (auto at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1)) {
+    static_cast<void>(::mkdir(folder.substr(0, at).c_str(), 0700));
+  }
+  return ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
+}
+
+int write_new(const std::string& path, const std::string& text) {
+  const UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd || ::fchmod(fd.get(), 0600) != 0) {
+    return errno;
+  }
+  const auto written = ::write(fd.get(), text.data(), text.size());
+  if (written != static_cast<ssize_t>(text.size())) {
+    return written < 0 ? errno : ENOSPC;
+  }
+  return ::fsync(fd.get()) == 0 ? 0 : errno;
+}
+
+// It appears whole and once: who comes second finds the first one's. 0 or the errno.
+int publish(const std::string& from, const std::string& to) {
+  if (::link(from.c_str(), to.c_str()) == 0 || errno == EEXIST) {
+    return 0;
+  }
+  // Some file systems have no hard links.
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ||
+      errno == EEXIST) {
+    return 0;
+  }
+  return errno;
+}
+
+int make_file(const std::string& path) {
+  if (const int why = make_folders(parent_of(path)); why != 0) {
+    return why;
+  }
+  const std::string fresh = path + "." + make_token().substr(0, 16);
+  int why = write_new(fresh, make_token() + "\n");
+  if (why == 0) {
+    why = publish(fresh, path);
+  }
+  static_cast<void>(::unlink(fresh.c_str()));
+  return why;
+}
+
+Token none(const std::string& path, const std::string& why) {
+  return {"", fmt::format("there is no {}, and none is made: {}; {}", path, why, kHowElse)};
+}
+
+Result<Token> read_home(const TokenSource& source) {
+  UniqueFd fd = open_token(source.path);
+  if (!fd && (errno == ENOENT || errno == ENOTDIR)) {
+    if (!source.why_not_made.empty()) {
+      return none(source.path, source.why_not_made);
+    }
+    if (is_containers_own(parent_of(source.path))) {
+      return none(source.path, "this folder is the container's own");
+    }
+    if (const int why = make_file(source.path); why != 0) {
+      return none(source.path, errno_text(why));
+    }
+    fd = open_token(source.path);
+  }
+  if (!fd) {
+    return std::unexpected(unusable(source.path, errno_text(errno)));
+  }
+  auto secret = read_opened(source.path, fd.get());
+  if (!secret) {
+    return std::unexpected(std::move(secret.error()));
+  }
+  return Token{std::move(*secret), ""};
+}
+
+}  // namespace
+
+std::string fault_of_token_file(const TokenFileFacts& facts, uid_t self) {
+  const auto is_strange = [self](uid_t owner) { return owner != self && owner != 0; };
+  if (!facts.is_regular) {
+    return "it is no regular file";
+  }
+  if (is_strange(facts.owner)) {
+    return fmt::format("it belongs to user {}, and has to be yours or root's", facts.owner);
+  }
+  if (facts.link_owner && is_strange(*facts.link_owner)) {
+    return fmt::format("it is a link that belongs to user {}", *facts.link_owner);
+  }
+  // A secret that a system hands to a group, such as a pod's, belongs to root.
+  const mode_t forbidden = facts.owner == 0 ? 0027U : 0077U;
+  if ((facts.mode & forbidden) != 0) {
+    return fmt::format(
+        "others may use it (mode {:04o}); chmod 600 it, or defaultMode: 0400 for a pod's secret",
+        facts.mode);
+  }
+  return "";
+}
+
+Result<std::string> take_token(std::string_view content) {
+  while (content.ends_with('\n') || content.ends_with('\r')) {
+    content.remove_suffix(1);
+  }
+  if (content.size() > kMaxTokenBytes) {
+    return failure(Errc::usage, fmt::format("it has more than {} bytes", kMaxTokenBytes));
+  }
+  if (content.size() < kMinTokenBytes) {
+    return failure(Errc::usage,
+                   fmt::format("it has {} bytes, and a token has to have at least {}; "
+                               "openssl rand -hex 32 makes a good one",
+                               content.size(),
+                               kMinTokenBytes));
+  }
+  return std::string(content);
+}
+
+Result<Token> read_token(const TokenSource& source) {
+  if (source.from == TokenFrom::nowhere) {
+    return Token{"", source.why_none};
+  }
+  if (source.from == TokenFrom::home) {
+    return read_home(source);
+  }
+  const UniqueFd fd = open_token(source.path);
+  if (!fd) {
+    return std::unexpected(unusable(source.path, errno_text(errno)));
+  }
+  auto secret = read_opened(source.path, fd.get());
+  if (!secret) {
+    return std::unexpected(std::move(secret.error()));
+  }
+  return Token{std::move(*secret), ""};
+}
+
+std::string make_token() {
+  std::array<unsigned char, kMadeTokenBytes> random{};
+  MUSTER_CHECK(::getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size()));
+  std::string out;
+  for (const unsigned char byte : random) {
+    out += fmt::format("{:02x}", byte);
+  }
+  return out;
+}
+
+}  // namespace muster

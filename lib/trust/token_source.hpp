@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// TokenSource: where the job's token comes from, which is the first of: what --token=none says, the
+// file of --token-file or MUSTER_TOKEN_FILE, the file in the user's home. Decided before anything
+// is opened, so that --explain can say it. Pure; value.
+#pragma once
+
+#include "base/environ.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace muster {
+
+enum class TokenFrom : std::uint8_t { nowhere, file, home };
+
+struct TokenSource {
+  TokenFrom from = TokenFrom::nowhere;
+  std::string path;            // of the file; under home it may not be there yet
+  std::string why_none;        // nowhere: the reason, in words
+  std::string why_not_made{};  // home: a file that is missing stays so, for this reason
+  bool operator==(const TokenSource&) const = default;
+};
+
+struct TokenWish {
+  bool off = false;       // --token=none
+  std::string_view file;  // as given; empty: none
+};
+
+[[nodiscard]] TokenSource choose_token_source(const TokenWish& wish, const Environ& environ);
+
+// "/home/u/.config/muster/token", for --explain and messages.
+[[nodiscard]] std::string describe(const TokenSource& source);
+
+}  // namespace muster

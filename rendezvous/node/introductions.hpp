@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What two nodes think of each other's introductions, and how often strangers are mentioned. Pure.
+#pragma once
+
+#include "base/time.hpp"
+#include "rendezvous/wire/coordinator_messages.hpp"
+#include "rendezvous/wire/node_messages.hpp"
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace muster {
+
+// Why who says this may not go on; it names nothing of ours.
+[[nodiscard]] std::optional<Refuse> refusal_of(const Introduction& theirs,
+                                               const Introduction& ours);
+
+// Its key is not ours.
+[[nodiscard]] Refuse other_token();
+
+// What a node says that others can reach, and that has no token.
+[[nodiscard]] std::string without_token(const std::string& address, const std::string& why);
+
+// Who was refused, in one sentence, at most once a minute for each reason: strangers may come as
+// often as they like.
+class RefusalTally {
+ public:
+  [[nodiscard]] std::optional<std::string> add(TimePoint now,
+                                               const std::string& host,
+                                               const Refuse& refuse);
+
+ private:
+  struct Reason {
+    std::optional<TimePoint> told;
+    std::size_t untold = 0;
+  };
+
+  std::map<Refusal, Reason> reasons_;
+};
+
+}  // namespace muster

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/node/introductions.hpp"
+
+#include "support/catch.hpp"
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+TEST_CASE("introductions: both alike go on, and what differs is said without naming ours") {
+  const Introduction sealed{.sealed = true, .job = "ours"};
+  const Introduction plain{.sealed = false, .job = "ours"};
+  CHECK_FALSE(refusal_of(sealed, sealed));
+  CHECK_FALSE(refusal_of(plain, plain));
+  CHECK(refusal_of(plain, sealed)->why == Refusal::wrong_token);
+  CHECK_THAT(refusal_of(plain, sealed)->text, Catch::StartsWith("this job needs a token"));
+  CHECK_THAT(refusal_of(sealed, plain)->text, Catch::StartsWith("this job runs without a token"));
+  for (const bool with : {true, false}) {
+    const auto refusal = refusal_of({.sealed = with, .job = "theirs"}, sealed);
+    REQUIRE(refusal);
+    CHECK(refusal->why == Refusal::wrong_job);
+    CHECK_THAT(refusal->text, Catch::Contains("'theirs'") && !Catch::Contains("ours"));
+  }
+}
+
+TEST_CASE("introductions: strangers are mentioned once a minute for each reason, and counted") {
+  RefusalTally tally;
+  const TimePoint start{};
+  const Refuse job{Refusal::wrong_job, "text"};
+  CHECK(tally.add(start, "10.0.0.1", job) == "refused node at 10.0.0.1: text");
+  for (int i = 0; i < 1000; ++i) {
+    CHECK_FALSE(tally.add(start + 59s, "10.0.0.1", job));
+  }
+  CHECK(tally.add(start + 59s, "10.0.0.2", other_token()).has_value());
+  CHECK(tally.add(start + 60s, "10.0.0.3", job) ==
+        "refused node at 10.0.0.3 and 1000 others before: text");
+  CHECK(tally.add(start + 120s, "10.0.0.3", job) == "refused node at 10.0.0.3: text");
+}

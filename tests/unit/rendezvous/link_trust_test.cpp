@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link_party.hpp"
+#include "rendezvous/node/introductions.hpp"
+#include "support/catch.hpp"
+#include "trust/secure_channel.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace muster;
+using namespace muster::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+const JobTrust& trust() {
+  static const JobTrust kTrust("0123456789abcdef", "job");
+  return kTrust;
+}
+
+const JobTrust& another_trust() {
+  static const JobTrust kTrust("fedcba9876543210", "job");
+  return kTrust;
+}
+
+// A party of the job "job".
+struct Member {
+  explicit Member(const JobTrust* with, const LinkLimits& limits = {}) : party(limits) {
+    party.sockets->set_job("job", with);
+    party.sockets->set_notice([this](const std::string& text) { notices.push_back(text); });
+  }
+
+  Party party;
+  std::vector<std::string> notices;
+};
+
+const std::string kIntroduction = round_introduction({.sealed = true, .job = "job"});
+
+std::string read_until_closed(Member& member, const UniqueFd& client) {
+  std::string all;
+  bool closed = false;
+  REQUIRE(until({&member.party}, [&] {
+    all += read_some(client, closed);
+    return closed;
+  }));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("trusted links: messages arrive, long ones too, and none of them can be read between") {
+  Member left(&trust());
+  Member right(&trust());
+  left.party.connect(1, right.party.port);
+  REQUIRE(
+      until({&left.party, &right.party}, [&] { return !left.party.all<LinkOpened>().empty(); }));
+  left.party.say(1, followers_samples().front());
+  REQUIRE(until({&left.party, &right.party},
+                [&] { return right.party.all<MessageReceived>().size() == 1; }));
+  const LinkId back = right.party.all<LinkAccepted>()[0].link;
+  right.party.say(back, Welcome{});
+  auto round = std::make_shared<Round>(*sample_round(3, 3));
+  round->members.resize(20000, sample_node(0));
+  right.party.say(back, Propose{.round = round, .base = sample_round(0, 0)});
+  REQUIRE(until({&left.party, &right.party},
+                [&] { return left.party.all<MessageReceived>().size() == 2; }));
+  const auto heard = left.party.all<MessageReceived>();
+  CHECK(std::get<Propose>(*heard[1].message).round->members.size() == 20000);
+  CHECK(left.notices.empty());
+  CHECK(right.notices.empty());
+}
+
+TEST_CASE("trusted links: another token is refused on both sides, once in the log") {
+  Member right(&trust());
+  for (int i = 0; i < 3; ++i) {
+    Member wrong(&another_trust());
+    wrong.party.connect(1, right.party.port);
+    REQUIRE(until({&wrong.party, &right.party},
+                  [&] { return !wrong.party.all<MessageReceived>().empty(); }));
+    const auto heard = wrong.party.all<MessageReceived>();
+    CHECK(std::get<Refuse>(*heard[0].message) == other_token());
+  }
+  REQUIRE(until({&right.party}, [&] { return right.party.sockets->drained(); }));
+  CHECK(right.party.events.empty());
+  REQUIRE(right.notices.size() == 1);
+  CHECK_THAT(right.notices[0],
+             Catch::StartsWith("refused node at 127.0.0.1: another token: is ~/.config shared?"));
+}
+
+TEST_CASE("trusted links: with a token and without do not meet, and both are told so") {
+  for (const bool first_has : {true, false}) {
+    Member first(first_has ? &trust() : nullptr);
+    Member second(first_has ? nullptr : &trust());
+    second.party.connect(1, first.party.port);
+    REQUIRE(until({&first.party, &second.party},
+                  [&] { return !second.party.all<MessageReceived>().empty(); }));
+    const auto heard = second.party.all<MessageReceived>();
+    const auto& refuse = std::get<Refuse>(*heard[0].message);
+    CHECK(refuse.why == Refusal::wrong_token);
+    CHECK_THAT(refuse.text,
+               Catch::StartsWith(first_has ? "this job needs a token" : "this job runs"));
+    CHECK(first.party.events.empty());
+    REQUIRE(first.notices.size() == 1);
+    CHECK_THAT(first.notices[0], Catch::EndsWith(refuse.text));
+  }
+}
+
+TEST_CASE("trusted links: another job is told so in the clear, and nothing of ours") {
+  Member right(&trust());
+  const UniqueFd client = plain(right.party);
+  write(client, round_introduction({.sealed = true, .job = "theirs"}) + "and TLS");
+  const std::string answer = read_until_closed(right, client);
+  CHECK_THAT(answer, Catch::Contains("another job than 'theirs'"));
+  CHECK(answer.starts_with(round_reply(RoundReply::refused)));
+}
+
+TEST_CASE("trusted links: frames in the clear are never looked at") {
+  Member right(&trust());
+  for (const bool sealed : {true, false}) {
+    const UniqueFd client = plain(right.party);
+    std::string bytes = round_introduction({.sealed = sealed, .job = "job"});
+    REQUIRE(append_frame(bytes, followers_samples().front()));
+    write(client, bytes);
+    static_cast<void>(read_until_closed(right, client));
+  }
+  CHECK(right.party.events.empty());
+}
+
+TEST_CASE("trusted links: a part of a client's first words takes no place, and is closed") {
+  LinkLimits limits;
+  limits.handshakes = 1;
+  limits.hello = 100ms;
+  Member right(&trust(), limits);
+  SecureChannel channel(trust(), SecureChannel::Side::client);
+  const std::string hello = channel.take_output();
+  const UniqueFd half = plain(right.party);
+  write(half, kIntroduction + hello.substr(0, hello.size() / 2));
+  const UniqueFd whole = plain(right.party);
+  write(whole, kIntroduction + hello);
+  std::string answer;
+  bool closed = false;
+  REQUIRE(until({&right.party}, [&] {
+    answer += read_some(whole, closed);
+    return answer.size() > kPreambleBytes + kReplyBytes;
+  }));
+  REQUIRE(until({&right.party}, [&] { return is_closed(half); }));
+  // A record that says it is all, and holds a part.
+  std::string cut = hello.substr(0, 60);
+  cut[3] = 0;
+  cut[4] = 55;
+  const UniqueFd liar = plain(right.party);
+  write(liar, kIntroduction + cut);
+  static_cast<void>(read_until_closed(right, liar));
+  CHECK(right.party.events.empty());
+}
+
+TEST_CASE("trusted links: handshakes beyond the limit wait for their turn") {
+  LinkLimits limits;
+  limits.handshakes = 1;
+  limits.handshake = 200ms;
+  Member right(&trust(), limits);
+  SecureChannel recorded(trust(), SecureChannel::Side::client);
+  // Somebody repeats what an honest node said, and cannot go on.
+  const UniqueFd replay = plain(right.party);
+  write(replay, kIntroduction + recorded.take_output());
+  std::string answer;
+  bool closed = false;
+  REQUIRE(until({&right.party}, [&] {
+    answer += read_some(replay, closed);
+    return answer.size() > kPreambleBytes + kReplyBytes;
+  }));
+  std::vector<std::unique_ptr<Member>> members;
+  std::vector<Party*> parties{&right.party};
+  for (LinkId id = 1; id <= 5; ++id) {
+    members.push_back(std::make_unique<Member>(&trust()));
+    members.back()->party.connect(1, right.party.port);
+    members.back()->party.turn();
+  }
+  const auto turn_all = [&] {
+    for (const auto& member : members) {
+      member->party.turn();
+      if (member->party.all<LinkOpened>().size() == 1 && member->party.on_event == nullptr) {
+        member->party.say(1, followers_samples().front());
+        member->party.on_event = [](const NodeEvent&) {};
+      }
+    }
+    return right.party.all<MessageReceived>().size() == members.size();
+  };
+  REQUIRE(until({&right.party}, turn_all));
+  CHECK(is_closed(replay));
+}
+
+TEST_CASE("trusted links: who has met its own believes no refusal in the clear") {
+  Member left(&trust());
+  {
+    Member right(&trust());
+    left.party.connect(1, right.party.port);
+    REQUIRE(
+        until({&left.party, &right.party}, [&] { return !left.party.all<LinkOpened>().empty(); }));
+    left.party.say(1, followers_samples().front());
+    REQUIRE(until({&left.party, &right.party},
+                  [&] { return right.party.all<MessageReceived>().size() == 1; }));
+  }
+  REQUIRE(until({&left.party}, [&] { return !left.party.all<LinkClosed>().empty(); }));
+  // Somebody else listens where a node of ours was.
+  for (const std::string& lie :
+       {refuse_introduction({Refusal::closed, "the job has ended"}),
+        refuse_version(9),
+        round_reply(RoundReply::plain),
+        round_reply(RoundReply::sealed) + std::string("\x15\x03\x03\x00\x02\x02\x33", 7),
+        round_reply(RoundReply::sealed) + "not TLS"}) {
+    const auto listener = listen_on("127.0.0.1", 0);
+    left.party.events.clear();
+    left.party.connect(3, port_of(listener->get()));
+    REQUIRE(until({&left.party}, [&] { return !left.party.all<LinkOpened>().empty(); }));
+    const UniqueFd accepted(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    write(accepted, lie);
+    REQUIRE(until({&left.party}, [&] { return !left.party.all<LinkClosed>().empty(); }));
+    CHECK(left.party.all<LinkClosed>()[0].how == LinkEnd::broken);
+    CHECK(left.party.all<MessageReceived>().empty());
+  }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trust/secure_channel.hpp"
+
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+using namespace muster;
+using Side = SecureChannel::Side;
+using State = SecureChannel::State;
+
+namespace {
+
+constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
+
+// Both ends of one connection, and all that went each way.
+struct Pair {
+  Pair(const JobTrust& one, const JobTrust& other)
+      : client(one, Side::client), server(other, Side::server) {}
+
+  // Until neither has anything more to say.
+  void talk(std::size_t piece = 1UL << 20U) {
+    for (bool moved = true; moved;) {
+      const bool up = pass(client, server, said_by_client, heard_by_server, piece);
+      const bool down = pass(server, client, said_by_server, heard_by_client, piece);
+      moved = up || down;
+    }
+  }
+
+  static bool pass(SecureChannel& from,
+                   SecureChannel& to,
+                   std::string& said,
+                   std::string& heard,
+                   std::size_t piece) {
+    const std::string out = from.take_output();
+    said += out;
+    for (std::size_t at = 0; at < out.size(); at += piece) {
+      to.feed(out.substr(at, piece), heard);
+    }
+    return !out.empty();
+  }
+
+  SecureChannel client;
+  SecureChannel server;
+  std::string said_by_client;
+  std::string said_by_server;
+  std::string heard_by_client;
+  std::string heard_by_server;
+};
+
+}  // namespace
+
+TEST_CASE("secure channel: who has the same key hears what was said, in any split") {
+  const JobTrust trust(kToken, "job");
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1000000}}) {
+    Pair pair(trust, trust);
+    pair.talk(piece);
+    REQUIRE(pair.client.state() == State::open);
+    REQUIRE(pair.server.state() == State::open);
+    const std::string text(100'000, 'x');
+    pair.client.seal(text);
+    pair.server.seal("pong");
+    pair.talk(piece);
+    CHECK(pair.heard_by_server == text);
+    CHECK(pair.heard_by_client == "pong");
+    CHECK(pair.said_by_client.find("xxxxxxxx") == std::string::npos);
+  }
+}
+
+TEST_CASE("secure channel: two connections of one job share no bytes of what is sealed") {
+  const JobTrust trust(kToken, "job");
+  Pair one(trust, trust);
+  Pair two(trust, trust);
+  one.talk();
+  two.talk();
+  one.client.seal("the same");
+  two.client.seal("the same");
+  CHECK(one.client.take_output() != two.client.take_output());
+}
+
+TEST_CASE("secure channel: another token or another job is refused, and the client hears so") {
+  const JobTrust ours(kToken, "job");
+  const JobTrust another_token("fedcba9876543210fedcba9876543210", "job");
+  const JobTrust another_job(kToken, "job2");
+  for (const JobTrust* theirs : {&another_token, &another_job}) {
+    Pair pair(*theirs, ours);
+    pair.talk();
+    CHECK(pair.server.state() == State::failed);
+    CHECK(pair.client.state() == State::failed);
+    CHECK(pair.client.was_refused());
+    CHECK_FALSE(pair.server.was_refused());
+    CHECK_FALSE(pair.client.fault().empty());
+  }
+}
+
+TEST_CASE("secure channel: a server without the key is not believed") {
+  // It can do nothing but repeat what another connection heard.
+  const JobTrust trust(kToken, "job");
+  Pair honest(trust, trust);
+  honest.talk();
+  SecureChannel client(trust, Side::client);
+  std::string plain;
+  CHECK(client.feed(honest.said_by_server, plain) == State::failed);
+  CHECK(plain.empty());
+}
+
+TEST_CASE("secure channel: what was recorded opens nothing when it is sent again") {
+  const JobTrust trust(kToken, "job");
+  Pair recorded(trust, trust);
+  recorded.talk();
+  recorded.client.seal("order");
+  recorded.talk();
+  REQUIRE(recorded.heard_by_server == "order");
+  SecureChannel server(trust, Side::server);
+  std::string plain;
+  CHECK(server.feed(recorded.said_by_client, plain) == State::failed);
+  CHECK(plain.empty());
+}
+
+TEST_CASE("secure channel: its own words do not open it") {
+  const JobTrust trust(kToken, "job");
+  SecureChannel client(trust, Side::client);
+  std::string plain;
+  CHECK(client.feed(client.take_output(), plain) == State::failed);
+}
+
+TEST_CASE("secure channel: one changed byte ends it, wherever it is") {
+  const JobTrust trust(kToken, "job");
+  SecureChannel first(trust, Side::client);
+  const std::string hello = first.take_output();
+  for (std::size_t at = 0; at < hello.size(); at += 3) {
+    SecureChannel server(trust, Side::server);
+    std::string changed = hello;
+    changed[at] = static_cast<char>(changed[at] ^ 0x41);
+    std::string plain;
+    CAPTURE(at);
+    // A length that grew leaves it waiting for more.
+    CHECK(server.feed(changed, plain) != State::open);
+    CHECK(plain.empty());
+  }
+  Pair pair(trust, trust);
+  pair.talk();
+  pair.client.seal("order");
+  std::string sealed = pair.client.take_output();
+  sealed.back() = static_cast<char>(sealed.back() ^ 1);
+  CHECK(pair.server.feed(sealed, pair.heard_by_server) == State::failed);
+  CHECK(pair.heard_by_server.empty());
+}
+
+TEST_CASE("secure channel: a record that is cut, left out or repeated says nothing") {
+  const JobTrust trust(kToken, "job");
+  Pair pair(trust, trust);
+  pair.talk();
+  pair.client.seal("one");
+  const std::string one = pair.client.take_output();
+  CHECK(pair.server.feed(one.substr(0, one.size() - 1), pair.heard_by_server) == State::open);
+  CHECK(pair.heard_by_server.empty());
+  CHECK(pair.server.feed(one.substr(one.size() - 1), pair.heard_by_server) == State::open);
+  CHECK(pair.heard_by_server == "one");
+  CHECK(pair.server.feed(one, pair.heard_by_server) == State::failed);
+  CHECK(pair.heard_by_server == "one");
+
+  Pair gap(trust, trust);
+  gap.talk();
+  gap.client.seal("lost");
+  static_cast<void>(gap.client.take_output());
+  gap.client.seal("found");
+  CHECK(gap.server.feed(gap.client.take_output(), gap.heard_by_server) == State::failed);
+  CHECK(gap.heard_by_server.empty());
+}
+
+TEST_CASE("secure channel: garbage fails at once") {
+  const JobTrust trust(kToken, "job");
+  for (const std::string_view bytes :
+       {"GET / HTTP/1.1\r\n\r\n", "\xA7MUSTER", "\x16\x03\x01zzzz"}) {
+    SecureChannel server(trust, Side::server);
+    std::string plain;
+    server.feed(bytes, plain);
+    CHECK(server.state() != State::open);
+    CHECK(plain.empty());
+  }
+}
+
+TEST_CASE("secure channel: the first words of a client are one whole record") {
+  const JobTrust trust(kToken, std::string(4096, 'j'));
+  SecureChannel client(trust, Side::client);
+  const std::string hello = client.take_output();
+  for (std::size_t size = 0; size < hello.size(); ++size) {
+    CHECK(look_at_first_record(hello.substr(0, size)) == FirstRecord::incomplete);
+  }
+  CHECK(look_at_first_record(hello) == FirstRecord::whole);
+  CHECK(look_at_first_record(hello + "more") == FirstRecord::whole);
+  for (const std::string_view bytes : {"G", "\x15\x03\x01", "\x16\x02", "\x17"}) {
+    CHECK(look_at_first_record(bytes) == FirstRecord::foreign);
+  }
+  CHECK(look_at_first_record(std::string("\x16\x03\x01\x00\x00", 5)) == FirstRecord::foreign);
+  CHECK(look_at_first_record("\x16\x03\x01\x40\x01") == FirstRecord::foreign);
+  CHECK(look_at_first_record(std::string("\x16\x03\x01\x40\x00", 5)) == FirstRecord::incomplete);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trust/token_file.hpp"
+
+#include "support/catch.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace muster;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uid_t kUs = 1000;
+constexpr uid_t kStranger = 1001;
+
+// A home that is shared memory: the folders of tests may lie on a container's own layer.
+class Home {
+ public:
+  Home() {
+    std::string name = "/dev/shm/muster_test_XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+
+  ~Home() { fs::remove_all(path_); }
+
+  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+std::string write(const std::string& path, const std::string& text, mode_t mode = 0600) {
+  std::ofstream(path) << text;
+  REQUIRE(::chmod(path.c_str(), mode) == 0);
+  return path;
+}
+
+Result<Token> read_file(const std::string& path) {
+  return read_token({TokenFrom::file, path, ""});
+}
+
+const std::string kSecret = "0123456789abcdef";
+
+}  // namespace
+
+TEST_CASE("token file: who may own it, and who may read it") {
+  CHECK(fault_of_token_file({.owner = kUs, .mode = 0600}, kUs).empty());
+  CHECK(fault_of_token_file({.owner = kUs, .mode = 0400}, kUs).empty());
+  CHECK(fault_of_token_file({.owner = 0, .mode = 0440}, kUs).empty());
+  CHECK(fault_of_token_file({.owner = 0, .mode = 0400, .link_owner = 0}, kUs).empty());
+  CHECK(fault_of_token_file({.owner = 0, .mode = 0440}, 0).empty());
+  CHECK_THAT(fault_of_token_file({.is_regular = false, .owner = kUs}, kUs),
+             Catch::Contains("no regular file"));
+  CHECK_THAT(fault_of_token_file({.owner = kStranger}, kUs), Catch::Contains("user 1001"));
+  CHECK_THAT(fault_of_token_file({.owner = kUs, .link_owner = kStranger}, kUs),
+             Catch::Contains("a link that belongs to user 1001"));
+  for (const mode_t mode : {0640U, 0604U, 0620U, 0602U, 0644U, 0666U}) {
+    CHECK_THAT(fault_of_token_file({.owner = kUs, .mode = mode}, kUs),
+               Catch::Contains("others may use it"));
+  }
+  for (const mode_t mode : {0444U, 0460U, 0404U}) {
+    CHECK_THAT(fault_of_token_file({.owner = 0, .mode = mode}, kUs),
+               Catch::Contains("others may use it"));
+  }
+}
+
+TEST_CASE("token file: what is in it, and that no error repeats it") {
+  CHECK(*take_token(kSecret + "\r\n") == kSecret);
+  CHECK(*take_token(std::string(kMaxTokenBytes, 'x')) == std::string(kMaxTokenBytes, 'x'));
+  const auto longer = take_token(std::string(kMaxTokenBytes + 1, 'x'));
+  REQUIRE_FALSE(longer);
+  CHECK_THAT(longer.error().message, Catch::Contains("more than 4096 bytes"));
+  const auto shorter = take_token("qwertyqwertyqwe\n");
+  REQUIRE_FALSE(shorter);
+  CHECK_THAT(shorter.error().message, Catch::Contains("has 15 bytes") && !Catch::Contains("qwer"));
+}
+
+TEST_CASE("token file: read as it is named, a pod's links too") {
+  const Home home;
+  CHECK(read_file(write(home / "t", kSecret + "\n"))->secret == kSecret);
+  // As a secret is mounted: token → ..data/token, ..data → ..2026.
+  fs::create_directory(home / "..2026");
+  write(home / "..2026/token", kSecret, 0400);
+  fs::create_directory_symlink("..2026", home / "..data");
+  fs::create_symlink("..data/token", home / "token");
+  CHECK(read_file(home / "token")->secret == kSecret);
+  CHECK_THAT(read_file(home / "none").error().message, Catch::Contains("No such file"));
+  CHECK_THAT(read_file(write(home / "open", kSecret, 0644)).error().message,
+             Catch::Contains("others may use it (mode 0644)"));
+  CHECK_THAT(read_file(home / "..2026").error().message, Catch::Contains("no regular file"));
+  REQUIRE(::mkfifo((home / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(read_file(home / "pipe").error().message, Catch::Contains("no regular file"));
+  CHECK(read_file(home / "none").error().code == Errc::usage);
+}
+
+TEST_CASE("token file: the home's is made once, for its owner alone, and then read") {
+  const Home home;
+  const TokenSource source{TokenFrom::home, home / ".config/muster/token", ""};
+  const auto made = read_token(source);
+  REQUIRE(made);
+  CHECK(made->secret.size() == 2 * kMadeTokenBytes);
+  CHECK(read_token(source)->secret == made->secret);
+
+  struct stat facts {};
+
+  REQUIRE(::stat(source.path.c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 07777U) == 0600U);
+  REQUIRE(::stat((home / ".config/muster").c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 07777U) == 0700U);
+  const auto left = fs::directory_iterator(home / ".config/muster");
+  CHECK(std::distance(begin(left), end(left)) == 1);
+}
+
+TEST_CASE("token file: nodes that start together in one home agree") {
+  const Home home;
+  const std::string path = home / "c/muster/token";
+  constexpr int kNodes = 16;
+  int out[2];
+  REQUIRE(::pipe(out) == 0);
+  for (int i = 0; i < kNodes; ++i) {
+    if (::fork() == 0) {
+      const auto token = read_token({TokenFrom::home, path, ""});
+      const std::string said = token ? token->secret : std::string(2 * kMadeTokenBytes, '?');
+      _exit(::write(out[1], said.data(), said.size()) == 2 * kMadeTokenBytes ? 0 : 1);
+    }
+  }
+  std::set<std::string> tokens;
+  for (int i = 0; i < kNodes; ++i) {
+    std::string token(2 * kMadeTokenBytes, ' ');
+    REQUIRE(::read(out[0], token.data(), token.size()) == static_cast<ssize_t>(token.size()));
+    tokens.insert(token);
+    REQUIRE(::wait(nullptr) > 0);
+  }
+  CHECK(tokens.size() == 1);
+  CHECK(tokens.count(std::string(2 * kMadeTokenBytes, '?')) == 0);
+  ::close(out[0]);
+  ::close(out[1]);
+}
+
+TEST_CASE("token file: a home that has none and can make none is no error") {
+  const Home home;
+  const auto pod = read_token({TokenFrom::home, home / "muster/token", "", "it is a pod's"});
+  REQUIRE(pod);
+  CHECK(pod->secret.empty());
+  CHECK_THAT(pod->why_none, Catch::Contains("it is a pod's") && Catch::Contains("--token-file"));
+  CHECK_FALSE(fs::exists(home / "muster"));
+  const auto missing = read_token({TokenFrom::home, "/proc/none/muster/token", ""});
+  REQUIRE(missing);
+  CHECK(missing->secret.empty());
+  CHECK_FALSE(missing->why_none.empty());
+  const auto off = read_token({TokenFrom::nowhere, "", "--token=none"});
+  CHECK(off->secret.empty());
+  CHECK(off->why_none == "--token=none");
+}
+
+TEST_CASE("token file: one in the home that cannot be relied on is an error") {
+  const Home home;
+  fs::create_directory(home / "muster");
+  write(home / "muster/token", kSecret, 0644);
+  const auto token = read_token({TokenFrom::home, home / "muster/token", ""});
+  REQUIRE_FALSE(token);
+  CHECK_THAT(token.error().message, Catch::Contains("others may use it"));
+}
+
+TEST_CASE("token file: what is made is never the same") {
+  CHECK(make_token() != make_token());
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trust/token_source.hpp"
+
+#include "support/catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+Environ with(std::map<std::string, std::string, std::less<>> variables) {
+  return Environ(std::move(variables));
+}
+
+}  // namespace
+
+TEST_CASE("token source: the first that is there") {
+  const Environ home = with({{"HOME", "/home/u"}});
+  CHECK(choose_token_source({.off = true, .file = "f"}, home) ==
+        TokenSource{TokenFrom::nowhere, "", "--token=none"});
+  CHECK(choose_token_source({.file = "f"}, home) == TokenSource{TokenFrom::file, "f", ""});
+  CHECK(choose_token_source({}, home) ==
+        TokenSource{TokenFrom::home, "/home/u/.config/muster/token", ""});
+  CHECK(choose_token_source({}, with({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "/c"}})).path ==
+        "/c/muster/token");
+  CHECK(choose_token_source({}, with({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "c"}})).path ==
+        "/home/u/.config/muster/token");
+}
+
+TEST_CASE("token source: without a home there is none, and a pod makes none") {
+  CHECK(choose_token_source({}, with({})).from == TokenFrom::nowhere);
+  CHECK(choose_token_source({}, with({})).why_none == "HOME is not set");
+  CHECK(choose_token_source({}, with({{"HOME", "relative"}})).from == TokenFrom::nowhere);
+  const auto pod =
+      choose_token_source({}, with({{"HOME", "/root"}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}));
+  CHECK(pod.from == TokenFrom::home);
+  CHECK_FALSE(pod.why_not_made.empty());
+}
+
+TEST_CASE("token source: what --explain shows") {
+  CHECK(describe(TokenSource{}) == "none");
+  CHECK(describe(TokenSource{TokenFrom::file, "/f", ""}) == "/f");
+}
