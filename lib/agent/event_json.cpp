@@ -120,7 +120,8 @@ Named named(const event::RestartDecided& what) {
 }
 
 Named named(const event::RegroupAsked& what) {
-  return {"regroup", {{"reason", what.reason}}};
+  return {"regroup",
+          {{"reason", what.reason}, {"gone_first", what.gone.first}, {"gone", what.gone.count}}};
 }
 
 Named named(const event::NodeFenced& what) {

@@ -110,6 +110,7 @@ struct RestartDecided {
 // The round ends for another one.
 struct RegroupAsked {
   std::string reason;
+  RankSpan gone = {};  // ranks whose end is the reason
 };
 
 // This node has lost touch with the others, who may go on without it.

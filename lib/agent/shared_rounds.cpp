@@ -172,10 +172,10 @@ void SharedRounds::run_round(const RunRound& run) {
   user_.run_round(plan(run, std::move(change)));
 }
 
-void SharedRounds::stop_workers(const std::string& reason) {
-  events_.tell(event::RegroupAsked{reason});
+void SharedRounds::stop_workers(const StopWorkers& stop) {
+  events_.tell(event::RegroupAsked{stop.reason, stop.gone});
   begin_waiting();
-  user_.handle(RegroupNotice{reason});
+  user_.handle(RegroupNotice{stop.reason});
 }
 
 void SharedRounds::fence_workers(const std::string& reason) {

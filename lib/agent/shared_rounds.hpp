@@ -56,7 +56,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
 
   // NodeOwner
   void run_round(const RunRound& run) override;
-  void stop_workers(const std::string& reason) override;
+  void stop_workers(const StopWorkers& stop) override;
   void fence_workers(const std::string& reason) override;
   void lease_until(TimePoint when) override;
   void open_store(RoundId round) override;

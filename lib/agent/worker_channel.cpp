@@ -324,7 +324,7 @@ void WorkerChannel::take(const JobEvent& event) {
         } else if constexpr (std::is_same_v<What, event::WorkerEnded>) {
           end_worker(event, what);
         } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
-          reason_ = reason_.empty() ? what.reason : reason_;
+          regroup(event, what);
         } else if constexpr (std::is_same_v<What, event::SignalTaken>) {
           reason_ = reason_.empty() ? signal_name(what.signo) : reason_;
         } else if constexpr (std::is_same_v<What, event::WorkersSignalled>) {
@@ -373,6 +373,16 @@ void WorkerChannel::end_worker(const JobEvent& event, const event::WorkerEnded& 
   channel::Effects effects;
   core_.tell(channel::Gone{event.round, ended.rank, 1, !status.success(), why}, effects);
   perform(effects);
+}
+
+void WorkerChannel::regroup(const JobEvent& event, const event::RegroupAsked& asked) {
+  reason_ = reason_.empty() ? asked.reason : reason_;
+  if (asked.gone.count > 0) {
+    channel::Effects effects;
+    core_.tell(channel::Gone{event.round, asked.gone.first, asked.gone.count, true, asked.reason},
+               effects);
+    perform(effects);
+  }
 }
 
 // -- progress ---------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ class WorkerChannel final : public EventSink {
   void say(const channel::Said& said);
   void perform(const channel::Effects& effects);
   void begin_round(const JobEvent& event, const event::RoundBegun& begun);
+  void regroup(const JobEvent& event, const event::RegroupAsked& asked);
   void end_worker(const JobEvent& event, const event::WorkerEnded& ended);
   [[nodiscard]] Guest* find(channel::ConnectionId id);
   [[nodiscard]] std::optional<int> speaker(int fd) const;

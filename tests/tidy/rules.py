@@ -23,6 +23,7 @@ EXCEPTIONS = {
     ('sleep', 'apps/muster-bench/ranks/warm.py'): 'what other ranks have noted is asked for again',
     ('sleep', 'lib/python/muster/torch/monitored.py'): "PyTorch 1.13's store cannot wait so long",
     ('sleep', 'tests/hostile/hostile_test.py'): 'the memory of another process is asked for again',
+    ('sleep', 'tests/integration/channel_worker.py'): 'files and parents are asked for again',
     ('sleep', 'tests/integration/harness.py'): 'files and foreign processes are asked for again',
     ('sleep', 'tests/integration/test_nodes_random.py'): 'a random moment is what is tested',
     ('sleep', 'tests/integration/test_signals.py'): 'a user who presses Ctrl-C twice',

@@ -18,6 +18,14 @@ ANSWER_SECONDS = 5.0  # for the first frame, which comes in microseconds unless 
 Frame = Dict[str, Any]
 
 
+def line_of(frame: Frame) -> bytes:
+    """ValueError or TypeError: it is no JSON, or too long."""
+    line = json.dumps(frame, allow_nan=False, separators=(",", ":")).encode()
+    if len(line) > FRAME_BYTES_MAX:
+        raise ValueError("more than %d bytes cannot be told to muster" % FRAME_BYTES_MAX)
+    return line + b"\n"
+
+
 def is_same_user(peer: socket.socket) -> bool:
     """Anyone may listen in the abstract namespace: only our own launcher is believed."""
     size = struct.calcsize("3i")
@@ -35,8 +43,11 @@ class Connection:
         self._bytes = b""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.settimeout(ANSWER_SECONDS)
+            # A connection that may not wait fails where many others wait already.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
+                                    struct.pack("ll", int(ANSWER_SECONDS), 0))
             self._socket.connect("\0" + name)
+            self._socket.settimeout(ANSWER_SECONDS)
             if not is_same_user(self._socket):
                 raise OSError("another user's socket")
             self.page = self._receive_hello()
@@ -55,7 +66,7 @@ class Connection:
         try:
             self._bytes = data
             hello = self.next(ANSWER_SECONDS)
-            if hello is None or hello.get("type") != "hello":
+            if not isinstance(hello, dict) or hello.get("type") != "hello":
                 raise OSError("the launcher refuses this process: %s" % hello)
             return memoryview(mmap.mmap(fds[0], PAGE_BYTES)).cast("Q") if fds else None
         finally:
@@ -63,11 +74,8 @@ class Connection:
                 os.close(descriptor)
 
     def send(self, frame: Frame) -> bool:
-        """Never waits. False: the launcher has not read what came before, and this one is left out.
-        ValueError: it is too long."""
-        line = json.dumps(frame, allow_nan=False, separators=(",", ":")).encode() + b"\n"
-        if len(line) > FRAME_BYTES_MAX:
-            raise ValueError("more than %d bytes cannot be told to muster" % FRAME_BYTES_MAX)
+        """Never waits. False: the launcher has not read what came before; this is left out."""
+        line = line_of(frame)
         try:
             # A line that is so short goes as a whole or not at all.
             return self._socket.send(line, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) == len(line)
@@ -77,6 +85,8 @@ class Connection:
     def next(self, timeout: Optional[float]) -> Optional[Frame]:
         """The next frame; None: there was none in so many seconds (None: wait for ever)."""
         while b"\n" not in self._bytes:
+            if len(self._bytes) > FRAME_BYTES_MAX:
+                raise OSError("the launcher speaks something else")
             self._socket.settimeout(timeout)
             try:
                 data = self._socket.recv(FRAME_BYTES_MAX)
