@@ -30,6 +30,7 @@ void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
   round_ = mine;
   pids_.clear();
   gone_.clear();
+  stop_.reset();
   workers_.resize(static_cast<std::size_t>(std::max(1, mine.local_world_size)));
   for (Worker& one : workers_) {
     const std::size_t event_bytes = one.event_bytes;
@@ -56,13 +57,18 @@ void ChannelCore::worker_started(TimePoint now, int local_rank, pid_t pid) {
 }
 
 void ChannelCore::tell(const Gone& gone, Effects& out) {
-  if (gone.count == 1 && !gone_.insert(gone.rank).second) {
+  const auto is_this = [&](const Gone& told) {
+    return told.rank == gone.rank && told.count == gone.count;
+  };
+  if (std::ranges::any_of(gone_, is_this)) {
     return;
   }
+  gone_.push_back(gone);
   send_to_subscribers(gone, out);
 }
 
 void ChannelCore::tell(const Stop& stop, Effects& out) {
+  stop_ = stop;
   send_to_subscribers(stop, out);
 }
 
@@ -75,6 +81,21 @@ void ChannelCore::send_to_subscribers(const AgentFrame& frame, Effects& out) {
   }
   for (const ConnectionId id : hear) {
     send(id, frame, out);
+  }
+}
+
+// The round, and what has become of it so far.
+void ChannelCore::subscribe(ConnectionId id, Effects& out) {
+  if (std::exchange(connections_.at(id).subscribed, true)) {
+    return;
+  }
+  send(id, round_of(connections_.at(id).local_rank), out);
+  const std::size_t from = gone_.size() - std::min(gone_.size(), kEndsRepeatedMax);
+  for (std::size_t i = from; i < gone_.size(); ++i) {
+    send(id, gone_[i], out);
+  }
+  if (stop_) {
+    send(id, *stop_, out);
   }
 }
 
@@ -145,7 +166,11 @@ void ChannelCore::sent(ConnectionId id, std::size_t bytes) {
 }
 
 void ChannelCore::send(ConnectionId id, const AgentFrame& frame, Effects& out) {
-  Connection& connection = connections_.at(id);
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) {
+    return;  // closed by what was sent before
+  }
+  Connection& connection = found->second;
   const std::string text = encode(frame);
   if (connection.unsent.size() + text.size() > kUnreadBytesMax) {
     warn(
@@ -260,9 +285,7 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
           }
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);
-          if (!std::exchange(connections_.at(id).subscribed, true)) {
-            send(id, round_of(local_rank), out);
-          }
+          subscribe(id, out);
         }
       },
       frame);

@@ -14,7 +14,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -35,6 +34,8 @@ inline constexpr std::size_t kUnreadBytesMax = std::size_t{64} * 1024;
 inline constexpr std::size_t kEventBytesPerWorker = std::size_t{256} * 1024;
 // Of a worker's text that goes into the events.
 inline constexpr std::size_t kWhyBytesMax = 500;
+// Of the ends in a round, so many are told to one that subscribes later: the last ones.
+inline constexpr std::size_t kEndsRepeatedMax = 128;
 // How far below a worker a process may be.
 inline constexpr int kGenerationsMax = 64;
 
@@ -152,6 +153,7 @@ class ChannelCore {
 
   [[nodiscard]] Worker& worker(int local_rank);
   void send(ConnectionId id, const AgentFrame& frame, Effects& out);
+  void subscribe(ConnectionId id, Effects& out);
   void send_to_subscribers(const AgentFrame& frame, Effects& out);
   void refuse(ConnectionId id, const std::string& why, Effects& out);
   void warn(int local_rank, const std::string& what, Effects& out);
@@ -163,7 +165,9 @@ class ChannelCore {
   Round round_;  // of local rank 0
   std::vector<Worker> workers_;
   std::map<pid_t, int> pids_;
-  std::set<int> gone_;  // ranks of the round that were told one by one
+  // What this round's subscribers were told, for those that come later.
+  std::vector<Gone> gone_;
+  std::optional<Stop> stop_;
   std::map<ConnectionId, Connection> connections_;
 };
 

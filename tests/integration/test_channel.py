@@ -8,12 +8,14 @@ import pathlib
 import signal
 import socket
 import struct
+import subprocess
 import unittest
 
-from harness import JobCase, eventually
+from harness import JobCase
 from nodes import NodesCase
 from test_events import events_of
 
+PUPPET = os.environ["MUSTER_CHANNEL_PUPPET"]
 WORKER = str(pathlib.Path(__file__).with_name("channel_worker.py"))
 
 
@@ -158,6 +160,42 @@ class OneNode(ChannelCase):
         self.assertEqual(ended.code, 0, ended)
         self.assertNotIn("socket", ended.out)
         self.assertNotIn("muster-progress", ended.out)
+
+
+class Library(ChannelCase):
+    """The shared library, in C++ and in C."""
+
+    def run_puppet(self, mode, ranks=1, code=0, env=None):
+        ended = self.run_job("--nproc-per-node", str(ranks), "--log-dir", self.folder / "logs",
+                             "--no-python", PUPPET, mode, env=env or self.env)
+        self.assertEqual(ended.code, code, ended)
+        return ended.out
+
+    def test_what_a_worker_says_is_heard(self):
+        self.assertEqual(self.run_puppet("tell"), "epoch 1 1 told 4 4 wrong 0 stopping 0 0\n")
+        self.assertEqual([event["data"] for event in self.events("worker_event")],
+                         [{"from": "c++"}, ["c"]])
+        self.assertEqual([event["why"] for event in self.events("worker_unhealthy")],
+                         ["hot", "cold"])
+        self.assertEqual(len(self.events("worker_ready")), 1)
+
+    def test_the_feed(self):
+        out = self.run_puppet("follow", ranks=3, code=7)
+        # Who was late by then has heard of rank 1 all the same.
+        self.assertEqual(sorted(out.splitlines()),
+                         [f"rank {rank} gone 1 1 stopping 1 1" for rank in (0, 2)])
+
+    def test_a_forked_child_and_threads(self):
+        self.assertEqual(self.run_puppet("fork"), "child 0\n")
+        self.assertEqual([event["data"] for event in self.events("worker_event")],
+                         ["parent", "child"] + ["thread"] * 40)
+
+    def test_outside_of_muster_nothing_happens(self):
+        env = {name: value for name, value in os.environ.items()
+               if name not in ("MUSTER_AGENT", "MUSTER_EPOCH")}
+        done = subprocess.run([PUPPET, "tell"], env=env, check=True, text=True,
+                              stdout=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.stdout, "epoch 0 0 told 0 0 wrong 0 stopping 0 0\n")
 
 
 class ManyNodes(ChannelCase, NodesCase):

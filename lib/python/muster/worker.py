@@ -21,10 +21,11 @@ nothing: stopping() is False, epoch() is 0, rounds() is empty.
 from __future__ import annotations
 
 import array
+import dataclasses
 import os
 import threading
 import time
-from typing import Any, Iterator, List, MutableSequence, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterator, List, MutableSequence, Optional, Type, Union
 
 from . import _channel
 
@@ -34,7 +35,8 @@ __all__ = ["Gone", "NodeRanks", "Round", "Stop", "epoch", "event", "healthy", "p
 SECONDS_BETWEEN_FRAMES = 1.0  # of progress, where there is no shared page
 
 
-class NodeRanks(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class NodeRanks:
     """A node with its ranks: count of them, from rank on."""
 
     node: str
@@ -42,7 +44,8 @@ class NodeRanks(NamedTuple):
     count: int
 
 
-class Round(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Round:
     """The members of the job, from now on."""
 
     epoch: int
@@ -59,7 +62,8 @@ class Round(NamedTuple):
     joined: List[NodeRanks]  # nodes that are new
 
 
-class Gone(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Gone:
     """count ranks of this round, from rank on, have ended."""
 
     epoch: int
@@ -69,7 +73,8 @@ class Gone(NamedTuple):
     why: str
 
 
-class Stop(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Stop:
     """This node's workers are asked to end, and killed after so many seconds."""
 
     seconds: float
@@ -79,12 +84,15 @@ class Stop(NamedTuple):
 News = Union[Round, Gone, Stop]
 
 
+_KINDS: Dict[str, Type[News]] = {"round": Round, "gone": Gone, "stop": Stop}
+
+
 def _news(frame: _channel.Frame) -> Optional[News]:
     """None: of a kind that this version does not know."""
-    kind = {"round": Round, "gone": Gone, "stop": Stop}.get(frame["type"])
+    kind = _KINDS.get(frame["type"])
     if kind is None:
         return None
-    fields = {name: frame[name] for name in kind._fields}
+    fields = {field.name: frame[field.name] for field in dataclasses.fields(kind)}
     for name in ("left", "joined"):
         if name in fields:
             fields[name] = [NodeRanks(one["node"], one["rank"], one["count"])
@@ -142,13 +150,20 @@ class _Agent:
             connection = self.connect()
             try:
                 if connection is not None and not self.stopping:
-                    if not self.subscribed:
-                        self.subscribed = connection.send({"type": "subscribe"})
-                    frames = connection.waiting()
-                    self.stopping = any(frame["type"] == "stop" for frame in frames)
+                    self.stopping = any(frame["type"] == "stop"
+                                        for frame in self.new_frames(connection))
             except (OSError, ValueError):
                 self.drop()
             return self.stopping
+
+
+    def new_frames(self, connection: _channel.Connection) -> List[_channel.Frame]:
+        """Subscribes first, and waits for what was told before: it comes in one piece."""
+        if not self.subscribed:
+            self.subscribed = connection.send({"type": "subscribe"})
+            if self.subscribed:
+                connection.next(_channel.ANSWER_SECONDS)
+        return connection.waiting()
 
 
 _agent = _Agent()

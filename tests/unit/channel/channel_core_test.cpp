@@ -343,6 +343,32 @@ TEST_CASE("channel core: subscribers hear of the round at once, then of what hap
   CHECK(bench.read(2) == std::vector<AgentFrame>{again});
 }
 
+TEST_CASE("channel core: who subscribes late hears what has happened in the round so far") {
+  Bench bench;
+  const Gone gone{1, 0, 1, true, "killed by SIGKILL"};
+  bench.core.tell(gone, bench.effects);
+  bench.core.tell(Stop{30, "x"}, bench.effects);
+  bench.open(1, 0);
+  bench.say(1, Subscribe{});
+  CHECK(bench.read(1) == std::vector<AgentFrame>{round_of(1), gone, Stop{30, "x"}});
+  bench.begin(2);
+  bench.open(2, 0);
+  bench.say(2, Subscribe{});
+  CHECK(bench.read(2) == std::vector<AgentFrame>{round_of(2)});
+}
+
+TEST_CASE("channel core: of very many ends the last ones are repeated") {
+  Bench bench;
+  for (int rank = 0; rank < 3000; ++rank) {
+    bench.core.tell(Gone{1, rank, 1, false, "exited with code 0"}, bench.effects);
+  }
+  bench.open(1, 0);
+  bench.say(1, Subscribe{});
+  const auto told = bench.read(1);
+  REQUIRE(told.size() == 1 + kEndsRepeatedMax);
+  CHECK(std::get<Gone>(told.back()).rank == 2999);
+}
+
 TEST_CASE("channel core: who does not read is closed, and costs a bounded piece of memory") {
   Bench bench;
   bench.open(1, 0);
