@@ -22,7 +22,7 @@ class NoWorkers : public NodeOwner {
  public:
   void run_round(const RunRound&) override {}
 
-  void stop_workers(const std::string&) override { node->tell(WorkersGone{}); }
+  void stop_workers(const StopWorkers&) override { node->tell(WorkersGone{}); }
 
   void fence_workers(const std::string&) override { node->tell(WorkersGone{}); }
 

@@ -58,7 +58,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
 
   // NodeOwner
   void run_round(const RunRound& run) override;
-  void stop_workers(const std::string& reason) override;
+  void stop_workers(const StopWorkers& stop) override;
   void fence_workers(const std::string& reason) override;
   void lease_until(TimePoint when) override;
   void open_store(RoundId round) override;
@@ -78,7 +78,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   [[nodiscard]] Result<StoreOpened> prepare_lead(RoundId round);
   [[nodiscard]] Result<Assignment> assignment_of(const RunRound& run);
   void close_store();
-  [[nodiscard]] RoundToRun plan(const RunRound& run);
+  [[nodiscard]] RoundToRun plan(const RunRound& run, event::MembershipChange change);
   [[nodiscard]] Failed message_of(const WorkerFailure& failure, Duration run_time) const;
   void begin_waiting();
 

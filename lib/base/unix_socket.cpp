@@ -57,10 +57,10 @@ bool send_with_fds(int to, std::span<const char> data, std::span<const int> fds)
   return sent == static_cast<ssize_t>(data.size());
 }
 
-std::vector<UniqueFd> receive_with_fds(int from, std::span<char> data) {
-  Message message(data);
-  const auto got = ::recvmsg(from, &message.header, MSG_CMSG_CLOEXEC);
-  const cmsghdr* const part = got > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
+namespace {
+
+std::vector<UniqueFd> fds_in(msghdr& header) {
+  const cmsghdr* const part = CMSG_FIRSTHDR(&header);
   if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
     return {};
   }
@@ -71,6 +71,21 @@ std::vector<UniqueFd> receive_with_fds(int from, std::span<char> data) {
   for (std::size_t i = 0; i < bytes / sizeof(int); ++i) {
     fds.emplace_back(numbers[i]);
   }
+  return fds;
+}
+
+}  // namespace
+
+Received receive_some_with_fds(int from, std::span<char> data) {
+  Message message(data);
+  const auto got = ::recvmsg(from, &message.header, MSG_CMSG_CLOEXEC);
+  return got > 0 ? Received{static_cast<std::size_t>(got), fds_in(message.header)} : Received{};
+}
+
+std::vector<UniqueFd> receive_with_fds(int from, std::span<char> data) {
+  Message message(data);
+  const auto got = ::recvmsg(from, &message.header, MSG_CMSG_CLOEXEC);
+  std::vector<UniqueFd> fds = got > 0 ? fds_in(message.header) : std::vector<UniqueFd>{};
   const bool whole = got == static_cast<ssize_t>(data.size()) &&
                      (message.header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
   return whole ? std::move(fds) : std::vector<UniqueFd>{};

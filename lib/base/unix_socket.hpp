@@ -33,6 +33,14 @@ inline constexpr std::size_t kMostPassedFds = 8;
 // One message, at once or not at all; at most kMostPassedFds.
 [[nodiscard]] bool send_with_fds(int to, std::span<const char> data, std::span<const int> fds);
 
+struct Received {
+  std::size_t bytes = 0;  // 0: the other end is closed, or it failed
+  std::vector<UniqueFd> fds;
+};
+
+// What is there, with its descriptors. Blocks as the socket does.
+[[nodiscard]] Received receive_some_with_fds(int from, std::span<char> data);
+
 // Blocks as the socket does. Nothing where the message is not of just these bytes, or has no
 // descriptors.
 [[nodiscard]] std::vector<UniqueFd> receive_with_fds(int from, std::span<char> data);

@@ -153,7 +153,8 @@ true or false.
 For each worker: LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME LOCAL_WORLD_SIZE WORLD_SIZE
 GROUP_WORLD_SIZE ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT
 TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
-TORCHELASTIC_SIGNALS_TO_HANDLE, MUSTER_PORTS and MUSTER_LEADER_PORTS (reserved ports), and where
+TORCHELASTIC_SIGNALS_TO_HANDLE, MUSTER_EPOCH (number of the round), MUSTER_AGENT (the launcher's
+socket for progress and events), MUSTER_PORTS and MUSTER_LEADER_PORTS (reserved ports), and where
 they are not set already TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and OMP_NUM_THREADS (this machine's
 usable processors, divided by the workers; with \-\-numa\-binding the worker's own; called
 torchrun, 1 for several workers).

@@ -18,7 +18,7 @@ class NodeOwner {
  public:
   virtual ~NodeOwner() = default;
   virtual void run_round(const RunRound& run) = 0;
-  virtual void stop_workers(const std::string& reason) = 0;
+  virtual void stop_workers(const StopWorkers& stop) = 0;
   virtual void fence_workers(const std::string& reason) = 0;
   virtual void lease_until(TimePoint when) = 0;
   virtual void open_store(RoundId round) = 0;

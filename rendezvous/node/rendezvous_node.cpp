@@ -371,7 +371,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     owner.run_round(run);
   }
 
-  void carry_out(const StopWorkers& wanted) { owner.stop_workers(wanted.reason); }
+  void carry_out(const StopWorkers& wanted) { owner.stop_workers(wanted); }
 
   void carry_out(const LeaseUntil& wanted) { owner.lease_until(wanted.when); }
 

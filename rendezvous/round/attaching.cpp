@@ -203,7 +203,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         // Its Ready is on the way: an order that crosses it would leave it running alone.
         MUSTER_MARK("the order to start was lost with its connection");
         set_state(node, State::unknown);
-        regroup(now, fmt::format("node '{}' missed the start", node.info.name), true, out);
+        regroup(now, {fmt::format("node '{}' missed the start", node.info.name)}, true, out);
         return;
       }
       set_state(node, finished_.contains(node.info.id) ? State::finished : State::running);
@@ -211,7 +211,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
     case Phase::stopping:
       if (is_in_base(node.info.id)) {
         set_state(node, State::running);
-        send(node.link, Regroup{regroup_reason_}, out);
+        send(node.link, regroup_, out);
       }
       return;
     case Phase::closed:

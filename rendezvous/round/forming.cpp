@@ -71,9 +71,10 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
   if (phase_ == Phase::running && ran) {
     MUSTER_MARK("a member stopped its workers by itself");
     regroup(now,
-            fmt::format("node '{}' {}",
-                        node.info.name,
-                        ready.lost_touch ? "lost touch for a while" : "stopped its workers"),
+            {fmt::format("node '{}' {}",
+                         node.info.name,
+                         ready.lost_touch ? "lost touch for a while" : "stopped its workers"),
+             ranks_of(*base_, node.info.id)},
             true,
             out);
   } else if (phase_ == Phase::stopping && ready.lost_touch) {
@@ -238,7 +239,7 @@ void RoundCore::close_short(TimePoint now, NodeEffects& out) {
   const auto awaited = awaited_names(now);
   std::string why = fmt::format(
       "{}, and too few nodes are left for another round: {} of {} have succeeded and left{}{}",
-      regroup_reason_,
+      regroup_.reason,
       finished_.size(),
       base_->members.size(),
       awaited.empty() ? "" : ", missing: ",

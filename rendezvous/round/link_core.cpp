@@ -216,13 +216,13 @@ void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {
     return;
   }
   send(Stopping{started_->id}, out);
-  stop_workers(regroup.reason, out);
+  stop_workers(regroup, out);
 }
 
-void LinkCore::stop_workers(const std::string& reason, NodeEffects& out) {
+void LinkCore::stop_workers(const Regroup& why, NodeEffects& out) {
   if (work_ == Work::running || work_ == Work::finished) {
     work_ = Work::ending;
-    out.emplace_back(StopWorkers{reason});
+    out.emplace_back(StopWorkers{why.reason, why.gone});
   }
 }
 
@@ -353,7 +353,7 @@ void LinkCore::released(TimePoint now, const Redirect& redirect, NodeEffects& ou
   MUSTER_MARK("released to another coordinator");
   detach(now, out);
   lost_released_ = true;
-  stop_workers("another node leads the job", out);
+  stop_workers({"another node leads the job"}, out);
   hint_ = redirect.coordinator;
   turn(now, out);
 }

@@ -139,7 +139,7 @@ class LinkCore {
   void finish(TimePoint now, NodeEffects& out);
   void leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out);
   void tell_work(TimePoint now, NodeEffects& out);
-  void stop_workers(const std::string& reason, NodeEffects& out);
+  void stop_workers(const Regroup& why, NodeEffects& out);
   void send(RoundMessage message, NodeEffects& out) const;
   void send_beat(TimePoint now, NodeEffects& out);
   [[nodiscard]] std::string check_work() const;

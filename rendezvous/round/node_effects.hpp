@@ -65,6 +65,7 @@ struct RunRound {
 // Stop the workers in good order; WorkersGone is expected.
 struct StopWorkers {
   std::string reason;
+  RankSpan gone{};  // ranks whose end is the reason
 };
 
 // At this moment whoever watches the agent (its guard) kills its workers; TimePoint::max(): not at

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -114,6 +116,17 @@ Nodes rank_nodes(Nodes nodes, const std::vector<std::string>& rank_order, const 
     ranked.push_back(place ? std::move(*place) : std::move(*next++));
   }
   return ranked;
+}
+
+RankSpan ranks_of(const Round& round, NodeId member) {
+  std::int64_t first = 0;
+  for (const NodeInfo& node : round.members) {
+    if (node.id == member && first <= std::numeric_limits<std::int32_t>::max()) {
+      return {static_cast<std::int32_t>(first), node.nproc};
+    }
+    first += node.nproc;
+  }
+  return {};
 }
 
 }  // namespace muster

@@ -19,6 +19,9 @@ namespace muster {
                                                const std::vector<std::string>& rank_order,
                                                const std::vector<NodeInfo>& previous);
 
+// Those of one member; none where it is no member.
+[[nodiscard]] RankSpan ranks_of(const Round& round, NodeId member);
+
 // Whether a name of the list means this node: equal without regard to case, or one is the other's
 // first label ("node7" and "node7.cluster").
 [[nodiscard]] bool names_match(const std::string& listed, const std::string& name);

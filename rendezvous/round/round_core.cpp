@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
+#include "rendezvous/round/ranking.hpp"
 
 #include <fmt/core.h>
 
@@ -137,7 +138,7 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
     abandon(now, out);
   }
   if (later && phase_ == Phase::running) {
-    regroup(now, "a later round was formed elsewhere", true, out);
+    regroup(now, {"a later round was formed elsewhere"}, true, out);
   }
   node.knows_past = true;
   recount(node);
@@ -269,7 +270,7 @@ void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
 void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, NodeEffects& out) {
   count_expected(now);
   if (phase_ == Phase::running && is_in_base(id)) {
-    regroup(now, reason, true, out);
+    regroup(now, {reason, ranks_of(*base_, id)}, true, out);
   } else if (phase_ == Phase::stopping) {
     membership_changed_ = true;
   }

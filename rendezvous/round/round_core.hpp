@@ -165,7 +165,7 @@ class RoundCore {
   [[nodiscard]] std::vector<std::string> awaited_names(TimePoint now) const;
 
   // running (running.cpp)
-  void regroup(TimePoint now, const std::string& reason, bool membership, NodeEffects& out);
+  void regroup(TimePoint now, const Regroup& why, bool membership, NodeEffects& out);
   void note_failure(TimePoint now, const Node& node, const Failed& failed, NodeEffects& out);
   void note_details(const Node& node, const Details& details);
   void note_late_finish(const Node& node, NodeEffects& out);
@@ -211,7 +211,7 @@ class RoundCore {
   std::size_t running_ = 0;    // nodes that have not heard of the round's end
   std::size_t expected_ = 0;   // members that are awaited while gathering
   bool membership_changed_ = false;
-  std::string regroup_reason_;
+  Regroup regroup_;        // the last one
   std::set<NodeId> deaf_;  // live, and did not answer the call to regroup
   std::optional<TimePoint> newcomer_since_;
   std::optional<TimePoint> enough_since_;  // the minimum is there: the last call runs

@@ -3,6 +3,7 @@
 // job.
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
+#include "rendezvous/round/ranking.hpp"
 #include "rendezvous/round/round_core.hpp"
 
 #include <fmt/core.h>
@@ -13,15 +14,12 @@
 namespace muster {
 
 // Everybody stops; what follows is decided once everybody has heard it (judge).
-void RoundCore::regroup(TimePoint now,
-                        const std::string& reason,
-                        bool membership,
-                        NodeEffects& out) {
+void RoundCore::regroup(TimePoint now, const Regroup& why, bool membership, NodeEffects& out) {
   enter(now, Phase::stopping);
-  regroup_reason_ = reason;
+  regroup_ = why;
   deaf_.clear();
   membership_changed_ = membership_changed_ || membership;
-  const auto message = std::make_shared<const RoundMessage>(Regroup{reason});
+  const auto message = std::make_shared<const RoundMessage>(regroup_);
   for (const auto& [id, node] : nodes_) {
     if (node.attached && (node.state == State::running || node.state == State::finished)) {
       out.emplace_back(SendMessage{node.link, message});
@@ -41,7 +39,8 @@ void RoundCore::note_failure(TimePoint now,
   failures_.push_back(Failure{node.info.id, now - failed.age, failed});
   if (phase_ == Phase::running) {
     regroup(now,
-            fmt::format("rank {} on '{}' {}", failed.rank, node.info.name, failed.text),
+            {fmt::format("rank {} on '{}' {}", failed.rank, node.info.name, failed.text),
+             {std::max(failed.rank, 0), failed.rank < 0 ? 0 : 1}},
             false,
             out);
   }
@@ -104,7 +103,10 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
   if (proposed) {
     abandon(now, out);
   } else if (phase_ == Phase::running && runs) {
-    regroup(now, fmt::format("node '{}' leaves: {}", name, leave.reason), true, out);
+    regroup(now,
+            {fmt::format("node '{}' leaves: {}", name, leave.reason), ranks_of(*base_, id)},
+            true,
+            out);
   } else if (phase_ == Phase::stopping) {
     membership_changed_ = true;
   }
@@ -126,7 +128,7 @@ void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
   }
   if (now >= *newcomer_since_ + *settings_.join_delay) {
     MUSTER_MARK("a newcomer makes the job regroup");
-    regroup(now, fmt::format("node '{}' joins", found->second.info.name), false, out);
+    regroup(now, {fmt::format("node '{}' joins", found->second.info.name)}, false, out);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/link_core.hpp"
+#include "rendezvous/round/ranking.hpp"
 
 #include <fmt/core.h>
 
@@ -169,7 +170,9 @@ void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, N
     if (how == LinkEnd::refused) {
       MUSTER_MARK("proof that the coordinator is gone");
       lost_proven_ = true;
-      stop_workers(fmt::format("node '{}', which led the job, is gone", lost_.name), out);
+      stop_workers({fmt::format("node '{}', which led the job, is gone", lost_.name),
+                    ranks_of(*started_, lost_.id)},
+                   out);
       turn(now, out);
       return;
     }
@@ -249,7 +252,7 @@ void LinkCore::refused(const Refuse& refuse, NodeEffects& out) {
 
 void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out) {
   if (work_ == Work::running && welcome.coordinator.id != started_->id.coordinator) {
-    stop_workers(fmt::format("node '{}' leads the job now", welcome.coordinator.name), out);
+    stop_workers({fmt::format("node '{}' leads the job now", welcome.coordinator.name)}, out);
   }
   state_ = State::attached;
   coordinator_ = welcome.coordinator;
@@ -311,7 +314,7 @@ void LinkCore::follow(TimePoint now, const NodeInfo& other, NodeEffects& out) {
   last_word_ = now;
   detach(now, out);
   lost_released_ = true;
-  stop_workers(fmt::format("node '{}' leads the job", other.name), out);
+  stop_workers({fmt::format("node '{}' leads the job", other.name)}, out);
   hint_ = other;
   turn(now, out);
 }

@@ -90,9 +90,11 @@ struct Start {
   bool operator==(const Start&) const = default;
 };
 
-// Stop your workers, answer Stopping at once and Ready when they are gone.
+// Stop your workers, answer Stopping at once and Ready when they are gone. `gone`: the ranks whose
+// end is the reason.
 struct Regroup {
   std::string reason;
+  RankSpan gone{};
   bool operator==(const Regroup&) const = default;
 };
 

@@ -150,6 +150,8 @@ void fields(A& a, Of<A, Start>& m) {
 template <class A>
 void fields(A& a, Of<A, Regroup>& m) {
   a.text(m.reason);
+  a.number(m.gone.first, 0, INT32_MAX);
+  a.number(m.gone.count, 0, kMaxWorkersPerNode);
 }
 
 template <class A>

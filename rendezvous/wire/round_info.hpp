@@ -60,6 +60,13 @@ struct Round {
   bool operator==(const Round&) const = default;
 };
 
+// Consecutive ranks of a round.
+struct RankSpan {
+  std::int32_t first = 0;
+  std::int32_t count = 0;  // 0: none
+  bool operator==(const RankSpan&) const = default;
+};
+
 // Shared, since one list goes to thousands of nodes. Never null inside a message: an empty round
 // (number 0) stands for none.
 using RoundPtr = std::shared_ptr<const Round>;

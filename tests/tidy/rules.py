@@ -23,6 +23,7 @@ EXCEPTIONS = {
     ('sleep', 'apps/muster-bench/ranks/warm.py'): 'what other ranks have noted is asked for again',
     ('sleep', 'lib/python/muster/torch/monitored.py'): "PyTorch 1.13's store cannot wait so long",
     ('sleep', 'tests/hostile/hostile_test.py'): 'the memory of another process is asked for again',
+    ('sleep', 'tests/integration/channel_worker.py'): 'files and parents are asked for again',
     ('sleep', 'tests/integration/harness.py'): 'files and foreign processes are asked for again',
     ('sleep', 'tests/integration/test_nodes_random.py'): 'a random moment is what is tested',
     ('sleep', 'tests/integration/test_signals.py'): 'a user who presses Ctrl-C twice',
@@ -50,6 +51,7 @@ BANNED = (
     (r'\bstd::(?:j?thread|(?:\w+_)?mutex|atomic\w*|condition_variable\w*|async)\b'
      r'|\bpthread_create\b', LAUNCHER,
      ('lib/collective/', 'lib/process/death_', 'lib/base/futex', 'lib/base/liveness_page',
+      'lib/channel/progress_page', 'lib/worker/',
       *PYTORCH),
      'the launcher and the server have one thread'),
     (r'\bdetached\b', CPP, (), 'asio::detached swallows exceptions'),

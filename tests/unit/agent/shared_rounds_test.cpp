@@ -194,7 +194,7 @@ TEST_CASE("shared rounds: what the supervisor reports goes to the rendezvous") {
 TEST_CASE("shared rounds: what the rendezvous wants reaches the supervisor") {
   Bench bench;
   bench.run();
-  bench.rounds.stop_workers("node 'b' joins");
+  bench.rounds.stop_workers({"node 'b' joins"});
   REQUIRE(bench.host.events.size() == 1);
   CHECK(std::get<RegroupNotice>(bench.host.events[0]).reason == "node 'b' joins");
   bench.rounds.fence_workers("no answer");
@@ -297,7 +297,7 @@ TEST_CASE("shared rounds: a round is an event with its number, and so are those 
   CHECK(begun.node == "node1");
   CHECK(std::get<event::RoundBegun>(begun.what).assignment.rank_first == 1);
   CHECK(std::get<event::RoundBegun>(begun.what).logs == "/logs");
-  bench.rounds.stop_workers("node 'b' joins");
+  bench.rounds.stop_workers({"node 'b' joins"});
   CHECK(bench.host.told.size() == 4);  // awaited, begun, the request to regroup, awaited
   CHECK(std::get<event::RegroupAsked>(bench.host.told[2].what).reason == "node 'b' joins");
   CHECK(bench.host.told[2].round == 4);

@@ -167,7 +167,7 @@ TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fie
   CHECK(field_count<RollCall>() == 5);
   CHECK(field_count<Propose>() == 2);
   CHECK(field_count<Start>() == 4);
-  CHECK(field_count<Regroup>() == 1);
+  CHECK(field_count<Regroup>() == 2);
   CHECK(field_count<Dismiss>() == 0);
   CHECK(field_count<OtherFailure>() == 3);
   CHECK(field_count<Close>() == 9);

@@ -99,7 +99,7 @@ inline std::vector<RoundMessage> coordinators_samples() {
                 .master_addr = "fe80::1%eth0",
                 .master_port = 29500,
                 .offer = sample_offer()},
-          Regroup{"node3 is gone"},
+          Regroup{"node3 is gone", {12, 4}},
           Dismiss{},
           Close{.succeeded = false,
                 .exit_code = 143,

@@ -39,12 +39,12 @@ class TestNode : public NodeOwner {
     running = true;
   }
 
-  void stop_workers(const std::string& reason) override {
-    why_stopped = reason;
+  void stop_workers(const StopWorkers& stop) override {
+    why_stopped = stop.reason;
     workers_end();
   }
 
-  void fence_workers(const std::string& reason) override { stop_workers(reason); }
+  void fence_workers(const std::string& reason) override { stop_workers({reason}); }
 
   void lease_until(TimePoint when) override { lease = when; }
 

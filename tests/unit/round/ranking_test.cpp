@@ -57,6 +57,19 @@ TEST_CASE("ranking: a list of names decides, short or full, without regard to ca
   CHECK(names(ranked) == Names{"n4", "n1.cluster", "n2", "n3"});
 }
 
+TEST_CASE("ranking: the ranks of a member are behind those of the members before it") {
+  Round round;
+  round.members = {node("a", 1), node("b", 2), node("c", 3)};
+  round.members[0].nproc = 4;
+  round.members[1].nproc = 2;
+  CHECK(ranks_of(round, 1) == RankSpan{0, 4});
+  CHECK(ranks_of(round, 2) == RankSpan{4, 2});
+  CHECK(ranks_of(round, 3) == RankSpan{6, 1});
+  CHECK(ranks_of(round, 9) == RankSpan{});
+  round.members[0].nproc = round.members[1].nproc = 2'000'000'000;  // no round, but nothing breaks
+  CHECK(ranks_of(round, 3) == RankSpan{});
+}
+
 TEST_CASE("ranking: agents of one machine keep their places, and a new one takes the lost one's") {
   const auto first = rank_nodes({node("m", 5), node("m", 3), node("m", 9)}, {}, {});
   CHECK(ids(first) == Ids{5, 3, 9});

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A program that is no trainer and follows the members of its job, as an inference server would:
+
+    muster --nproc-per-node=3 --max-restarts=1 examples/members.py
+
+Rank 1 ends with an error in the first round. The others hear of it at once, stop in order, and are
+started again. Each tells its progress, which costs no system call.
+"""
+import os
+import signal
+import sys
+import threading
+
+from muster import worker
+
+
+def serve(done):
+    """Requests would be answered here."""
+    for step in range(1_000_000):
+        worker.progress(step)
+        if done.wait(0.01):
+            return
+
+
+def main():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the feed says when to stop, and why
+    done = threading.Event()
+    server = threading.Thread(target=serve, args=(done,))
+    server.start()
+    live = set()
+    for news in worker.rounds(timeout=1):  # no news for a second: the example is over
+        if isinstance(news, worker.Round):
+            live = set(range(news.world_size))
+            print(f"round {news.epoch}: I am rank {news.rank} of {sorted(live)}", flush=True)
+            worker.ready()
+            if news.epoch == 1 and news.rank == 1:
+                worker.unhealthy("about to fail, for the example")
+                os._exit(3)
+        elif isinstance(news, worker.Gone):
+            live -= set(range(news.rank, news.rank + news.count))
+            print(f"round {news.epoch}: {sorted(live)} are left: {news.why}", flush=True)
+        else:
+            print(f"stopping within {news.seconds:g} s: {news.why}", flush=True)
+            break
+    done.set()
+    server.join()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/worker.hpp"
+
+#include "base/clock.hpp"
+#include "base/environ.hpp"
+#include "worker/agent_connection.hpp"
+
+#include <atomic>
+#include <charconv>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include <unistd.h>
+
+namespace muster::worker {
+namespace {
+
+// Of progress, where there is no shared page.
+constexpr Duration kBetweenFrames = std::chrono::seconds(1);
+
+std::string variable(std::string_view name) {
+  return Environ::from_block(::environ).get(name).value_or("");
+}
+
+Result<AgentConnection> connect() {
+  const std::string name = variable("MUSTER_AGENT");
+  if (name.empty()) {
+    return failure(Errc::unreachable, "not started by muster");
+  }
+  return AgentConnection::open(name);
+}
+
+// What this process has of its launcher: one connection, made by the first call.
+struct Agent {
+  std::mutex mutex;
+  pid_t owner = 0;  // a forked child makes a connection of its own
+  std::optional<AgentConnection> connection;
+  bool subscribed = false;
+  bool stopping = false;
+  TimePoint told{};  // when progress went by a frame
+
+  // The caller has the mutex. Null where there is none.
+  AgentConnection* get();
+  // The same.
+  bool say(const channel::WorkerFrame& frame);
+  void subscribe();
+};
+
+// Never destroyed: threads may still report while the process ends.
+Agent& agent() {
+  static auto* const one = new Agent;
+  return *one;
+}
+
+// Set once. It stays mapped, and is the same worker's in a forked child.
+std::atomic<channel::ProgressPage*> the_page = nullptr;
+std::atomic<bool> page_sought = false;
+
+AgentConnection* Agent::get() {
+  if (std::exchange(owner, ::getpid()) != ::getpid()) {
+    connection.reset();
+    subscribed = false;
+    if (auto made = connect()) {
+      connection = std::move(*made);
+    }
+  }
+  return connection ? &*connection : nullptr;
+}
+
+bool Agent::say(const channel::WorkerFrame& frame) {
+  AgentConnection* const there = get();
+  const auto sent = there != nullptr ? there->send(frame) : Result<bool>(false);
+  if (!sent) {
+    connection.reset();
+  }
+  return sent.value_or(false);
+}
+
+// And waits for the first answer, with which comes what was told before.
+void Agent::subscribe() {
+  subscribed = say(channel::Subscribe{});
+  if (subscribed && !connection->next(kAnswerTimeout)) {
+    connection.reset();
+  }
+}
+
+bool say(const channel::WorkerFrame& frame) {
+  const std::scoped_lock lock(agent().mutex);
+  return agent().say(frame);
+}
+
+channel::ProgressPage* find_page() {
+  const std::scoped_lock lock(agent().mutex);
+  AgentConnection* const there = agent().get();
+  if (auto page = there != nullptr ? there->take_page() : std::nullopt) {
+    the_page = new channel::ProgressPage(std::move(*page));
+  }
+  page_sought = true;
+  return the_page;
+}
+
+void tell_progress(std::uint64_t step) {
+  const std::scoped_lock lock(agent().mutex);
+  const TimePoint now = steady_now();
+  if (agent().connection && now - agent().told >= kBetweenFrames) {
+    agent().told = now;
+    agent().say(channel::ProgressMade{step});
+  }
+}
+
+std::vector<NodeRanks> nodes_of(const std::vector<channel::NodeRanks>& nodes) {
+  std::vector<NodeRanks> out;
+  for (const channel::NodeRanks& one : nodes) {
+    out.push_back({one.node, one.rank, one.count});
+  }
+  return out;
+}
+
+Round round_of(const channel::Round& r) {
+  return {r.epoch,
+          r.rank,
+          r.world_size,
+          r.local_rank,
+          r.local_world_size,
+          r.group_rank,
+          r.group_world_size,
+          r.restarts,
+          r.store_address,
+          r.store_port,
+          nodes_of(r.left),
+          nodes_of(r.joined)};
+}
+
+// None: it is no news of the members.
+std::optional<News> news_of(const channel::AgentFrame& frame) {
+  return std::visit(
+      []<class Frame>(const Frame& one) -> std::optional<News> {
+        if constexpr (std::is_same_v<Frame, channel::Round>) {
+          return round_of(one);
+        } else if constexpr (std::is_same_v<Frame, channel::Gone>) {
+          return Gone{one.epoch, one.rank, one.count, one.failed, one.why};
+        } else if constexpr (std::is_same_v<Frame, channel::Stop>) {
+          return Stop{one.seconds, one.why};
+        } else {
+          return std::nullopt;
+        }
+      },
+      frame);
+}
+
+}  // namespace
+
+void progress(std::uint64_t step) {
+  channel::ProgressPage* page = the_page.load(std::memory_order_acquire);
+  if (page == nullptr && !page_sought) {
+    page = find_page();
+  }
+  if (page != nullptr) {
+    page->store(step, steady_now());
+  } else {
+    tell_progress(step);
+  }
+}
+
+bool unhealthy(std::string_view why) {
+  constexpr std::size_t kWhyBytesMax = 500;
+  return say(channel::Unhealthy{std::string(why.substr(0, kWhyBytesMax))});
+}
+
+bool healthy() {
+  return say(channel::Healthy{});
+}
+
+bool event(std::string_view json) {
+  constexpr std::size_t kFrameAround = 64;
+  return json.size() + kFrameAround <= channel::kFrameBytesMax && channel::check_json(json) &&
+         say(channel::WorkerEvent{std::string(json)});
+}
+
+bool ready() {
+  return say(channel::Ready{epoch()});
+}
+
+std::uint64_t epoch() {
+  const std::string text = variable("MUSTER_EPOCH");
+  std::uint64_t out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size() ? out : 0;
+}
+
+bool stopping() {
+  const std::scoped_lock lock(agent().mutex);
+  Agent& one = agent();
+  if (!one.stopping && one.get() != nullptr && !one.subscribed) {
+    one.subscribe();
+  }
+  while (!one.stopping && one.connection) {
+    const auto frame = one.connection->next(Duration{});
+    if (!frame) {
+      one.connection.reset();
+    } else if (!*frame) {
+      break;
+    } else {
+      one.stopping = std::holds_alternative<channel::Stop>(**frame);
+    }
+  }
+  return one.stopping;
+}
+
+// -- the members of the job ---------------------------------------------------------------------
+
+class Rounds::Connection {
+ public:
+  explicit Connection(AgentConnection made) : agent(std::move(made)) {}
+
+  AgentConnection agent;
+};
+
+Rounds::Rounds() {
+  auto made = connect();
+  if (made && made->send(channel::Subscribe{}).value_or(false)) {
+    connection_ = std::make_unique<Connection>(std::move(*made));
+  }
+}
+
+Rounds::~Rounds() = default;
+Rounds::Rounds(Rounds&&) noexcept = default;
+Rounds& Rounds::operator=(Rounds&&) noexcept = default;
+
+std::optional<News> Rounds::next(Duration timeout) {
+  while (connection_ != nullptr) {
+    const auto frame = connection_->agent.next(timeout);
+    if (!frame) {
+      connection_.reset();
+      break;
+    }
+    if (!*frame) {
+      break;
+    }
+    if (auto news = news_of(**frame)) {
+      return news;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace muster::worker

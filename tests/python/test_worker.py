@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""muster.worker in jobs, outside of them, and in front of launchers that lie."""
+import array
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import support
+from muster import _channel, worker
+from support import environment, say
+
+
+@support.worker
+def tells():
+    """All that a worker may say."""
+    before = worker.epoch()
+    for step in range(3):
+        worker.progress(step)
+    page = _channel.Connection().page
+    told = [worker.ready(), worker.event({"saved": [1, None]}), worker.unhealthy("nan\n"),
+            worker.healthy()]
+    say(json.dumps([before, told, list(page[:1]), page[1] > 0, worker.stopping()]))
+
+
+@support.worker
+def imports():
+    say(json.dumps(sorted({"numpy", "torch"} & set(sys.modules))))
+
+
+@support.worker
+def forks():
+    """Parent and child have a connection each; both speak for the same worker."""
+    worker.event("parent")
+    child = os.fork()
+    if child == 0:
+        heard = worker.event("child")
+        worker.progress(8)
+        os._exit(0 if heard else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    say(json.dumps([code, _channel.Connection().page[0], worker.event("again")]))
+
+
+@support.worker
+def threads():
+    """Many at once: each event is whole."""
+    def tell(name):
+        for _ in range(20):
+            worker.event({"thread": name})
+            worker.progress(name)
+    started = [threading.Thread(target=tell, args=(name,)) for name in range(8)]
+    for one in started:
+        one.start()
+    for one in started:
+        one.join()
+
+
+@support.worker
+def follows():
+    """The feed, until this worker is asked to end; rank 1 dies as soon as the others listen."""
+    news = worker.rounds()
+    first = next(news)
+    rank, folder = first.rank, pathlib.Path(os.environ["FOLDER"])
+    (folder / str(rank)).touch()
+    if rank == 1:
+        while not all((folder / str(other)).exists() for other in range(3)):
+            os.sched_yield()
+        os._exit(7)
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    heard = [first]
+    for one in news:
+        heard.append(one)
+        if isinstance(one, worker.Stop):
+            break
+    gone = [one.rank for one in heard if isinstance(one, worker.Gone)]
+    say(json.dumps([rank, [type(one).__name__ for one in heard if not isinstance(one, worker.Gone)],
+                    gone[0], worker.stopping()]))
+
+
+@support.worker
+def asks_whether_it_is_to_stop():
+    """stopping() alone, without the feed."""
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    rank = int(os.environ["RANK"])
+    assert not worker.stopping()
+    (pathlib.Path(os.environ["FOLDER"]) / str(rank)).touch()
+    if rank == 1:
+        while not (pathlib.Path(os.environ["FOLDER"]) / "0").exists():
+            os.sched_yield()
+        os._exit(7)
+    while not worker.stopping():
+        os.sched_yield()
+    say("stopping")
+
+
+class Jobs(support.JobCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def events(self, name):
+        path, = pathlib.Path(self.folder).glob("*/events.jsonl")
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        return [event for event in events if event["event"] == name]
+
+    def test_what_a_worker_says_is_heard(self):
+        lines = self.succeed(2, "tells", options=["--log-dir", self.folder])
+        self.assertEqual([json.loads(line) for line in lines],
+                         [[1, [True] * 4, [2], True, False]] * 2)
+        for name in ("worker_ready", "worker_event", "worker_unhealthy", "worker_healthy"):
+            self.assertEqual(sorted(event["rank"] for event in self.events(name)), [0, 1], name)
+        self.assertEqual(self.events("worker_event")[0]["data"], {"saved": [1, None]})
+
+    def test_neither_numpy_nor_torch_is_imported(self):
+        self.assertEqual(self.succeed(1, "imports"), ["[]"])
+
+    def test_a_forked_child_has_a_connection_of_its_own(self):
+        lines = self.succeed(1, "forks", options=["--log-dir", self.folder])
+        self.assertEqual(lines, ["[0, 8, true]"])
+        self.assertEqual([event["data"] for event in self.events("worker_event")],
+                         ["parent", "child", "again"])
+
+    def test_threads_do_not_tear_each_other_s_frames(self):
+        self.succeed(1, "threads", options=["--log-dir", self.folder])
+        told = [event["data"]["thread"] for event in self.events("worker_event")]
+        self.assertEqual(sorted(told), sorted(list(range(8)) * 20))
+
+    def test_the_feed(self):
+        done = self.job(3, "follows", FOLDER=self.folder)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertEqual([json.loads(line) for line in sorted(done.stdout.splitlines())],
+                         [[rank, ["Round", "Stop"], 1, True] for rank in (0, 2)])
+
+    def test_stopping(self):
+        done = self.job(2, "asks_whether_it_is_to_stop", FOLDER=self.folder)
+        self.assertEqual((done.returncode, done.stdout), (7, "stopping\n"), done.stderr)
+
+    def test_what_is_no_json_or_too_long_is_refused_by_the_library(self):
+        for wrong in (float("nan"), object(), {1, 2}, "x" * 9000):
+            with self.assertRaises((TypeError, ValueError)):
+                _channel.line_of({"type": "event", "data": wrong})
+
+
+class Outside(unittest.TestCase):
+    def run_outside(self, agent=None):
+        script = ("from muster import worker as w; w.progress(3); w.progress(4);"
+                  "print(w.epoch(), w.healthy(), w.unhealthy('x'), w.event(1), w.ready(),"
+                  "w.stopping(), list(w.rounds()))")
+        variables = environment(**({"MUSTER_AGENT": agent} if agent else {}))
+        variables.pop("MUSTER_EPOCH", None)
+        return subprocess.run([sys.executable, "-c", script], env=variables, check=True, text=True,
+                              stdout=subprocess.PIPE, timeout=support.DEADLINE).stdout
+
+    def test_without_a_launcher_nothing_happens(self):
+        self.assertEqual(self.run_outside(), "0 False False False False False []\n")
+
+    def test_a_launcher_that_is_gone_is_none(self):
+        self.assertEqual(self.run_outside("muster-agent-of-nobody"),
+                         "0 False False False False False []\n")
+
+    def test_one_that_says_something_else_is_none(self):
+        for words in (b"", b"\n", b"[]\n", b"hello\n", b'{"type":"refused","why":"no"}\n',
+                      b"\xff\xfe\n", b"x" * 20000):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+                listener.bind("\0muster-test-%d" % os.getpid())
+                listener.listen(8)
+                thread = threading.Thread(target=self.answer, args=(listener, words))
+                thread.start()
+                self.assertEqual(self.run_outside("muster-test-%d" % os.getpid()),
+                                 "0 False False False False False []\n", words)
+                listener.shutdown(socket.SHUT_RDWR)
+                thread.join()
+
+    def answer(self, listener, words):
+        """To everyone who connects."""
+        while True:
+            try:
+                caller, _ = listener.accept()
+            except OSError:
+                return
+            with caller:
+                caller.sendall(words)
+
+    def test_a_step_is_a_whole_number(self):
+        worker.progress(2 ** 64 - 1)
+        for wrong in (-1, 2 ** 64, 1.5, "1", None):
+            with self.assertRaises((TypeError, OverflowError, ValueError)):
+                worker.progress(wrong)
+        self.assertIsInstance(worker._agent.words, array.array)
+
+
+if __name__ == "__main__":
+    support.main()

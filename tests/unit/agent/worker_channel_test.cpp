@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real socket, with this process as the worker of local rank 1.
+#include "agent/worker_channel.hpp"
+
+#include "base/clock.hpp"
+#include "base/unix_socket.hpp"
+#include "channel/progress_page.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+using namespace muster;
+
+namespace {
+
+constexpr auto kDeadline = std::chrono::seconds(20);
+
+struct Sink final : EventSink {
+  std::vector<JobEvent> events;
+
+  void take(const JobEvent& event) override { events.push_back(event); }
+
+  template <class What>
+  [[nodiscard]] std::vector<What> all() const {
+    std::vector<What> out;
+    for (const JobEvent& event : events) {
+      if (const auto* what = std::get_if<What>(&event.what)) {
+        out.push_back(*what);
+      }
+    }
+    return out;
+  }
+};
+
+struct Bench {
+  asio::io_context loop;
+  EventStream events{"node1", wall_now_seconds};
+  Sink sink;
+  WorkerChannel channel{loop, events, std::chrono::seconds(30)};
+
+  explicit Bench(const std::string& random) {
+    events.add(channel);
+    events.add(sink);
+    REQUIRE(channel.open(random + std::to_string(::getpid())));
+    begin(1);
+  }
+
+  void begin(std::uint64_t epoch) {
+    event::RoundBegun begun;
+    begun.assignment.local_world_size = 2;
+    begun.assignment.world_size = 4;
+    begun.assignment.rank_first = 2;
+    events.set_round(epoch);
+    events.tell(begun);
+    events.tell(event::WorkerStarted{1, 3, ::getpid()});
+  }
+
+  // Until something has come of it.
+  template <class Done>
+  void run_until(Done done) {
+    const TimePoint give_up = steady_now() + kDeadline;
+    while (!done() && steady_now() < give_up) {
+      loop.run_one_for(std::chrono::milliseconds(20));
+    }
+    REQUIRE(done());
+  }
+};
+
+struct Caller {
+  UniqueFd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  channel::LineReader lines;
+  std::vector<UniqueFd> fds;
+
+  explicit Caller(const Bench& bench) {
+    const UnixAddress address = abstract_address(bench.channel.name());
+    REQUIRE(::connect(fd.get(), address.raw(), address.size) == 0);
+  }
+
+  void say(const channel::WorkerFrame& frame) const {
+    const std::string line = channel::encode(frame);
+    REQUIRE(::send(fd.get(), line.data(), line.size(), 0) == static_cast<ssize_t>(line.size()));
+  }
+
+  channel::AgentFrame hear(Bench& bench) {
+    const TimePoint give_up = steady_now() + kDeadline;
+    while (!lines.has_line()) {
+      REQUIRE(steady_now() < give_up);
+      bench.loop.run_one_for(std::chrono::milliseconds(5));
+      std::array<char, 4096> bytes{};
+      ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+      auto got = receive_some_with_fds(fd.get(), bytes);
+      lines.feed({bytes.data(), got.bytes});
+      for (UniqueFd& one : got.fds) {
+        fds.push_back(std::move(one));
+      }
+    }
+    return channel::decode_agent_frame(**lines.next())->value();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("worker channel: steps in the page are progress, and nobody is told of them") {
+  Bench bench("a");
+  Caller caller(bench);
+  CHECK(caller.hear(bench) == channel::AgentFrame(channel::Hello{1, 1, 3, 1}));
+  REQUIRE(caller.fds.size() == 1);
+  auto page = channel::ProgressPage::map(std::move(caller.fds[0]));
+  REQUIRE(page);
+  CHECK_FALSE(bench.channel.progress()[1].step);
+  const TimePoint now = steady_now();
+  page->store(118, now);
+  const std::vector<channel::Progress> seen = bench.channel.progress();
+  REQUIRE(seen.size() == 2);
+  CHECK((seen[1].step == 118 && seen[1].time == now));
+  CHECK_FALSE(seen[0].step);
+  // The next round's worker has a page of its own; what is written into the old one is nothing.
+  bench.begin(2);
+  page->store(119, steady_now());
+  CHECK_FALSE(bench.channel.progress()[1].step);
+}
+
+TEST_CASE("worker channel: all connections of a worker have the same page") {
+  Bench bench("b");
+  Caller one(bench);
+  Caller two(bench);
+  static_cast<void>(one.hear(bench));
+  static_cast<void>(two.hear(bench));
+  auto first = channel::ProgressPage::map(std::move(one.fds.at(0)));
+  auto second = channel::ProgressPage::map(std::move(two.fds.at(0)));
+  first->store(7, steady_now());
+  CHECK(second->load(TimePoint{}, steady_now())->step == 7);
+}
+
+TEST_CASE("worker channel: what is said last is heard when the job ends, without the loop") {
+  Bench bench("c");
+  const Caller caller(bench);
+  caller.say(channel::WorkerEvent{"[1]"});
+  caller.say(channel::Unhealthy{"hot\x1b[2J"});
+  bench.channel.drain();
+  const auto told = bench.sink.all<event::WorkerToldEvent>();
+  REQUIRE(told.size() == 1);
+  CHECK((told[0].data == "[1]" && told[0].rank == 3 && told[0].local_rank == 1));
+  CHECK(bench.sink.all<event::WorkerUnhealthy>().at(0).why.find('\x1b') == std::string::npos);
+  CHECK(bench.channel.progress()[1].unhealthy);
+}
+
+TEST_CASE("worker channel: subscribers hear of deaths here and elsewhere, and of the stop") {
+  Bench bench("d");
+  Caller caller(bench);
+  caller.say(channel::Subscribe{});
+  static_cast<void>(caller.hear(bench));
+  CHECK(std::get<channel::Round>(caller.hear(bench)).rank == 3);
+  event::WorkerEnded ended;
+  ended.rank = 2;
+  ended.exit.status = ExitStatus{.signaled = true, .value = SIGKILL};
+  ended.reaped = false;
+  bench.events.tell(ended);
+  ended.reaped = true;
+  bench.events.tell(ended);
+  bench.events.tell(event::RegroupAsked{"node 'a' is gone", {0, 2}});
+  bench.events.tell(event::WorkersSignalled{SIGTERM});
+  bench.events.tell(event::WorkersSignalled{SIGCONT});
+  bench.begin(2);
+  const auto gone = std::get<channel::Gone>(caller.hear(bench));
+  CHECK((gone.rank == 2 && gone.count == 1 && gone.failed && gone.epoch == 1));
+  const auto node = std::get<channel::Gone>(caller.hear(bench));
+  CHECK((node.rank == 0 && node.count == 2));
+  const auto stop = std::get<channel::Stop>(caller.hear(bench));
+  CHECK((stop.seconds == 30 && stop.why == gone.why));
+  CHECK(std::get<channel::Round>(caller.hear(bench)).epoch == 2);
+}
+
+TEST_CASE("worker channel: a flood is held back, and goes on when its time has come") {
+  Bench bench("e");
+  Caller caller(bench);
+  static_cast<void>(caller.hear(bench));
+  for (std::uint64_t step = 0; step < channel::kFramesBurst + 3; ++step) {
+    caller.say(channel::ProgressMade{step});
+  }
+  const std::uint64_t last = channel::kFramesBurst + 2;
+  bench.run_until([&] { return bench.channel.progress()[1].step == last; });
+  CHECK(bench.sink.all<event::Message>().size() == 1);
+}
+
+TEST_CASE("worker channel: a name that is taken is an error, and there is no channel") {
+  const Bench bench("f");
+  asio::io_context loop;
+  EventStream events{"node1", wall_now_seconds};
+  WorkerChannel second(loop, events, std::chrono::seconds(1));
+  CHECK_FALSE(second.open("f" + std::to_string(::getpid())));
+  CHECK(second.name().empty());
+  second.drain();
+}
