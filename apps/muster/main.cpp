@@ -99,7 +99,8 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ
   PlanContext context{RunDir::place_of(config, setup.environ, "........"),
                       setup.hostname,
                       setup.stderr_is_terminal,
-                      setup.stdout_is_torn};
+                      setup.stdout_is_torn,
+                      std::string(kUnknownSocket)};
   if (config.logs_disabled) {
     context.run_dir.clear();
   }

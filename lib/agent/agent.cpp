@@ -14,6 +14,7 @@
 #include "agent/signal_reach.hpp"
 #include "agent/supervisor.hpp"
 #include "agent/warm_rounds.hpp"
+#include "agent/worker_channel.hpp"
 #include "agent/workplace.hpp"
 #include "base/clock.hpp"
 #include "plan/worker_argv.hpp"
@@ -110,6 +111,7 @@ class Agent final : public WorkerSite, public WarmSite {
   void add_sinks();
   void watch_for_hangs();
   [[nodiscard]] Result<void> open_runner();
+  void open_channel();
   void fail(const Error& error);
   void begin();
   void begin_rounds();
@@ -132,6 +134,7 @@ class Agent final : public WorkerSite, public WarmSite {
   EventLog event_log_;
   FinalReport final_report_{setup_, events_, messages_};
   RunPlace place_{setup_};
+  WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
   LocalStore local_store_{loop_, setup_, place_, events_};
   std::optional<SharedWithGuard> shared_with_guard_;
   SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ by its real type
@@ -169,6 +172,7 @@ void Agent::prepare_zygote(ZygoteObserver& observer) {
 void Agent::add_sinks() {
   messages_.before_lines([this] { roll_call_.clear_line(); });
   events_.add(event_log_);
+  events_.add(channel_);
   events_.add(messages_);
   events_.add(roll_call_);
   events_.add(final_report_);
@@ -185,6 +189,7 @@ int Agent::run() {
   messages_.use(*runner_);
   place_.use(*runner_);
   watch_for_hangs();
+  open_channel();
   read_link();
   begin();
   loop_.run();
@@ -193,7 +198,7 @@ int Agent::run() {
 
 void Agent::watch_for_hangs() {
   if (setup_.config.watch_hangs) {
-    hang_duty_.emplace(loop_, setup_, *runner_, events_, supervisor_);
+    hang_duty_.emplace(loop_, setup_, HangDutyParts{*runner_, events_, supervisor_, channel_});
     events_.add(*hang_duty_);
   }
 }
@@ -210,6 +215,13 @@ Result<void> Agent::open_runner() {
   }
   runner_ = std::move(*runner);
   return {};
+}
+
+void Agent::open_channel() {
+  if (const auto opened = channel_.open(setup_.random); !opened) {
+    events_.say(LogLevel::warning, opened.error().message + "; workers do without it");
+  }
+  place_.tell_workers(channel_.name());
 }
 
 // Before the supervisor has begun.
@@ -320,6 +332,7 @@ void Agent::add_evidence(WorkerFailure& failure) {
 
 void Agent::finished(const JobResult& result) {
   exit_code_ = exit_code_of(result);
+  channel_.drain();
   final_report_.write_error_file(result);
   const std::string logs = place_.clean_up(result.outcome == Outcome::failed);
   if (runner_) {

@@ -85,6 +85,26 @@ Named named(const event::WorkerEnded& what) {
   return {what.reaped ? "worker_ended" : "worker_dying", std::move(json)};
 }
 
+Named named(const event::WorkerReady& what) {
+  return {"worker_ready", {{"rank", what.rank}, {"local_rank", what.local_rank}}};
+}
+
+Named named(const event::WorkerHealthy& what) {
+  return {"worker_healthy", {{"rank", what.rank}, {"local_rank", what.local_rank}}};
+}
+
+Named named(const event::WorkerUnhealthy& what) {
+  return {"worker_unhealthy",
+          {{"rank", what.rank}, {"local_rank", what.local_rank}, {"why", what.why}}};
+}
+
+Named named(const event::WorkerToldEvent& what) {
+  return {"worker_event",
+          {{"rank", what.rank},
+           {"local_rank", what.local_rank},
+           {"data", Json::parse(what.data, nullptr, false)}}};
+}
+
 Named named(const event::WorkerFailed& what) {
   return {"worker_failed", failure_json(what.failure)};
 }

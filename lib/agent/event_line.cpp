@@ -48,6 +48,12 @@ std::optional<EventLine> line_of(const JobEvent& event) {
           return round_line(event.round, what);
         } else if constexpr (std::is_same_v<What, event::WorkerEnded>) {
           return end_line(what);
+        } else if constexpr (std::is_same_v<What, event::WorkerUnhealthy>) {
+          return EventLine{
+              LogLevel::warning,
+              fmt::format("rank {} says that it is not well: {}", what.rank, what.why)};
+        } else if constexpr (std::is_same_v<What, event::WorkerHealthy>) {
+          return EventLine{LogLevel::info, fmt::format("rank {} is well again", what.rank)};
         } else if constexpr (std::is_same_v<What, event::RestartDecided>) {
           return EventLine{LogLevel::warning, what.text};
         } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {

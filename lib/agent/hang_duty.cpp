@@ -41,16 +41,8 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup) {
 
 }  // namespace
 
-HangDuty::HangDuty(asio::io_context& loop,
-                   const AgentSetup& setup,
-                   LinuxRunner& runner,
-                   EventStream& events,
-                   Supervisor& supervisor)
-    : setup_(setup),
-      runner_(runner),
-      events_(events),
-      supervisor_(supervisor),
-      watch_(loop, runner, settings_of(setup), *this) {}
+HangDuty::HangDuty(asio::io_context& loop, const AgentSetup& setup, HangDutyParts parts)
+    : setup_(setup), parts_(parts), watch_(loop, parts.runner, settings_of(setup), *this) {}
 
 // -- who runs ---------------------------------------------------------------------------------
 
@@ -114,7 +106,7 @@ void HangDuty::workers_signalled(int signo) {
 void HangDuty::found(hang::HangReport report) {
   ++found_;
   write_files(report);
-  events_.tell(event::HangFound{report.verdict, report.facts});
+  parts_.events.tell(event::HangFound{report.verdict, report.facts});
   act(report);
 }
 
@@ -152,7 +144,7 @@ void HangDuty::act(const hang::HangReport& report) {
     closed.outcome = Outcome::failed;
     closed.verdict = text;
     closed.hung = true;
-    supervisor_.handle(closed);
+    parts_.supervisor.handle(closed);
   } else if (report.facts.action != hang::OnHang::report) {
     fail_worker(report.verdict);
   }
@@ -171,12 +163,12 @@ void HangDuty::fail_worker(const hang::Verdict& verdict) {
     return;
   }
   const hang::WatchedWorker one = *worker;
-  runner_.kill_worker(one.local_rank);
+  parts_.runner.kill_worker(one.local_rank);
   WorkerExit exit;
   exit.local_rank = one.local_rank;
   exit.pid = one.pid;
   exit.status = ExitStatus::from_wait(CLD_KILLED, SIGKILL);
-  supervisor_.on_worker_dying(exit);
+  parts_.supervisor.on_worker_dying(exit);
 }
 
 void HangDuty::add_evidence(WorkerFailure& failure) const {
@@ -188,19 +180,23 @@ void HangDuty::add_evidence(WorkerFailure& failure) const {
 
 void HangDuty::goes_on(Duration quiet) {
   blamed_.clear();
-  events_.tell(event::HangOver{std::chrono::duration<double>(quiet).count()});
+  parts_.events.tell(event::HangOver{std::chrono::duration<double>(quiet).count()});
 }
 
 void HangDuty::sees_nothing() {
-  events_.say(LogLevel::warning,
-              "--hang-timeout sees nothing of this program: it uses no collective operations of "
-              "muster's, and its output goes past us; pass it through with --label, or into files "
-              "with --log-dir and --redirects=3");
+  parts_.events.say(
+      LogLevel::warning,
+      "--hang-timeout sees nothing of this program: it uses no collective operations of "
+      "muster's and tells no steps, and its output goes past us; call "
+      "muster.worker.progress(step), or let us pass its output on with --label");
 }
 
-// Nobody counts steps yet.
-std::optional<std::uint64_t> HangDuty::steps(int /*local_rank*/) {
-  return std::nullopt;
+std::vector<std::optional<std::uint64_t>> HangDuty::steps() {
+  std::vector<std::optional<std::uint64_t>> out;
+  for (const channel::Progress& one : parts_.channel.progress()) {
+    out.push_back(one.step);
+  }
+  return out;
 }
 
 }  // namespace muster

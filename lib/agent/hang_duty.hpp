@@ -7,6 +7,7 @@
 #include "agent/agent.hpp"
 #include "agent/event_stream.hpp"
 #include "agent/supervisor.hpp"
+#include "agent/worker_channel.hpp"
 #include "hang/hang_watch.hpp"
 
 #include <map>
@@ -16,13 +17,17 @@
 
 namespace muster {
 
+// What it works on.
+struct HangDutyParts {
+  LinuxRunner& runner;
+  EventStream& events;
+  Supervisor& supervisor;
+  WorkerChannel& channel;
+};
+
 class HangDuty final : public EventSink, public hang::HangSite {
  public:
-  HangDuty(asio::io_context& loop,
-           const AgentSetup& setup,
-           LinuxRunner& runner,
-           EventStream& events,
-           Supervisor& supervisor);
+  HangDuty(asio::io_context& loop, const AgentSetup& setup, HangDutyParts parts);
 
   // EventSink
   void take(const JobEvent& event) override;
@@ -34,7 +39,7 @@ class HangDuty final : public EventSink, public hang::HangSite {
   void found(hang::HangReport report) override;
   void goes_on(Duration quiet) override;
   void sees_nothing() override;
-  std::optional<std::uint64_t> steps(int local_rank) override;
+  std::vector<std::optional<std::uint64_t>> steps() override;
 
  private:
   void begin_round(const event::RoundBegun& begun);
@@ -46,9 +51,7 @@ class HangDuty final : public EventSink, public hang::HangSite {
   void fail_worker(const hang::Verdict& verdict);
 
   const AgentSetup& setup_;
-  LinuxRunner& runner_;
-  EventStream& events_;
-  Supervisor& supervisor_;
+  HangDutyParts parts_;
   hang::HangWatch watch_;
   std::vector<hang::WatchedWorker> workers_;
   std::size_t expected_ = 0;

@@ -6,6 +6,7 @@
 
 #include "agent/job_result.hpp"
 #include "base/log.hpp"
+#include "channel/frames.hpp"
 #include "hang/verdict_text.hpp"
 #include "plan/assignment.hpp"
 #include "process/process_runner.hpp"
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace muster {
 
@@ -39,12 +41,19 @@ struct RollCallHeard {
   std::string trouble;
 };
 
+// Nodes that are in one of two rounds only.
+struct MembershipChange {
+  std::vector<channel::NodeRanks> left;    // with their ranks of the round before
+  std::vector<channel::NodeRanks> joined;  // with their ranks of this one
+};
+
 // The workers are started next.
 struct RoundBegun {
   Assignment assignment;
   bool shared = false;     // with other nodes
   std::string run_folder;  // empty where there is none
   std::string logs;        // the same where it is the user's, and stays
+  MembershipChange change = {};
 };
 
 struct WorkerStarted {
@@ -58,6 +67,29 @@ struct WorkerEnded {
   WorkerExit exit;
   int rank = 0;
   bool reaped = true;
+};
+
+// What workers say over their channel (channel/CHANNEL.md).
+struct WorkerReady {
+  int rank = 0;
+  int local_rank = 0;
+};
+
+struct WorkerHealthy {
+  int rank = 0;
+  int local_rank = 0;
+};
+
+struct WorkerUnhealthy {
+  int rank = 0;
+  int local_rank = 0;
+  std::string why;
+};
+
+struct WorkerToldEvent {
+  int rank = 0;
+  int local_rank = 0;
+  std::string data;  // JSON
 };
 
 // A worker that failed and was not ended by our own stop, with all that it left. Comes after its
@@ -128,6 +160,10 @@ using What = std::variant<JobStarted,
                           RoundBegun,
                           WorkerStarted,
                           WorkerEnded,
+                          WorkerReady,
+                          WorkerHealthy,
+                          WorkerUnhealthy,
+                          WorkerToldEvent,
                           WorkerFailed,
                           RestartDecided,
                           RegroupAsked,

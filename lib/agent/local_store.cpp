@@ -79,7 +79,7 @@ Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt, int restart
     return std::unexpected(made.error());
   }
   auto specs = place_.prepare_round(*made);
-  events_.set_round(static_cast<std::uint64_t>(attempt) + 1);
+  events_.set_round(made->epoch);
   events_.tell(event::RoundBegun{std::move(*made), false, place_.run_folder(), place_.kept_logs()});
   return specs;
 }

@@ -2,6 +2,7 @@
 #include "agent/shared_rounds.hpp"
 
 #include "agent/files.hpp"
+#include "agent/membership_change.hpp"
 #include "agent/printable.hpp"
 #include "base/clock.hpp"
 #include "restart/restart_policy.hpp"
@@ -130,7 +131,7 @@ Result<Assignment> SharedRounds::assignment_of(const RunRound& run) {
   for (const NodeInfo& member : run.round->members) {
     shares.push_back(NodeShare{member.nproc, member.role});
   }
-  const RoundTimes times{run.round->restart_count, user_.starts()};
+  const RoundTimes times{run.round->restart_count, user_.starts(), run.round->id.number};
   const Endpoint store{run.master_addr, run.master_port};
   auto out = assign(shares, static_cast<std::size_t>(run.group_rank), times, store);
   auto ports = ports_.for_node();
@@ -143,7 +144,7 @@ Result<Assignment> SharedRounds::assignment_of(const RunRound& run) {
   return out;
 }
 
-RoundToRun SharedRounds::plan(const RunRound& run) {
+RoundToRun SharedRounds::plan(const RunRound& run, event::MembershipChange change) {
   RoundToRun out;
   out.nproc = setup_.config.nproc;
   const auto assignment = assignment_of(run);
@@ -155,7 +156,8 @@ RoundToRun SharedRounds::plan(const RunRound& run) {
   out.rank_first = assignment->rank_first;
   out.others = assignment->world_size - assignment->local_world_size;
   out.specs = place_.prepare_round(*assignment);
-  events_.tell(event::RoundBegun{*assignment, true, place_.run_folder(), place_.kept_logs()});
+  events_.tell(event::RoundBegun{
+      *assignment, true, place_.run_folder(), place_.kept_logs(), std::move(change)});
   return out;
 }
 
@@ -164,9 +166,10 @@ void SharedRounds::run_round(const RunRound& run) {
     close_store();
     ports_.drop_store();
   }
+  event::MembershipChange change = membership_change(*round_, *run.round);
   round_ = run.round;
   events_.set_round(round_->id.number);
-  user_.run_round(plan(run));
+  user_.run_round(plan(run, std::move(change)));
 }
 
 void SharedRounds::stop_workers(const std::string& reason) {

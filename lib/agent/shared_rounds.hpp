@@ -76,7 +76,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   [[nodiscard]] Result<StoreOpened> prepare_lead(RoundId round);
   [[nodiscard]] Result<Assignment> assignment_of(const RunRound& run);
   void close_store();
-  [[nodiscard]] RoundToRun plan(const RunRound& run);
+  [[nodiscard]] RoundToRun plan(const RunRound& run, event::MembershipChange change);
   [[nodiscard]] Failed message_of(const WorkerFailure& failure, Duration run_time) const;
   void begin_waiting();
 

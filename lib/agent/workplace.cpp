@@ -22,8 +22,11 @@ Result<void> RunPlace::prepare(int attempt) {
       return std::unexpected(made.error());
     }
     run_dir_ = std::move(*made);
-    context_ = PlanContext{
-        run_dir_.path(), setup_.hostname, setup_.stderr_is_terminal, setup_.stdout_is_torn};
+    context_ = PlanContext{.run_dir = run_dir_.path(),
+                           .hostname = setup_.hostname,
+                           .stderr_is_terminal = setup_.stderr_is_terminal,
+                           .stdout_is_torn = setup_.stdout_is_torn,
+                           .agent_socket = agent_socket_};
   }
   return run_dir_.make_attempt(attempt, setup_.config.nproc);
 }

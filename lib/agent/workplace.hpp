@@ -10,6 +10,7 @@
 #include "process/process_runner.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster {
@@ -36,6 +37,9 @@ class RunPlace final : public Workplace {
   // Knows what workers wrote; before the first of them runs.
   void use(ProcessRunner& runner) { runner_ = &runner; }
 
+  // The name of the agent's socket; empty: there is none.
+  void tell_workers(std::string agent_socket) { agent_socket_ = std::move(agent_socket); }
+
   Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;
   void add_record(WorkerFailure& failure) override;
   void add_stderr_tail(WorkerFailure& failure) override;
@@ -52,6 +56,7 @@ class RunPlace final : public Workplace {
 
   const AgentSetup& setup_;
   ProcessRunner* runner_ = nullptr;
+  std::string agent_socket_;
   RunDir run_dir_;
   PlanContext context_;
 };

@@ -114,6 +114,15 @@ std::string describe_position(const RankEvidence& rank) {
   return "";
 }
 
+std::string group_of_wait(const RankEvidence& rank) {
+  for (const Position& at : rank.positions) {
+    if (!at.pending.empty() && at.pending.front().peer < 0) {
+      return fmt::format("{} of {}", named(at.pending.front()), at.group);
+    }
+  }
+  return "";
+}
+
 std::vector<int> behind(const Evidence& evidence, const RankEvidence& rank) {
   std::vector<int> out;
   for (const Position& mine : rank.positions) {

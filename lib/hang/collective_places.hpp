@@ -15,6 +15,9 @@ namespace muster::hang {
 // operation is known of it.
 [[nodiscard]] std::string describe_position(const RankEvidence& rank);
 
+// "#5 barrier of eval, epoch 0": the operation that it waits in, and whose; empty: none.
+[[nodiscard]] std::string group_of_wait(const RankEvidence& rank);
+
 // Ranks of the same groups that have not come to the operations that `rank` waits in.
 [[nodiscard]] std::vector<int> behind(const Evidence& evidence, const RankEvidence& rank);
 

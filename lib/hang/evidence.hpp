@@ -45,7 +45,8 @@ struct ThreadFacts {
   char state = '?';  // as in /proc/<pid>/stat
   std::string kernel_function{};
   Wait wait{};
-  double cpu = 0;  // of one processor, since the last look
+  double cpu = 0;     // of one processor, between two looks
+  bool runs = false;  // at both of them, though others may have had the processor
   bool operator==(const ThreadFacts&) const = default;
 };
 
@@ -80,7 +81,7 @@ struct ProcessFacts {
 // One operation of the collective library.
 struct Operation {
   std::uint64_t number = 0;
-  std::string what{};       // "all_reduce sum f32[25]": what must be the same on all ranks
+  std::string what{};     // "all_reduce sum f32[25]": what must be the same on all ranks
   int peer = -1;          // of a send or recv: rank of the other side in the group
   std::uint64_t age = 0;  // ns since it was called
   bool operator==(const Operation&) const = default;
@@ -89,9 +90,9 @@ struct Operation {
 // Where a rank is in one communicator.
 struct Position {
   std::string group{};  // the same on all its ranks
-  int rank = 0;       // in the group
+  int rank = 0;         // in the group
   int size = 0;
-  std::uint64_t entered = 0;       // number of the last operation that it called, but for transfers
+  std::uint64_t entered = 0;  // number of the last operation that it called, but for transfers
   std::vector<Operation> recent{};   // completed ones, oldest first
   std::vector<Operation> pending{};  // called and not completed
   bool operator==(const Position&) const = default;

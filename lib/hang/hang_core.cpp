@@ -195,7 +195,9 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
   }
   const bool certain = verdict.cause == Cause::stopped;
   const bool slow =
-      std::ranges::any_of(verdict.ranks, [&](int rank) { return is_slow(rank, now); });
+      strong_ ? std::ranges::any_of(verdict.ranks, [&](int rank) { return is_slow(rank, now); })
+              : std::ranges::any_of(ranks_,
+                                    [&](const auto& entry) { return is_slow(entry.first, now); });
   if (slow && !certain) {
     judge_after_ = now + limit() / 4;
     return;

@@ -26,6 +26,12 @@ constexpr Duration kCpuWindow = std::chrono::milliseconds(250);
 // Of all stacks together: then the verdict is made from what is there.
 constexpr Duration kInspectionMax = std::chrono::seconds(25);
 
+std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64_t>>& steps,
+                                     const WatchedWorker& worker) {
+  const auto at = static_cast<std::size_t>(worker.local_rank);
+  return at < steps.size() ? steps[at] : std::nullopt;
+}
+
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -54,7 +60,7 @@ struct HangWatch::Impl {
   bool inspecting = false;
   bool stacks_there = false;
   Evidence evidence;
-  std::map<pid_t, double> times_before;
+  std::map<pid_t, ThreadUse> times_before;
   TimePoint times_at{};
 
   void arm();
@@ -101,13 +107,14 @@ std::vector<Sample> HangWatch::Impl::samples() {
     }
   }
   const bool life = core.wants_life(steady_now());
+  const auto steps = site.steps();
   std::vector<Sample> out;
   for (const WatchedWorker& worker : workers) {
     if (worker.ended) {
       continue;
     }
     Sample sample{.rank = worker.rank};
-    sample.steps = site.steps(worker.local_rank);
+    sample.steps = step_of(steps, worker);
     sample.output = runner.output_bytes(worker.local_rank);
     if (const auto found = operations.find(worker.pid); found != operations.end()) {
       sample.operations = found->second;
@@ -151,13 +158,14 @@ void HangWatch::Impl::inspect() {
   evidence.limit = seconds(core.limit());
   evidence.world_size = world_size;
   times_before.clear();
+  const auto steps = site.steps();
   for (const WatchedWorker& worker : workers) {
     RankEvidence rank{.rank = worker.rank, .local_rank = worker.local_rank, .ended = worker.ended};
     rank.quiet = seconds(core.quiet(worker.rank, now));
     if (!worker.ended) {
-      rank.steps = site.steps(worker.local_rank);
+      rank.steps = step_of(steps, worker);
       rank.processes = read_processes(worker.pid);
-      times_before.merge(thread_times(rank.processes));
+      times_before.merge(thread_use(rank.processes));
     }
     evidence.ranks.push_back(std::move(rank));
   }
@@ -198,13 +206,14 @@ void HangWatch::Impl::limit_inspection() {
 void HangWatch::Impl::add_cpu() {
   const double window_seconds = seconds(steady_now() - times_at);
   for (RankEvidence& rank : evidence.ranks) {
-    const auto times = thread_times(rank.processes);
+    const auto times = thread_use(rank.processes);
     for (ProcessFacts& process : rank.processes) {
       for (ThreadFacts& thread : process.threads) {
         const auto before = times_before.find(thread.tid);
         const auto after = times.find(thread.tid);
         if (before != times_before.end() && after != times.end()) {
-          thread.cpu = std::max(0.0, after->second - before->second) / window_seconds;
+          thread.cpu = std::max(0.0, after->second.cpu - before->second.cpu) / window_seconds;
+          thread.runs = before->second.state == 'R' && after->second.state == 'R';
         }
       }
     }

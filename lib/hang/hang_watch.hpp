@@ -10,7 +10,6 @@
 #include "hang/hang_core.hpp"
 #include "hang/verdict_text.hpp"
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,8 +45,8 @@ class HangSite {
   virtual void found(HangReport report) = 0;
   virtual void goes_on(Duration quiet) = 0;
   virtual void sees_nothing() = 0;
-  // Steps that a worker has counted; none where it counts none.
-  [[nodiscard]] virtual std::optional<std::uint64_t> steps(int local_rank) = 0;
+  // The last step that each worker has told, by local rank; none where it tells none.
+  [[nodiscard]] virtual std::vector<std::optional<std::uint64_t>> steps() = 0;
 };
 
 struct WatchedWorker {

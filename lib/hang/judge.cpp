@@ -195,7 +195,10 @@ Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
   }
   std::map<std::string, std::vector<int>> by_name;
   for (const Suspect& one : suspects) {
-    if (one.waits && one.evidence->positions.empty()) {
+    const std::string group = group_of_wait(*one.evidence);
+    if (one.waits && !group.empty()) {
+      by_name[fmt::format("waits in {}", group)].push_back(one.rank);
+    } else if (one.waits && one.evidence->positions.empty()) {
       by_name[one.own.reason].push_back(one.rank);
     }
   }

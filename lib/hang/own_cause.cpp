@@ -28,17 +28,28 @@ const ThreadFacts* find_thread(const ProcessFacts& process, pid_t tid) {
 }
 
 bool is_busy(const ThreadFacts& thread) {
-  return thread.cpu >= kBusy;
+  return thread.runs || thread.cpu >= kBusy;
 }
 
 std::string by_name(const ProcessFacts& process) {
   return fmt::format("{} ({})", process.pid, process.command);
 }
 
-// " in main (train.py:12)"; empty where nobody knows.
+// "spin", called by Python's "main (train.py:12)"; empty where nobody knows.
+std::string place(const View& view) {
+  const Stack* const python = stack_of(view.process, view.thread.tid, true);
+  const Frame* const frame = own_frame(python);
+  const Frame* const native = own_native_frame(stack_of(view.process, view.thread.tid, false));
+  if (native == nullptr) {
+    return frame == nullptr ? "" : describe(*frame);
+  }
+  return native->function + (frame == nullptr ? "" : ", called by " + describe(*frame));
+}
+
+// " in main (train.py:12)"
 std::string where(const View& view) {
-  const Frame* const frame = own_frame(stack_of(view.process, view.thread.tid));
-  return frame == nullptr ? "" : " in " + describe(*frame);
+  const std::string at = place(view);
+  return at.empty() ? "" : " in " + at;
 }
 
 OwnCause found(const View& view, Cause cause, std::string reason) {
@@ -83,16 +94,8 @@ std::optional<OwnCause> uninterruptible(const View& view) {
 // -- a thread that runs -----------------------------------------------------------------------
 
 OwnCause spinning(const View& view) {
-  const Stack* const python = stack_of(view.process, view.thread.tid, true);
-  const Frame* const native = innermost_named(stack_of(view.process, view.thread.tid, false));
-  const Frame* const frame = own_frame(python);
-  std::string in = "an unknown function";
-  if (native != nullptr && (frame == nullptr || !is_interpreter(*native))) {
-    in = native->function + (frame == nullptr ? "" : ", called by " + describe(*frame));
-  } else if (frame != nullptr) {
-    in = describe(*frame);
-  }
-  return found(view, Cause::spinning, "spinning in " + in);
+  const std::string at = place(view);
+  return found(view, Cause::spinning, "spinning in " + (at.empty() ? "an unknown function" : at));
 }
 
 // -- a thread that waits ----------------------------------------------------------------------
@@ -148,14 +151,13 @@ OwnCause waits_for_child(const View& view, Cause cause, const std::string& words
 }
 
 // The threads of a process that wait for a lock and do not idle, as "one in f (x.py:6)".
-std::vector<std::string> lock_waiters(const ProcessFacts& process) {
+std::vector<std::string> lock_waiters(const RankEvidence& rank, const ProcessFacts& process) {
   std::vector<std::string> out;
   for (const ThreadFacts& thread : process.threads) {
     const Stack* const stack = stack_of(process, thread.tid);
-    const Frame* const frame = own_frame(stack);
-    if (thread.wait.kind == WaitKind::lock && frame != nullptr && waits_for_lock(*stack)) {
+    if (thread.wait.kind == WaitKind::lock && stack != nullptr && waits_for_lock(*stack)) {
       const std::string& name = stack->name.empty() ? thread.name : stack->name;
-      out.push_back(fmt::format("{} in {}", name, describe(*frame)));
+      out.push_back(fmt::format("{} in {}", name, place({rank, process, thread})));
     }
   }
   return out;
@@ -173,7 +175,7 @@ std::string gil_words(const ProcessFacts& process) {
 }
 
 OwnCause deadlocked(const View& view) {
-  const auto waiters = lock_waiters(view.process);
+  const auto waiters = lock_waiters(view.rank, view.process);
   std::string who;
   for (std::size_t i = 0; i < std::min<std::size_t>(waiters.size(), 3); ++i) {
     who += (i == 0 ? ": " : "; ") + waiters[i];
@@ -285,6 +287,10 @@ OwnCause waiting(const View& view, int depth) {
     case WaitKind::open:
     case WaitKind::file_lock:
     case WaitKind::sync:
+      if (const Stack* const stack = stack_of(view.process, view.thread.tid);
+          stack != nullptr && in_multiprocessing(*stack)) {
+        return waits_for_child(view, Cause::waits_for_child, "waits for its processes", depth);
+      }
       return view.thread.wait.path.starts_with("socket:") ? polls(view, depth)
                                                           : blocked_io(view, depth);
     case WaitKind::poll:
@@ -360,7 +366,11 @@ OwnCause own_cause(const RankEvidence& rank) {
   OwnCause out = thread_cause({rank, main, thread}, 0);
   if (holds_gil(main, thread) && thread.state != 'R') {
     out.reason += ", and holds Python's GIL";
-    out.cause = thread.tid == main.pid ? out.cause : Cause::deadlocked;
+    if (thread.tid != main.pid) {
+      const Stack* const stack = stack_of(main, thread.tid, true);
+      out.cause = Cause::deadlocked;
+      out.reason = fmt::format("deadlocked: its thread {} {}", stack->name, out.reason);
+    }
   }
   return out;
 }

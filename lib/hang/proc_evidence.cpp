@@ -270,12 +270,14 @@ std::vector<ProcessFacts> read_processes(pid_t root) {
   return out;
 }
 
-std::map<pid_t, double> thread_times(const std::vector<ProcessFacts>& processes) {
-  std::map<pid_t, double> out;
+std::map<pid_t, ThreadUse> thread_use(const std::vector<ProcessFacts>& processes) {
+  std::map<pid_t, ThreadUse> out;
   for (const ProcessFacts& process : processes) {
     for (const ThreadFacts& thread : process.threads) {
-      out[thread.tid] =
-          cpu_seconds(read_file(fmt::format("/proc/{}/task/{}/stat", process.pid, thread.tid)));
+      const std::string stat =
+          read_file(fmt::format("/proc/{}/task/{}/stat", process.pid, thread.tid));
+      const auto row = parse_stat(stat);
+      out[thread.tid] = {cpu_seconds(stat), row ? row->state : '?'};
     }
   }
   return out;

@@ -27,8 +27,13 @@ struct Used {
 // The process and all below it, the root first; its children before theirs.
 [[nodiscard]] std::vector<ProcessFacts> read_processes(pid_t root);
 
-// CPU seconds of each thread so far, by tid.
-[[nodiscard]] std::map<pid_t, double> thread_times(const std::vector<ProcessFacts>& processes);
+struct ThreadUse {
+  double cpu = 0;  // seconds so far
+  char state = '?';
+};
+
+// Of each thread, by tid.
+[[nodiscard]] std::map<pid_t, ThreadUse> thread_use(const std::vector<ProcessFacts>& processes);
 
 // Fills in who is at the other side of the pipes that threads wait for.
 void find_other_sides(std::vector<RankEvidence>& ranks);

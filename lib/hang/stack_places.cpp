@@ -69,6 +69,13 @@ bool any_function(const Stack& stack, std::string_view part) {
   });
 }
 
+// What lies between Python's code and C functions counts as Python.
+bool is_interpreter(const Frame& native) {
+  static constexpr std::array<std::string_view, 5> names{"_Py", "Py", "ffi_", "take_gil", "_start"};
+  return std::ranges::any_of(
+      names, [&](std::string_view name) { return native.function.starts_with(name); });
+}
+
 bool is_libc(const Frame& frame) {
   static constexpr std::array<std::string_view, 9> names{"pthread_",
                                                          "futex",
@@ -130,17 +137,19 @@ const Frame* own_frame(const Stack* stack) {
   return own == stack->frames.end() ? &stack->frames.front() : &*own;
 }
 
-const Frame* innermost_named(const Stack* native) {
+const Frame* own_native_frame(const Stack* native) {
   if (native == nullptr) {
     return nullptr;
   }
-  const auto found = std::ranges::find_if(
-      native->frames, [](const Frame& frame) { return !frame.function.empty(); });
-  return found == native->frames.end() ? nullptr : &*found;
-}
-
-bool is_interpreter(const Frame& native) {
-  return native.function.starts_with("_Py") || native.function.starts_with("Py");
+  for (const Frame& frame : native->frames) {
+    if (is_interpreter(frame)) {
+      return nullptr;
+    }
+    if (!is_libc(frame)) {
+      return &frame;
+    }
+  }
+  return nullptr;
 }
 
 std::string collective_of(const Stack* python, const Stack* native) {

@@ -23,10 +23,10 @@ namespace muster::hang {
 
 // The innermost frame outside of Python's library, PyTorch and libc: the user's. Null: no stack.
 [[nodiscard]] const Frame* own_frame(const Stack* stack);
-[[nodiscard]] const Frame* innermost_named(const Stack* native);
 
-// The interpreter itself, which says nothing about what a Python program does.
-[[nodiscard]] bool is_interpreter(const Frame& native);
+// The function of C code that a thread is in: the innermost one that belongs neither to libc nor to
+// Python's interpreter, which says nothing about what a program does. Null: none.
+[[nodiscard]] const Frame* own_native_frame(const Stack* native);
 
 // The operation of a collective library that the thread waits in: "all_reduce"; empty: none.
 [[nodiscard]] std::string collective_of(const Stack* python, const Stack* native);

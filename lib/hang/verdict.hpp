@@ -35,8 +35,8 @@ enum class Cause {
 struct Group {
   std::vector<int> ranks{};
   Cause cause = Cause::unknown;
-  std::string reason{};                // "sleeps in main (train.py:12)"
-  std::string position{};              // "in #119 all_reduce sum f32[25]"; empty: no collective known
+  std::string reason{};              // "sleeps in main (train.py:12)"
+  std::string position{};            // "in #119 all_reduce sum f32[25]"; empty: no collective known
   std::vector<std::string> stack{};  // innermost first, of the thread that matters
   std::vector<int> waits_for{};      // ranks
   bool operator==(const Group&) const = default;

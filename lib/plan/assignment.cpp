@@ -51,6 +51,7 @@ Result<Assignment> assign(std::span<const NodeShare> members,
     out.role_world_size += peer ? members[i].nproc : 0;
     out.role_rank_first += before && peer ? members[i].nproc : 0;
   }
+  out.epoch = times.epoch;
   out.restart_count = times.restart_count;
   out.attempt = times.attempt;
   out.master_addr = store.host;
@@ -60,7 +61,8 @@ Result<Assignment> assign(std::span<const NodeShare> members,
 
 Assignment assign_alone(int nproc, int attempt, const Endpoint& store) {
   const NodeShare alone{nproc, ""};
-  return assign({&alone, 1}, 0, {attempt, attempt}, store).value();
+  const std::uint64_t epoch = static_cast<std::uint64_t>(attempt) + 1;
+  return assign({&alone, 1}, 0, {attempt, attempt, epoch}, store).value();
 }
 
 }  // namespace muster

@@ -21,6 +21,7 @@ struct Assignment {
   int role_rank_first = 0;
   int role_world_size = 1;
   int local_world_size = 1;
+  std::uint64_t epoch = 1;  // number of the round: the same on all nodes, grows with each
   int restart_count = 0;    // times that the job's workers were restarted
   int attempt = 0;          // starts of this node's workers, for log folders
   std::string master_addr;  // what the workers will dial; the store listens there
@@ -43,6 +44,7 @@ struct NodeShare {
 struct RoundTimes {
   int restart_count = 0;
   int attempt = 0;
+  std::uint64_t epoch = 1;
 };
 
 // The ranks of node `self` among `members`, which are in the order of group ranks. Ranks count

@@ -53,6 +53,9 @@ std::string unknown_value(std::string_view name, std::string_view value) {
   if (name == "MASTER_PORT" && value == "0") {
     return "<any free port>";
   }
+  if (name == "MUSTER_AGENT" && value == kUnknownSocket) {
+    return "<the agent's socket>";
+  }
   if (name == "MUSTER_PORTS" && is_ports) {
     return fmt::format("<{} reserved here>", split(value, ',').size());
   }

@@ -13,6 +13,9 @@
 
 namespace muster {
 
+// The name of a socket that is not there yet, in a PlanContext.
+inline constexpr std::string_view kUnknownSocket = "?";
+
 // The first start of this node's workers: alone, or among MAX nodes that are like it, at
 // --node-rank or else as the first. Without a store's address where that is not known before.
 [[nodiscard]] Result<Assignment> example_assignment(const LaunchConfig& config);

@@ -109,11 +109,9 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
   std::vector<ProcessSpec> specs;
   specs.reserve(static_cast<std::size_t>(assignment.local_world_size));
   for (int local_rank = 0; local_rank < assignment.local_world_size; ++local_rank) {
-    auto env = worker_env(config,
-                          environ,
-                          assignment,
-                          local_rank,
-                          error_file_path(context, assignment.attempt, local_rank));
+    const WorkerContact contact{error_file_path(context, assignment.attempt, local_rank),
+                                context.agent_socket};
+    auto env = worker_env(config, environ, assignment, local_rank, contact);
     if (!env) {
       return std::unexpected(env.error());
     }

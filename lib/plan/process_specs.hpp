@@ -21,6 +21,7 @@ struct PlanContext {
   bool stderr_is_terminal = false;
   // A pipe, a socket or a file: programs write to it in blocks, which tear the lines of several.
   bool stdout_is_torn = false;
+  std::string agent_socket = {};  // MUSTER_AGENT; empty: there is none
 };
 
 // One spec for each local rank, in order. Errors: usage (a GPU list that is too short for

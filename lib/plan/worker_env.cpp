@@ -96,6 +96,15 @@ void set_ports(Environ& out, std::string_view name, const std::vector<std::uint1
   }
 }
 
+// That of a launcher around us is none of theirs.
+void set_agent(Environ& out, const std::string& socket) {
+  if (socket.empty()) {
+    out.erase("MUSTER_AGENT");
+  } else {
+    out.set("MUSTER_AGENT", socket);
+  }
+}
+
 void set_defaults(Environ& out) {
   if (!out.get("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     out.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
@@ -145,7 +154,7 @@ Result<Environ> worker_env(const LaunchConfig& config,
                            const Environ& environ,
                            const Assignment& assignment,
                            int local_rank,
-                           const std::string& error_file) {
+                           const WorkerContact& contact) {
   Environ out = environ;
   leave_mpi_place(out, config.nproc);
   set_defaults(out);
@@ -159,7 +168,9 @@ Result<Environ> worker_env(const LaunchConfig& config,
   set_elastic(out, config, assignment);
   set_ports(out, "MUSTER_PORTS", assignment.ports);
   set_ports(out, "MUSTER_LEADER_PORTS", assignment.leader_ports);
-  out.set("TORCHELASTIC_ERROR_FILE", error_file);
+  out.set("TORCHELASTIC_ERROR_FILE", contact.error_file);
+  out.set("MUSTER_EPOCH", std::to_string(assignment.epoch));
+  set_agent(out, contact.agent_socket);
   if (config.virtual_local_rank) {
     if (auto done = set_virtual_gpu(out, local_rank); !done) {
       return std::unexpected(done.error());

@@ -13,12 +13,18 @@
 
 namespace muster {
 
+// Where a worker reaches its launcher, or leaves something for it.
+struct WorkerContact {
+  std::string error_file;
+  std::string agent_socket;  // in the abstract namespace; empty: there is none
+};
+
 // Error: usage (fewer GPUs listed than --virtual-local-rank needs).
 [[nodiscard]] Result<Environ> worker_env(const LaunchConfig& config,
                                          const Environ& environ,
                                          const Assignment& assignment,
                                          int local_rank,
-                                         const std::string& error_file);
+                                         const WorkerContact& contact);
 
 // What all workers of this node have in common: ours, and the defaults for what nobody has set.
 [[nodiscard]] Environ node_env(const LaunchConfig& config, const Environ& environ);

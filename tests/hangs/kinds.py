@@ -20,14 +20,16 @@ class Kind:
     """ranks: how many; blamed: the ranks that the verdict may name first; causes: those that are
     right; comm: the ranks are in operations of muster's collective library."""
 
-    def __init__(self, run, ranks, blamed, causes, comm, words, needs):
-        self.run, self.ranks, self.blamed, self.causes = run, ranks, blamed, causes
-        self.comm, self.words, self.needs = comm, words, needs
+    def __init__(self, run, causes, ranks, blamed, comm, words, needs, torch):
+        self.run, self.causes, self.ranks, self.blamed = run, causes, ranks, blamed
+        self.comm, self.words, self.needs, self.torch = comm, words, needs, torch
 
 
-def kind(*causes, ranks=3, blamed=(1,), comm=True, words="", needs=""):
+def kind(*causes, ranks=3, blamed=(1,), comm=True, words="", needs="", torch=""):
+    """torch: the back end of PyTorch that the ranks use, in place of the library itself."""
     def add(function):
-        KINDS[function.__name__] = Kind(function, ranks, blamed, causes, comm, words, needs)
+        KINDS[function.__name__] = Kind(function, causes, ranks, blamed, comm and not torch, words,
+                                        needs, torch)
         return function
     return add
 
@@ -74,7 +76,7 @@ def stopped_alone(_):
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-@kind("stopped")
+@kind("stopped", blamed=(1, 2))
 def stopped_in_operation(comm):
     """Stopped by a thread while it waits in the operation, which the others have called too."""
     if comm.rank == 1:
@@ -83,10 +85,6 @@ def stopped_in_operation(comm):
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGSTOP)
     comm.barrier()
-
-
-stopped_in_operation.blamed = (1, 2)
-KINDS["stopped_in_operation"].blamed = (1, 2)
 
 
 @kind("blocked_io", words="pipe")
@@ -138,7 +136,7 @@ def flock_of_another(_):
     fcntl.flock(two, fcntl.LOCK_EX)
 
 
-@kind("blocked_io", words="lock on", blamed=(0,))
+@kind("sleeps", blamed=(0,))
 def flock_chain(comm):
     """Rank 1 waits for a lock that rank 0 holds, which sleeps; all others wait for rank 1."""
     path = os.path.join(os.environ["SCRATCH"], "lock")
@@ -151,10 +149,6 @@ def flock_chain(comm):
         if comm.rank == 1:
             fcntl.lockf(file, fcntl.LOCK_EX)
         comm.barrier()
-
-
-KINDS["flock_chain"].causes = ("sleeps",)
-KINDS["flock_chain"].words = ""
 
 
 @kind("waits_for_input", ranks=1, blamed=(0,), comm=False, needs="stdin")
@@ -334,19 +328,37 @@ def buffer():
     return bytearray(64)
 
 
-@kind("skipped_collective")
-def ends_early(comm):
-    """It returns while the others call one more."""
+@kind("different_collective", words="eval")
+def other_group(comm):
+    """It waits for the others in one group, they for it in another."""
+    import muster
+    other = muster.Communicator.from_env(name="eval", timeout=FOREVER)
+    (other if comm.rank == 1 else comm).barrier()
+
+
+@kind("skipped_collective", words="socket")
+def waits_elsewhere(comm):
+    """It skips the operation in which the others wait, and waits for one of them by itself."""
     if comm.rank == 1:
-        os._exit(0)
-    comm.barrier()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.accept()
+    comm.all_reduce(buffer())
 
 
 @kind("sleeps")
 def barrier_of_a_part(comm):
+    comm.all_reduce(buffer())
     if comm.rank == 1:
-        threading.Event().wait(FOREVER) if False else time.sleep(FOREVER)
+        time.sleep(FOREVER)
     comm.barrier()
+
+
+@kind("sleeps")
+def asynchronous(comm):
+    """The others wait for an operation that they started before."""
+    if comm.rank == 1:
+        time.sleep(FOREVER)
+    comm.all_reduce(buffer(), async_op=True).wait()
 
 
 @kind("waits_for_rank", "all_wait", blamed=(0, 1, 2))
@@ -365,10 +377,151 @@ def chain(comm):
     comm.recv(buffer(), {0: 2, 2: 1}[comm.rank])
 
 
+# -- PyTorch ----------------------------------------------------------------------------------
+
+class Torch:
+    """Of a program on gloo only lines are seen; with the back end "muster" its operations are."""
+
+    def __init__(self, backend):
+        import torch
+        import torch.distributed as dist
+        if backend == "muster":
+            import muster.torch  # noqa: F401
+        dist.init_process_group(backend)
+        self.rank, self.dist, self.torch = dist.get_rank(), dist, torch
+        for step in range(3):
+            self.sum()
+            print("step", step, flush=True)
+
+    def sum(self):
+        self.dist.all_reduce(self.torch.ones(4))
+
+    def barrier(self):
+        self.dist.barrier()
+
+
+@kind("sleeps", torch="gloo")
+@only_rank_1
+def gloo_sleep(_):
+    time.sleep(FOREVER)
+
+
+@kind("stopped", torch="gloo")
+@only_rank_1
+def gloo_stopped(_):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@kind("different_collective", torch="gloo", words="barrier")
+def gloo_other_operation(comm):
+    if comm.rank == 1:
+        comm.barrier()
+    comm.sum()
+
+
+@kind("sleeps", torch="gloo")
+def gloo_asynchronous(comm):
+    if comm.rank == 1:
+        time.sleep(FOREVER)
+    comm.dist.all_reduce(comm.torch.ones(4), async_op=True).wait()
+
+
+@kind("deadlocked", torch="gloo")
+@only_rank_1
+def gloo_lock(_):
+    lock = threading.Lock()
+    with lock:
+        lock.acquire()
+
+
+@kind("skipped_collective", torch="gloo", words="get_nowhere")
+def gloo_store(comm):
+    """It waits for a key in the store that nobody sets."""
+    def get_nowhere():
+        comm.dist.distributed_c10d._get_default_store().get("nowhere")
+    if comm.rank == 1:
+        get_nowhere()
+    comm.barrier()
+
+
+def train(comm, batches):
+    model = comm.torch.nn.parallel.DistributedDataParallel(comm.torch.nn.Linear(4, 1))
+    for batch in batches:
+        model(batch).sum().backward()
+        print("step", flush=True)
+
+
+@kind("sleeps", torch="gloo")
+def ddp_sleep(comm):
+    """The others wait in their backward pass."""
+    def batches():
+        for step in range(4):
+            if comm.rank == 1 and step == 3:
+                time.sleep(FOREVER)
+            yield comm.torch.ones(2, 4)
+    train(comm, batches())
+
+
+class Data:
+    """Items for a DataLoader, of which the third one of rank 1 does something."""
+
+    def __init__(self, comm, action):
+        self.ones, self.action = comm.torch.ones(4), action if comm.rank == 1 else None
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        if index == 3 and self.action is not None:
+            self.action()
+        return self.ones
+
+
+def stop_self():
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def sleep_forever():
+    time.sleep(FOREVER)
+
+
+@kind("data_loader", torch="gloo", words="stopped by a signal")
+def loader_stopped(comm):
+    from torch.utils.data import DataLoader
+    train(comm, DataLoader(Data(comm, stop_self), batch_size=1, num_workers=1))
+
+
+@kind("data_loader", torch="gloo", words="sleeps")
+def loader_sleeps(comm):
+    from torch.utils.data import DataLoader
+    train(comm, DataLoader(Data(comm, sleep_forever), batch_size=1, num_workers=2))
+
+
+@kind("sleeps", torch="gloo", words="sleep_forever")
+def loader_in_process(comm):
+    from torch.utils.data import DataLoader
+    train(comm, DataLoader(Data(comm, sleep_forever), batch_size=1))
+
+
+@kind("sleeps", torch="muster")
+@only_rank_1
+def muster_sleep(_):
+    time.sleep(FOREVER)
+
+
+@kind("spinning", torch="muster", words="muster_spin")
+@only_rank_1
+def muster_spin(_):
+    while True:
+        pass
+
+
 def main():
     chosen = KINDS[sys.argv[1]]
     comm = Alone()
-    if chosen.comm:
+    if chosen.torch:
+        comm = Torch(chosen.torch)
+    elif chosen.comm:
         import muster
         comm = muster.Communicator.from_env(timeout=FOREVER)
         for _ in range(4):

@@ -4,8 +4,8 @@ the right cause, and do what --on-hang says. And programs that are slow only, of
 nothing. `python3 test_hangs.py --table` prints what was said of each kind.
 
 MUSTER_BIN names the launcher, MUSTER_COLLECTIVE_LIBRARY the library, HANGS_LIBRARY hangs.cpp;
-PYTHONPATH holds the package. MUSTER_PY_SPY: the folder of py-spy; without one the kinds that need
-Python's stacks are skipped."""
+PYTHONPATH holds the package. MUSTER_TORCH: the interpreter that has PyTorch and, beside it, py-spy;
+without it the kinds are skipped."""
 import json
 import os
 import pathlib
@@ -24,17 +24,21 @@ LIMIT = "1"
 HUNG = 124
 
 
-def environment(scratch):
-    path = os.pathsep.join(filter(None, [os.environ.get("MUSTER_PY_SPY"), os.environ["PATH"]]))
-    return {**os.environ, "PATH": path, "SCRATCH": scratch, "PYTHON_EXEC": sys.executable,
-            "PYTHONDONTWRITEBYTECODE": "1"}
+TORCH = os.environ.get("MUSTER_TORCH", "")
 
 
-def start(scratch, ranks, options, file, *words, **more):
+def environment(scratch, python=""):
+    path = os.pathsep.join(filter(None, [os.path.dirname(TORCH), os.environ["PATH"]]))
+    return {**os.environ, "PATH": path, "SCRATCH": scratch, "PYTHON_EXEC": python or sys.executable,
+            "PYTHONDONTWRITEBYTECODE": "1", "MUSTER_TORCH_BACKEND": "python",
+            "GLOO_SOCKET_IFNAME": "lo"}
+
+
+def start(scratch, ranks, options, file, *words, python="", **more):
     return subprocess.Popen(
         [MUSTER, f"--nproc-per-node={ranks}", f"--log-dir={scratch}/logs", "--tee=3",
          "--shutdown-timeout=1", *options, str(HERE / file), *words],
-        env=environment(scratch), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment(scratch, python), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         **more)
 
 
@@ -48,9 +52,10 @@ class Ended:
         return f"code {self.code}\n--- out\n{self.out}--- err\n{self.err}"
 
 
-def run(ranks, options, file, *words, stdin=subprocess.DEVNULL):
+def run(ranks, options, file, *words, **more):
+    more.setdefault("stdin", subprocess.DEVNULL)
     with tempfile.TemporaryDirectory() as scratch:
-        with start(scratch, ranks, options, file, *words, stdin=stdin) as job:
+        with start(scratch, ranks, options, file, *words, **more) as job:
             try:
                 out, err = job.communicate(timeout=DEADLINE)
             except subprocess.TimeoutExpired:
@@ -64,8 +69,9 @@ def run_kind(name):
     """With a standard input that stays open and says nothing."""
     read, write = os.pipe()
     try:
-        return run(kinds.KINDS[name].ranks, [f"--hang-timeout={LIMIT}", "--on-hang=stop"],
-                   "kinds.py", name, stdin=read)
+        kind = kinds.KINDS[name]
+        return run(kind.ranks, [f"--hang-timeout={LIMIT}", "--on-hang=stop"], "kinds.py", name,
+                   stdin=read, python=TORCH if kind.torch else "")
     finally:
         os.close(read)
         os.close(write)
@@ -89,8 +95,10 @@ def problem_with(name, ended):
 def missing(kind):
     if kind.needs.startswith("/") and not (os.geteuid() == 0 and os.path.exists(kind.needs)):
         return f"needs root and {kind.needs}"
+    if kind.torch and not TORCH:
+        return "there is no current PyTorch (MUSTER_TORCH)"
     if not shutil.which("py-spy", path=environment("")["PATH"]):
-        return "py-spy is not there: scripts/torch_env installs it"
+        return "py-spy is not there"
     return "" if shutil.which("eu-stack") else "eu-stack is not there (package elfutils)"
 
 

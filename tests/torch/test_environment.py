@@ -18,6 +18,8 @@ FREE = {
     "MASTER_ADDR": r"127\.0\.0\.1",  # torchrun: the machine's name, which may not resolve
     "MASTER_PORT": r"[1-9]\d{3,4}",
     "TORCHELASTIC_RUN_ID": r".+",
+    "MUSTER_AGENT": r"muster-agent-[0-9a-f]{16}",  # torchrun has neither
+    "MUSTER_EPOCH": "1",
 }
 ERROR_FILE = r"{folder}/.+/attempt_0/{local_rank}/error\.json"
 

@@ -100,7 +100,7 @@ TEST_CASE("assign: times and store are what was handed in") {
 TEST_CASE("assign: one node alone is a case of it") {
   const std::vector<NodeShare> members{{4, "default"}};
   const Assignment alone = assign_alone(4, 3, store());
-  CHECK(assign(members, 0, {3, 3}, store()) == alone);
+  CHECK(assign(members, 0, {3, 3, 4}, store()) == alone);
   CHECK(alone.world_size == 4);
   CHECK(alone.role_world_size == 4);
   CHECK(alone.group_world_size == 1);

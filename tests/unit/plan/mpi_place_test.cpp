@@ -62,7 +62,7 @@ TEST_CASE("mpi place: a worker's environment has none") {
   LaunchConfig config;
   config.nproc = 2;
   const auto env = worker_env(
-      config, kOpenMpi, assign_alone(2, 0, Endpoint{"127.0.0.1", 4711}), 1, "error.json");
+      config, kOpenMpi, assign_alone(2, 0, Endpoint{"127.0.0.1", 4711}), 1, {"error.json", {}});
   REQUIRE(env);
   CHECK_FALSE(env->get("OMPI_COMM_WORLD_RANK"));
   CHECK(env->get("RANK") == "1");

@@ -13,6 +13,7 @@ struct Worker {
   Environ environ{};
   Assignment assignment = assign_alone(2, 0, Endpoint{"127.0.0.1", 4711});
   int local_rank = 1;
+  WorkerContact contact{"logs/1/error.json", "muster-agent-0123"};
 
   Worker() {
     config.nproc = 2;
@@ -24,7 +25,7 @@ struct Worker {
   }
 
   [[nodiscard]] Environ env() const {
-    const auto out = worker_env(config, environ, assignment, local_rank, "logs/1/error.json");
+    const auto out = worker_env(config, environ, assignment, local_rank, contact);
     if (!out) {
       FAIL(out.error().message);
     }
@@ -108,6 +109,21 @@ TEST_CASE("worker env: TORCHELASTIC_USE_AGENT_STORE is False where rank 0 serves
   CHECK(worker["TORCHELASTIC_USE_AGENT_STORE"] == "False");
 }
 
+TEST_CASE("worker env: MUSTER_EPOCH is the number of the round") {
+  Worker worker;
+  CHECK(worker["MUSTER_EPOCH"] == "1");
+  worker.assignment.epoch = 18'446'744'073'709'551'615U;
+  CHECK(worker["MUSTER_EPOCH"] == "18446744073709551615");
+}
+
+TEST_CASE("worker env: MUSTER_AGENT is the agent's socket, never that of a launcher around it") {
+  Worker worker;
+  worker.environ.set("MUSTER_AGENT", "muster-agent-outer");
+  CHECK(worker["MUSTER_AGENT"] == "muster-agent-0123");
+  worker.contact.agent_socket.clear();
+  CHECK_FALSE(worker["MUSTER_AGENT"]);
+}
+
 TEST_CASE("worker env: MUSTER_PORTS and MUSTER_LEADER_PORTS are what was reserved") {
   Worker worker;
   CHECK_FALSE(worker["MUSTER_PORTS"]);
@@ -183,7 +199,7 @@ TEST_CASE("worker env: CUDA_VISIBLE_DEVICES with --virtual-local-rank is one ent
   CHECK_FALSE(worker["HIP_VISIBLE_DEVICES"]);
   for (const char* list : {"4", ""}) {
     worker.environ.set("CUDA_VISIBLE_DEVICES", list);
-    const auto out = worker_env(worker.config, worker.environ, worker.assignment, 1, "");
+    const auto out = worker_env(worker.config, worker.environ, worker.assignment, 1, {});
     REQUIRE_FALSE(out);
     CHECK(out.error().code == Errc::usage);
     CHECK(out.error().message.find("local rank 1 has no GPU") != std::string::npos);
@@ -218,5 +234,5 @@ TEST_CASE("worker env: nothing is taken away and nothing else is added") {
   worker.environ.set("RANK", "from outside");
   CHECK(worker["HOME"] == "/home/user");
   CHECK(worker["RANK"] == "1");
-  CHECK(worker.env().all().size() == 19 + 1);
+  CHECK(worker.env().all().size() == 21 + 1);
 }

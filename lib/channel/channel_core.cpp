@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "channel/channel_core.hpp"
+
+#include "base/check.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+namespace muster::channel {
+namespace {
+
+std::string cut(std::string text) {
+  if (text.size() > kWhyBytesMax) {
+    text.resize(kWhyBytesMax);
+    text += "...";
+  }
+  return text;
+}
+
+}  // namespace
+
+// -- news of the round ------------------------------------------------------------------------
+
+// Connections stay: those of processes that have ended are closed by the kernel, and whoever lives
+// through a change of membership hears of the new round.
+void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
+  round_ = mine;
+  pids_.clear();
+  gone_.clear();
+  workers_.resize(static_cast<std::size_t>(std::max(1, mine.local_world_size)));
+  for (Worker& one : workers_) {
+    const std::size_t event_bytes = one.event_bytes;
+    const bool events_ended = one.events_ended;
+    one = Worker{};
+    one.started = now;
+    one.event_bytes = event_bytes;
+    one.events_ended = events_ended;
+  }
+  std::vector<ConnectionId> hear;
+  for (auto& [id, connection] : connections_) {
+    if (connection.local_rank < round_.local_world_size && connection.subscribed) {
+      hear.push_back(id);
+    }
+  }
+  for (const ConnectionId id : hear) {
+    send(id, round_of(connections_.at(id).local_rank), out);
+  }
+}
+
+void ChannelCore::worker_started(TimePoint now, int local_rank, pid_t pid) {
+  pids_[pid] = local_rank;
+  worker(local_rank).started = now;
+}
+
+void ChannelCore::tell(const Gone& gone, Effects& out) {
+  if (gone.count == 1 && !gone_.insert(gone.rank).second) {
+    return;
+  }
+  send_to_subscribers(gone, out);
+}
+
+void ChannelCore::tell(const Stop& stop, Effects& out) {
+  send_to_subscribers(stop, out);
+}
+
+void ChannelCore::send_to_subscribers(const AgentFrame& frame, Effects& out) {
+  std::vector<ConnectionId> hear;
+  for (const auto& [id, connection] : connections_) {
+    if (connection.subscribed) {
+      hear.push_back(id);
+    }
+  }
+  for (const ConnectionId id : hear) {
+    send(id, frame, out);
+  }
+}
+
+Round ChannelCore::round_of(int local_rank) const {
+  Round out = round_;
+  out.local_rank = local_rank;
+  out.rank = rank_of(local_rank);
+  return out;
+}
+
+ChannelCore::Worker& ChannelCore::worker(int local_rank) {
+  const auto index = static_cast<std::size_t>(local_rank);
+  MUSTER_CHECK(index < workers_.size());
+  return workers_[index];
+}
+
+// -- connections ------------------------------------------------------------------------------
+
+// A group has its worker's number as long as it has members, and only descendants of the worker can
+// be in it: so orphans, whom the agent has adopted, still belong to their worker.
+std::optional<int> ChannelCore::worker_of(pid_t pid, const AskFamily& family) const {
+  for (int i = 0; i < kGenerationsMax && pid > 1; ++i) {
+    if (const auto found = pids_.find(pid); found != pids_.end()) {
+      return found->second;
+    }
+    const auto row = family(pid);
+    if (!row) {
+      return std::nullopt;
+    }
+    if (const auto found = pids_.find(row->group); found != pids_.end()) {
+      return found->second;
+    }
+    pid = row->parent;
+  }
+  return std::nullopt;
+}
+
+void ChannelCore::opened(ConnectionId id, std::optional<int> local_rank, Effects& out) {
+  if (!local_rank) {
+    out.emplace_back(
+        Close{id, encode(Refused{"this process is no worker of the job and below none"})});
+    return;
+  }
+  const auto of_this_worker = std::ranges::count_if(
+      connections_, [&](const auto& entry) { return entry.second.local_rank == *local_rank; });
+  if (static_cast<std::size_t>(of_this_worker) >= kConnectionsPerWorker) {
+    warn(*local_rank,
+         fmt::format("has more than {} connections to muster; further ones are closed",
+                     kConnectionsPerWorker),
+         out);
+    out.emplace_back(Close{id, encode(Refused{"too many connections of this worker"})});
+    return;
+  }
+  connections_[id].local_rank = *local_rank;
+  out.emplace_back(Greet{
+      id, *local_rank, encode(Hello{kVersion, round_.epoch, rank_of(*local_rank), *local_rank})});
+}
+
+std::string_view ChannelCore::unsent(ConnectionId id) const {
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? std::string_view{} : found->second.unsent;
+}
+
+void ChannelCore::sent(ConnectionId id, std::size_t bytes) {
+  if (const auto found = connections_.find(id); found != connections_.end()) {
+    found->second.unsent.erase(0, bytes);
+  }
+}
+
+void ChannelCore::send(ConnectionId id, const AgentFrame& frame, Effects& out) {
+  Connection& connection = connections_.at(id);
+  const std::string text = encode(frame);
+  if (connection.unsent.size() + text.size() > kUnreadBytesMax) {
+    warn(
+        connection.local_rank, "does not read what muster tells it; its connection is closed", out);
+    connections_.erase(id);
+    out.emplace_back(Close{id, {}});
+    return;
+  }
+  connection.unsent += text;
+  out.emplace_back(Flush{id});
+}
+
+void ChannelCore::refuse(ConnectionId id, const std::string& why, Effects& out) {
+  warn(connections_.at(id).local_rank,
+       fmt::format("sent muster {}; its connection is closed", why),
+       out);
+  connections_.erase(id);
+  out.emplace_back(Close{id, encode(Refused{why})});
+}
+
+// The first thing that is wrong with a worker in a round.
+void ChannelCore::warn(int local_rank, const std::string& what, Effects& out) {
+  if (!std::exchange(worker(local_rank).warned, true)) {
+    out.emplace_back(Warn{fmt::format("rank {} {}", rank_of(local_rank), what)});
+  }
+}
+
+// -- what workers say -------------------------------------------------------------------------
+
+void ChannelCore::received(TimePoint now, ConnectionId id, std::string_view bytes, Effects& out) {
+  const auto found = connections_.find(id);
+  if (found != connections_.end()) {
+    found->second.lines.feed(bytes);
+    read_frames(now, id, out);
+  }
+}
+
+void ChannelCore::resumed(TimePoint now, ConnectionId id, Effects& out) {
+  const auto found = connections_.find(id);
+  if (found != connections_.end()) {
+    found->second.held = false;
+    read_frames(now, id, out);
+  }
+}
+
+void ChannelCore::read_frames(TimePoint now, ConnectionId id, Effects& out) {
+  for (auto found = connections_.find(id); found != connections_.end() && !found->second.held;
+       found = connections_.find(id)) {
+    Connection& connection = found->second;
+    if (connection.local_rank >= round_.local_world_size) {
+      connections_.erase(found);
+      out.emplace_back(Close{id, {}});
+      return;
+    }
+    if (connection.lines.has_line() && hold(now, id, out)) {
+      return;
+    }
+    const auto line = connection.lines.next();
+    if (!line) {
+      refuse(id, line.error().message, out);
+      return;
+    }
+    if (!*line) {
+      return;
+    }
+    const auto frame = decode_worker_frame(**line);
+    if (!frame) {
+      refuse(id, frame.error().message, out);
+    } else if (*frame) {
+      take(now, id, **frame, out);
+    }
+  }
+}
+
+// It says more than it may: the rest stays with the kernel, which makes it wait.
+bool ChannelCore::hold(TimePoint now, ConnectionId id, Effects& out) {
+  Connection& connection = connections_.at(id);
+  const auto until = worker(connection.local_rank).pacer.pass(now);
+  if (!until) {
+    return false;
+  }
+  connection.held = true;
+  warn(connection.local_rank,
+       fmt::format("tells muster more than {} things a second; the others wait", kFramesPerSecond),
+       out);
+  out.emplace_back(Hold{id, *until});
+  return true;
+}
+
+void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame, Effects& out) {
+  const int local_rank = connections_.at(id).local_rank;
+  Worker& speaker = worker(local_rank);
+  const auto said = [&](auto what) { return Said{local_rank, rank_of(local_rank), what}; };
+  std::visit(
+      [&]<class Frame>(const Frame& one) {
+        if constexpr (std::is_same_v<Frame, ProgressMade>) {
+          take_step(local_rank, StepTold{one.step, now});
+        } else if constexpr (std::is_same_v<Frame, Healthy>) {
+          if (std::exchange(speaker.unhealthy, std::nullopt)) {
+            note(local_rank, 0, said(one), out);
+          }
+        } else if constexpr (std::is_same_v<Frame, Unhealthy>) {
+          const std::string why = cut(one.why);
+          if (std::exchange(speaker.unhealthy, why) != why) {
+            note(local_rank, why.size(), said(Unhealthy{why}), out);
+          }
+        } else if constexpr (std::is_same_v<Frame, WorkerEvent>) {
+          note(local_rank, one.data.size(), said(one), out);
+        } else if constexpr (std::is_same_v<Frame, Ready>) {
+          if (one.epoch == round_.epoch && !std::exchange(speaker.ready, true)) {
+            note(local_rank, 0, said(one), out);
+          }
+        } else {
+          static_assert(std::is_same_v<Frame, Subscribe>);
+          if (!std::exchange(connections_.at(id).subscribed, true)) {
+            send(id, round_of(local_rank), out);
+          }
+        }
+      },
+      frame);
+}
+
+// The log of events is bounded: no worker takes the others' room.
+void ChannelCore::note(int local_rank, std::size_t bytes, const Said& said, Effects& out) {
+  constexpr std::size_t kEnvelopeBytes = 128;
+  Worker& speaker = worker(local_rank);
+  if (speaker.event_bytes + bytes + kEnvelopeBytes <= kEventBytesPerWorker) {
+    speaker.event_bytes += bytes + kEnvelopeBytes;
+    out.emplace_back(said);
+  } else if (!std::exchange(speaker.events_ended, true)) {
+    out.emplace_back(
+        Warn{fmt::format("rank {} has told muster {} KiB of events; further ones are "
+                         "left out",
+                         rank_of(local_rank),
+                         kEventBytesPerWorker >> 10)});
+  }
+}
+
+// -- progress ---------------------------------------------------------------------------------
+
+void ChannelCore::take_step(int local_rank, const StepTold& told) {
+  Worker& one = worker(local_rank);
+  if (!one.step || told.when >= one.step_time) {
+    one.step = told.step;
+    one.step_time = told.when;
+  }
+}
+
+TimePoint ChannelCore::started(int local_rank) const {
+  return workers_.at(static_cast<std::size_t>(local_rank)).started;
+}
+
+std::vector<Progress> ChannelCore::progress() const {
+  std::vector<Progress> out;
+  for (const Worker& one : workers_) {
+    out.push_back(Progress{one.step, one.step ? one.step_time : one.started, one.unhealthy});
+  }
+  return out;
+}
+
+}  // namespace muster::channel

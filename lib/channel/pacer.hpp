@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pacer: lets so many things through at once and then so many a second. Pure; time is an argument.
+#pragma once
+
+#include "base/time.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace muster::channel {
+
+class Pacer {
+ public:
+  Pacer(int burst, int per_second)
+      : interval_(std::chrono::nanoseconds(std::chrono::seconds(1)) / per_second),
+        ahead_(interval_ * burst) {}
+
+  // None: go on, and it counts. Else the time at which one may go on.
+  [[nodiscard]] std::optional<TimePoint> pass(TimePoint now) {
+    const TimePoint after = std::max(paid_until_, now) + interval_;
+    if (after > now + ahead_) {
+      return after - ahead_;
+    }
+    paid_until_ = after;
+    return std::nullopt;
+  }
+
+ private:
+  Duration interval_;
+  Duration ahead_;
+  TimePoint paid_until_{};
+};
+
+}  // namespace muster::channel

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One connection of this process to its launcher (lib/channel/CHANNEL.md)."""
+from __future__ import annotations
+
+import array
+import json
+import mmap
+import os
+import socket
+import struct
+from typing import Any, Dict, List, Optional
+
+VARIABLE = "MUSTER_AGENT"
+FRAME_BYTES_MAX = 8192
+PAGE_BYTES = 4096
+ANSWER_SECONDS = 5.0  # for the first frame, which comes in microseconds unless it is stopped
+
+Frame = Dict[str, Any]
+
+
+def is_same_user(peer: socket.socket) -> bool:
+    """Anyone may listen in the abstract namespace: only our own launcher is believed."""
+    size = struct.calcsize("3i")
+    _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return bool(uid == os.geteuid())
+
+
+class Connection:
+    """Frames there and back. OSError: there is no launcher, or it ends the connection."""
+
+    def __init__(self) -> None:
+        name = os.environ.get(VARIABLE, "")
+        if not name:
+            raise OSError("not started by muster")
+        self._bytes = b""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.settimeout(ANSWER_SECONDS)
+            self._socket.connect("\0" + name)
+            if not is_same_user(self._socket):
+                raise OSError("another user's socket")
+            self.page = self._receive_hello()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _receive_hello(self) -> Optional[memoryview]:
+        """The first frame, and the page of this worker, which the agent reads: step and time."""
+        space = socket.CMSG_SPACE(struct.calcsize("i"))
+        data, parts, _, _ = self._socket.recvmsg(FRAME_BYTES_MAX, space, socket.MSG_CMSG_CLOEXEC)
+        fds = array.array("i")
+        for level, kind, content in parts:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(content[:len(content) - len(content) % fds.itemsize])
+        try:
+            self._bytes = data
+            hello = self.next(ANSWER_SECONDS)
+            if hello is None or hello.get("type") != "hello":
+                raise OSError("the launcher refuses this process: %s" % hello)
+            return memoryview(mmap.mmap(fds[0], PAGE_BYTES)).cast("Q") if fds else None
+        finally:
+            for descriptor in fds:
+                os.close(descriptor)
+
+    def send(self, frame: Frame) -> bool:
+        """Never waits. False: the launcher has not read what came before, and this one is left out.
+        ValueError: it is too long."""
+        line = json.dumps(frame, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        if len(line) > FRAME_BYTES_MAX:
+            raise ValueError("more than %d bytes cannot be told to muster" % FRAME_BYTES_MAX)
+        try:
+            # A line that is so short goes as a whole or not at all.
+            return self._socket.send(line, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) == len(line)
+        except BlockingIOError:
+            return False
+
+    def next(self, timeout: Optional[float]) -> Optional[Frame]:
+        """The next frame; None: there was none in so many seconds (None: wait for ever)."""
+        while b"\n" not in self._bytes:
+            self._socket.settimeout(timeout)
+            try:
+                data = self._socket.recv(FRAME_BYTES_MAX)
+            except (BlockingIOError, socket.timeout):
+                return None
+            if not data:
+                raise OSError("the launcher has ended the connection")
+            self._bytes += data
+        line, self._bytes = self._bytes.split(b"\n", 1)
+        frame: Frame = json.loads(line)
+        return frame
+
+    def waiting(self) -> List[Frame]:
+        """All frames that are there."""
+        frames = []
+        frame = self.next(0)
+        while frame is not None:
+            frames.append(frame)
+            frame = self.next(0)
+        return frames
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "channel/channel_core.hpp"
+
+#include "support/catch.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+using namespace muster;
+using namespace muster::channel;
+
+namespace {
+
+constexpr pid_t kFirstPid = 100;
+
+TimePoint at(double seconds) {
+  return TimePoint(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
+}
+
+// Node 1 of 2, with 2 of 4 workers, in the round with this number.
+Round round_of(std::uint64_t epoch) {
+  Round out;
+  out.epoch = epoch;
+  out.rank = 2;
+  out.world_size = 4;
+  out.local_world_size = 2;
+  out.group_rank = 1;
+  out.group_world_size = 2;
+  return out;
+}
+
+struct Bench {
+  ChannelCore core;
+  TimePoint now = at(10);
+  Effects effects;
+
+  Bench() { begin(1); }
+
+  void begin(std::uint64_t epoch) {
+    core.begin_round(now, round_of(epoch), effects);
+    core.worker_started(now, 0, kFirstPid);
+    core.worker_started(now, 1, kFirstPid + 1);
+  }
+
+  void open(ConnectionId id, int local_rank) { core.opened(id, local_rank, effects); }
+
+  void say(ConnectionId id, std::string_view bytes) { core.received(now, id, bytes, effects); }
+
+  void say(ConnectionId id, const WorkerFrame& frame) { say(id, encode(frame)); }
+
+  // Those of one kind since the last call; the others are forgotten, too.
+  template <class Kind>
+  std::vector<Kind> take() {
+    std::vector<Kind> out;
+    for (const Effect& effect : effects) {
+      if (const auto* one = std::get_if<Kind>(&effect)) {
+        out.push_back(*one);
+      }
+    }
+    effects.clear();
+    return out;
+  }
+
+  std::vector<AgentFrame> read(ConnectionId id) {
+    LineReader lines;
+    lines.feed(core.unsent(id));
+    core.sent(id, core.unsent(id).size());
+    std::vector<AgentFrame> out;
+    for (auto line = lines.next(); line && *line; line = lines.next()) {
+      out.push_back(decode_agent_frame(**line)->value());
+    }
+    return out;
+  }
+};
+
+const std::string kProgress = encode(WorkerFrame(ProgressMade{1}));
+
+}  // namespace
+
+// -- who speaks -------------------------------------------------------------------------------
+
+TEST_CASE("channel core: a process speaks for the worker that it descends from") {
+  const Bench bench;
+  std::map<pid_t, Family> processes{{100, {9, 100}},
+                                    {101, {9, 101}},
+                                    {200, {100, 100}},  // a child
+                                    {201, {200, 201}},  // a grandchild in a group of its own
+                                    {202, {9, 101}},    // an orphan in its worker's group
+                                    {203, {9, 203}},    // one that left everything
+                                    {9, {1, 9}},        // the agent
+                                    {300, {301, 300}},  // a circle of lies
+                                    {301, {300, 301}}};
+  const AskFamily family = [&](pid_t pid) {
+    const auto found = processes.find(pid);
+    return found == processes.end() ? std::nullopt : std::optional(found->second);
+  };
+  CHECK(bench.core.worker_of(100, family) == 0);
+  CHECK(bench.core.worker_of(101, family) == 1);
+  CHECK(bench.core.worker_of(200, family) == 0);
+  CHECK(bench.core.worker_of(201, family) == 0);
+  CHECK(bench.core.worker_of(202, family) == 1);
+  for (const pid_t nobody : {203, 9, 300, 1, 0, -1, 999}) {
+    CHECK(bench.core.worker_of(nobody, family) == std::nullopt);
+  }
+  processes.clear();  // a worker that has ended is still known
+  CHECK(bench.core.worker_of(101, family) == 1);
+}
+
+TEST_CASE("channel core: pids of the round before are nobody's") {
+  Bench bench;
+  bench.core.begin_round(bench.now, round_of(2), bench.effects);
+  CHECK(bench.core.worker_of(100, [](pid_t) { return std::nullopt; }) == std::nullopt);
+}
+
+TEST_CASE("channel core: the first frame says who the worker is") {
+  Bench bench;
+  bench.open(1, 1);
+  const auto greet = bench.take<Greet>();
+  REQUIRE(greet.size() == 1);
+  CHECK(greet[0] == Greet{1, 1, encode(AgentFrame(Hello{kVersion, 1, 3, 1}))});
+}
+
+TEST_CASE("channel core: a stranger hears why and is closed, without a warning") {
+  Bench bench;
+  bench.core.opened(1, std::nullopt, bench.effects);
+  REQUIRE(bench.effects.size() == 1);
+  const auto close = bench.take<Close>();
+  CHECK(close[0].text.contains("refused"));
+  bench.say(1, kProgress);
+  CHECK(bench.effects.empty());
+}
+
+TEST_CASE("channel core: a worker has so many connections and no more, the others theirs") {
+  Bench bench;
+  for (ConnectionId id = 1; id <= kConnectionsPerWorker; ++id) {
+    bench.open(id, 0);
+  }
+  CHECK(bench.take<Greet>().size() == kConnectionsPerWorker);
+  bench.open(50, 0);
+  bench.open(51, 0);
+  CHECK(std::ranges::count_if(bench.effects, [](const Effect& one) {
+          return std::holds_alternative<Warn>(one);
+        }) == 1);
+  CHECK(bench.take<Close>().size() == 2);
+  bench.open(52, 1);
+  CHECK(bench.take<Greet>().size() == 1);
+  bench.core.closed(1);
+  bench.open(53, 0);
+  CHECK(bench.take<Greet>().size() == 1);
+}
+
+// -- what workers say -------------------------------------------------------------------------
+
+TEST_CASE("channel core: progress is the last step, from a frame or from the page") {
+  Bench bench;
+  CHECK(bench.core.progress() == std::vector<Progress>{{{}, at(10), {}}, {{}, at(10), {}}});
+  bench.open(1, 1);
+  bench.now = at(11);
+  bench.say(1, ProgressMade{7});
+  CHECK(bench.core.progress()[1] == Progress{7, at(11), {}});
+  bench.core.take_step(1, {8, at(12)});
+  CHECK(bench.core.progress()[1] == Progress{8, at(12), {}});
+  bench.core.take_step(1, {3, at(11)});  // older
+  CHECK(bench.core.progress()[1] == Progress{8, at(12), {}});
+  CHECK(bench.core.progress()[0] == Progress{{}, at(10), {}});
+  bench.now = at(20);
+  bench.begin(2);
+  CHECK(bench.core.progress()[1] == Progress{{}, at(20), {}});
+}
+
+TEST_CASE("channel core: a lie about the rank changes nothing") {
+  Bench bench;
+  bench.open(1, 1);
+  bench.say(1,
+            R"({"type":"unhealthy","why":"x","rank":2,"local_rank":0})"
+            "\n");
+  CHECK(bench.take<Said>() == std::vector{Said{1, 3, Unhealthy{"x"}}});
+  CHECK_FALSE(bench.core.progress()[0].unhealthy);
+}
+
+TEST_CASE("channel core: health is told when it changes") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Healthy{});
+  CHECK(bench.take<Said>().empty());
+  bench.say(1, Unhealthy{"loss is nan"});
+  bench.say(1, Unhealthy{"loss is nan"});
+  CHECK(bench.take<Said>() == std::vector{Said{0, 2, Unhealthy{"loss is nan"}}});
+  CHECK(bench.core.progress()[0].unhealthy == "loss is nan");
+  bench.say(1, Unhealthy{"hot"});
+  CHECK(bench.take<Said>() == std::vector{Said{0, 2, Unhealthy{"hot"}}});
+  bench.say(1, Healthy{});
+  bench.say(1, Healthy{});
+  CHECK(bench.take<Said>() == std::vector{Said{0, 2, Healthy{}}});
+  CHECK_FALSE(bench.core.progress()[0].unhealthy);
+}
+
+TEST_CASE("channel core: ready counts once, in the present round") {
+  Bench bench;
+  bench.begin(2);
+  bench.open(1, 0);
+  bench.say(1, Ready{1});
+  CHECK(bench.take<Said>().empty());
+  bench.say(1, Ready{2});
+  bench.say(1, Ready{2});
+  CHECK(bench.take<Said>() == std::vector{Said{0, 2, Ready{2}}});
+}
+
+TEST_CASE("channel core: half a frame waits for the rest, and harms nobody if it never comes") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.open(2, 1);
+  const std::string whole = encode(WorkerFrame(WorkerEvent{"[1]"}));
+  bench.say(1, whole.substr(0, 9));
+  CHECK(bench.take<Said>().empty());
+  bench.say(2, whole);
+  CHECK(bench.take<Said>().size() == 1);
+  bench.say(1, whole.substr(9) + whole.substr(0, 3));
+  CHECK(bench.take<Said>() == std::vector{Said{0, 2, WorkerEvent{"[1]"}}});
+  bench.core.closed(1);
+  CHECK(bench.effects.empty());
+}
+
+TEST_CASE("channel core: what is no frame closes its connection with one warning in a round") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.open(2, 0);
+  bench.effects.clear();
+  bench.say(1, "rubbish\n" + kProgress);
+  REQUIRE(bench.effects.size() == 2);
+  CHECK(std::get<Warn>(bench.effects[0]).text ==
+        "rank 2 sent muster a line that is no JSON; its connection is closed");
+  CHECK(std::get<Close>(bench.effects[1]).text ==
+        encode(AgentFrame(Refused{"a line that is no JSON"})));
+  CHECK_FALSE(bench.core.progress()[0].step);
+  bench.effects.clear();
+  bench.say(2, std::string(kFrameBytesMax + 1, 'x'));
+  REQUIRE(bench.effects.size() == 1);
+  CHECK(std::get<Close>(bench.effects[0]).connection == 2);
+}
+
+TEST_CASE("channel core: who says too much waits, and nobody else does") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.open(2, 1);
+  bench.effects.clear();
+  std::string flood;
+  for (int i = 0; i < kFramesBurst + 5; ++i) {
+    flood += kProgress;
+  }
+  bench.say(1, flood);
+  REQUIRE(bench.effects.size() == 2);
+  CHECK(std::get<Warn>(bench.effects[0]).text.starts_with("rank 2 tells muster more than 100"));
+  const Hold hold = std::get<Hold>(bench.effects[1]);
+  CHECK(hold == Hold{1, at(10.01)});
+  bench.effects.clear();
+  bench.say(2, encode(WorkerFrame(Unhealthy{"x"})));
+  CHECK(bench.take<Said>().size() == 1);
+  // One more may pass, then it waits again, without another warning.
+  bench.core.resumed(hold.until, 1, bench.effects);
+  CHECK(bench.effects == Effects{Hold{1, at(10.02)}});
+  bench.effects.clear();
+  bench.core.resumed(at(11), 1, bench.effects);
+  CHECK(bench.effects.empty());
+}
+
+TEST_CASE("channel core: a second connection is no way around the limit") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.open(2, 0);
+  bench.effects.clear();
+  for (int i = 0; i < kFramesBurst; ++i) {
+    bench.say(i % 2 == 0 ? 1U : 2U, kProgress);
+  }
+  CHECK(bench.effects.empty());
+  bench.say(1, kProgress);
+  bench.say(2, kProgress);
+  CHECK(bench.take<Hold>().size() == 2);
+}
+
+TEST_CASE("channel core: one worker's events do not fill the log") {
+  Bench bench;
+  bench.open(1, 0);
+  const std::string big = '"' + std::string(8000, 'x') + '"';
+  int told = 0;
+  int warned = 0;
+  for (int i = 0; i < 100; ++i) {
+    bench.say(1, WorkerEvent{big});
+    for (const Effect& effect : bench.effects) {
+      told += std::holds_alternative<Said>(effect) ? 1 : 0;
+      warned += std::holds_alternative<Warn>(effect) ? 1 : 0;
+    }
+    bench.effects.clear();
+  }
+  CHECK(told == static_cast<int>(kEventBytesPerWorker / (big.size() + 128)));
+  CHECK(warned == 1);
+  // Also not in the next round; its health counts all the same.
+  bench.begin(2);
+  bench.open(2, 0);
+  bench.say(2, WorkerEvent{big});
+  CHECK(bench.take<Said>().empty());
+  bench.say(2, Unhealthy{"x"});
+  CHECK(bench.core.progress()[0].unhealthy == "x");
+}
+
+TEST_CASE("channel core: a long reason is cut") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Unhealthy{std::string(5000, 'x')});
+  CHECK(bench.core.progress()[0].unhealthy->size() == kWhyBytesMax + 3);
+}
+
+// -- the feed ---------------------------------------------------------------------------------
+
+TEST_CASE("channel core: subscribers hear of the round at once, then of what happens, in order") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.open(2, 1);
+  bench.say(2, Subscribe{});
+  bench.say(2, Subscribe{});
+  Round mine = round_of(1);
+  mine.local_rank = 1;
+  mine.rank = 3;
+  CHECK(bench.read(2) == std::vector<AgentFrame>{mine});
+  const Gone gone{1, 2, 1, true, "killed by SIGKILL"};
+  bench.core.tell(gone, bench.effects);
+  bench.core.tell(gone, bench.effects);  // the other nodes say it, too
+  const Gone node{1, 0, 2, true, "node 'a' is gone"};
+  bench.core.tell(node, bench.effects);
+  bench.core.tell(Stop{30, "x"}, bench.effects);
+  Round next = round_of(2);
+  next.left = {{"a", 0, 2}};
+  bench.core.begin_round(at(11), next, bench.effects);
+  next.local_rank = 1;
+  next.rank = 3;
+  CHECK(bench.read(2) == std::vector<AgentFrame>{gone, node, Stop{30, "x"}, next});
+  CHECK(bench.core.unsent(1).empty());
+  // A rank of the new round may end as well.
+  const Gone again{2, 2, 1, false, "exited with code 0"};
+  bench.core.tell(again, bench.effects);
+  CHECK(bench.read(2) == std::vector<AgentFrame>{again});
+}
+
+TEST_CASE("channel core: who does not read is closed, and costs a bounded piece of memory") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.open(2, 1);
+  bench.say(1, Subscribe{});
+  bench.say(2, Subscribe{});
+  bench.effects.clear();
+  std::size_t most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    bench.core.tell(Stop{1, "a reason of some length, as they are"}, bench.effects);
+    most = std::max(most, bench.core.unsent(1).size());
+    bench.read(2);
+  }
+  CHECK(most <= kUnreadBytesMax);
+  CHECK(bench.core.unsent(1).empty());
+  CHECK(bench.read(2).empty());
+  const auto closed = std::ranges::count_if(bench.effects, [](const Effect& one) {
+    return one == Effect(Close{1, {}});
+  });
+  const auto warned = std::ranges::count_if(
+      bench.effects, [](const Effect& one) { return std::holds_alternative<Warn>(one); });
+  CHECK((closed == 1 && warned == 1));
+}
+
+TEST_CASE("channel core: fewer workers in the next round: those beyond it are closed") {
+  Bench bench;
+  bench.open(1, 1);
+  bench.say(1, Subscribe{});
+  Round small = round_of(2);
+  small.local_world_size = 1;
+  bench.core.begin_round(bench.now, small, bench.effects);
+  bench.effects.clear();
+  bench.say(1, kProgress);
+  CHECK(bench.take<Close>().size() == 1);
+}

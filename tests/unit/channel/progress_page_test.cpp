@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "channel/progress_page.hpp"
+
+#include "support/catch.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace muster;
+using namespace muster::channel;
+
+namespace {
+
+constexpr TimePoint at(std::int64_t seconds) {
+  return TimePoint(std::chrono::seconds(seconds));
+}
+
+UniqueFd copy_of(int fd) {
+  return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+}  // namespace
+
+TEST_CASE("progress page: what the worker stores is what the agent loads") {
+  auto agent = ProgressPage::make();
+  REQUIRE(agent);
+  CHECK_FALSE(agent->load(at(1), at(9)));
+  auto worker = ProgressPage::map(copy_of(agent->fd()));
+  REQUIRE(worker);
+  worker->store(0, at(4));
+  CHECK(agent->load(at(1), at(9)) == StepTold{0, at(4)});
+  const ProgressPage moved = std::move(*agent);
+  worker->store(UINT64_MAX, at(5));
+  CHECK(moved.load(at(1), at(9)) == StepTold{UINT64_MAX, at(5)});
+}
+
+TEST_CASE("progress page: a time that cannot be is the nearest that can") {
+  auto page = ProgressPage::make();
+  REQUIRE(page);
+  page->store(3, TimePoint(Duration(-1)));  // as many nanoseconds as there can be
+  CHECK(page->load(at(1), at(9)) == StepTold{3, at(9)});
+  page->store(3, TimePoint(Duration(1)));
+  CHECK(page->load(at(1), at(9)) == StepTold{3, at(1)});
+}
+
+TEST_CASE("progress page: a worker can neither shrink it nor seal it") {
+  const auto page = ProgressPage::make();
+  REQUIRE(page);
+  CHECK(::ftruncate(page->fd(), 0) == -1);
+  CHECK(::ftruncate(page->fd(), 2 * kProgressPageBytes) == -1);
+  CHECK(::fcntl(page->fd(), F_ADD_SEALS, F_SEAL_WRITE) == -1);
+}
+
+TEST_CASE("progress page: what is no page is not mapped") {
+  CHECK_FALSE(ProgressPage::map(UniqueFd(::memfd_create("small", MFD_CLOEXEC))));
+  CHECK_FALSE(ProgressPage::map(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC))));
+  CHECK_FALSE(ProgressPage::map(UniqueFd()));
+}
