@@ -102,7 +102,7 @@ void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const 
 void HangCore::note(TimePoint now, const Sample& sample, Rank& rank) {
   const bool step = grew(rank.last.steps, sample.steps);
   const bool operation = grew(rank.last.operations, sample.operations);
-  any_source_ = any_source_ || sample.steps || sample.operations || sample.output;
+  any_source_ = any_source_ || sample.steps || sample.operations || sample.output.value_or(0) > 0;
   if (&rank == &ranks_.begin()->second && (step || (operation && !sample.steps))) {
     note_interval(now, rank.last, sample);
   }

@@ -137,7 +137,7 @@ class HangCore {
   std::uint64_t steps_seen_ = 0;    // of it
   TimePoint last_step_{};
   bool strong_ = false;      // a step or an operation was seen
-  bool any_source_ = false;  // some rank has one, whatever it says
+  bool any_source_ = false;  // some rank counts something, or has printed a line where we see it
   bool said_blind_ = false;
   bool judging_ = false;
   std::optional<TimePoint> judge_after_{};  // signs of life: not before

@@ -179,7 +179,10 @@ const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
     return end->evidence->quiet < evidence.limit && !waited_for(suspects, end->rank);
   });
   const auto order = [&](const Suspect* end) {
-    return std::tuple(!is_definite(end->own.cause), !waited_for(suspects, end->rank));
+    return std::tuple(!is_definite(end->own.cause),
+                      !waited_for(suspects, end->rank),
+                      end->own.cause == Cause::waits_for_socket,
+                      end->own.cause == Cause::unknown);
   };
   const auto first = std::ranges::min_element(ends, {}, order);
   return first == ends.end() ? nullptr : *first;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hang/hang_core.hpp"
 
-#include <catch2/catch.hpp>
+#include "support/catch.hpp"
 
 #include <optional>
 #include <variant>
@@ -176,7 +176,7 @@ TEST_CASE("before five steps auto waits for half an hour") {
   bench.zero.steps = bench.one.steps = 1;
   bench.look();
   REQUIRE(bench.quiet_for(1700).empty());
-  REQUIRE(is_one<Inspect>(bench.quiet_for(101)));
+  REQUIRE(is_one<Inspect>(bench.quiet_for(100)));
 }
 
 TEST_CASE("a program of which nothing is seen is told so once and never judged") {
@@ -186,12 +186,22 @@ TEST_CASE("a program of which nothing is seen is told so once and never judged")
   REQUIRE(bench.quiet_for(1000).empty());
 }
 
+TEST_CASE("a place for output is no source before something is printed there") {
+  Bench bench(seconds(10));
+  bench.zero.output = bench.one.output = 0;
+  REQUIRE(is_one<SayBlind>(bench.quiet_for(10)));
+  REQUIRE(bench.quiet_for(100).empty());
+  ++*bench.one.output;
+  REQUIRE(bench.look().empty());
+  REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
+}
+
 TEST_CASE("who was stopped together with us has not hung") {
   Bench bench = with_operations();
   bench.now += std::chrono::hours(8);
   REQUIRE(bench.look().empty());
   REQUIRE(bench.quiet_for(8).empty());
-  REQUIRE(is_one<Inspect>(bench.quiet_for(2)));
+  REQUIRE(is_one<Inspect>(bench.quiet_for(1)));
 }
 
 TEST_CASE("nothing is looked at when no rank is left") {

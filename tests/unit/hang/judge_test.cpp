@@ -2,8 +2,7 @@
 #include "hang/judge.hpp"
 
 #include "hang/verdict_text.hpp"
-
-#include <catch2/catch.hpp>
+#include "support/catch.hpp"
 
 #include <string>
 #include <utility>

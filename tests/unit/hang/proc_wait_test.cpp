@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hang/proc_wait.hpp"
 
-#include <catch2/catch.hpp>
+#include "support/catch.hpp"
 
 #include <string>
 

@@ -2,8 +2,7 @@
 #include "hang/stack_dumps.hpp"
 
 #include "hang/stack_places.hpp"
-
-#include <catch2/catch.hpp>
+#include "support/catch.hpp"
 
 #include <string>
 
@@ -48,7 +47,7 @@ TEST_CASE("the frame of the user, not of libraries") {
   const Stack python{.python = true,
                      .frames = {{"wait", "/usr/lib/python3.11/threading.py", 1},
                                 {"all_reduce", "/v/site-packages/torch/x.py", 2},
-                                {"train", "/home/u/train.py", 3}}};
+                                {"train", "/job/train.py", 3}}};
   REQUIRE(describe(*own_frame(&python)) == "train (train.py:3)");
   const Stack native{.frames = {{"__futex_wait", "", 0}, {"", "", 0}, {"spin", "", 0}}};
   REQUIRE(describe(*own_native_frame(&native)) == "spin");
