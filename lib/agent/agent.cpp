@@ -4,6 +4,7 @@
 #include "agent/event_log.hpp"
 #include "agent/event_stream.hpp"
 #include "agent/final_report.hpp"
+#include "agent/hang_duty.hpp"
 #include "agent/local_rounds.hpp"
 #include "agent/local_store.hpp"
 #include "agent/messages.hpp"
@@ -116,6 +117,7 @@ class Agent final : public WorkerSite, public WarmSite {
   [[nodiscard]] std::unique_ptr<RoundSource> make_rounds();
   void add_sinks();
   void guard_doors();
+  void watch_for_hangs();
   [[nodiscard]] Result<void> open_runner();
   void open_channel();
   void fail(const Error& error);
@@ -148,6 +150,7 @@ class Agent final : public WorkerSite, public WarmSite {
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   Supervisor supervisor_;
+  std::optional<HangDuty> hang_duty_;
   int exit_code_ = 0;
 };
 
@@ -205,11 +208,19 @@ int Agent::run() {
   }
   messages_.use(*runner_);
   place_.use(*runner_);
+  watch_for_hangs();
   open_channel();
   read_link();
   begin();
   loop_.run();
   return exit_code_;
+}
+
+void Agent::watch_for_hangs() {
+  if (setup_.config.watch_hangs) {
+    hang_duty_.emplace(loop_, setup_, HangDutyParts{*runner_, events_, supervisor_, channel_});
+    events_.add(*hang_duty_);
+  }
 }
 
 Result<void> Agent::open_runner() {
@@ -345,6 +356,9 @@ void Agent::close_attempt(std::vector<WorkerFailure>& failures, Duration timeout
 void Agent::add_evidence(WorkerFailure& failure) {
   place_.add_stderr_tail(failure);
   place_.add_record(failure);
+  if (hang_duty_) {
+    hang_duty_->add_evidence(failure);
+  }
 }
 
 void Agent::finished(const JobResult& result) {

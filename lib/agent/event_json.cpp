@@ -140,6 +140,23 @@ Named named(const event::WorkersKilled& /*what*/) {
   return {"workers_killed", Json::object()};
 }
 
+Named named(const event::HangFound& what) {
+  static constexpr const char* kActions[] = {"report", "restart", "stop"};
+  return {"hang",
+          {{"ranks", what.verdict.ranks},
+           {"cause", hang::name_of(what.verdict.cause)},
+           {"reason", what.verdict.reason},
+           {"quiet", what.facts.quiet},
+           {"limit", what.facts.limit},
+           {"action", kActions[static_cast<int>(what.facts.action)]},
+           {"folder", what.facts.folder},
+           {"text", hang::block_of(what.verdict, what.facts)}}};
+}
+
+Named named(const event::HangOver& what) {
+  return {"hang_over", {{"quiet", what.quiet}}};
+}
+
 Named named(const event::Message& what) {
   return {"message", {{"level", level_name(what.level)}, {"text", what.text}}};
 }

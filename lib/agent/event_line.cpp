@@ -64,6 +64,12 @@ std::optional<EventLine> line_of(const JobEvent& event) {
                            what.reason +
                                ": its workers were ended, since the other nodes may go "
                                "on without it"};
+        } else if constexpr (std::is_same_v<What, event::HangFound>) {
+          return EventLine{LogLevel::warning, "hang: " + hang::headline(what.verdict)};
+        } else if constexpr (std::is_same_v<What, event::HangOver>) {
+          return EventLine{
+              LogLevel::warning,
+              fmt::format("hang is over: the workers go on after {:.0f} s", what.quiet)};
         } else if constexpr (std::is_same_v<What, event::Message>) {
           return EventLine{what.level, what.text};
         } else {

@@ -7,6 +7,7 @@
 #include "agent/job_result.hpp"
 #include "base/log.hpp"
 #include "channel/frames.hpp"
+#include "hang/verdict_text.hpp"
 #include "plan/assignment.hpp"
 #include "process/process_runner.hpp"
 #include "rendezvous/wire/coordinator_messages.hpp"
@@ -130,6 +131,17 @@ struct WorkersSignalled {
 
 struct WorkersKilled {};
 
+// The workers make no progress: who holds them up, and why. Comes before anything is ended.
+struct HangFound {
+  hang::Verdict verdict;
+  hang::VerdictFacts facts;
+};
+
+// After such a verdict they go on.
+struct HangOver {
+  double quiet = 0;  // so many seconds nothing had happened
+};
+
 // A line for people that is no other event.
 struct Message {
   LogLevel level = LogLevel::warning;
@@ -160,6 +172,8 @@ using What = std::variant<JobStarted,
                           SignalTaken,
                           WorkersSignalled,
                           WorkersKilled,
+                          HangFound,
+                          HangOver,
                           Message,
                           JobEnded>;
 

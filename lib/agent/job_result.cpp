@@ -9,6 +9,7 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kUnreachable = 69;
 constexpr int kInternal = 70;
+constexpr int kHung = 124;  // as timeout(1)
 constexpr int kNotExecutable = 126;
 constexpr int kNotFound = 127;
 
@@ -47,6 +48,9 @@ int exit_code_of(const JobResult& result) {
     case Outcome::succeeded:
       return 0;
     case Outcome::failed: {
+      if (result.hung) {
+        return kHung;
+      }
       if (result.close) {
         return result.close->exit_code == 0 ? kInternal : result.close->exit_code;
       }

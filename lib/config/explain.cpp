@@ -179,6 +179,25 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
   return accepted == config.accepted.end() ? "none" : or_none(accepted->second);
 }
 
+std::string describe_hang_timeout(const LaunchConfig& config) {
+  if (!config.watch_hangs) {
+    return "off";
+  }
+  return config.hang_timeout ? describe(*config.hang_timeout) : "auto";
+}
+
+std::string_view describe_on_hang(OnHang what) {
+  switch (what) {
+    case OnHang::report:
+      return "report";
+    case OnHang::restart:
+      return "restart";
+    case OnHang::stop:
+      return "stop";
+  }
+  return "";
+}
+
 std::string value_of_output(OptionId id, const LaunchConfig& config) {
   switch (id) {
     case OptionId::log_dir:
@@ -251,6 +270,10 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
       return config.signals_to_handle_text;
     case OptionId::signal_delivery:
       return describe_delivery(config.signal_delivery);
+    case OptionId::hang_timeout:
+      return describe_hang_timeout(config);
+    case OptionId::on_hang:
+      return std::string(describe_on_hang(config.on_hang));
     case OptionId::config:
     case OptionId::accelerate_config:  // one of them at most has a file
       return config.origins.at(std::string(option(id).name)) == "default" ? "none"

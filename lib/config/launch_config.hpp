@@ -49,6 +49,9 @@ enum class SignalDelivery {
   group,       // the workers too, but for the keys of a terminal
 };
 
+// What follows when a job makes no progress.
+enum class OnHang { report, restart, stop };
+
 struct LaunchConfig {
   Personality personality = Personality::muster;
   Program program;
@@ -88,7 +91,10 @@ struct LaunchConfig {
   int quick_failures = 3;  // in a row end the job; 0: off
   std::string role = "default";
   std::vector<int> signals_to_handle;
-  std::string signals_to_handle_text;  // as typed, exported to workers
+  std::string signals_to_handle_text;    // as typed, exported to workers
+  bool watch_hangs = false;              // --hang-timeout is not off
+  std::optional<Duration> hang_timeout;  // none: auto
+  OnHang on_hang = OnHang::report;
   SignalDelivery signal_delivery = SignalDelivery::leader;
   Duration shutdown_timeout{};
   // Unix time at which the scheduler ends the job, where that prolongs shutdown_timeout.

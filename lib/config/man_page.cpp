@@ -165,7 +165,21 @@ HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES.
 .SH EXIT STATUS
 0: all workers ended well. Else that of the worker that failed first, 128+n if signal n ended it.
 2: wrong command line. 69: something was unreachable or timed out. 70: an error of muster itself.
-126, 127: the program cannot be run, does not exist. 128+n: signal n interrupted muster.
+124: \-\-on\-hang=stop ended the job. 126, 127: the program cannot be run, does not exist. 128+n:
+signal n interrupted muster.
+.SH HANGS
+With \-\-hang\-timeout=SECONDS the workers are looked at once a second. Progress is a step
+(muster.worker.progress in Python), an operation of muster's collective library or, where neither
+is seen, a line of output that passes through muster (\-\-label, \-\-tee) or goes into its files.
+Without progress for so long, the rank that holds up the others is named with the cause: its state,
+its system call, its stacks (by py\-spy and eu\-stack, where they are in PATH), its children and its
+place in the collective operations. A rank that writes output or does I/O is slow, not hung, until
+ten times the limit. auto: three times the longest of the last 64 intervals between steps, at least
+10 s; half an hour before the fifth step.
+.PP
+\-\-on\-hang=report says so, and ends nothing. restart ends the named rank as a failure, which uses
+up one of \-\-max\-restarts. stop ends the job with code 124; in a job of many nodes it acts as
+restart. The log folder's hang/N holds verdict.json and a file for each rank.
 .SH FAILURE REPORT
 After a failure, and with \-\-log\-dir, the run's log folder holds report.json;
 "musterctl report DIR" prints the newest one. It is one object: outcome, exit_code, program, node,

@@ -34,6 +34,26 @@ Result<void> resolve_quick_failures(const Resolution& r) {
   return {};
 }
 
+Result<void> resolve_hangs(const Resolution& r) {
+  const std::string text(trim(r.layers.text(OptionId::hang_timeout)));
+  LaunchConfig& config = r.config();
+  const std::string& what = r.layers.text(OptionId::on_hang);
+  config.on_hang = what == "stop"      ? OnHang::stop
+                   : what == "restart" ? OnHang::restart
+                                       : OnHang::report;
+  if (text == "off" || text == "auto") {
+    config.watch_hangs = text == "auto";
+    return {};
+  }
+  const auto limit = parse_duration(text);
+  if (!limit || *limit < std::chrono::seconds(1)) {
+    return r.layers.refuse(OptionId::hang_timeout, "must be at least 1 second, auto or off");
+  }
+  config.watch_hangs = true;
+  config.hang_timeout = *limit;
+  return {};
+}
+
 Result<void> resolve_timeout(const Resolution& r) {
   const auto inherited = r.environ.get(kTimeoutVariable);
   const bool from_variable =
@@ -105,6 +125,9 @@ Result<void> resolve_stopping(const Resolution& r) {
     return done;
   }
   if (auto done = resolve_timeout(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_hangs(r); !done) {
     return done;
   }
   if (r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {

@@ -32,6 +32,8 @@ enum class OptionId {
   shutdown_timeout,
   signals_to_handle,
   signal_delivery,
+  hang_timeout,
+  on_hang,
   log_dir,
   redirects,
   tee,

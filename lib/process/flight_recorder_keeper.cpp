@@ -36,6 +36,14 @@ FlightRecorderKeeper::~FlightRecorderKeeper() {
   }
 }
 
+std::vector<int> FlightRecorderKeeper::descriptors() const {
+  std::vector<int> out;
+  for (const UniqueFd& one : kept_) {
+    out.push_back(one.get());
+  }
+  return out;
+}
+
 void FlightRecorderKeeper::on_ready() {
   admit();
   std::erase_if(guests_, [this](const UniqueFd& guest) {

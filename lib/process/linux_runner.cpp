@@ -461,6 +461,23 @@ std::string LinuxRunner::stderr_tail(int local_rank) {
   return impl_->pump.stderr_tail(local_rank);
 }
 
+std::optional<std::uint64_t> LinuxRunner::output_bytes(int local_rank) const {
+  return impl_->pump.output_bytes(local_rank);
+}
+
+std::vector<int> LinuxRunner::flight_recorders() const {
+  return impl_->flights.descriptors();
+}
+
+void LinuxRunner::kill_worker(int local_rank) {
+  for (const pid_t pid : impl_->workers.live()) {
+    if (impl_->workers.find(pid)->local_rank == local_rank) {
+      impl_->workers.mark_killed(pid);
+      ::kill(-pid, SIGKILL);
+    }
+  }
+}
+
 void LinuxRunner::finish_output(Duration timeout) {
   ConsoleWait wait{.left = timeout, .interrupt_fd = impl_->settings.interrupt_fd};
   impl_->pump.finish(wait);

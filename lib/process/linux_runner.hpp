@@ -9,7 +9,9 @@
 #include "process/process_runner.hpp"
 #include "process/zygote_observer.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +50,16 @@ class LinuxRunner final : public ProcessRunner {
   [[nodiscard]] std::vector<Survivor> survivors() const override;
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
   void finish_output(Duration timeout) override;
+
+  // Bytes that a worker has written to streams that we read or that are files; none where it has
+  // our own streams.
+  [[nodiscard]] std::optional<std::uint64_t> output_bytes(int local_rank) const;
+
+  // What workers have given us of their flight recorders, as descriptors to be read at once.
+  [[nodiscard]] std::vector<int> flight_recorders() const;
+
+  // SIGKILL to the process group of one worker, as far as it lives.
+  void kill_worker(int local_rank);
 
   // Muster's own lines, on standard error, in order with what the workers print. Never waits.
   void say(std::string_view text);

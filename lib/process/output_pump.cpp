@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace muster {
@@ -79,6 +80,8 @@ Result<int> OutputPump::open_stream(int local_rank, int stream, const OutputPlan
   if (stream == 2) {
     tails_.erase(local_rank);
     stderr_files_.erase(local_rank);
+  } else {
+    stdout_files_.erase(local_rank);
   }
   switch (plan.kind) {
     case OutputKind::inherit:
@@ -90,9 +93,7 @@ Result<int> OutputPump::open_stream(int local_rank, int stream, const OutputPlan
     case OutputKind::file:
       break;
   }
-  if (stream == 2) {
-    stderr_files_[local_rank] = plan.path;
-  }
+  (stream == 2 ? stderr_files_ : stdout_files_)[local_rank] = plan.path;
   if (!plan.tee) {
     auto file = open_output_file(plan.path);
     return file ? Result<int>(child_fds_.emplace_back(std::move(*file)).get())
@@ -274,6 +275,26 @@ void OutputPump::resume_paused() {
     // A pipe that cannot be watched any more is read at the end of the attempt.
     [[maybe_unused]] const auto watched = poller_.watch_input(source->fd(), *source);
   }
+}
+
+std::optional<std::uint64_t> OutputPump::output_bytes(int local_rank) const {
+  std::optional<std::uint64_t> out;
+  for (const auto& source : sources_) {
+    if (source->setup().local_rank == local_rank &&
+        source->setup().kind == OutputSource::Kind::pipe) {
+      out = out.value_or(0) + source->taken();
+    }
+  }
+  for (const auto* files : {&stdout_files_, &stderr_files_}) {
+    const auto file = files->find(local_rank);
+
+    struct stat facts {};
+
+    if (file != files->end() && ::stat(file->second.c_str(), &facts) == 0) {
+      out = out.value_or(0) + static_cast<std::uint64_t>(facts.st_size);
+    }
+  }
+  return out;
 }
 
 OutputSource* OutputPump::captured_stderr(int local_rank) {

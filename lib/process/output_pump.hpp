@@ -13,8 +13,10 @@
 #include "process/process_spec.hpp"
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,6 +45,9 @@ class OutputPump {
   bool turn();
 
   [[nodiscard]] std::string stderr_tail(int local_rank);
+
+  // Bytes that it has written where we see it; none where nothing of it is seen.
+  [[nodiscard]] std::optional<std::uint64_t> output_bytes(int local_rank) const;
 
   // Everything that is there now, then the unfinished lines; closes all sources. What the console
   // does not take in this time is not shown.
@@ -83,6 +88,7 @@ class OutputPump {
   std::set<OutputSource*> busy_;      // files that may have more
   std::map<int, std::string> tails_;  // of ended captures, by local rank
   std::map<int, std::string> stderr_files_;
+  std::map<int, std::string> stdout_files_;
 };
 
 }  // namespace muster

@@ -72,6 +72,7 @@ void OutputSource::hide() {
 }
 
 void OutputSource::take(std::string_view bytes) {
+  taken_ += bytes.size();
   if (setup_.stream == 2 && setup_.kind == Kind::pipe) {
     tail_.add(bytes);
   }

@@ -7,6 +7,7 @@
 #include "process/console_sink.hpp"
 #include "process/line_assembler.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -87,6 +88,9 @@ class OutputSource final : public Watcher {
 
   [[nodiscard]] std::string tail() const { return tail_.lines(); }
 
+  // Bytes so far.
+  [[nodiscard]] std::uint64_t taken() const { return taken_; }
+
  private:
   void flush() const;
 
@@ -96,6 +100,7 @@ class OutputSource final : public Watcher {
   TailKeeper tail_;
   bool raw_ = false;
   bool hidden_ = false;
+  std::uint64_t taken_ = 0;
   off_t offset_ = 0;  // of a sparing source that is closed
 };
 

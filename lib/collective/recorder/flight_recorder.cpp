@@ -351,6 +351,52 @@ std::vector<FlightLog> read_rings(std::string_view bytes) {
   return out;
 }
 
+// Operations that are open lie among the newest ones: a rank has few at a time.
+constexpr std::uint64_t kNewest = 64;
+
+std::optional<FlightProgress> read_progress(int fd, off_t at, std::size_t& used) {
+  using Head = FlightRecorder::Head;
+  using Entry = FlightRecorder::Entry;
+  alignas(Head) std::array<char, sizeof(Head)> raw_head{};
+  if (::pread(fd, raw_head.data(), sizeof(Head), at) != static_cast<ssize_t>(sizeof(Head))) {
+    return std::nullopt;
+  }
+  const auto& head = *reinterpret_cast<const Head*>(raw_head.data());
+  const std::uint64_t entries = head.entries;
+  if (head.magic != kMagic || entries == 0 || entries > kMostEntries) {
+    return std::nullopt;
+  }
+  used = FlightRecorder::bytes_for(entries);
+  const std::uint64_t next = head.next.load();
+  std::uint64_t open = 0;
+  for (std::uint64_t back = 0; back < std::min({next, entries, kNewest}); ++back) {
+    alignas(Entry) std::array<char, sizeof(Entry)> raw{};
+    const auto place = sizeof(Head) + (next - back - 1) % entries * sizeof(Entry);
+    const auto got = ::pread(fd, raw.data(), sizeof(Entry), at + static_cast<off_t>(place));
+    const auto& e = *reinterpret_cast<const Entry*>(raw.data());
+    open += got != static_cast<ssize_t>(sizeof(Entry)) || e.completed.load() == 0 ? 1U : 0U;
+  }
+  return FlightProgress{head.pid, next - open};
+}
+
+std::vector<FlightProgress> read_flight_progress(int fd) {
+  std::vector<FlightProgress> out;
+
+  struct stat facts {};
+
+  if (::fstat(fd, &facts) != 0) {
+    return out;
+  }
+  for (off_t at = 0; at < facts.st_size;) {
+    std::size_t used = kPage;  // the place of a rank that has not come is zeros
+    if (const auto one = read_progress(fd, at, used)) {
+      out.push_back(*one);
+    }
+    at += static_cast<off_t>(used);
+  }
+  return out;
+}
+
 Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
 

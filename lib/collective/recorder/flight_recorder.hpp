@@ -90,6 +90,7 @@ class FlightRecorder final : public Progress {
   [[nodiscard]] static std::optional<Request> read(const Entry& entry, std::uint64_t ticket);
 
   friend std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used);
+  friend std::optional<struct FlightProgress> read_progress(int fd, off_t at, std::size_t& used);
 
   std::string path_;
   UniqueFd fd_;
@@ -105,6 +106,16 @@ class FlightRecorder final : public Progress {
 // Of ranks that may be dead: a file holds the recorder of one, shared memory those of its host.
 // Errors: invalid_argument (no recorder in it), system.
 [[nodiscard]] Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path);
+
+// How far a rank has come: a number that grows with each operation that it completes.
+struct FlightProgress {
+  int pid = 0;
+  std::uint64_t completed = 0;
+};
+
+// Of all ranks in a recorder's file, without reading more of it than the newest operations. What is
+// no recorder has none.
+[[nodiscard]] std::vector<FlightProgress> read_flight_progress(int fd);
 
 // "rank 3 last completed #118 all_reduce sum f32[6553600]; 3 others are in #119 …": what a person
 // wants to know of ranks that hang. One line for each group of ranks that are at the same place.

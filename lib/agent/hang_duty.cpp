@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/hang_duty.hpp"
+
+#include "agent/files.hpp"
+#include "process/linux_runner.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+
+namespace muster {
+namespace {
+
+hang::HangWatchSettings settings_of(const AgentSetup& setup) {
+  hang::HangWatchSettings out;
+  out.core.limit = setup.config.hang_timeout;
+  switch (setup.config.on_hang) {
+    case OnHang::report:
+      out.core.on_hang = hang::OnHang::report;
+      break;
+    case OnHang::restart:
+      out.core.on_hang = hang::OnHang::restart;
+      break;
+    case OnHang::stop:
+      out.core.on_hang = hang::OnHang::stop;
+      break;
+  }
+  out.environment = setup.environ.to_block();
+  // A virtual environment need not be active: what lies beside its Python counts.
+  const std::filesystem::path beside =
+      std::filesystem::path(setup.config.program.python).parent_path() / "py-spy";
+  std::error_code error;
+  if (beside.has_parent_path() && std::filesystem::exists(beside, error)) {
+    out.py_spy = beside.string();
+  }
+  return out;
+}
+
+}  // namespace
+
+HangDuty::HangDuty(asio::io_context& loop, const AgentSetup& setup, HangDutyParts parts)
+    : setup_(setup), parts_(parts), watch_(loop, parts.runner, settings_of(setup), *this) {}
+
+// -- who runs ---------------------------------------------------------------------------------
+
+void HangDuty::take(const JobEvent& event) {
+  if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
+    begin_round(*begun);
+  } else if (const auto* started = std::get_if<event::WorkerStarted>(&event.what)) {
+    worker_started(*started);
+  } else if (const auto* ended = std::get_if<event::WorkerEnded>(&event.what)) {
+    worker_ended(*ended);
+  } else if (const auto* signalled = std::get_if<event::WorkersSignalled>(&event.what)) {
+    workers_signalled(signalled->signo);
+  } else if (std::holds_alternative<event::WorkersKilled>(event.what)) {
+    workers_signalled(SIGKILL);
+  }
+}
+
+void HangDuty::begin_round(const event::RoundBegun& begun) {
+  watch_.end();
+  workers_.clear();
+  blamed_.clear();
+  stopping_ = false;
+  expected_ = static_cast<std::size_t>(begun.assignment.local_world_size);
+  world_size_ = begun.assignment.world_size;
+  attempt_ = begun.assignment.attempt;
+  logs_ = begun.logs;
+}
+
+void HangDuty::worker_started(const event::WorkerStarted& started) {
+  workers_.push_back({started.rank, started.local_rank, started.pid});
+  if (workers_.size() == expected_) {
+    watch_.begin(workers_, world_size_);
+  }
+}
+
+void HangDuty::worker_ended(const event::WorkerEnded& ended) {
+  if (!ended.exit.status.success()) {
+    watch_.end();
+    return;
+  }
+  watch_.worker_ended(ended.exit.local_rank);
+  const auto worker =
+      std::ranges::find(workers_, ended.exit.local_rank, &hang::WatchedWorker::local_rank);
+  if (worker != workers_.end()) {
+    worker->ended = true;
+  }
+}
+
+// A user who stops a job with Ctrl-Z has not hung it; a job that is being ended is not looked at.
+void HangDuty::workers_signalled(int signo) {
+  if (signo == SIGCONT && !stopping_) {
+    watch_.begin(workers_, world_size_);
+    return;
+  }
+  stopping_ = stopping_ || (signo != SIGTSTP && signo != SIGCONT);
+  watch_.end();
+}
+
+// -- verdicts ---------------------------------------------------------------------------------
+
+void HangDuty::found(hang::HangReport report) {
+  ++found_;
+  write_files(report);
+  parts_.events.tell(event::HangFound{report.verdict, report.facts});
+  act(report);
+}
+
+void HangDuty::write_files(hang::HangReport& report) {
+  if (logs_.empty()) {
+    return;
+  }
+  const std::string folder = fmt::format("{}/hang/{}", logs_, found_);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  report.facts.folder = folder;
+  auto written = write_file(folder + "/verdict.json",
+                            hang::json_of(report.verdict, report.facts, report.evidence));
+  for (const hang::RankEvidence& rank : report.evidence.ranks) {
+    if (written) {
+      written = write_file(fmt::format("{}/rank{}.txt", folder, rank.rank), hang::story_of(rank));
+    }
+  }
+  if (!written) {
+    report.facts.folder.clear();
+    report.facts.gaps.push_back("not written: " + written.error().message);
+  }
+}
+
+void HangDuty::act(const hang::HangReport& report) {
+  const std::string text = "hang: " + hang::headline(report.verdict);
+  for (const hang::WatchedWorker& worker : workers_) {
+    if (std::ranges::find(report.verdict.ranks, worker.rank) != report.verdict.ranks.end()) {
+      blamed_[worker.local_rank] = text;
+    }
+  }
+  const bool alone = !many_nodes(setup_.config);
+  if (report.facts.action == hang::OnHang::stop && alone) {
+    RoundClosed closed;
+    closed.outcome = Outcome::failed;
+    closed.verdict = text;
+    closed.hung = true;
+    parts_.supervisor.handle(closed);
+  } else if (report.facts.action != hang::OnHang::report) {
+    fail_worker(report.verdict);
+  }
+}
+
+// The kernel may take its time with a process that hangs in it: its failure counts at once.
+void HangDuty::fail_worker(const hang::Verdict& verdict) {
+  const auto blamed = [&](const hang::WatchedWorker& worker) {
+    return !worker.ended && (verdict.ranks.empty() || worker.rank == verdict.ranks.front());
+  };
+  auto worker = std::ranges::find_if(workers_, blamed);
+  if (worker == workers_.end()) {  // it has ended: any of those that wait for it
+    worker = std::ranges::find(workers_, false, &hang::WatchedWorker::ended);
+  }
+  if (worker == workers_.end()) {
+    return;
+  }
+  const hang::WatchedWorker one = *worker;
+  parts_.runner.kill_worker(one.local_rank);
+  WorkerExit exit;
+  exit.local_rank = one.local_rank;
+  exit.pid = one.pid;
+  exit.status = ExitStatus::from_wait(CLD_KILLED, SIGKILL);
+  parts_.supervisor.on_worker_dying(exit);
+}
+
+void HangDuty::add_evidence(WorkerFailure& failure) const {
+  const auto found = blamed_.find(failure.local_rank);
+  if (found != blamed_.end() && failure.attempt == attempt_ && !failure.record) {
+    failure.record = ErrorRecord{.message = found->second, .traceback = {}, .unix_seconds = {}};
+  }
+}
+
+void HangDuty::goes_on(Duration quiet) {
+  blamed_.clear();
+  parts_.events.tell(event::HangOver{std::chrono::duration<double>(quiet).count()});
+}
+
+void HangDuty::sees_nothing() {
+  parts_.events.say(
+      LogLevel::warning,
+      "--hang-timeout sees nothing of this program: it uses no collective operations of "
+      "muster's and tells no steps, and its output goes past us; call "
+      "muster.worker.progress(step), or let us pass its output on with --label");
+}
+
+std::vector<std::optional<std::uint64_t>> HangDuty::steps() {
+  std::vector<std::optional<std::uint64_t>> out;
+  for (const channel::Progress& one : parts_.channel.progress()) {
+    out.push_back(one.step);
+  }
+  return out;
+}
+
+}  // namespace muster

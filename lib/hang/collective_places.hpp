@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the positions of the ranks in their collective operations say: who is behind whom, and whose
+// operation is another one. Used by judge. Pure.
+#pragma once
+
+#include "hang/evidence.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::hang {
+
+// "in #119 all_reduce sum f32[25] (120 s), after #118"; "after #118 barrier, in none"; empty: no
+// operation is known of it.
+[[nodiscard]] std::string describe_position(const RankEvidence& rank);
+
+// "#5 barrier of eval, epoch 0": the operation that it waits in, and whose; empty: none.
+[[nodiscard]] std::string group_of_wait(const RankEvidence& rank);
+
+// Ranks of the same groups that have not come to the operations that `rank` waits in.
+[[nodiscard]] std::vector<int> behind(const Evidence& evidence, const RankEvidence& rank);
+
+struct Differing {
+  std::vector<int> ranks;  // the fewer ones
+  bool skipped = false;    // theirs is the one that the others call next
+  std::string words;
+};
+
+// Of one group and number, operations that are not the same on all ranks.
+[[nodiscard]] std::optional<Differing> differing(const Evidence& evidence);
+
+}  // namespace muster::hang

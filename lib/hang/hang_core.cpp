@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/hang_core.hpp"
+
+#include <algorithm>
+
+namespace muster::hang {
+namespace {
+
+bool grew(const std::optional<std::uint64_t>& before, const std::optional<std::uint64_t>& now) {
+  return now.value_or(0) > before.value_or(0);
+}
+
+}  // namespace
+
+void HangCore::begin(TimePoint now, const std::vector<int>& ranks) {
+  end();
+  began_ = now;
+  looked_at_ = now;
+  last_step_ = now;
+  progressed_ = now;
+  for (const int rank : ranks) {
+    ranks_[rank] = {.last = {.rank = rank}, .progressed = now, .lived = now};
+  }
+  look_again(now);
+}
+
+void HangCore::end() {
+  ranks_.clear();
+  intervals_.clear();
+  next_look_.reset();
+  judge_after_.reset();
+  announced_.reset();
+  steps_seen_ = 0;
+  strong_ = false;
+  any_source_ = false;
+  judging_ = false;
+}
+
+Duration HangCore::limit() const {
+  if (settings_.limit) {
+    return *settings_.limit;
+  }
+  if (steps_seen_ < kStepsFirst || intervals_.empty()) {
+    return kStartLimit;
+  }
+  return std::max(kAutoLimitMin, kIntervalFactor * *std::ranges::max_element(intervals_));
+}
+
+Duration HangCore::quiet(int rank, TimePoint now) const {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? Duration{} : now - progressed(found->second);
+}
+
+// Often rank 0 alone says something: that is progress of all that never did.
+TimePoint HangCore::progressed(const Rank& rank) const {
+  return rank.strong ? rank.progressed : progressed_;
+}
+
+Duration HangCore::longest_quiet(TimePoint now) const {
+  Duration out{};
+  for (const auto& [number, rank] : ranks_) {
+    out = std::max(out, now - progressed(rank));
+  }
+  return out;
+}
+
+void HangCore::look_again(TimePoint now) {
+  next_look_ = now + std::clamp<Duration>(limit() / 8, kLookMin, kLookMax);
+}
+
+// -- what a look sees -------------------------------------------------------------------------
+
+// Several steps since the last look took equal times, as far as we know. Operations come in bursts,
+// and looks between which there were some count as one each.
+void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& sample) {
+  const std::uint64_t count = sample.steps ? *sample.steps - before.steps.value_or(0) : 1;
+  if (steps_seen_ > 0) {
+    intervals_.push_back((now - last_step_) / static_cast<Duration::rep>(count));
+  }
+  if (intervals_.size() > kIntervalsKept) {
+    intervals_.pop_front();
+  }
+  steps_seen_ += count;
+  last_step_ = now;
+}
+
+// CPU time is a sign of life until a first step or operation: a compiler may be at work.
+void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
+  const double seconds = std::chrono::duration<double>(now - looked_at_).count();
+  const bool known = sample.io_bytes && rank.last.io_bytes;
+  const std::uint64_t bytes =
+      known && *sample.io_bytes > *rank.last.io_bytes ? *sample.io_bytes - *rank.last.io_bytes : 0;
+  const bool io =
+      static_cast<double>(bytes) >= static_cast<double>(kLiveBytes) * std::min(1.0, seconds);
+  const bool cpu =
+      !strong_ && known && sample.cpu_seconds - rank.last.cpu_seconds >= kLiveCpu * seconds;
+  if (io || cpu || grew(rank.last.output, sample.output)) {
+    rank.lived = now;
+  }
+}
+
+void HangCore::note(TimePoint now, const Sample& sample, Rank& rank) {
+  const bool step = grew(rank.last.steps, sample.steps);
+  const bool operation = grew(rank.last.operations, sample.operations);
+  any_source_ = any_source_ || sample.steps || sample.operations || sample.output.value_or(0) > 0;
+  if (&rank == &ranks_.begin()->second && (step || (operation && !sample.steps))) {
+    note_interval(now, rank.last, sample);
+  }
+  rank.strong = rank.strong || step || operation;
+  strong_ = strong_ || rank.strong;
+  if (step || operation) {
+    rank.progressed = now;
+    progressed_ = now;
+  } else if (!strong_ && grew(rank.last.output, sample.output)) {
+    progressed_ = now;
+  }
+  if (rank.seen) {
+    note_life(now, sample, rank);
+  }
+  rank.last = sample;
+  rank.seen = true;
+}
+
+bool HangCore::wants_life(TimePoint now) const {
+  return longest_quiet(now) >= limit() / 4;
+}
+
+// Who was stopped with us has not hung.
+void HangCore::forgive_own_pause(TimePoint now) {
+  const Duration pause = next_look_ ? now - *next_look_ : Duration{};
+  if (pause < kOwnPause) {
+    return;
+  }
+  for (auto& [number, rank] : ranks_) {
+    rank.progressed += pause;
+    rank.lived += pause;
+  }
+  progressed_ += pause;
+  last_step_ += pause;
+}
+
+void HangCore::looked(TimePoint now,
+                      const std::vector<Sample>& samples,
+                      std::vector<HangEffect>& out) {
+  forgive_own_pause(now);
+  const Duration before = longest_quiet(now);
+  for (const Sample& sample : samples) {
+    if (const auto found = ranks_.find(sample.rank); found != ranks_.end()) {
+      note(now, sample, found->second);
+    }
+  }
+  looked_at_ = now;
+  look_again(now);
+  if (!is_watching()) {
+    next_look_.reset();
+    return;
+  }
+  const Duration limit = this->limit();
+  const Duration quiet = longest_quiet(now);
+  if (!any_source_ && !said_blind_ && now - began_ >= std::min(limit, kBlindAfter)) {
+    said_blind_ = true;
+    out.emplace_back(SayBlind{});
+  }
+  if (quiet < limit) {
+    judge_after_.reset();
+    if (announced_) {
+      announced_.reset();
+      out.emplace_back(GoesOn{before});
+    }
+    return;
+  }
+  if (any_source_ && !judging_ && !announced_ && (!judge_after_ || now >= *judge_after_)) {
+    judging_ = true;
+    out.emplace_back(Inspect{});
+  }
+}
+
+// -- what a verdict leads to ------------------------------------------------------------------
+
+bool HangCore::is_slow(int rank, TimePoint now) const {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) {
+    return false;
+  }
+  const Rank& one = found->second;
+  const bool lives = now - one.lived < limit() && now - progressed(one) < kSlowFactor * limit();
+  return lives || now - progressed(one) < limit();
+}
+
+void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEffect>& out) {
+  judging_ = false;
+  const Duration quiet = longest_quiet(now);
+  if (!is_watching() || quiet < limit()) {
+    return;  // it went on while we looked
+  }
+  const bool certain = verdict.cause == Cause::stopped;
+  const bool slow =
+      strong_ ? std::ranges::any_of(verdict.ranks, [&](int rank) { return is_slow(rank, now); })
+              : std::ranges::any_of(ranks_,
+                                    [&](const auto& entry) { return is_slow(entry.first, now); });
+  if (slow && !certain) {
+    judge_after_ = now + limit() / 4;
+    return;
+  }
+  announced_ = verdict;
+  out.emplace_back(Announce{verdict, quiet, limit(), settings_.on_hang});
+}
+
+}  // namespace muster::hang

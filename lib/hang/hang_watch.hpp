@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// HangWatch: the shell around HangCore: looks at the workers of this node when it is time, gathers
+// evidence when they make no progress, and tells its site the verdict. Nothing waits: stacks come
+// from children that are bounded in time. Owned by the agent where --hang-timeout is on; lives on
+// the loop's thread. Resource.
+#pragma once
+
+#include "base/time.hpp"
+#include "hang/evidence.hpp"
+#include "hang/hang_core.hpp"
+#include "hang/verdict_text.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+class LinuxRunner;
+}
+
+namespace muster::hang {
+
+struct HangWatchSettings {
+  HangSettings core;
+  std::string py_spy = "py-spy";         // a path, or a name for PATH
+  std::vector<std::string> environment;  // of the programs that show stacks
+};
+
+struct HangReport {
+  Verdict verdict;
+  VerdictFacts facts;
+  Evidence evidence;
+};
+
+class HangSite {
+ public:
+  virtual ~HangSite() = default;
+  virtual void found(HangReport report) = 0;
+  virtual void goes_on(Duration quiet) = 0;
+  virtual void sees_nothing() = 0;
+  // The last step that each worker has told, by local rank; none where it tells none.
+  [[nodiscard]] virtual std::vector<std::optional<std::uint64_t>> steps() = 0;
+};
+
+struct WatchedWorker {
+  int rank = 0;
+  int local_rank = 0;
+  pid_t pid = 0;
+  bool ended = false;
+};
+
+class HangWatch {
+ public:
+  HangWatch(asio::io_context& loop,
+            LinuxRunner& runner,
+            HangWatchSettings settings,
+            HangSite& site);
+  ~HangWatch();
+  HangWatch(const HangWatch&) = delete;
+  HangWatch& operator=(const HangWatch&) = delete;
+
+  // The workers of an attempt run.
+  void begin(std::vector<WatchedWorker> workers, int world_size);
+  // This one has ended well.
+  void worker_ended(int local_rank);
+  // All are being stopped.
+  void end();
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace muster::hang

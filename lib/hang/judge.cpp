@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/judge.hpp"
+
+#include "hang/collective_places.hpp"
+#include "hang/own_cause.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace muster::hang {
+namespace {
+
+struct Suspect {
+  int rank = 0;
+  const RankEvidence* evidence = nullptr;
+  OwnCause own;
+  bool waits = false;  // in an operation of a collective library
+  std::vector<int> waits_for{};
+};
+
+using Suspects = std::vector<Suspect>;
+
+// A cause that needs no other rank.
+bool is_definite(Cause cause) {
+  return cause == Cause::stopped || cause == Cause::blocked_io;
+}
+
+// What a thread does that waits for an operation of the collective library, seen from outside.
+bool may_be_wait(const OwnCause& own) {
+  switch (own.cause) {
+    case Cause::unknown:
+    case Cause::deadlocked:
+    case Cause::waits_for_thread:
+    case Cause::waits_for_socket:
+    case Cause::waits_for_rank:
+      return true;
+    case Cause::spinning:
+      return own.stack.empty();
+    default:
+      return false;
+  }
+}
+
+Suspects look_at(const Evidence& evidence) {
+  Suspects out;
+  for (const RankEvidence& rank : evidence.ranks) {
+    Suspect one{rank.rank, &rank, own_cause(rank)};
+    const bool pending =
+        std::ranges::any_of(rank.positions, [](const Position& at) { return !at.pending.empty(); });
+    one.waits = !one.own.collective.empty() || (pending && may_be_wait(one.own));
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+const Suspect* find(const Suspects& suspects, int rank) {
+  const auto found = std::ranges::find(suspects, rank, &Suspect::rank);
+  return found == suspects.end() ? nullptr : &*found;
+}
+
+// -- who waits for whom -----------------------------------------------------------------------
+
+std::vector<int> not_in_collective(const Suspects& suspects) {
+  std::vector<int> out;
+  for (const Suspect& one : suspects) {
+    if (!one.waits) {
+      out.push_back(one.rank);
+    }
+  }
+  return out;
+}
+
+int rank_of_process(const Suspects& suspects, pid_t pid) {
+  for (const Suspect& one : suspects) {
+    if (std::ranges::any_of(one.evidence->processes,
+                            [&](const ProcessFacts& process) { return process.pid == pid; })) {
+      return one.rank;
+    }
+  }
+  return -1;
+}
+
+void find_waits(const Evidence& evidence, Suspects& suspects) {
+  const std::vector<int> others = not_in_collective(suspects);
+  for (Suspect& one : suspects) {
+    if (one.waits) {
+      one.waits_for = behind(evidence, *one.evidence);
+      const bool recorded = !one.evidence->positions.empty();
+      if (one.waits_for.empty() && !recorded) {
+        one.waits_for = others;
+      }
+    } else if (one.own.holder != 0) {
+      const int holder = rank_of_process(suspects, one.own.holder);
+      if (holder >= 0 && holder != one.rank) {
+        one.waits_for = {holder};
+      }
+    }
+    std::erase(one.waits_for, one.rank);
+  }
+}
+
+// Those at the ends of all chains: they wait for nobody.
+std::vector<const Suspect*> ends_of_chains(const Suspects& suspects) {
+  std::vector<const Suspect*> out;
+  std::set<int> seen;
+  std::vector<int> open;
+  for (const Suspect& one : suspects) {
+    open.push_back(one.rank);
+  }
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const Suspect* const at = find(suspects, open[i]);
+    if (at == nullptr || !seen.insert(open[i]).second) {
+      continue;
+    }
+    if (at->waits_for.empty() && !at->waits) {
+      out.push_back(at);
+    }
+    open.insert(open.end(), at->waits_for.begin(), at->waits_for.end());
+  }
+  return out;
+}
+
+// -- verdicts ---------------------------------------------------------------------------------
+
+bool waited_for(const Suspects& suspects, int rank) {
+  return std::ranges::any_of(suspects, [&](const Suspect& one) {
+    return std::ranges::find(one.waits_for, rank) != one.waits_for.end();
+  });
+}
+
+Verdict held_up_by(const Suspects& suspects, const Suspect& culprit) {
+  Verdict out{culprit.own.cause, {culprit.rank}, culprit.own.reason, {}};
+  for (const Suspect& one : suspects) {
+    if (one.rank != culprit.rank && !one.waits && one.own.cause == culprit.own.cause &&
+        one.waits_for.empty() && !culprit.evidence->ended && !one.evidence->ended) {
+      out.ranks.push_back(one.rank);
+    }
+  }
+  return out;
+}
+
+// Where the others wait, for the words about a rank that does not come there.
+std::string place_of_waiting(const Suspects& suspects, int rank) {
+  for (const Suspect& one : suspects) {
+    if (one.waits && std::ranges::find(one.waits_for, rank) != one.waits_for.end()) {
+      const std::string place = describe_position(*one.evidence);
+      return place.empty() ? one.own.collective : place;
+    }
+  }
+  return "";
+}
+
+Verdict skipped(const Suspects& suspects, const Suspect& culprit) {
+  const std::string theirs = place_of_waiting(suspects, culprit.rank);
+  const std::string mine = describe_position(*culprit.evidence);
+  Verdict out{Cause::skipped_collective, {culprit.rank}, "", {}};
+  out.reason = fmt::format("skipped a collective: the others wait {}; it {}{}",
+                           theirs.starts_with("in ") ? theirs : "in " + theirs,
+                           culprit.evidence->ended ? "has ended" : culprit.own.reason,
+                           mine.empty() ? "" : " and is " + mine);
+  return out;
+}
+
+// Of those that wait for nobody: one whose state says enough, then one that others wait for, then
+// one that has been quiet for too long.
+const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
+  auto ends = ends_of_chains(suspects);
+  for (const Suspect& one : suspects) {
+    if (one.own.cause == Cause::stopped) {
+      ends.insert(ends.begin(), &one);
+    }
+  }
+  std::erase_if(ends, [&](const Suspect* end) {
+    return end->evidence->quiet < evidence.limit && !waited_for(suspects, end->rank);
+  });
+  const auto order = [&](const Suspect* end) {
+    return std::tuple(!is_definite(end->own.cause),
+                      !waited_for(suspects, end->rank),
+                      end->own.cause == Cause::waits_for_socket,
+                      end->own.cause == Cause::unknown);
+  };
+  const auto first = std::ranges::min_element(ends, {}, order);
+  return first == ends.end() ? nullptr : *first;
+}
+
+// Ranks whose operations differ: by the recorder's numbers, else by the names of the functions.
+Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
+  if (auto odd = differing(evidence)) {
+    return {odd->skipped ? Cause::skipped_collective : Cause::different_collective,
+            odd->ranks,
+            odd->words,
+            {}};
+  }
+  std::map<std::string, std::vector<int>> by_name;
+  for (const Suspect& one : suspects) {
+    const std::string group = group_of_wait(*one.evidence);
+    if (one.waits && !group.empty()) {
+      by_name[fmt::format("waits in {}", group)].push_back(one.rank);
+    } else if (one.waits && one.evidence->positions.empty()) {
+      by_name[one.own.reason].push_back(one.rank);
+    }
+  }
+  if (by_name.size() > 1) {
+    const auto odd = std::ranges::min_element(
+        by_name, {}, [](const auto& entry) { return entry.second.size(); });
+    const auto most = std::ranges::max_element(
+        by_name, {}, [](const auto& entry) { return entry.second.size(); });
+    const auto& other = odd == most ? *std::next(by_name.begin()) : *most;
+    return {Cause::different_collective,
+            odd->second,
+            fmt::format("different collective: it {}; rank {} {}",
+                        odd->first,
+                        other.second.front(),
+                        other.first),
+            {}};
+  }
+  return {};
+}
+
+Verdict nobody_to_blame(const Evidence& evidence, const Suspects& suspects) {
+  Verdict out;
+  for (const Suspect& one : suspects) {
+    out.ranks.push_back(one.rank);
+  }
+  if (evidence.world_size > static_cast<int>(suspects.size())) {
+    out.cause = Cause::waits_for_rank;
+    out.reason = "the ranks of this node wait for those of other nodes, whose launchers tell why";
+    return out;
+  }
+  const bool all = std::ranges::all_of(suspects, &Suspect::waits);
+  out.cause = all ? Cause::all_wait : Cause::unknown;
+  out.reason = all ? "all ranks are in the same operation, which does not complete"
+                   : "the ranks wait for each other";
+  return out;
+}
+
+// -- groups -----------------------------------------------------------------------------------
+
+std::vector<Group> groups_of(const Suspects& suspects, const Verdict& verdict) {
+  std::map<std::pair<std::string, std::string>, Group> groups;
+  for (const Suspect& one : suspects) {
+    const std::string position = describe_position(*one.evidence);
+    Group& group = groups[{one.own.reason, position}];
+    group.ranks.push_back(one.rank);
+    group.cause = one.waits ? Cause::waits_for_rank : one.own.cause;
+    group.reason = one.own.reason;
+    group.position = position;
+    group.stack = one.own.stack;
+    group.waits_for = one.waits_for;
+  }
+  std::vector<Group> out;
+  for (auto& [key, group] : groups) {
+    out.push_back(std::move(group));
+  }
+  const auto odd_first = [&](const Group& group) {
+    const bool blamed = std::ranges::any_of(group.ranks, [&](int rank) {
+      return std::ranges::find(verdict.ranks, rank) != verdict.ranks.end();
+    });
+    return std::tuple(!blamed, group.ranks.size(), group.ranks.front());
+  };
+  std::ranges::sort(out, {}, odd_first);
+  return out;
+}
+
+Verdict blame(const Evidence& evidence, const Suspects& suspects) {
+  const Suspect* const culprit = choose(evidence, suspects);
+  if (culprit == nullptr) {
+    Verdict odd = by_operations(evidence, suspects);
+    return odd.ranks.empty() ? nobody_to_blame(evidence, suspects) : odd;
+  }
+  const bool elsewhere = culprit->own.cause == Cause::waits_for_socket ||
+                         culprit->own.cause == Cause::unknown || culprit->evidence->ended;
+  if (elsewhere && waited_for(suspects, culprit->rank)) {
+    return skipped(suspects, *culprit);
+  }
+  return held_up_by(suspects, *culprit);
+}
+
+}  // namespace
+
+Verdict judge(const Evidence& evidence) {
+  Suspects suspects = look_at(evidence);
+  find_waits(evidence, suspects);
+  const Suspects all = suspects;
+  std::erase_if(suspects, [&](const Suspect& one) {
+    return one.evidence->ended && !waited_for(all, one.rank);
+  });
+  Verdict out = blame(evidence, suspects);
+  out.groups = groups_of(suspects, out);
+  return out;
+}
+
+std::string_view name_of(Cause cause) {
+  switch (cause) {
+    case Cause::unknown:
+      return "unknown";
+    case Cause::stopped:
+      return "stopped";
+    case Cause::blocked_io:
+      return "blocked_io";
+    case Cause::spinning:
+      return "spinning";
+    case Cause::skipped_collective:
+      return "skipped_collective";
+    case Cause::different_collective:
+      return "different_collective";
+    case Cause::deadlocked:
+      return "deadlocked";
+    case Cause::data_loader:
+      return "data_loader";
+    case Cause::waits_for_child:
+      return "waits_for_child";
+    case Cause::waits_for_socket:
+      return "waits_for_socket";
+    case Cause::waits_for_rank:
+      return "waits_for_rank";
+    case Cause::waits_for_input:
+      return "waits_for_input";
+    case Cause::sleeps:
+      return "sleeps";
+    case Cause::waits_for_thread:
+      return "waits_for_thread";
+    case Cause::all_wait:
+      return "all_wait";
+  }
+  return "unknown";
+}
+
+}  // namespace muster::hang

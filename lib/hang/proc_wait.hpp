@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread waits for, from the line of /proc/<pid>/task/<tid>/syscall: the kind of the call
+// and the arguments that name a descriptor or a path. Numbers of system calls are here and nowhere
+// else. Pure.
+#pragma once
+
+#include "hang/evidence.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace muster::hang {
+
+struct SystemCall {
+  long number = -1;
+  std::array<std::uint64_t, 6> arguments{};
+  bool operator==(const SystemCall&) const = default;
+};
+
+// None for "running" and for what is no system call.
+[[nodiscard]] std::optional<SystemCall> parse_system_call(std::string_view line);
+
+// Where the call's arguments lie.
+struct CallFacts {
+  WaitKind kind = WaitKind::other;
+  std::string_view name;
+  int fd = -1;                  // that it waits for
+  std::uint64_t path_at = 0;    // address of a path in the process; 0: none
+  std::uint64_t polled_at = 0;  // address of an array of pollfd
+  std::uint64_t fd_set_at = 0;  // address of an fd_set to read
+  bool operator==(const CallFacts&) const = default;
+};
+
+[[nodiscard]] CallFacts facts_of(const SystemCall& call);
+
+// The process that holds the file lock which `pid` waits for, from /proc/locks; 0: none.
+[[nodiscard]] pid_t lock_holder(std::string_view locks, pid_t pid);
+
+}  // namespace muster::hang

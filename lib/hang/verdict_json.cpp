@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/collective_places.hpp"
+#include "hang/verdict_text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+namespace muster::hang {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json group_json(const Group& group) {
+  return {{"ranks", group.ranks},
+          {"cause", name_of(group.cause)},
+          {"reason", group.reason},
+          {"position", group.position},
+          {"waits_for", group.waits_for},
+          {"stack", group.stack}};
+}
+
+Json process_json(const ProcessFacts& process) {
+  Json threads = Json::array();
+  for (const ThreadFacts& thread : process.threads) {
+    threads.push_back({{"tid", thread.tid},
+                       {"name", thread.name},
+                       {"state", std::string(1, thread.state)},
+                       {"cpu", thread.cpu},
+                       {"kernel_function", thread.kernel_function},
+                       {"call", thread.wait.call},
+                       {"path", thread.wait.path},
+                       {"holder", thread.wait.holder}});
+  }
+  Json stacks = Json::array();
+  for (const Stack& stack : process.stacks) {
+    Json frames = Json::array();
+    for (const Frame& frame : stack.frames) {
+      frames.push_back({{"function", frame.function}, {"file", frame.file}, {"line", frame.line}});
+    }
+    stacks.push_back({{"tid", stack.tid},
+                      {"name", stack.name},
+                      {"python", stack.python},
+                      {"holds_gil", stack.holds_gil},
+                      {"frames", std::move(frames)}});
+  }
+  return {{"pid", process.pid},
+          {"parent", process.parent},
+          {"command", process.command},
+          {"state", std::string(1, process.state)},
+          {"tracer", process.tracer},
+          {"threads", std::move(threads)},
+          {"stacks", std::move(stacks)}};
+}
+
+Json rank_json(const RankEvidence& rank) {
+  Json processes = Json::array();
+  for (const ProcessFacts& process : rank.processes) {
+    processes.push_back(process_json(process));
+  }
+  return {{"rank", rank.rank},
+          {"local_rank", rank.local_rank},
+          {"ended", rank.ended},
+          {"quiet", rank.quiet},
+          {"steps", rank.steps ? Json(*rank.steps) : Json()},
+          {"position", describe_position(rank)},
+          {"processes", std::move(processes)}};
+}
+
+}  // namespace
+
+std::string json_of(const Verdict& verdict, const VerdictFacts& facts, const Evidence& evidence) {
+  static constexpr const char* kActions[] = {"report", "restart", "stop"};
+  Json groups = Json::array();
+  for (const Group& group : verdict.groups) {
+    groups.push_back(group_json(group));
+  }
+  Json ranks = Json::array();
+  for (const RankEvidence& rank : evidence.ranks) {
+    ranks.push_back(rank_json(rank));
+  }
+  const Json out{{"v", 1},
+                 {"cause", name_of(verdict.cause)},
+                 {"ranks", verdict.ranks},
+                 {"reason", verdict.reason},
+                 {"quiet", facts.quiet},
+                 {"limit", facts.limit},
+                 {"action", kActions[static_cast<int>(facts.action)]},
+                 {"gaps", facts.gaps},
+                 {"groups", std::move(groups)},
+                 {"evidence", std::move(ranks)}};
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace muster::hang

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/verdict_text.hpp"
+
+#include "hang/collective_places.hpp"
+#include "hang/stack_places.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace muster::hang {
+namespace {
+
+constexpr std::size_t kRanksNamed = 8;
+constexpr std::size_t kStackLines = 4;
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i == kRanksNamed) {
+      return out + fmt::format(" and {} more", ranks.size() - i);
+    }
+    out += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return out;
+}
+
+std::string_view action_text(OnHang action) {
+  switch (action) {
+    case OnHang::report:
+      return "nothing is ended (--on-hang=report)";
+    case OnHang::restart:
+      return "ending it as a failure (--on-hang=restart)";
+    case OnHang::stop:
+      return "ending the job (--on-hang=stop)";
+  }
+  return "";
+}
+
+void add_group(const Group& group, std::size_t stack_lines, std::vector<std::string>& out) {
+  std::string line = fmt::format("  {}: {}", ranks_text(group.ranks), group.reason);
+  line += group.position.empty() ? "" : "; " + group.position;
+  line += group.waits_for.empty() ? "" : "; waits for " + ranks_text(group.waits_for);
+  out.push_back(std::move(line));
+  for (std::size_t i = 0; i < std::min(stack_lines, group.stack.size()); ++i) {
+    out.push_back("      " + group.stack[i]);
+  }
+}
+
+}  // namespace
+
+std::string headline(const Verdict& verdict) {
+  if (verdict.ranks.empty()) {
+    return "nobody knows why";
+  }
+  if (verdict.cause == Cause::all_wait || verdict.cause == Cause::waits_for_rank) {
+    return verdict.reason;
+  }
+  return fmt::format("{}: {}", ranks_text(verdict.ranks), verdict.reason);
+}
+
+std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& facts) {
+  std::vector<std::string> out{
+      fmt::format("hang: {}", headline(verdict)),
+      fmt::format("  no progress for {:.0f} s, the limit{} is {:.0f} s; {}",
+                  facts.quiet,
+                  facts.automatic ? " (auto)" : "",
+                  facts.limit,
+                  action_text(facts.action))};
+  const std::size_t last = facts.gaps.size() + (facts.folder.empty() ? 0 : 1);
+  for (const Group& group : verdict.groups) {
+    const std::size_t room = kBlockLinesMax - std::min(kBlockLinesMax, out.size() + last + 1);
+    if (room == 0) {
+      out.emplace_back("  ...");
+      break;
+    }
+    add_group(group, std::min(kStackLines, room - 1), out);
+  }
+  for (const std::string& gap : facts.gaps) {
+    out.push_back("  " + gap);
+  }
+  if (!facts.folder.empty()) {
+    out.push_back("  all of it: " + facts.folder);
+  }
+  return out;
+}
+
+std::string story_of(const RankEvidence& rank) {
+  std::string out = fmt::format("rank {}{}, no progress for {:.1f} s\n",
+                                rank.rank,
+                                rank.ended ? " has ended" : "",
+                                rank.quiet);
+  const std::string position = describe_position(rank);
+  out += position.empty() ? "" : position + "\n";
+  for (const ProcessFacts& process : rank.processes) {
+    out += fmt::format("process {} ({}), child of {}, state {}\n",
+                       process.pid,
+                       process.command,
+                       process.parent,
+                       process.state);
+    for (const ThreadFacts& thread : process.threads) {
+      const Wait& wait = thread.wait;
+      out +=
+          fmt::format("  thread {} ({}): state {}, cpu {:.0f} %, in the kernel's {}, call {} {}\n",
+                      thread.tid,
+                      thread.name,
+                      thread.state,
+                      thread.cpu * 100,
+                      thread.kernel_function.empty() ? "-" : thread.kernel_function,
+                      wait.call.empty() ? "-" : wait.call,
+                      wait.path);
+      for (const Stack& stack : process.stacks) {
+        for (const Frame& frame : stack.tid == thread.tid ? stack.frames : std::vector<Frame>{}) {
+          out += "      " + describe(frame) + "\n";
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace muster::hang

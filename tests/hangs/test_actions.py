@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows a verdict: --on-hang, the lines on stderr, the files, the events."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from test_hangs import HERE, HUNG, MUSTER, environment, start
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.scratch = pathlib.Path(folder.name)
+        os.mkfifo(self.scratch / "fifo")
+
+    def start(self, ranks, name, *options):
+        job = start(str(self.scratch), ranks, ["--hang-timeout=1", *options], "slow.py", name,
+                    stdin=subprocess.DEVNULL)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        return job
+
+    def end(self, job):
+        out, err = job.communicate(timeout=120)
+        return job.returncode, out, err
+
+    def line_with(self, job, text):
+        """The first line on stderr that has it, with those before."""
+        seen = ""
+        for line in job.stderr:
+            seen += line
+            if text in line:
+                return seen
+        raise AssertionError(f"no '{text}' in:\n{seen}")
+
+    def events(self):
+        lines = next(self.scratch.glob("logs/*/events.jsonl")).read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+
+class Actions(Case):
+    def test_report_ends_nothing(self):
+        job = self.start(3, "hang_always")
+        self.line_with(job, "all of it:")
+        (self.scratch / "fifo").open("wb").close()  # rank 1 reads its end
+        code, _, err = self.end(job)
+        self.assertEqual(code, 0, err)
+        events = self.events()
+        hang = next(event for event in events if event["event"] == "hang")
+        self.assertEqual((hang["ranks"], hang["cause"], hang["action"]),
+                         ([1], "blocked_io", "report"))
+        self.assertLessEqual(len(hang["text"]), 20)
+        stories = pathlib.Path(hang["folder"])
+        self.assertIn("read_fifo (slow.py", (stories / "rank1.txt").read_text())
+
+    def test_what_goes_on_again_is_said(self):
+        job = self.start(1, "steps_then_fifo")
+        self.line_with(job, "all of it:")
+        (self.scratch / "fifo").open("wb").close()
+        code, _, err = self.end(job)
+        self.assertEqual(code, 0, err)
+
+    def test_restart_uses_up_a_restart(self):
+        job = self.start(3, "hang_once", "--on-hang=restart", "--max-restarts=1")
+        code, _, err = self.end(job)
+        self.assertEqual(code, 0, err)
+        self.assertIn("hang: rank 1: blocked in I/O on", err)
+        self.assertIn("restarting all workers", err)
+        names = [event["event"] for event in self.events()]
+        self.assertLess(names.index("hang"), names.index("workers_signalled"))
+        self.assertEqual(names.count("hang"), 1)
+
+    def test_restart_without_restarts_fails_with_the_cause(self):
+        code, _, err = self.end(self.start(3, "hang_always", "--on-hang=restart"))
+        self.assertEqual(code, 128 + 9, err)
+        self.assertIn("| hang: rank 1: blocked in I/O on", err)
+
+    def test_stop_has_a_code_of_its_own(self):
+        code, _, err = self.end(
+            self.start(3, "hang_always", "--on-hang=stop", "--max-restarts=5"))
+        self.assertEqual(code, HUNG, err)
+        events = self.events()
+        names = [event["event"] for event in events]
+        self.assertLess(names.index("hang"), names.index("workers_signalled"))
+        self.assertEqual(events[-1]["exit_code"], HUNG)
+        self.assertIn("hang", events[-1]["verdict"])
+
+    def test_without_py_spy_it_says_what_to_do(self):
+        variables = environment(str(self.scratch))
+        variables["PATH"] = os.pathsep.join(
+            folder for folder in variables["PATH"].split(os.pathsep) if "py-spy" not in folder)
+        done = subprocess.run(
+            [MUSTER, "--nproc-per-node=3", "--tee=3", f"--log-dir={self.scratch}/logs",
+             "--hang-timeout=1", "--on-hang=stop", str(HERE / "slow.py"), "hang_always"],
+            env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(done.returncode, HUNG, done.stderr)
+        self.assertIn("hang: rank 1: blocked in I/O on", done.stderr)
+        self.assertIn("py-spy is not in PATH (pip install py-spy)", done.stderr)
+
+    def test_a_program_of_which_nothing_is_seen(self):
+        with subprocess.Popen(
+                [MUSTER, "--hang-timeout=1", str(HERE / "slow.py"), "silent"],
+                env=environment(str(self.scratch)), stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+            said = self.line_with(job, "--hang-timeout sees nothing of this program")
+            self.assertNotIn("hang:", said)
+            (self.scratch / "fifo").open("wb").close()
+            self.assertEqual(job.wait(timeout=120), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/hang_core.hpp"
+
+#include "support/catch.hpp"
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace muster::hang {
+namespace {
+
+using std::chrono::seconds;
+
+// Two ranks and a clock; looks each second, as the shell does.
+struct Bench {
+  explicit Bench(std::optional<Duration> limit) : core({.limit = limit}) {
+    core.begin(now, {0, 1});
+  }
+
+  std::vector<HangEffect> look() {
+    now += seconds(1);
+    std::vector<HangEffect> out;
+    core.looked(now, {zero, one}, out);
+    return out;
+  }
+
+  // So many looks at which nothing changes; the effects of the last one.
+  std::vector<HangEffect> quiet_for(int looks) {
+    std::vector<HangEffect> out;
+    for (int i = 0; i < looks; ++i) {
+      out = look();
+    }
+    return out;
+  }
+
+  std::vector<HangEffect> judged(Cause cause, int rank) {
+    std::vector<HangEffect> out;
+    Verdict verdict;
+    verdict.cause = cause;
+    verdict.ranks = {rank};
+    core.judged(now, verdict, out);
+    return out;
+  }
+
+  TimePoint now{seconds(1000)};
+  HangCore core;
+  Sample zero{.rank = 0};
+  Sample one{.rank = 1};
+};
+
+template <class Effect>
+bool is_one(const std::vector<HangEffect>& effects) {
+  return effects.size() == 1 && std::holds_alternative<Effect>(effects.front());
+}
+
+Bench with_operations() {
+  Bench bench(seconds(10));
+  bench.zero.operations = 5;
+  bench.one.operations = 5;
+  bench.look();
+  return bench;
+}
+
+}  // namespace
+
+TEST_CASE("quiet for the limit, ranks are inspected once and the verdict is announced") {
+  Bench bench = with_operations();
+  REQUIRE(bench.quiet_for(9).empty());
+  REQUIRE(is_one<Inspect>(bench.look()));
+  REQUIRE(bench.look().empty());  // the inspection is under way
+  const auto effects = bench.judged(Cause::sleeps, 1);
+  REQUIRE(is_one<Announce>(effects));
+  REQUIRE(std::get<Announce>(effects.front()).verdict.ranks == std::vector{1});
+  REQUIRE(bench.quiet_for(100).empty());  // said once
+  ++bench.zero.operations.value();
+  ++bench.one.operations.value();
+  REQUIRE(is_one<GoesOn>(bench.look()));
+}
+
+TEST_CASE("what went on during the inspection has not hung") {
+  Bench bench = with_operations();
+  REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
+  ++bench.zero.operations.value();
+  ++bench.one.operations.value();
+  REQUIRE(bench.look().empty());
+  REQUIRE(bench.judged(Cause::sleeps, 1).empty());
+}
+
+TEST_CASE("who writes much is slow, not hung, until ten limits are over") {
+  Bench bench = with_operations();
+  bench.one.io_bytes = 0;
+  for (int second = 1; second < 10 * 10; ++second) {
+    *bench.one.io_bytes += 1 << 20;
+    const auto effects = bench.look();
+    if (is_one<Inspect>(effects)) {
+      REQUIRE(bench.judged(Cause::blocked_io, 1).empty());
+    }
+  }
+  *bench.one.io_bytes += 1 << 20;
+  bench.now += seconds(5);
+  bench.look();
+  REQUIRE(is_one<Announce>(bench.judged(Cause::blocked_io, 1)));
+}
+
+TEST_CASE("a few bytes a second are no sign of life") {
+  Bench bench = with_operations();
+  bench.one.io_bytes = 0;
+  for (int second = 1; second < 10; ++second) {
+    *bench.one.io_bytes += 8;
+    REQUIRE(bench.look().empty());
+  }
+  REQUIRE(is_one<Inspect>(bench.look()));
+  REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
+}
+
+TEST_CASE("who is stopped by a signal is not slow") {
+  Bench bench = with_operations();
+  bench.one.output = 0;
+  for (int second = 1; second < 10; ++second) {
+    ++*bench.one.output;
+    bench.look();
+  }
+  bench.look();
+  REQUIRE(is_one<Announce>(bench.judged(Cause::stopped, 1)));
+}
+
+TEST_CASE("CPU time counts before the first step or operation only") {
+  Bench bench(seconds(10));
+  bench.zero.output = 5;
+  bench.one.output = 5;
+  bench.zero.io_bytes = bench.one.io_bytes = 0;
+  for (int second = 1; second <= 12; ++second) {
+    bench.one.cpu_seconds += 0.9;
+    bench.look();
+  }
+  REQUIRE(bench.judged(Cause::spinning, 1).empty());
+  bench.zero.operations = bench.one.operations = 1;
+  for (int second = 1; second <= 12; ++second) {
+    bench.one.cpu_seconds += 0.9;
+    bench.look();
+  }
+  REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 1)));
+}
+
+TEST_CASE("where only rank 0 prints its lines are progress of all") {
+  Bench bench(seconds(10));
+  bench.zero.output = 0;
+  for (int second = 0; second < 100; ++second) {
+    ++*bench.zero.output;
+    REQUIRE(bench.look().empty());
+  }
+}
+
+TEST_CASE("auto is three times the longest interval, after five steps") {
+  Bench bench(std::nullopt);
+  bench.zero.steps = bench.one.steps = 0;
+  REQUIRE(bench.core.limit() == kStartLimit);
+  for (int step = 1; step <= 6; ++step) {
+    bench.quiet_for(step == 4 ? 19 : 4);
+    ++*bench.zero.steps;
+    ++*bench.one.steps;
+    bench.look();
+  }
+  REQUIRE(bench.core.limit() == seconds(60));
+  for (std::size_t step = 0; step < kIntervalsKept; ++step) {
+    ++*bench.zero.steps;
+    ++*bench.one.steps;
+    bench.look();
+  }
+  REQUIRE(bench.core.limit() == kAutoLimitMin);  // the long one is forgotten
+}
+
+TEST_CASE("before five steps auto waits for half an hour") {
+  Bench bench(std::nullopt);
+  bench.zero.steps = bench.one.steps = 1;
+  bench.look();
+  REQUIRE(bench.quiet_for(1700).empty());
+  REQUIRE(is_one<Inspect>(bench.quiet_for(100)));
+}
+
+TEST_CASE("a program of which nothing is seen is told so once and never judged") {
+  Bench bench(seconds(10));
+  REQUIRE(bench.quiet_for(9).empty());
+  REQUIRE(is_one<SayBlind>(bench.look()));
+  REQUIRE(bench.quiet_for(1000).empty());
+}
+
+TEST_CASE("a place for output is no source before something is printed there") {
+  Bench bench(seconds(10));
+  bench.zero.output = bench.one.output = 0;
+  REQUIRE(is_one<SayBlind>(bench.quiet_for(10)));
+  REQUIRE(bench.quiet_for(100).empty());
+  ++*bench.one.output;
+  REQUIRE(bench.look().empty());
+  REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
+}
+
+TEST_CASE("who was stopped together with us has not hung") {
+  Bench bench = with_operations();
+  bench.now += std::chrono::hours(8);
+  REQUIRE(bench.look().empty());
+  REQUIRE(bench.quiet_for(8).empty());
+  REQUIRE(is_one<Inspect>(bench.quiet_for(1)));
+}
+
+TEST_CASE("nothing is looked at when no rank is left") {
+  Bench bench = with_operations();
+  bench.core.rank_ended(0);
+  REQUIRE(bench.core.is_watching());
+  bench.core.rank_ended(1);
+  REQUIRE(bench.look().empty());
+  REQUIRE(!bench.core.next_look());
+}
+
+}  // namespace muster::hang

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/judge.hpp"
+
+#include "hang/verdict_text.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster::hang {
+namespace {
+
+constexpr double kQuiet = 30;
+
+// A rank whose one thread waits like this, with one Python frame.
+RankEvidence rank_in(int rank, WaitKind kind, const std::string& function, std::string path = "") {
+  const pid_t pid = 100 + rank;
+  RankEvidence out{.rank = rank, .local_rank = rank, .quiet = kQuiet};
+  ThreadFacts thread{.tid = pid, .name = "python3", .state = 'S'};
+  thread.wait.kind = kind;
+  thread.wait.path = std::move(path);
+  ProcessFacts process{.pid = pid, .parent = 1, .command = "python3", .state = 'S'};
+  process.threads.push_back(thread);
+  process.stacks.push_back({.tid = pid,
+                            .name = "MainThread",
+                            .python = true,
+                            .frames = {{function, "/job/train.py", 7}}});
+  out.processes.push_back(process);
+  return out;
+}
+
+Operation operation(std::uint64_t number, std::string what) {
+  return {.number = number, .what = std::move(what)};
+}
+
+// In the operation `what` as number `number`, after others; "": in none.
+void place(RankEvidence& rank,
+           std::uint64_t number,
+           const std::string& what,
+           std::vector<std::string> before = {}) {
+  Position at{.group = "world", .rank = rank.rank, .size = 3, .entered = number - 1};
+  std::uint64_t count = number - before.size();
+  for (std::string& one : before) {
+    at.recent.push_back(operation(count++, std::move(one)));
+  }
+  if (!what.empty()) {
+    at.entered = number;
+    at.pending.push_back(operation(number, what));
+  }
+  rank.positions.push_back(at);
+}
+
+RankEvidence waiting(int rank) {
+  RankEvidence out = rank_in(rank, WaitKind::lock, "train");
+  place(out, 119, "all_reduce sum f32[25]", {"barrier", "all_reduce sum f32[25]"});
+  return out;
+}
+
+Evidence of(std::vector<RankEvidence> ranks) {
+  Evidence out{.limit = 10};
+  out.world_size = static_cast<int>(ranks.size());
+  out.ranks = std::move(ranks);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the one that the others wait for is blamed with its own cause") {
+  RankEvidence sleeper = rank_in(1, WaitKind::sleep, "nap");
+  place(sleeper, 119, "");
+  const Verdict verdict = judge(of({waiting(0), sleeper, waiting(2)}));
+  REQUIRE(verdict.cause == Cause::sleeps);
+  REQUIRE(verdict.ranks == std::vector{1});
+  REQUIRE(verdict.reason == "sleeps in nap (train.py:7)");
+  REQUIRE(verdict.groups.size() == 2);
+  REQUIRE(verdict.groups[0].ranks == std::vector{1});
+  REQUIRE(verdict.groups[1].ranks == std::vector{0, 2});
+  REQUIRE(verdict.groups[1].waits_for == std::vector{1});
+  REQUIRE(verdict.groups[1].position == "in #119 all_reduce sum f32[25] (0 s)");
+}
+
+TEST_CASE("a stopped process comes before all else, also inside of an operation") {
+  RankEvidence stopped = waiting(2);
+  stopped.processes.front().state = 'T';
+  const Verdict verdict = judge(of({waiting(0), waiting(1), stopped}));
+  REQUIRE(verdict.cause == Cause::stopped);
+  REQUIRE(verdict.ranks == std::vector{2});
+}
+
+TEST_CASE("a chain is followed to its end") {
+  RankEvidence reader = rank_in(1, WaitKind::file_lock, "save", "/shared/lock");
+  reader.processes.front().threads.front().wait.holder = 100;
+  place(reader, 119, "");
+  RankEvidence holder = rank_in(0, WaitKind::sleep, "hold");
+  place(holder, 119, "");
+  const Verdict verdict = judge(of({holder, reader, waiting(2)}));
+  REQUIRE(verdict.cause == Cause::sleeps);
+  REQUIRE(verdict.ranks == std::vector{0});
+}
+
+TEST_CASE("operations that differ: both sides are shown, the fewer are blamed") {
+  RankEvidence other = rank_in(1, WaitKind::lock, "train");
+  place(other, 119, "broadcast f32[1] root 0", {"barrier"});
+  const Verdict verdict = judge(of({waiting(0), other, waiting(2)}));
+  REQUIRE(verdict.cause == Cause::different_collective);
+  REQUIRE(verdict.ranks == std::vector{1});
+  REQUIRE(verdict.reason ==
+          "different collective: as #119 it calls broadcast f32[1] root 0, "
+          "ranks 0, 2 call all_reduce sum f32[25]");
+}
+
+TEST_CASE("an operation that the others call next tells what was skipped") {
+  const std::vector<std::string> history{"a", "b", "c", "a", "b", "c"};
+  RankEvidence one = rank_in(0, WaitKind::lock, "train");
+  RankEvidence two = rank_in(2, WaitKind::lock, "train");
+  RankEvidence odd = rank_in(1, WaitKind::lock, "train");
+  place(one, 7, "a", history);
+  place(two, 7, "a", history);
+  place(odd, 7, "b", history);
+  const Verdict verdict = judge(of({one, odd, two}));
+  REQUIRE(verdict.cause == Cause::skipped_collective);
+  REQUIRE(verdict.ranks == std::vector{1});
+}
+
+TEST_CASE("who has ended is blamed by those that wait for it") {
+  RankEvidence ended{.rank = 1, .local_rank = 1, .ended = true};
+  place(ended, 119, "");
+  const Verdict verdict = judge(of({waiting(0), ended, waiting(2)}));
+  REQUIRE(verdict.cause == Cause::skipped_collective);
+  REQUIRE(verdict.ranks == std::vector{1});
+}
+
+TEST_CASE("who makes progress is not blamed for one that hangs by itself") {
+  RankEvidence busy = rank_in(0, WaitKind::nothing, "compute");
+  busy.quiet = 0;
+  busy.processes.front().threads.front().runs = true;
+  const Verdict verdict = judge(of({busy, rank_in(1, WaitKind::sleep, "nap")}));
+  REQUIRE(verdict.ranks == std::vector{1});
+}
+
+TEST_CASE("ranks of other nodes are waited for") {
+  Evidence evidence = of({waiting(0), waiting(1)});
+  evidence.world_size = 4;
+  const Verdict verdict = judge(evidence);
+  REQUIRE(verdict.cause == Cause::waits_for_rank);
+}
+
+TEST_CASE("all in one operation: nobody of them is the cause") {
+  const Verdict verdict = judge(of({waiting(0), waiting(1), waiting(2)}));
+  REQUIRE(verdict.cause == Cause::all_wait);
+}
+
+TEST_CASE("a job without any evidence has a verdict too") {
+  const Verdict verdict = judge(of({RankEvidence{.rank = 0, .quiet = kQuiet}}));
+  REQUIRE(verdict.cause == Cause::unknown);
+  REQUIRE(block_of(verdict, {}).size() <= kBlockLinesMax);
+}
+
+TEST_CASE("the block has twenty lines at most") {
+  std::vector<RankEvidence> ranks;
+  for (int rank = 0; rank < 64; ++rank) {
+    ranks.push_back(rank_in(rank, WaitKind::sleep, "f" + std::to_string(rank)));
+  }
+  const Evidence evidence = of(std::move(ranks));
+  const Verdict verdict = judge(evidence);
+  const VerdictFacts facts{.quiet = 30, .limit = 10, .gaps = {"a", "b"}, .folder = "/logs"};
+  REQUIRE(verdict.groups.size() == 64);
+  REQUIRE(block_of(verdict, facts).size() == kBlockLinesMax);
+  REQUIRE(json_of(verdict, facts, evidence).find("\"cause\": \"sleeps\"") != std::string::npos);
+}
+
+}  // namespace muster::hang

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/stack_dumps.hpp"
+
+#include "hang/stack_places.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+
+namespace muster::hang {
+
+TEST_CASE("a dump of py-spy") {
+  const auto stacks = parse_py_spy(
+      R"([{"pid":1,"thread_id":140293147346624,"thread_name":"one","os_thread_id":27603,)"
+      R"("active":false,"owns_gil":true,"frames":[{"name":"one","filename":"/tmp/dl.py",)"
+      R"("short_filename":"dl.py","line":6,"locals":null}]},)"
+      R"({"thread_name":null,"os_thread_id":null,"frames":null}, 7])");
+  REQUIRE(stacks.size() == 2);
+  REQUIRE(stacks[0] == Stack{.tid = 27603,
+                             .name = "one",
+                             .python = true,
+                             .holds_gil = true,
+                             .frames = {{"one", "/tmp/dl.py", 6}}});
+  REQUIRE(stacks[1] == Stack{.python = true});
+}
+
+TEST_CASE("what is no dump of py-spy") {
+  for (const char* text : {"", "{}", "[", "Error: no such process", "[[]]", "null"}) {
+    REQUIRE(parse_py_spy(text).empty());
+  }
+}
+
+TEST_CASE("a dump of eu-stack") {
+  const auto stacks = parse_eu_stack(
+      "PID 27989 - process\nTID 27989:\n"
+      "#0  0x00007f1d9b012503 clock_nanosleep@GLIBC_2.2.5\n#1  0x00007f1d9ac50f7a\n"
+      "#2  0x00007f1d9ac50b0d - 1 std::thread::join()\nTID x:\n#0 0x1 f\n");
+  REQUIRE(stacks.size() == 1);
+  REQUIRE(stacks[0].frames.size() == 3);
+  REQUIRE(stacks[0].frames[0].function == "clock_nanosleep@GLIBC_2.2.5");
+  REQUIRE(stacks[0].frames[1].function.empty());
+  REQUIRE(stacks[0].frames[2].function == "std::thread::join()");
+  REQUIRE(parse_eu_stack("").empty());
+  REQUIRE(parse_eu_stack("#0 0x1 f\n").empty());
+}
+
+TEST_CASE("the frame of the user, not of libraries") {
+  const Stack python{.python = true,
+                     .frames = {{"wait", "/usr/lib/python3.11/threading.py", 1},
+                                {"all_reduce", "/v/site-packages/torch/x.py", 2},
+                                {"train", "/job/train.py", 3}}};
+  REQUIRE(describe(*own_frame(&python)) == "train (train.py:3)");
+  const Stack native{.frames = {{"__futex_wait", "", 0}, {"", "", 0}, {"spin", "", 0}}};
+  REQUIRE(describe(*own_native_frame(&native)) == "spin");
+  const Stack inside{
+      .frames = {{"__futex_wait", "", 0}, {"PyThread_acquire_lock_timed", "", 0}, {"spin", "", 0}}};
+  REQUIRE(own_native_frame(&inside) == nullptr);
+}
+
+}  // namespace muster::hang
