@@ -4,6 +4,7 @@
 #include "agent/event_log.hpp"
 #include "agent/event_stream.hpp"
 #include "agent/final_report.hpp"
+#include "agent/job_server.hpp"
 #include "agent/local_rounds.hpp"
 #include "agent/local_store.hpp"
 #include "agent/messages.hpp"
@@ -27,11 +28,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 namespace muster {
 namespace {
@@ -107,6 +111,9 @@ class Agent final : public WorkerSite, public WarmSite {
   [[nodiscard]] RoundSource& outer_rounds();
   [[nodiscard]] std::unique_ptr<RoundSource> make_rounds();
   void add_sinks();
+
+  [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
+
   [[nodiscard]] Result<void> open_runner();
   void fail(const Error& error);
   void begin();
@@ -129,6 +136,7 @@ class Agent final : public WorkerSite, public WarmSite {
   RollCallLines roll_call_;
   EventLog event_log_;
   FinalReport final_report_{setup_, events_, messages_};
+  JobServer job_server_{loop_, setup_, events_, [this] { return output_bytes(); }};
   RunPlace place_{setup_};
   LocalStore local_store_{loop_, setup_, place_, events_};
   std::optional<SharedWithGuard> shared_with_guard_;
@@ -169,9 +177,14 @@ void Agent::add_sinks() {
   events_.add(messages_);
   events_.add(roll_call_);
   events_.add(final_report_);
+  events_.add(job_server_.sink());
   const LaunchConfig& config = setup_.config;
-  events_.tell(
-      event::JobStarted{config.program.name, config.nproc, config.max_restarts, setup_.version});
+  events_.tell(event::JobStarted{config.program.name,
+                                 config.nproc,
+                                 config.max_restarts,
+                                 setup_.version,
+                                 config.rdzv_id,
+                                 ::getppid()});
 }
 
 int Agent::run() {
@@ -181,6 +194,7 @@ int Agent::run() {
   }
   messages_.use(*runner_);
   place_.use(*runner_);
+  job_server_.start();
   read_link();
   begin();
   loop_.run();
@@ -313,6 +327,7 @@ void Agent::finished(const JobResult& result) {
     runner_->tell_unshown();
   }
   events_.tell(event::JobEnded{result, logs});
+  job_server_.close();
   messages_.finish();
   loop_.stop();
 }

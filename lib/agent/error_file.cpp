@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/error_file.hpp"
 
-#include "agent/printable.hpp"
+#include "base/printable.hpp"
 #include "agent/report.hpp"
 #include "agent/report_json.hpp"
 

@@ -13,8 +13,17 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace muster {
+
+// One node of a round, as all others know it.
+struct RoundNode {
+  std::string name;
+  std::string address;
+  int workers = 0;
+  bool operator==(const RoundNode&) const = default;
+};
 
 namespace event {
 
@@ -24,6 +33,14 @@ struct JobStarted {
   int workers = 0;      // on this node
   int max_restarts = 0;
   std::string version;
+  std::string job;         // its name: --rdzv-id
+  pid_t launcher_pid = 0;  // what a user signals to end this node's part: the guard
+};
+
+// --http: where it listens.
+struct HttpOpened {
+  std::string address;
+  int port = 0;
 };
 
 // Many nodes: from now on a round is waited for.
@@ -44,6 +61,7 @@ struct RoundBegun {
   bool shared = false;     // with other nodes
   std::string run_folder;  // empty where there is none
   std::string logs;        // the same where it is the user's, and stays
+  std::vector<RoundNode> nodes = {};  // many nodes: all of the round, in the order of group ranks
 };
 
 struct WorkerStarted {
@@ -110,6 +128,7 @@ struct JobEnded {
 };
 
 using What = std::variant<JobStarted,
+                          HttpOpened,
                           RoundAwaited,
                           PartDone,
                           RollCallHeard,

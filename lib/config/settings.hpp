@@ -66,6 +66,7 @@ enum class OptionId {
   as_node,
   config,
   accelerate_config,
+  http,
   log_level,
   help,
   version,

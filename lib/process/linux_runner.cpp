@@ -461,6 +461,10 @@ std::string LinuxRunner::stderr_tail(int local_rank) {
   return impl_->pump.stderr_tail(local_rank);
 }
 
+std::uint64_t LinuxRunner::output_bytes() const {
+  return impl_->pump.bytes_read();
+}
+
 void LinuxRunner::finish_output(Duration timeout) {
   ConsoleWait wait{.left = timeout, .interrupt_fd = impl_->settings.interrupt_fd};
   impl_->pump.finish(wait);

@@ -9,6 +9,7 @@
 #include "process/process_runner.hpp"
 #include "process/zygote_observer.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ class LinuxRunner final : public ProcessRunner {
   [[nodiscard]] std::vector<Survivor> survivors() const override;
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
   void finish_output(Duration timeout) override;
+
+  // Of the workers, as far as it went through this process.
+  [[nodiscard]] std::uint64_t output_bytes() const;
 
   // Muster's own lines, on standard error, in order with what the workers print. Never waits.
   void say(std::string_view text);

@@ -13,6 +13,7 @@
 #include "process/process_spec.hpp"
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -44,6 +45,9 @@ class OutputPump {
 
   [[nodiscard]] std::string stderr_tail(int local_rank);
 
+  // Read from all workers of all attempts so far.
+  [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
+
   // Everything that is there now, then the unfinished lines; closes all sources. What the console
   // does not take in this time is not shown.
   void finish(ConsoleWait& wait);
@@ -71,6 +75,7 @@ class OutputPump {
   bool colours_;
   bool alone_decided_ = false;
   bool reported_scarce_ = false;
+  std::uint64_t bytes_read_ = 0;
   rlim_t descriptors_ = 0;  // that we may have
   UniqueFd null_;
   UniqueFd empty_input_;

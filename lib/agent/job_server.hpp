@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobServer: lets others see the job: over --http, and always over a Unix socket that musterctl
+// finds (status/job_socket.hpp). What cannot be opened is a warning; the job goes on. Owned by the
+// agent; lives on its loop. Resource.
+#pragma once
+
+#include "agent/agent.hpp"
+#include "agent/event_stream.hpp"
+#include "agent/job_site.hpp"
+#include "http/server.hpp"
+
+#include <functional>
+#include <optional>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+class JobServer {
+ public:
+  // Bytes that workers wrote and that went through this process.
+  using OutputBytes = std::function<std::uint64_t()>;
+
+  JobServer(asio::io_context& loop,
+            const AgentSetup& setup,
+            EventStream& events,
+            OutputBytes output_bytes);
+
+  [[nodiscard]] EventSink& sink() { return site_; }
+
+  // Once all sinks are there.
+  void start();
+
+  // After the last event: what can be sent at once is sent.
+  void close();
+
+ private:
+  [[nodiscard]] MetricsExtra extra() const;
+  void open_job_socket();
+  void open_http();
+
+  asio::io_context& loop_;
+  const AgentSetup& setup_;
+  EventStream& events_;
+  OutputBytes output_bytes_;
+  JobSite site_;
+  std::optional<HttpServer> job_socket_;
+  std::optional<HttpServer> http_;
+};
+
+}  // namespace muster
