@@ -19,8 +19,8 @@ constexpr const char* kReportName = "report.json";
 // Of --log-dir, where a running job will leave its report.
 Result<std::string> logs_of_job(const ControlOptions& options) {
   const auto source = find_source(options);
-  const auto json = source ? source->get("/v1/status", options.timeout)
-                           : std::unexpected(source.error());
+  const auto json =
+      source ? source->get("/v1/status", options.timeout) : std::unexpected(source.error());
   if (!json) {
     return json;
   }
@@ -48,8 +48,8 @@ Result<int> run_resolve(const ControlOptions& options) {
 }
 
 Result<int> run_report(const ControlOptions& options) {
-  const auto path = options.name.empty() ? logs_of_job(options)
-                                         : find_in_runs(options.name, kReportName);
+  const auto path =
+      options.name.empty() ? logs_of_job(options) : find_in_runs(options.name, kReportName);
   if (!path) {
     return std::unexpected(path.error());
   }

@@ -50,8 +50,7 @@ Result<int> status_of_machine(const ControlOptions& options) {
 }
 
 void show_event(const ControlOptions& options, std::string_view line) {
-  print(options.json ? std::string(line)
-                     : event_text(line.substr(0, line.find('\n'))) + "\n");
+  print(options.json ? std::string(line) : event_text(line.substr(0, line.find('\n'))) + "\n");
 }
 
 // A reader that is gone ends it as well.
@@ -85,8 +84,7 @@ Result<int> events_of_folder(const ControlOptions& options) {
   if (!path) {
     return std::unexpected(path.error());
   }
-  const auto done =
-      read_lines(*path, [&](std::string_view line) { show_event(options, line); });
+  const auto done = read_lines(*path, [&](std::string_view line) { show_event(options, line); });
   return done ? Result<int>(0) : std::unexpected(done.error());
 }
 

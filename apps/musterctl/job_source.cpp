@@ -141,10 +141,10 @@ std::vector<FoundJob> find_jobs(Duration timeout) {
 
 std::string describe(const FoundJob& job) {
   const Json status = parse_json(job.status);
-  return fmt::format("pid {}  job {} ({}), {}",
+  return fmt::format("pid {}  {}, job {}, {}",
                      job.launcher_pid,
-                     printable(text_of(status, "job")),
                      printable(text_of(status, "program")),
+                     printable(text_of(status, "job")),
                      printable(text_of(status, "phase")));
 }
 

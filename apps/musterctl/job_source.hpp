@@ -48,7 +48,7 @@ struct FoundJob {
 // The one of --endpoint, else as find_job.
 [[nodiscard]] Result<JobSource> find_source(const ControlOptions& options);
 
-// "pid 4242  job train (train.py), running"
+// "pid 4242  train.py, job night, running"
 [[nodiscard]] std::string describe(const FoundJob& job);
 
 }  // namespace muster

@@ -20,8 +20,7 @@ std::optional<fs::path> newest_of(const fs::path& folder, const char* name) {
   }
   std::optional<fs::path> newest;
   fs::file_time_type newest_time{};
-  for (fs::directory_iterator run(folder, error), end; !error && run != end;
-       run.increment(error)) {
+  for (fs::directory_iterator run(folder, error), end; !error && run != end; run.increment(error)) {
     std::error_code missing;
     const auto candidate = run->path() / name;
     const auto written = fs::last_write_time(candidate, missing);
@@ -67,8 +66,8 @@ Result<JobStatus> read_status(const std::string& folder) {
   }
   JobStatus status;
   bool any = false;
-  const auto done = read_lines(
-      *path, [&](std::string_view line) { any = fold_event(status, line) || any; });
+  const auto done =
+      read_lines(*path, [&](std::string_view line) { any = fold_event(status, line) || any; });
   if (!done) {
     return std::unexpected(done.error());
   }

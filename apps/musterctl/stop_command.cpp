@@ -34,9 +34,7 @@ pid_t parent_of(pid_t process) {
 // The descriptor first: what has this number later is another process.
 Result<UniqueFd> hold_launcher(const FoundJob& job) {
   UniqueFd launcher(
-      job.launcher_pid > 0
-          ? static_cast<int>(::syscall(SYS_pidfd_open, job.launcher_pid, 0))
-          : -1);
+      job.launcher_pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, job.launcher_pid, 0)) : -1);
   if (!launcher || parent_of(job.agent_pid) != job.launcher_pid) {
     return failure(Errc::not_possible,
                    fmt::format("the launcher of {} is not seen from here: stop it where it runs "

@@ -113,9 +113,8 @@ Result<bool> watch(const ControlOptions& options,
     if (status) {
       Terminal::show(top_screen(*status, screen_size()));
     }
-    std::array<pollfd, 3> ready{{{stream.fd(), POLLIN, 0},
-                                 {terminal.signals(), POLLIN, 0},
-                                 {terminal.keys(), POLLIN, 0}}};
+    std::array<pollfd, 3> ready{
+        {{stream.fd(), POLLIN, 0}, {terminal.signals(), POLLIN, 0}, {terminal.keys(), POLLIN, 0}}};
     ::poll(ready.data(), ready.size(), poll_timeout(steady_now() + kRefresh));
     if (terminal.asked_to_end()) {
       return true;

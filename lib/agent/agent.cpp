@@ -136,7 +136,7 @@ class Agent final : public WorkerSite, public WarmSite {
   RollCallLines roll_call_;
   EventLog event_log_;
   FinalReport final_report_{setup_, events_, messages_};
-  JobServer job_server_{loop_, setup_, events_, [this] { return output_bytes(); }};
+  JobServer job_server_{loop_, setup_, events_, {[this] { return output_bytes(); }}};
   RunPlace place_{setup_};
   LocalStore local_store_{loop_, setup_, place_, events_};
   std::optional<SharedWithGuard> shared_with_guard_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of events.jsonl. EVENTS.md documents them; whoever changes one changes the other.
 #include "agent/event_text.hpp"
-#include "base/printable.hpp"
 #include "agent/report.hpp"
 #include "agent/report_json.hpp"
+#include "base/printable.hpp"
 
 #include <utility>
 

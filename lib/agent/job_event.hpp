@@ -58,9 +58,9 @@ struct RollCallHeard {
 // The workers are started next.
 struct RoundBegun {
   Assignment assignment;
-  bool shared = false;     // with other nodes
-  std::string run_folder;  // empty where there is none
-  std::string logs;        // the same where it is the user's, and stays
+  bool shared = false;                // with other nodes
+  std::string run_folder;             // empty where there is none
+  std::string logs;                   // the same where it is the user's, and stays
   std::vector<RoundNode> nodes = {};  // many nodes: all of the round, in the order of group ranks
 };
 

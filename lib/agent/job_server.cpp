@@ -40,14 +40,17 @@ Result<UniqueFd> listen_for_musterctl(const std::string& name) {
 JobServer::JobServer(asio::io_context& loop,
                      const AgentSetup& setup,
                      EventStream& events,
-                     OutputBytes output_bytes)
+                     Readings readings)
     : loop_(loop),
       setup_(setup),
       events_(events),
-      output_bytes_(std::move(output_bytes)),
+      readings_(std::move(readings)),
       site_(setup.random.substr(0, kEventIdLetters),
             ::getpid(),
-            JobSite::Means{wall_now_seconds, [this] { return extra(); }, [this] {
+            JobSite::Means{wall_now_seconds,
+                           [this] { return extra(); },
+                           readings_.steps,
+                           [this] {
                              for (auto* server : {&job_socket_, &http_}) {
                                if (*server) {
                                  (*server)->events_came();
@@ -65,7 +68,7 @@ void JobServer::start() {
 MetricsExtra JobServer::extra() const {
   MetricsExtra out;
   out.now = wall_now_seconds();
-  out.output_bytes = output_bytes_();
+  out.output_bytes = readings_.output_bytes();
   for (const auto* server : {&job_socket_, &http_}) {
     if (*server) {
       out.http_requests += (*server)->counts().answered;
@@ -77,8 +80,8 @@ MetricsExtra JobServer::extra() const {
 
 // A machine that has no such sockets (a sandbox) still runs jobs.
 void JobServer::open_job_socket() {
-  auto socket = listen_for_musterctl(std::string(kJobSocketPrefix) +
-                                     setup_.random.substr(0, kRunLetters));
+  auto socket =
+      listen_for_musterctl(std::string(kJobSocketPrefix) + setup_.random.substr(0, kRunLetters));
   if (!socket) {
     events_.say(LogLevel::info, socket.error().message);
     return;
@@ -94,9 +97,8 @@ void JobServer::open_http() {
     return;
   }
   const int port = port_of(socket->get());
-  http_.emplace(loop_,
-                HttpListener{std::move(*socket), false, HttpAccess{is_loopback(where.host)}},
-                site_);
+  http_.emplace(
+      loop_, HttpListener{std::move(*socket), false, HttpAccess{is_loopback(where.host)}}, site_);
   events_.tell(event::HttpOpened{where.host, port});
 }
 

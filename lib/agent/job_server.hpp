@@ -9,8 +9,10 @@
 #include "agent/job_site.hpp"
 #include "http/server.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace asio {
 class io_context;
@@ -20,13 +22,18 @@ namespace muster {
 
 class JobServer {
  public:
-  // Bytes that workers wrote and that went through this process.
-  using OutputBytes = std::function<std::uint64_t()>;
+  // What is asked for when somebody asks for it, and is no event.
+  struct Readings {
+    // Bytes that workers wrote and that went through this process.
+    std::function<std::uint64_t()> output_bytes;
+    // The step that each worker has reported last, by local rank; none: no worker can.
+    std::function<std::vector<std::optional<std::int64_t>>()> steps = nullptr;
+  };
 
   JobServer(asio::io_context& loop,
             const AgentSetup& setup,
             EventStream& events,
-            OutputBytes output_bytes);
+            Readings readings);
 
   [[nodiscard]] EventSink& sink() { return site_; }
 
@@ -44,7 +51,7 @@ class JobServer {
   asio::io_context& loop_;
   const AgentSetup& setup_;
   EventStream& events_;
-  OutputBytes output_bytes_;
+  Readings readings_;
   JobSite site_;
   std::optional<HttpServer> job_socket_;
   std::optional<HttpServer> http_;

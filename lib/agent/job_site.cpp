@@ -60,8 +60,20 @@ void JobSite::fold_all() {
   }
 }
 
+void JobSite::read_steps() {
+  if (!means_.steps || status_.rounds.empty()) {
+    return;
+  }
+  const auto steps = means_.steps();
+  for (WorkerStatus& worker : status_.rounds.back().workers) {
+    const auto at = static_cast<std::size_t>(worker.local_rank);
+    worker.step = at < steps.size() ? steps[at] : std::nullopt;
+  }
+}
+
 HttpResponse JobSite::answer(const HttpRequest& request) {
   fold_all();
+  read_steps();
   const std::string& path = request.path;
   if (const PageFile* file = page_file(path)) {
     return response_of(file->type, std::string(file->text));

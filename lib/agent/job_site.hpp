@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ class JobSite final : public EventSink, public HttpSite {
     std::function<double()> wall_seconds;
     // What is no event; asked for each answer that needs it.
     std::function<MetricsExtra()> extra;
+    // The step that each worker has reported last, by local rank. May be empty: nobody knows.
+    std::function<std::vector<std::optional<std::int64_t>>()> steps;
     // There are events that open streams have not had.
     std::function<void()> events_came;
   };
@@ -45,6 +48,7 @@ class JobSite final : public EventSink, public HttpSite {
 
  private:
   void fold_all();
+  void read_steps();
   [[nodiscard]] HttpResponse readiness();
   [[nodiscard]] HttpResponse events(const HttpRequest& request);
 

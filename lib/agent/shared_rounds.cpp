@@ -2,8 +2,8 @@
 #include "agent/shared_rounds.hpp"
 
 #include "agent/files.hpp"
-#include "base/printable.hpp"
 #include "base/clock.hpp"
+#include "base/printable.hpp"
 #include "restart/restart_policy.hpp"
 
 #include <algorithm>

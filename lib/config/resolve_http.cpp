@@ -3,7 +3,6 @@
 #include "base/text.hpp"
 #include "config/resolution.hpp"
 
-
 namespace muster {
 namespace {
 

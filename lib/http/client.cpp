@@ -3,12 +3,11 @@
 
 #include "io/wait_ready.hpp"
 
-#include <http_parser.h>
-
 #include <array>
 #include <cerrno>
 #include <utility>
 
+#include <http_parser.h>
 #include <poll.h>
 #include <sys/socket.h>
 

@@ -4,10 +4,10 @@
 
 #include "base/text.hpp"
 
-#include <http_parser.h>
-
 #include <string>
 #include <utility>
+
+#include <http_parser.h>
 
 namespace muster {
 namespace {
@@ -124,8 +124,7 @@ std::size_t RequestParser::feed(std::string_view bytes) {
   }
   const std::size_t room = kRequestHeadBytesMax - self.bytes;
   const std::string_view part = bytes.substr(0, room);
-  const std::size_t taken =
-      http_parser_execute(&self.parser, &kSettings, part.data(), part.size());
+  const std::size_t taken = http_parser_execute(&self.parser, &kSettings, part.data(), part.size());
   self.bytes += taken;
   if (self.complete) {
     return taken;

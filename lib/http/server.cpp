@@ -85,8 +85,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
   // Without descriptors nobody can be let in; the next try is made with the next tick.
   void accept_some() {
     for (int i = 0; i < kAcceptsAtOnce; ++i) {
-      UniqueFd fd(::accept4(listener.native_handle(), nullptr, nullptr,
-                            SOCK_NONBLOCK | SOCK_CLOEXEC));
+      UniqueFd fd(
+          ::accept4(listener.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!fd) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
           static_cast<void>(make_room());
@@ -107,9 +107,9 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
       ++counts.refused;
       return;
     }
-    connections.push_back(std::make_shared<Connection>(Connection{
-        asio::posix::stream_descriptor(loop, fd.release()),
-        HttpSession(site, access, counts, steady_now())}));
+    connections.push_back(
+        std::make_shared<Connection>(Connection{asio::posix::stream_descriptor(loop, fd.release()),
+                                                HttpSession(site, access, counts, steady_now())}));
     go_on(connections.back());
     begin_ticking();
   }

@@ -21,7 +21,7 @@ namespace muster {
 inline constexpr std::size_t kHttpConnectionsMax = 64;
 
 struct HttpListener {
-  UniqueFd socket;          // listens, non-blocking; TCP or a Unix socket
+  UniqueFd socket;             // listens, non-blocking; TCP or a Unix socket
   bool own_user_only = false;  // Unix socket: the peer must be our user, or root
   HttpAccess access;
 };

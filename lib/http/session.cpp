@@ -73,7 +73,12 @@ HttpSession::HttpSession(HttpSite& site,
                          const HttpAccess& access,
                          HttpCounts& counts,
                          TimePoint now)
-    : site_(site), access_(access), counts_(counts), request_begun_(now), answer_begun_(now), last_active_(now) {}
+    : site_(site),
+      access_(access),
+      counts_(counts),
+      request_begun_(now),
+      answer_begun_(now),
+      last_active_(now) {}
 
 std::string_view HttpSession::output() const {
   if (sent_ < head_.size()) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 namespace muster {
@@ -364,6 +365,16 @@ std::string_view describe(Phase phase) {
       return "ended";
   }
   return "";
+}
+
+std::vector<std::string> node_labels(const RoundStatus& round) {
+  std::map<std::string, int> seen;
+  std::vector<std::string> out;
+  for (const NodeStatus& node : round.nodes) {
+    const int count = ++seen[node.name];
+    out.push_back(count == 1 ? node.name : node.name + " (" + std::to_string(count) + ")");
+  }
+  return out;
 }
 
 bool fold_event(JobStatus& status, std::string_view line) {

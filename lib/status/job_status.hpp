@@ -38,7 +38,7 @@ struct NodeStatus {
   int workers = 0;
 };
 
-// A worker of this node. A step that it reports will have its place here.
+// A worker of this node.
 struct WorkerStatus {
   int rank = 0;
   int local_rank = 0;
@@ -47,6 +47,8 @@ struct WorkerStatus {
   double started = 0;
   double ended = 0;  // 0: it lives
   std::string end;   // "exited with code 1"
+  // Training step, as the worker reports it; not in events: whoever serves the status sets it.
+  std::optional<std::int64_t> step;
 };
 
 struct FailureStatus {
@@ -133,6 +135,10 @@ struct JobStatus {
 };
 
 [[nodiscard]] std::string_view describe(Phase phase);
+
+// A name for each node of the round that is its own: of two launchers on one machine the second is
+// "host (2)".
+[[nodiscard]] std::vector<std::string> node_labels(const RoundStatus& round);
 
 [[nodiscard]] inline std::string_view describe(WorkerState state) {
   return kWorkerStates.at(static_cast<std::size_t>(state));

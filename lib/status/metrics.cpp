@@ -71,8 +71,8 @@ void add_job(Text& text, const JobStatus& status, const MetricsExtra& extra) {
                        label_value(status.program),
                        label_value(status.version)),
            1);
-  text.one("job_start_time_seconds", "gauge", "Unix time at which this launcher began.",
-           status.started);
+  text.one(
+      "job_start_time_seconds", "gauge", "Unix time at which this launcher began.", status.started);
   text.one("job_age_seconds", "gauge", "Seconds since then.", extra.now - status.started);
   text.begin("phase", "gauge", "1 for what this node is doing.");
   for (int i = 0; i < kPhases; ++i) {
@@ -83,12 +83,15 @@ void add_job(Text& text, const JobStatus& status, const MetricsExtra& extra) {
 
 void add_round(Text& text, const JobStatus& status) {
   const RoundStatus* round = status.round();
-  text.one("round", "gauge", "Number of the round, as all nodes count it; 0: before the first.",
+  text.one("round",
+           "gauge",
+           "Number of the round, as all nodes count it; 0: before the first.",
            round == nullptr ? 0 : round->number);
-  text.one("world_size", "gauge", "Workers of all nodes in this round.",
+  text.one("world_size",
+           "gauge",
+           "Workers of all nodes in this round.",
            round == nullptr ? 0 : round->world_size);
-  text.one("nodes", "gauge", "Nodes in this round.",
-           round == nullptr ? 0 : round->nodes.size());
+  text.one("nodes", "gauge", "Nodes in this round.", round == nullptr ? 0 : round->nodes.size());
   text.one("leader", "gauge", "1 on the node of rank 0.", status.leads() ? 1 : 0);
   text.begin("workers", "gauge", "Workers of this node in this round, by state.");
   std::array<int, kWorkerStates.size()> counts{};
@@ -100,15 +103,29 @@ void add_round(Text& text, const JobStatus& status) {
   }
 }
 
+// Of workers that report it.
+void add_steps(Text& text, const JobStatus& status) {
+  text.begin("worker_step", "gauge", "Training step of a worker of this node that reports it.");
+  for (std::size_t i = 0; status.round() != nullptr && i < status.round()->workers.size(); ++i) {
+    const WorkerStatus& worker = status.round()->workers[i];
+    if (worker.step) {
+      text.add(fmt::format("rank=\"{}\"", worker.rank), *worker.step);
+    }
+  }
+}
+
 void add_counters(Text& text, const JobStatus& status) {
   text.one("rounds_total", "counter", "Rounds that began on this node.", status.rounds_count);
-  text.one("restarts_total", "counter",
+  text.one("restarts_total",
+           "counter",
            "Times that all workers were started again after a failure, in a job of one node.",
            status.restarts);
-  text.one("regroups_total", "counter", "Rounds that ended for another one, in a job of many nodes.",
+  text.one("regroups_total",
+           "counter",
+           "Rounds that ended for another one, in a job of many nodes.",
            status.regroups);
-  text.one("fences_total", "counter", "Times that this node lost touch with the others.",
-           status.fences);
+  text.one(
+      "fences_total", "counter", "Times that this node lost touch with the others.", status.fences);
   text.one("warnings_total", "counter", "Warnings and errors of the launcher.", status.warnings);
   text.begin("failures_total", "counter", "Workers of this node that failed, by cause.");
   for (const std::string_view cause : kFailureCauses) {
@@ -119,7 +136,8 @@ void add_counters(Text& text, const JobStatus& status) {
 }
 
 void add_regroup_times(Text& text, const JobStatus& status) {
-  text.begin("regroup_seconds", "histogram",
+  text.begin("regroup_seconds",
+             "histogram",
              "From the end of a round to the start of the next one's workers.");
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < kRegroupBounds.size(); ++i) {
@@ -138,14 +156,19 @@ std::string metrics_text(const JobStatus& status, const MetricsExtra& extra) {
   Text text;
   add_job(text, status, extra);
   add_round(text, status);
+  add_steps(text, status);
   add_counters(text, status);
   add_regroup_times(text, status);
   if (extra.output_bytes) {
-    text.one("output_bytes_total", "counter",
-             "Output of the workers that went through the launcher.", *extra.output_bytes);
+    text.one("output_bytes_total",
+             "counter",
+             "Output of the workers that went through the launcher.",
+             *extra.output_bytes);
   }
   text.one("http_requests_total", "counter", "Requests that were answered.", extra.http_requests);
-  text.one("http_refused_total", "counter", "Connections and requests that were refused.",
+  text.one("http_refused_total",
+           "counter",
+           "Connections and requests that were refused.",
            extra.http_refused);
   return text.take();
 }

@@ -36,9 +36,10 @@ std::string_view state_of_node(const JobStatus& status) {
 
 Json nodes_json(const JobStatus& status, const RoundStatus& round) {
   Json out = Json::array();
+  const std::vector<std::string> labels = node_labels(round);
   int group_rank = 0;
   for (const NodeStatus& node : round.nodes) {
-    out.push_back({{"name", node.name},
+    out.push_back({{"name", labels.at(static_cast<std::size_t>(group_rank))},
                    {"address", or_null(node.address)},
                    {"group_rank", group_rank},
                    {"rank_first", node.rank_first},
@@ -60,17 +61,14 @@ Json workers_json(const RoundStatus& round) {
                    {"started", worker.started},
                    {"ended", or_null(worker.ended)},
                    {"end", or_null(worker.end)},
-                   {"step", Json()}});
+                   {"step", worker.step ? Json(*worker.step) : Json()}});
   }
   return out;
 }
 
 std::set<std::string> names_of(const RoundStatus& round) {
-  std::set<std::string> out;
-  for (const NodeStatus& node : round.nodes) {
-    out.insert(node.name);
-  }
-  return out;
+  const std::vector<std::string> labels = node_labels(round);
+  return {labels.begin(), labels.end()};
 }
 
 // Names in the one set and not in the other, as many as are shown.

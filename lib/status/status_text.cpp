@@ -42,10 +42,16 @@ std::string span_of(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
 }
 
+// Without its folders.
+std::string program_of(const Json& status) {
+  const std::string program = safe_text(status, "program");
+  return program.substr(program.find_last_of('/') + 1);
+}
+
 std::string job_line(const Json& status) {
-  std::string line = fmt::format("job {} ({}), node {}, launcher pid {}",
+  std::string line = fmt::format("{}: job {}, node {}, launcher pid {}",
+                                 program_of(status),
                                  safe_text(status, "job"),
-                                 safe_text(status, "program"),
                                  safe_text(status, "node"),
                                  number_of(status, "launcher_pid"));
   if (const std::string http = safe_text(status, "http"); !http.empty()) {
@@ -261,7 +267,8 @@ std::string top_screen(std::string_view status, const ScreenSize& size) {
     nodes.resize(room - 1);
     nodes.push_back(fmt::format("and {} more nodes", left_out));
   }
-  lines.insert(lines.end(), nodes.begin(), nodes.begin() + static_cast<long>(std::min(room, nodes.size())));
+  lines.insert(
+      lines.end(), nodes.begin(), nodes.begin() + static_cast<long>(std::min(room, nodes.size())));
   lines.insert(lines.end(), below.begin(), below.end());
   if (size.rows > 0 && lines.size() > size.rows - 1) {
     lines.resize(size.rows - 1);

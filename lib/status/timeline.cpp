@@ -111,19 +111,19 @@ std::vector<Row> node_rows(const JobStatus& status, double end) {
   bool even = false;
   for (const RoundStatus& round : status.rounds) {
     even = !even;
-    for (const NodeStatus& node : round.nodes) {
+    const std::vector<std::string> labels = node_labels(round);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const NodeStatus& node = round.nodes[i];
       const std::string title = fmt::format("round {}: {}, ranks {} to {}{}{}",
                                             round.number,
-                                            node.name,
+                                            labels[i],
                                             node.rank_first,
                                             node.rank_first + node.workers - 1,
                                             round.why_ended.empty() ? "" : "; ended: ",
                                             round.why_ended);
-      row_named(rows, node.name)
-          .bars.push_back({round.begun,
-                           round.ended == 0 ? end : round.ended,
-                           even ? "tl-a" : "tl-b",
-                           title});
+      row_named(rows, labels[i])
+          .bars.push_back(
+              {round.begun, round.ended == 0 ? end : round.ended, even ? "tl-a" : "tl-b", title});
     }
   }
   return rows;
@@ -140,15 +140,15 @@ std::vector<Row> worker_rows(const JobStatus& status, double end) {
       while (rows.size() <= at) {
         rows.push_back(Row{fmt::format("local rank {}", rows.size()), kWorkerHeight, {}});
       }
-      rows[at].bars.push_back({worker.started,
-                               worker.ended == 0 ? end : worker.ended,
-                               fmt::format("tl-{}", describe(worker.state)),
-                               fmt::format("round {}: rank {}, pid {}, {}",
-                                           round.number,
-                                           worker.rank,
-                                           worker.pid,
-                                           worker.end.empty() ? describe(worker.state)
-                                                              : worker.end)});
+      rows[at].bars.push_back(
+          {worker.started,
+           worker.ended == 0 ? end : worker.ended,
+           fmt::format("tl-{}", describe(worker.state)),
+           fmt::format("round {}: rank {}, pid {}, {}",
+                       round.number,
+                       worker.rank,
+                       worker.pid,
+                       worker.end.empty() ? describe(worker.state) : worker.end)});
     }
   }
   return rows;
@@ -195,14 +195,15 @@ std::string draw(const Row& row, const Scale& scale, double y) {
                      shortened(row.label));
   for (const Bar& bar : row.bars) {
     const double x = scale.x(bar.begin);
-    out += fmt::format("<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
-                       "height=\"{:.1f}\" rx=\"2\"><title>{}</title></rect>\n",
-                       bar.style,
-                       x,
-                       y,
-                       std::max(kLeastBar, scale.x(bar.end) - x - 0.5),
-                       row.height,
-                       escaped(bar.title));
+    out += fmt::format(
+        "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
+        "height=\"{:.1f}\" rx=\"2\"><title>{}</title></rect>\n",
+        bar.style,
+        x,
+        y,
+        std::max(kLeastBar, scale.x(bar.end) - x - 0.5),
+        row.height,
+        escaped(bar.title));
   }
   return out;
 }
@@ -212,13 +213,12 @@ std::string marks(const JobStatus& status, const Scale& scale) {
   std::string out;
   for (const FailureStatus& failure : status.failures) {
     const double x = scale.x(failure.time);
-    out += fmt::format("<path class=\"tl-mark\" d=\"M{:.1f} {}h10l-5 8z\"><title>{}</title></path>\n",
-                       x - 5,
-                       kTop - 14,
-                       escaped(fmt::format("rank {} on {}: {}",
-                                           failure.rank,
-                                           failure.node,
-                                           failure.text)));
+    out += fmt::format(
+        "<path class=\"tl-mark\" d=\"M{:.1f} {}h10l-5 8z\">"
+        "<title>{}</title></path>\n",
+        x - 5,
+        kTop - 14,
+        escaped(fmt::format("rank {} on {}: {}", failure.rank, failure.node, failure.text)));
   }
   return out;
 }
@@ -247,20 +247,21 @@ std::string timeline_svg(const JobStatus& status, double now) {
     y += kNodeHeight;
   }
   const double height = y + kBottom;
-  const std::string title = fmt::format("{} — {}, {}",
-                                        status.job.empty() ? "job" : status.job,
-                                        status.program,
-                                        status.phase == Phase::ended ? status.outcome
-                                                                     : describe(status.phase));
+  const std::string title =
+      fmt::format("{} — {}, {}",
+                  status.job.empty() ? "job" : status.job,
+                  status.program,
+                  status.phase == Phase::ended ? status.outcome : describe(status.phase));
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" "
              "width=\"{0}\" height=\"{1:.0f}\" role=\"img\" aria-label=\"timeline\">\n",
              kWidth,
              height) +
          kStyle +
-         fmt::format("<rect class=\"tl-bg\" width=\"100%\" height=\"100%\"/>\n"
-                     "<text class=\"tl-text\" x=\"8\" y=\"15\">{}</text>\n",
-                     escaped(title)) +
+         fmt::format(
+             "<rect class=\"tl-bg\" width=\"100%\" height=\"100%\"/>\n"
+             "<text class=\"tl-text\" x=\"8\" y=\"15\">{}</text>\n",
+             escaped(title)) +
          grid(scale, height) + marks(status, scale) + body + "</svg>\n";
 }
 

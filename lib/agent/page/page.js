@@ -33,12 +33,12 @@ function span(seconds) {
 
 function drawHead(status) {
   const phase = status.phase === "ended" ? status.outcome : status.phase;
-  byId("job").textContent = `${status.job || "job"}: ${status.program || ""}`;
+  byId("job").textContent = status.program || "job";
   byId("phase").textContent = phase.replace("_", " ");
   byId("phase").className = `phase ${phase}`;
-  document.title = `${phase} · ${status.job || "job"} · muster`;
+  document.title = `${phase} · ${status.program || "job"} · muster`;
   const leads = status.leader ? ", which leads" : "";
-  byId("about").textContent = `as seen by ${status.node}${leads}; ` +
+  byId("about").textContent = `job ${status.job}, as seen by ${status.node}${leads}; ` +
     `started ${clock(status.started)}${status.verdict ? "; " + status.verdict : ""}`;
 }
 
@@ -113,6 +113,10 @@ function drawLegend() {
   }));
 }
 
+function fill(list, items) {
+  byId(list).replaceChildren(...(items.length ? items : [element("li", "dim", "none")]));
+}
+
 function drawLists(status) {
   const failures = status.failures.slice().reverse().map((failure) => {
     const who = failure.rank === null ? failure.node : `rank ${failure.rank} on ${failure.node}`;
@@ -121,15 +125,16 @@ function drawLists(status) {
                 element("div", "dim", `${clock(failure.time)}, round ${failure.round}`));
     return item;
   });
-  byId("failures").replaceChildren(...(failures.length ? failures : [element("li", "dim", "none")]));
+  fill("failures", failures);
   const rounds = status.rounds.filter((round) => round.ended).reverse().map((round) => {
     const item = element("li");
     item.append(element("b", "", `round ${round.round}`), ` ${round.why_ended || ""}`,
-                element("div", "dim", `${clock(round.begun)}, ${span(round.ended - round.begun)}, ` +
+                element("div", "dim",
+                        `${clock(round.begun)}, ${span(round.ended - round.begun)}, ` +
                         `${round.world_size} workers on ${round.nodes} nodes`));
     return item;
   });
-  byId("rounds").replaceChildren(...(rounds.length ? rounds : [element("li", "dim", "none")]));
+  fill("rounds", rounds);
 }
 
 async function drawTimeline() {
