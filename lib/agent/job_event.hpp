@@ -33,7 +33,7 @@ struct JobStarted {
   int workers = 0;      // on this node
   int max_restarts = 0;
   std::string version;
-  std::string job;         // its name: --rdzv-id
+  std::string job = {};    // its name: --rdzv-id
   pid_t launcher_pid = 0;  // what a user signals to end this node's part: the guard
 };
 

@@ -126,11 +126,12 @@ torchrun, and MASTER_PORT is a port that is held for it in the same way. It has 
 constexpr std::string_view kShown = R"(.SH SHOWING A JOB
 Whoever started a job, and root, see it with musterctl on its machine, without any option: status,
 top, events, timeline, stop. \-\-http=PORT shows it to browsers and monitoring as well, on
-127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, to other machines, to everybody who reaches it: there is
-no password. What is shown holds names of machines and what failed workers printed, not the job's
-arguments and variables. Only GET and HEAD are answered, so nothing can be changed. PORT 0 is any
-free one, which musterctl status names. Where the port is taken a warning says so and the job goes
-on. Each machine tells what it knows: all of its own workers, and of the others the rounds.
+127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, to other machines, to everybody who reaches
+it: there is no password. What is shown holds names of machines and what failed workers printed, not
+the arguments and variables of the job. Only GET and HEAD are answered, so nothing can be changed.
+PORT 0 is any free one, which musterctl status names. Where the port is taken a warning says so and
+the job goes on. Each machine tells what it knows: all of its own workers, and of the others what
+the rounds say.
 .TP
 /
 a page that draws the job and follows it

@@ -149,6 +149,8 @@ void fold_round_begun(JobStatus& status, const Json& json) {
   round.nodes = nodes_of(json, status);
   status.logs = text_of(json, "logs");
   status.workers_here = small_of(json, "workers");
+  status.restarts =
+      std::max(status.restarts, static_cast<std::uint64_t>(std::max(0, round.restarts)));
   status.rounds.push_back(std::move(round));
   ++status.rounds_count;
   status.roll_call.reset();

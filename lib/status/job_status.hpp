@@ -111,7 +111,7 @@ struct JobStatus {
   std::optional<double> stopping_since;  // a round ended; until the next one begins
   std::vector<RoundStatus> rounds;       // the last ones; the newest is the current one
   std::uint64_t rounds_count = 0;        // all that began
-  std::uint64_t restarts = 0;            // after a failure
+  std::uint64_t restarts = 0;            // of all workers, after a failure
   std::uint64_t regroups = 0;            // many nodes: rounds that ended for another one
   std::uint64_t fences = 0;
   std::uint64_t warnings = 0;

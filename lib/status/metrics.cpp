@@ -118,7 +118,7 @@ void add_counters(Text& text, const JobStatus& status) {
   text.one("rounds_total", "counter", "Rounds that began on this node.", status.rounds_count);
   text.one("restarts_total",
            "counter",
-           "Times that all workers were started again after a failure, in a job of one node.",
+           "Times that all workers of the job were started again after a failure.",
            status.restarts);
   text.one("regroups_total",
            "counter",

@@ -83,7 +83,7 @@ std::string round_line(const Json& status) {
                                  number_of(status, "world_size") == 1 ? "" : "s",
                                  nodes.size(),
                                  nodes.size() == 1 ? "" : "s");
-  line += fmt::format("; {} regroups, {} of {} restarts",
+  line += fmt::format("; regroups: {}, restarts: {} of {}",
                       number_of(status, "regroups"),
                       number_of(status, "restarts"),
                       number_of(status, "max_restarts"));

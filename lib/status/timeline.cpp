@@ -248,9 +248,9 @@ std::string timeline_svg(const JobStatus& status, double now) {
   }
   const double height = y + kBottom;
   const std::string title =
-      fmt::format("{} — {}, {}",
-                  status.job.empty() ? "job" : status.job,
-                  status.program,
+      fmt::format("{}: job {}, {}",
+                  status.program.substr(status.program.find_last_of('/') + 1),
+                  status.job,
                   status.phase == Phase::ended ? status.outcome : describe(status.phase));
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" "

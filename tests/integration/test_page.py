@@ -69,6 +69,7 @@ class Page(NodesCase):
             self.picture(f"{width}")
         job.finish(*[node for node in nodes if node is not lost])
         eventually(lambda: "succeeded" in self.text("#phase"), lambda: self.text("body"))
+        self.wait_for_count(".node .rank.succeeded", 56)
         self.picture("ended")
         self.assertEqual(self.browser.said, [])
 

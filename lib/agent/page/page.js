@@ -31,12 +31,17 @@ function span(seconds) {
   return `${Math.floor(whole / 3600)} h ${Math.floor(whole / 60) % 60} min`;
 }
 
+function nameOf(status) {
+  return (status.program || "job").split("/").pop();
+}
+
 function drawHead(status) {
   const phase = status.phase === "ended" ? status.outcome : status.phase;
-  byId("job").textContent = status.program || "job";
+  byId("job").textContent = nameOf(status);
+  byId("job").title = status.program || "";
   byId("phase").textContent = phase.replace("_", " ");
   byId("phase").className = `phase ${phase}`;
-  document.title = `${phase} · ${status.program || "job"} · muster`;
+  document.title = `${phase} · ${nameOf(status)} · muster`;
   const leads = status.leader ? ", which leads" : "";
   byId("about").textContent = `job ${status.job}, as seen by ${status.node}${leads}; ` +
     `started ${clock(status.started)}${status.verdict ? "; " + status.verdict : ""}`;
@@ -139,8 +144,8 @@ function drawLists(status) {
 
 async function drawTimeline() {
   const answer = await fetch("/v1/timeline.svg");
-  const parsed = new DOMParser().parseFromString(await answer.text(), "image/svg+xml");
-  parsed.querySelectorAll("style").forEach((style) => style.remove());  // page.css has the same
+  const text = (await answer.text()).replace(/<style>[^]*?<\/style>/, "");  // page.css has the same
+  const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
   byId("timeline").replaceChildren(document.importNode(parsed.documentElement, true));
 }
 
@@ -172,6 +177,11 @@ function drawEnd(event) {
   byId("phase").className = `phase ${event.outcome}`;
   byId("live").textContent = `the job has ended with exit code ${event.exit_code}`;
   document.title = `${event.outcome} · muster`;
+  // A job that succeeds has no worker that did not.
+  const state = event.outcome === "succeeded" ? "succeeded" : "stopped";
+  for (const cell of document.querySelectorAll(".node .running, .node .in_round")) {
+    cell.className = `rank ${state}`;
+  }
 }
 
 function describe(event) {

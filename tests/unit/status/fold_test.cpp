@@ -92,6 +92,18 @@ TEST_CASE("status: causes of failures") {
   CHECK(cause_of(R"("signal":null,"exit_code":1)") == "exit_code");
 }
 
+TEST_CASE("status: restarts are counted once, whoever tells of them") {
+  JobStatus one = running_job();
+  add(one, 105, "restart", 1, R"("text":"rank 1 exited with code 3; restart 1 of 3")");
+  CHECK(one.restarts == 1);
+  add(one, 106, "round_begun", 2, R"("workers":2,"world_size":2,"restarts":1)");
+  CHECK(one.restarts == 1);
+  JobStatus many = running_job();
+  add(many, 105, "regroup", 1, R"("reason":"rank 4 exited with code 3")");
+  add(many, 106, "round_begun", 2, R"("workers":2,"world_size":6,"restarts":1)");
+  CHECK(many.restarts == 1);
+}
+
 TEST_CASE("status: a node that has done its part, one that is fenced, one that waits") {
   JobStatus done = running_job();
   add(done, 120, "round_awaited", 1);

@@ -21,7 +21,7 @@ TEST_CASE("status text: a running job") {
   const std::string text = status_text(status_json(regrouped_job(), 130));
   CHECK(has(text, "train.py: job j, node a, launcher pid 7\n"));
   CHECK(has(text, "running for 16 s, started 30 s ago\n"));
-  CHECK(has(text, "round 2: 4 workers on 2 nodes; 1 regroups, 0 of 3 restarts\n"));
+  CHECK(has(text, "round 2: 4 workers on 2 nodes; regroups: 1, restarts: 0 of 3\n"));
   CHECK(has(text, "workers here, running: 2 (ranks 0 to 1)\n"));
 }
 
