@@ -2,39 +2,32 @@
 #include "commands.hpp"
 
 #include "io/resolver.hpp"
+#include "job_source.hpp"
+#include "run_folder.hpp"
+#include "status/json.hpp"
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
-#include <system_error>
 
 namespace muster {
 namespace {
 
 constexpr const char* kReportName = "report.json";
 
-// The report of the folder itself, else the newest of the runs directly below it.
-std::optional<std::filesystem::path> find_report(const std::filesystem::path& folder) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(folder / kReportName, error)) {
-    return folder / kReportName;
+// Of --log-dir, where a running job will leave its report.
+Result<std::string> logs_of_job(const ControlOptions& options) {
+  const auto source = find_source(options);
+  const auto json =
+      source ? source->get("/v1/status", options.timeout) : std::unexpected(source.error());
+  if (!json) {
+    return json;
   }
-  std::optional<std::filesystem::path> newest;
-  std::filesystem::file_time_type newest_time{};
-  for (std::filesystem::directory_iterator run(folder, error), end; !error && run != end;
-       run.increment(error)) {
-    std::error_code missing;
-    const auto candidate = run->path() / kReportName;
-    const auto written = std::filesystem::last_write_time(candidate, missing);
-    if (!missing && (!newest || written > newest_time)) {
-      newest = candidate;
-      newest_time = written;
-    }
-  }
-  return newest;
+  const std::string logs = text_of(parse_json(*json), "logs");
+  return failure(Errc::not_found,
+                 logs.empty() ? "the job still runs, and keeps no logs (--log-dir)"
+                              : "the job still runs; its report will be in '" + logs + "'");
 }
 
 }  // namespace
@@ -55,20 +48,15 @@ Result<int> run_resolve(const ControlOptions& options) {
 }
 
 Result<int> run_report(const ControlOptions& options) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(options.name, error)) {
-    return failure(Errc::not_found, "cannot open '" + options.name + "': not a folder");
-  }
-  const auto path = find_report(options.name);
+  const auto path =
+      options.name.empty() ? logs_of_job(options) : find_in_runs(options.name, kReportName);
   if (!path) {
-    return failure(Errc::not_found,
-                   "no " + std::string(kReportName) + " in '" + options.name +
-                       "' or the folders in it; a job that succeeds writes none");
+    return std::unexpected(path.error());
   }
   std::ifstream file(*path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file || text.empty()) {
-    return failure(Errc::not_possible, "cannot read '" + path->string() + "'");
+    return failure(Errc::not_possible, "cannot read '" + *path + "'");
   }
   print(text);
   if (!text.ends_with('\n')) {

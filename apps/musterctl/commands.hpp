@@ -15,6 +15,11 @@ inline constexpr int kExitNotThere = 1;
 // To stdout; main asks at the end whether all of it arrived.
 void print(std::string_view text);
 
+[[nodiscard]] Result<int> run_status(const ControlOptions& options);
+[[nodiscard]] Result<int> run_events(const ControlOptions& options);
+[[nodiscard]] Result<int> run_timeline(const ControlOptions& options);
+[[nodiscard]] Result<int> run_top(const ControlOptions& options);
+[[nodiscard]] Result<int> run_stop(const ControlOptions& options);
 [[nodiscard]] Result<int> run_resolve(const ControlOptions& options);
 [[nodiscard]] Result<int> run_report(const ControlOptions& options);
 [[nodiscard]] Result<int> run_flight(const ControlOptions& options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// musterctl: looks into stores, names, failure reports and flight recorders.
+// musterctl: shows jobs, and looks into stores, names, failure reports and flight recorders.
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "options.hpp"
@@ -41,6 +41,16 @@ int exit_code(Errc code) {
 
 Result<int> run_command(const ControlOptions& options) {
   switch (options.command) {
+    case Command::status:
+      return run_status(options);
+    case Command::events:
+      return run_events(options);
+    case Command::timeline:
+      return run_timeline(options);
+    case Command::top:
+      return run_top(options);
+    case Command::stop:
+      return run_stop(options);
     case Command::resolve:
       return run_resolve(options);
     case Command::report:

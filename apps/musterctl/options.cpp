@@ -7,12 +7,32 @@
 
 #include <array>
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace muster {
 namespace {
 
-constexpr const char* kHelp = R"(musterctl: looks into stores, names and failure reports
+constexpr const char* kHelp = R"(musterctl: shows jobs, looks into stores, names and failure reports
+
+  musterctl status [DIR]     what the job on this machine is doing; of several, a list of them
+  musterctl top              the same, live, until the job ends or q is pressed
+  musterctl events [DIR]     what has happened, one event a line; --follow: and what happens next
+  musterctl timeline [DIR]   rounds, nodes and workers as a picture: --svg FILE (-: stdout)
+  musterctl report [DIR]     the failure report (JSON) of the newest run in a log folder
+  musterctl stop             end the job here as SIGTERM to its launcher does, and wait for it
+
+Jobs are found on this machine and asked over a socket of their own, which answers their user and
+root. With DIR, a log folder or a folder of such, their files are read instead, also after the end.
+In a job of many nodes the launcher of each node tells what that node knows; stop ends the part of
+this node, and what the others then do is theirs to decide (--nnodes).
+
+  --pid PID            the job whose launcher (or its child job-agent) has this pid
+  --run-id ID          the job with this --rdzv-id
+  --endpoint URL       the job that muster --http serves there: http://HOST:PORT; not for stop
+  --json               for programs: the status object, events as they are in events.jsonl
+  --follow             events: go on until the job ends
+  --svg FILE           timeline: where to write the picture
 
   musterctl store ping HOST:PORT             is a TCPStore server there?
   musterctl store keys HOST:PORT             print the keys, one on each line
@@ -25,13 +45,11 @@ constexpr const char* kHelp = R"(musterctl: looks into stores, names and failure
   musterctl store wait HOST:PORT KEY…        until all keys are there
   musterctl store delete HOST:PORT KEY       exit code 0 if it was there, else 1
   musterctl resolve NAME                     addresses of a name, as muster would dial it
-  musterctl report DIR                       the failure report (JSON) in a log folder, or in
-                                             the newest run below it
   musterctl flight DIR|PID…                  where the ranks are, from their flight recorders: in
                                              a folder, or of a process and those below it
 
 Options:
-  --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [5s]
+  --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [5s]; stop: for the end [no limit]
   --version            print the version and end
   --help, -h           print this and end
 
@@ -62,8 +80,10 @@ constexpr std::array<StoreCommand, 10> kStoreCommands{{{"add", Command::store_ad
 struct Typed {
   bool help = false;
   bool version = false;
-  std::string endpoint;
+  std::string endpoint;  // of a store
   std::string timeout;
+  std::string pid;
+  std::string url;
   ControlOptions options;
 };
 
@@ -86,12 +106,39 @@ void add_store_commands(CLI::App& app, Typed& typed) {
   }
 }
 
-void add_plain_command(CLI::App& app, Typed& typed, const char* name, Command which) {
+CLI::App* add_plain_command(CLI::App& app, Typed& typed, const char* name, Command which) {
   auto* command = app.add_subcommand(name);
   command->set_help_flag();
   command->fallthrough();
-  command->add_option(which == Command::report ? "DIR" : "NAME", typed.options.name)->required();
   command->callback([&typed, which] { typed.options.command = which; });
+  return command;
+}
+
+void add_job_options(CLI::App& command, Typed& typed, bool from_elsewhere) {
+  command.add_option("--pid", typed.pid);
+  command.add_option("--run-id", typed.options.run_id);
+  if (from_elsewhere) {
+    command.add_option("--endpoint", typed.url);
+  }
+}
+
+void add_job_commands(CLI::App& app, Typed& typed) {
+  auto* status = add_plain_command(app, typed, "status", Command::status);
+  auto* events = add_plain_command(app, typed, "events", Command::events);
+  auto* timeline = add_plain_command(app, typed, "timeline", Command::timeline);
+  auto* report = add_plain_command(app, typed, "report", Command::report);
+  for (CLI::App* command : {status, events, timeline, report}) {
+    command->add_option("DIR", typed.options.name);
+  }
+  for (CLI::App* command : {status, events, timeline, report}) {
+    add_job_options(*command, typed, true);
+  }
+  add_job_options(*add_plain_command(app, typed, "top", Command::top), typed, true);
+  add_job_options(*add_plain_command(app, typed, "stop", Command::stop), typed, false);
+  status->add_flag("--json", typed.options.json);
+  events->add_flag("--json", typed.options.json);
+  events->add_flag("--follow", typed.options.follow);
+  timeline->add_option("--svg", typed.options.svg)->required();
 }
 
 void add_flight_command(CLI::App& app, Typed& typed) {
@@ -106,6 +153,43 @@ std::string one_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+constexpr std::string_view kHttp = "http://";
+
+// "http://HOST:PORT", with or without a slash behind it.
+Result<Endpoint> parse_url(const std::string& url) {
+  std::string text = url.starts_with(kHttp) ? url.substr(kHttp.size()) : url;
+  if (text.ends_with('/')) {
+    text.pop_back();
+  }
+  auto out = parse_endpoint(text);
+  if (out && (!out->port || *out->port == 0)) {
+    return failure(Errc::usage, "'" + url + "' needs a port: http://HOST:PORT");
+  }
+  return out;
+}
+
+Result<void> finish_job_options(const Typed& typed, ControlOptions& options) {
+  if (!typed.pid.empty()) {
+    options.pid = parse_int(typed.pid);
+    if (!options.pid || *options.pid <= 0) {
+      return failure(Errc::usage, "--pid: '" + typed.pid + "' is no pid");
+    }
+  }
+  if (!typed.url.empty()) {
+    const auto endpoint = parse_url(typed.url);
+    if (!endpoint) {
+      return std::unexpected(endpoint.error().during("--endpoint"));
+    }
+    options.endpoint = *endpoint;
+  }
+  const int chosen = (options.name.empty() ? 0 : 1) + (options.endpoint ? 1 : 0) +
+                     (options.pid || !options.run_id.empty() ? 1 : 0);
+  if (chosen > 1) {
+    return failure(Errc::usage, "give a folder, or --endpoint, or --pid and --run-id, not several");
+  }
+  return {};
+}
+
 // The checks that CLI11 does not do.
 Result<ControlOptions> finish(Typed typed) {
   auto& options = typed.options;
@@ -115,6 +199,12 @@ Result<ControlOptions> finish(Typed typed) {
       return std::unexpected(timeout.error().during("--timeout"));
     }
     options.timeout = *timeout;
+    options.timeout_given = true;
+  }
+  if (options.command != Command::resolve) {
+    if (const auto done = finish_job_options(typed, options); !done) {
+      return std::unexpected(done.error());
+    }
   }
   if (!typed.endpoint.empty()) {
     const auto store = parse_endpoint(typed.endpoint);
@@ -143,8 +233,10 @@ Result<ControlOptions> parse_control_options(int argc, const char* const* argv) 
   app.add_option("--timeout", typed.timeout);
   app.require_subcommand(0, 1);
   add_store_commands(app, typed);
-  add_plain_command(app, typed, "resolve", Command::resolve);
-  add_plain_command(app, typed, "report", Command::report);
+  add_job_commands(app, typed);
+  add_plain_command(app, typed, "resolve", Command::resolve)
+      ->add_option("NAME", typed.options.name)
+      ->required();
   add_flight_command(app, typed);
   std::string problem;
   try {

@@ -14,10 +14,13 @@
 namespace muster {
 
 enum class Command {
+  events,
   flight,
   print,  // --help or --version: `text`
   resolve,
   report,
+  status,
+  stop,
   store_add,
   store_append,
   store_check,
@@ -28,15 +31,25 @@ enum class Command {
   store_ping,
   store_set,
   store_wait,
+  timeline,
+  top,
 };
 
 struct ControlOptions {
   Command command = Command::print;
   std::string text;               // print
-  std::string name;               // resolve: the name; report: the folder
+  std::string name;               // resolve: the name; report, status …: the folder, or empty
   Endpoint store;                 // store commands
   std::vector<std::string> args;  // store commands: key, value; flight: places
   Duration timeout = std::chrono::seconds(5);
+  bool timeout_given = false;
+  // Which running job.
+  std::optional<std::int64_t> pid;   // of its launcher
+  std::string run_id;                // --rdzv-id of the job
+  std::optional<Endpoint> endpoint;  // where --http serves it
+  bool json = false;
+  bool follow = false;
+  std::string svg;  // timeline: the file
 };
 
 // Error: usage, one line that names the option.

@@ -5,6 +5,7 @@
 #include "agent/event_stream.hpp"
 #include "agent/final_report.hpp"
 #include "agent/hang_duty.hpp"
+#include "agent/job_server.hpp"
 #include "agent/local_rounds.hpp"
 #include "agent/local_store.hpp"
 #include "agent/messages.hpp"
@@ -33,6 +34,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -118,6 +120,7 @@ class Agent final : public WorkerSite, public WarmSite {
   void add_sinks();
   void guard_doors();
   void watch_for_hangs();
+  [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
   [[nodiscard]] Result<void> open_runner();
   void open_channel();
   void fail(const Error& error);
@@ -141,6 +144,7 @@ class Agent final : public WorkerSite, public WarmSite {
   RollCallLines roll_call_;
   EventLog event_log_;
   FinalReport final_report_{setup_, events_, messages_};
+  JobServer job_server_{loop_, setup_, events_, {[this] { return output_bytes(); }}};
   RunPlace place_{setup_};
   UserAdmission admission_{::geteuid()};
   WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
@@ -185,9 +189,14 @@ void Agent::add_sinks() {
   events_.add(messages_);
   events_.add(roll_call_);
   events_.add(final_report_);
+  events_.add(job_server_.sink());
   const LaunchConfig& config = setup_.config;
-  events_.tell(
-      event::JobStarted{config.program.name, config.nproc, config.max_restarts, setup_.version});
+  events_.tell(event::JobStarted{config.program.name,
+                                 config.nproc,
+                                 config.max_restarts,
+                                 setup_.version,
+                                 config.rdzv_id,
+                                 ::getppid()});
 }
 
 // Whose sockets may reach the store and, in a job of many nodes, this agent. A worker that has
@@ -210,6 +219,7 @@ int Agent::run() {
   place_.use(*runner_);
   watch_for_hangs();
   open_channel();
+  job_server_.start();
   read_link();
   begin();
   loop_.run();
@@ -371,6 +381,7 @@ void Agent::finished(const JobResult& result) {
     runner_->tell_unshown();
   }
   events_.tell(event::JobEnded{result, logs});
+  job_server_.close();
   messages_.finish();
   loop_.stop();
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/error_file.hpp"
 
-#include "agent/printable.hpp"
 #include "agent/report.hpp"
 #include "agent/report_json.hpp"
+#include "base/printable.hpp"
 
 #include <fmt/core.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of events.jsonl. EVENTS.md documents them; whoever changes one changes the other.
 #include "agent/event_text.hpp"
-#include "agent/printable.hpp"
 #include "agent/report.hpp"
 #include "agent/report_json.hpp"
+#include "base/printable.hpp"
 
 #include <utility>
 
@@ -37,7 +37,13 @@ Named named(const event::JobStarted& what) {
           {{"program", what.program},
            {"workers", what.workers},
            {"max_restarts", what.max_restarts},
-           {"version", what.version}}};
+           {"version", what.version},
+           {"job", what.job},
+           {"launcher_pid", what.launcher_pid}}};
+}
+
+Named named(const event::HttpOpened& what) {
+  return {"http_opened", {{"address", what.address}, {"port", what.port}}};
 }
 
 Named named(const event::RoundAwaited& /*what*/) {
@@ -58,6 +64,14 @@ Named named(const event::RollCallHeard& what) {
            {"trouble", what.trouble}}};
 }
 
+Json nodes_json(const std::vector<RoundNode>& nodes) {
+  Json out = Json::array();
+  for (const RoundNode& node : nodes) {
+    out.push_back({{"name", node.name}, {"address", node.address}, {"workers", node.workers}});
+  }
+  return out;
+}
+
 Named named(const event::RoundBegun& what) {
   const Assignment& here = what.assignment;
   return {"round_begun",
@@ -69,7 +83,9 @@ Named named(const event::RoundBegun& what) {
            {"workers", here.local_world_size},
            {"world_size", here.world_size},
            {"store_address", here.master_addr},
-           {"store_port", here.master_port}}};
+           {"store_port", here.master_port},
+           {"logs", what.logs},
+           {"nodes", nodes_json(what.nodes)}}};
 }
 
 Named named(const event::WorkerStarted& what) {

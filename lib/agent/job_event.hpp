@@ -5,6 +5,7 @@
 #pragma once
 
 #include "agent/job_result.hpp"
+#include "agent/round_event.hpp"
 #include "base/log.hpp"
 #include "channel/frames.hpp"
 #include "hang/verdict_text.hpp"
@@ -27,6 +28,14 @@ struct JobStarted {
   int workers = 0;      // on this node
   int max_restarts = 0;
   std::string version;
+  std::string job = {};    // its name: --rdzv-id
+  pid_t launcher_pid = 0;  // what a user signals to end this node's part: the guard
+};
+
+// --http: where it listens.
+struct HttpOpened {
+  std::string address;
+  int port = 0;
 };
 
 // Many nodes: from now on a round is waited for.
@@ -41,12 +50,6 @@ struct RollCallHeard {
   std::string trouble;
 };
 
-// Nodes that are in one of two rounds only.
-struct MembershipChange {
-  std::vector<channel::NodeRanks> left;    // with their ranks of the round before
-  std::vector<channel::NodeRanks> joined;  // with their ranks of this one
-};
-
 // The workers are started next.
 struct RoundBegun {
   Assignment assignment;
@@ -54,6 +57,7 @@ struct RoundBegun {
   std::string run_folder;  // empty where there is none
   std::string logs;        // the same where it is the user's, and stays
   MembershipChange change = {};
+  std::vector<RoundNode> nodes = {};  // many nodes: all of the round, in the order of group ranks
 };
 
 struct WorkerStarted {
@@ -155,6 +159,7 @@ struct JobEnded {
 };
 
 using What = std::variant<JobStarted,
+                          HttpOpened,
                           RoundAwaited,
                           PartDone,
                           RollCallHeard,

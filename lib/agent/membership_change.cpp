@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/membership_change.hpp"
 
-#include "agent/printable.hpp"
+#include "base/printable.hpp"
 
 #include <algorithm>
 #include <set>

@@ -2,7 +2,7 @@
 // Which nodes are in one of two rounds of a job only. Pure.
 #pragma once
 
-#include "agent/job_event.hpp"
+#include "agent/round_event.hpp"
 #include "rendezvous/wire/round_info.hpp"
 
 namespace muster {

@@ -2,7 +2,7 @@
 #include "agent/messages.hpp"
 
 #include "agent/event_text.hpp"
-#include "agent/printable.hpp"
+#include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 
 namespace muster {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "agent/job_result.hpp"
-#include "agent/printable.hpp"
+#include "base/printable.hpp"
 
 #include <string>
 #include <string_view>

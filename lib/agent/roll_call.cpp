@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/roll_call.hpp"
 
-#include "agent/printable.hpp"
+#include "base/printable.hpp"
 
 #include <fmt/core.h>
 

@@ -3,8 +3,8 @@
 
 #include "agent/files.hpp"
 #include "agent/membership_change.hpp"
-#include "agent/printable.hpp"
 #include "base/clock.hpp"
+#include "base/printable.hpp"
 #include "restart/restart_policy.hpp"
 
 #include <algorithm>
@@ -28,6 +28,15 @@ std::optional<TimePoint> raised_at(const WorkerFailure& failure, TimePoint now) 
   }
   const double ago = std::clamp(wall_now_seconds() - (*raised + 1), 0.0, kOldestExceptionSeconds);
   return now - std::chrono::duration_cast<Duration>(std::chrono::duration<double>(ago));
+}
+
+// Names come from other machines.
+std::vector<RoundNode> nodes_of(const Round& round) {
+  std::vector<RoundNode> out;
+  for (const NodeInfo& member : round.members) {
+    out.push_back({printable(member.name), printable(member.address), member.nproc});
+  }
+  return out;
 }
 
 }  // namespace
@@ -158,7 +167,8 @@ RoundToRun SharedRounds::plan(const RunRound& run, event::MembershipChange chang
   out.others = assignment->world_size - assignment->local_world_size;
   out.specs = place_.prepare_round(*assignment);
   events_.tell(event::RoundBegun{
-      *assignment, true, place_.run_folder(), place_.kept_logs(), std::move(change)});
+      *assignment, true, place_.run_folder(), place_.kept_logs(), std::move(change),
+      nodes_of(*run.round)});
   return out;
 }
 

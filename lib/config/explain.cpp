@@ -216,6 +216,8 @@ std::string value_of_output(OptionId id, const LaunchConfig& config) {
       return describe_filters(config.duplicate_stdout_filters);
     case OptionId::duplicate_stderr_filters:
       return describe_filters(config.duplicate_stderr_filters);
+    case OptionId::http:
+      return config.http ? config.http->describe() : "off";
     case OptionId::log_level:
       return describe_level(config.log_level);
     default:

@@ -116,6 +116,7 @@ struct LaunchConfig {
   std::optional<std::vector<std::string>> duplicate_stderr_filters;
   std::string log_line_prefix_template;
   LogLevel log_level = LogLevel::warning;
+  std::optional<Endpoint> http;  // numeric, with its port (0: any free one); none: not served
 
   bool virtual_local_rank = false;
   std::string devices;         // the workers' visible GPUs, of --devices; empty: as inherited

@@ -123,6 +123,32 @@ torchrun, and MASTER_PORT is a port that is held for it in the same way. It has 
 \-\-rdzv\-backend=static.
 )";
 
+constexpr std::string_view kShown = R"(.SH SHOWING A JOB
+Whoever started a job, and root, see it with musterctl on its machine, without any option: status,
+top, events, timeline, stop. \-\-http=PORT shows it to browsers and monitoring as well, on
+127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, to other machines, to everybody who reaches
+it: there is no password. What is shown holds names of machines and what failed workers printed, not
+the arguments and variables of the job. Only GET and HEAD are answered, so nothing can be changed.
+PORT 0 is any free one, which musterctl status names. Where the port is taken a warning says so and
+the job goes on. Each machine tells what it knows: all of its own workers, and of the others what
+the rounds say.
+.TP
+/
+a page that draws the job and follows it
+.TP
+/healthz, /readyz
+200 as long as the launcher runs; 200 while all workers of the round run, else 503
+.TP
+/metrics
+for Prometheus; all names begin with muster_
+.TP
+/v1/status, /v1/timeline.svg
+what the job is doing, as one JSON object; rounds, nodes and workers as a picture
+.TP
+/v1/events
+the events of events.jsonl as server\-sent events; with ?follow=0 those that were, then the end
+)";
+
 constexpr std::string_view kEnd = R"(.SH RESTARTS
 After a failure all workers are started again, up to \-\-max\-restarts times. One thing ends the job
 sooner: \-\-quick\-failures (3) attempts in a row whose first failure is an exit with the same code,
@@ -267,7 +293,7 @@ std::string man_page() {
     }
   }
   return out + std::string(kManyMachines) + describe_keys() + std::string(kDevices) +
-         std::string(kPorts) + std::string(kEnd);
+         std::string(kPorts) + std::string(kShown) + std::string(kEnd);
 }
 
 }  // namespace muster

@@ -65,6 +65,8 @@ struct Resolution {
 [[nodiscard]] Result<void> resolve_ports(const Resolution& resolution);
 // Log files and the console (resolve_output.cpp).
 [[nodiscard]] Result<void> resolve_output(const Resolution& resolution);
+// Where the job is shown (resolve_http.cpp).
+[[nodiscard]] Result<void> resolve_http(const Resolution& resolution);
 // Restarts, signals, the grace period (resolve_stopping.cpp).
 [[nodiscard]] Result<void> resolve_stopping(const Resolution& resolution);
 

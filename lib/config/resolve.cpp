@@ -183,6 +183,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
                           resolve_output,
                           resolve_program,
                           resolve_ports,
+                          resolve_http,
                           check_accepted,
                           resolve_log_level}) {
     if (const auto done = step(resolution); !done) {

@@ -70,6 +70,7 @@ enum class OptionId {
   as_node,
   config,
   accelerate_config,
+  http,
   log_level,
   help,
   version,

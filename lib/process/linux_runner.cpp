@@ -478,6 +478,10 @@ void LinuxRunner::kill_worker(int local_rank) {
   }
 }
 
+std::uint64_t LinuxRunner::output_bytes() const {
+  return impl_->pump.bytes_read();
+}
+
 void LinuxRunner::finish_output(Duration timeout) {
   ConsoleWait wait{.left = timeout, .interrupt_fd = impl_->settings.interrupt_fd};
   impl_->pump.finish(wait);

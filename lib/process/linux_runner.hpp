@@ -61,6 +61,9 @@ class LinuxRunner final : public ProcessRunner {
   // SIGKILL to the process group of one worker, as far as it lives.
   void kill_worker(int local_rank);
 
+  // Of the workers, as far as it went through this process.
+  [[nodiscard]] std::uint64_t output_bytes() const;
+
   // Muster's own lines, on standard error, in order with what the workers print. Never waits.
   void say(std::string_view text);
 

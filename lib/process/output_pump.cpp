@@ -224,6 +224,7 @@ long OutputPump::read_chunk(OutputSource& source, std::size_t limit) {
   MUSTER_CHECK(limit > 0);
   const auto count = ::read(source.fd(), chunk_.get(), std::min(limit, kChunkBytes));
   if (count > 0) {
+    bytes_read_ += static_cast<std::uint64_t>(count);
     source.take(std::string_view(chunk_.get(), static_cast<std::size_t>(count)));
   }
   return count;

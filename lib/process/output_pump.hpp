@@ -49,6 +49,9 @@ class OutputPump {
   // Bytes that it has written where we see it; none where nothing of it is seen.
   [[nodiscard]] std::optional<std::uint64_t> output_bytes(int local_rank) const;
 
+  // Read from all workers of all attempts so far.
+  [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
+
   // Everything that is there now, then the unfinished lines; closes all sources. What the console
   // does not take in this time is not shown.
   void finish(ConsoleWait& wait);
@@ -76,6 +79,7 @@ class OutputPump {
   bool colours_;
   bool alone_decided_ = false;
   bool reported_scarce_ = false;
+  std::uint64_t bytes_read_ = 0;
   rlim_t descriptors_ = 0;  // that we may have
   UniqueFd null_;
   UniqueFd empty_input_;

@@ -22,7 +22,8 @@ PROGRAMS = ('muster', 'muster-store', 'musterctl')
 BYTES_MAX = 8_000_000
 # Packages of Debian whose licences go with what is linked statically.
 LINKED = ('libasio-dev', 'libc-ares-dev', 'libc6-dev', 'libcli11-dev', 'libfmt-dev',
-          'libssl-dev', 'libstdc++-12-dev', 'libtomlplusplus-dev', 'nlohmann-json3-dev')
+          'libhttp-parser-dev', 'libssl-dev', 'libstdc++-12-dev', 'libtomlplusplus-dev',
+          'nlohmann-json3-dev')
 # No NumPy: what the standard library has is enough.
 SUM = '''
 import array, muster

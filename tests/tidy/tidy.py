@@ -197,8 +197,8 @@ def check_third_party(path, number, name, context, report):
             report.add('arrow', path, number, 'Catch2 comes through tests/support/catch.hpp')
     elif library == 'fmt' and path.endswith('.hpp'):
         report.add('arrow', path, number, 'fmt is for source files, not for headers')
-    elif library in ('asio', 'asio.hpp', 'CLI', 'nlohmann', 'openssl', 'spdlog', 'ares.h',
-                     'toml++') and room:
+    elif room and library in ('asio', 'asio.hpp', 'CLI', 'nlohmann', 'openssl', 'spdlog', 'ares.h',
+                              'toml++', 'http_parser.h'):
         only = arrows[room][1].get('asio' if library == 'asio.hpp' else library)
         if only is None or (only and os.path.basename(path) not in only):
             report.add('arrow', path, number, f'{library} is not allowed here')

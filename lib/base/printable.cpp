@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/printable.hpp"
+#include "base/printable.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes text by others safe to print on a terminal: workers and other nodes may send anything. Used
-// by the report and the roll call. Pure.
+// by the report, the roll call and musterctl. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// status, events, timeline: of a running job, or of the files of one that may have ended.
+#include "base/clock.hpp"
+#include "commands.hpp"
+#include "job_source.hpp"
+#include "run_folder.hpp"
+#include "status/json.hpp"
+#include "status/status_json.hpp"
+#include "status/status_text.hpp"
+#include "status/timeline.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace muster {
+namespace {
+
+int show_status(const ControlOptions& options, const std::string& json) {
+  print(options.json ? json : status_text(json));
+  return 0;
+}
+
+// Of a launcher that was killed nobody has written the end.
+Result<int> status_of_folder(const ControlOptions& options) {
+  const auto status = read_status(options.name);
+  if (!status) {
+    return std::unexpected(status.error());
+  }
+  if (status->phase != Phase::ended && !options.json) {
+    print("as of " + describe_wall_time(status->changed) + ", the last event:\n");
+  }
+  return show_status(options, status_json(*status, status->changed));
+}
+
+// Many are a list, by which one can be chosen.
+Result<int> status_of_machine(const ControlOptions& options) {
+  std::vector<FoundJob> jobs = chosen_jobs(options);
+  if (jobs.size() < 2) {
+    const auto job = find_job(options);
+    return job ? Result<int>(show_status(options, job->status)) : std::unexpected(job.error());
+  }
+  for (const FoundJob& job : jobs) {
+    print(options.json ? job.status : describe(job) + "\n");
+  }
+  return 0;
+}
+
+void show_event(const ControlOptions& options, std::string_view line) {
+  print(options.json ? std::string(line) : event_text(line.substr(0, line.find('\n'))) + "\n");
+}
+
+// A reader that is gone ends it as well.
+Result<void> pass_events(const ControlOptions& options, HttpStream& stream) {
+  EventLines lines;
+  while (std::ferror(stdout) == 0) {
+    const auto part =
+        stream.read_some(options.follow ? TimePoint::max() : steady_now() + options.timeout);
+    if (!part) {
+      return std::unexpected(part.error());
+    }
+    if (part->empty()) {
+      return {};
+    }
+    const std::string events = lines.feed(*part);
+    for (std::size_t at = 0; at < events.size();) {
+      const auto end = events.find('\n', at) + 1;
+      show_event(options, std::string_view(events).substr(at, end - at));
+      at = end;
+    }
+    static_cast<void>(std::fflush(stdout));
+  }
+  return {};
+}
+
+Result<int> events_of_folder(const ControlOptions& options) {
+  if (options.follow) {
+    return failure(Errc::usage, "--follow is for a running job: leave the folder out");
+  }
+  const auto path = find_in_runs(options.name, "events.jsonl");
+  if (!path) {
+    return std::unexpected(path.error());
+  }
+  const auto done = read_lines(*path, [&](std::string_view line) { show_event(options, line); });
+  return done ? Result<int>(0) : std::unexpected(done.error());
+}
+
+Result<std::string> timeline_of(const ControlOptions& options) {
+  if (!options.name.empty()) {
+    const auto status = read_status(options.name);
+    return status ? Result<std::string>(timeline_svg(*status, status->changed))
+                  : std::unexpected(status.error());
+  }
+  const auto source = find_source(options);
+  return source ? source->get("/v1/timeline.svg", options.timeout)
+                : std::unexpected(source.error());
+}
+
+}  // namespace
+
+Result<int> run_status(const ControlOptions& options) {
+  if (!options.name.empty()) {
+    return status_of_folder(options);
+  }
+  if (!options.endpoint) {
+    return status_of_machine(options);
+  }
+  const auto json = find_source(options)->get("/v1/status", options.timeout);
+  return json ? Result<int>(show_status(options, *json)) : std::unexpected(json.error());
+}
+
+Result<int> run_events(const ControlOptions& options) {
+  if (!options.name.empty()) {
+    return events_of_folder(options);
+  }
+  const auto source = find_source(options);
+  if (!source) {
+    return std::unexpected(source.error());
+  }
+  auto stream = source->ask(options.follow ? "/v1/events" : "/v1/events?follow=0",
+                            steady_now() + options.timeout);
+  if (!stream) {
+    return std::unexpected(stream.error());
+  }
+  const auto done = pass_events(options, *stream);
+  return done ? Result<int>(0) : std::unexpected(done.error());
+}
+
+Result<int> run_timeline(const ControlOptions& options) {
+  const auto svg = timeline_of(options);
+  if (!svg) {
+    return std::unexpected(svg.error());
+  }
+  if (options.svg == "-") {
+    print(*svg);
+    return 0;
+  }
+  std::ofstream file(options.svg, std::ios::binary);
+  file << *svg << std::flush;
+  if (!file) {
+    return failure(Errc::not_possible, "cannot write '" + options.svg + "'");
+  }
+  return 0;
+}
+
+}  // namespace muster

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files in a run's log folder, for jobs that have ended. Stateless.
+#pragma once
+
+#include "base/error.hpp"
+#include "status/job_status.hpp"
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace muster {
+
+// The file of this name in the folder itself, else in the newest of the runs directly below it.
+// Error: not_found.
+[[nodiscard]] Result<std::string> find_in_runs(const std::string& folder, const char* name);
+
+// Each whole line of the file, with its line break. Error: not_possible.
+[[nodiscard]] Result<void> read_lines(const std::string& path,
+                                      const std::function<void(std::string_view)>& take);
+
+// What the events of events.jsonl in a run's folder add up to.
+[[nodiscard]] Result<JobStatus> read_status(const std::string& folder);
+
+}  // namespace muster

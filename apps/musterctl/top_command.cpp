@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// top: the status on one screen, drawn again whenever an event comes or a second has passed, until
+// the job ends or q is pressed. The terminal is left as it was.
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "commands.hpp"
+#include "io/wait_ready.hpp"
+#include "job_source.hpp"
+#include "status/fold.hpp"
+#include "status/status_json.hpp"
+#include "status/status_text.hpp"
+
+#include <array>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr Duration kRefresh = std::chrono::seconds(1);
+
+// The other screen, keys one by one, signals as input; all undone by the destructor.
+class Terminal {
+ public:
+  Terminal() {
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    for (const int signo : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) {
+      sigaddset(&wanted, signo);
+    }
+    ::sigprocmask(SIG_BLOCK, &wanted, &signals_before_);
+    signals_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (::tcgetattr(0, &before_) == 0) {
+      changed_ = true;
+      termios keys = before_;
+      keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      ::tcsetattr(0, TCSANOW, &keys);
+    }
+    print("\x1b[?1049h\x1b[?25l");
+  }
+
+  ~Terminal() {
+    print("\x1b[?25h\x1b[?1049l");
+    static_cast<void>(std::fflush(stdout));
+    if (changed_) {
+      ::tcsetattr(0, TCSANOW, &before_);
+    }
+    ::sigprocmask(SIG_SETMASK, &signals_before_, nullptr);
+  }
+
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  [[nodiscard]] int signals() const { return signals_.get(); }
+
+  // Where keys come from; -1, which poll leaves out: nobody types here.
+  [[nodiscard]] int keys() const { return changed_ ? 0 : -1; }
+
+  // Whether a key or a signal says that it is enough.
+  [[nodiscard]] bool asked_to_end() const {
+    char key = 0;
+    if (changed_ && wait_ready(0, POLLIN, steady_now()) && ::read(0, &key, 1) == 1 &&
+        (key == 'q' || key == 'Q')) {
+      return true;
+    }
+    signalfd_siginfo signal{};
+    return ::read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal) &&
+           signal.ssi_signo != SIGWINCH;
+  }
+
+  static void show(const std::string& screen) {
+    std::string out = "\x1b[H";
+    for (const char c : screen) {
+      out += c == '\n' ? "\x1b[K\r\n" : std::string(1, c);
+    }
+    print(out + "\x1b[J");
+    static_cast<void>(std::fflush(stdout));
+  }
+
+ private:
+  UniqueFd signals_;
+  sigset_t signals_before_{};
+  termios before_{};
+  bool changed_ = false;
+};
+
+ScreenSize screen_size() {
+  winsize size{};
+  if (::ioctl(1, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return {};
+  }
+  return {size.ws_col, size.ws_row};
+}
+
+// Draws until somebody asks to end (true) or the job has ended (false). What came on the stream is
+// added to `seen`.
+Result<bool> watch(const ControlOptions& options,
+                   const JobSource& source,
+                   HttpStream& stream,
+                   JobStatus& seen) {
+  const Terminal terminal;
+  EventLines lines;
+  while (true) {
+    const auto status = source.get("/v1/status", options.timeout);
+    if (status) {
+      Terminal::show(top_screen(*status, screen_size()));
+    }
+    std::array<pollfd, 3> ready{
+        {{stream.fd(), POLLIN, 0}, {terminal.signals(), POLLIN, 0}, {terminal.keys(), POLLIN, 0}}};
+    ::poll(ready.data(), ready.size(), poll_timeout(steady_now() + kRefresh));
+    if (terminal.asked_to_end()) {
+      return true;
+    }
+    if (ready[0].revents == 0) {
+      continue;
+    }
+    const auto part = stream.read_some(steady_now() + options.timeout);
+    if (!part) {
+      return std::unexpected(part.error());
+    }
+    if (part->empty()) {
+      return false;
+    }
+    const std::string events = lines.feed(*part);
+    for (std::size_t at = 0; at < events.size(); at = events.find('\n', at) + 1) {
+      fold_event(seen, std::string_view(events).substr(at, events.find('\n', at) - at));
+    }
+  }
+}
+
+}  // namespace
+
+Result<int> run_top(const ControlOptions& options) {
+  if (::isatty(1) != 1) {
+    return failure(Errc::usage, "top needs a terminal: use musterctl status");
+  }
+  const auto source = find_source(options);
+  if (!source) {
+    return std::unexpected(source.error());
+  }
+  auto stream = source->ask("/v1/events", steady_now() + options.timeout);
+  if (!stream) {
+    return std::unexpected(stream.error());
+  }
+  JobStatus seen;
+  const auto asked = watch(options, *source, *stream, seen);
+  if (!asked) {
+    return std::unexpected(asked.error());
+  }
+  if (!*asked) {
+    print(status_text(status_json(seen, seen.changed)));
+  }
+  return 0;
+}
+
+}  // namespace muster

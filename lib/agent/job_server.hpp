@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobServer: lets others see the job: over --http, and always over a Unix socket that musterctl
+// finds (status/job_socket.hpp). What cannot be opened is a warning; the job goes on. Owned by the
+// agent; lives on its loop. Resource.
+#pragma once
+
+#include "agent/agent.hpp"
+#include "agent/event_stream.hpp"
+#include "agent/job_site.hpp"
+#include "http/server.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+class JobServer {
+ public:
+  // What is asked for when somebody asks for it, and is no event.
+  struct Readings {
+    // Bytes that workers wrote and that went through this process.
+    std::function<std::uint64_t()> output_bytes;
+    // The step that each worker has reported last, by local rank; none: no worker can.
+    std::function<std::vector<std::optional<std::int64_t>>()> steps = nullptr;
+  };
+
+  JobServer(asio::io_context& loop,
+            const AgentSetup& setup,
+            EventStream& events,
+            Readings readings);
+
+  [[nodiscard]] EventSink& sink() { return site_; }
+
+  // Once all sinks are there.
+  void start();
+
+  // After the last event: what can be sent at once is sent.
+  void close();
+
+ private:
+  [[nodiscard]] MetricsExtra extra() const;
+  void open_job_socket();
+  void open_http();
+
+  asio::io_context& loop_;
+  const AgentSetup& setup_;
+  EventStream& events_;
+  Readings readings_;
+  JobSite site_;
+  std::optional<HttpServer> job_socket_;
+  std::optional<HttpServer> http_;
+};
+
+}  // namespace muster

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "status/fold.hpp"
+
+#include "status/json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+namespace muster {
+namespace {
+
+// What is done with one event; `json` has the envelope, too.
+using Step = void (*)(JobStatus&, const Json&);
+
+double time_of(const Json& json) {
+  return seconds_of(json, "time");
+}
+
+int small_of(const Json& json, const char* name) {
+  return static_cast<int>(std::clamp<std::int64_t>(number_of(json, name), -1, 1 << 24));
+}
+
+void enter(JobStatus& status, Phase phase, const Json& json) {
+  if (status.phase != phase) {
+    status.phase = phase;
+    status.phase_since = time_of(json);
+  }
+}
+
+// Of a worker that ended while its round did, nobody knows more than that it was stopped.
+void close_round(JobStatus& status, const Json& json, const std::string& why) {
+  if (status.rounds.empty()) {
+    return;
+  }
+  RoundStatus& round = status.rounds.back();
+  if (round.ended == 0) {
+    round.ended = time_of(json);
+  }
+  if (round.why_ended.empty()) {
+    round.why_ended = why;
+  }
+}
+
+void begin_stopping(JobStatus& status, const Json& json, const std::string& why) {
+  if (!status.stopping_since && !status.rounds.empty()) {
+    status.stopping_since = time_of(json);
+  }
+  enter(status, Phase::stopping, json);
+  close_round(status, json, why);
+}
+
+void note_regroup_time(JobStatus& status, double seconds) {
+  const auto at = std::ranges::lower_bound(kRegroupBounds, seconds);
+  ++status.regroup_times.counts.at(static_cast<std::size_t>(at - kRegroupBounds.begin()));
+  status.regroup_times.sum += seconds;
+}
+
+void forget_oldest_rounds(JobStatus& status) {
+  std::size_t entries = 0;
+  std::size_t kept = 0;
+  for (auto round = status.rounds.rbegin(); round != status.rounds.rend(); ++round, ++kept) {
+    entries += round->nodes.size() + round->workers.size() + 1;
+    if (kept > 0 && (entries > kRoundEntriesMax || kept >= kRoundsKeptMax)) {
+      break;
+    }
+  }
+  status.rounds.erase(status.rounds.begin(), status.rounds.end() - static_cast<long>(kept));
+}
+
+std::vector<NodeStatus> nodes_of(const Json& json, const JobStatus& status) {
+  std::vector<NodeStatus> out;
+  int rank = 0;
+  for (const Json& node : field(json, "nodes")) {
+    const int workers = std::max(0, small_of(node, "workers"));
+    if (out.size() < kRoundEntriesMax) {
+      out.push_back({text_of(node, "name"), text_of(node, "address"), rank, workers});
+    }
+    rank = std::min(rank + workers, 1 << 24);
+  }
+  if (out.empty()) {  // one node alone
+    out.push_back({status.node, "", small_of(json, "rank_first"), small_of(json, "workers")});
+  }
+  return out;
+}
+
+void fold_job_started(JobStatus& status, const Json& json) {
+  status.job = text_of(json, "job");
+  status.program = text_of(json, "program");
+  status.version = text_of(json, "version");
+  status.node = text_of(json, "node");
+  status.launcher_pid = number_of(json, "launcher_pid");
+  status.workers_here = small_of(json, "workers");
+  status.max_restarts = small_of(json, "max_restarts");
+  status.started = time_of(json);
+  status.phase_since = time_of(json);
+}
+
+void fold_http_opened(JobStatus& status, const Json& json) {
+  const std::string address = text_of(json, "address");
+  const bool v6 = address.find(':') != std::string::npos;
+  status.http =
+      (v6 ? "[" + address + "]" : address) + ":" + std::to_string(number_of(json, "port"));
+}
+
+void fold_round_awaited(JobStatus& status, const Json& json) {
+  // Said as soon as the workers are asked to stop, while they still run.
+  if (status.phase != Phase::stopping) {
+    enter(status, Phase::waiting, json);
+  }
+}
+
+std::vector<std::string> texts_of(const Json& json, const char* name) {
+  std::vector<std::string> out;
+  for (const Json& text : field(json, name)) {
+    if (text.is_string()) {
+      out.push_back(text.get<std::string>());
+    }
+  }
+  return out;
+}
+
+void fold_roll_call(JobStatus& status, const Json& json) {
+  RollCallStatus call;
+  call.present = number_of(json, "present");
+  call.needed = number_of(json, "needed");
+  call.nodes = texts_of(json, "nodes");
+  call.awaited = texts_of(json, "awaited");
+  call.refused = texts_of(json, "refused");
+  call.trouble = text_of(json, "trouble");
+  status.roll_call = std::move(call);
+  enter(status, Phase::waiting, json);
+}
+
+void fold_round_begun(JobStatus& status, const Json& json) {
+  const double now = time_of(json);
+  close_round(status, json, "");
+  if (status.stopping_since) {
+    note_regroup_time(status, std::max(0.0, now - *status.stopping_since));
+    status.stopping_since.reset();
+  }
+  RoundStatus round;
+  round.number = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(json, "round")));
+  round.restarts = small_of(json, "restarts");
+  round.begun = now;
+  round.world_size = small_of(json, "world_size");
+  round.group_rank = small_of(json, "group_rank");
+  round.nodes = nodes_of(json, status);
+  status.logs = text_of(json, "logs");
+  status.workers_here = small_of(json, "workers");
+  status.restarts =
+      std::max(status.restarts, static_cast<std::uint64_t>(std::max(0, round.restarts)));
+  status.rounds.push_back(std::move(round));
+  ++status.rounds_count;
+  status.roll_call.reset();
+  enter(status, Phase::starting, json);
+  forget_oldest_rounds(status);
+}
+
+WorkerStatus* find_worker(JobStatus& status, int local_rank) {
+  if (status.rounds.empty()) {
+    return nullptr;
+  }
+  for (WorkerStatus& worker : status.rounds.back().workers) {
+    if (worker.local_rank == local_rank) {
+      return &worker;
+    }
+  }
+  return nullptr;
+}
+
+void fold_worker_started(JobStatus& status, const Json& json) {
+  const int local_rank = small_of(json, "local_rank");
+  if (status.rounds.empty() || find_worker(status, local_rank) != nullptr) {
+    return;
+  }
+  std::vector<WorkerStatus>& workers = status.rounds.back().workers;
+  if (workers.size() >= kRoundEntriesMax) {
+    return;
+  }
+  WorkerStatus worker;
+  worker.rank = small_of(json, "rank");
+  worker.local_rank = local_rank;
+  worker.pid = number_of(json, "pid");
+  worker.started = time_of(json);
+  workers.push_back(std::move(worker));
+  if (status.phase == Phase::starting && std::cmp_equal(workers.size(), status.workers_here)) {
+    enter(status, Phase::running, json);
+  }
+}
+
+void fold_worker_dying(JobStatus& status, const Json& json) {
+  if (WorkerStatus* worker = find_worker(status, small_of(json, "local_rank"))) {
+    worker->state = WorkerState::dying;
+    worker->end = text_of(json, "end");
+  }
+}
+
+void fold_worker_ended(JobStatus& status, const Json& json) {
+  WorkerStatus* worker = find_worker(status, small_of(json, "local_rank"));
+  if (worker == nullptr) {
+    return;
+  }
+  const bool well = number_of(json, "exit_code") == 0 && field(json, "signal").is_null();
+  // The first one to end badly ends the round; those that end after it were asked to.
+  const bool by_itself = status.phase != Phase::stopping || worker->state == WorkerState::dying;
+  worker->state = well        ? WorkerState::succeeded
+                  : by_itself ? WorkerState::failed
+                              : WorkerState::stopped;
+  worker->ended = time_of(json);
+  worker->end = text_of(json, "end");
+  if (!well) {
+    begin_stopping(
+        status, json, "rank " + std::to_string(worker->rank) + " " + text_of(json, "end"));
+  }
+}
+
+std::string cause_of(const Json& json) {
+  if (field(json, "started").is_boolean() && !flag_of(json, "started")) {
+    return "not_started";
+  }
+  if (flag_of(json, "out_of_memory")) {
+    return "out_of_memory";
+  }
+  return field(json, "signal").is_string() ? "signal" : "exit_code";
+}
+
+void keep_failure(JobStatus& status, FailureStatus failure) {
+  status.failures.push_back(std::move(failure));
+  if (status.failures.size() > kFailuresKeptMax) {
+    status.failures.erase(status.failures.begin());
+  }
+}
+
+std::string what_failed(const Json& json) {
+  const std::string message = text_of(json, "message");
+  return text_of(json, "end") + (message.empty() ? "" : ": " + message);
+}
+
+void fold_worker_failed(JobStatus& status, const Json& json) {
+  FailureStatus failure;
+  failure.time = seconds_of(json, "unix_time");
+  failure.round = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(json, "round")));
+  failure.node = text_of(json, "node");
+  failure.rank = small_of(json, "rank");
+  failure.cause = cause_of(json);
+  failure.text = what_failed(json);
+  ++status.failures_by_cause[failure.cause];
+  if (WorkerStatus* worker = find_worker(status, small_of(json, "local_rank"))) {
+    worker->state = WorkerState::failed;
+  }
+  keep_failure(status, std::move(failure));
+}
+
+void fold_restart(JobStatus& status, const Json& json) {
+  ++status.restarts;
+  begin_stopping(status, json, text_of(json, "text"));
+}
+
+void fold_regroup(JobStatus& status, const Json& json) {
+  ++status.regroups;
+  begin_stopping(status, json, text_of(json, "reason"));
+}
+
+void fold_fenced(JobStatus& status, const Json& json) {
+  ++status.fences;
+  begin_stopping(status, json, text_of(json, "reason"));
+}
+
+void fold_signal(JobStatus& status, const Json& json) {
+  if (!status.rounds.empty() && status.rounds.back().ended == 0) {
+    status.rounds.back().why_ended = "the launcher received " + text_of(json, "signal");
+  }
+}
+
+// To stop them, unless it is one of those of a terminal.
+void fold_workers_signalled(JobStatus& status, const Json& json) {
+  const std::string signal = text_of(json, "signal");
+  if (signal != "SIGTSTP" && signal != "SIGSTOP" && signal != "SIGCONT") {
+    begin_stopping(status, json, "");
+  }
+}
+
+void fold_part_done(JobStatus& status, const Json& json) {
+  close_round(status, json, "all workers of this node ended well");
+  status.stopping_since.reset();
+  enter(status, Phase::finished, json);
+}
+
+void fold_message(JobStatus& status, const Json& json) {
+  const std::string level = text_of(json, "level");
+  if (level == "warning" || level == "error") {
+    ++status.warnings;
+  }
+}
+
+// Of many nodes: the failure that ended the job may have been another node's.
+void fold_root_cause(JobStatus& status, const Json& json) {
+  const Json& root = field(json, "root_cause");
+  if (!root.is_object() || text_of(root, "node") == status.node) {
+    return;
+  }
+  FailureStatus failure;
+  failure.time = time_of(json);
+  failure.round = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(json, "round")));
+  failure.node = text_of(root, "node");
+  failure.rank = small_of(root, "rank");
+  failure.cause = cause_of(root);
+  failure.text = what_failed(root);
+  keep_failure(status, std::move(failure));
+}
+
+void fold_job_ended(JobStatus& status, const Json& json) {
+  status.outcome = text_of(json, "outcome");
+  status.exit_code = number_of(json, "exit_code");
+  status.verdict = text_of(json, "verdict");
+  if (const std::string why = text_of(json, "interruption"); !why.empty()) {
+    status.verdict = why;
+  } else if (const std::string error = text_of(json, "error"); !error.empty()) {
+    status.verdict = error;
+  }
+  close_round(status, json, status.outcome == "succeeded" ? "the job succeeded" : status.verdict);
+  status.stopping_since.reset();
+  fold_root_cause(status, json);
+  enter(status, Phase::ended, json);
+}
+
+struct Row {
+  std::string_view event;
+  Step step;
+};
+
+constexpr std::array<Row, 17> kSteps{{{"job_started", fold_job_started},
+                                      {"http_opened", fold_http_opened},
+                                      {"round_awaited", fold_round_awaited},
+                                      {"roll_call", fold_roll_call},
+                                      {"round_begun", fold_round_begun},
+                                      {"worker_started", fold_worker_started},
+                                      {"worker_dying", fold_worker_dying},
+                                      {"worker_ended", fold_worker_ended},
+                                      {"worker_failed", fold_worker_failed},
+                                      {"restart", fold_restart},
+                                      {"regroup", fold_regroup},
+                                      {"fenced", fold_fenced},
+                                      {"signal", fold_signal},
+                                      {"workers_signalled", fold_workers_signalled},
+                                      {"part_done", fold_part_done},
+                                      {"message", fold_message},
+                                      {"job_ended", fold_job_ended}}};
+
+}  // namespace
+
+std::string_view describe(Phase phase) {
+  switch (phase) {
+    case Phase::waiting:
+      return "waiting";
+    case Phase::starting:
+      return "starting";
+    case Phase::running:
+      return "running";
+    case Phase::stopping:
+      return "stopping";
+    case Phase::finished:
+      return "finished";
+    case Phase::ended:
+      return "ended";
+  }
+  return "";
+}
+
+std::vector<std::string> node_labels(const RoundStatus& round) {
+  std::map<std::string, int> seen;
+  std::vector<std::string> out;
+  for (const NodeStatus& node : round.nodes) {
+    const int count = ++seen[node.name];
+    out.push_back(count == 1 ? node.name : node.name + " (" + std::to_string(count) + ")");
+  }
+  return out;
+}
+
+bool fold_event(JobStatus& status, std::string_view line) {
+  const Json json = parse_json(line);
+  const Json& name = field(json, "event");
+  if (!name.is_string()) {
+    return false;
+  }
+  status.changed = time_of(json);
+  const auto row = std::ranges::find(kSteps, name.get_ref<const std::string&>(), &Row::event);
+  if (row != kSteps.end()) {
+    row->step(status, json);
+  }
+  return true;
+}
+
+}  // namespace muster

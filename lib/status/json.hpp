@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields of a JSON object that may be of any type: events come from files and from other programs.
+// For the files of this room and of musterctl. Pure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace muster {
+
+using Json = nlohmann::ordered_json;
+
+// Null where the text is no JSON.
+[[nodiscard]] inline Json parse_json(std::string_view text) {
+  return Json::parse(text, nullptr, false);
+}
+
+// Null where there is no such field, or no object.
+[[nodiscard]] inline const Json& field(const Json& object, const char* name) {
+  static const Json kNone;
+  if (!object.is_object()) {
+    return kNone;
+  }
+  const auto at = object.find(name);
+  return at == object.end() ? kNone : *at;
+}
+
+[[nodiscard]] inline std::string text_of(const Json& object, const char* name) {
+  const Json& value = field(object, name);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+[[nodiscard]] inline double seconds_of(const Json& object, const char* name) {
+  const Json& value = field(object, name);
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+[[nodiscard]] inline std::int64_t number_of(const Json& object, const char* name) {
+  const Json& value = field(object, name);
+  return value.is_number_integer() ? value.get<std::int64_t>() : 0;
+}
+
+[[nodiscard]] inline bool flag_of(const Json& object, const char* name) {
+  const Json& value = field(object, name);
+  return value.is_boolean() && value.get<bool>();
+}
+
+// Bytes that are no UTF-8 are replaced, so that it cannot fail.
+[[nodiscard]] inline std::string dump_json(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace muster

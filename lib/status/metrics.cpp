@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "status/metrics.hpp"
+
+#include "base/printable.hpp"
+
+#include <fmt/core.h>
+
+#include <string_view>
+
+namespace muster {
+namespace {
+
+constexpr int kPhases = 6;
+
+class Text {
+ public:
+  void begin(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    out_ += fmt::format("# HELP muster_{} {}\n# TYPE muster_{} {}\n", name, help, name, type);
+  }
+
+  template <class Value>
+  void add(std::string_view labels, Value value) {
+    add_line(name_, labels, fmt::format("{}", value));
+  }
+
+  // Of a histogram: "_bucket", "_sum", "_count".
+  template <class Value>
+  void add_part(std::string_view part, std::string_view labels, Value value) {
+    add_line(name_ + std::string(part), labels, fmt::format("{}", value));
+  }
+
+  template <class Value>
+  void one(std::string_view name, std::string_view type, std::string_view help, Value value) {
+    begin(name, type, help);
+    add("", value);
+  }
+
+  [[nodiscard]] std::string take() { return std::move(out_); }
+
+ private:
+  void add_line(const std::string& name, std::string_view labels, const std::string& value) {
+    out_ += fmt::format("muster_{}{}{}{} {}\n",
+                        name,
+                        labels.empty() ? "" : "{",
+                        labels,
+                        labels.empty() ? "" : "}",
+                        value);
+  }
+
+  std::string name_;
+  std::string out_;
+};
+
+std::string label_value(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    out += c;
+  }
+  return out;
+}
+
+void add_job(Text& text, const JobStatus& status, const MetricsExtra& extra) {
+  text.begin("job_info", "gauge", "The job and the node that tells of it.");
+  text.add(fmt::format("job=\"{}\",node=\"{}\",program=\"{}\",version=\"{}\"",
+                       label_value(status.job),
+                       label_value(status.node),
+                       label_value(status.program),
+                       label_value(status.version)),
+           1);
+  text.one(
+      "job_start_time_seconds", "gauge", "Unix time at which this launcher began.", status.started);
+  text.one("job_age_seconds", "gauge", "Seconds since then.", extra.now - status.started);
+  text.begin("phase", "gauge", "1 for what this node is doing.");
+  for (int i = 0; i < kPhases; ++i) {
+    const auto phase = static_cast<Phase>(i);
+    text.add(fmt::format("phase=\"{}\"", describe(phase)), phase == status.phase ? 1 : 0);
+  }
+}
+
+void add_round(Text& text, const JobStatus& status) {
+  const RoundStatus* round = status.round();
+  text.one("round",
+           "gauge",
+           "Number of the round, as all nodes count it; 0: before the first.",
+           round == nullptr ? 0 : round->number);
+  text.one("world_size",
+           "gauge",
+           "Workers of all nodes in this round.",
+           round == nullptr ? 0 : round->world_size);
+  text.one("nodes", "gauge", "Nodes in this round.", round == nullptr ? 0 : round->nodes.size());
+  text.one("leader", "gauge", "1 on the node of rank 0.", status.leads() ? 1 : 0);
+  text.begin("workers", "gauge", "Workers of this node in this round, by state.");
+  std::array<int, kWorkerStates.size()> counts{};
+  for (std::size_t i = 0; round != nullptr && i < round->workers.size(); ++i) {
+    ++counts.at(static_cast<std::size_t>(round->workers[i].state));
+  }
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    text.add(fmt::format("state=\"{}\"", kWorkerStates.at(i)), counts.at(i));
+  }
+}
+
+// Of workers that report it.
+void add_steps(Text& text, const JobStatus& status) {
+  text.begin("worker_step", "gauge", "Training step of a worker of this node that reports it.");
+  for (std::size_t i = 0; status.round() != nullptr && i < status.round()->workers.size(); ++i) {
+    const WorkerStatus& worker = status.round()->workers[i];
+    if (worker.step) {
+      text.add(fmt::format("rank=\"{}\"", worker.rank), *worker.step);
+    }
+  }
+}
+
+void add_counters(Text& text, const JobStatus& status) {
+  text.one("rounds_total", "counter", "Rounds that began on this node.", status.rounds_count);
+  text.one("restarts_total",
+           "counter",
+           "Times that all workers of the job were started again after a failure.",
+           status.restarts);
+  text.one("regroups_total",
+           "counter",
+           "Rounds that ended for another one, in a job of many nodes.",
+           status.regroups);
+  text.one(
+      "fences_total", "counter", "Times that this node lost touch with the others.", status.fences);
+  text.one("warnings_total", "counter", "Warnings and errors of the launcher.", status.warnings);
+  text.begin("failures_total", "counter", "Workers of this node that failed, by cause.");
+  for (const std::string_view cause : kFailureCauses) {
+    const auto count = status.failures_by_cause.find(std::string(cause));
+    text.add(fmt::format("cause=\"{}\"", cause),
+             count == status.failures_by_cause.end() ? 0 : count->second);
+  }
+}
+
+void add_regroup_times(Text& text, const JobStatus& status) {
+  text.begin("regroup_seconds",
+             "histogram",
+             "From the end of a round to the start of the next one's workers.");
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < kRegroupBounds.size(); ++i) {
+    count += status.regroup_times.counts.at(i);
+    text.add_part("_bucket", fmt::format("le=\"{}\"", kRegroupBounds.at(i)), count);
+  }
+  count += status.regroup_times.counts.back();
+  text.add_part("_bucket", "le=\"+Inf\"", count);
+  text.add_part("_sum", "", status.regroup_times.sum);
+  text.add_part("_count", "", count);
+}
+
+}  // namespace
+
+std::string metrics_text(const JobStatus& status, const MetricsExtra& extra) {
+  Text text;
+  add_job(text, status, extra);
+  add_round(text, status);
+  add_steps(text, status);
+  add_counters(text, status);
+  add_regroup_times(text, status);
+  if (extra.output_bytes) {
+    text.one("output_bytes_total",
+             "counter",
+             "Output of the workers that went through the launcher.",
+             *extra.output_bytes);
+  }
+  text.one("http_requests_total", "counter", "Requests that were answered.", extra.http_requests);
+  text.one("http_refused_total",
+           "counter",
+           "Connections and requests that were refused.",
+           extra.http_refused);
+  return text.take();
+}
+
+}  // namespace muster

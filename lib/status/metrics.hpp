@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The status in Prometheus' text format: what /metrics answers. README.md lists the names. Pure.
+#pragma once
+
+#include "status/job_status.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace muster {
+
+// What is no event.
+struct MetricsExtra {
+  double now = 0;  // Unix time
+  std::optional<std::uint64_t> output_bytes;
+  std::uint64_t http_requests = 0;
+  std::uint64_t http_refused = 0;  // connections and requests
+};
+
+[[nodiscard]] std::string metrics_text(const JobStatus& status, const MetricsExtra& extra);
+
+}  // namespace muster

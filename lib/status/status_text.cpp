@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "status/status_text.hpp"
+
+#include "base/clock.hpp"
+#include "base/printable.hpp"
+#include "status/json.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kFailuresShown = 3;
+constexpr std::size_t kEventBytesMax = 400;
+constexpr std::size_t kValueBytesMax = 160;
+
+using Lines = std::vector<std::string>;
+
+std::string safe_text(const Json& json, const char* name) {
+  return printable(text_of(json, name));
+}
+
+std::string clock_of(double unix_seconds) {
+  const std::string full = describe_wall_time(unix_seconds);  // 2026-11-21_10:11:55
+  const auto at = full.find('_');
+  return at == std::string::npos ? full : full.substr(at + 1);
+}
+
+std::string span_of(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e10));
+  if (whole < 60) {
+    return fmt::format("{} s", whole);
+  }
+  if (whole < 3600) {
+    return fmt::format("{} min {} s", whole / 60, whole % 60);
+  }
+  return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
+}
+
+// Without its folders.
+std::string program_of(const Json& status) {
+  const std::string program = safe_text(status, "program");
+  return program.substr(program.find_last_of('/') + 1);
+}
+
+std::string job_line(const Json& status) {
+  std::string line = fmt::format("{}: job {}, node {}, launcher pid {}",
+                                 program_of(status),
+                                 safe_text(status, "job"),
+                                 safe_text(status, "node"),
+                                 number_of(status, "launcher_pid"));
+  if (const std::string http = safe_text(status, "http"); !http.empty()) {
+    line += ", http://" + http + "/";
+  }
+  return line;
+}
+
+std::string phase_line(const Json& status) {
+  const std::string phase = safe_text(status, "phase");
+  const double now = seconds_of(status, "time");
+  if (phase == "ended") {
+    return fmt::format("{} with exit code {} after {}",
+                       safe_text(status, "outcome"),
+                       number_of(status, "exit_code"),
+                       span_of(seconds_of(status, "phase_since") - seconds_of(status, "started")));
+  }
+  return fmt::format("{} for {}, started {} ago",
+                     phase,
+                     span_of(now - seconds_of(status, "phase_since")),
+                     span_of(now - seconds_of(status, "started")));
+}
+
+std::string round_line(const Json& status) {
+  const Json& nodes = field(status, "nodes");
+  std::string line = fmt::format("round {}: {} worker{} on {} node{}",
+                                 number_of(status, "round"),
+                                 number_of(status, "world_size"),
+                                 number_of(status, "world_size") == 1 ? "" : "s",
+                                 nodes.size(),
+                                 nodes.size() == 1 ? "" : "s");
+  line += fmt::format("; regroups: {}, restarts: {} of {}",
+                      number_of(status, "regroups"),
+                      number_of(status, "restarts"),
+                      number_of(status, "max_restarts"));
+  return line;
+}
+
+std::string names_of(const Json& list) {
+  Lines names;
+  for (const Json& name : list) {
+    names.push_back(name.is_string() ? printable(name.get<std::string>()) : "?");
+  }
+  return name_some(names, [](const std::string& name) { return name; });
+}
+
+// While a round is waited for.
+void add_roll_call(const Json& status, Lines& out) {
+  const Json& call = field(status, "roll_call");
+  if (!call.is_object()) {
+    return;
+  }
+  std::string line = fmt::format(
+      "waiting: {} of {} nodes are there", number_of(call, "present"), number_of(call, "needed"));
+  if (const std::string names = names_of(field(call, "awaited")); !names.empty()) {
+    line += "; awaited: " + names;
+  }
+  if (const std::string names = names_of(field(call, "refused")); !names.empty()) {
+    line += "; refused: " + names;
+  }
+  if (const std::string trouble = safe_text(call, "trouble"); !trouble.empty()) {
+    line += "; " + trouble;
+  }
+  out.push_back(line);
+}
+
+void add_nodes(const Json& status, Lines& out) {
+  const Json& nodes = field(status, "nodes");
+  if (!nodes.is_array() || nodes.size() < 2) {
+    return;
+  }
+  out.push_back(fmt::format("{:24} {:>13}  {}", "node", "ranks", "state"));
+  for (const Json& node : nodes) {
+    const std::int64_t first = number_of(node, "rank_first");
+    const std::string ranks =
+        fmt::format("{} to {}", first, first + number_of(node, "workers") - 1);
+    out.push_back(fmt::format("{:24} {:>13}  {}{}{}",
+                              printable(text_of(node, "name"), 24),
+                              ranks,
+                              safe_text(node, "state"),
+                              number_of(node, "group_rank") == 0 ? ", leads" : "",
+                              flag_of(node, "here") ? ", this node" : ""));
+  }
+}
+
+// "3 to 7, 9": ranks are many and mostly in a row.
+std::string ranges_of(const std::set<std::int64_t>& ranks) {
+  Lines parts;
+  for (auto at = ranks.begin(); at != ranks.end();) {
+    const std::int64_t first = *at;
+    std::int64_t last = first;
+    while (++at != ranks.end() && *at == last + 1) {
+      last = *at;
+    }
+    parts.push_back(first == last ? fmt::format("{}", first)
+                                  : fmt::format("{} to {}", first, last));
+  }
+  return name_some(parts, [](const std::string& part) { return part; });
+}
+
+void add_workers(const Json& status, Lines& out) {
+  std::map<std::string, std::set<std::int64_t>> by_state;
+  for (const Json& worker : field(status, "workers")) {
+    by_state[safe_text(worker, "state")].insert(number_of(worker, "rank"));
+  }
+  for (const auto& [state, ranks] : by_state) {
+    out.push_back(fmt::format("workers here, {}: {} (rank{} {})",
+                              state,
+                              ranks.size(),
+                              ranks.size() == 1 ? "" : "s",
+                              ranges_of(ranks)));
+  }
+}
+
+void add_failures(const Json& status, Lines& out) {
+  const Json& failures = field(status, "failures");
+  const std::size_t count = failures.is_array() ? failures.size() : 0;
+  for (std::size_t i = count > kFailuresShown ? count - kFailuresShown : 0; i < count; ++i) {
+    const Json& failure = failures[i];
+    out.push_back(fmt::format("failed at {} in round {}: rank {} on {}: {}",
+                              clock_of(seconds_of(failure, "time")),
+                              number_of(failure, "round"),
+                              number_of(failure, "rank"),
+                              safe_text(failure, "node"),
+                              safe_text(failure, "text")));
+  }
+}
+
+void add_rounds(const Json& status, std::size_t most, Lines& out) {
+  const Json& rounds = field(status, "rounds");
+  const std::size_t count = rounds.is_array() ? rounds.size() : 0;
+  for (std::size_t i = count > most ? count - most : 0; i < count; ++i) {
+    const Json& round = rounds[i];
+    const std::string left = names_of(field(round, "left"));
+    const std::string joined = names_of(field(round, "joined"));
+    const std::string why = safe_text(round, "why_ended");
+    out.push_back(fmt::format("round {} from {}: {} workers{}{}{}{}{}{}",
+                              number_of(round, "round"),
+                              clock_of(seconds_of(round, "begun")),
+                              number_of(round, "world_size"),
+                              left.empty() ? "" : ", without ",
+                              left,
+                              joined.empty() ? "" : ", with ",
+                              joined,
+                              why.empty() ? "" : "; ended: ",
+                              why));
+  }
+}
+
+std::string value_text(const Json& value) {
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    return printable(text.substr(0, text.find('\n')), kValueBytesMax);
+  }
+  if (value.is_array() || value.is_object()) {
+    return fmt::format("({})", value.size());
+  }
+  return printable(dump_json(value), kValueBytesMax);
+}
+
+// Without breaking a character.
+std::string cut(const std::string& line, std::size_t columns) {
+  std::size_t seen = 0;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const bool starts = (static_cast<unsigned char>(line[at]) & 0xc0U) != 0x80U;
+    if (starts && seen++ == columns) {
+      return line.substr(0, at);
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string status_text(std::string_view status) {
+  const Json json = parse_json(status);
+  Lines lines{job_line(json), phase_line(json)};
+  if (const std::string verdict = safe_text(json, "verdict"); !verdict.empty()) {
+    lines.push_back(verdict);
+  }
+  if (field(json, "round").is_number()) {
+    lines.push_back(round_line(json));
+  }
+  add_roll_call(json, lines);
+  add_nodes(json, lines);
+  add_workers(json, lines);
+  add_failures(json, lines);
+  std::string out;
+  for (const std::string& line : lines) {
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string top_screen(std::string_view status, const ScreenSize& size) {
+  const Json json = parse_json(status);
+  Lines lines{job_line(json), phase_line(json)};
+  if (field(json, "round").is_number()) {
+    lines.push_back(round_line(json));
+  }
+  add_roll_call(json, lines);
+  add_workers(json, lines);
+  Lines below;
+  add_failures(json, below);
+  add_rounds(json, 5, below);
+  Lines nodes;
+  add_nodes(json, nodes);
+  // The nodes get what the others leave; the last line says how it ends.
+  const std::size_t fixed = lines.size() + below.size() + 1;
+  const std::size_t room = size.rows > fixed ? size.rows - fixed : 0;
+  if (nodes.size() > room && room > 0) {
+    const std::size_t left_out = nodes.size() - room + 1;
+    nodes.resize(room - 1);
+    nodes.push_back(fmt::format("and {} more nodes", left_out));
+  }
+  lines.insert(
+      lines.end(), nodes.begin(), nodes.begin() + static_cast<long>(std::min(room, nodes.size())));
+  lines.insert(lines.end(), below.begin(), below.end());
+  if (size.rows > 0 && lines.size() > size.rows - 1) {
+    lines.resize(size.rows - 1);
+  }
+  std::string out;
+  for (const std::string& line : lines) {
+    out += cut(line, size.columns) + "\n";
+  }
+  return out;
+}
+
+std::string event_text(std::string_view line) {
+  const Json json = parse_json(line);
+  if (!field(json, "event").is_string()) {
+    return printable(line, kEventBytesMax);
+  }
+  std::string out = fmt::format("{}  round {}  {}",
+                                clock_of(seconds_of(json, "time")),
+                                number_of(json, "round"),
+                                safe_text(json, "event"));
+  for (const auto& [name, value] : json.items()) {
+    const bool envelope = name == "v" || name == "time" || name == "event" || name == "round";
+    const bool empty = value.is_null() || value == "" || (value.is_array() && value.empty());
+    if (!envelope && !empty) {
+      out += "  " + printable(name) + "=" + value_text(value);
+    }
+  }
+  return printable(out, kEventBytesMax);
+}
+
+}  // namespace muster

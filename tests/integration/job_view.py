@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a running job shows of itself: over --http, and through musterctl."""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+from harness import DEADLINE, eventually
+
+MUSTERCTL = os.environ["MUSTERCTL"]
+
+
+def ctl(*args, code=0, **how):
+    """What musterctl prints; `code` is how it must end."""
+    done = subprocess.run([MUSTERCTL, *map(str, args)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=DEADLINE, **how)
+    assert done.returncode == code, (args, done)
+    return done.stdout if code == 0 else done.stderr
+
+
+def status_of(job):
+    """/v1/status through the job's own socket; None as long as it does not answer."""
+    done = subprocess.run([MUSTERCTL, "status", "--json", "--pid", str(job.process.pid)],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def wait_for_status(job, check, what):
+    def look():
+        status = status_of(job)
+        return status if status and check(status) else None
+    return eventually(look, lambda: f"{what}; last: {status_of(job)}")
+
+
+class View:
+    """A client of one launcher's --http."""
+
+    def __init__(self, job):
+        where = wait_for_status(job, lambda status: status["http"], "it listens")["http"]
+        self.host, _, port = where.rpartition(":")
+        self.port = int(port)
+
+    def connect(self, timeout=DEADLINE):
+        return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+
+    def get(self, path, method="GET", **headers):
+        connection = self.connect()
+        try:
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            answer.text = answer.read().decode()
+            return answer
+        finally:
+            connection.close()
+
+    def code(self, path):
+        return self.get(path).status
+
+    def status(self):
+        return json.loads(self.get("/v1/status").text)
+
+    def metrics(self):
+        """name{labels}: value, as text."""
+        lines = self.get("/metrics").text.splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+
+def resident_bytes(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) * 1024

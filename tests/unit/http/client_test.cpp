@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client against bytes that a test sends.
+#include "http/client.hpp"
+
+#include "base/clock.hpp"
+#include "support/catch.hpp"
+
+#include <string_view>
+
+#include <sys/socket.h>
+
+using namespace muster;
+
+namespace {
+
+// An answer that is there before it is asked for.
+Result<HttpStream> get_from(std::string_view answer, bool ends = true) {
+  int ends_of[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_of) == 0);
+  UniqueFd server(ends_of[1]);
+  REQUIRE(::send(server.get(), answer.data(), answer.size(), 0) == ssize_t(answer.size()));
+  if (ends) {
+    ::shutdown(server.get(), SHUT_WR);
+  }
+  static_cast<void>(server.release());  // stays open as long as the test's process
+  return HttpStream::get(UniqueFd(ends_of[0]), "h", "/", steady_now() + std::chrono::seconds(5));
+}
+
+TimePoint soon() {
+  return steady_now() + std::chrono::milliseconds(20);
+}
+
+}  // namespace
+
+TEST_CASE("http client: a body of known length") {
+  auto stream = get_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false);
+  REQUIRE(stream);
+  CHECK(stream->status() == 200);
+  CHECK(stream->read_all(soon()) == "hello");
+}
+
+TEST_CASE("http client: a body that ends with the connection, and one that does not come") {
+  auto whole = get_from("HTTP/1.1 503 No\r\nConnection: close\r\n\r\nwaiting\n");
+  REQUIRE(whole);
+  CHECK(whole->status() == 503);
+  CHECK(whole->read_all(soon()) == "waiting\n");
+  auto stuck = get_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", false);
+  REQUIRE(stuck);
+  CHECK(stuck->read_all(soon()).error().code == Errc::timed_out);
+  auto torn = get_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
+  REQUIRE(torn);
+  CHECK(torn->read_all(soon()).error().code == Errc::closed);
+}
+
+TEST_CASE("http client: what is no HTTP is a protocol error") {
+  CHECK(get_from("SSH-2.0-x\r\n").error().code == Errc::protocol);
+  CHECK(get_from("").error().code == Errc::closed);
+}
+
+TEST_CASE("http client: lines of events from parts that are cut anywhere") {
+  EventLines lines;
+  CHECK(lines.feed("id: 1\nda").empty());
+  CHECK(lines.feed("ta: {\"a\":1}").empty());
+  CHECK(lines.feed("\n\n:\n\nid: 2\ndata: {}\n\ndata: [") == "{\"a\":1}\n{}\n");
+  CHECK(lines.feed("]\n") == "[]\n");
+}

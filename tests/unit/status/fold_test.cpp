@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job_lines.hpp"
+#include "status/json.hpp"
+#include "status/status_json.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+
+using namespace muster;
+
+TEST_CASE("status: a job that forms, runs and succeeds") {
+  JobStatus status;
+  add(status, 100, "job_started", 0, R"("program":"p","workers":2,"job":"j")");
+  CHECK(status.phase == Phase::waiting);
+  add(status, 101, "round_begun", 1, R"("workers":2,"world_size":2,"group_rank":0)");
+  CHECK(status.phase == Phase::starting);
+  CHECK(status.round()->nodes.at(0).name == "a");
+  start_workers(status, 102, 1, 1);
+  CHECK_FALSE(status.ready());
+  add(status, 103, "worker_started", 1, R"("rank":1,"local_rank":1,"pid":9)");
+  CHECK(status.ready());
+  CHECK(status.phase_since == 103);
+  for (const int rank : {0, 1}) {
+    add(status,
+        104,
+        "worker_ended",
+        1,
+        ranks(rank) + R"(,"end":"exited with code 0","exit_code":0,"signal":null)");
+  }
+  CHECK(status.phase == Phase::running);
+  CHECK(status.round()->workers.at(1).state == WorkerState::succeeded);
+  add(status, 105, "job_ended", 1, R"("outcome":"succeeded","exit_code":0)");
+  CHECK(status.phase == Phase::ended);
+  CHECK(status.round()->ended == 105);
+}
+
+TEST_CASE("status: a node that is lost, and how long the others took") {
+  const JobStatus status = regrouped_job();
+  CHECK(status.ready());
+  CHECK(status.regroups == 1);
+  REQUIRE(status.rounds.size() == 2);
+  CHECK(status.rounds[0].ended == 110);
+  CHECK(status.rounds[0].why_ended == "node b is silent");
+  CHECK(status.rounds[0].workers.at(0).state == WorkerState::stopped);
+  CHECK(status.failures.empty());
+  CHECK(status.regroup_times.sum == 4);
+  CHECK(status.regroup_times.counts.at(5) == 1);  // up to 5 s
+  const Json json = parse_json(status_json(status, 120));
+  CHECK(json["rounds"][1]["left"] == Json::array({"b"}));
+  CHECK(json["rounds"][1]["joined"] == Json::array());
+  CHECK(json["nodes"][1]["rank_first"] == 2);
+  CHECK(json["nodes"][1]["here"] == false);
+  CHECK(json["workers"][0]["step"].is_null());
+}
+
+TEST_CASE("status: the worker that fails first has failed, the others were stopped") {
+  JobStatus status = running_job();
+  add(status,
+      105,
+      "worker_ended",
+      1,
+      R"("rank":1,"local_rank":1,"end":"exited with code 3","exit_code":3,"signal":null)");
+  CHECK(status.phase == Phase::stopping);
+  add(status,
+      106,
+      "worker_ended",
+      1,
+      R"("rank":0,"local_rank":0,"end":"killed by SIGTERM","exit_code":143,"signal":"SIGTERM")");
+  add(status,
+      106,
+      "worker_failed",
+      1,
+      R"("rank":1,"local_rank":1,"unix_time":105,"end":"exited with code 3","message":"no")");
+  CHECK(status.round()->workers.at(1).state == WorkerState::failed);
+  CHECK(status.round()->workers.at(0).state == WorkerState::stopped);
+  CHECK(status.round()->ended == 105);
+  CHECK(status.round()->why_ended == "rank 1 exited with code 3");
+  REQUIRE(status.failures.size() == 1);
+  CHECK(status.failures[0].text == "exited with code 3: no");
+  CHECK(status.failures_by_cause.at("exit_code") == 1);
+}
+
+TEST_CASE("status: causes of failures") {
+  const auto cause_of = [](const std::string& fields) {
+    JobStatus status;
+    add(status, 1, "worker_failed", 1, fields);
+    return status.failures.at(0).cause;
+  };
+  CHECK(cause_of(R"("started":false,"out_of_memory":false)") == "not_started");
+  CHECK(cause_of(R"("signal":"SIGKILL","out_of_memory":true)") == "out_of_memory");
+  CHECK(cause_of(R"("signal":"SIGSEGV","out_of_memory":false)") == "signal");
+  CHECK(cause_of(R"("signal":null,"exit_code":1)") == "exit_code");
+}
+
+TEST_CASE("status: restarts are counted once, whoever tells of them") {
+  JobStatus one = running_job();
+  add(one, 105, "restart", 1, R"("text":"rank 1 exited with code 3; restart 1 of 3")");
+  CHECK(one.restarts == 1);
+  add(one, 106, "round_begun", 2, R"("workers":2,"world_size":2,"restarts":1)");
+  CHECK(one.restarts == 1);
+  JobStatus many = running_job();
+  add(many, 105, "regroup", 1, R"("reason":"rank 4 exited with code 3")");
+  add(many, 106, "round_begun", 2, R"("workers":2,"world_size":6,"restarts":1)");
+  CHECK(many.restarts == 1);
+}
+
+TEST_CASE("status: a node that has done its part, one that is fenced, one that waits") {
+  JobStatus done = running_job();
+  add(done, 120, "round_awaited", 1);
+  add(done, 120, "part_done", 1);
+  CHECK(done.phase == Phase::finished);
+  JobStatus fenced = running_job();
+  add(fenced, 120, "fenced", 1, R"("reason":"no sign of life")");
+  CHECK(fenced.fences == 1);
+  CHECK(fenced.phase == Phase::stopping);
+  add(fenced, 121, "roll_call", 1, R"("present":1,"needed":2,"awaited":["1 more node"])");
+  CHECK(fenced.phase == Phase::waiting);
+  CHECK(fenced.roll_call->awaited == std::vector<std::string>{"1 more node"});
+}
+
+TEST_CASE("status: the failure that ended the job may be another node's") {
+  JobStatus status = running_job();
+  add(status,
+      130,
+      "job_ended",
+      1,
+      R"("outcome":"failed","exit_code":9,)"
+      R"("root_cause":{"node":"b","rank":3,"end":"exited with code 9"})");
+  REQUIRE(status.failures.size() == 1);
+  CHECK(status.failures[0].node == "b");
+  CHECK(status.failures[0].rank == 3);
+}
+
+TEST_CASE("status: what is no event, or has fields of other types, harms nothing") {
+  JobStatus status = running_job();
+  CHECK_FALSE(fold_event(status, "rubbish"));
+  CHECK_FALSE(fold_event(status, "[1]"));
+  CHECK_FALSE(fold_event(status, R"({"event":3})"));
+  CHECK(fold_event(status, R"({"event":"never_heard_of"})"));
+  for (const char* event : {"job_started",
+                            "http_opened",
+                            "roll_call",
+                            "round_begun",
+                            "worker_started",
+                            "worker_ended",
+                            "worker_failed",
+                            "restart",
+                            "regroup",
+                            "signal",
+                            "message",
+                            "job_ended"}) {
+    CAPTURE(event);
+    add(status, 1, event, 1, R"("rank":"x","nodes":7,"awaited":{"a":1},"workers":-3)");
+    CHECK_FALSE(status_json(status, 2).empty());
+  }
+}
+
+TEST_CASE("status: old rounds and failures are forgotten") {
+  JobStatus status = running_job();
+  for (int i = 2; i < 500; ++i) {
+    add(status, i, "round_begun", i, kTwoNodes);
+    add(status, i, "worker_failed", i, R"("rank":1)");
+  }
+  CHECK(status.rounds.size() == kRoundsKeptMax);
+  CHECK(status.rounds.back().number == 499);
+  CHECK(status.rounds_count == 499);
+  CHECK(status.failures.size() == kFailuresKeptMax);
+}
+
+TEST_CASE("status: two launchers on one machine are told apart") {
+  RoundStatus round;
+  round.nodes = {{"a", "", 0, 1}, {"b", "", 1, 1}, {"a", "", 2, 1}};
+  CHECK(node_labels(round) == std::vector<std::string>{"a", "b", "a (2)"});
+}

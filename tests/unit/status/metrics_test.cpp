@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "status/metrics.hpp"
+
+#include "job_lines.hpp"
+#include "support/catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("metrics: the figures of a job that has regrouped") {
+  MetricsExtra extra;
+  extra.now = 130;
+  extra.output_bytes = 17;
+  const std::string text = metrics_text(regrouped_job(), extra);
+  for (const char* line : {"muster_round 2\n",
+                           "muster_world_size 4\n",
+                           "muster_nodes 2\n",
+                           "muster_leader 1\n",
+                           "muster_job_age_seconds 30\n",
+                           "muster_phase{phase=\"running\"} 1\n",
+                           "muster_workers{state=\"running\"} 2\n",
+                           "muster_regroups_total 1\n",
+                           "muster_regroup_seconds_bucket{le=\"2.5\"} 0\n",
+                           "muster_regroup_seconds_bucket{le=\"5\"} 1\n",
+                           "muster_regroup_seconds_bucket{le=\"+Inf\"} 1\n",
+                           "muster_regroup_seconds_sum 4\n",
+                           "muster_output_bytes_total 17\n"}) {
+    CAPTURE(line);
+    CHECK(has(text, line));
+  }
+  CHECK_FALSE(has(metrics_text(regrouped_job(), {}), "output_bytes"));
+}
+
+TEST_CASE("metrics: texts from outside cannot end a label") {
+  JobStatus status;
+  status.job = "a\"b\\c\nd";
+  CHECK(has(metrics_text(status, {}), R"(job="a\"b\\cd")"));
+}
