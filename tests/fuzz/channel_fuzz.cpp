@@ -47,7 +47,7 @@ Outcome feed(std::string_view bytes, std::size_t piece) {
   // The other one is heard as before.
   Effects other;
   core.received(TimePoint{}, kOther, encode(WorkerFrame(Unhealthy{"x"})), other);
-  MUSTER_CHECK(other == Effects{Said{1, 1, Unhealthy{"x"}}});
+  MUSTER_CHECK((other == Effects{Said{1, 1, Unhealthy{"x"}}}));
   return out;
 }
 

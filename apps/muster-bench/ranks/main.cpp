@@ -122,7 +122,7 @@ int run(Job job) {
     }
     ranks.push_back(pid);
   }
-  const auto store = collective::ServedStore::open(0);
+  const auto store = collective::ServedStore::open("127.0.0.1", 0);
   const std::uint16_t port = store ? (*store)->port() : 0;
   for (int i = 0; i < job.ranks; ++i) {
     if (write(ports->write.get(), &port, sizeof(port)) != sizeof(port)) {

@@ -53,7 +53,7 @@ seen = {
     "same streams": [sys.stdin is sys.__stdin__, sys.stdout is sys.__stdout__,
                      sys.stderr is sys.__stderr__],
     "environment": {name: value for name, value in sorted(os.environ.items())
-                    if name not in ("MASTER_PORT", "TORCHELASTIC_ERROR_FILE",
+                    if name not in ("MASTER_PORT", "MUSTER_AGENT", "TORCHELASTIC_ERROR_FILE",
                                      "TORCHELASTIC_RUN_ID", "MUSTER_TEST_TOKEN")},
     "descriptors": descriptors(),
     "limits": {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource)

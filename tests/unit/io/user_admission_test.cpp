@@ -90,17 +90,17 @@ TEST_CASE("user admission: what cannot be asked just now is refused") {
   CHECK(verdict(error) == PeerVerdict::unanswered);
   CHECK(verdict(error, false) == PeerVerdict::unanswered);
   const Connection connection;
-  Answers answers;
+  const auto own = *SocketAddress::parse(connection.peer.host, connection.peer.port);
+  const auto other = *SocketAddress::parse(connection.peer.local_host, connection.peer.local_port);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit none{0, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  UserAdmission ours(::geteuid());
-  ours.admit(connection.peer, answers.taker());
+  const auto owner = owner_of_socket(own, other);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  REQUIRE(answers.all.size() == 1);
-  REQUIRE_FALSE(answers.all[0]);
-  CHECK(answers.all[0].error().code == Errc::exhausted);
+  REQUIRE_FALSE(owner);
+  CHECK(owner.error().code == Errc::exhausted);
+  CHECK(verdict(owner) == PeerVerdict::unanswered);
 }
 
 TEST_CASE("user admission: our own connection is admitted, another user's is not") {
