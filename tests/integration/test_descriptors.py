@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import MUSTER, JobCase, read
 
 USUAL = 1024  # the soft limit of most machines
-MANY = 502  # workers whose two streams need more descriptors than that
+MANY = 499  # workers whose two streams need more descriptors than that
 
 
 def limits_of(pid):

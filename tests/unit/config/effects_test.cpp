@@ -74,6 +74,7 @@ const std::vector<Trial>& trials() {
       {as_node, {"--as-node=1"}, {"--explain", "--nnodes=2", "--node-rank=0"}},
       {config, {"--config=job.toml"}},
       {accelerate_config, {"--accelerate-config=job.yaml"}},
+      {http, {"--http=8080"}},
       {log_level, {"--log-level=info"}},
       {run_path, {"--run-path"}, {}, "./solver"},
       {numa_binding, {"--numa-binding=node"}},

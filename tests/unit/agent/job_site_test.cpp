@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the launcher answers about its job, without sockets.
+#include "agent/job_site.hpp"
+
+#include "support/catch.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace muster;
+
+namespace {
+
+struct Bench {
+  int told = 0;
+  std::vector<std::optional<std::int64_t>> steps;
+  JobSite site{"run1",
+               42,
+               JobSite::Means{[] { return 200.0; },
+                              [] {
+                                return MetricsExtra{200.0, 7, 3, 1};
+                              },
+                              [this] { return steps; },
+                              [this] { ++told; }}};
+
+  void tell(event::What what) { site.take(JobEvent{100, "n", 1, std::move(what)}); }
+
+  void begin(int workers) {
+    event::RoundBegun begun;
+    begun.assignment.local_world_size = workers;
+    begun.assignment.world_size = workers;
+    tell(begun);
+  }
+
+  void start(int local_rank) { tell(event::WorkerStarted{local_rank, local_rank, 1000}); }
+
+  HttpResponse get(const std::string& path, const std::string& last_id = "") {
+    HttpRequest request;
+    request.get = true;
+    request.path = path.substr(0, path.find('?'));
+    request.query = path.find('?') == std::string::npos ? "" : path.substr(path.find('?') + 1);
+    request.last_event_id = last_id;
+    return site.answer(request);
+  }
+
+  std::string body(const std::string& path) { return *get(path).body; }
+
+  // All events that a stream with this last id is given.
+  std::string stream(const std::string& last_id) {
+    std::uint64_t cursor = get("/v1/events", last_id).cursor;
+    std::string out;
+    for (std::string part = site.events_from(cursor); !part.empty();
+         part = site.events_from(cursor)) {
+      out += part;
+    }
+    return out;
+  }
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("job site: ready while all workers of the round run") {
+  Bench bench;
+  CHECK(bench.get("/healthz").status == 200);
+  CHECK(bench.get("/readyz").status == 503);
+  CHECK(bench.body("/readyz") == "waiting\n");
+  bench.begin(2);
+  bench.start(0);
+  CHECK(bench.body("/readyz") == "starting\n");
+  bench.start(1);
+  CHECK(bench.get("/readyz").status == 200);
+  bench.tell(event::RegroupAsked{"why"});
+  CHECK(bench.get("/readyz").status == 503);
+  CHECK(bench.told == 4);
+}
+
+TEST_CASE("job site: what each path is") {
+  Bench bench;
+  bench.begin(1);
+  CHECK(bench.get("/").type == "text/html; charset=utf-8");
+  CHECK(bench.get("/page.css").type == "text/css");
+  CHECK(bench.get("/v1/timeline.svg").type == "image/svg+xml");
+  CHECK(has(bench.body("/v1/status"), R"("agent_pid":42)"));
+  CHECK(has(bench.body("/metrics"), "muster_output_bytes_total 7\n"));
+  CHECK(bench.get("/v1").status == 404);
+}
+
+TEST_CASE("job site: steps are read when somebody asks") {
+  Bench bench;
+  bench.begin(2);
+  bench.start(0);
+  bench.start(1);
+  CHECK(has(bench.body("/v1/status"), R"("step":null)"));
+  bench.steps = {118, std::nullopt};
+  CHECK(has(bench.body("/metrics"), "muster_worker_step{rank=\"0\"} 118\n"));
+  CHECK_FALSE(has(bench.body("/metrics"), "muster_worker_step{rank=\"1\"}"));
+  CHECK(has(bench.body("/v1/status"), R"("step":118)"));
+}
+
+TEST_CASE("job site: a stream goes on behind the last event that was seen of this run") {
+  Bench bench;
+  bench.begin(2);
+  bench.start(0);
+  bench.start(1);
+  CHECK(bench.stream("").starts_with("id: run1-0\ndata: {\"v\":1,"));
+  CHECK(bench.stream("run1-1").starts_with("id: run1-2\ndata: "));
+  CHECK(bench.stream("run1-2").empty());
+  for (const char* other : {"run0-1", "run1-99", "run1--1", "run1-", "rubbish"}) {
+    CAPTURE(other);
+    CHECK(bench.stream(other).starts_with("id: run1-0\n"));
+  }
+  CHECK_FALSE(bench.get("/v1/events?follow=0").follow);
+  CHECK_FALSE(bench.site.events_over());
+  bench.tell(event::JobEnded{});
+  CHECK(has(bench.stream("run1-2"), "\"event\":\"job_ended\""));
+  CHECK(bench.site.events_over());
+}
+
+TEST_CASE("job site: old events are forgotten, and their numbers are not used again") {
+  Bench bench;
+  const std::string text(8000, 'x');
+  const int count = 300;
+  for (int i = 0; i < count; ++i) {
+    bench.tell(event::Message{LogLevel::info, text});
+  }
+  const std::string all = bench.stream("run1-0");
+  CHECK(all.size() < kEventLinesBytesMax + 16 * 1024);
+  CHECK_FALSE(has(all, "id: run1-1\n"));
+  CHECK(has(all, "id: run1-299\n"));
+}

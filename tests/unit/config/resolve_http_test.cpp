@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where --http listens.
+#include "unit/config/launch.hpp"
+
+using namespace muster;
+
+namespace {
+
+std::string where(const std::string& value) {
+  const LaunchConfig config = Launch{{"--http=" + value}, {}}.config();
+  return config.http ? config.http->describe() : "nowhere";
+}
+
+}  // namespace
+
+TEST_CASE("http: a port alone is on loopback, anything wider has to be asked for") {
+  CHECK_FALSE((Launch{{}, {}}.config().http));
+  CHECK(where("off") == "nowhere");
+  CHECK(where("8080") == "127.0.0.1:8080");
+  CHECK(where("0") == "127.0.0.1:0");
+  CHECK(where("LocalHost:80") == "127.0.0.1:80");
+  CHECK(where("0.0.0.0:80") == "0.0.0.0:80");
+  CHECK(where("[::1]:80") == "[::1]:80");
+}
+
+TEST_CASE("http: what is no address or has no port is refused") {
+  for (const char* value : {"", "host:80", "127.0.0.1", "::1", "70000", "-1", "x", ":80"}) {
+    CAPTURE(value);
+    const auto refused = Launch{{"--http", value}, {}}.resolved();
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::usage);
+    CHECK(refused.error().message.starts_with("--http="));
+  }
+}
