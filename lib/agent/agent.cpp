@@ -237,6 +237,7 @@ Result<void> Agent::open_runner() {
   LinuxRunnerSettings settings;
   settings.colours = colours_wanted(setup_.environ);
   settings.interrupt_fd = link_.native_handle();
+  settings.traceable = setup_.config.watch_hangs;
   settings.tell_unread_input = !setup_.config.stdin_rank && !setup_.config.stdin_rank_chosen &&
                                setup_.config.log_level <= LogLevel::warning;
   auto runner = LinuxRunner::open(loop_, supervisor_, settings);

@@ -105,6 +105,9 @@ void HangDuty::workers_signalled(int signo) {
 
 void HangDuty::found(hang::HangReport report) {
   ++found_;
+  if (report.verdict.cause == hang::Cause::waits_for_rank) {
+    report.facts.action = hang::OnHang::report;  // the launcher of those ranks acts
+  }
   write_files(report);
   parts_.events.tell(event::HangFound{report.verdict, report.facts});
   act(report);

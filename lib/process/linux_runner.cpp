@@ -363,7 +363,7 @@ bool LinuxRunner::Impl::nothing_left() const {
 Result<pid_t> LinuxRunner::Impl::fork_or_spawn(const ProcessSpec& spec,
                                                const ChildStreams& streams) {
   const auto forked = spec.warm ? zygote.fork(spec, streams) : std::nullopt;
-  return forked ? *forked : spawn_process(spec, streams, inherited_state());
+  return forked ? *forked : spawn_process(spec, streams, inherited_state(), settings.traceable);
 }
 
 bool LinuxRunner::Impl::is_ours(pid_t group) const {

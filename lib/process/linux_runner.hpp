@@ -27,6 +27,7 @@ struct LinuxRunnerSettings {
   // While finish_output waits for a slow console, anything to read here (the guard's link: another
   // signal, or its end) makes it give up at once. -1: nothing does.
   int interrupt_fd = -1;
+  bool traceable = false;          // workers' stacks may be looked at by our other children
   bool tell_unread_input = false;  // say so if our standard input has something
 };
 

@@ -34,6 +34,7 @@ struct Prepared {
   sigset_t mask{};
   bool default_pipe_signal = true;
   bool default_file_size_signal = true;
+  bool traceable = false;
   std::optional<rlimit> descriptors;
   const CpuSet* cpus = nullptr;
   MemoryPolicy memory;
@@ -124,6 +125,11 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
   if (job.default_file_size_signal) {
     static_cast<void>(::signal(SIGXFSZ, SIG_DFL));
   }
+  // Where a tracer must be an ancestor (Yama's ptrace_scope 1): all below the agent may look at the
+  // worker, as long as it lives. Kernels without Yama refuse the call and need none.
+  if (job.traceable) {
+    ::prctl(PR_SET_PTRACER, job.parent, 0, 0, 0);
+  }
   if (!set_streams(job.streams)) {
     give_up(job, Step::streams);
   }
@@ -181,7 +187,8 @@ Error why_failed(const Prepared& job, const ProcessSpec& spec) {
 
 Result<pid_t> spawn_process(const ProcessSpec& spec,
                             const ChildStreams& streams,
-                            const InheritedState& inherited) {
+                            const InheritedState& inherited,
+                            bool traceable) {
   if (spec.argv.empty() || spec.argv[0].empty()) {
     return failure(Errc::not_found, "cannot start '': no program is named");
   }
@@ -189,6 +196,7 @@ Result<pid_t> spawn_process(const ProcessSpec& spec,
   Prepared job;
   job.parent = ::getpid();
   job.streams = streams;
+  job.traceable = traceable;
   job.mask = inherited.mask;
   job.descriptors = inherited.descriptors;
   job.default_pipe_signal = sigismember(&inherited.ignored, SIGPIPE) == 0;

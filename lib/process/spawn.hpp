@@ -19,9 +19,11 @@ struct ChildStreams {
   int err = -1;
 };
 
+// traceable: our other children may read its memory and its stacks.
 // Errors: not_found (no such program), not_possible (it cannot be run), system.
 [[nodiscard]] Result<pid_t> spawn_process(const ProcessSpec& spec,
                                           const ChildStreams& streams,
-                                          const InheritedState& inherited);
+                                          const InheritedState& inherited,
+                                          bool traceable = false);
 
 }  // namespace muster

@@ -45,6 +45,8 @@ const std::vector<Trial>& trials() {
       {shutdown_timeout, {"--shutdown-timeout=5"}},
       {signals_to_handle, {"--signals-to-handle=SIGTERM"}},
       {signal_delivery, {"--signal-delivery=group"}},
+      {hang_timeout, {"--hang-timeout=60"}},
+      {on_hang, {"--on-hang=stop"}, {"--hang-timeout=60"}},
       {log_dir, {"--log-dir=logs"}},
       {redirects, {"--redirects=1"}},
       {tee, {"--tee=2"}},

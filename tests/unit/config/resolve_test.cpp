@@ -179,6 +179,19 @@ TEST_CASE("resolve: no device is counted that nothing depends on") {
   CHECK(launch.config().usable_cpus == 8);
 }
 
+TEST_CASE("resolve: what makes no progress") {
+  CHECK_FALSE(config({}).watch_hangs);
+  CHECK_FALSE(config({"--hang-timeout=off"}).watch_hangs);
+  CHECK(config({"--hang-timeout=auto"}).watch_hangs);
+  CHECK_FALSE(config({"--hang-timeout=auto"}).hang_timeout);
+  CHECK(config({"--hang-timeout=5m"}).hang_timeout == std::chrono::minutes(5));
+  CHECK(config({"--hang-timeout=5m"}).on_hang == OnHang::report);
+  CHECK(config({"--on-hang=restart"}).on_hang == OnHang::restart);
+  for (const char* bad : {"--hang-timeout=0", "--hang-timeout=0.5", "--hang-timeout=never"}) {
+    CHECK(error({bad}).find("must be at least 1 second, auto or off") != std::string::npos);
+  }
+}
+
 TEST_CASE("resolve: restarts and the grace period") {
   CHECK(config({"--max-restarts=3"}).max_restarts == 3);
   CHECK(config({}).quick_failures == 3);

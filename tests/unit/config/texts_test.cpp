@@ -155,7 +155,11 @@ TEST_CASE("help: one group, to the letter") {
         "  --shutdown-timeout SECONDS  from the stop signal to SIGKILL; 0: at once [30]\n"
         "  --signals-to-handle NAMES   pass these on to the workers, then end the job\n"
         "                              [SIGTERM,SIGINT,SIGHUP,SIGQUIT]\n"
-        "  --signal-delivery HOW       group: they reach all; leader: pass them on [auto]");
+        "  --signal-delivery HOW       group: they reach all; leader: pass them on [auto]\n"
+        "  --hang-timeout auto|SECONDS|off\n"
+        "                              say who holds up a job without progress [off]\n"
+        "  --on-hang WHAT              then: report, restart, or stop with code 124\n"
+        "                              [report]");
 }
 
 TEST_CASE("help: narrow and absurd widths still give all options") {
