@@ -32,6 +32,10 @@ class NoWorkers : public NodeOwner {
     node->tell(StoreOpened{.round = round, .address = "127.0.0.1", .port = 1});
   }
 
+  void find_owner(const FindOwner&) override {}
+
+  void vouch_known(const VouchKnown&) override {}
+
   void show_roll_call(const ShowRollCall&) override {}
 
   void say(const std::string&) override {}

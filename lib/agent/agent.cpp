@@ -22,8 +22,8 @@
 #include "plan/worker_argv.hpp"
 #include "plan/worker_env.hpp"
 #include "process/guard.hpp"
+#include "process/job_sockets.hpp"
 #include "process/linux_runner.hpp"
-#include "process/socket_holders.hpp"
 #include "process/zygote.hpp"
 #include "trust/secure_channel.hpp"
 #include "trust/token_file.hpp"
@@ -146,7 +146,9 @@ class Agent final : public WorkerSite, public WarmSite {
   FinalReport final_report_{setup_, events_, messages_};
   JobServer job_server_{loop_, setup_, events_, {[this] { return output_bytes(); }}};
   RunPlace place_{setup_};
-  UserAdmission admission_{::geteuid()};
+  UserAdmission admission_{::geteuid()};        // of other agents
+  UserAdmission store_admission_{::geteuid()};  // of workers
+  JobSockets job_sockets_;
   WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
   LocalStore local_store_{loop_, setup_, place_, events_};
   std::optional<SharedWithGuard> shared_with_guard_;
@@ -166,7 +168,7 @@ std::unique_ptr<RoundSource> Agent::make_rounds() {
         supervisor_, local_store_, RestartLimits{config.max_restarts, config.quick_failures});
   }
   auto rounds = std::make_unique<SharedRounds>(
-      loop_, setup_, SharedRoundsParts{supervisor_, place_, events_, roll_call_, admission_});
+      loop_, setup_, SharedRoundsParts{supervisor_, place_, events_, roll_call_, store_admission_});
   shared_rounds_ = rounds.get();
   return rounds;
 }
@@ -202,12 +204,18 @@ void Agent::add_sinks() {
 // Whose sockets may reach the store and, in a job of many nodes, this agent. A worker that has
 // given up its user is a child all the same; only an agent that is root can have one, and see it.
 void Agent::guard_doors() {
-  admission_.set_notice([this](const std::string& text) { warn(text); });
-  if (::geteuid() == 0) {
-    admission_.set_exception(
-        [](const SocketOwner& owner) { return has_descendant_socket(owner.inode); });
+  for (UserAdmission* const door : {&admission_, &store_admission_}) {
+    door->set_notice([this](const std::string& text) { warn(text); });
+    if (::geteuid() == 0) {
+      door->set_exception([this](const SocketOwner& owner) {
+        return job_sockets_.find(owner.inode) == JobSockets::Found::yes;
+      });
+    }
   }
-  local_store_.set_admission(&admission_);
+  if (shared_rounds_ != nullptr && setup_.config.store_via != StoreVia::open) {
+    store_admission_.set_elsewhere(&shared_rounds_->vouching());
+  }
+  local_store_.set_admission(&store_admission_);
 }
 
 int Agent::run() {

@@ -5,6 +5,7 @@
 #include "agent/membership_change.hpp"
 #include "base/clock.hpp"
 #include "base/printable.hpp"
+#include "io/socket_address.hpp"
 #include "restart/restart_policy.hpp"
 
 #include <algorithm>
@@ -16,6 +17,9 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kTextMax = 500;  // of a failure, as the others hear them
+
+// Where workers find their store with --store-via=proxy.
+constexpr const char* kHere = "127.0.0.1";
 
 constexpr double kOldestExceptionSeconds = 1e7;  // any worker may write any date
 
@@ -51,6 +55,7 @@ SharedRounds::SharedRounds(asio::io_context& loop,
       events_(parts.events),
       roll_call_(parts.roll_call),
       admission_(parts.admission),
+      vouching_([this](VouchWanted wanted) { node_->tell(std::move(wanted)); }),
       round_(std::make_shared<const Round>()),
       ports_(setup.config) {}
 
@@ -128,6 +133,7 @@ void SharedRounds::check_lease() {
 }
 
 void SharedRounds::close() {
+  proxy_.reset();
   close_store();
   if (lease_ != nullptr) {
     lease_->rest();
@@ -151,6 +157,11 @@ Result<Assignment> SharedRounds::assignment_of(const RunRound& run) {
   out->agent_store = run.offer.serves_store;
   out->leader_ports = run.offer.ports;
   out->ports = std::move(*ports);
+  if (run.offer.is_carried) {
+    const auto& members = run.round->members;
+    out->leader_addr = members.front().address;
+    out->node_addr = members[static_cast<std::size_t>(run.group_rank)].address;
+  }
   return out;
 }
 
@@ -173,14 +184,46 @@ RoundToRun SharedRounds::plan(const RunRound& run, event::MembershipChange chang
 }
 
 void SharedRounds::run_round(const RunRound& run) {
+  RunRound seen = run;
+  proxy_.reset();
+  Result<void> proxy;
   if (run.group_rank != 0) {
     close_store();
     ports_.drop_store();
+    proxy = open_proxy(seen);
   }
   event::MembershipChange change = membership_change(*round_, *run.round);
   round_ = run.round;
   events_.set_round(round_->id.number);
-  user_.run_round(plan(run, std::move(change)));
+  RoundToRun round = plan(seen, std::move(change));
+  if (!proxy) {
+    round.specs = std::unexpected(proxy.error());
+  }
+  user_.run_round(std::move(round));
+}
+
+// The node of rank 0 decides whether its workers' store is reached directly.
+Result<void> SharedRounds::open_proxy(RunRound& run) {
+  StoreCarrier* const carrier = node_->carrier();
+  if (!run.offer.is_carried || carrier == nullptr) {
+    return {};
+  }
+  carrier->drop_all();
+  const NodeInfo& host = run.round->members.front();
+  const CarrierTarget target{
+      run.round->id, with_our_interface(host.address, node_->address()), host.port};
+  auto proxy = StoreProxy::open(
+      loop_, run.master_port, port_range(), admission_, [carrier, target](UniqueFd worker) {
+        carrier->carry(std::move(worker), target);
+      });
+  if (!proxy) {
+    return std::unexpected(proxy.error());
+  }
+  proxy_ = std::move(*proxy);
+  proxy_->set_notice([this](const std::string& text) { say(text); });
+  run.master_addr = kHere;
+  run.master_port = proxy_->port();
+  return {};
 }
 
 void SharedRounds::stop_workers(const StopWorkers& stop) {
@@ -248,7 +291,7 @@ void SharedRounds::ended(const NodeEnd& end) {
 Result<SharedRounds::Store> SharedRounds::make_store() {
   const LaunchConfig& config = setup_.config;
   Store store;
-  if (config.rdzv_backend == "static") {
+  if (config.rdzv_backend == "static" && !is_proxy()) {
     auto server = node_->open_store_on_endpoint();
     if (!server) {
       return std::unexpected(server.error());
@@ -256,16 +299,14 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
     const std::uint16_t port = (*server)->port();
     return Store{std::move(*server), config.master_addr, port};
   }
-  const std::string& address = config.local_addr.empty() ? node_->address() : config.local_addr;
+  const std::string address = is_proxy()                  ? kHere
+                              : config.local_addr.empty() ? node_->address()
+                                                          : config.local_addr;
   if (!config.agent_store) {
     const auto port = ports_.for_store();
     return port ? Result<Store>(Store{nullptr, address, *port}) : std::unexpected(port.error());
   }
-  PortRange range;
-  if (config.port_range) {
-    range = PortRange{config.port_range->first, config.port_range->second};
-  }
-  auto listener = listen_in_range(is_own_address(address) ? address : "::", range);
+  auto listener = listen_in_range(is_own_address(address) ? address : "::", port_range());
   if (!listener) {
     return std::unexpected(listener.error());
   }
@@ -275,6 +316,11 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   }
   const std::uint16_t port = (*server)->port();
   return Store{std::move(*server), address, port};
+}
+
+PortRange SharedRounds::port_range() const {
+  const auto& range = setup_.config.port_range;
+  return range ? PortRange{range->first, range->second} : PortRange{};
 }
 
 // What this node has for the workers of all nodes, as that of rank 0.
@@ -289,11 +335,16 @@ Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
   }
   store_ = std::move(store->server);
   if (store_) {
-    store_->set_admission(&admission_);
+    store_->set_admission(&admission_, store_admission_limits(setup_.config.rendezvous.lease));
     store_->set_notice([this](const std::string& text) { say(text); });
   }
-  return StoreOpened{
-      round, store->address, store->port, LeaderOffer{store_ != nullptr, std::move(*ports)}};
+  if (StoreCarrier* const carrier = node_->carrier(); is_proxy() && carrier != nullptr) {
+    carrier->set_store(CarriedStore{round, store->address, store->port});
+  }
+  return StoreOpened{round,
+                     store->address,
+                     store->port,
+                     LeaderOffer{store_ != nullptr, std::move(*ports), is_proxy()}};
 }
 
 void SharedRounds::open_store(RoundId round) {
@@ -307,10 +358,25 @@ void SharedRounds::open_store(RoundId round) {
 }
 
 void SharedRounds::close_store() {
+  if (StoreCarrier* const carrier = node_ ? node_->carrier() : nullptr) {
+    carrier->set_store(std::nullopt);
+  }
   if (store_) {
     store_.reset();
     node_->store_closed();
   }
+}
+
+// An address that is written with the interface of the machine that asks.
+void SharedRounds::find_owner(const FindOwner& question) {
+  StoreClient client = question.question.client;
+  client.host = with_our_interface(client.host, node_->address());
+  client.store_host = with_our_interface(client.store_host, node_->address());
+  node_->tell(OwnerFound{question.question, witness_.owner_of(client)});
+}
+
+void SharedRounds::vouch_known(const VouchKnown& known) {
+  vouching_.known(known);
 }
 
 // -- text -------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@
 #include "agent/reserved_ports.hpp"
 #include "agent/roll_call_lines.hpp"
 #include "agent/round_source.hpp"
+#include "agent/store_admission.hpp"
+#include "agent/store_proxy.hpp"
 #include "agent/workplace.hpp"
 #include "io/admission.hpp"
 #include "plan/assignment.hpp"
@@ -42,6 +44,9 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   // guard's timer; null where there is none.
   void start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease);
 
+  // Who of other machines may use the workers' store: whom their nodes vouch for.
+  [[nodiscard]] Admission& vouching() { return vouching_; }
+
   // RoundSource. A round is awaited from the moment at which the one before is over.
   void await_round(int /*attempt*/) override {}
 
@@ -62,6 +67,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void fence_workers(const std::string& reason) override;
   void lease_until(TimePoint when) override;
   void open_store(RoundId round) override;
+  void find_owner(const FindOwner& question) override;
+  void vouch_known(const VouchKnown& known) override;
   void show_roll_call(const ShowRollCall& show) override;
   void say(const std::string& text) override;
   void ended(const NodeEnd& end) override;
@@ -78,6 +85,11 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   [[nodiscard]] Result<StoreOpened> prepare_lead(RoundId round);
   [[nodiscard]] Result<Assignment> assignment_of(const RunRound& run);
   void close_store();
+  [[nodiscard]] PortRange port_range() const;
+
+  [[nodiscard]] bool is_proxy() const { return setup_.config.store_via == StoreVia::proxy; }
+
+  [[nodiscard]] Result<void> open_proxy(RunRound& run);
   [[nodiscard]] RoundToRun plan(const RunRound& run, event::MembershipChange change);
   [[nodiscard]] Failed message_of(const WorkerFailure& failure, Duration run_time) const;
   void begin_waiting();
@@ -91,7 +103,10 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   Admission& admission_;
   const LeaseTimer* lease_ = nullptr;
   std::unique_ptr<Rendezvous> node_;
+  VouchedAdmission vouching_;  // outlives the store
+  SocketWitness witness_;
   std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<StoreProxy> proxy_;
   RoundPtr round_;  // that the workers run in, or ran in last
   std::optional<TimePoint> lease_end_;
   ReservedPorts ports_;

@@ -116,6 +116,21 @@ std::string describe_port(const LaunchConfig& config) {
   return config.master_port == 0 ? "any free one" : std::to_string(config.master_port);
 }
 
+std::string describe_store_via(const LaunchConfig& config) {
+  if (!many_nodes(config)) {
+    return "direct";  // there is nothing else on one machine
+  }
+  switch (config.store_via) {
+    case StoreVia::direct:
+      return "direct, for processes of the job only";
+    case StoreVia::proxy:
+      return "proxy: MASTER_ADDR is 127.0.0.1";
+    case StoreVia::open:
+      break;
+  }
+  return "open to everybody";
+}
+
 // What --rdzv-conf comes to.
 std::string describe_rdzv(const RendezvousConfig& rdzv) {
   std::vector<std::string> parts{
@@ -156,6 +171,8 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
       return or_none(config.iface);
     case OptionId::port_range:
       return describe_range(config);
+    case OptionId::store_via:
+      return describe_store_via(config);
     case OptionId::rank_order:
       return or_none(join(config.rank_order, ","));
     case OptionId::rdzv_backend:

@@ -42,6 +42,13 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
+// How workers of other nodes reach the store that the agent of rank 0's node serves.
+enum class StoreVia {
+  direct,  // they connect to it; their own node says whether they are of the job
+  proxy,   // each agent listens on 127.0.0.1 and carries the bytes to that agent
+  open,    // they connect to it, and so may everybody else
+};
+
 // Whom a signal to the launcher has reached already.
 enum class SignalDelivery {
   leader,      // the launcher alone, which passes it on
@@ -81,6 +88,7 @@ struct LaunchConfig {
   // address of the node that gets rank 0.
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;  // 0: any free port
+  StoreVia store_via = StoreVia::direct;
   // The agent serves the workers' store; else (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1) it holds the
   // port for the worker of rank 0, which serves it.
   bool agent_store = true;

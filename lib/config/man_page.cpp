@@ -58,6 +58,12 @@ tried when the first is gone. Ranks follow the natural order of the machines' na
 node66), \-\-rank\-order, or \-\-node\-rank on every machine. Without \-\-rdzv\-backend=c10d, a job
 has exactly as many machines as \-\-nnodes says, each with its \-\-node\-rank, and
 \-\-master\-addr:\-\-master\-port is where they meet and what the workers see.
+.SS The workers' store
+\-\-store\-via=direct: workers connect to the launcher of the node of rank 0, which asks the
+launcher of their own node whether they are of this job, and refuses everybody else. proxy:
+MASTER_ADDR is 127.0.0.1, and the launchers carry the bytes; also where addresses are translated
+between the nodes. Programs that listen beside MASTER_ADDR need ${leader_addr} then. open: whoever
+reaches the port is let in. The node of rank 0 decides for all.
 .SS From one shell
 .nf
 muster \-\-hosts a:4,b:2 train.py

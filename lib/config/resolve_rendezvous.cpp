@@ -130,6 +130,13 @@ Result<void> resolve_conf(const Resolution& r) {
   return {};
 }
 
+void resolve_store_via(const Resolution& r) {
+  const std::string& how = r.layers.text(OptionId::store_via);
+  r.config().store_via = how == "proxy"  ? StoreVia::proxy
+                         : how == "open" ? StoreVia::open
+                                         : StoreVia::direct;
+}
+
 // A static job has exactly MAX nodes, each of which knows its place.
 Result<void> resolve_place(const Resolution& r) {
   LaunchConfig& config = r.config();
@@ -160,6 +167,7 @@ Result<void> resolve_rendezvous(const Resolution& r) {
     }
   }
   resolve_id(r);
+  resolve_store_via(r);
   for (const auto step : {resolve_conf,
                           resolve_place,
                           resolve_endpoints,

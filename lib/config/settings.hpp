@@ -56,6 +56,7 @@ enum class OptionId {
   local_addr,
   iface,
   port_range,
+  store_via,
   rank_order,
   rdzv_backend,
   rdzv_endpoint,

@@ -26,7 +26,9 @@ struct Assignment {
   int attempt = 0;          // starts of this node's workers, for log folders
   std::string master_addr;  // what the workers will dial; the store listens there
   std::uint16_t master_port = 0;
-  bool agent_store = true;                  // false: the worker of rank 0 is to serve it there
+  std::string leader_addr;  // of the node of rank 0, where master_addr is a proxy's here; or empty
+  std::string node_addr;    // of this node, for the same case
+  bool agent_store = true;  // false: the worker of rank 0 is to serve it there
   std::vector<std::uint16_t> ports;         // reserved on this node, for its workers
   std::vector<std::uint16_t> leader_ports;  // reserved on the node of rank 0; 0: not known yet
 

@@ -47,6 +47,10 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   // Python compares this one with exactly "True".
   out.set("TORCHELASTIC_USE_AGENT_STORE", a.agent_store ? "True" : "False");
   out.set("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals_to_handle_text);
+  // It finds its own address by that of the store, which is no help here.
+  if (!a.node_addr.empty() && !out.get("MUSTER_COLLECTIVE_ADDRESS")) {
+    out.set("MUSTER_COLLECTIVE_ADDRESS", a.node_addr);
+  }
   // The collective library's connections between ranks keep to the same ports.
   if (config.port_range && !out.get("MUSTER_COLLECTIVE_PORT_RANGE")) {
     out.set("MUSTER_COLLECTIVE_PORT_RANGE",

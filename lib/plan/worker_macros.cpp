@@ -35,7 +35,8 @@ Macros worker_macros(const LaunchConfig& config, const Assignment& assignment, i
   add_ports(out, "port", assignment.ports);
   add_ports(out, "leader_port", assignment.leader_ports);
   if (!assignment.master_addr.empty() && (is_muster || !assignment.leader_ports.empty())) {
-    out.emplace("leader_addr", assignment.master_addr);
+    const bool is_proxy = !assignment.leader_addr.empty();
+    out.emplace("leader_addr", is_proxy ? assignment.leader_addr : assignment.master_addr);
   }
   return out;
 }

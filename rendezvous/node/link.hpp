@@ -75,6 +75,7 @@ struct Link {
   std::size_t held = 0;  // so much of it is counted
   LinkOutput output;
   std::uint32_t armed = 0;                  // the events that epoll reports
+  bool paused = false;                      // nothing is read from it
   bool touched = false;                     // has new output in this turn
   std::optional<TimePoint> deadline;        // of connecting, a stranger, lingering
   std::vector<SocketAddress> alternatives;  // still to be tried, the next one last

@@ -29,7 +29,7 @@ std::uint32_t wanted_events(const Link& link) {
     return EPOLLRDHUP;
   }
   const bool out = link.state == LinkState::connecting || has_output(link);
-  const bool in = is_live(link) || link.state == LinkState::lingering;
+  const bool in = (is_live(link) && !link.paused) || link.state == LinkState::lingering;
   return (in ? std::uint32_t{EPOLLIN} : 0U) | (out ? std::uint32_t{EPOLLOUT} : 0U);
 }
 
@@ -303,6 +303,31 @@ void LinkSockets::allow_lists(LinkId id) {
   }
 }
 
+void LinkSockets::pause(LinkId id, bool paused) {
+  const auto found = links_.find(id);
+  if (found != links_.end() && found->second->state == LinkState::open) {
+    found->second->paused = paused;
+    arm(*found->second);
+  }
+}
+
+std::size_t LinkSockets::unsent(LinkId id) const {
+  const auto found = links_.find(id);
+  if (found == links_.end()) {
+    return 0;
+  }
+  std::size_t bytes = found->second->output.bytes();
+  for (const SharedFrame& frame : found->second->waiting) {
+    bytes += frame->size();
+  }
+  return bytes;
+}
+
+void LinkSockets::set_drained(std::size_t mark, std::function<void(LinkId)> drained) {
+  drained_mark_ = mark;
+  drained_ = std::move(drained);
+}
+
 void LinkSockets::close(LinkId id) {
   const auto found = links_.find(id);
   if (found == links_.end()) {
@@ -347,6 +372,9 @@ void LinkSockets::flush(Link& link) {
     start_lingering(link);
   } else {
     arm(link);
+    if (drained_ && before > drained_mark_ && link.output.bytes() <= drained_mark_) {
+      drained_(link.id);
+    }
   }
 }
 

@@ -88,6 +88,11 @@ class LinkSockets {
   // than before are taken from it.
   void allow_texts(LinkId id);
   void allow_lists(LinkId id);
+  // For who hands on what comes: not read while it is paused, but for what has been read already.
+  void pause(LinkId id, bool paused);
+  // Waiting to be sent; and who is told when that has fallen from above the mark to it.
+  [[nodiscard]] std::size_t unsent(LinkId id) const;
+  void set_drained(std::size_t mark, std::function<void(LinkId)> drained);
   // After what was sent is out. No event follows.
   void close(LinkId id);
   void close_all();
@@ -174,6 +179,8 @@ class LinkSockets {
   AdmissionQueue admissions_;
   AcceptPause accept_pause_{"node"};
   std::function<void(const std::string&)> notice_;
+  std::size_t drained_mark_ = 0;
+  std::function<void(LinkId)> drained_;
   std::set<std::pair<TimePoint, LinkId>> deadlines_;
   std::vector<LinkId> touched_;
   std::vector<LinkId> to_dial_;

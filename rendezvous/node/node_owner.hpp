@@ -22,6 +22,8 @@ class NodeOwner {
   virtual void fence_workers(const std::string& reason) = 0;
   virtual void lease_until(TimePoint when) = 0;
   virtual void open_store(RoundId round) = 0;
+  virtual void find_owner(const FindOwner& question) = 0;
+  virtual void vouch_known(const VouchKnown& known) = 0;
   virtual void show_roll_call(const ShowRollCall& show) = 0;
   virtual void say(const std::string& text) = 0;
 

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "rendezvous/node/node_owner.hpp"
+#include "rendezvous/node/store_carrier.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/server/server.hpp"
 
@@ -23,7 +24,9 @@ using AgentEvent = std::variant<WorkersGone,
                                 WorkerFailedHere,
                                 DetailsKnown,
                                 WorkersFinished,
-                                LeaveAsked>;
+                                LeaveAsked,
+                                VouchWanted,
+                                OwnerFound>;
 
 class Rendezvous {
  public:
@@ -42,6 +45,9 @@ class Rendezvous {
   // accepts there for both until store_closed is called. Errors: the endpoint is not ours.
   [[nodiscard]] virtual Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() = 0;
   virtual void store_closed() = 0;
+
+  // For --store-via=proxy; null in tests that have none.
+  [[nodiscard]] virtual StoreCarrier* carrier() = 0;
 };
 
 }  // namespace muster

@@ -5,6 +5,8 @@
 #include "io/name_lookup.hpp"
 #include "rendezvous/node/endpoint_binder.hpp"
 #include "rendezvous/node/link_sockets.hpp"
+#include "rendezvous/node/store_carrier.hpp"
+#include "rendezvous/node/turn_frames.hpp"
 #include "rendezvous/round/node_core.hpp"
 
 #include <asio/io_context.hpp>
@@ -48,10 +50,11 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   asio::posix::stream_descriptor watch;
   asio::steady_timer timer;
   asio::steady_timer names_again;
+  StoreCarrier carrier;
   EndpointBinder binder;
   std::map<LinkId, std::unique_ptr<NameLookup>> lookups;
   std::deque<NodeEvent> queue;
-  std::map<std::shared_ptr<const RoundMessage>, SharedFrame> frames;  // of this turn
+  TurnFrames frames;
   std::optional<NodeEnd> end;
   std::optional<TimePoint> armed_for;
   TimePoint now = steady_now();
@@ -75,6 +78,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
         watch(on),
         timer(on),
         names_again(on),
+        carrier(on, settings.core.terms, settings.self, [this](const auto& work) { turn(work); }),
         binder(on, settings.core.endpoints, [this](UniqueFd fd) { take_endpoint(std::move(fd)); }) {
   }
 
@@ -91,6 +95,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     timer.cancel();
     names_again.cancel();
     lookups.clear();
+    carrier.stop();
     sockets.reset();
   }
 
@@ -274,6 +279,9 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   }
 
   void take_event(NodeEvent event) {
+    if (carrier.take(event)) {
+      return;
+    }
     const auto* opened = std::get_if<LinkOpened>(&event);
     if (opened != nullptr && own_port == 0 && !end) {
       open_own(sockets->local_host(opened->link));
@@ -324,7 +332,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   }
 
   void carry_out(const SendMessage& wanted) {
-    auto frame = frame_of(wanted.message);
+    auto frame = frames.of(wanted.message);
     if (!frame) {
       owner.say(frame.error().message);
       sockets->close(wanted.link);
@@ -337,21 +345,6 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
       sockets->allow_lists(wanted.link);
     }
     sockets->send(wanted.link, std::move(*frame));
-  }
-
-  // A message that goes to many is encoded once.
-  [[nodiscard]] Result<SharedFrame> frame_of(const std::shared_ptr<const RoundMessage>& message) {
-    if (message.use_count() == 1) {
-      return encode_shared(*message);
-    }
-    if (const auto found = frames.find(message); found != frames.end()) {
-      return found->second;
-    }
-    auto frame = encode_shared(*message);
-    if (frame) {
-      frames.emplace(message, *frame);
-    }
-    return frame;
   }
 
   void carry_out(const CloseLink& wanted) {
@@ -378,6 +371,10 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   void carry_out(const FenceWorkers& wanted) { owner.fence_workers(wanted.reason); }
 
   void carry_out(const ShowRollCall& wanted) { owner.show_roll_call(wanted); }
+
+  void carry_out(const FindOwner& wanted) { owner.find_owner(wanted); }
+
+  void carry_out(const VouchKnown& wanted) { owner.vouch_known(wanted); }
 
   void carry_out(const SayNode& wanted) { owner.say(wanted.text); }
 
@@ -428,6 +425,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
   impl->sockets = std::move(*opened);
   impl->sockets->set_job(impl->settings.core.terms.job_id, impl->settings.trust.get());
   impl->sockets->set_notice([raw = impl.get()](const std::string& text) { raw->owner.say(text); });
+  impl->carrier.use(*impl->sockets);
   impl->watch.assign(impl->sockets->fd());
   impl->await_ready();
   impl->prepare();
@@ -454,6 +452,10 @@ void RendezvousNode::check_deadlines() {
 
 const std::string& RendezvousNode::address() const {
   return impl_->own_address;
+}
+
+StoreCarrier* RendezvousNode::carrier() {
+  return &impl_->carrier;
 }
 
 std::uint16_t RendezvousNode::port() const {

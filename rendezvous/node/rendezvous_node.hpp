@@ -63,6 +63,7 @@ class RendezvousNode final : public Rendezvous {
 
   [[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() override;
   void store_closed() override;
+  [[nodiscard]] StoreCarrier* carrier() override;
 
   // For logs and tests.
   [[nodiscard]] std::string describe() const;

@@ -25,13 +25,12 @@ class LinkCore {
   void set_listener(const std::string& address, std::uint16_t port);
   void begin(TimePoint now, bool hosts, NodeEffects& out);
 
-  // Of the connection that owns() says is ours.
+  // Of our connection (owns).
   void opened(TimePoint now, NodeEffects& out);
   void received(TimePoint now, const RoundMessage& message, NodeEffects& out);
   void closed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out);
 
-  // From the agent: WorkersGone, StoreOpened, StoreFailed, WorkerFailedHere, DetailsKnown,
-  // WorkersFinished, LeaveAsked.
+  // From the agent; VouchWanted and OwnerFound are NodeCore's.
   void take(TimePoint now, const NodeEvent& event, NodeEffects& out);
 
   // A leader told us of itself while we look for one.
@@ -41,6 +40,7 @@ class LinkCore {
 
   void tick(TimePoint now, NodeEffects& out);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] std::optional<LinkId> coordinator_link() const;  // while attached
 
   [[nodiscard]] bool owns(LinkId link) const { return link_ == link; }
 

@@ -16,7 +16,10 @@ constexpr std::size_t kParkedMax = 65536;
 }  // namespace
 
 NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
-    : settings_(std::move(settings)), link_(settings_, self, seed), round_(settings_, self) {}
+    : settings_(std::move(settings)),
+      link_(settings_, self, seed),
+      round_(settings_, self),
+      voucher_(self.id, settings_.lease) {}
 
 // Follower and coordinator write into lists of their own, so that what one says to the other is
 // sorted out before anything leaves the node.
@@ -24,6 +27,7 @@ void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   NodeEffects from_link;
   NodeEffects from_round;
   route(now, event, from_link, from_round);
+  follow_vouching(now, from_link);
   const std::size_t before = out.size();
   settle(now, from_link, from_round, out);
   note_workers(now, {out.begin() + static_cast<std::ptrdiff_t>(before), out.end()});
@@ -86,7 +90,8 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, NodeTick>) {
           link_.tick(now, from_link);
           round_.tick(now, from_round);
-        } else {
+          voucher_.tick(now, link_.coordinator_link(), from_link);
+        } else if (!take_vouching(now, event, from_link)) {
           take_agent_event(now, event, from_link);
         }
       },
@@ -120,9 +125,13 @@ void NodeCore::take_message(TimePoint now,
   if (round_.owns(received.link)) {
     round_.question_answered(now, received.link, message, from_round);
   } else if (round_.knows(received.link)) {
-    round_.receive(now, received.link, message, from_round);
+    if (!pass_vouching(received.link, message, from_round)) {
+      round_.receive(now, received.link, message, from_round);
+    }
   } else if (link_.owns(received.link)) {
-    link_.received(now, message, from_link);
+    if (!hear_vouching(message, from_link)) {
+      link_.received(now, message, from_link);
+    }
   } else if (strangers_.erase(received.link) > 0) {
     const auto* hello = std::get_if<Hello>(&message);
     if (hello != nullptr) {
@@ -141,8 +150,9 @@ void NodeCore::greet(TimePoint now,
                      NodeEffects& from_round) {
   if (hello.purpose == Purpose::ask) {
     answer_question(now, link, hello, from_link, from_round);
-  } else if (hello.node.id == link_.self().id) {
-    // Ourselves, through an endpoint that is ours, or somebody who uses our name.
+  } else if (hello.node.id == link_.self().id || hello.purpose == Purpose::carry) {
+    // Ourselves, through an endpoint that is ours, or somebody who uses our name. Bytes of workers
+    // are not for us: the shell takes them.
     from_round.emplace_back(CloseLink{link});
   } else if (round_.leads()) {
     attach(now, link, hello, from_round);
@@ -169,6 +179,7 @@ void NodeCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffect
   if (is_impostor(now, link, hello)) {
     from_round.emplace_back(CloseLink{link});
   } else {
+    addresses_of_members_.clear();
     round_.attach(now, link, hello, from_round);
   }
 }
@@ -265,7 +276,7 @@ void NodeCore::settle(TimePoint now,
     for (NodeEffect& effect : round_out) {
       const auto* said = std::get_if<SendMessage>(&effect);
       if (said != nullptr && said->link == 0) {
-        if (link_.owns(0)) {
+        if (link_.owns(0) && !hear_vouching(*said->message, from_link)) {
           link_.received(now, *said->message, from_link);
         }
       } else {
@@ -284,8 +295,9 @@ void NodeCore::settle(TimePoint now,
 
 void NodeCore::tell_round(TimePoint now, const RoundMessage& message, NodeEffects& out) {
   if (const auto* hello = std::get_if<Hello>(&message)) {
+    addresses_of_members_.clear();
     round_.attach(now, 0, *hello, out);
-  } else {
+  } else if (!pass_vouching(0, message, out)) {
     round_.receive(now, 0, message, out);
   }
 }
@@ -306,12 +318,11 @@ void NodeCore::unpark(TimePoint now, NodeEffects& out) {
 }
 
 std::optional<TimePoint> NodeCore::next_deadline() const {
-  const auto link = link_.next_deadline();
-  const auto round = round_.next_deadline();
-  if (!link || !round) {
-    return link ? link : round;
+  std::optional<TimePoint> next = link_.next_deadline();
+  for (const auto& other : {round_.next_deadline(), voucher_.next_deadline()}) {
+    next = next && other ? std::min(*next, *other) : next ? next : other;
   }
-  return std::min(*link, *round);
+  return next;
 }
 
 std::string NodeCore::describe() const {

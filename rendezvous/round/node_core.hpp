@@ -12,6 +12,7 @@
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
 #include "rendezvous/round/round_core.hpp"
+#include "rendezvous/round/voucher.hpp"
 
 #include <map>
 #include <optional>
@@ -73,6 +74,14 @@ class NodeCore {
   void tell_round(TimePoint now, const RoundMessage& message, NodeEffects& out);
   void unpark(TimePoint now, NodeEffects& out);
   void note_step();
+  [[nodiscard]] bool hear_vouching(const RoundMessage& message, NodeEffects& from_link);
+  [[nodiscard]] bool take_vouching(TimePoint now, const NodeEvent& event, NodeEffects& from_link);
+  void follow_vouching(TimePoint now, NodeEffects& from_link);
+  [[nodiscard]] bool pass_vouching(LinkId link,
+                                   const RoundMessage& message,
+                                   NodeEffects& from_round);
+  void pass_question(LinkId asker, const Vouch& question, NodeEffects& from_round);
+  void make_address_book();
 
   NodeSettings settings_;
   LinkCore link_;
@@ -83,6 +92,9 @@ class NodeCore {
   TimePoint yielded_at_{};
   std::set<LinkId> strangers_;               // accepted, silent so far
   std::map<LinkId, std::string> addresses_;  // of those that connected to us
+  Voucher voucher_;
+  std::optional<LinkId> vouching_by_;  // our coordinator, when it was asked last
+  AddressBook addresses_of_members_;
   std::map<LinkId, Hello> parked_;  // want to join, and we do not know yet whom they shall follow
 };
 

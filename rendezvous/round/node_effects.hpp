@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -85,6 +86,17 @@ struct ShowRollCall {
   std::string trouble;  // "cannot reach h1:29400: connection refused"; empty where there is none
 };
 
+// Another node asks whether this connection belongs to a process of ours. Answer: OwnerFound.
+struct FindOwner {
+  Vouch question;
+};
+
+// Whether a client of our store is let in; if not, why.
+struct VouchKnown {
+  std::uint64_t client = 0;
+  std::optional<Error> refused;
+};
+
 // All our workers are gone and the job does not need this node any more: exit 0.
 struct EndFinished {};
 
@@ -116,6 +128,8 @@ using NodeEffect = std::variant<OpenLink,
                                 LeaseUntil,
                                 FenceWorkers,
                                 ShowRollCall,
+                                FindOwner,
+                                VouchKnown,
                                 EndFinished,
                                 EndClosed,
                                 EndFailed,

@@ -102,6 +102,19 @@ struct LeaveAsked {
   std::string reason;
 };
 
+// A client of our store comes from another machine: is it of the job? Answer: VouchKnown, with the
+// same number, which counts up.
+struct VouchWanted {
+  std::uint64_t client = 0;
+  StoreClient connection;
+};
+
+// Answer to FindOwner.
+struct OwnerFound {
+  Vouch question;
+  VouchAnswer answer = VouchAnswer::no_socket;
+};
+
 // next_deadline() has come.
 struct NodeTick {};
 
@@ -118,6 +131,8 @@ using NodeEvent = std::variant<LinkOpened,
                                DetailsKnown,
                                WorkersFinished,
                                LeaveAsked,
+                               VouchWanted,
+                               OwnerFound,
                                NodeTick>;
 
 }  // namespace muster

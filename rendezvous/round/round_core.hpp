@@ -66,6 +66,16 @@ class RoundCore {
 
   [[nodiscard]] RoundId started() const { return base_->id; }
 
+  // The last round that was started; before that, the first one proposed. Never null.
+  [[nodiscard]] const RoundPtr& base() const { return base_; }
+
+  // The connection of a node that follows us.
+  [[nodiscard]] std::optional<LinkId> link_of(NodeId id) const {
+    const auto found = nodes_.find(id);
+    return found != nodes_.end() && found->second.attached ? std::optional(found->second.link)
+                                                           : std::nullopt;
+  }
+
   // Somebody who connected to us says that it leads the job. Anyone can say so: where it would go
   // before us, it is asked at the address that it names.
   void hear_claim(TimePoint now, const Hello& hello, NodeEffects& out);

@@ -12,8 +12,9 @@
 namespace muster {
 
 enum class Purpose : std::uint8_t {
-  join,  // attach me
-  ask,   // only tell me who you are and whom you follow: a probe
+  join,   // attach me
+  ask,    // only tell me who you are and whom you follow: a probe
+  carry,  // the bytes that follow are of a worker, for its store: those of the round `started`
 };
 
 // What the side that connected says in the clear before anything else.
@@ -94,6 +95,13 @@ struct Details {
 struct Stopping {
   RoundId round;
   bool operator==(const Stopping&) const = default;
+};
+
+// Bytes of a worker to its store, or of the store to the worker; both ways, on a connection of its
+// own that began with Purpose::carry. At most kMaxBlobBytes.
+struct Carry {
+  std::string bytes;
+  bool operator==(const Carry&) const = default;
 };
 
 // All my workers ended well.

@@ -18,7 +18,7 @@ void fields(A& a, Of<A, Introduction>& m) {
 
 template <class A>
 void fields(A& a, Of<A, Hello>& m) {
-  a.choice(m.purpose, Purpose::ask);
+  a.choice(m.purpose, Purpose::carry);
   fields(a, m.terms);
   fields(a, m.node);
   fields(a, m.started);
@@ -90,6 +90,11 @@ template <class A>
 void fields(A& a, Of<A, Leave>& m) {
   a.text(m.reason);
   a.flag(m.workers_gone);
+}
+
+template <class A>
+void fields(A& a, Of<A, Carry>& m) {
+  a.blob(m.bytes);
 }
 
 template <class A>
@@ -172,6 +177,23 @@ void fields(A& a, Of<A, Close>& m) {
   a.blob(m.details);
   a.number(m.others_count, 0, INT32_MAX);
   a.list(m.others, kOtherFailuresMax);
+}
+
+template <class A>
+void fields(A& a, Of<A, Vouch>& m) {
+  a.number(m.asker);
+  a.number(m.sequence);
+  a.number(m.asked);
+  fields(a, m.client);
+}
+
+template <class A>
+void fields(A& a, Of<A, Vouched>& m) {
+  a.number(m.asker);
+  a.number(m.sequence);
+  a.number(m.asked);
+  a.choice(m.answer, VouchAnswer::out_of_touch);
+  a.name(m.node);
 }
 
 }  // namespace muster

@@ -42,6 +42,7 @@ struct JobTerms {
 struct LeaderOffer {
   bool serves_store = true;          // its agent does; else the worker of rank 0
   std::vector<std::uint16_t> ports;  // of that node, reserved for all workers (--leader-ports)
+  bool is_carried = false;  // workers reach it through their own agents (--store-via=proxy)
   bool operator==(const LeaderOffer&) const = default;
 };
 

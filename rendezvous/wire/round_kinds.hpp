@@ -64,5 +64,11 @@ template <>
 inline constexpr FrameKind kKindOf<ShowRounds>{21, "ShowRounds"};
 template <>
 inline constexpr FrameKind kKindOf<Rounds>{22, "Rounds", kMaxListsBody};
+template <>
+inline constexpr FrameKind kKindOf<Vouch>{23, "Vouch"};
+template <>
+inline constexpr FrameKind kKindOf<Vouched>{24, "Vouched"};
+template <>
+inline constexpr FrameKind kKindOf<Carry>{25, "Carry", kMaxTextsBody};
 
 }  // namespace muster

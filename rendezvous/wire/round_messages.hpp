@@ -5,6 +5,7 @@
 #include "rendezvous/wire/coordinator_messages.hpp"
 #include "rendezvous/wire/node_messages.hpp"
 #include "rendezvous/wire/round_info.hpp"
+#include "rendezvous/wire/vouch_messages.hpp"
 
 #include <variant>
 
@@ -31,6 +32,9 @@ using RoundMessage = std::variant<Hello,
                                   Regroup,
                                   Dismiss,
                                   Close,
-                                  ShowRounds>;
+                                  ShowRounds,
+                                  Vouch,
+                                  Vouched,
+                                  Carry>;
 
 }  // namespace muster

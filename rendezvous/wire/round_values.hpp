@@ -35,6 +35,15 @@ template <class A>
 void fields(A& a, Of<A, LeaderOffer>& m) {
   a.flag(m.serves_store);
   a.ports(m.ports);
+  a.flag(m.is_carried);
+}
+
+template <class A>
+void fields(A& a, Of<A, StoreClient>& m) {
+  a.address(m.host);
+  a.number(m.port);
+  a.address(m.store_host);
+  a.number(m.store_port);
 }
 
 template <class A>

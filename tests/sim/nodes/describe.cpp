@@ -76,6 +76,10 @@ struct MessageText {
 
   std::string operator()(const Finished& m) const { return "Finished " + sim::words_of(m.round); }
 
+  std::string operator()(const Carry& m) const {
+    return fmt::format("Carry {} bytes", m.bytes.size());
+  }
+
   std::string operator()(const Leave& m) const {
     return fmt::format("Leave '{}'{}", m.reason, m.workers_gone ? " workers gone" : "");
   }
@@ -133,6 +137,14 @@ struct MessageText {
   }
 
   std::string operator()(const ShowRounds& /*m*/) const { return "ShowRounds"; }
+
+  std::string operator()(const Vouch& m) const {
+    return fmt::format("Vouch {} of {}:{}", m.sequence, m.client.host, m.client.port);
+  }
+
+  std::string operator()(const Vouched& m) const {
+    return fmt::format("Vouched {} {} by {}", m.sequence, static_cast<int>(m.answer), m.node);
+  }
 };
 
 struct EventText {
@@ -180,6 +192,14 @@ struct EventText {
 
   std::string operator()(const LeaveAsked& e) const { return "asked to leave: " + e.reason; }
 
+  std::string operator()(const VouchWanted& e) const {
+    return fmt::format("client {} {}:{}", e.client, e.connection.host, e.connection.port);
+  }
+
+  std::string operator()(const OwnerFound& e) const {
+    return fmt::format("owner of port {}: {}", e.question.client.port, static_cast<int>(e.answer));
+  }
+
   std::string operator()(const NodeTick& /*e*/) const { return "tick"; }
 };
 
@@ -225,6 +245,16 @@ struct EffectText {
   std::string operator()(const EndFailed& e) const { return "END failed: " + e.error.message; }
 
   std::string operator()(const EndLeft& /*e*/) const { return "END left"; }
+
+  std::string operator()(const FindOwner& e) const {
+    return fmt::format("find the owner of port {}", e.question.client.port);
+  }
+
+  std::string operator()(const VouchKnown& e) const {
+    return fmt::format("client {} {}",
+                       e.client,
+                       e.refused ? "refused: " + e.refused->message : std::string("let in"));
+  }
 
   std::string operator()(const SayNode& e) const { return "say: " + e.text; }
 };

@@ -46,6 +46,8 @@ enum class Kind : std::uint8_t {
   store_opens,
   details,
   leaves,
+  client_connects,
+  owner_found,  // an agent has looked whose a connection is
   // the world
   start_place,
   thaw_agent,

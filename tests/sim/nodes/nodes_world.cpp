@@ -224,6 +224,14 @@ void NodesWorld::handle_agent(Happening& what) {
     case Kind::leaves:
       leave(agent);
       break;
+    case Kind::client_connects:
+      if (current) {
+        connect_clients(agent);
+      }
+      break;
+    case Kind::owner_found:
+      answer_owner(agent, std::get<Vouch>(*what.message));
+      break;
     case Kind::thaw_agent:
       go_on(agent);
       break;

@@ -119,6 +119,20 @@ class NodesWorld final : public NetworkUser {
   void end(std::uint32_t agent, Ending how, std::string text);
   void host_endpoints(std::uint32_t agent);
 
+  // clients of the workers' store (world_clients.cpp)
+  struct Client {
+    std::uint32_t agent = kNobody;  // whose worker it is
+    std::uint64_t generation = 0;
+    bool judged = false;
+  };
+
+  void expect_client(std::uint32_t agent);
+  void connect_clients(std::uint32_t agent);
+  void find_owner(std::uint32_t agent, const Vouch& question);
+  void answer_owner(std::uint32_t agent, const Vouch& question);
+  void judge_client(const VouchKnown& known);
+  [[nodiscard]] bool is_worker_of(std::uint32_t agent, const Client& client) const;
+
   // workers
   RoundPlan& plan_of(RoundId round, std::size_t members);
   void stop_workers(std::uint32_t agent, bool kill);
@@ -150,6 +164,7 @@ class NodesWorld final : public NetworkUser {
   std::deque<Agent> agents_;
   std::map<RoundId, RoundPlan> plans_;
   NodeEffects effects_;
+  std::vector<Client> clients_;
   std::uint16_t next_store_ = 30000;
   bool calm_ = false;
 };

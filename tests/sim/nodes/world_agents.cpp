@@ -70,6 +70,10 @@ struct Performer {
 
   void operator()(const ShowRollCall& /*e*/) const {}
 
+  void operator()(const FindOwner& e) const { world.find_owner(agent, e.question); }
+
+  void operator()(const VouchKnown& e) const { world.judge_client(e); }
+
   void operator()(const EndFinished& /*e*/) const { world.end(agent, Ending::finished, ""); }
 
   void operator()(const EndClosed& e) const {

@@ -67,6 +67,9 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   workers.group_rank = run.group_rank;
   workers.since = queue_.now();
   count(number, true);
+  if (run.group_rank != 0) {
+    expect_client(number);
+  }
   if (agent.guard_at && !agent.guard_posted) {
     agent.guard_posted = true;
     queue_.at(*agent.guard_at, Happening{Kind::guard, 0, number, 0, nullptr, nullptr});

@@ -40,6 +40,8 @@ class FakeRendezvous final : public Rendezvous {
 
   void store_closed() override {}
 
+  StoreCarrier* carrier() override { return nullptr; }
+
  private:
   Told& told_;
   std::string address_ = "127.0.0.1";
@@ -275,6 +277,49 @@ TEST_CASE("shared rounds: a static job's store that cannot be opened is told wit
   bench.rounds.open_store(RoundId{});
   REQUIRE(bench.told.last<StoreFailed>() != nullptr);
   CHECK(bench.told.last<StoreFailed>()->error.message == "the endpoint is not ours");
+}
+
+TEST_CASE("shared rounds: a client from another machine waits until its node has been asked") {
+  Bench bench;
+  std::vector<std::string> heard;
+  const auto ask = [&](std::uint16_t port) {
+    bench.rounds.vouching().admit({"10.0.0.2", port, "10.0.0.1", 7}, [&](const Result<void>& said) {
+      heard.push_back(said ? "in" : said.error().message);
+    });
+    REQUIRE(bench.told.last<VouchWanted>() != nullptr);
+    return *bench.told.last<VouchWanted>();
+  };
+  const VouchWanted first = ask(4000);
+  const VouchWanted second = ask(4001);
+  CHECK(first.client < second.client);
+  CHECK(second.connection == StoreClient{"10.0.0.2", 4001, "10.0.0.1", 7});
+  CHECK(heard.empty());
+  bench.rounds.vouch_known(VouchKnown{second.client, Error{Errc::not_possible, "no"}});
+  bench.rounds.vouch_known(VouchKnown{first.client, std::nullopt});
+  bench.rounds.vouch_known(VouchKnown{first.client, std::nullopt});
+  CHECK(heard == Lines{"no", "in"});
+}
+
+TEST_CASE("shared rounds: a connection that this machine does not have is not vouched for") {
+  Bench bench;
+  Vouch question{.asker = 1, .sequence = 2, .asked = 1, .client = {"192.0.2.1", 5, "192.0.2.2", 6}};
+  bench.rounds.find_owner(FindOwner{question});
+  REQUIRE(bench.told.last<OwnerFound>() != nullptr);
+  CHECK(bench.told.last<OwnerFound>()->question == question);
+  CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
+  question.client.host = "not an address";
+  bench.rounds.find_owner(FindOwner{question});
+  CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
+}
+
+TEST_CASE("shared rounds: through the launchers, the store is on 127.0.0.1 and says so") {
+  Bench bench;
+  bench.setup.config.store_via = StoreVia::proxy;
+  bench.setup.config.local_addr = "127.0.0.2";
+  bench.rounds.open_store(RoundId{});
+  REQUIRE(bench.told.last<StoreOpened>() != nullptr);
+  CHECK(bench.told.last<StoreOpened>()->address == "127.0.0.1");
+  CHECK(bench.told.last<StoreOpened>()->offer.is_carried);
 }
 
 TEST_CASE("shared rounds: a lease that is over is acted on before a worker's end is judged") {

@@ -63,6 +63,7 @@ const std::vector<Trial>& trials() {
       {local_addr, {"--local-addr=10.0.0.7"}, kMany},
       {iface, {"--iface=eth0"}, kMany},
       {port_range, {"--port-range=29400-29409"}, kMany},
+      {store_via, {"--store-via=proxy"}, kMany},
       {rank_order, {"--rank-order=file:order"}, kMany},
       {rdzv_backend, {"--rdzv-backend=c10d"}, {"--rdzv-endpoint=head:7"}},
       {rdzv_endpoint,

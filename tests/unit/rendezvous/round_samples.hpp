@@ -41,7 +41,7 @@ inline JobTerms sample_terms() {
 }
 
 inline LeaderOffer sample_offer() {
-  return {.serves_store = false, .ports = {1, 65535}};
+  return {.serves_store = false, .ports = {1, 65535}, .is_carried = true};
 }
 
 inline std::vector<RoundMessage> followers_samples() {
@@ -75,6 +75,7 @@ inline std::vector<RoundMessage> followers_samples() {
              .text = "exited with code 7"},
       Details{.round = round, .rank = 4, .blob = std::string("\0\x01\xff{", 4)},
       Stopping{round},
+      Carry{std::string("\0\x01\xff{", 4)},
       Finished{round},
       Leave{.reason = "SIGTERM", .workers_gone = true}};
 }
@@ -111,7 +112,16 @@ inline std::vector<RoundMessage> coordinators_samples() {
                 .others_count = 2,
                 .others = {{.rank = 1, .node = "node0", .text = "a"},
                            {.rank = 2, .node = "node0", .text = "b"}}},
-          ShowRounds{}};
+          ShowRounds{},
+          Vouch{.asker = 77,
+                .sequence = 1ULL << 33U,
+                .asked = 2,
+                .client = {"10.0.0.8", 41000, "fe80::1%eth0", 29500}},
+          Vouched{.asker = 77,
+                  .sequence = 3,
+                  .asked = 2,
+                  .answer = VouchAnswer::out_of_touch,
+                  .node = "node1"}};
 }
 
 inline std::vector<RoundMessage> all_samples() {

@@ -52,6 +52,13 @@ class TestNode : public NodeOwner {
     node_->tell(StoreOpened{.round = of, .address = node_->address(), .port = 12345});
   }
 
+  // It takes every client from another machine for its own.
+  void find_owner(const FindOwner& question) override {
+    node_->tell(OwnerFound{.question = question.question, .answer = VouchAnswer::ours});
+  }
+
+  void vouch_known(const VouchKnown& known) override { vouched.push_back(known); }
+
   void show_roll_call(const ShowRollCall& show) override { shown.push_back(show); }
 
   void say(const std::string& text) override { said.push_back(text); }
@@ -81,6 +88,7 @@ class TestNode : public NodeOwner {
   std::string why_stopped;
   TimePoint lease{};
   std::vector<ShowRollCall> shown;
+  std::vector<VouchKnown> vouched;
   std::vector<std::string> said;
   std::optional<NodeEnd> end;
 

@@ -26,6 +26,10 @@ struct SmallNode {
   std::optional<Close> close;
   RollCall roll_call;
   std::string trouble;
+  std::optional<VouchAnswer> owner = VouchAnswer::ours;  // of connections; none: it is slow
+  int asked_for_owner = 0;
+  std::map<std::uint64_t, std::string> vouched;  // client: "" if it is let in, or why not
+  std::vector<std::string> said;
 };
 
 class SmallWorld {
@@ -220,6 +224,19 @@ class SmallWorld {
     nodes[from].roll_call = asked.call;
     nodes[from].trouble = asked.trouble;
   }
+
+  void perform(std::size_t from, const FindOwner& asked) {
+    ++nodes[from].asked_for_owner;
+    if (nodes[from].owner) {
+      events_.emplace_back(from, OwnerFound{asked.question, *nodes[from].owner});
+    }
+  }
+
+  void perform(std::size_t from, const VouchKnown& asked) {
+    nodes[from].vouched[asked.client] = asked.refused ? asked.refused->message : "";
+  }
+
+  void perform(std::size_t from, const SayNode& asked) { nodes[from].said.push_back(asked.text); }
 
   void perform(std::size_t from, const EndClosed& asked) {
     nodes[from].close = asked.close;

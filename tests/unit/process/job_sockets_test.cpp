@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/socket_holders.hpp"
+#include "process/job_sockets.hpp"
 
 #include "job_probe.hpp"
 #include "support/catch.hpp"
@@ -23,13 +23,15 @@ std::uint64_t inode_of(const UniqueFd& fd) {
 
 }  // namespace
 
-TEST_CASE("socket holders: a socket of a grandchild is found, ours and nobody's are not") {
+TEST_CASE("job sockets: one of a grandchild is found, ours and nobody's are not") {
   const UniqueFd inherited(::socket(AF_INET, SOCK_STREAM, 0));
   const UniqueFd ours(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   JobProbe worker({.argv = {kPuppet, "fork-setsid", "{", "say", "below", "wait", "}", "wait"}});
   REQUIRE(worker.says("below"));
-  CHECK(has_descendant_socket(inode_of(inherited)));
-  CHECK_FALSE(has_descendant_socket(inode_of(ours)));
-  CHECK_FALSE(has_descendant_socket(0));
+  JobSockets sockets;
+  CHECK(sockets.find(inode_of(ours)) == JobSockets::Found::no);
+  CHECK(sockets.find(inode_of(inherited)) == JobSockets::Found::yes);
+  CHECK(sockets.find(inode_of(inherited)) == JobSockets::Found::yes);
+  CHECK(sockets.find(0) == JobSockets::Found::no);
   worker.signal(SIGKILL);
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeCore and the questions whose a client of the workers' store is (voucher.hpp): asked, passed
+// on, answered.
+#include "rendezvous/round/node_core.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace muster {
+namespace {
+
+void send(LinkId link, RoundMessage message, NodeEffects& out) {
+  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(message))});
+}
+
+}  // namespace
+
+std::optional<LinkId> LinkCore::coordinator_link() const {
+  return is_attached() ? link_ : std::nullopt;
+}
+
+// -- as follower ------------------------------------------------------------------------------
+
+// True if the message was one of these.
+bool NodeCore::hear_vouching(const RoundMessage& message, NodeEffects& from_link) {
+  if (const auto* question = std::get_if<Vouch>(&message)) {
+    from_link.emplace_back(FindOwner{*question});
+    return true;
+  }
+  if (const auto* said = std::get_if<Vouched>(&message)) {
+    voucher_.take(*said, from_link);
+    return true;
+  }
+  return false;
+}
+
+bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects& from_link) {
+  const auto coordinator = link_.coordinator_link();
+  if (const auto* wanted = std::get_if<VouchWanted>(&event)) {
+    voucher_.want(now, *wanted, coordinator, from_link);
+    return true;
+  }
+  const auto* found = std::get_if<OwnerFound>(&event);
+  if (found == nullptr) {
+    return false;
+  }
+  if (coordinator) {  // else it is asked again
+    send(*coordinator,
+         Vouched{found->question.asker,
+                 found->question.sequence,
+                 found->question.asked,
+                 found->answer,
+                 link_.self().name},
+         from_link);
+  }
+  return true;
+}
+
+// Whoever leads now knows nothing of what the one before was asked.
+void NodeCore::follow_vouching(TimePoint now, NodeEffects& from_link) {
+  const auto coordinator = link_.coordinator_link();
+  if (coordinator != vouching_by_) {
+    vouching_by_ = coordinator;
+    voucher_.ask_all(now, coordinator, from_link);
+  }
+}
+
+// -- as coordinator ---------------------------------------------------------------------------
+
+// True if the message was one of these. Only the first member of the running round has a store.
+bool NodeCore::pass_vouching(LinkId link, const RoundMessage& message, NodeEffects& from_round) {
+  const auto* question = std::get_if<Vouch>(&message);
+  const auto* said = std::get_if<Vouched>(&message);
+  if (question == nullptr && said == nullptr) {
+    return false;
+  }
+  const RoundPtr& round = round_.base();
+  if (round->members.empty()) {
+    return true;
+  }
+  const NodeId host = round->members.front().id;
+  const auto to_host = round_.link_of(host);
+  if (question != nullptr && to_host == link) {
+    pass_question(link, *question, from_round);
+  } else if (said != nullptr && said->asker == host && to_host) {
+    send(*to_host, *said, from_round);
+  }
+  return true;
+}
+
+void NodeCore::pass_question(LinkId asker, const Vouch& question, NodeEffects& from_round) {
+  make_address_book();
+  const std::vector<NodeId> nodes = addresses_of_members_.find(question.client.host);
+  Vouch passed = question;
+  passed.asker = round_.base()->members.front().id;
+  passed.asked = static_cast<std::uint32_t>(nodes.size());
+  Vouched by_us{
+      passed.asker, passed.sequence, passed.asked, VouchAnswer::unknown_address, link_.self().name};
+  if (nodes.empty()) {
+    send(asker, by_us, from_round);
+  }
+  for (const NodeId node : nodes) {
+    if (const auto link = round_.link_of(node)) {
+      send(*link, passed, from_round);
+    } else {
+      by_us.answer = VouchAnswer::out_of_touch;
+      send(asker, by_us, from_round);
+    }
+  }
+}
+
+void NodeCore::make_address_book() {
+  const RoundPtr& round = round_.base();
+  if (addresses_of_members_.is_of(round)) {
+    return;
+  }
+  addresses_of_members_.begin(round);
+  for (const NodeInfo& member : round->members) {
+    addresses_of_members_.add(member.address, member.id);
+    const auto link = round_.link_of(member.id);
+    const auto from = link ? addresses_.find(*link) : addresses_.end();
+    if (from != addresses_.end()) {
+      addresses_of_members_.add(from->second, member.id);
+    }
+  }
+}
+
+}  // namespace muster

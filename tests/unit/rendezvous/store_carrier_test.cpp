@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// StoreCarrier between two nodes with real sockets: a worker's bytes reach a store that it cannot
+// reach itself, and come back.
+#include "test_node.hpp"
+
+#include <array>
+#include <cerrno>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+using namespace muster;
+using namespace muster::testing;
+
+namespace {
+
+UniqueFd without_waiting(int fd) {
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  return UniqueFd(fd);
+}
+
+// Reads what is there; true at the end of the connection.
+bool read_all(const UniqueFd& fd, std::string& out) {
+  std::array<char, 65536> buffer{};
+  while (true) {
+    const auto count = ::recv(fd.get(), buffer.data(), buffer.size(), 0);
+    if (count <= 0) {
+      return count == 0 || errno != EAGAIN;
+    }
+    out.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+// Two nodes in one round; the store is a listener that the test serves.
+struct Carriage {
+  TestJob job;
+  std::unique_ptr<TestNode> near = job.add();
+  std::unique_ptr<TestNode> far = job.add();
+  UniqueFd listener;
+  UniqueFd worker;
+  UniqueFd store;
+
+  Carriage() {
+    REQUIRE(job.until([&] { return near->world() == 2 && far->world() == 2; }));
+    auto listening = listen_on("127.0.0.1", 0);
+    REQUIRE(listening);
+    listener = std::move(*listening);
+    near->node().carrier()->set_store(
+        CarriedStore{near->round->round->id, "127.0.0.1", port_of(listener.get())});
+  }
+
+  void connect(RoundId round) {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    worker = without_waiting(ends[0]);
+    far->node().carrier()->carry(without_waiting(ends[1]),
+                                 {round, near->node().address(), near->node().port()});
+  }
+
+  void connect() { connect(near->round->round->id); }
+
+  [[nodiscard]] bool reaches_store() {
+    store.reset();
+    return job.until([&] {
+      if (!store) {
+        store = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      }
+      return static_cast<bool>(store);
+    });
+  }
+
+  void say(const UniqueFd& from, const std::string& text) {
+    REQUIRE(::send(from.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(text.size()));
+  }
+
+  [[nodiscard]] bool hears(const UniqueFd& fd, const std::string& text) {
+    std::string heard;
+    return job.until([&] { return read_all(fd, heard) || heard == text; }) && heard == text;
+  }
+
+  [[nodiscard]] bool ends(const UniqueFd& fd) {
+    std::string rest;
+    return job.until([&] { return read_all(fd, rest); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("carrier: what a worker says reaches the store, and the answer comes back") {
+  Carriage carriage;
+  carriage.connect();
+  carriage.say(carriage.worker, "question");
+  REQUIRE(carriage.reaches_store());
+  CHECK(carriage.hears(carriage.store, "question"));
+  carriage.say(carriage.store, "answer");
+  CHECK(carriage.hears(carriage.worker, "answer"));
+}
+
+TEST_CASE("carrier: the end of either side is that of the other") {
+  Carriage carriage;
+  carriage.connect();
+  REQUIRE(carriage.reaches_store());
+  carriage.say(carriage.worker, "last words");
+  carriage.worker.reset();
+  CHECK(carriage.hears(carriage.store, "last words"));
+  CHECK(carriage.ends(carriage.store));
+
+  carriage.connect();
+  REQUIRE(carriage.reaches_store());
+  carriage.say(carriage.store, "good bye");
+  carriage.store.reset();
+  CHECK(carriage.hears(carriage.worker, "good bye"));
+  CHECK(carriage.ends(carriage.worker));
+}
+
+TEST_CASE("carrier: a side that does not read stops the other one, and nothing is lost") {
+  Carriage carriage;
+  carriage.connect();
+  REQUIRE(carriage.reaches_store());
+  const std::string chunk(65536, 'x');
+  std::size_t sent = 0;
+  // Every buffer on the way is full when nothing more is taken, however often the loop runs.
+  int idle = 0;
+  REQUIRE(carriage.job.until([&] {
+    const auto count = ::send(carriage.worker.get(), chunk.data(), chunk.size(), MSG_NOSIGNAL);
+    sent += count > 0 ? static_cast<std::size_t>(count) : 0;
+    idle = count > 0 ? 0 : idle + 1;
+    return idle == 5;
+  }));
+  CHECK(sent < 64UL * 1024 * 1024);
+  carriage.worker.reset();
+  std::size_t heard = 0;
+  REQUIRE(carriage.job.until([&] {
+    std::string part;
+    const bool ended = read_all(carriage.store, part);
+    heard += part.size();
+    return ended;
+  }));
+  CHECK(heard == sent);
+}
+
+TEST_CASE("carrier: the store of another round, or of none, is not reached") {
+  Carriage carriage;
+  carriage.connect(RoundId{99, 99});
+  CHECK(carriage.ends(carriage.worker));
+  carriage.near->node().carrier()->set_store(std::nullopt);
+  carriage.connect();
+  CHECK(carriage.ends(carriage.worker));
+  CHECK(carriage.near->world() == 2);
+  CHECK(carriage.far->world() == 2);
+}
+
+TEST_CASE("carrier: when the store is closed, what was under way ends") {
+  Carriage carriage;
+  carriage.connect();
+  REQUIRE(carriage.reaches_store());
+  carriage.near->node().carrier()->set_store(std::nullopt);
+  CHECK(carriage.ends(carriage.store));
+  CHECK(carriage.ends(carriage.worker));
+}
