@@ -120,7 +120,9 @@ class Agent final : public WorkerSite, public WarmSite {
   void add_sinks();
   void guard_doors();
   void watch_for_hangs();
+
   [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
+
   [[nodiscard]] Result<void> open_runner();
   void open_channel();
   void fail(const Error& error);

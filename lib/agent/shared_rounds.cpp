@@ -177,9 +177,12 @@ RoundToRun SharedRounds::plan(const RunRound& run, event::MembershipChange chang
   out.rank_first = assignment->rank_first;
   out.others = assignment->world_size - assignment->local_world_size;
   out.specs = place_.prepare_round(*assignment);
-  events_.tell(event::RoundBegun{
-      *assignment, true, place_.run_folder(), place_.kept_logs(), std::move(change),
-      nodes_of(*run.round)});
+  events_.tell(event::RoundBegun{*assignment,
+                                 true,
+                                 place_.run_folder(),
+                                 place_.kept_logs(),
+                                 std::move(change),
+                                 nodes_of(*run.round)});
   return out;
 }
 

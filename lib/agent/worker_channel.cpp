@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/worker_channel.hpp"
 
-#include "base/printable.hpp"
 #include "base/clock.hpp"
+#include "base/printable.hpp"
 #include "base/unix_socket.hpp"
 #include "process/descendants.hpp"
 

@@ -364,4 +364,9 @@ SweepResult kill_descendants_until_none(const std::set<pid_t>& spared, Duration 
   return {.none_left = true, .survivors = {}};
 }
 
+bool has_children() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
 }  // namespace muster

@@ -101,4 +101,7 @@ struct KilledBelow {
 [[nodiscard]] std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows,
                                                     pid_t reaper = 0);
 
+// A subreaper without children has no descendants either.
+[[nodiscard]] bool has_children();
+
 }  // namespace muster

@@ -49,12 +49,6 @@ Result<UniqueFd> open_child_signals() {
   return fd;
 }
 
-// A subreaper without children has no descendants either.
-bool has_children() {
-  siginfo_t info{};
-  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
-}
-
 bool group_is_empty(pid_t group) {
   return ::kill(-group, 0) != 0 && errno == ESRCH;
 }

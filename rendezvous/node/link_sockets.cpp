@@ -17,10 +17,6 @@ namespace {
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
-// Bytes sent in one turn. A long list for thousands would otherwise keep us from reading their
-// signs of life.
-constexpr std::size_t kSendAtOnce = 16UL * 1024 * 1024;
-
 std::uint32_t wanted_events(const Link& link) {
   if (link.state == LinkState::asking) {
     return link.admitted ? EPOLLOUT : EPOLLRDHUP;
@@ -279,18 +275,6 @@ void LinkSockets::dismiss(Link& link) {
 
 // -- bytes out ---------------------------------------------------------------------------------
 
-void LinkSockets::send(LinkId id, SharedFrame frame) {
-  const auto found = links_.find(id);
-  if (found == links_.end() || found->second->state != LinkState::open) {
-    return;
-  }
-  Link& link = *found->second;
-  link.waiting.push(std::move(frame));
-  if (link.greeted) {
-    touch(link);
-  }
-}
-
 void LinkSockets::allow_texts(LinkId id) {
   if (const auto found = links_.find(id); found != links_.end()) {
     found->second->decoder.allow_texts();
@@ -301,31 +285,6 @@ void LinkSockets::allow_lists(LinkId id) {
   if (const auto found = links_.find(id); found != links_.end()) {
     found->second->decoder.allow_lists();
   }
-}
-
-void LinkSockets::pause(LinkId id, bool paused) {
-  const auto found = links_.find(id);
-  if (found != links_.end() && found->second->state == LinkState::open) {
-    found->second->paused = paused;
-    arm(*found->second);
-  }
-}
-
-std::size_t LinkSockets::unsent(LinkId id) const {
-  const auto found = links_.find(id);
-  if (found == links_.end()) {
-    return 0;
-  }
-  std::size_t bytes = found->second->output.bytes();
-  for (const SharedFrame& frame : found->second->waiting) {
-    bytes += frame->size();
-  }
-  return bytes;
-}
-
-void LinkSockets::set_drained(std::size_t mark, std::function<void(LinkId)> drained) {
-  drained_mark_ = mark;
-  drained_ = std::move(drained);
 }
 
 void LinkSockets::close(LinkId id) {
@@ -356,44 +315,6 @@ void LinkSockets::touch(Link& link) {
   }
 }
 
-void LinkSockets::flush(Link& link) {
-  if (link.state == LinkState::dead || link.state == LinkState::connecting) {
-    return;
-  }
-  const int error = sent_ < kSendAtOnce ? send_some(link) : 0;
-  const std::size_t unsent = link.output.bytes() + link.waiting.bytes();
-  if (error != 0) {
-    fail(link, end_of(error), errno_text(error));
-  } else if (unsent > limits_.unsent_bytes) {
-    fail(link,
-         LinkEnd::unreachable,
-         "it does not read: " + std::to_string(unsent) + " bytes are unsent");
-  } else if (link.state == LinkState::closing && !has_output(link)) {
-    start_lingering(link);
-  } else {
-    arm(link);
-    if (drained_ && before > drained_mark_ && link.output.bytes() <= drained_mark_) {
-      drained_(link.id);
-    }
-  }
-}
-
-// What the kernel takes; 0 or the errno.
-int LinkSockets::send_some(Link& link) {
-  int error = 0;
-  do {
-    if (link.output.empty()) {
-      release_some(link);
-    }
-    const std::size_t before = link.output.bytes();
-    error = link.output.flush(link.fd.get());
-    sent_ += before - link.output.bytes();
-  } while (error == 0 && link.output.empty() && has_output(link) && sent_ < kSendAtOnce);
-  return error;
-}
-
-// A socket that is closed with unread input resets the connection, and what is on its way to the
-// other side would be lost. So we end our half, and wait for the other side to end its own.
 void LinkSockets::start_lingering(Link& link) {
   ::shutdown(link.fd.get(), SHUT_WR);
   link.state = LinkState::lingering;

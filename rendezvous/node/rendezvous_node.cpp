@@ -34,7 +34,6 @@ constexpr Duration kNamesAgain = std::chrono::seconds(1);
 
 // Looks at what is ready before a deadline is believed, 256 links each: enough for 65,536 links.
 constexpr int kCatchUpMost = 256;
-
 constexpr Duration kConnectAtLeast = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -282,8 +281,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     if (carrier.take(event)) {
       return;
     }
-    const auto* opened = std::get_if<LinkOpened>(&event);
-    if (opened != nullptr && own_port == 0 && !end) {
+    if (const auto* opened = std::get_if<LinkOpened>(&event); opened && own_port == 0 && !end) {
       open_own(sockets->local_host(opened->link));
     }
     push(std::move(event));

@@ -11,7 +11,7 @@ LIBRARY = os.environ["MUSTER_COLLECTIVE_LIBRARY"]
 NEWEST_GLIBC = (2, 28)
 NEEDED = r"(libc\.so\.6|libm\.so\.6|libpthread\.so\.0|libdl\.so\.2|ld-linux[\w-]*\.so\.\d)"
 # C, C++, and what a C++ program may replace: operator new and delete.
-EXPORTED = r"(muster_|_Z(NK?|TIN|TSN)6muster10collective|_Zn[wa]|_Zd[la])"
+EXPORTED = r"(muster_|_Z(NK?|TIN|TSN)6muster(10collective|6worker)|_Zn[wa]|_Zd[la])"
 # asio throws inside the library where a descriptor is missing: in one of these cases at least.
 NO_DESCRIPTORS = """
 import os, resource, muster

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/membership_change.hpp"
+
+#include "support/catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+Round round_of(std::uint64_t number, std::vector<std::pair<NodeId, int>> members) {
+  Round out;
+  out.id.number = number;
+  for (const auto& [id, nproc] : members) {
+    NodeInfo node;
+    node.id = id;
+    node.name = "n" + std::to_string(id);
+    node.nproc = nproc;
+    out.members.push_back(node);
+  }
+  return out;
+}
+
+using Nodes = std::vector<channel::NodeRanks>;
+
+}  // namespace
+
+TEST_CASE("membership change: who left has the old ranks, who is new the new ones") {
+  const auto change = membership_change(round_of(4, {{1, 2}, {2, 3}, {3, 1}}),
+                                        round_of(5, {{3, 1}, {1, 2}, {7, 4}}));
+  CHECK(change.left == Nodes{{"n2", 2, 3}});
+  CHECK(change.joined == Nodes{{"n7", 3, 4}});
+}
+
+TEST_CASE("membership change: a node that was started again has left and is new") {
+  auto before = round_of(4, {{1, 2}});
+  auto now = round_of(5, {{9, 2}});
+  now.members[0].name = before.members[0].name;
+  const auto change = membership_change(before, now);
+  CHECK((change.left == Nodes{{"n1", 0, 2}} && change.joined == Nodes{{"n1", 0, 2}}));
+}
+
+TEST_CASE("membership change: none in the first round that a node knows, and none for the same") {
+  const auto round = round_of(5, {{1, 2}, {2, 2}});
+  for (const Round& before : {Round{}, round}) {
+    const auto change = membership_change(before, round);
+    CHECK((change.left.empty() && change.joined.empty()));
+  }
+}
+
+TEST_CASE("membership change: of very many nodes some are named") {
+  std::vector<std::pair<NodeId, int>> many;
+  for (NodeId id = 10; id < 1000; ++id) {
+    many.emplace_back(id, 1);
+  }
+  const auto change = membership_change(round_of(1, {{1, 1}}), round_of(2, many));
+  CHECK(change.joined.size() == channel::kNodesNamedMax);
+}
