@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,9 +34,12 @@ using Json = nlohmann::ordered_json;
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
+// Up to the year 5138: no arithmetic with times from a file can overflow.
+inline constexpr double kSecondsMax = 1e11;
+
 [[nodiscard]] inline double seconds_of(const Json& object, const char* name) {
   const Json& value = field(object, name);
-  return value.is_number() ? value.get<double>() : 0;
+  return value.is_number() ? std::clamp(value.get<double>(), 0.0, kSecondsMax) : 0;
 }
 
 [[nodiscard]] inline std::int64_t number_of(const Json& object, const char* name) {

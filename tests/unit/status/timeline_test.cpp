@@ -41,4 +41,10 @@ TEST_CASE("timeline: texts from outside stay text") {
 TEST_CASE("timeline: nothing yet, and clocks that were set back") {
   CHECK(timeline_svg({}, 0).ends_with("</svg>\n"));
   CHECK(timeline_svg(running_job(), 3).find("nan") == std::string::npos);
+  JobStatus status = running_job();
+  add(status, 1e300, "round_begun", 2, kTwoNodes);
+  add(status, -1e300, "job_ended", 2);
+  const std::string svg = timeline_svg(status, status.changed);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find("inf") == std::string::npos);
 }
