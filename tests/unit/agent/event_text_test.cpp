@@ -58,6 +58,20 @@ TEST_CASE("event text: a line of JSON has its version, time, name, node and roun
         "\n");
 }
 
+TEST_CASE("event text: a hang has its cause and the lines of stderr") {
+  event::HangFound found;
+  found.verdict.cause = hang::Cause::stopped;
+  found.verdict.ranks = {3};
+  found.verdict.reason = "stopped by a signal";
+  CHECK(line_of(event_of(found))->text == "hang: rank 3: stopped by a signal");
+  CHECK(line_of(event_of(found))->level == LogLevel::warning);
+  const std::string text = event_json(event_of(found));
+  CHECK(text.find(R"("event":"hang")") != std::string::npos);
+  CHECK(text.find(R"("ranks":[3],"cause":"stopped","reason":"stopped by a signal")") !=
+        std::string::npos);
+  CHECK(event_json(event_of(event::HangOver{7})).find(R"("quiet":7.0)") != std::string::npos);
+}
+
 TEST_CASE("event text: a restart has its fields beside the text") {
   const std::string text = event_json(event_of(event::RestartDecided{3, 1, 77, 2, 5, "why"}));
   CHECK(text.find(R"("event":"restart")") != std::string::npos);

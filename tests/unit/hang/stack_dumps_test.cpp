@@ -29,6 +29,27 @@ TEST_CASE("what is no dump of py-spy") {
   }
 }
 
+TEST_CASE("pieces of dumps and absurd depths do no harm") {
+  const std::string dump =
+      R"([{"thread_name":"a","os_thread_id":-1,"owns_gil":3,"frames":[{"name":1},[],{}]}])";
+  for (std::size_t size = 0; size < dump.size(); ++size) {
+    REQUIRE(parse_py_spy(dump.substr(0, size)).empty());
+  }
+  const auto stacks = parse_py_spy(dump);
+  REQUIRE(stacks.size() == 1);
+  REQUIRE(stacks[0].tid == 0);
+  REQUIRE(stacks[0].frames.size() == 2);
+  REQUIRE(parse_py_spy(std::string(1 << 20, '[')).empty());
+  std::string many = "[";
+  std::string threads;
+  for (std::size_t i = 0; i < 2 * kThreadsMax; ++i) {
+    many += "{},";
+    threads += "TID 1:\n#0 0x1 f\n";
+  }
+  REQUIRE(parse_py_spy(many + "{}]").size() == kThreadsMax);
+  REQUIRE(parse_eu_stack(threads).size() == kThreadsMax);
+}
+
 TEST_CASE("a dump of eu-stack") {
   const auto stacks = parse_eu_stack(
       "PID 27989 - process\nTID 27989:\n"
