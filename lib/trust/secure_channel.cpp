@@ -146,8 +146,7 @@ void SecureChannel::fail() {
   const unsigned long error = ERR_peek_error();
   const int reason = ERR_GET_REASON(error);
   was_refused_ = ERR_GET_LIB(error) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET;
-  const char* const words = error == 0 ? nullptr : ERR_reason_error_string(error);
-  fault_ = words == nullptr ? "TLS ended" : words;
+  fault_ = error == 0 ? "it was ended" : "error " + std::to_string(reason) + " of OpenSSL";
   ERR_clear_error();
 }
 
