@@ -97,20 +97,25 @@ Request request_for(const End& own, const End& other) {
   return out;
 }
 
-// The kernel answers before the request returns, so that there is nothing to wait for.
-Result<std::size_t> exchange(const Request& request, Reply& reply) {
-  const UniqueFd netlink(
-      ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
-  if (!netlink || ::send(netlink.get(), &request, sizeof(request), 0) < 0) {
+// The kernel answers before the request returns, so that there is nothing to wait for. An answer
+// that nobody has read, to an earlier question, is passed over.
+Result<std::size_t> exchange(int netlink, Request request, Reply& reply) {
+  thread_local std::uint32_t last = 0;
+  request.header.nlmsg_seq = ++last;
+  if (::send(netlink, &request, sizeof(request), 0) < 0) {
     return std::unexpected(cannot_ask(errno));
   }
   sockaddr_nl from{};
-  socklen_t from_size = sizeof(from);
-  const auto got = ::recvfrom(
-      netlink.get(), &reply, sizeof(reply), 0, reinterpret_cast<sockaddr*>(&from), &from_size);
-  if (got < 0) {
-    return std::unexpected(cannot_ask(errno));
-  }
+  ssize_t got = 0;
+  do {
+    socklen_t from_size = sizeof(from);
+    got = ::recvfrom(
+        netlink, &reply, sizeof(reply), 0, reinterpret_cast<sockaddr*>(&from), &from_size);
+    if (got < 0) {
+      return std::unexpected(cannot_ask(errno));
+    }
+  } while (static_cast<std::size_t>(got) >= sizeof(nlmsghdr) &&
+           reply.header.nlmsg_seq != request.header.nlmsg_seq);
   const auto size = static_cast<std::size_t>(got);
   if (from.nl_pid != 0 || size < sizeof(nlmsghdr) || reply.header.nlmsg_len > size) {
     return failure(Errc::system, std::string(kAsking) + ": an answer that is no answer");
@@ -130,12 +135,12 @@ int error_in(const Reply& reply, std::size_t size) {
 
 // ENOENT means that there is no such socket, or that the kernel was built without this question.
 // Asked for the sockets in none of the states it has nothing to list, if it can list at all.
-Result<void> check_that_kernel_answers(int family) {
+Result<void> check_that_kernel_answers(int netlink, int family) {
   Request request = request_for({family}, {family});
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   request.body.idiag_states = 0;
   Reply reply{};
-  const auto size = exchange(request, reply);
+  const auto size = exchange(netlink, request, reply);
   if (!size) {
     return std::unexpected(size.error());
   }
@@ -199,20 +204,33 @@ std::optional<SocketOwner> owner_in(const inet_diag_msg& found) {
 
 }  // namespace
 
-Result<std::optional<SocketOwner>> owner_of_socket(const SocketAddress& own_address,
-                                                   const SocketAddress& other_address) {
+Result<SocketDiag> SocketDiag::open() {
+  UniqueFd netlink(
+      ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
+  return netlink ? Result<SocketDiag>(SocketDiag(std::move(netlink)))
+                 : std::unexpected(cannot_ask(errno));
+}
+
+Result<std::optional<SocketOwner>> owner_of_socket(const SocketAddress& own,
+                                                   const SocketAddress& other) {
+  auto diag = SocketDiag::open();
+  return diag ? diag->owner_of(own, other) : std::unexpected(std::move(diag.error()));
+}
+
+Result<std::optional<SocketOwner>> SocketDiag::owner_of(const SocketAddress& own_address,
+                                                        const SocketAddress& other_address) {
   const End own = end_of(own_address);
   const End other = end_of(other_address);
   if (own.family != other.family) {
     return std::nullopt;
   }
   Reply reply{};
-  const auto size = exchange(request_for(own, other), reply);
+  const auto size = exchange(netlink_.get(), request_for(own, other), reply);
   if (!size) {
     return std::unexpected(size.error());
   }
   if (const int error = error_in(reply, *size); error == ENOENT) {
-    const auto answers = check_that_kernel_answers(own.family);
+    const auto answers = check_that_kernel_answers(netlink_.get(), own.family);
     return answers ? Result<std::optional<SocketOwner>>(std::nullopt)
                    : std::unexpected(answers.error());
   } else if (error != 0) {

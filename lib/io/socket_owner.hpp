@@ -5,10 +5,12 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/fd.hpp"
 #include "io/socket_address.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -32,5 +34,21 @@ struct SocketOwner {
 // afterwards that his own end of the connection is still connected.
 [[nodiscard]] Result<std::optional<SocketOwner>> owner_of_socket(const SocketAddress& own,
                                                                  const SocketAddress& other);
+
+// The same by one socket that stays open, for who has to ask also when no descriptor is left.
+// Resource; one thread.
+class SocketDiag {
+ public:
+  // Errors: as above.
+  [[nodiscard]] static Result<SocketDiag> open();
+
+  [[nodiscard]] Result<std::optional<SocketOwner>> owner_of(const SocketAddress& own,
+                                                            const SocketAddress& other);
+
+ private:
+  explicit SocketDiag(UniqueFd netlink) : netlink_(std::move(netlink)) {}
+
+  UniqueFd netlink_;
+};
 
 }  // namespace muster

@@ -63,17 +63,20 @@ Result<uid_t> parse_user(std::string_view text, std::string_view passwd) {
                      shell_quoted(text) + ")");
 }
 
-PeerFacts UserAdmission::facts_of(const PeerAddress& peer) const {
+PeerFacts UserAdmission::facts_of(const PeerAddress& peer) {
   const auto there = SocketAddress::parse(peer.host, peer.port);
   const auto here = SocketAddress::parse(peer.local_host, peer.local_port);
   if (!there || !here) {  // it has no address any more
     return {.owner = std::nullopt, .is_here = true};
   }
-  PeerFacts facts{.owner = owner_of_socket(*there, *here)};
+  if (!diag_) {
+    diag_ = SocketDiag::open();
+  }
+  PeerFacts facts{.owner = diag_ ? diag_->owner_of(*there, *here) : std::unexpected(diag_.error())};
   if (!facts.owner || !*facts.owner) {
     facts.is_here = is_own_address(peer.host);
   } else if (!(*facts.owner)->uid) {
-    const auto ours = owner_of_socket(*here, *there);
+    const auto ours = diag_->owner_of(*here, *there);
     facts.can_tell_users = ours && *ours && (*ours)->uid;
   }
   return facts;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -42,7 +43,8 @@ class UserAdmission final : public Admission {
   // Whether another user's socket is admitted all the same, by its inode.
   using Exception = std::function<bool(const SocketOwner&)>;
 
-  explicit UserAdmission(uid_t user) : user_(user) {}
+  // Opens what it asks by, so that it can ask when no descriptor is left.
+  explicit UserAdmission(uid_t user) : user_(user), diag_(SocketDiag::open()) {}
 
   // Asked about peers of other machines; it must outlive this. Without it they are admitted.
   void set_elsewhere(Admission* elsewhere) { elsewhere_ = elsewhere; }
@@ -55,11 +57,12 @@ class UserAdmission final : public Admission {
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;
 
  private:
-  [[nodiscard]] PeerFacts facts_of(const PeerAddress& peer) const;
+  [[nodiscard]] PeerFacts facts_of(const PeerAddress& peer);
   [[nodiscard]] Result<void> judge_stranger(const SocketOwner& owner) const;
   void admit_unknowable(const PeerFacts& facts);
 
   uid_t user_;
+  Result<SocketDiag> diag_;
   AdmitEverybody everybody_;
   Admission* elsewhere_ = &everybody_;
   Exception exception_;
