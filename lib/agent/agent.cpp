@@ -122,6 +122,7 @@ class Agent final : public WorkerSite, public WarmSite {
   void watch_for_hangs();
 
   [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
+  [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
 
   [[nodiscard]] Result<void> open_runner();
   void open_channel();
@@ -146,7 +147,8 @@ class Agent final : public WorkerSite, public WarmSite {
   RollCallLines roll_call_;
   EventLog event_log_;
   FinalReport final_report_{setup_, events_, messages_};
-  JobServer job_server_{loop_, setup_, events_, {[this] { return output_bytes(); }}};
+  JobServer job_server_{
+      loop_, setup_, events_, {[this] { return output_bytes(); }, [this] { return steps(); }}};
   RunPlace place_{setup_};
   UserAdmission admission_{::geteuid()};        // of other agents
   UserAdmission store_admission_{::geteuid()};  // of workers
@@ -241,6 +243,15 @@ void Agent::watch_for_hangs() {
     hang_duty_.emplace(loop_, setup_, HangDutyParts{*runner_, events_, supervisor_, channel_});
     events_.add(*hang_duty_);
   }
+}
+
+// The step that each worker has told last, by local rank.
+std::vector<std::optional<std::uint64_t>> Agent::steps() {
+  std::vector<std::optional<std::uint64_t>> out;
+  for (const channel::Progress& one : channel_.progress()) {
+    out.push_back(one.step);
+  }
+  return out;
 }
 
 Result<void> Agent::open_runner() {

@@ -27,7 +27,7 @@ class JobServer {
     // Bytes that workers wrote and that went through this process.
     std::function<std::uint64_t()> output_bytes;
     // The step that each worker has reported last, by local rank; none: no worker can.
-    std::function<std::vector<std::optional<std::int64_t>>()> steps = nullptr;
+    std::function<std::vector<std::optional<std::uint64_t>>()> steps = nullptr;
   };
 
   JobServer(asio::io_context& loop,

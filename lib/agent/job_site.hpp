@@ -30,7 +30,7 @@ class JobSite final : public EventSink, public HttpSite {
     // What is no event; asked for each answer that needs it.
     std::function<MetricsExtra()> extra;
     // The step that each worker has reported last, by local rank. May be empty: nobody knows.
-    std::function<std::vector<std::optional<std::int64_t>>()> steps;
+    std::function<std::vector<std::optional<std::uint64_t>>()> steps;
     // There are events that open streams have not had.
     std::function<void()> events_came;
   };

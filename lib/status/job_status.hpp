@@ -48,7 +48,7 @@ struct WorkerStatus {
   double ended = 0;  // 0: it lives
   std::string end;   // "exited with code 1"
   // Training step, as the worker reports it; not in events: whoever serves the status sets it.
-  std::optional<std::int64_t> step;
+  std::optional<std::uint64_t> step;
 };
 
 struct FailureStatus {

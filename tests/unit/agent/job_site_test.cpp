@@ -14,7 +14,7 @@ namespace {
 
 struct Bench {
   int told = 0;
-  std::vector<std::optional<std::int64_t>> steps;
+  std::vector<std::optional<std::uint64_t>> steps;
   JobSite site{"run1",
                42,
                JobSite::Means{[] { return 200.0; },
