@@ -43,8 +43,7 @@ class UserAdmission final : public Admission {
   // Whether another user's socket is admitted all the same, by its inode.
   using Exception = std::function<bool(const SocketOwner&)>;
 
-  // Opens what it asks by, so that it can ask when no descriptor is left.
-  explicit UserAdmission(uid_t user) : user_(user), diag_(SocketDiag::open()) {}
+  explicit UserAdmission(uid_t user) : user_(user) {}
 
   // Asked about peers of other machines; it must outlive this. Without it they are admitted.
   void set_elsewhere(Admission* elsewhere) { elsewhere_ = elsewhere; }
@@ -57,12 +56,13 @@ class UserAdmission final : public Admission {
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;
 
  private:
+  [[nodiscard]] Result<SocketDiag*> open_diag();
   [[nodiscard]] PeerFacts facts_of(const PeerAddress& peer);
   [[nodiscard]] Result<void> judge_stranger(const SocketOwner& owner) const;
   void admit_unknowable(const PeerFacts& facts);
 
   uid_t user_;
-  Result<SocketDiag> diag_;
+  std::optional<SocketDiag> diag_;  // from the first question on: also when no descriptor is left
   AdmitEverybody everybody_;
   Admission* elsewhere_ = &everybody_;
   Exception exception_;

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attacks, each a way to send bytes to a door of a running job and to judge what comes back.
+A stranger knows everything about the job but its token: addresses, ports, id, ids of nodes, what
+its nodes have said to each other as it went over the wire."""
+import itertools
+import random
+import socket
+import struct
+
+import frames
+import tls
+
+VERSION = 4
+OLDER = (1, 2, 3)
+PATIENT = 15.0  # seconds: longer than any limit on who has not shown that he belongs to the job
+REFUSE = 2
+REASON_MAX = 8
+HANDSHAKE_MAX = 2048  # bytes that a replay may draw
+
+
+class Door:
+    """A port of a job. `job`: its id. `nodes`: ids of its nodes. `recorded`: what clients of this
+    door have sent, each the bytes of one connection."""
+
+    def __init__(self, address, port, job, nodes=(), recorded=()):
+        self.address, self.port, self.job = address, port, job
+        self.nodes, self.recorded = nodes, recorded
+
+    def connect(self):
+        return socket.create_connection((self.address, self.port), timeout=PATIENT)
+
+    def answer_to(self, *pieces, ends=False):
+        """All that comes back until the other side closes. None: it did not, for long."""
+        answer = b""
+        try:
+            with self.connect() as stream:
+                for piece in pieces:
+                    stream.sendall(piece)
+                if ends:
+                    stream.shutdown(socket.SHUT_WR)
+                while data := stream.recv(65536):
+                    answer += data
+        except socket.timeout:
+            return None
+        except OSError:
+            pass  # a reset is a refusal as well
+        return answer
+
+
+def is_refused_by_rounds(answer, secrets=()):
+    """Closed, after a preamble and a refusal at most, or what TLS says before a key is agreed upon;
+    and nothing of the job is named."""
+    if answer is None or any(secret.encode() in answer for secret in secrets):
+        return False
+    rest = answer[9:] if answer.startswith(frames.MAGIC) else answer
+    return any(tls.is_of(rest[start:], tls.IN_THE_CLEAR) or is_refusal(rest[start:])
+               for start in (0, 1))  # from version 4 on behind a byte that says which
+
+
+def is_closed_replay(answer):
+    """Who sends a recorded greeting again gets as much of a handshake as the node whose it was, and
+    cannot read it; then the connection ends."""
+    if answer is None or len(answer) > HANDSHAKE_MAX:
+        return False
+    return is_refused_by_rounds(answer) or tls.is_of(answer[10:], tls.ALL)
+
+
+def is_refusal(rest):
+    if len(rest) < 8:
+        return False
+    length, kind, reason = struct.unpack("<IBB", rest[:6])
+    return kind == REFUSE and reason <= REASON_MAX and length == len(rest) - 5
+
+
+def on_rounds(door):
+    """(name, attack) for a door of rounds; an attack gives whether it was refused."""
+    def sends(*pieces, ends=False, secrets=()):
+        return lambda: is_refused_by_rounds(door.answer_to(*pieces, ends=ends), secrets)
+
+    def greeting(with_tls, job=door.job):
+        return frames.preamble(VERSION) + frames.introduction(job, with_tls)
+
+    for number, with_tls in itertools.product((frames.NODE, *door.nodes), (0, 1)):
+        for kind, frame in frames.forged(door.job, number).items():
+            join = frames.hello(door.job, number=number)
+            how = "in place of TLS" if with_tls else "in the clear"
+            yield (f"{kind} as node {number:x}, {how}",
+                   sends(greeting(with_tls), join + frame, ends=True))
+    for version in OLDER:
+        for kind, frame in frames.forged(door.job).items():
+            yield (f"{kind} in version {version}",
+                   sends(frames.preamble(version), frame, ends=True, secrets=[door.job]))
+    for kind, frame in frames.forged(door.job).items():
+        yield f"{kind} without a preamble", sends(frame, ends=True)
+    yield "another job", sends(greeting(1, "another"), ends=True, secrets=[door.job])
+    for length in range(1, 9):
+        yield (f"the first {length} bytes of a preamble, and silence",
+               sends(frames.preamble(VERSION)[:length]))
+    yield "a preamble, and silence", sends(frames.preamble(VERSION))
+    yield "an introduction, and silence", sends(greeting(1))
+    yield from on_tls(door, sends, greeting(1))
+
+
+def on_tls(door, sends, greeting):
+    def replays(session):
+        return lambda: is_closed_replay(door.answer_to(session, ends=True))
+
+    for number, session in enumerate(door.recorded):
+        yield f"session {number} once more", replays(session)
+        for share in (9, 10, 14, 60, 200, len(session) // 2):
+            yield f"the first {share} bytes of session {number}", replays(session[:share])
+        flips = random.Random(number)
+        for _ in range(8):
+            at = flips.randrange(9, min(len(session), 400))
+            flipped = bytes([session[at] ^ 1 << flips.randrange(8)])
+            changed = session[:at] + flipped + session[at + 1:]
+            yield f"session {number} with another byte {at}", replays(changed)
+    for seed in range(16):
+        noise = random.Random(seed).randbytes(2000)
+        yield f"noise {seed} behind an introduction", sends(greeting, noise, ends=True)
+        yield f"noise {seed}", sends(noise, ends=True)
+    for kind in (20, 21, 22, 23, 24):
+        record = struct.pack(">BHH", kind, 0x0303, 40) + bytes(40)
+        yield f"a record of kind {kind}", sends(greeting, record, ends=True)
+    huge = struct.pack(">BHHB", 22, 0x0303, 0xFFFF, 1) + bytes(0xFFFF)
+    yield "a record of 64 KiB", sends(greeting, huge, ends=True)
+    hello = frames.hello(door.job)
+    for name, options in tls.strangers(door.job).items():
+        yield (f"TLS {name}", lambda options=options: is_refused_by_rounds(
+            tls.answer_to(door.connect, greeting, options, hello)))
+
+
+def on_store(door):
+    """(name, attack) for a workers' store: nothing may be answered at all."""
+    def sends(*pieces):
+        return lambda: door.answer_to(*pieces, ends=True) == b""
+
+    ping = frames.store_requests()["PING"]
+    for kind, request in frames.store_requests().items():
+        yield f"{kind}", sends(frames.GREETING + request + ping)
+        yield f"{kind} in pieces", sends(frames.GREETING, request, ping)
+    get = frames.older_store_requests()["GETNUMKEYS"]
+    for kind, request in frames.older_store_requests().items():
+        yield f"{kind} of the older dialect", sends(request + get)
+    for seed in range(8):
+        yield f"noise {seed}", sends(random.Random(seed).randbytes(2000))
+
+
+def crowd(door, count=200):
+    """Connections that are held open and say nothing behind an introduction."""
+    held = []
+    try:
+        for _ in range(count):
+            held.append(door.connect())
+            held[-1].sendall(frames.preamble(VERSION) + frames.introduction(door.job, 1))
+    except OSError:
+        pass
+    return held

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job on two hosts, and strangers: a third host that knows everything but the token and has heard
+what the nodes say to each other, and another user on the first host. Nothing they do is accepted,
+and the job goes on as if they were not there."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+from hosts import HostsCase
+from nodes import free_port
+
+ATTACKER = pathlib.Path(__file__).resolve().parent / "attacker"
+NEVER = "last_call_timeout=500"
+NOBODY = 65534
+NETWORK_ATTACKS = 200
+ATTACKS_WITHIN = 240
+GREETINGS = 8  # of the rogue
+
+
+class Recorder:
+    def __init__(self, host, port):
+        self.process = subprocess.Popen(
+            [*host.prefix, sys.executable, str(ATTACKER / "recorder.py"), str(port)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def end(self):
+        out, _ = self.process.communicate("", timeout=60)
+        return json.loads(out)
+
+
+class Trust(HostsCase):
+    def start_job(self):
+        """The first round of a job of two nodes, one of which a stranger has heard speak."""
+        self.hosts("node1", "node2", "stranger")
+        os.chmod(self.folder, 0o755)
+        home = self.folder / "home"
+        home.mkdir(mode=0o700)
+        self.job = self.cluster("2", conf=NEVER)
+        self.port = int(self.job.endpoint.rpartition(":")[2])
+        recorder = Recorder(self.net.hosts[0], self.port)
+        env = {"HOME": str(home), "XDG_CONFIG_HOME": ""}
+        self.job.start_all(2, env=env)
+        self.round = self.job.round(2)
+        self.heard = recorder.end()
+
+    def listening(self, host):
+        """(address, port) of the agent that listens there, apart from the endpoint."""
+        found = []
+        for line in host.run("ss", "-Hltn").splitlines():
+            address, _, port = line.split()[3].rpartition(":")
+            found.append((address.strip("[]"), int(port)))
+        return found
+
+    def doors(self, user=None):
+        """All ports that the hosts of the job listen on; one may be of rounds and a store."""
+        environment = next(iter(self.round.env.values()))
+        rounds = [[host.address, port, self.heard["to"] if port == self.port else []]
+                  for host in self.net.hosts[:2] for _, port in self.listening(host)]
+        return {"job": self.job.name, "nodes": [], "rounds": rounds, "user": user,
+                "stores": [[environment["MASTER_ADDR"], int(environment["MASTER_PORT"])]]}
+
+    def attack(self, host, doors):
+        """The outcome of each attack from this host."""
+        done = subprocess.run([*host.prefix, sys.executable, str(ATTACKER / "attacker.py")],
+                              input=json.dumps(doors), text=True, capture_output=True,
+                              timeout=ATTACKS_WITHIN, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def assert_refused(self, outcomes):
+        accepted = [name for outcome, name in outcomes if outcome != "refused"]
+        self.assertEqual(accepted, [], f"{len(accepted)} of {len(outcomes)} attacks")
+
+    def assert_undisturbed(self):
+        """The workers of the first round have ended the job."""
+        self.assertEqual(len(self.job.story.rounds()), 1, self.job.describe())
+        self.job.finish()
+        self.assertEqual(len(self.job.story.rounds()), 1, self.job.describe())
+
+    def test_a_stranger_on_another_host(self):
+        self.start_job()
+        outcomes = self.attack(self.net.hosts[2], self.doors())
+        self.assertGreaterEqual(len(outcomes), NETWORK_ATTACKS)
+        self.assert_refused(outcomes)
+        self.assert_undisturbed()
+
+    def test_another_user_on_the_first_host(self):
+        self.start_job()
+        outcomes = self.attack(self.net.hosts[0], self.doors(NOBODY))
+        self.assertGreaterEqual(len(outcomes), NETWORK_ATTACKS)
+        self.assert_refused(outcomes)
+        self.assert_undisturbed()
+
+    def test_a_stranger_at_the_endpoint_leads_nobody(self):
+        self.hosts("node1", "rogue")
+        home = self.folder / "home"
+        home.mkdir(mode=0o700)
+        address, port = self.net.hosts[1].address, free_port()
+        with subprocess.Popen(
+                [*self.net.hosts[1].prefix, sys.executable, str(ATTACKER / "rogue.py"), address,
+                 str(port), "the-job"], stdout=subprocess.PIPE, text=True) as rogue:
+            self.addCleanup(rogue.kill)
+            self.assertEqual(rogue.stdout.readline(), "ready\n")
+            job = self.cluster("2", id="the-job", endpoint=f"{address}:{port}", conf=NEVER)
+            node = job.start(1, env={"HOME": str(home), "XDG_CONFIG_HOME": ""})
+            said = [rogue.stdout.readline().strip() for _ in range(2 * GREETINGS)]
+            self.assertEqual(len(set(said)), GREETINGS, said)
+            self.assertIsNone(node.process.poll(), node.err())
+            self.assertEqual(job.story.events(), [])
+            node.kill(signal.SIGTERM)
+            node.end()
+            rogue.kill()
+
+    def test_what_goes_over_the_wire_names_nobody(self):
+        self.start_job()
+        for direction, sessions in self.heard.items():
+            for session in map(bytes.fromhex, sessions):
+                for name in (b"node1", b"node2", b"10.77.0."):
+                    self.assertNotIn(name, session, direction)
+        self.job.finish()
