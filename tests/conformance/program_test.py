@@ -14,7 +14,7 @@ from store_process import StoreProcess, receive  # noqa: E402
 
 
 def run(*args):
-    return subprocess.run([os.environ['MUSTER_STORE'], *args], text=True, capture_output=True,
+    return subprocess.run([os.environ['STORE_PROGRAM'], *args], text=True, capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=60)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running muster-store for Python tests: StoreProcess() starts $MUSTER_STORE on a free port and
+"""A running muster-store for Python tests: StoreProcess() starts $STORE_PROGRAM on a free port and
 ends it with its scope. Waits for events with a deadline, never for time to pass."""
 import os
 import subprocess
@@ -25,7 +25,7 @@ class StoreProcess:
     def __init__(self, *options, prefix=(), environment=None):
         self.folder = tempfile.TemporaryDirectory(prefix='muster-store-')
         self.port_file = Path(self.folder.name) / 'port'
-        self.command = [*prefix, os.environ['MUSTER_STORE'], '--port', '0',
+        self.command = [*prefix, os.environ['STORE_PROGRAM'], '--port', '0',
                         '--port-file', str(self.port_file), *options]
         self.environment = environment
         self.process = None

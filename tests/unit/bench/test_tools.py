@@ -21,7 +21,7 @@ def peers():
     return SimpleNamespace(
         environ=dict(os.environ), tools=os.environ['MUSTER_BENCH'],
         floor=os.environ['BENCH_FLOOR'], muster=os.environ['MUSTER_BIN'],
-        muster_store=os.environ['MUSTER_STORE'], tee='/usr/bin/tee', cat='/bin/cat',
+        muster_store=os.environ['STORE_PROGRAM'], tee='/usr/bin/tee', cat='/bin/cat',
         **dict.fromkeys(ABSENT, ''))
 
 
