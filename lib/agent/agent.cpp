@@ -122,6 +122,7 @@ class Agent final : public WorkerSite, public WarmSite {
   void watch_for_hangs();
 
   [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
+
   [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
 
   [[nodiscard]] Result<void> open_runner();
