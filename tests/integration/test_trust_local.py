@@ -174,7 +174,8 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
         if not as_user(NOBODY, lambda: os.access(PUPPET, os.X_OK)):
             self.skipTest("other users cannot run what lies in the build folder")
         ended = self.run_job(*args, user=NOBODY, group=NOBODY, extra_groups=[],
-                             env={**os.environ, "TMPDIR": str(self.folder)})
+                             env={**os.environ, "TMPDIR": str(self.folder),
+                                  "XDG_CONFIG_HOME": str(self.folder / "theirs")})
         self.assertEqual(ended.code, 69, ended)
         first.wait_for_text("refused the connection of 127.0.0.", "it is user 65534's")
         job.finish()
