@@ -123,17 +123,19 @@ for each in kinds.KINDS:
 
 
 def table():
+    """`after`: seconds from the limit to the verdict."""
     right = 0
     names = sys.argv[2:] or list(kinds.KINDS)
-    print(f"{'kind':26} {'right':6} {'cause':22} {'rank':5} said")
+    print(f"{'kind':26} {'right':6} {'cause':22} {'rank':5} {'after':6} said")
     for name in names:
         ended = run_kind(name)
         problem = problem_with(name, ended)
         right += problem is None
-        verdict = ended.verdicts[0] if ended.verdicts else {"ranks": [], "cause": "-",
-                                                            "reason": str(ended)}
+        verdict = ended.verdicts[0] if ended.verdicts else {
+            "ranks": [], "cause": "-", "reason": str(ended), "quiet": 0, "limit": 0}
         print(f"{name:26} {'yes' if problem is None else 'NO':6} {verdict['cause']:22} "
-              f"{','.join(map(str, verdict['ranks'])):5} {verdict['reason']}"
+              f"{','.join(map(str, verdict['ranks'])):5} "
+              f"{verdict['quiet'] - verdict['limit']:<6.1f} {verdict['reason']}"
               + (f"   <- {problem}" if problem else ""), flush=True)
     print(f"{right} of {len(names)} right")
 
