@@ -91,7 +91,8 @@ class EnvironmentTest(unittest.TestCase):
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.compare(["--master-addr=localhost", f"--master-port={port}", "--rdzv-id=job7",
-                      "--virtual-local-rank"], free={},
+                      "--virtual-local-rank"],
+                     free={name: FREE[name] for name in ("MUSTER_AGENT", "MUSTER_EPOCH")},
                      env={"OMP_NUM_THREADS": "1", "HIP_VISIBLE_DEVICES": "7,8,9"})
 
 

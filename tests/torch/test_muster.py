@@ -40,20 +40,21 @@ class MusterTest(unittest.TestCase):
 
     def by_hand(self, ranks, *words):
         """Without a launcher: rank 0's PyTorch serves the store. Output of each rank."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        started = []
-        for rank in range(ranks):
-            place = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-                     "MASTER_PORT": str(port)}
-            process = subprocess.Popen(
-                [sys.executable, *words], text=True, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                env=support.clean_environment({**self.environment, **place}))
-            self.addCleanup(process.kill)
-            started.append(process)
-        return [process.communicate(timeout=support.DEADLINE)[0] for process in started]
+        with socket.socket() as held:  # rank 0 sets the same option; nobody else gets the port
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+            port = held.getsockname()[1]
+            started = []
+            for rank in range(ranks):
+                place = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                         "MASTER_PORT": str(port)}
+                process = subprocess.Popen(
+                    [sys.executable, *words], text=True, stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    env=support.clean_environment({**self.environment, **place}))
+                self.addCleanup(process.kill)
+                started.append(process)
+            return [process.communicate(timeout=support.DEADLINE)[0] for process in started]
 
 
 class Collectives(MusterTest):
