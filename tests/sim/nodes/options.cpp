@@ -93,6 +93,9 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
   choose_machines(options, random);
   choose_workers(options, random);
   choose_faults(options, random);
+  // Of a sequence of its own, as those of guards.
+  Random apart = random;
+  options.fails_at_start = Random(apart.next() ^ 0x57a27).chance(3);
   options.calm_network = options.only_workers_fail();
   return options;
 }
@@ -116,7 +119,8 @@ std::string NodesOptions::describe() const {
   return fmt::format(
       "nodes={} min={} max={} max_restarts={} lease={} last_call={} join_timeout={} join_delay={} "
       "endpoints={} ranked={} per_machine={} latency={} ppm={} tcp_timeout={} dial_lost={}% "
-      "dial_slow={}% late={}% spread={} fails={}% finishes={}% cascade={}% stubborn={}% grace={} "
+      "dial_slow={}% late={}% spread={} fails={}% at_start={} finishes={}% cascade={}% "
+      "stubborn={}% grace={} "
       "store_fails={}% store_slow={}% start_lost={}% strangers={}% faults={} weights={} trouble={} "
       "lost_for_good={}% bytes={}",
       nodes,
@@ -138,6 +142,7 @@ std::string NodesOptions::describe() const {
       late_percent,
       muster::describe(start_spread),
       round_fails_percent,
+      fails_at_start,
       round_finishes_percent,
       cascade_percent,
       stubborn_percent,

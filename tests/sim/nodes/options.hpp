@@ -58,6 +58,7 @@ struct NodesOptions {
 
   // workers
   int round_fails_percent = 0;     // rounds in which a worker fails by itself
+  bool fails_at_start = false;     // the program does, in every round, in the same way
   int round_finishes_percent = 0;  // rounds in which all workers end well
   int cascade_percent = 0;         // peers of dead workers that fail too
   int stubborn_percent = 0;        // workers that end only when their time of grace is over

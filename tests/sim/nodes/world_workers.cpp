@@ -32,7 +32,10 @@ RoundPlan& NodesWorld::plan_of(RoundId round, std::size_t members) {
   if (!fresh) {
     return plan;
   }
-  if (random_.chance(options_.round_fails_percent)) {
+  if (options_.fails_at_start) {
+    plan.failing = 0;
+    plan.fails_after = between(Duration{}, milliseconds(100));
+  } else if (random_.chance(options_.round_fails_percent)) {
     plan.failing =
         static_cast<std::int32_t>(random_.between(0, static_cast<std::int64_t>(members) - 1));
     plan.fails_after = random_.chance(30) ? between(Duration{}, milliseconds(100))
@@ -206,9 +209,10 @@ void NodesWorld::on_noticed(std::uint32_t number, int how, std::uint64_t generat
     WorkerFailedHere failed;
     failed.message.round = workers.round->id;
     failed.message.rank = workers.group_rank;
-    failed.message.exit_code = how == kKilled       ? 137
-                               : random_.chance(30) ? 1
-                                                    : static_cast<int>(random_.between(1, 99));
+    failed.message.exit_code = how == kKilled            ? 137
+                               : options_.fails_at_start ? 1
+                               : random_.chance(30)      ? 1
+                                                         : static_cast<int>(random_.between(1, 99));
     failed.message.run_time = queue_.now() - workers.since;
     failed.message.permanent = plan_of(workers.round->id, 1).permanent;
     failed.message.exited = how != kKilled;
