@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <openssl/ssl.h>
 
+#include <netdb.h>
+
 namespace muster {
 namespace {
 
@@ -23,3 +25,29 @@ void use_tls_library() {
 }
 
 }  // namespace muster
+
+// OpenSSL can look names up, which we never ask it to. A static program cannot trust the C
+// library's resolver, so it is not linked: the linker puts these in its place (--wrap). They fail.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names
+extern "C" {
+
+[[gnu::used]] int __wrap_getaddrinfo(const char* /*node*/,
+                                     const char* /*service*/,
+                                     const addrinfo* /*hints*/,
+                                     addrinfo** /*found*/) {
+  return EAI_FAIL;
+}
+
+[[gnu::used]] void __wrap_freeaddrinfo(addrinfo* /*found*/) {}
+
+[[gnu::used]] int __wrap_getnameinfo() {
+  return EAI_FAIL;
+}
+
+[[gnu::used]] hostent* __wrap_gethostbyname(const char* /*name*/) {
+  h_errno = NO_RECOVERY;
+  return nullptr;
+}
+
+}  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

@@ -165,9 +165,9 @@ class OneNode(ChannelCase):
 class Library(ChannelCase):
     """The shared library, in C++ and in C."""
 
-    def run_puppet(self, mode, ranks=1, code=0, env=None):
+    def run_puppet(self, mode, *words, ranks=1, code=0, env=None):
         ended = self.run_job("--nproc-per-node", str(ranks), "--log-dir", self.folder / "logs",
-                             "--no-python", PUPPET, mode, env=env or self.env)
+                             "--no-python", PUPPET, mode, *words, env=env or self.env)
         self.assertEqual(ended.code, code, ended)
         return ended.out
 
@@ -180,8 +180,9 @@ class Library(ChannelCase):
         self.assertEqual(len(self.events("worker_ready")), 1)
 
     def test_the_feed(self):
-        out = self.run_puppet("follow", ranks=3, code=7)
-        # Who was late by then has heard of rank 1 all the same.
+        pipe = self.folder / "all-follow"
+        os.mkfifo(pipe)
+        out = self.run_puppet("follow", str(pipe), ranks=3, code=7)
         self.assertEqual(sorted(out.splitlines()),
                          [f"rank {rank} gone 1 1 stopping 1 1" for rank in (0, 2)])
 

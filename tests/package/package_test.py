@@ -71,7 +71,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.completed('muster-store', '--po'), ['--port', '--port-file'])
         self.assertEqual(self.completed('muster-store', '--port-file', 'sh'), ['share'])
         self.assertEqual(self.completed('muster-store', '--bind', 'sh'), [])
-        self.assertEqual(self.completed('musterctl', 're'), ['resolve', 'report'])
+        self.assertEqual(self.completed('musterctl', 're'), ['report', 'resolve'])
         self.assertEqual(self.completed('musterctl', 'store', 'ad'), ['add'])
         self.assertEqual(self.completed('musterctl', 'report', 'sh'), ['share'])
 
@@ -180,7 +180,7 @@ class Installed(unittest.TestCase):
         rooms = {path.relative_to(self.prefix / 'include/muster').parent.as_posix()
                  for path in self.prefix.glob('include/**/*.hpp')}
         self.assertEqual(rooms, {'base', 'collective', 'io', 'rendezvous/client',
-                                 'rendezvous/wire'})
+                                 'rendezvous/wire', 'worker'})
 
 
 if __name__ == '__main__':

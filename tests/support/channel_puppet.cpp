@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,8 +42,23 @@ int tell() {
   return 0;
 }
 
-// Rank 1 fails when it has its round; the others hear of it.
-int follow() {
+// Rank 1 waits at a named pipe until each of the two others has written to it.
+void meet(int rank, const char* pipe) {
+  const int fd = ::open(pipe, O_RDWR);
+  char byte = 0;
+  for (int left = rank == 1 ? 2 : 1; left > 0; --left) {
+    const auto moved = rank == 1 ? ::read(fd, &byte, 1) : ::write(fd, &byte, 1);
+    if (moved != 1) {
+      break;
+    }
+  }
+  if (rank == 1) {
+    ::close(fd);  // the others keep it open, or what they wrote would be gone
+  }
+}
+
+// Rank 1 fails when all have their round; the others hear of it.
+int follow(const char* pipe) {
   std::signal(SIGTERM, SIG_IGN);
   worker::Rounds rounds;
   muster_feed* const feed = muster_feed_open();
@@ -53,6 +69,7 @@ int follow() {
     return 2;
   }
   const int rank = std::get<worker::Round>(*first).rank;
+  meet(rank, pipe);
   if (rank == 1) {
     return 7;
   }
@@ -127,7 +144,7 @@ int main(int argc, char** argv) {
     return tell();
   }
   if (mode == "follow") {
-    return follow();
+    return argc > 2 ? follow(argv[2]) : 2;
   }
   if (mode == "fork") {
     return fork_and_share();
