@@ -110,7 +110,8 @@ int first_polled(pid_t pid, std::uint64_t address) {
 int first_in_set(pid_t pid, std::uint64_t address) {
   const std::string bytes = read_memory(pid, address, sizeof(fd_set));
   for (std::size_t i = 0; i < bytes.size() * 8; ++i) {
-    if ((static_cast<unsigned char>(bytes[i / 8]) >> (i % 8) & 1U) != 0) {
+    const unsigned byte = static_cast<unsigned char>(bytes[i / 8]);
+    if ((byte >> (i % 8) & 1U) != 0) {
       return static_cast<int>(i);
     }
   }
