@@ -19,6 +19,11 @@ DEADLINE = 60.0  # for events that must come; generous, since the machine may be
 GONE_WITHIN = 2.0  # the promise: nothing of a job is alive so long after its launcher
 
 
+def is_sanitized():
+    """The launcher is built with sanitizers, which keep freed memory and need much of it."""
+    return b"__asan_" in pathlib.Path(MUSTER).read_bytes()
+
+
 class Ended:
     """A launcher that has ended: code, output, how long it took."""
 

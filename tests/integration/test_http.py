@@ -13,7 +13,7 @@ import sys
 import threading
 import unittest
 
-from harness import JobCase, eventually, read
+from harness import JobCase, eventually, is_sanitized, read
 from job_view import View, resident_bytes, wait_for_status
 from nodes import NodesCase
 
@@ -249,7 +249,8 @@ class UnderLoad(NodesCase):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertLess(resident_bytes(agent) - before, 2 << 20)
+        if not is_sanitized():
+            self.assertLess(resident_bytes(agent) - before, 2 << 20)
         self.assertGreaterEqual(int(view.metrics()["muster_http_requests_total"]), 4500)
         self.assert_unharmed(view)
 

@@ -71,6 +71,7 @@ int follow(const char* pipe) {
   const int rank = std::get<worker::Round>(*first).rank;
   meet(rank, pipe);
   if (rank == 1) {
+    muster_feed_close(feed);
     return 7;
   }
   int gone = -1;
