@@ -12,7 +12,7 @@ import tls
 
 VERSION = 4
 OLDER = (1, 2, 3)
-PATIENT = 15.0  # seconds: longer than any limit on who has not shown that he belongs to the job
+CLOSED_WITHIN = 15.0  # s; longer than any limit on who has not shown that he is of the job
 REFUSE = 2
 REASON_MAX = 8
 HANDSHAKE_MAX = 2048  # bytes that a replay may draw
@@ -27,7 +27,7 @@ class Door:
         self.nodes, self.recorded = nodes, recorded
 
     def connect(self):
-        return socket.create_connection((self.address, self.port), timeout=PATIENT)
+        return socket.create_connection((self.address, self.port), timeout=CLOSED_WITHIN)
 
     def answer_to(self, *pieces, ends=False):
         """All that comes back until the other side closes. None: it did not, for long."""

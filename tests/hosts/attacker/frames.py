@@ -22,28 +22,8 @@ def frame(kind, body=b""):
     return struct.pack("<IB", len(body), kind) + body
 
 
-def u8(value):
-    return struct.pack("<B", value)
-
-
-def u16(value):
-    return struct.pack("<H", value)
-
-
-def u32(value):
-    return struct.pack("<I", value)
-
-
-def u64(value):
-    return struct.pack("<Q", value)
-
-
-def i32(value):
-    return struct.pack("<i", value)
-
-
-def i64(value):
-    return struct.pack("<q", value)
+u8, u16, u32, u64, i32, i64 = (struct.Struct(form).pack
+                              for form in ("<B", "<H", "<I", "<Q", "<i", "<q"))
 
 
 def name(value):

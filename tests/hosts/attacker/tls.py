@@ -8,7 +8,7 @@ import threading
 IN_THE_CLEAR = (20, 21, 22)  # change of cipher, alert, handshake
 ALL = (*IN_THE_CLEAR, 23)  # and what is encrypted: a key was agreed upon
 REPLY = 10  # bytes of the other side's preamble and reply
-PATIENT = 20.0
+CLOSED_WITHIN = 20.0
 SUITES = ["-ciphersuites", "TLS_AES_128_GCM_SHA256"]
 
 
@@ -56,10 +56,10 @@ def answer_to(connect, greeting, options, request):
              f"127.0.0.1:{local.getsockname()[1]}", *options],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            local.settimeout(PATIENT)
+            local.settimeout(CLOSED_WITHIN)
             near, _ = local.accept()
             with near, connect() as far:
-                far.settimeout(PATIENT)
+                far.settimeout(CLOSED_WITHIN)
                 far.sendall(greeting)
                 head = read_up_to(far, REPLY)
                 threading.Thread(target=carry, args=(near, far), daemon=True).start()
