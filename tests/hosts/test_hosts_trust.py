@@ -61,7 +61,9 @@ class Trust(HostsCase):
         environment = next(iter(self.round.env.values()))
         rounds = [[host.address, port, self.heard["to"] if port == self.port else []]
                   for host in self.net.hosts[:2] for _, port in self.listening(host)]
-        return {"job": self.job.name, "nodes": [], "rounds": rounds, "user": user,
+        self.assertIn((self.net.hosts[0].address, self.port), [tuple(each[:2]) for each in rounds])
+        self.assertGreaterEqual(len(rounds), 3, "the endpoint, and a port of each node")
+        return {"job": self.job.name, "rounds": rounds, "user": user,
                 "stores": [[environment["MASTER_ADDR"], int(environment["MASTER_PORT"])]]}
 
     def attack(self, host, doors):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks a job, whose doors it reads from its input as JSON: {"job": ID, "nodes": [ID],
+"""Attacks a job, whose doors it reads from its input as JSON: {"job": ID,
 "rounds": [[ADDRESS, PORT, [HEX]]], "stores": [[ADDRESS, PORT]], "user": UID or null}. Prints one
 line for each attack: refused or ACCEPTED, a tab, what it was."""
 import json
@@ -15,7 +15,7 @@ AT_ONCE = 16
 
 def doors_of(given):
     for address, port, sessions in given["rounds"]:
-        door = attacks.Door(address, port, given["job"], given["nodes"],
+        door = attacks.Door(address, port, given["job"],
                             [bytes.fromhex(session) for session in sessions])
         for name, attack in attacks.on_rounds(door):
             yield f"rounds of {address}: {name}", attack

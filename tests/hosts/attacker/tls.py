@@ -68,7 +68,7 @@ def answer_to(connect, greeting, options, request):
                 return head + carried(far, near)
         except socket.timeout:
             return None
-        except OSError:
+        except (BrokenPipeError, ConnectionResetError):
             return b""
         finally:
             client.kill()
