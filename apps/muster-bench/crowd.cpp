@@ -151,7 +151,8 @@ Result<void> Followers::serve(const std::function<bool()>& condition, std::strin
 
 void Followers::introduce(Follower& follower) {
   const JobTrust* const trust = host_.trust();
-  std::string first = round_introduction({.sealed = trust != nullptr, .job = host_.terms().job_id});
+  std::string first = round_introduction(
+      {.proofs = trust != nullptr ? Proofs::token : Proofs::none, .job = host_.terms().job_id});
   if (trust != nullptr) {
     follower.channel = std::make_unique<SecureChannel>(*trust, SecureChannel::Side::client);
     first += follower.channel->take_output();

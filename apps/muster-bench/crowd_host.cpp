@@ -36,6 +36,10 @@ class NoWorkers : public NodeOwner {
 
   void vouch_known(const VouchKnown&) override {}
 
+  void inquire(const InquiryStep&) override {}
+
+  void hear_waits(const HearWaits&) override {}
+
   void show_roll_call(const ShowRollCall&) override {}
 
   void say(const std::string&) override {}

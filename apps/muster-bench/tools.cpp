@@ -6,6 +6,7 @@
 #include "apps/muster-bench/echo.hpp"
 #include "apps/muster-bench/load.hpp"
 #include "apps/muster-bench/ports.hpp"
+#include "apps/muster-bench/scrape.hpp"
 #include "apps/muster-bench/storm.hpp"
 #include "apps/muster-bench/timing.hpp"
 #include "base/clock.hpp"
@@ -40,6 +41,9 @@ struct Options {
   // Of `ports`.
   std::uint16_t last_port = 0;
   bool probed = false;
+  // Of `scrape`.
+  std::string path = "/metrics";
+  double rate = 1000;
   std::vector<std::string> command;
 };
 
@@ -188,6 +192,27 @@ int run_ports(const Options& options) {
   return 0;
 }
 
+int run_scrape(const Options& options) {
+  pin_to(options.cpu);
+  const auto done = scrape({.port = options.port,
+                            .path = options.path,
+                            .connections = options.clients,
+                            .requests = options.requests,
+                            .rate = options.rate});
+  if (!done) {
+    return complain(done.error());
+  }
+  fmt::print(
+      "{{\"answered\": {}, \"seconds\": {}, \"median_ms\": {}, \"p99_ms\": {}, "
+      "\"longest_ms\": {}}}\n",
+      done->answered,
+      done->seconds,
+      milliseconds(done->median),
+      milliseconds(done->most_of_all),
+      milliseconds(done->longest));
+  return 0;
+}
+
 int run_echo(const Options& options) {
   const auto served = serve_echo(options.port);
   return served ? 0 : complain(served.error());
@@ -237,6 +262,16 @@ void add_tools(CLI::App& app, int& exit_code) {
   ports->add_option("--at-once", options->clients, "jobs at one time");
   ports->add_flag("--probed", options->probed, "ports are found free, and not held");
   ports->callback([options, &exit_code] { exit_code = run_ports(*options); });
+
+  auto* scrapes = app.add_subcommand("scrape", "GETs of one page, each sent when it is due");
+  scrapes->add_option("--port", options->port, "the server's port on 127.0.0.1")->required();
+  scrapes->add_option("--path", options->path, "of the page");
+  scrapes->add_option("--rate", options->rate, "requests a second")->check(CLI::PositiveNumber);
+  scrapes->add_option("--requests", options->requests, "in all")->check(CLI::PositiveNumber);
+  scrapes->add_option("--clients", options->clients, "connections, which take turns")
+      ->check(CLI::PositiveNumber);
+  scrapes->add_option("--cpu", options->cpu, "pin this process to a cpu");
+  scrapes->callback([options, &exit_code] { exit_code = run_scrape(*options); });
 
   auto* crowd = app.add_subcommand("crowd", "many nodes join one coordinator and lose one");
   crowd->add_option("--nodes", options->clients, "connections of followers");

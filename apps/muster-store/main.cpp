@@ -74,12 +74,12 @@ int serve(const StoreOptions& options) {
   asio::io_context loop(1);
   asio::signal_set signals(loop, SIGTERM, SIGINT);
   signals.async_wait([&loop](const asio::error_code&, int) { loop.stop(); });
+  UserAdmission admission(options.user.value_or(::geteuid()));
+  admission.set_notice([](const std::string& text) { say("warning: " + text); });
   auto server = StoreServer::open(loop, options.bind, options.port);
   if (!server) {
     return fail(server.error());
   }
-  UserAdmission admission(options.user.value_or(::geteuid()));
-  admission.set_notice([](const std::string& text) { say("warning: " + text); });
   if (!options.open) {
     (*server)->set_admission(&admission);
   }

@@ -19,6 +19,7 @@
 #include "process/guard.hpp"
 #include "process/inherited_state.hpp"
 #include "process/lease_timer.hpp"
+#include "process/program_output.hpp"
 #include "remote/hosts_launcher.hpp"
 #include "remote/launch_plan.hpp"
 #include "remote/remote_agent.hpp"
@@ -201,8 +202,21 @@ int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
   });
 }
 
+// It lies where the driver's library does, which a static program cannot load.
+std::string ask_smi(const Environ& environ) {
+  constexpr Duration kTimeout = std::chrono::seconds(20);  // without its daemon it wakes all GPUs
+  constexpr std::size_t kBytesMax = std::size_t{256} * 1024;
+  for (const char* name : {"nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"}) {
+    auto text = program_output({{name, "-L"}, environ.to_block(), kTimeout, kBytesMax});
+    if (text) {
+      return std::move(*text);
+    }
+  }
+  return "";
+}
+
 int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, char** argv) {
-  const LinuxMachine machine;
+  const LinuxMachine machine("", [&environ] { return ask_smi(environ); });
   const auto resolved = resolve(line, environ, machine);
   if (!resolved) {
     return refuse(resolved.error());

@@ -19,6 +19,10 @@ constexpr const char* kReportName = "report.json";
 // Of --log-dir, where a running job will leave its report.
 Result<std::string> logs_of_job(const ControlOptions& options) {
   const auto source = find_source(options);
+  if (!source && source.error().code == Errc::not_found) {
+    return failure(Errc::not_found,
+                   source.error().message + "; of one that has ended: musterctl report DIR");
+  }
   const auto json =
       source ? source->get("/v1/status", options.timeout) : std::unexpected(source.error());
   if (!json) {

@@ -6,11 +6,15 @@
 #include "base/error.hpp"
 #include "options.hpp"
 
+#include <cstddef>
 #include <string_view>
 
 namespace muster {
 
 inline constexpr int kExitNotThere = 1;
+
+// Lines of stacks and the like, whose names come from other programs.
+inline constexpr std::size_t kStackLineBytesMax = 400;
 
 // To stdout; main asks at the end whether all of it arrived.
 void print(std::string_view text);
@@ -19,10 +23,12 @@ void print(std::string_view text);
 [[nodiscard]] Result<int> run_events(const ControlOptions& options);
 [[nodiscard]] Result<int> run_timeline(const ControlOptions& options);
 [[nodiscard]] Result<int> run_top(const ControlOptions& options);
+[[nodiscard]] Result<int> run_stacks(const ControlOptions& options);
+[[nodiscard]] Result<int> run_drain(const ControlOptions& options);
 [[nodiscard]] Result<int> run_stop(const ControlOptions& options);
 [[nodiscard]] Result<int> run_resolve(const ControlOptions& options);
 [[nodiscard]] Result<int> run_report(const ControlOptions& options);
-[[nodiscard]] Result<int> run_flight(const ControlOptions& options);
+[[nodiscard]] Result<int> run_flights(const ControlOptions& options);
 [[nodiscard]] Result<int> run_store(const ControlOptions& options);
 
 }  // namespace muster

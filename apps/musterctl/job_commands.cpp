@@ -30,7 +30,7 @@ Result<int> status_of_folder(const ControlOptions& options) {
   if (!status) {
     return std::unexpected(status.error());
   }
-  if (status->phase != Phase::ended && !options.json) {
+  if (status->phase != JobPhase::ended && !options.json) {
     print("as of " + describe_wall_time(status->changed) + ", the last event:\n");
   }
   return show_status(options, status_json(*status, status->changed));
@@ -65,10 +65,13 @@ Result<void> pass_events(const ControlOptions& options, HttpStream& stream) {
     if (part->empty()) {
       return {};
     }
-    const std::string events = lines.feed(*part);
-    for (std::size_t at = 0; at < events.size();) {
-      const auto end = events.find('\n', at) + 1;
-      show_event(options, std::string_view(events).substr(at, end - at));
+    const auto events = lines.feed(*part);
+    if (!events) {
+      return std::unexpected(events.error());
+    }
+    for (std::size_t at = 0; at < events->size();) {
+      const auto end = events->find('\n', at) + 1;
+      show_event(options, std::string_view(*events).substr(at, end - at));
       at = end;
     }
     static_cast<void>(std::fflush(stdout));

@@ -107,8 +107,17 @@ Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline)
   if (!fd) {
     return std::unexpected(fd.error());
   }
-  return HttpStream::get(
+  auto answer = HttpStream::get(
       std::move(*fd), endpoint ? endpoint->describe() : "localhost", target, deadline);
+  if (!answer || answer->status() == kOk) {
+    return answer;
+  }
+  const auto text = answer->read_all(deadline);
+  return failure(Errc::protocol,
+                 fmt::format("GET {} was answered with {}: {}",
+                             target,
+                             answer->status(),
+                             text ? printable(trim(*text)) : text.error().message));
 }
 
 Result<std::string> JobSource::get(const std::string& target, Duration timeout) const {
@@ -117,15 +126,7 @@ Result<std::string> JobSource::get(const std::string& target, Duration timeout) 
   if (!answer) {
     return std::unexpected(answer.error());
   }
-  auto text = answer->read_all(deadline);
-  if (text && answer->status() != kOk) {
-    return failure(Errc::protocol,
-                   fmt::format("GET {} was answered with {}: {}",
-                               target,
-                               answer->status(),
-                               printable(std::string(trim(*text)))));
-  }
-  return text;
+  return answer->read_all(deadline);
 }
 
 std::vector<FoundJob> find_jobs(Duration timeout) {

@@ -21,10 +21,11 @@ struct JobSource {
   std::string socket;                // abstract name; empty: `endpoint`
   std::optional<Endpoint> endpoint;  // of --endpoint
 
-  // Begins a GET. Errors: those of connecting and of HttpStream::get.
+  // Begins a GET. Errors: those of connecting and of HttpStream::get; protocol, where it is
+  // refused.
   [[nodiscard]] Result<HttpStream> ask(const std::string& target, TimePoint deadline) const;
 
-  // The whole answer. Error also: protocol, where it is refused.
+  // The whole answer.
   [[nodiscard]] Result<std::string> get(const std::string& target, Duration timeout) const;
 };
 

@@ -49,14 +49,18 @@ Result<int> run_command(const ControlOptions& options) {
       return run_timeline(options);
     case Command::top:
       return run_top(options);
+    case Command::stacks:
+      return run_stacks(options);
+    case Command::drain:
+      return run_drain(options);
     case Command::stop:
       return run_stop(options);
     case Command::resolve:
       return run_resolve(options);
     case Command::report:
       return run_report(options);
-    case Command::flight:
-      return run_flight(options);
+    case Command::flights:
+      return run_flights(options);
     case Command::print:
       print(options.text);
       return 0;

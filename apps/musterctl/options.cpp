@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <array>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -20,17 +21,29 @@ constexpr const char* kHelp = R"(musterctl: shows jobs, looks into stores, names
   musterctl events [DIR]     what has happened, one event a line; --follow: and what happens next
   musterctl timeline [DIR]   rounds, nodes and workers as a picture: --svg FILE (-: stdout)
   musterctl report [DIR]     the failure report (JSON) of the newest run in a log folder
+  musterctl stacks [RANK]…   what the workers here do just now: their stacks, equal ones together
+  musterctl flights [DIR]    where each rank is in its collective operations, and who is behind
   musterctl stop             end the job here as SIGTERM to its launcher does, and wait for it
+  musterctl drain NODE       let this machine's node leave a job of several, by the same signal
 
 Jobs are found on this machine and asked over a socket of their own, which answers their user and
 root. With DIR, a log folder or a folder of such, their files are read instead, also after the end.
 In a job of many nodes the launcher of each node tells what that node knows; stop ends the part of
-this node, and what the others then do is theirs to decide (--nnodes).
+this node, and what the others then do is theirs to decide (--nnodes). drain does the same where
+there are others; a node of another machine is drained there.
+
+stacks needs py-spy (Python) and eu-stack (all else), and root or kernel.yama.ptrace_scope=0. It
+stops a process for some milliseconds at most. flights reads the recorders of muster's collective
+library and, of a job with --hang-timeout, of PyTorch; the folder for it is that of
+MUSTER_COLLECTIVE_FLIGHT_DIR, or one with dumps that PyTorch wrote, or instead of it the pids of
+ranks or their launchers.
 
   --pid PID            the job whose launcher (or its child job-agent) has this pid
   --run-id ID          the job with this --rdzv-id
-  --endpoint URL       the job that muster --http serves there: http://HOST:PORT; not for stop
-  --json               for programs: the status object, events as they are in events.jsonl
+  --endpoint URL       the job that muster --http serves there: http://HOST:PORT; for status, top,
+                       events, timeline and report
+  --json               for programs: the status object, events as they are in events.jsonl; stacks
+                       and flights as one object
   --follow             events: go on until the job ends
   --svg FILE           timeline: where to write the picture
 
@@ -45,11 +58,10 @@ this node, and what the others then do is theirs to decide (--nnodes).
   musterctl store wait HOST:PORT KEY…        until all keys are there
   musterctl store delete HOST:PORT KEY       exit code 0 if it was there, else 1
   musterctl resolve NAME                     addresses of a name, as muster would dial it
-  musterctl flight DIR|PID…                  where the ranks are, from their flight recorders: in
-                                             a folder, or of a process and those below it
 
 Options:
-  --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [5s]; stop: for the end [no limit]
+  --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [5s]; for the end, with
+                       stop and drain [no limit]
   --version            print the version and end
   --help, -h           print this and end
 
@@ -84,6 +96,7 @@ struct Typed {
   std::string timeout;
   std::string pid;
   std::string url;
+  std::vector<std::string> ranks;
   ControlOptions options;
 };
 
@@ -135,18 +148,22 @@ void add_job_commands(CLI::App& app, Typed& typed) {
   }
   add_job_options(*add_plain_command(app, typed, "top", Command::top), typed, true);
   add_job_options(*add_plain_command(app, typed, "stop", Command::stop), typed, false);
+  auto* drain = add_plain_command(app, typed, "drain", Command::drain);
+  drain->add_option("NODE", typed.options.node)->required();
+  auto* stacks = add_plain_command(app, typed, "stacks", Command::stacks);
+  stacks->add_option("RANK", typed.ranks)->expected(0, kKeysMax);
+  auto* flights = add_plain_command(app, typed, "flights", Command::flights);
+  flights->add_option("DIR|PID", typed.options.args)->expected(0, kKeysMax);
+  for (CLI::App* command : {drain, stacks, flights}) {
+    add_job_options(*command, typed, false);
+  }
+  for (CLI::App* command : {stacks, flights}) {
+    command->add_flag("--json", typed.options.json);
+  }
   status->add_flag("--json", typed.options.json);
   events->add_flag("--json", typed.options.json);
   events->add_flag("--follow", typed.options.follow);
   timeline->add_option("--svg", typed.options.svg)->required();
-}
-
-void add_flight_command(CLI::App& app, Typed& typed) {
-  auto* command = app.add_subcommand("flight");
-  command->set_help_flag();
-  command->fallthrough();
-  command->add_option("DIR|PID", typed.options.args)->required()->expected(1, kKeysMax);
-  command->callback([&typed] { typed.options.command = Command::flight; });
 }
 
 std::string one_line(const std::string& text) {
@@ -181,6 +198,17 @@ Result<void> finish_job_options(const Typed& typed, ControlOptions& options) {
       return std::unexpected(endpoint.error().during("--endpoint"));
     }
     options.endpoint = *endpoint;
+  }
+  for (const std::string& text : typed.ranks) {
+    const auto rank = parse_int(text);
+    if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max()) {
+      return failure(Errc::usage, "'" + text + "' is no rank");
+    }
+    options.ranks.push_back(static_cast<int>(*rank));
+  }
+  if (options.command == Command::flights && !options.args.empty() &&
+      (options.pid || !options.run_id.empty())) {
+    return failure(Errc::usage, "give folders or pids, or --pid and --run-id, not both");
   }
   const int chosen = (options.name.empty() ? 0 : 1) + (options.endpoint ? 1 : 0) +
                      (options.pid || !options.run_id.empty() ? 1 : 0);
@@ -237,7 +265,6 @@ Result<ControlOptions> parse_control_options(int argc, const char* const* argv) 
   add_plain_command(app, typed, "resolve", Command::resolve)
       ->add_option("NAME", typed.options.name)
       ->required();
-  add_flight_command(app, typed);
   std::string problem;
   try {
     app.parse(argc, argv);

@@ -14,11 +14,13 @@
 namespace muster {
 
 enum class Command {
+  drain,
   events,
-  flight,
+  flights,
   print,  // --help or --version: `text`
   resolve,
   report,
+  stacks,
   status,
   stop,
   store_add,
@@ -40,13 +42,15 @@ struct ControlOptions {
   std::string text;               // print
   std::string name;               // resolve: the name; report, status …: the folder, or empty
   Endpoint store;                 // store commands
-  std::vector<std::string> args;  // store commands: key, value; flight: places
+  std::vector<std::string> args;  // store commands: key, value; flights: places
   Duration timeout = std::chrono::seconds(5);
   bool timeout_given = false;
   // Which running job.
   std::optional<std::int64_t> pid;   // of its launcher
   std::string run_id;                // --rdzv-id of the job
   std::optional<Endpoint> endpoint;  // where --http serves it
+  std::string node;                  // drain
+  std::vector<int> ranks;            // stacks; empty: all
   bool json = false;
   bool follow = false;
   std::string svg;  // timeline: the file

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 namespace muster {
@@ -42,7 +43,9 @@ Result<std::string> find_in_runs(const std::string& folder, const char* name) {
   const auto path = newest_of(folder, name);
   if (!path) {
     return failure(Errc::not_found,
-                   "no " + std::string(name) + " in '" + folder + "' or the folders in it");
+                   "no " + std::string(name) + " in '" + folder +
+                       "' or the folders in it: muster leaves one below its --log-dir" +
+                       (std::string_view(name) == "report.json" ? ", if the job fails" : ""));
   }
   return path->string();
 }

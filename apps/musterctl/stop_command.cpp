@@ -1,47 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-// stop: the launcher of a job gets SIGTERM, as if the user had sent it, and is waited for.
-#include "base/clock.hpp"
+// stop: the launcher of a job gets SIGTERM, as if the user had sent it, and is waited for. drain:
+// the same for that of one node of many, which then leaves the job.
+#include "base/printable.hpp"
 #include "commands.hpp"
-#include "io/wait_ready.hpp"
 #include "job_source.hpp"
+#include "launcher.hpp"
+#include "status/json.hpp"
 
 #include <fmt/core.h>
 
-#include <cerrno>
-#include <csignal>
-#include <fstream>
+#include <set>
 #include <string>
-
-#include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <vector>
 
 namespace muster {
 namespace {
 
-pid_t parent_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const auto name_end = line.rfind(')');  // the name may hold anything
-  pid_t parent = 0;
-  if (name_end != std::string::npos) {
-    std::sscanf(line.c_str() + name_end + 1, " %*c %d", &parent);
+// As the launcher of one of them tells: of several on one machine each has a name of its own there.
+struct NodeNames {
+  std::set<std::string> own;
+  std::set<std::string> others;
+};
+
+NodeNames nodes_of(const FoundJob& job) {
+  const Json status = parse_json(job.status);
+  NodeNames out;
+  for (const Json& node : field(status, "nodes")) {
+    (flag_of(node, "here") ? out.own : out.others).insert(text_of(node, "name"));
   }
-  return parent;
+  if (out.own.empty()) {  // it is in no round
+    out.own.insert(text_of(status, "node"));
+  }
+  return out;
 }
 
-// The descriptor first: what has this number later is another process.
-Result<UniqueFd> hold_launcher(const FoundJob& job) {
-  UniqueFd launcher(
-      job.launcher_pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, job.launcher_pid, 0)) : -1);
-  if (!launcher || parent_of(job.agent_pid) != job.launcher_pid) {
-    return failure(Errc::not_possible,
-                   fmt::format("the launcher of {} is not seen from here: stop it where it runs "
-                               "(another container?)",
-                               describe(job)));
+// Of the launchers here, that of the node.
+Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<FoundJob>& jobs) {
+  std::vector<FoundJob> here;
+  std::set<std::string> elsewhere;
+  std::set<std::string> known;
+  for (const FoundJob& job : jobs) {
+    const NodeNames names = nodes_of(job);
+    if (names.own.contains(node)) {
+      here.push_back(job);
+    }
+    elsewhere.insert(names.others.begin(), names.others.end());
+    known.insert(names.own.begin(), names.own.end());
+    known.insert(names.others.begin(), names.others.end());
   }
-  return launcher;
+  if (here.size() == 1) {
+    return here.front();
+  }
+  const std::string name = printable(node);
+  if (here.size() > 1) {
+    return failure(Errc::usage,
+                   fmt::format("{} jobs run on {} here: choose one by --pid; {}",
+                               here.size(),
+                               name,
+                               name_some(here, [](const FoundJob& job) { return describe(job); })));
+  }
+  if (elsewhere.contains(node)) {
+    return failure(Errc::not_possible,
+                   fmt::format("{} is another machine: run musterctl drain {} there, as the job's "
+                               "user",
+                               name,
+                               name));
+  }
+  return failure(
+      Errc::not_found,
+      fmt::format("no node '{}' in your jobs on this machine; they have {}",
+                  name,
+                  name_some(known, [](const std::string& one) { return printable(one); })));
 }
 
 }  // namespace
@@ -51,22 +80,34 @@ Result<int> run_stop(const ControlOptions& options) {
   if (!job) {
     return std::unexpected(job.error());
   }
-  const auto launcher = hold_launcher(*job);
-  if (!launcher) {
-    return std::unexpected(launcher.error());
-  }
-  if (::syscall(SYS_pidfd_send_signal, launcher->get(), SIGTERM, nullptr, 0) != 0) {
-    return std::unexpected(system_error("cannot signal the launcher", errno));
-  }
-  const TimePoint deadline =
-      options.timeout_given ? steady_now() + options.timeout : TimePoint::max();
-  if (!wait_ready(launcher->get(), POLLIN, deadline)) {
-    return failure(Errc::timed_out,
-                   fmt::format("{}: asked to stop, and still there after {}",
-                               describe(*job),
-                               muster::describe(options.timeout)));
+  if (const auto ended = end_launcher(*job, options); !ended) {
+    return std::unexpected(ended.error());
   }
   print(fmt::format("pid {}: stopped\n", job->launcher_pid));
+  return 0;
+}
+
+Result<int> run_drain(const ControlOptions& options) {
+  const auto jobs = chosen_jobs(options);
+  if (jobs.empty()) {
+    return std::unexpected(find_job(options).error());
+  }
+  const auto job = launcher_of_node(options.node, jobs);
+  if (!job) {
+    return std::unexpected(job.error());
+  }
+  if (nodes_of(*job).others.empty()) {
+    return failure(Errc::not_possible,
+                   fmt::format("{} has no other node: to drain it would end the job, which is what "
+                               "musterctl stop does",
+                               describe(*job)));
+  }
+  if (const auto ended = end_launcher(*job, options); !ended) {
+    return std::unexpected(ended.error());
+  }
+  print(fmt::format("{}: drained, its launcher (pid {}) has left the job\n",
+                    printable(options.node),
+                    job->launcher_pid));
   return 0;
 }
 

@@ -129,9 +129,12 @@ Result<bool> watch(const ControlOptions& options,
     if (part->empty()) {
       return false;
     }
-    const std::string events = lines.feed(*part);
-    for (std::size_t at = 0; at < events.size(); at = events.find('\n', at) + 1) {
-      fold_event(seen, std::string_view(events).substr(at, events.find('\n', at) - at));
+    const auto events = lines.feed(*part);
+    if (!events) {
+      return std::unexpected(events.error());
+    }
+    for (std::size_t at = 0; at < events->size(); at = events->find('\n', at) + 1) {
+      fold_event(seen, std::string_view(*events).substr(at, events->find('\n', at) - at));
     }
   }
 }

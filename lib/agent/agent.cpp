@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent.hpp"
 
+#include "agent/descendant_duty.hpp"
 #include "agent/event_log.hpp"
 #include "agent/event_stream.hpp"
 #include "agent/final_report.hpp"
@@ -9,10 +10,13 @@
 #include "agent/local_rounds.hpp"
 #include "agent/local_store.hpp"
 #include "agent/messages.hpp"
+#include "agent/munge_service.hpp"
+#include "agent/port_duty.hpp"
 #include "agent/rendezvous_settings.hpp"
 #include "agent/roll_call_lines.hpp"
 #include "agent/shared_rounds.hpp"
 #include "agent/signal_reach.hpp"
+#include "agent/straggler_duty.hpp"
 #include "agent/supervisor.hpp"
 #include "agent/warm_rounds.hpp"
 #include "agent/worker_channel.hpp"
@@ -119,18 +123,23 @@ class Agent final : public WorkerSite, public WarmSite {
   [[nodiscard]] std::unique_ptr<RoundSource> make_rounds();
   void add_sinks();
   void guard_doors();
-  void watch_for_hangs();
+  void watch_progress();
+  void watch_descendants();
 
   [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
 
-  [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
+  [[nodiscard]] std::vector<std::optional<WaitStatus>> waits() const {
+    return straggler_duty_ ? straggler_duty_->waits() : std::vector<std::optional<WaitStatus>>();
+  }
 
   [[nodiscard]] Result<void> open_runner();
   void open_channel();
   void fail(const Error& error);
   void begin();
   void begin_rounds();
-  [[nodiscard]] Result<void> join_others();
+  void try_munge();
+  void begin_shared(bool with_munge);
+  [[nodiscard]] Result<void> join_others(bool with_munge);
   void read_link();
   void take_notices(std::size_t bytes);
   void take_signal(const SignalNotice& notice);
@@ -148,20 +157,28 @@ class Agent final : public WorkerSite, public WarmSite {
   RollCallLines roll_call_;
   EventLog event_log_;
   FinalReport final_report_{setup_, events_, messages_};
-  JobServer job_server_{
-      loop_, setup_, events_, {[this] { return output_bytes(); }, [this] { return steps(); }}};
+  JobServer job_server_{loop_,
+                        setup_,
+                        events_,
+                        {[this] { return output_bytes(); },
+                         [this] { return channel_.steps(); },
+                         [this] { return waits(); }}};
   RunPlace place_{setup_};
   UserAdmission admission_{::geteuid()};        // of other agents
   UserAdmission store_admission_{::geteuid()};  // of workers
   JobSockets job_sockets_;
   WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
+  PortDuty port_duty_{loop_, events_, [this] { return store_admission_.asked(); }};
   LocalStore local_store_{loop_, setup_, place_, events_};
+  std::optional<MungeService> munge_;
   std::optional<SharedWithGuard> shared_with_guard_;
   SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ by its real type
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   Supervisor supervisor_;
   std::optional<HangDuty> hang_duty_;
+  std::optional<StragglerDuty> straggler_duty_;
+  std::optional<DescendantDuty> descendant_duty_;
   int exit_code_ = 0;
 };
 
@@ -173,7 +190,9 @@ std::unique_ptr<RoundSource> Agent::make_rounds() {
         supervisor_, local_store_, RestartLimits{config.max_restarts, config.quick_failures});
   }
   auto rounds = std::make_unique<SharedRounds>(
-      loop_, setup_, SharedRoundsParts{supervisor_, place_, events_, roll_call_, store_admission_});
+      loop_,
+      setup_,
+      SharedRoundsParts{supervisor_, place_, events_, roll_call_, store_admission_, job_sockets_});
   shared_rounds_ = rounds.get();
   return rounds;
 }
@@ -185,7 +204,9 @@ RoundSource& Agent::outer_rounds() {
 void Agent::prepare_zygote(ZygoteObserver& observer) {
   ProcessSpec spec;
   spec.argv = zygote_argv(setup_.config, zygote_source());
-  spec.environment = node_env(setup_.config, setup_.environ).to_block();
+  Environ environ = node_env(setup_.config, setup_.environ);
+  environ.erase("RANK");  // it is no worker; each of those gets its own
+  spec.environment = environ.to_block();
   runner_->prepare_zygote(spec, observer);
 }
 
@@ -195,6 +216,7 @@ void Agent::add_sinks() {
   events_.add(channel_);
   events_.add(messages_);
   events_.add(roll_call_);
+  events_.add(port_duty_);
   events_.add(final_report_);
   events_.add(job_server_.sink());
   const LaunchConfig& config = setup_.config;
@@ -230,7 +252,8 @@ int Agent::run() {
   }
   messages_.use(*runner_);
   place_.use(*runner_);
-  watch_for_hangs();
+  watch_progress();
+  watch_descendants();
   open_channel();
   job_server_.start();
   read_link();
@@ -239,20 +262,25 @@ int Agent::run() {
   return exit_code_;
 }
 
-void Agent::watch_for_hangs() {
+void Agent::watch_progress() {
   if (setup_.config.watch_hangs) {
-    hang_duty_.emplace(loop_, setup_, HangDutyParts{*runner_, events_, supervisor_, channel_});
+    hang_duty_.emplace(
+        loop_, setup_, HangDutyParts{*runner_, events_, supervisor_, channel_, shared_rounds_});
     events_.add(*hang_duty_);
+    rounds_->use(*hang_duty_);
+  }
+  straggler_duty_.emplace(loop_, StragglerDutyParts{*runner_, events_, channel_, shared_rounds_});
+  events_.add(*straggler_duty_);
+  if (shared_rounds_ != nullptr) {
+    shared_rounds_->use(*straggler_duty_);
   }
 }
 
-// The step that each worker has told last, by local rank.
-std::vector<std::optional<std::uint64_t>> Agent::steps() {
-  std::vector<std::optional<std::uint64_t>> out;
-  for (const channel::Progress& one : channel_.progress()) {
-    out.push_back(one.step);
+void Agent::watch_descendants() {
+  if (setup_.config.on_child_death == OnChildDeath::fail) {
+    descendant_duty_.emplace(loop_, *runner_, events_, supervisor_);
+    events_.add(*descendant_duty_);
   }
-  return out;
 }
 
 Result<void> Agent::open_runner() {
@@ -262,6 +290,11 @@ Result<void> Agent::open_runner() {
   settings.traceable = setup_.config.watch_hangs;
   settings.tell_unread_input = !setup_.config.stdin_rank && !setup_.config.stdin_rank_chosen &&
                                setup_.config.log_level <= LogLevel::warning;
+  settings.before_reaping = [this] {
+    if (descendant_duty_) {
+      descendant_duty_->look_before_reaping();
+    }
+  };
   auto runner = LinuxRunner::open(loop_, supervisor_, settings);
   if (!runner) {
     return std::unexpected(runner.error());
@@ -299,20 +332,46 @@ void Agent::begin_rounds() {
     local_store_.look_up([this] { supervisor_.handle(Started{}); });
     return;
   }
-  if (const auto joined = join_others(); !joined) {
+  if (setup_.config.token.munge == MungeUse::none) {
+    begin_shared(false);
+  } else {
+    try_munge();
+  }
+}
+
+// Before we tell anybody that we have it.
+void Agent::try_munge() {
+  munge_.emplace(loop_, setup_.environ.to_block());
+  munge_->prove([this](const Result<void>& proven) {
+    if (proven) {
+      begin_shared(true);
+    } else if (setup_.config.token.munge == MungeUse::demanded) {
+      fail(Error{Errc::unreachable,
+                 "--token=munge: " + proven.error().message +
+                     "; start munged, or give all nodes the same --token-file"});
+    } else {
+      events_.say(LogLevel::info, "done without " + proven.error().message);
+      begin_shared(false);
+    }
+  });
+}
+
+void Agent::begin_shared(bool with_munge) {
+  if (const auto joined = join_others(with_munge); !joined) {
     fail(joined.error());
     return;
   }
   supervisor_.handle(Started{});
 }
 
-Result<void> Agent::join_others() {
+Result<void> Agent::join_others(bool with_munge) {
   auto token = read_token(setup_.config.token);
   if (!token) {
     return std::unexpected(token.error());
   }
   RendezvousSettings settings = rendezvous_settings(setup_);
   settings.why_no_token = token->why_none;
+  settings.credentials = with_munge ? &*munge_ : nullptr;
   if (!token->secret.empty()) {
     settings.trust = std::make_shared<const JobTrust>(token->secret, setup_.config.rdzv_id);
     ::explicit_bzero(token->secret.data(), token->secret.size());
@@ -381,6 +440,7 @@ void Agent::take_signal(const SignalNotice& notice) {
 
 void Agent::close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) {
   runner_->finish_output(timeout);
+  channel_.end_round();
   for (WorkerFailure& failure : failures) {
     add_evidence(failure);
   }
@@ -396,7 +456,7 @@ void Agent::add_evidence(WorkerFailure& failure) {
 
 void Agent::finished(const JobResult& result) {
   exit_code_ = exit_code_of(result);
-  channel_.drain();
+  channel_.end_round();
   final_report_.write_error_file(result);
   const std::string logs = place_.clean_up(result.outcome == Outcome::failed);
   if (runner_) {

@@ -212,6 +212,7 @@ std::string evidence_text(const Evidence& evidence) {
   json["value"] = failure.status.value;
   json["out_of_memory"] = failure.out_of_memory;
   json["memory"] = failure.memory_usage;
+  json["lost_child"] = failure.lost_child;
   json["spawn_error"] = failure.spawn_error ? Json(failure.spawn_error->message) : Json();
   json["stderr_tail"] = last_bytes(failure.stderr_tail);
   json["message"] =
@@ -238,6 +239,7 @@ std::optional<Evidence> parse_evidence(std::string_view text) {
   failure.status = ExitStatus{is_true(member(*json, "signaled")), int_of(member(*json, "value"))};
   failure.out_of_memory = is_true(member(*json, "out_of_memory"));
   failure.memory_usage = text_of(member(*json, "memory"));
+  failure.lost_child = text_of(member(*json, "lost_child"));
   if (auto why = text_of(member(*json, "spawn_error")); !why.empty()) {
     failure.spawn_error = Error{Errc::system, std::move(why)};
   }

@@ -95,7 +95,7 @@ Named named(const event::WorkerStarted& what) {
 
 Named named(const event::WorkerEnded& what) {
   Json json{{"rank", what.rank}, {"local_rank", what.exit.local_rank}, {"pid", what.exit.pid}};
-  json["end"] = what.exit.status.describe();
+  json["end"] = describe_end(what.exit);
   add_end(json, what.exit.status);
   json["out_of_memory"] = what.exit.out_of_memory;
   return {what.reaped ? "worker_ended" : "worker_dying", std::move(json)};
@@ -162,6 +162,7 @@ Named named(const event::HangFound& what) {
           {{"ranks", what.verdict.ranks},
            {"cause", hang::name_of(what.verdict.cause)},
            {"reason", what.verdict.reason},
+           {"nodes", what.verdict.nodes},
            {"quiet", what.facts.quiet},
            {"limit", what.facts.limit},
            {"action", kActions[static_cast<int>(what.facts.action)]},
@@ -171,6 +172,33 @@ Named named(const event::HangFound& what) {
 
 Named named(const event::HangOver& what) {
   return {"hang_over", {{"quiet", what.quiet}}};
+}
+
+Json or_null(const std::optional<double>& number) {
+  return number ? Json(*number) : Json();
+}
+
+// Of many nodes only.
+Json places_json(const std::vector<straggler::SlowPlace>& places) {
+  Json out = Json::array();
+  for (const straggler::SlowPlace& place : places) {
+    out.push_back({{"node", place.node}, {"ranks", place.ranks}, {"whole", place.whole}});
+  }
+  return out;
+}
+
+Named named(const straggler::Named& what) {
+  return {"straggler",
+          {{"ranks", what.slow.ranks},
+           {"share", what.slow.share},
+           {"step_seconds", or_null(what.slow.step_seconds)},
+           {"lost_seconds", or_null(what.slow.lost_seconds)},
+           {"places", places_json(what.slow.places)},
+           {"text", straggler::describe(what.slow)}}};
+}
+
+Named named(const straggler::Over& what) {
+  return {"straggler_over", {{"ranks", what.ranks}, {"places", places_json(what.places)}}};
 }
 
 Named named(const event::Message& what) {

@@ -31,12 +31,19 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
 }
 
 EventLine end_line(const event::WorkerEnded& ended) {
-  return {LogLevel::info,
-          fmt::format("local rank {} (pid {}) {}{}",
-                      ended.exit.local_rank,
-                      ended.exit.pid,
-                      ended.exit.status.describe(),
-                      ended.reaped ? "" : "; the kernel frees its memory")};
+  return {
+      LogLevel::info,
+      fmt::format(
+          "local rank {} (pid {}) {}{}",
+          ended.exit.local_rank,
+          ended.exit.pid,
+          describe_end(ended.exit),
+          ended.reaped || !ended.exit.lost_child.empty() ? "" : "; the kernel frees its memory")};
+}
+
+std::string hang_line(const event::HangFound& found) {
+  const std::string line = "hang: " + hang::headline(found.verdict);
+  return found.told_by.empty() ? line : line + "; node '" + found.told_by + "' shows all of it";
 }
 
 }  // namespace
@@ -65,11 +72,15 @@ std::optional<EventLine> line_of(const JobEvent& event) {
                                ": its workers were ended, since the other nodes may go "
                                "on without it"};
         } else if constexpr (std::is_same_v<What, event::HangFound>) {
-          return EventLine{LogLevel::warning, "hang: " + hang::headline(what.verdict)};
+          return EventLine{LogLevel::warning, hang_line(what)};
         } else if constexpr (std::is_same_v<What, event::HangOver>) {
           return EventLine{
-              LogLevel::warning,
+              what.is_shown ? LogLevel::warning : LogLevel::info,
               fmt::format("hang is over: the workers go on after {:.0f} s", what.quiet)};
+        } else if constexpr (std::is_same_v<What, straggler::Named>) {
+          return EventLine{LogLevel::warning, straggler::describe(what.slow)};
+        } else if constexpr (std::is_same_v<What, straggler::Over>) {
+          return EventLine{LogLevel::warning, straggler::describe(what)};
         } else if constexpr (std::is_same_v<What, event::Message>) {
           return EventLine{what.level, what.text};
         } else {

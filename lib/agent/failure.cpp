@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -19,6 +20,10 @@ When when(const WorkerFailure& failure) {
     return {*failure.record->unix_seconds, *failure.record->unix_seconds + 1};
   }
   return {failure.wall_seconds, failure.wall_seconds};
+}
+
+std::string with_lost_child(const std::string& lost_child, std::string end) {
+  return lost_child.empty() ? std::move(end) : "lost its " + lost_child + ", " + end;
 }
 
 bool has_time(const WorkerFailure& failure) {
@@ -64,6 +69,10 @@ std::string describe_end(const WorkerFailure& failure) {
   if (failure.spawn_error) {
     return "could not be started: " + failure.spawn_error->message;
   }
+  if (failure.hung) {
+    return std::string("made no progress and was killed (--on-hang=") +
+           (failure.ends_job ? "stop)" : "restart)");
+  }
   std::string text = failure.status.describe();
   if (failure.out_of_memory) {
     text += ": out of memory";
@@ -71,7 +80,11 @@ std::string describe_end(const WorkerFailure& failure) {
       text += " (" + failure.memory_usage + ")";
     }
   }
-  return text;
+  return with_lost_child(failure.lost_child, std::move(text));
+}
+
+std::string describe_end(const WorkerExit& exit) {
+  return with_lost_child(exit.lost_child, exit.status.describe());
 }
 
 }  // namespace muster

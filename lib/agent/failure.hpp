@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "process/exit_status.hpp"
+#include "process/process_runner.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -32,8 +33,11 @@ struct WorkerFailure {
   std::optional<Error> spawn_error;  // it never ran
   bool out_of_memory = false;
   std::string memory_usage;
+  std::string lost_child;        // whose end this is; empty: the worker's own
   bool lost_connection = false;  // it failed because it lost another worker (lost_connection.hpp)
   bool after_stop = false;       // seen after we had asked the workers to stop
+  bool hung = false;             // --on-hang: it was ended because the job made no progress,
+  bool ends_job = false;         // and no restart is wanted
   double wall_seconds = 0;       // unix time at which it was seen
   // Evidence, gathered after the attempt.
   std::string stderr_tail;
@@ -57,6 +61,10 @@ struct WorkerFailure {
 
 // "exited with code 7", "killed by SIGKILL: out of memory (limit 512 MiB, peak 512 MiB)",
 // "could not be started: …".
+// With --on-child-death: "lost its process 123 (python3), killed by SIGKILL".
 [[nodiscard]] std::string describe_end(const WorkerFailure& failure);
+
+// The same for one that may have ended well, without the memory.
+[[nodiscard]] std::string describe_end(const WorkerExit& exit);
 
 }  // namespace muster

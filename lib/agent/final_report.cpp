@@ -6,6 +6,17 @@
 #include "agent/report.hpp"
 
 namespace muster {
+namespace {
+
+// The end of a job of many nodes is the same story everywhere. Launchers for each worker share a
+// console, as a rule, so the first one of each machine tells it.
+bool another_tells(const LaunchConfig& config, const JobResult& result) {
+  const bool is_first = !config.task || config.task->local_rank == 0;
+  return !is_first && result.outcome == Outcome::failed && result.close && result.overdue.empty() &&
+         result.survivors.empty();
+}
+
+}  // namespace
 
 void FinalReport::write_error_file(const JobResult& result) const {
   const std::string path = setup_.environ.get("TORCHELASTIC_ERROR_FILE").value_or("");
@@ -48,7 +59,9 @@ void FinalReport::report(const event::JobEnded& ended) const {
       events_.say(LogLevel::warning, written.error().message);
     }
   }
-  messages_.show(text);
+  if (!another_tells(setup_.config, ended.result)) {
+    messages_.show(text);
+  }
 }
 
 }  // namespace muster

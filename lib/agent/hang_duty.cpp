@@ -12,22 +12,25 @@
 #include <utility>
 
 namespace muster {
+
+hang::OnHang on_hang_of(const LaunchConfig& config) {
+  switch (config.on_hang) {
+    case OnHang::report:
+      return hang::OnHang::report;
+    case OnHang::restart:
+      return hang::OnHang::restart;
+    case OnHang::stop:
+      return hang::OnHang::stop;
+  }
+  return hang::OnHang::report;
+}
+
 namespace {
 
 hang::HangWatchSettings settings_of(const AgentSetup& setup) {
   hang::HangWatchSettings out;
   out.core.limit = setup.config.hang_timeout;
-  switch (setup.config.on_hang) {
-    case OnHang::report:
-      out.core.on_hang = hang::OnHang::report;
-      break;
-    case OnHang::restart:
-      out.core.on_hang = hang::OnHang::restart;
-      break;
-    case OnHang::stop:
-      out.core.on_hang = hang::OnHang::stop;
-      break;
-  }
+  out.core.on_hang = on_hang_of(setup.config);
   out.environment = setup.environ.to_block();
   // A virtual environment need not be active: what lies beside its Python counts.
   const std::filesystem::path beside =
@@ -64,7 +67,9 @@ void HangDuty::begin_round(const event::RoundBegun& begun) {
   watch_.end();
   workers_.clear();
   blamed_.clear();
+  killed_ = -1;
   stopping_ = false;
+  ends_job_ = false;
   expected_ = static_cast<std::size_t>(begun.assignment.local_world_size);
   world_size_ = begun.assignment.world_size;
   attempt_ = begun.assignment.attempt;
@@ -91,26 +96,33 @@ void HangDuty::worker_ended(const event::WorkerEnded& ended) {
   }
 }
 
-// A user who stops a job with Ctrl-Z has not hung it; a job that is being ended is not looked at.
+// A user who stops a job with Ctrl-Z, which reaches workers as SIGSTOP, has not hung it; a job that
+// is being ended is not looked at.
 void HangDuty::workers_signalled(int signo) {
   if (signo == SIGCONT && !stopping_) {
     watch_.begin(workers_, world_size_);
     return;
   }
-  stopping_ = stopping_ || (signo != SIGTSTP && signo != SIGCONT);
+  stopping_ = stopping_ || (signo != SIGSTOP && signo != SIGCONT);
   watch_.end();
 }
 
 // -- verdicts ---------------------------------------------------------------------------------
 
 void HangDuty::found(hang::HangReport report) {
-  ++found_;
-  if (report.verdict.cause == hang::Cause::waits_for_rank) {
-    report.facts.action = hang::OnHang::report;  // the launcher of those ranks acts
+  blame(report.verdict);
+  ends_job_ = report.facts.action == hang::OnHang::stop;
+  tell(report, {});
+  if (report.facts.action != hang::OnHang::report) {
+    fail_worker(report.verdict.ranks.empty() ? -1 : report.verdict.ranks.front(), report.verdict);
   }
+}
+
+void HangDuty::tell(hang::HangReport report, const std::string& told_by) {
+  ++found_;
   write_files(report);
-  parts_.events.tell(event::HangFound{report.verdict, report.facts});
-  act(report);
+  block_is_here_ = told_by.empty();
+  parts_.events.tell(event::HangFound{std::move(report.verdict), std::move(report.facts), told_by});
 }
 
 void HangDuty::write_files(hang::HangReport& report) {
@@ -121,8 +133,10 @@ void HangDuty::write_files(hang::HangReport& report) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   report.facts.folder = folder;
-  auto written = write_file(folder + "/verdict.json",
-                            hang::json_of(report.verdict, report.facts, report.evidence));
+  auto written = write_file(folder + "/verdict.json", hang::json_of(report.verdict, report.facts));
+  if (written) {
+    written = write_file(folder + "/evidence.json", hang::json_of(report.evidence));
+  }
   for (const hang::RankEvidence& rank : report.evidence.ranks) {
     if (written) {
       written = write_file(fmt::format("{}/rank{}.txt", folder, rank.rank), hang::story_of(rank));
@@ -134,31 +148,19 @@ void HangDuty::write_files(hang::HangReport& report) {
   }
 }
 
-void HangDuty::act(const hang::HangReport& report) {
-  const std::string text = "hang: " + hang::headline(report.verdict);
+void HangDuty::blame(const hang::Verdict& verdict) {
   for (const hang::WatchedWorker& worker : workers_) {
-    if (std::ranges::find(report.verdict.ranks, worker.rank) != report.verdict.ranks.end()) {
-      blamed_[worker.local_rank] = text;
+    if (std::ranges::find(verdict.ranks, worker.rank) != verdict.ranks.end()) {
+      blamed_[worker.local_rank] = "hang: " + hang::headline(verdict);
     }
-  }
-  const bool alone = !many_nodes(setup_.config);
-  if (report.facts.action == hang::OnHang::stop && alone) {
-    RoundClosed closed;
-    closed.outcome = Outcome::failed;
-    closed.verdict = text;
-    closed.hung = true;
-    parts_.supervisor.handle(closed);
-  } else if (report.facts.action != hang::OnHang::report) {
-    fail_worker(report.verdict);
   }
 }
 
 // The kernel may take its time with a process that hangs in it: its failure counts at once.
-void HangDuty::fail_worker(const hang::Verdict& verdict) {
-  const auto blamed = [&](const hang::WatchedWorker& worker) {
-    return !worker.ended && (verdict.ranks.empty() || worker.rank == verdict.ranks.front());
-  };
-  auto worker = std::ranges::find_if(workers_, blamed);
+void HangDuty::fail_worker(int rank, const hang::Verdict& verdict) {
+  auto worker = std::ranges::find_if(workers_, [&](const hang::WatchedWorker& one) {
+    return !one.ended && (rank < 0 || one.rank == rank);
+  });
   if (worker == workers_.end()) {  // it has ended: any of those that wait for it
     worker = std::ranges::find(workers_, false, &hang::WatchedWorker::ended);
   }
@@ -166,40 +168,49 @@ void HangDuty::fail_worker(const hang::Verdict& verdict) {
     return;
   }
   const hang::WatchedWorker one = *worker;
+  killed_ = one.local_rank;
+  blamed_[killed_] = "hang: " + hang::headline(verdict);
   parts_.runner.kill_worker(one.local_rank);
   WorkerExit exit;
   exit.local_rank = one.local_rank;
   exit.pid = one.pid;
   exit.status = ExitStatus::from_wait(CLD_KILLED, SIGKILL);
-  parts_.supervisor.on_worker_dying(exit);
+  parts_.supervisor.on_worker_killed(exit);
 }
 
 void HangDuty::add_evidence(WorkerFailure& failure) const {
   const auto found = blamed_.find(failure.local_rank);
-  if (found != blamed_.end() && failure.attempt == attempt_ && !failure.record) {
+  if (found == blamed_.end() || failure.attempt != attempt_) {
+    return;
+  }
+  failure.hung = failure.local_rank == killed_;
+  failure.ends_job = failure.hung && ends_job_;
+  if (!failure.record) {
     failure.record = ErrorRecord{.message = found->second, .traceback = {}, .unix_seconds = {}};
   }
 }
 
+// -- what else the watch says -----------------------------------------------------------------
+
 void HangDuty::goes_on(Duration quiet) {
   blamed_.clear();
-  parts_.events.tell(event::HangOver{std::chrono::duration<double>(quiet).count()});
+  parts_.events.tell(event::HangOver{std::chrono::duration<double>(quiet).count(), block_is_here_});
 }
 
+// Often only the first rank says something: then its node sees it.
 void HangDuty::sees_nothing() {
+  if (parts_.others != nullptr && !workers_.empty() && workers_.front().rank != 0) {
+    return;
+  }
   parts_.events.say(
       LogLevel::warning,
-      "--hang-timeout sees nothing of this program: it uses no collective operations of "
-      "muster's and tells no steps, and its output goes past us; call "
-      "muster.worker.progress(step), or let us pass its output on with --label");
+      "--hang-timeout sees nothing of this program so far: no step that it tells "
+      "(muster.worker.progress), no operation of muster's collectives, and no output that passes "
+      "through us (--label, --tee); without these it is not judged");
 }
 
 std::vector<std::optional<std::uint64_t>> HangDuty::steps() {
-  std::vector<std::optional<std::uint64_t>> out;
-  for (const channel::Progress& one : parts_.channel.progress()) {
-    out.push_back(one.step);
-  }
-  return out;
+  return parts_.channel.steps();
 }
 
 }  // namespace muster

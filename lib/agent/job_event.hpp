@@ -12,6 +12,7 @@
 #include "plan/assignment.hpp"
 #include "process/process_runner.hpp"
 #include "rendezvous/wire/coordinator_messages.hpp"
+#include "straggler/slow.hpp"
 
 #include <cstdint>
 #include <string>
@@ -139,11 +140,13 @@ struct WorkersKilled {};
 struct HangFound {
   hang::Verdict verdict;
   hang::VerdictFacts facts;
+  std::string told_by = {};  // many nodes: another one, which shows the block; empty: this one
 };
 
 // After such a verdict they go on.
 struct HangOver {
-  double quiet = 0;  // so many seconds nothing had happened
+  double quiet = 0;      // so many seconds nothing had happened
+  bool is_shown = true;  // many nodes: where the block was
 };
 
 // A line for people that is no other event.
@@ -179,6 +182,8 @@ using What = std::variant<JobStarted,
                           WorkersKilled,
                           HangFound,
                           HangOver,
+                          straggler::Named,
+                          straggler::Over,
                           Message,
                           JobEnded>;
 

@@ -9,7 +9,6 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kUnreachable = 69;
 constexpr int kInternal = 70;
-constexpr int kHung = 124;  // as timeout(1)
 constexpr int kNotExecutable = 126;
 constexpr int kNotFound = 127;
 
@@ -18,6 +17,9 @@ constexpr int kNotFound = 127;
 int exit_code_of(const WorkerFailure& failure) {
   if (failure.spawn_error) {
     return exit_code_of(*failure.spawn_error);
+  }
+  if (failure.ends_job) {
+    return kHungCode;
   }
   return failure.status.shell_code();
 }
@@ -48,9 +50,6 @@ int exit_code_of(const JobResult& result) {
     case Outcome::succeeded:
       return 0;
     case Outcome::failed: {
-      if (result.hung) {
-        return kHung;
-      }
       if (result.close) {
         return result.close->exit_code == 0 ? kInternal : result.close->exit_code;
       }

@@ -32,13 +32,15 @@ struct JobResult {
   int attempt = 0;  // the last one, from 0
   int max_restarts = 0;
   std::optional<Close> close;  // many nodes: the end of the whole job, the same on each of them
-  bool hung = false;           // failed: ended because the workers made no progress
   std::string verdict;         // why there was no further restart; may be empty
   std::vector<int> overdue;    // local ranks that outlived the grace period
   std::vector<Survivor> survivors;  // what could not be killed
 
   bool operator==(const JobResult&) const = default;
 };
+
+// --on-hang=stop ended the job: as timeout(1).
+inline constexpr int kHungCode = 124;
 
 [[nodiscard]] int exit_code_of(const JobResult& result);
 

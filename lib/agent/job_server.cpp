@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "base/unix_socket.hpp"
+#include "io/own_address.hpp"
 #include "io/socket_address.hpp"
 #include "rendezvous/server/listener.hpp"
 #include "status/job_socket.hpp"
@@ -20,10 +21,6 @@ namespace {
 constexpr std::size_t kRunLetters = 16;
 constexpr std::size_t kEventIdLetters = 8;
 constexpr int kBacklog = 64;
-
-bool is_loopback(const std::string& address) {
-  return address == "::1" || address.starts_with("127.");
-}
 
 Result<UniqueFd> listen_for_musterctl(const std::string& name) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -50,6 +47,7 @@ JobServer::JobServer(asio::io_context& loop,
             JobSite::Means{wall_now_seconds,
                            [this] { return extra(); },
                            readings_.steps,
+                           readings_.waits,
                            [this] {
                              for (auto* server : {&job_socket_, &http_}) {
                                if (*server) {

@@ -28,6 +28,8 @@ class JobServer {
     std::function<std::uint64_t()> output_bytes;
     // The step that each worker has reported last, by local rank; none: no worker can.
     std::function<std::vector<std::optional<std::uint64_t>>()> steps = nullptr;
+    // How long each worker has waited for others, by local rank.
+    std::function<std::vector<std::optional<WaitStatus>>()> waits = nullptr;
   };
 
   JobServer(asio::io_context& loop,

@@ -60,20 +60,23 @@ void JobSite::fold_all() {
   }
 }
 
-void JobSite::read_steps() {
-  if (!means_.steps || status_.rounds.empty()) {
+// What is known of workers without events.
+void JobSite::read_workers() {
+  if (status_.rounds.empty()) {
     return;
   }
-  const auto steps = means_.steps();
+  const auto steps = means_.steps ? means_.steps() : decltype(means_.steps()){};
+  const auto waits = means_.waits ? means_.waits() : decltype(means_.waits()){};
   for (WorkerStatus& worker : status_.rounds.back().workers) {
     const auto at = static_cast<std::size_t>(worker.local_rank);
     worker.step = at < steps.size() ? steps[at] : std::nullopt;
+    worker.waits = at < waits.size() ? waits[at] : std::nullopt;
   }
 }
 
 HttpResponse JobSite::answer(const HttpRequest& request) {
   fold_all();
-  read_steps();
+  read_workers();
   const std::string& path = request.path;
   if (const PageFile* file = page_file(path)) {
     return response_of(file->type, std::string(file->text));
@@ -133,7 +136,7 @@ std::string JobSite::events_from(std::uint64_t& cursor) {
 }
 
 bool JobSite::events_over() const {
-  return status_.phase == Phase::ended;
+  return status_.phase == JobPhase::ended;
 }
 
 }  // namespace muster

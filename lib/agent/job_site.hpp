@@ -31,6 +31,8 @@ class JobSite final : public EventSink, public HttpSite {
     std::function<MetricsExtra()> extra;
     // The step that each worker has reported last, by local rank. May be empty: nobody knows.
     std::function<std::vector<std::optional<std::uint64_t>>()> steps;
+    // How long each worker has waited for others, by local rank. May be empty.
+    std::function<std::vector<std::optional<WaitStatus>>()> waits;
     // There are events that open streams have not had.
     std::function<void()> events_came;
   };
@@ -48,7 +50,7 @@ class JobSite final : public EventSink, public HttpSite {
 
  private:
   void fold_all();
-  void read_steps();
+  void read_workers();
   [[nodiscard]] HttpResponse readiness();
   [[nodiscard]] HttpResponse events(const HttpRequest& request);
 

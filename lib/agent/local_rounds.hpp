@@ -4,6 +4,7 @@
 // simulator and the supervisor's tests; value-like but for its references.
 #pragma once
 
+#include "agent/hang_party.hpp"
 #include "agent/job_event.hpp"
 #include "agent/round_source.hpp"
 #include "base/check.hpp"
@@ -34,7 +35,7 @@ class LocalRoundsSite {
     return {"could not be started", permanent, run_time, false};
   }
   const bool exited = is_own_exit(failure.status.signaled, failure.status.value);
-  return {failure.status.describe(), false, run_time, exited};
+  return {failure.status.describe(), failure.ends_job, run_time, exited};
 }
 
 class LocalRounds final : public RoundSource {
@@ -43,6 +44,8 @@ class LocalRounds final : public RoundSource {
       : user_(user), site_(site), limits_(limits), policy_(limits) {}
 
   [[nodiscard]] int restarts() const { return policy_.restarts(); }
+
+  void use(HangParty& party) override { hangs_ = &party; }
 
   void await_round(int attempt) override {
     decided_ = false;
@@ -60,11 +63,15 @@ class LocalRounds final : public RoundSource {
   }
 
   // One decision for each attempt, on its root cause.
-  void report_failure(const WorkerFailure& failure, Duration run_time) override {
-    if (decided_ || failure.after_stop) {
+  void report_failure(const WorkerFailure& seen, Duration run_time) override {
+    if (decided_ || seen.after_stop) {
       return;
     }
     decided_ = true;
+    WorkerFailure failure = seen;
+    if (hangs_ != nullptr) {
+      hangs_->add_evidence(failure);
+    }
     const RestartDecision decision = policy_.decide(failure_facts(failure, run_time));
     MUSTER_CHECK(policy_.restarts() <= limits_.max_restarts);
     if (decision.restart) {
@@ -105,6 +112,7 @@ class LocalRounds final : public RoundSource {
   LocalRoundsSite& site_;
   RestartLimits limits_;
   RestartPolicy policy_;
+  const HangParty* hangs_ = nullptr;
   bool decided_ = false;  // on this attempt's failures
 };
 

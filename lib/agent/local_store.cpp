@@ -42,7 +42,8 @@ Result<std::uint16_t> LocalStore::open_port() {
   if (!setup_.config.agent_store) {
     return ports_.for_store();
   }
-  auto store = open_store(loop_, *addresses_, setup_.config.master_port);
+  auto store =
+      open_store(loop_, *addresses_, setup_.config.master_port, port_range_of(setup_.config));
   if (!store) {
     return std::unexpected(store.error());
   }

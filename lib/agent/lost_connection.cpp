@@ -13,7 +13,7 @@ namespace muster {
 namespace {
 
 // In lower case. What says only that time was up is not among them: who hangs is then not known.
-constexpr std::array<std::string_view, 12> kTexts{
+constexpr std::array<std::string_view, 13> kTexts{
     "connection closed by peer",     // gloo
     "connection reset by peer",      // ECONNRESET
     "broken pipe",                   // EPIPE
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 12> kTexts{
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",
     "peer_failed",                   // our collective library
+    "peerfailed: ",                  // the same, as an exception of Python
     "closed its connection to rank"  // the same
 };
 

@@ -23,7 +23,7 @@ std::vector<channel::NodeRanks> only_in(const Round& round, const std::set<NodeI
   int rank = 0;
   for (const NodeInfo& node : round.members) {
     if (!others.contains(node.id) && out.size() < channel::kNodesNamedMax) {
-      out.push_back({printable(node.name), rank, node.nproc});
+      out.push_back({printable(node.name, channel::kNodeNameBytesMax), rank, node.nproc});
     }
     rank += node.nproc;
   }

@@ -29,7 +29,8 @@ void Messages::take(const JobEvent& event) {
   }
   before_();
   show(log_line(line->level, printable(line->text, kLogLineBytesMax), has_colours()));
-  if (const auto* hang = std::get_if<event::HangFound>(&event.what)) {
+  const auto* hang = std::get_if<event::HangFound>(&event.what);
+  if (hang != nullptr && hang->told_by.empty()) {
     const auto block = hang::block_of(hang->verdict, hang->facts);
     for (std::size_t i = 1; i < block.size(); ++i) {
       show(printable(block[i], kLogLineBytesMax) + "\n");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/rendezvous_settings.hpp"
 
+#include "agent/reserved_ports.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -57,9 +59,7 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
   out.self.role = config.role;
   out.self.node_rank = config.node_rank.value_or(-1);
   out.seed = number_from(std::string_view(setup.random).substr(16, 16));
-  if (config.port_range) {
-    out.ports = PortRange{config.port_range->first, config.port_range->second};
-  }
+  out.ports = port_range_of(config);
   return out;
 }
 

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-PortRange ReservedPorts::range() const {
-  const auto& range = config_.port_range;
+PortRange port_range_of(const LaunchConfig& config) {
+  const auto& range = config.port_range;
   return range ? PortRange{range->first, range->second} : PortRange{};
 }
 
@@ -19,7 +19,7 @@ Result<std::vector<std::uint16_t>> ReservedPorts::fill(Held& held,
                                                        int count,
                                                        std::string_view option) const {
   while (held.size() < static_cast<std::size_t>(count)) {
-    auto port = HeldPort::take(range());
+    auto port = HeldPort::take(port_range_of(config_));
     if (!port) {
       return std::unexpected(port.error().during(fmt::format("{}={}", option, count)));
     }
@@ -41,7 +41,7 @@ Result<std::vector<std::uint16_t>> ReservedPorts::for_leader() {
 // The old one is given back only when there is a new one, which is another one therefore: nobody
 // who missed the end of a round reaches the store of the next. A range may have no other one.
 Result<std::uint16_t> ReservedPorts::for_store() {
-  auto port = HeldPort::take(range());
+  auto port = HeldPort::take(port_range_of(config_));
   if (!port && store_) {
     return store_->number();
   }

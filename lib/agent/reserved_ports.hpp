@@ -15,6 +15,9 @@
 
 namespace muster {
 
+// Where all listeners of this node have their ports, if somebody has said so.
+[[nodiscard]] PortRange port_range_of(const LaunchConfig& config);
+
 class ReservedPorts {
  public:
   explicit ReservedPorts(const LaunchConfig& config) : config_(config) {}
@@ -33,8 +36,6 @@ class ReservedPorts {
   [[nodiscard]] Result<std::vector<std::uint16_t>> fill(Held& held,
                                                         int count,
                                                         std::string_view option) const;
-  [[nodiscard]] PortRange range() const;
-
   const LaunchConfig& config_;
   Held node_;
   Held leader_;

@@ -14,6 +14,8 @@
 
 namespace muster {
 
+class HangParty;
+
 // A round that was decided on: what this node runs in it, or why it cannot, which is the failure of
 // its first worker.
 struct RoundToRun {
@@ -39,6 +41,9 @@ class RoundUser {
 class RoundSource {
  public:
   virtual ~RoundSource() = default;
+
+  // --hang-timeout: who finds out about hangs, and knows which failures were some. Lives as long.
+  virtual void use(HangParty& /*party*/) {}
 
   // The next round is wanted; `attempt` counts them from 0. Answered by a round, or by the end of
   // the job.

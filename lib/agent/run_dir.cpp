@@ -4,6 +4,9 @@
 #include "base/clock.hpp"
 #include "plan/log_layout.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
@@ -23,6 +26,7 @@ constexpr const char* kPrefix = "muster_";
 constexpr double kStaleSeconds = 60;
 constexpr int kEntriesLookedAtMax = 1000;
 constexpr mode_t kOwnerOnly = 0700;
+constexpr mode_t kOwnerReads = 0600;
 constexpr mode_t kAsUmaskSays = 0777;
 
 Result<void> make_folder(const std::string& path, mode_t mode) {
@@ -99,12 +103,26 @@ std::vector<std::string> folders_in(const std::string& path) {
   return out;
 }
 
+// The named pipes of PyTorch's flight recorders, and dumps that came too late to be read. What
+// PyTorch has dumped of its own accord stays.
+void remove_flights(const std::string& attempt) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(attempt, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (name.starts_with(kNcclPipeStem) || name.starts_with(kTorchFlightStem)) {
+      ::unlink(at->path().c_str());
+    }
+  }
+}
+
 // The folder of a run with what we put into it and nothing else; whether it is gone.
 bool remove_known(const std::string& run, const Names& of_worker, const Names& of_attempt) {
   for (const std::string& attempt : folders_in(run)) {
     for (const std::string& worker : folders_in(attempt)) {
       remove_folder(worker, of_worker);
     }
+    remove_flights(attempt);
     remove_folder(attempt, of_attempt);
   }
   return ::rmdir(run.c_str()) == 0;
@@ -210,9 +228,25 @@ Result<void> RunDir::make_attempt(int attempt, int nproc) {
   return {};
 }
 
+std::string RunDir::place_of_pipes(int attempt) const {
+  if (path_.empty()) {
+    return "";
+  }
+  std::error_code error;
+  const std::string folder = std::filesystem::absolute(attempt_dir(path_, attempt), error).string();
+  const std::string probe = fmt::format("{}/{}probe", folder, kTorchFlightStem);
+  const bool made = !error && ::mkfifo(probe.c_str(), kOwnerReads) == 0;
+  ::unlink(probe.c_str());
+  return made ? folder : "";
+}
+
 bool RunDir::clean_up(bool failed) {
-  if (path_.empty() || !temporary_) {
-    return !path_.empty();
+  if (path_.empty()) {
+    return false;
+  }
+  if (!temporary_) {
+    std::ranges::for_each(folders_in(path_), remove_flights);
+    return true;
   }
   if (only_tee_ && !failed) {
     return !remove_known(path_,

@@ -36,6 +36,10 @@ class RunDir {
   // The folders of an attempt's workers, where their error files will be.
   [[nodiscard]] Result<void> make_attempt(int attempt, int nproc);
 
+  // The folder of an attempt as an absolute path, where named pipes can be made in it; else empty:
+  // in some versions of PyTorch nobody catches that a worker cannot make its own.
+  [[nodiscard]] std::string place_of_pipes(int attempt) const;
+
   // Removes error files and empty folders of a temporary run folder; after a job that did not fail
   // also logs that were shown on the console (--tee). True: the folder is still there, with
   // something in it.

@@ -18,9 +18,6 @@ namespace {
 
 constexpr std::size_t kTextMax = 500;  // of a failure, as the others hear them
 
-// Where workers find their store with --store-via=proxy.
-constexpr const char* kHere = "127.0.0.1";
-
 constexpr double kOldestExceptionSeconds = 1e7;  // any worker may write any date
 
 // The latest moment at which the exception can have been raised, where an error file dates it.
@@ -56,6 +53,7 @@ SharedRounds::SharedRounds(asio::io_context& loop,
       roll_call_(parts.roll_call),
       admission_(parts.admission),
       vouching_([this](VouchWanted wanted) { node_->tell(std::move(wanted)); }),
+      witness_(parts.sockets),
       round_(std::make_shared<const Round>()),
       ports_(setup.config) {}
 
@@ -94,7 +92,8 @@ Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time)
   message.rank = failure.rank;
   message.exit_code = exit_code_of(failure);
   message.run_time = run_time;
-  message.permanent = failure.spawn_error && failure.spawn_error->code != Errc::system;
+  message.permanent =
+      failure.ends_job || (failure.spawn_error && failure.spawn_error->code != Errc::system);
   message.exited =
       !failure.spawn_error && is_own_exit(failure.status.signaled, failure.status.value);
   message.text = printable(describe_end(failure), kTextMax);
@@ -105,6 +104,9 @@ Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time)
 void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) {
   WorkerFailure failure = seen;
   place_.add_record(failure);
+  if (hangs_ != nullptr) {
+    hangs_->add_evidence(failure);
+  }
   WorkerFailedHere failed;
   failed.message = message_of(failure, run_time);
   failed.seen_at = steady_now();
@@ -216,15 +218,17 @@ Result<void> SharedRounds::open_proxy(RunRound& run) {
   const CarrierTarget target{
       run.round->id, with_our_interface(host.address, node_->address()), host.port};
   auto proxy = StoreProxy::open(
-      loop_, run.master_port, port_range(), admission_, [carrier, target](UniqueFd worker) {
-        carrier->carry(std::move(worker), target);
-      });
+      loop_,
+      run.master_port,
+      port_range_of(setup_.config),
+      admission_,
+      [carrier, target](UniqueFd worker) { carrier->carry(std::move(worker), target); });
   if (!proxy) {
     return std::unexpected(proxy.error());
   }
   proxy_ = std::move(*proxy);
   proxy_->set_notice([this](const std::string& text) { say(text); });
-  run.master_addr = kHere;
+  run.master_addr = kProxyAddress;
   run.master_port = proxy_->port();
   return {};
 }
@@ -302,14 +306,15 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
     const std::uint16_t port = (*server)->port();
     return Store{std::move(*server), config.master_addr, port};
   }
-  const std::string address = is_proxy()                  ? kHere
+  const std::string address = is_proxy()                  ? kProxyAddress
                               : config.local_addr.empty() ? node_->address()
                                                           : config.local_addr;
   if (!config.agent_store) {
     const auto port = ports_.for_store();
     return port ? Result<Store>(Store{nullptr, address, *port}) : std::unexpected(port.error());
   }
-  auto listener = listen_in_range(is_own_address(address) ? address : "::", port_range());
+  auto listener =
+      listen_in_range(is_own_address(address) ? address : "::", port_range_of(setup_.config));
   if (!listener) {
     return std::unexpected(listener.error());
   }
@@ -319,11 +324,6 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   }
   const std::uint16_t port = (*server)->port();
   return Store{std::move(*server), address, port};
-}
-
-PortRange SharedRounds::port_range() const {
-  const auto& range = setup_.config.port_range;
-  return range ? PortRange{range->first, range->second} : PortRange{};
 }
 
 // What this node has for the workers of all nodes, as that of rank 0.
@@ -370,16 +370,46 @@ void SharedRounds::close_store() {
   }
 }
 
-// An address that is written with the interface of the machine that asks.
+// An address is written with the interface of the machine that asks. Who hears nothing asks again.
 void SharedRounds::find_owner(const FindOwner& question) {
   StoreClient client = question.question.client;
   client.host = with_our_interface(client.host, node_->address());
   client.store_host = with_our_interface(client.store_host, node_->address());
-  node_->tell(OwnerFound{question.question, witness_.owner_of(client)});
+  if (const auto answer = witness_.owner_of(client)) {
+    node_->tell(OwnerFound{question.question, *answer});
+  }
 }
 
 void SharedRounds::vouch_known(const VouchKnown& known) {
   vouching_.known(known);
+}
+
+// -- who holds up the job ----------------------------------------------------------------------
+
+// Without --hang-timeout this node says so, and the others know as much as before.
+void SharedRounds::inquire(const InquiryStep& step) {
+  if (const auto* asked = std::get_if<LookNow>(&step)) {
+    const Look& question = asked->question;
+    if (hangs_ != nullptr) {
+      hangs_->look(question);
+    } else {
+      node_->tell(LookedHere{{question.round, question.inquiry, {}}});
+    }
+  } else if (const auto* all = std::get_if<JudgeNow>(&step)) {
+    if (hangs_ != nullptr) {
+      hangs_->judge(*all);
+    } else {
+      node_->tell(JudgedHere{{all->round, all->inquiry, {}}});
+    }
+  } else if (hangs_ != nullptr) {
+    hangs_->hear(std::get<HearVerdict>(step).said);
+  }
+}
+
+void SharedRounds::hear_waits(const HearWaits& heard) {
+  if (waits_ != nullptr) {
+    waits_->hear(heard);
+  }
 }
 
 // -- text -------------------------------------------------------------------------------------

@@ -8,11 +8,13 @@
 #include "agent/agent.hpp"
 #include "agent/error_file.hpp"
 #include "agent/event_stream.hpp"
+#include "agent/hang_party.hpp"
 #include "agent/reserved_ports.hpp"
 #include "agent/roll_call_lines.hpp"
 #include "agent/round_source.hpp"
 #include "agent/store_admission.hpp"
 #include "agent/store_proxy.hpp"
+#include "agent/wait_party.hpp"
 #include "agent/workplace.hpp"
 #include "io/admission.hpp"
 #include "plan/assignment.hpp"
@@ -24,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace muster {
 
@@ -34,6 +37,7 @@ struct SharedRoundsParts {
   EventStream& events;
   const RollCallLines& roll_call;
   Admission& admission;  // who may use the workers' store
+  JobSockets& sockets;
 };
 
 class SharedRounds final : public RoundSource, public NodeOwner {
@@ -46,6 +50,15 @@ class SharedRounds final : public RoundSource, public NodeOwner {
 
   // Who of other machines may use the workers' store: whom their nodes vouch for.
   [[nodiscard]] Admission& vouching() { return vouching_; }
+
+  // --hang-timeout: who looks, judges and hears the verdict; it outlives the rounds.
+  void use(HangParty& party) override { hangs_ = &party; }
+
+  // Who hears what the ranks of all nodes have waited, where this node leads.
+  void use(WaitParty& party) { waits_ = &party; }
+
+  // StalledHere, LookedHere, JudgedHere, WaitedHere.
+  void tell(AgentEvent event) { node_->tell(std::move(event)); }
 
   // RoundSource. A round is awaited from the moment at which the one before is over.
   void await_round(int /*attempt*/) override {}
@@ -69,6 +82,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void open_store(RoundId round) override;
   void find_owner(const FindOwner& question) override;
   void vouch_known(const VouchKnown& known) override;
+  void inquire(const InquiryStep& step) override;
+  void hear_waits(const HearWaits& heard) override;
   void show_roll_call(const ShowRollCall& show) override;
   void say(const std::string& text) override;
   void ended(const NodeEnd& end) override;
@@ -85,7 +100,6 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   [[nodiscard]] Result<StoreOpened> prepare_lead(RoundId round);
   [[nodiscard]] Result<Assignment> assignment_of(const RunRound& run);
   void close_store();
-  [[nodiscard]] PortRange port_range() const;
 
   [[nodiscard]] bool is_proxy() const { return setup_.config.store_via == StoreVia::proxy; }
 
@@ -102,6 +116,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   const RollCallLines& roll_call_;
   Admission& admission_;
   const LeaseTimer* lease_ = nullptr;
+  HangParty* hangs_ = nullptr;
+  WaitParty* waits_ = nullptr;
   std::unique_ptr<Rendezvous> node_;
   VouchedAdmission vouching_;  // outlives the store
   SocketWitness witness_;

@@ -2,7 +2,6 @@
 #include "agent/store_admission.hpp"
 
 #include "io/socket_address.hpp"
-#include "io/socket_owner.hpp"
 #include "rendezvous/round/voucher.hpp"
 
 #include <utility>
@@ -41,32 +40,38 @@ void VouchedAdmission::known(const VouchKnown& known) {
   }
 }
 
-VouchAnswer SocketWitness::owner_of(const StoreClient& client) {
+// Want of descriptors or memory vouches for nobody, since anybody might bring it about.
+std::optional<VouchAnswer> SocketWitness::owner_of(const StoreClient& client) {
   const auto own = SocketAddress::parse(client.host, client.port);
   const auto store = SocketAddress::parse(client.store_host, client.store_port);
   if (!own || !store) {
     return VouchAnswer::no_socket;
   }
-  const auto owner = owner_of_socket(*own, *store);
+  const auto owner = diag_.owner_of(*own, *store);
   if (!owner) {
-    return VouchAnswer::cannot_tell;
+    return owner.error().code == Errc::not_possible ? std::optional(VouchAnswer::cannot_tell)
+                                                    : std::nullopt;
   }
   if (!*owner || (*owner)->inode == 0) {
     return VouchAnswer::no_socket;
   }
-  const bool is_ours = (*owner)->uid == ::geteuid();
-  if (!is_ours && ::geteuid() != 0) {
+  const auto user = (*owner)->uid;
+  const bool is_ours = user == ::geteuid();
+  const bool is_unknown = !user && !has_number(::geteuid());
+  if (user && !is_ours && ::geteuid() != 0) {
     return VouchAnswer::other_user;
   }
   switch (sockets_.find((*owner)->inode)) {
     case JobSockets::Found::yes:
       return VouchAnswer::ours;
     case JobSockets::Found::no:
-      break;
+      return is_ours || is_unknown ? VouchAnswer::other_process : VouchAnswer::other_user;
     case JobSockets::Found::cannot_tell:
-      return is_ours ? VouchAnswer::ours : VouchAnswer::other_user;
+      break;
   }
-  return is_ours ? VouchAnswer::other_process : VouchAnswer::other_user;
+  return is_ours      ? VouchAnswer::ours
+         : is_unknown ? VouchAnswer::cannot_tell
+                      : VouchAnswer::other_user;
 }
 
 }  // namespace muster

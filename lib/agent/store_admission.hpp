@@ -5,6 +5,7 @@
 #pragma once
 
 #include "io/admission.hpp"
+#include "io/socket_owner.hpp"
 #include "process/job_sockets.hpp"
 #include "rendezvous/round/node_effects.hpp"
 #include "rendezvous/round/node_events.hpp"
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 
 namespace muster {
 
@@ -37,13 +39,17 @@ class VouchedAdmission final : public Admission {
 
 class SocketWitness {
  public:
+  explicit SocketWitness(JobSockets& sockets) : sockets_(sockets) {}
+
   // Whose is that connection, as this machine sees it? Of our user, and open in a process below us.
-  // Where /proc does not tell which process, the user decides. An agent of root vouches for its
-  // workers of other users, too.
-  [[nodiscard]] VouchAnswer owner_of(const StoreClient& client);
+  // Where /proc does not tell which process, the user decides; where our user has no number in its
+  // user namespace, nobody can tell. An agent of root vouches for its workers of other users, too.
+  // Nothing: the kernel could not be asked now.
+  [[nodiscard]] std::optional<VouchAnswer> owner_of(const StoreClient& client);
 
  private:
-  JobSockets sockets_;
+  SocketDiag diag_;
+  JobSockets& sockets_;
 };
 
 }  // namespace muster

@@ -2,6 +2,7 @@
 #include "agent/store_place.hpp"
 
 #include "io/socket_address.hpp"
+#include "rendezvous/server/listener.hpp"
 
 #include <utility>
 #include <vector>
@@ -17,15 +18,16 @@ std::string numeric_address(const std::string& master_addr) {
 
 Result<std::unique_ptr<StoreServer>> open_store(asio::io_context& loop,
                                                 const std::vector<std::string>& addresses,
-                                                std::uint16_t port) {
-  Result<std::unique_ptr<StoreServer>> store = failure(Errc::internal, "no address to listen on");
+                                                std::uint16_t port,
+                                                PortRange range) {
+  Result<UniqueFd> listener = failure(Errc::internal, "no address to listen on");
   for (const std::string& address : addresses) {
-    store = StoreServer::open(loop, address, port);
-    if (store) {
-      break;
+    listener = port == 0 ? listen_in_range(address, range) : listen_on(address, port);
+    if (listener) {
+      return StoreServer::open(loop, std::move(*listener));
     }
   }
-  return store;
+  return std::unexpected(std::move(listener.error()));
 }
 
 }  // namespace muster

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "io/port_range.hpp"
 #include "rendezvous/server/server.hpp"
 
 #include <cstdint>
@@ -21,9 +22,12 @@ namespace muster {
 // where they try ::1 first.
 [[nodiscard]] std::string numeric_address(const std::string& master_addr);
 
-// Listens on the first of `addresses` (numeric) that belongs to this machine. Errors: those of
-// StoreServer::open.
+// Listens on the first of `addresses` (numeric) that belongs to this machine: at `port` or, where
+// that is 0, at a free one of `range`. Errors: those of listen_on and listen_in_range.
 [[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store(
-    asio::io_context& loop, const std::vector<std::string>& addresses, std::uint16_t port);
+    asio::io_context& loop,
+    const std::vector<std::string>& addresses,
+    std::uint16_t port,
+    PortRange range);
 
 }  // namespace muster

@@ -2,14 +2,15 @@
 #include "agent/store_proxy.hpp"
 
 #include "base/clock.hpp"
-#include "io/socket_address.hpp"
-#include "rendezvous/server/refusal_notes.hpp"
+#include "rendezvous/server/admission_queue.hpp"
+#include "rendezvous/server/descriptor_shortage.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,11 +19,7 @@
 namespace muster {
 namespace {
 
-constexpr const char* kHere = "127.0.0.1";
 constexpr int kAcceptsAtOnce = 64;
-
-// While no descriptor is left for another connection.
-constexpr Duration kShortagePause = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -30,14 +27,17 @@ constexpr Duration kShortagePause = std::chrono::milliseconds(100);
 struct StoreProxy::Impl : std::enable_shared_from_this<StoreProxy::Impl> {
   asio::posix::stream_descriptor listener;
   asio::steady_timer again;
-  Admission& admission;
+  AdmissionQueue admissions;  // who connects here has his answer at once, so nobody waits in it
+  AdmissionQueue::Ticket last_ticket = 0;
+  AcceptPause shortage{"worker"};
   Carry carry;
-  RefusalNotes notes;
   std::function<void(const std::string&)> notice;
   bool open = true;
 
   Impl(asio::io_context& loop, UniqueFd fd, Admission& whom, Carry where)
-      : listener(loop, fd.release()), again(loop), admission(whom), carry(std::move(where)) {}
+      : listener(loop, fd.release()), again(loop), carry(std::move(where)) {
+    admissions.set_admission(&whom, {});
+  }
 
   void await() {
     listener.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -55,18 +55,19 @@ struct StoreProxy::Impl : std::enable_shared_from_this<StoreProxy::Impl> {
       const int why = fd ? 0 : errno;
       if (fd) {
         take(std::move(fd));
-      } else if (why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS) {
-        pause();
+      } else if (is_shortage(why) && has_backlog(listener.native_handle())) {
+        pause(why);
         return;
-      } else if (why == EAGAIN) {
+      } else if (is_shortage(why) || why == EAGAIN) {
         break;
       }
     }
     await();
   }
 
-  void pause() {
-    again.expires_after(kShortagePause);
+  void pause(int why) {
+    say(shortage.begin(steady_now(), why));
+    again.expires_at(*shortage.until());
     again.async_wait([self = shared_from_this()](const asio::error_code& error) {
       if (!error && self->open) {
         self->accept_some();
@@ -75,26 +76,28 @@ struct StoreProxy::Impl : std::enable_shared_from_this<StoreProxy::Impl> {
   }
 
   void take(UniqueFd fd) {
-    const SocketAddress there = peer_address(fd.get());
-    const SocketAddress here = local_address(fd.get());
-    admission.admit({there.host(), there.port(), here.host(), here.port()},
-                    [self = weak_from_this(),
-                     kept = std::make_shared<UniqueFd>(std::move(fd))](const Result<void>& said) {
-                      const auto proxy = self.lock();
-                      if (proxy && proxy->open) {
-                        proxy->judged(std::move(*kept), said);
-                      }
-                    });
+    const int connection = fd.get();
+    admissions.ask(++last_ticket,
+                   connection,
+                   steady_now(),
+                   [this, kept = std::make_shared<UniqueFd>(std::move(fd))](
+                       const Result<void>& said) { judged(std::move(*kept), said); });
   }
 
   void judged(UniqueFd fd, const Result<void>& said) {
+    if (!open) {
+      return;
+    }
     if (said) {
       carry(std::move(fd));
-    } else if (said.error().code != Errc::closed) {
-      const auto text = notes.refused(describe_peer(fd.get()), said.error(), steady_now());
-      if (notice && text) {
-        notice(*text);
-      }
+    } else {
+      say(admissions.note_refusal(fd.get(), said.error(), steady_now()));
+    }
+  }
+
+  void say(const std::optional<std::string>& text) {
+    if (notice && text) {
+      notice(*text);
     }
   }
 };
@@ -104,9 +107,9 @@ Result<std::unique_ptr<StoreProxy>> StoreProxy::open(asio::io_context& loop,
                                                      PortRange range,
                                                      Admission& admission,
                                                      Carry carry) {
-  auto listener = listen_on(kHere, port);
+  auto listener = listen_on(kProxyAddress, port);
   if (!listener) {
-    listener = listen_in_range(kHere, range);
+    listener = listen_in_range(kProxyAddress, range);
   }
   if (!listener) {
     return std::unexpected(listener.error());

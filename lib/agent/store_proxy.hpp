@@ -20,6 +20,9 @@ class io_context;
 
 namespace muster {
 
+// Where workers find their store with --store-via=proxy, on all nodes.
+inline constexpr const char* kProxyAddress = "127.0.0.1";
+
 class StoreProxy {
  public:
   using Carry = std::function<void(UniqueFd)>;

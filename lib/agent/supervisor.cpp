@@ -32,7 +32,15 @@ bool Supervisor::lost_connection(const WorkerExit& exit) {
   return is_lost_connection(failure);
 }
 
+// Whoever lost a connection is no urgent news, since it is no cause: it is heard of when it is
+// reaped.
 void Supervisor::on_worker_dying(const WorkerExit& exit) {
+  if (!lost_connection(exit)) {
+    on_worker_killed(exit);
+  }
+}
+
+void Supervisor::on_worker_killed(const WorkerExit& exit) {
   site_.tell(event::WorkerEnded{exit, rank_of(exit.local_rank), false});
   rounds_.check_lease();
   handle(WorkerDying{exit, site_.wall_seconds()});

@@ -54,6 +54,10 @@ class Supervisor : public ProcessObserver, public RoundUser {
 
   void on_worker_exit(const WorkerExit& exit) override;
   void on_worker_dying(const WorkerExit& exit) override;
+
+  // By us, for a failure that `exit` tells, which counts at once.
+  void on_worker_killed(const WorkerExit& exit);
+
   void on_groups_empty() override;
   void on_nothing_left() override;
 

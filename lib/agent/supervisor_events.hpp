@@ -41,7 +41,6 @@ struct RoundClosed {
   std::optional<Close> close;  // many nodes: where the whole job has ended
   std::optional<Error> error;  // not_started
   std::string verdict;         // failed: why there is no further restart; may be empty
-  bool hung = false;           // failed: since the workers made no progress
 };
 
 struct WorkerSpawned {

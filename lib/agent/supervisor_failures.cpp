@@ -90,14 +90,14 @@ void SupervisorCore::note_dying(Turn& turn) {
 // The failure was recorded when it began; the wait status may know more (a core was dumped).
 void SupervisorCore::complete_early(const WorkerExit& exit) {
   early_.reset();
-  if (exit.status.success()) {
-    return;
-  }
   const auto known =
       std::ranges::find(result_.failures, exit.local_rank, [](const WorkerFailure& failure) {
         return failure.local_rank;
       });
   MUSTER_CHECK(known != result_.failures.end());
+  if (exit.status.success() || !known->lost_child.empty()) {
+    return;
+  }
   known->status = exit.status;
   if (exit.out_of_memory) {
     known->out_of_memory = true;
@@ -127,6 +127,7 @@ void SupervisorCore::record(const WorkerExit& exit, double wall_seconds, bool af
   failure.status = exit.status;
   failure.out_of_memory = exit.out_of_memory;
   failure.memory_usage = exit.memory_usage;
+  failure.lost_child = exit.lost_child;
   failure.after_stop = after_stop;
   failure.wall_seconds = wall_seconds;
   result_.failures.push_back(std::move(failure));

@@ -50,7 +50,6 @@ void SupervisorCore::note_closed(const RoundClosed& event) {
   result_.close = event.close;
   result_.error = event.error;
   result_.verdict = event.verdict;
-  result_.hung = event.hung;
 }
 
 void SupervisorCore::close_unstarted(Turn& turn) {

@@ -5,6 +5,7 @@
 #include "base/printable.hpp"
 #include "base/unix_socket.hpp"
 #include "process/descendants.hpp"
+#include "rendezvous/server/descriptor_shortage.hpp"
 
 #include <array>
 #include <cerrno>
@@ -25,7 +26,7 @@ constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 // At the end of a round; a socket's buffer has about as much.
 constexpr int kDrainReads = 16;
 constexpr std::size_t kRandomDigits = 16;
-// No descriptor is left: somebody may have closed one by then.
+// No descriptor or memory is left: somebody may have given some back by then.
 constexpr Duration kAcceptAgain = std::chrono::seconds(1);
 
 std::optional<channel::Family> family_of(pid_t pid) {
@@ -41,7 +42,7 @@ bool asks_to_end(int signo) {
 }  // namespace
 
 struct WorkerChannel::Guest {
-  Guest(asio::io_context& loop, UniqueFd fd) : socket(loop, fd.release()), timer(loop) {}
+  explicit Guest(asio::io_context& loop) : socket(loop), timer(loop) {}
 
   asio::posix::stream_descriptor socket;
   asio::steady_timer timer;
@@ -95,7 +96,7 @@ void WorkerChannel::accept_some() {
       break;
     }
   }
-  if (out_of_descriptors_) {
+  if (is_short_) {
     accept_after(steady_now() + kAcceptAgain);
   } else {
     listen();
@@ -114,13 +115,20 @@ void WorkerChannel::accept_after(TimePoint when) {
 // False: nobody waits.
 bool WorkerChannel::accept_one() {
   UniqueFd fd(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  out_of_descriptors_ = !fd && (errno == EMFILE || errno == ENFILE);
+  is_short_ = !fd && is_shortage(errno);
   if (!fd) {
     return errno == ECONNABORTED || errno == EINTR;
   }
   const auto who = speaker(fd.get());
+  auto guest = std::make_unique<Guest>(loop_);
+  asio::error_code error;
+  guest->socket.assign(fd.get(), error);
+  if (error) {
+    return true;  // the kernel has no memory to watch it, and it is closed
+  }
+  static_cast<void>(fd.release());
   const channel::ConnectionId id = ++last_id_;
-  guests_[id] = std::make_unique<Guest>(loop_, std::move(fd));
+  guests_[id] = std::move(guest);
   channel::Effects effects;
   core_.opened(id, who, effects);
   perform(effects);
@@ -205,10 +213,11 @@ void WorkerChannel::write(channel::ConnectionId id) {
                            });
 }
 
-void WorkerChannel::drain() {
+void WorkerChannel::end_round() {
   if (name_.empty()) {
     return;
   }
+  core_.end_round();
   for (int i = 0; i < kBacklog && accept_one(); ++i) {
   }
   std::vector<channel::ConnectionId> ids;
@@ -216,6 +225,7 @@ void WorkerChannel::drain() {
     ids.push_back(id);
   }
   for (const channel::ConnectionId id : ids) {
+    resume(id);
     for (int i = 0; i < kDrainReads && read_once(id); ++i) {
     }
   }
@@ -271,15 +281,21 @@ void WorkerChannel::hold(const channel::Hold& wanted) {
   guest->held = true;
   guest->timer.expires_at(wanted.until);
   guest->timer.async_wait([this, id = wanted.connection](const asio::error_code& error) {
-    Guest* const ready = error ? nullptr : find(id);
-    if (ready != nullptr) {
-      ready->held = false;
-      channel::Effects effects;
-      core_.resumed(steady_now(), id, effects);
-      perform(effects);
-      read_later(id);
+    if (!error) {
+      resume(id);
     }
   });
+}
+
+void WorkerChannel::resume(channel::ConnectionId id) {
+  Guest* const guest = find(id);
+  if (guest != nullptr && std::exchange(guest->held, false)) {
+    guest->timer.cancel();
+    channel::Effects effects;
+    core_.resumed(steady_now(), id, effects);
+    perform(effects);
+    read_later(id);
+  }
 }
 
 void WorkerChannel::close(const channel::Close& wanted) {
@@ -339,9 +355,7 @@ void WorkerChannel::take(const JobEvent& event) {
       event.what);
 }
 
-// What workers of the round before said last is theirs.
 void WorkerChannel::begin_round(const JobEvent& event, const event::RoundBegun& begun) {
-  drain();
   const Assignment& here = begun.assignment;
   channel::Round round;
   round.epoch = event.round;
@@ -397,6 +411,14 @@ std::vector<channel::Progress> WorkerChannel::progress() {
     }
   }
   return core_.progress();
+}
+
+std::vector<std::optional<std::uint64_t>> WorkerChannel::steps() {
+  std::vector<std::optional<std::uint64_t>> out;
+  for (const channel::Progress& one : progress()) {
+    out.push_back(one.step);
+  }
+  return out;
 }
 
 }  // namespace muster

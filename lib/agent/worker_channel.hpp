@@ -47,8 +47,11 @@ class WorkerChannel final : public EventSink {
   // How far each worker of this node is, by local rank. Reads their pages.
   [[nodiscard]] std::vector<channel::Progress> progress();
 
-  // Takes what workers have said and nobody has read yet. Before the last event.
-  void drain();
+  // Of that, only the step that each has told last.
+  [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
+
+  // A round's workers have ended: takes what they said last. Before the round's last event.
+  void end_round();
 
  private:
   struct Guest;
@@ -62,6 +65,7 @@ class WorkerChannel final : public EventSink {
   bool read_once(channel::ConnectionId id);
   void write(channel::ConnectionId id);
   void hold(const channel::Hold& hold);
+  void resume(channel::ConnectionId id);
   void close(const channel::Close& close);
   void say(const channel::Said& said);
   void perform(const channel::Effects& effects);
@@ -78,7 +82,7 @@ class WorkerChannel final : public EventSink {
   asio::posix::stream_descriptor listener_;
   asio::steady_timer accept_later_;
   channel::Pacer accepts_{kChannelAcceptsBurst, kChannelAcceptsPerSecond};
-  bool out_of_descriptors_ = false;
+  bool is_short_ = false;  // of descriptors or memory for one more
   channel::ChannelCore core_;
   std::map<channel::ConnectionId, std::unique_ptr<Guest>> guests_;
   channel::ConnectionId last_id_ = 0;

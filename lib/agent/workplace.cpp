@@ -28,7 +28,11 @@ Result<void> RunPlace::prepare(int attempt) {
                            .stdout_is_torn = setup_.stdout_is_torn,
                            .agent_socket = agent_socket_};
   }
-  return run_dir_.make_attempt(attempt, setup_.config.nproc);
+  auto made = run_dir_.make_attempt(attempt, setup_.config.nproc);
+  if (made && setup_.config.watch_hangs) {
+    context_.flights = run_dir_.place_of_pipes(attempt);
+  }
+  return made;
 }
 
 void RunPlace::add_record(WorkerFailure& failure) {

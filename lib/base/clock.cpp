@@ -10,6 +10,12 @@ TimePoint steady_now() {
   return std::chrono::steady_clock::now();
 }
 
+Duration thread_cpu_time() {
+  timespec spent{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+  return std::chrono::seconds(spent.tv_sec) + std::chrono::nanoseconds(spent.tv_nsec);
+}
+
 double wall_now_seconds() {
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(since_epoch).count();

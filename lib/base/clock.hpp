@@ -11,6 +11,10 @@ namespace muster {
 // Steady, for deadlines and durations.
 [[nodiscard]] TimePoint steady_now();
 
+// What this thread has computed so far: grows by what work costs, also where it must wait for a
+// CPU.
+[[nodiscard]] Duration thread_cpu_time();
+
 // Unix time in seconds with a fraction: only for messages and files, never for decisions.
 [[nodiscard]] double wall_now_seconds();
 

@@ -24,6 +24,8 @@ inline constexpr std::size_t kLivenessWords = 127;
 struct LivenessPage {
   // 0, or a thread's id with the two bits of base/futex.hpp.
   std::array<std::atomic<std::uint32_t>, kLivenessWords> words;
+  // The process id of the worker that the launcher saw die first; it ends the others only then.
+  std::atomic<std::uint32_t> first_dead;
 };
 
 inline constexpr std::size_t kLivenessPageBytes = 4096;

@@ -28,6 +28,7 @@ std::string cut(std::string text) {
 // through a change of membership hears of the new round.
 void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
   round_ = mine;
+  paced_ = true;
   pids_.clear();
   gone_.clear();
   stop_.reset();
@@ -40,13 +41,14 @@ void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
     one.event_bytes = event_bytes;
     one.events_ended = events_ended;
   }
-  std::vector<ConnectionId> hear;
-  for (auto& [id, connection] : connections_) {
-    if (connection.local_rank < round_.local_world_size && connection.subscribed) {
-      hear.push_back(id);
+  std::erase_if(connections_, [&](const auto& entry) {
+    const bool is_nobodys = static_cast<std::size_t>(entry.second.local_rank) >= workers_.size();
+    if (is_nobodys) {
+      out.emplace_back(Close{entry.first, {}});
     }
-  }
-  for (const ConnectionId id : hear) {
+    return is_nobodys;
+  });
+  for (const ConnectionId id : subscribers()) {
     send(id, round_of(connections_.at(id).local_rank), out);
   }
 }
@@ -73,15 +75,19 @@ void ChannelCore::tell(const Stop& stop, Effects& out) {
 }
 
 void ChannelCore::send_to_subscribers(const AgentFrame& frame, Effects& out) {
-  std::vector<ConnectionId> hear;
-  for (const auto& [id, connection] : connections_) {
-    if (connection.subscribed) {
-      hear.push_back(id);
-    }
-  }
-  for (const ConnectionId id : hear) {
+  for (const ConnectionId id : subscribers()) {
     send(id, frame, out);
   }
+}
+
+std::vector<ConnectionId> ChannelCore::subscribers() const {
+  std::vector<ConnectionId> out;
+  for (const auto& [id, connection] : connections_) {
+    if (connection.subscribed) {
+      out.push_back(id);
+    }
+  }
+  return out;
 }
 
 // The round, and what has become of it so far.
@@ -220,11 +226,6 @@ void ChannelCore::read_frames(TimePoint now, ConnectionId id, Effects& out) {
   for (auto found = connections_.find(id); found != connections_.end() && !found->second.held;
        found = connections_.find(id)) {
     Connection& connection = found->second;
-    if (connection.local_rank >= round_.local_world_size) {
-      connections_.erase(found);
-      out.emplace_back(Close{id, {}});
-      return;
-    }
     if (connection.lines.has_line() && hold(now, id, out)) {
       return;
     }
@@ -248,7 +249,7 @@ void ChannelCore::read_frames(TimePoint now, ConnectionId id, Effects& out) {
 // It says more than it may: the rest stays with the kernel, which makes it wait.
 bool ChannelCore::hold(TimePoint now, ConnectionId id, Effects& out) {
   Connection& connection = connections_.at(id);
-  const auto until = worker(connection.local_rank).pacer.pass(now);
+  const auto until = paced_ ? worker(connection.local_rank).pacer.pass(now) : std::nullopt;
   if (!until) {
     return false;
   }

@@ -103,6 +103,11 @@ class ChannelCore {
   // A round of this node's workers begins. `mine` is that of local rank 0; the others' follow.
   void begin_round(TimePoint now, const Round& mine, Effects& out);
   void worker_started(TimePoint now, int local_rank, pid_t pid);
+
+  // Its workers have ended: what they said last is no flood that others would have to be kept from,
+  // and must not wait until the next round. Whoever was held back is resumed next.
+  void end_round() { paced_ = false; }
+
   // Here or elsewhere: subscribers hear of it, of one rank once.
   void tell(const Gone& gone, Effects& out);
   void tell(const Stop& stop, Effects& out);
@@ -152,6 +157,7 @@ class ChannelCore {
   [[nodiscard]] int rank_of(int local_rank) const { return round_.rank + local_rank; }
 
   [[nodiscard]] Worker& worker(int local_rank);
+  [[nodiscard]] std::vector<ConnectionId> subscribers() const;
   void send(ConnectionId id, const AgentFrame& frame, Effects& out);
   void subscribe(ConnectionId id, Effects& out);
   void send_to_subscribers(const AgentFrame& frame, Effects& out);
@@ -163,6 +169,7 @@ class ChannelCore {
   void note(int local_rank, std::size_t bytes, const Said& said, Effects& out);
 
   Round round_;  // of local rank 0
+  bool paced_ = true;
   std::vector<Worker> workers_;
   std::map<pid_t, int> pids_;
   // What this round's subscribers were told, for those that come later.

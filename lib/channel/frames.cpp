@@ -360,12 +360,22 @@ Result<std::optional<AgentFrame>> decode_agent_frame(std::string_view line) {
   return decode<AgentFrame>(line, kAgentTypes);
 }
 
-Result<void> check_json(std::string_view text) {
-  const auto parsed = parse(text);
-  if (!parsed) {
-    return failure(Errc::usage, "an event for the job: " + parsed.error().message);
+// As the agent will read it: a frame is a level around its data, and numbers may be written anew
+// with more digits.
+Result<WorkerEvent> event_of(std::string_view json) {
+  WorkerEvent out{std::string(json)};
+  const auto refused = [](const Error& why) {
+    return failure(Errc::usage, "an event for the job: " + why.message);
+  };
+  if (const auto parsed = parse(json); !parsed) {
+    return refused(parsed.error());
   }
-  return {};
+  std::string line = encode(WorkerFrame(out));
+  line.pop_back();
+  if (const auto read = decode_worker_frame(line); !read) {
+    return refused(read.error());
+  }
+  return out;
 }
 
 Result<std::optional<std::string>> LineReader::next() {

@@ -24,6 +24,8 @@ inline constexpr std::size_t kFrameBytesMax = std::size_t{8} * 1024;
 inline constexpr int kDepthMax = 16;
 // Nodes named in one frame, of those that left and of those that are new.
 inline constexpr std::size_t kNodesNamedMax = 32;
+// Of each name, so that a round with all of them is no longer than a frame may be.
+inline constexpr std::size_t kNodeNameBytesMax = 64;
 
 // -- from a worker ----------------------------------------------------------------------------
 
@@ -131,8 +133,8 @@ using AgentFrame = std::variant<Hello, Round, Gone, Stop, Refused>;
 [[nodiscard]] Result<std::optional<WorkerFrame>> decode_worker_frame(std::string_view line);
 [[nodiscard]] Result<std::optional<AgentFrame>> decode_agent_frame(std::string_view line);
 
-// For WorkerEvent::data. Error: usage.
-[[nodiscard]] Result<void> check_json(std::string_view text);
+// From any JSON value. Error: usage: it is none, or the agent would refuse its frame.
+[[nodiscard]] Result<WorkerEvent> event_of(std::string_view json);
 
 // Cuts bytes into lines.
 class LineReader {

@@ -113,7 +113,13 @@ std::string describe_master(const LaunchConfig& config) {
 }
 
 std::string describe_port(const LaunchConfig& config) {
-  return config.master_port == 0 ? "any free one" : std::to_string(config.master_port);
+  if (config.master_port != 0) {
+    return std::to_string(config.master_port);
+  }
+  return config.port_range
+             ? fmt::format(
+                   "any free one of {}-{}", config.port_range->first, config.port_range->second)
+             : "any free one";
 }
 
 std::string describe_store_via(const LaunchConfig& config) {
@@ -186,6 +192,9 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
     case OptionId::token_file:
       return describe(config.token);
     case OptionId::token:
+      if (config.token.munge == MungeUse::demanded) {
+        return "munge";
+      }
       return config.token.from == TokenFrom::nowhere ? "none" : "needed";
     case OptionId::platform:
       return config.platform.name;
@@ -293,6 +302,8 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
       return describe_hang_timeout(config);
     case OptionId::on_hang:
       return std::string(describe_on_hang(config.on_hang));
+    case OptionId::on_child_death:
+      return config.on_child_death == OnChildDeath::fail ? "fail" : "ignore";
     case OptionId::config:
     case OptionId::accelerate_config:  // one of them at most has a file
       return config.origins.at(std::string(option(id).name)) == "default" ? "none"

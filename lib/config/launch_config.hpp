@@ -59,6 +59,9 @@ enum class SignalDelivery {
 // What follows when a job makes no progress.
 enum class OnHang { report, restart, stop };
 
+// What a process below a worker that is killed, crashes or fails means for the worker.
+enum class OnChildDeath { ignore, fail };
+
 struct LaunchConfig {
   Personality personality = Personality::muster;
   Program program;
@@ -103,6 +106,7 @@ struct LaunchConfig {
   bool watch_hangs = false;              // --hang-timeout is not off
   std::optional<Duration> hang_timeout;  // none: auto
   OnHang on_hang = OnHang::report;
+  OnChildDeath on_child_death = OnChildDeath::ignore;
   SignalDelivery signal_delivery = SignalDelivery::leader;
   Duration shutdown_timeout{};
   // Unix time at which the scheduler ends the job, where that prolongs shutdown_timeout.

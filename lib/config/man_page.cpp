@@ -131,13 +131,13 @@ torchrun, and MASTER_PORT is a port that is held for it in the same way. It has 
 
 constexpr std::string_view kShown = R"(.SH SHOWING A JOB
 Whoever started a job, and root, see it with musterctl on its machine, without any option: status,
-top, events, timeline, stop. \-\-http=PORT shows it to browsers and monitoring as well, on
-127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, to other machines, to everybody who reaches
-it: there is no password. What is shown holds names of machines and what failed workers printed, not
-the arguments and variables of the job. Only GET and HEAD are answered, so nothing can be changed.
-PORT 0 is any free one, which musterctl status names. Where the port is taken a warning says so and
-the job goes on. Each machine tells what it knows: all of its own workers, and of the others what
-the rounds say.
+top, events, timeline, stacks, flights, stop, drain. \-\-http=PORT shows it to browsers and
+monitoring as well, on 127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, to other machines, to
+everybody who reaches it: there is no password. What is shown holds names of machines and what
+failed workers printed, not the arguments and variables of the job. Only GET and HEAD are answered,
+so nothing can be changed. PORT 0 is any free one, which musterctl status names. Where the port is
+taken a warning says so and the job goes on. Each machine tells what it knows: all of its own
+workers, and of the others what the rounds say.
 .TP
 /
 a page that draws the job and follows it
@@ -189,7 +189,9 @@ TORCHELASTIC_SIGNALS_TO_HANDLE, MUSTER_EPOCH (number of the round), MUSTER_AGENT
 socket for progress and events), MUSTER_PORTS and MUSTER_LEADER_PORTS (reserved ports), and where
 they are not set already TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and OMP_NUM_THREADS (this machine's
 usable processors, divided by the workers; with \-\-numa\-binding the worker's own; called
-torchrun, 1 for several workers).
+torchrun, 1 for several workers). With \-\-hang\-timeout also MUSTER_TORCH_FLIGHTS and, where the
+first of them is not set already, TORCH_NCCL_DEBUG_INFO_PIPE_FILE and
+TORCH_NCCL_DEBUG_INFO_TEMP_FILE: where PyTorch's flight recorder is asked.
 .PP
 Read: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN_TIMEOUT,
 TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, TORCH_DISABLE_SHARE_RDZV_TCP_STORE, CUDA_VISIBLE_DEVICES,
@@ -210,8 +212,11 @@ ten times the limit. auto: three times the longest of the last 64 intervals betw
 10 s; half an hour before the fifth step.
 .PP
 \-\-on\-hang=report says so, and ends nothing. restart ends the named rank as a failure, which uses
-up one of \-\-max\-restarts. stop ends the job with code 124; in a job of many nodes it acts as
-restart. The log folder's hang/N holds verdict.json and a file for each rank.
+up one of \-\-max\-restarts. stop does so too, and ends the job with code 124; the report then says
+that the rank "made no progress and was killed", by \-\-on\-hang=stop. The log folder's hang/N holds
+verdict.json, evidence.json and a file for each rank. In a job of many nodes all of them look at the
+same moment; one verdict names the rank and its node on all, in full on the node that leads the job,
+whose \-\-on\-hang counts for all.
 .SH FAILURE REPORT
 After a failure, and with \-\-log\-dir, the run's log folder holds report.json;
 "musterctl report DIR" prints the newest one. It is one object: outcome, exit_code, program, node,

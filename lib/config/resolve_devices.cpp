@@ -102,11 +102,30 @@ Result<std::vector<std::string>> chosen(const Choice& choice) {
   return out;
 }
 
+// A process can use one MIG slice, and must be told its name; each worker gets one of its own.
+Result<void> name_slices(const Machine& machine, const Layers& layers, Environ& environ) {
+  if (environ.get("CUDA_VISIBLE_DEVICES") || environ.get("HIP_VISIBLE_DEVICES")) {
+    return {};
+  }
+  const MigSlices slices = machine.mig_slices();
+  if (slices.count > 0 && slices.names.empty()) {
+    return layers.refuse(OptionId::virtual_local_rank,
+                         fmt::format("the GPUs are cut into {} MIG slices, and nvidia-smi, which "
+                                     "knows their names, gives no answer; give --devices=MIG-...",
+                                     slices.count));
+  }
+  if (slices.count > 0) {
+    environ.set("CUDA_VISIBLE_DEVICES", join(slices.names, ","));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> resolve_devices(const Machine& machine, const Layers& layers, Resolved& out) {
   if (!layers.is_given(OptionId::devices)) {
-    return {};
+    return layers.is_on(OptionId::virtual_local_rank) ? name_slices(machine, layers, out.environ)
+                                                      : Result<void>{};
   }
   Choice choice{layers, {}, {}, 0};
   if (const auto list = inherited_list(out.environ, choice.visible_by)) {

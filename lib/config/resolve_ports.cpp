@@ -60,9 +60,14 @@ Result<void> resolve_count(const Resolution& r, OptionId id, const std::string& 
   return check_macros(r, id, macro, count);
 }
 
-// Many nodes: the rendezvous, this node's own listener, and the store if it gets rank 0. One node
-// alone listens on any free port for its store.
+// Many nodes: the rendezvous, this node's own listener, and the store if it gets rank 0.
 constexpr int kPortsOfMany = 3;
+
+// One node alone listens for its store; where its port was given, that one need not be in the
+// range.
+int ports_of_one(const LaunchConfig& config) {
+  return config.master_port == 0 || !config.agent_store ? 1 : 0;
+}
 
 Result<void> check_range(const Resolution& r) {
   const LaunchConfig& config = r.config();
@@ -70,7 +75,7 @@ Result<void> check_range(const Resolution& r) {
     return {};
   }
   const int in_range = config.port_range->second - config.port_range->first + 1;
-  const int own = many_nodes(config) ? kPortsOfMany : config.agent_store ? 0 : 1;
+  const int own = many_nodes(config) ? kPortsOfMany : ports_of_one(config);
   const int needed = config.ports + config.leader_ports + own;
   if (needed <= in_range) {
     return {};

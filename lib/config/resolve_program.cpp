@@ -80,11 +80,20 @@ bool has_macro(const Resolution& r, std::string_view name) {
   return name.find(ours ? "${local_rank}" : "$") != std::string_view::npos;
 }
 
+// A scheduler may have started us elsewhere than one thinks.
+std::string not_there(const Resolution& r, std::string_view kind, const std::string& name) {
+  const std::string folder = name.starts_with('/') ? "" : r.machine.working_folder();
+  return fmt::format("the {} {} does not exist{}",
+                     kind,
+                     shell_quoted(name),
+                     folder.empty() ? "" : " in " + folder);
+}
+
 Result<void> check_script(const Resolution& r, const std::string& name) {
   if (name == "-" || has_macro(r, name) || r.machine.file_kind(name) != FileKind::missing) {
     return {};
   }
-  return failure(Errc::not_found, fmt::format("the script {} does not exist", shell_quoted(name)));
+  return failure(Errc::not_found, not_there(r, "script", name));
 }
 
 Result<void> check_executable(const Resolution& r, const std::string& name) {
@@ -107,7 +116,7 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
     case FileKind::missing:
       return failure(
           Errc::not_found,
-          has_slash ? fmt::format("the program {} does not exist", quoted)
+          has_slash ? not_there(r, "program", name)
                     : fmt::format("the program {} is neither in PATH nor in this folder", quoted));
     case FileKind::folder:
       return failure(Errc::not_possible, fmt::format("{} is a folder, not a program", quoted));

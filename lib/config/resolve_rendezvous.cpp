@@ -100,7 +100,15 @@ void resolve_id(const Resolution& r) {
     return;
   }
   config.rdzv_id = r.layers.text(OptionId::rdzv_id);
-  if (config.rdzv_id.empty()) {
+  if (config.rdzv_id.empty() && many_nodes(config)) {
+    // $RANDOM, in a shell that has none: a random one of each node would refuse all the others.
+    const auto& known = config.platform.run_id;
+    config.rdzv_id = known ? known->value : option(OptionId::rdzv_id).default_value;
+    r.warn(fmt::format("--rdzv-id is empty: taking '{}', so that all nodes have the same",
+                       config.rdzv_id));
+    r.set_origin(OptionId::rdzv_id,
+                 known ? known->origin + ", since empty" : "default, since empty");
+  } else if (config.rdzv_id.empty()) {
     config.rdzv_id = r.machine.random_hex();
     r.warn("--rdzv-id is empty: taking a random one");
     r.set_origin(OptionId::rdzv_id, "random, since empty");

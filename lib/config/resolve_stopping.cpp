@@ -34,6 +34,11 @@ Result<void> resolve_quick_failures(const Resolution& r) {
   return {};
 }
 
+void resolve_child_death(const Resolution& r) {
+  const bool fails = r.layers.text(OptionId::on_child_death) == "fail";
+  r.config().on_child_death = fails ? OnChildDeath::fail : OnChildDeath::ignore;
+}
+
 Result<void> resolve_hangs(const Resolution& r) {
   const std::string text(trim(r.layers.text(OptionId::hang_timeout)));
   LaunchConfig& config = r.config();
@@ -133,6 +138,7 @@ Result<void> resolve_stopping(const Resolution& r) {
   if (r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
     r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not built yet");
   }
+  resolve_child_death(r);
   resolve_delivery(r);
   return resolve_signals(r);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which secret the nodes of a job prove themselves with. No file is opened here.
 #include "config/resolution.hpp"
+#include "trust/token_source.hpp"
 
 namespace muster {
 namespace {
@@ -11,6 +12,11 @@ void note_source(const Resolution& r) {
   const TokenSource& source = r.config().token;
   if (!many_nodes(r.config())) {
     r.set_origin(token_file, "one node needs none");
+  } else if (source.munge == MungeUse::wanted) {
+    r.set_origin(token_file,
+                 "there is " + std::string(kMungeSocket) +
+                     "; nodes that have no MUNGE "
+                     "need the same file");
   } else if (source.from == TokenFrom::nowhere) {
     r.set_origin(token_file, source.why_none);
   } else if (source.from == TokenFrom::home) {
@@ -25,13 +31,17 @@ void note_source(const Resolution& r) {
 // A secret that somebody gives in the wrong place is not repeated.
 Result<void> check_token(const Resolution& r) {
   const std::string& text = r.layers.text(token);
-  if (!text.empty() && text != "none") {
-    return failure(Errc::usage,
-                   "--token: must be none; a token itself is given in a file, by --token-file, "
-                   "since other users see command lines");
+  if (!text.empty() && text != "none" && text != "munge") {
+    return failure(
+        Errc::usage,
+        "--token: must be none or munge; a token itself is given in a file, by --token-file, "
+        "since other users see command lines");
   }
   if (!text.empty() && r.layers.is_given(token_file)) {
-    return r.layers.refuse(token_file, "--token=none says that there is none; give one of the two");
+    return r.layers.refuse(token_file,
+                           text == "none"
+                               ? "--token=none says that there is none; give one of the two"
+                               : "--token=munge asks for MUNGE in its place; give one of the two");
   }
   return {};
 }
@@ -41,8 +51,13 @@ Result<void> resolve_token(const Resolution& r) {
     return checked;
   }
   if (many_nodes(r.config())) {
-    r.config().token = choose_token_source(
-        {.off = !r.layers.text(token).empty(), .file = r.layers.text(token_file)}, r.environ);
+    const std::string& text = r.layers.text(token);
+    r.config().token =
+        choose_token_source({.off = text == "none",
+                             .file = r.layers.text(token_file),
+                             .munge = text == "munge",
+                             .has_munge = r.machine.file_kind(kMungeSocket) != FileKind::missing},
+                            r.environ);
   }
   note_source(r);
   return {};

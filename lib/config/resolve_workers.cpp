@@ -77,6 +77,16 @@ Result<void> resolve_nproc(const Resolution& r) {
   return {};
 }
 
+// Launchers for each worker may all have the same processors, where nobody has bound them.
+void share_cpus(const Resolution& r, Count& cpus) {
+  const auto& task = r.config().task;
+  const int sharers = task ? task->local_size.value_or(1) : 1;
+  if (sharers > 1 && !r.machine.has_own_cpus(task->cpus_here)) {
+    cpus.reason += fmt::format(", shared by {} launchers", sharers);
+    cpus.count = std::max(1, cpus.count / sharers);
+  }
+}
+
 // Only OMP_NUM_THREADS depends on the number of processors.
 void resolve_cpus(const Resolution& r) {
   if (r.environ.get("OMP_NUM_THREADS") && r.line.command == Command::launch) {
@@ -84,6 +94,7 @@ void resolve_cpus(const Resolution& r) {
     return;
   }
   Count cpus = r.machine.usable_cpus();
+  share_cpus(r, cpus);
   r.config().usable_cpus = cpus.count;
   r.config().usable_cpus_reason = std::move(cpus.reason);
 }

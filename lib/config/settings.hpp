@@ -34,6 +34,7 @@ enum class OptionId {
   signal_delivery,
   hang_timeout,
   on_hang,
+  on_child_death,
   log_dir,
   redirects,
   tee,

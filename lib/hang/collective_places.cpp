@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hang/collective_places.hpp"
 
+#include "base/printable.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -37,17 +39,6 @@ Neighbours neighbours_of(const Position& position, const std::string& what) {
       out.before = i > 0 ? recent[i - 1].what : out.before;
       out.after = i + 1 < recent.size() ? recent[i + 1].what : out.after;
     }
-  }
-  return out;
-}
-
-std::string list(const std::vector<int>& ranks) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i == 8) {
-      return out + fmt::format(" and {} more", ranks.size() - i);
-    }
-    out += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
   }
   return out;
 }
@@ -89,7 +80,7 @@ Differing compare(const Sides& sides, const std::string& group, std::uint64_t nu
                           out.skipped ? "skipped a collective" : "different collective",
                           number,
                           least->first,
-                          list(numbers_of(most->second)),
+                          ranks_text(numbers_of(most->second)),
                           most->second.size() == 1 ? "calls" : "call",
                           most->first);
   out.words +=
@@ -98,6 +89,11 @@ Differing compare(const Sides& sides, const std::string& group, std::uint64_t nu
 }
 
 }  // namespace
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") +
+         name_some(ranks, [](int rank) { return std::to_string(rank); });
+}
 
 std::string describe_position(const RankEvidence& rank) {
   for (const Position& at : rank.positions) {

@@ -11,6 +11,9 @@
 
 namespace muster::hang {
 
+// "rank 3", "ranks 0, 2 and 5 more".
+[[nodiscard]] std::string ranks_text(const std::vector<int>& ranks);
+
 // "in #119 all_reduce sum f32[25] (120 s), after #118"; "after #118 barrier, in none"; empty: no
 // operation is known of it.
 [[nodiscard]] std::string describe_position(const RankEvidence& rank);

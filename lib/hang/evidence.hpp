@@ -4,6 +4,8 @@
 // Value types; bounded by whoever gathers them.
 #pragma once
 
+#include "hang/verdict.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -89,29 +91,46 @@ struct Operation {
 
 // Where a rank is in one communicator.
 struct Position {
-  std::string group{};  // the same on all its ranks
-  int rank = 0;         // in the group
-  int size = 0;
+  std::string group{};        // the same on all its ranks
+  int rank = 0;               // in the group; -1: not known
+  int size = 0;               // 0: not known
   std::uint64_t entered = 0;  // number of the last operation that it called, but for transfers
   std::vector<Operation> recent{};   // completed ones, oldest first
   std::vector<Operation> pending{};  // called and not completed
   bool operator==(const Position&) const = default;
 };
 
+// What one rank does, judged by itself (own_cause.hpp).
+struct OwnCause {
+  Cause cause = Cause::unknown;
+  std::string reason{};      // "sleeps in main (train.py:12)"
+  std::string collective{};  // waits for other ranks in this operation of a library; else ""
+  pid_t holder = 0;          // process that it waits for, where one is known
+  std::vector<std::string> stack{};  // of the thread that matters
+  int holder_rank = -1;              // whose process that is, where it was judged elsewhere
+  bool on_gpu = false;               // it runs, but only waits for a GPU
+  bool operator==(const OwnCause&) const = default;
+};
+
 struct RankEvidence {
   int rank = 0;
   int local_rank = 0;
-  bool ended = false;  // well: the others may wait for it
-  double quiet = 0;    // seconds since its last progress
+  bool ended = false;   // well: the others may wait for it
+  double quiet = 0;     // seconds since its last progress
+  double lifeless = 0;  // seconds since its last sign of life
+  bool strong = false;  // has made a step or an operation
   std::optional<std::uint64_t> steps{};
   std::vector<ProcessFacts> processes{};  // the worker first, then what is below it
   std::vector<Position> positions{};
+  std::string node{};             // many nodes: where it is
+  std::optional<OwnCause> own{};  // judged there: its processes are not here
   bool operator==(const RankEvidence&) const = default;
 };
 
 struct Evidence {
-  double limit = 0;    // seconds: quiet for longer is too long
-  int world_size = 0;  // ranks of other nodes are not among `ranks`
+  double limit = 0;     // seconds: quiet for longer is too long
+  double progress = 0;  // seconds since the last progress of any of the ranks
+  int world_size = 0;   // some may not be among `ranks`
   std::vector<RankEvidence> ranks{};
   std::vector<std::string> gaps{};  // what could not be looked at, and what to do
   bool operator==(const Evidence&) const = default;

@@ -30,6 +30,7 @@ void HangCore::end() {
   next_look_.reset();
   judge_after_.reset();
   announced_.reset();
+  told_at_.reset();
   steps_seen_ = 0;
   strong_ = false;
   any_source_ = false;
@@ -51,6 +52,16 @@ Duration HangCore::quiet(int rank, TimePoint now) const {
   return found == ranks_.end() ? Duration{} : now - progressed(found->second);
 }
 
+Duration HangCore::lifeless(int rank, TimePoint now) const {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? Duration{} : now - found->second.lived;
+}
+
+bool HangCore::is_strong(int rank) const {
+  const auto found = ranks_.find(rank);
+  return found != ranks_.end() && found->second.strong;
+}
+
 // Often rank 0 alone says something: that is progress of all that never did.
 TimePoint HangCore::progressed(const Rank& rank) const {
   return rank.strong ? rank.progressed : progressed_;
@@ -70,10 +81,12 @@ void HangCore::look_again(TimePoint now) {
 
 // -- what a look sees -------------------------------------------------------------------------
 
-// Several steps since the last look took equal times, as far as we know. Operations come in bursts,
-// and looks between which there were some count as one each.
+// Several steps since the last look took equal times, as far as we know; but the first number that
+// is told may be that of a checkpoint. Operations come in bursts, and looks between which there
+// were some count as one each.
 void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& sample) {
-  const std::uint64_t count = sample.steps ? *sample.steps - before.steps.value_or(0) : 1;
+  const std::uint64_t count =
+      sample.steps && steps_seen_ > 0 ? *sample.steps - before.steps.value_or(0) : 1;
   if (steps_seen_ > 0) {
     intervals_.push_back((now - last_step_) / static_cast<Duration::rep>(count));
   }
@@ -84,7 +97,8 @@ void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& 
   last_step_ = now;
 }
 
-// CPU time is a sign of life until a first step or operation: a compiler may be at work.
+// CPU time is a sign of life until a first step or operation: a compiler may be at work. With auto
+// it remains one: nobody has said how long this program's evaluations may compute in silence.
 void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
   const double seconds = std::chrono::duration<double>(now - looked_at_).count();
   const bool known = sample.io_bytes && rank.last.io_bytes;
@@ -92,8 +106,8 @@ void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const 
       known && *sample.io_bytes > *rank.last.io_bytes ? *sample.io_bytes - *rank.last.io_bytes : 0;
   const bool io =
       static_cast<double>(bytes) >= static_cast<double>(kLiveBytes) * std::min(1.0, seconds);
-  const bool cpu =
-      !strong_ && known && sample.cpu_seconds - rank.last.cpu_seconds >= kLiveCpu * seconds;
+  const bool cpu = (!strong_ || !settings_.limit) && known &&
+                   sample.cpu_seconds - rank.last.cpu_seconds >= kLiveCpu * seconds;
   if (io || cpu || grew(rank.last.output, sample.output)) {
     rank.lived = now;
   }
@@ -157,20 +171,28 @@ void HangCore::looked(TimePoint now,
   }
   const Duration limit = this->limit();
   const Duration quiet = longest_quiet(now);
-  if (!any_source_ && !said_blind_ && now - began_ >= std::min(limit, kBlindAfter)) {
+  const Duration blind_after = settings_.limit ? std::min(limit, kBlindAfter) : kBlindAfterAuto;
+  if (!any_source_ && !said_blind_ && now - began_ >= blind_after) {
     said_blind_ = true;
     out.emplace_back(SayBlind{});
   }
   if (quiet < limit) {
     judge_after_.reset();
-    if (announced_) {
+    const bool goes_on = !told_at_ || quiet < now - *told_at_;
+    if (announced_ && goes_on) {
       announced_.reset();
+      told_at_.reset();
       out.emplace_back(GoesOn{before});
     }
     return;
   }
+  told_at_.reset();
+  if (judging_ && now - judging_since_ >= kVerdictMax) {
+    judging_ = false;
+  }
   if (any_source_ && !judging_ && !announced_ && (!judge_after_ || now >= *judge_after_)) {
     judging_ = true;
+    judging_since_ = now;
     out.emplace_back(Inspect{});
   }
 }
@@ -204,6 +226,23 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
   }
   announced_ = verdict;
   out.emplace_back(Announce{verdict, quiet, limit(), settings_.on_hang});
+}
+
+// Whoever hears of a verdict before its own limit has passed goes on when its ranks do.
+void HangCore::told(TimePoint now, const std::optional<Verdict>& verdict) {
+  judging_ = false;
+  if (!is_watching()) {
+    return;
+  }
+  if (!verdict) {
+    judge_after_ = now + limit() / 4;
+    return;
+  }
+  announced_ = verdict;
+  told_at_.reset();
+  if (longest_quiet(now) < limit()) {
+    told_at_ = now;
+  }
 }
 
 }  // namespace muster::hang

@@ -47,8 +47,13 @@ inline constexpr double kLiveCpu = 0.1;
 // Where so much more time has passed between two looks than was meant to, we did not run ourselves.
 inline constexpr Duration kOwnPause = std::chrono::seconds(2);
 
+// Who asked for a verdict on all nodes and hears nothing for so long asks again.
+inline constexpr Duration kVerdictMax = std::chrono::seconds(30);
+
 // A program of which nothing is seen is told so after this, or after its limit where that is less.
+// With auto it may be compiling for minutes before its first step.
 inline constexpr Duration kBlindAfter = std::chrono::seconds(60);
+inline constexpr Duration kBlindAfterAuto = std::chrono::minutes(10);
 
 // What one look sees of a rank. A source that it does not have is none.
 struct Sample {
@@ -62,7 +67,8 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-// Look at everything, and answer with judged().
+// Look at everything, and answer with judged(); or, in a job of many nodes, ask them, and answer
+// with told().
 struct Inspect {};
 
 // The verdict counts: show it, and do what was asked for.
@@ -103,11 +109,21 @@ class HangCore {
 
   void looked(TimePoint now, const std::vector<Sample>& samples, std::vector<HangEffect>& out);
   void judged(TimePoint now, const Verdict& verdict, std::vector<HangEffect>& out);
+  // Many nodes: the verdict on all of them; none: it does not count, look again later.
+  void told(TimePoint now, const std::optional<Verdict>& verdict);
 
   // The limit that holds now.
   [[nodiscard]] Duration limit() const;
   // Since this rank's last progress.
   [[nodiscard]] Duration quiet(int rank, TimePoint now) const;
+  // Since its last sign of life.
+  [[nodiscard]] Duration lifeless(int rank, TimePoint now) const;
+
+  // Since the last progress of any.
+  [[nodiscard]] Duration quiet(TimePoint now) const { return now - progressed_; }
+
+  // It has made a step or an operation.
+  [[nodiscard]] bool is_strong(int rank) const;
 
  private:
   struct Rank {
@@ -140,8 +156,10 @@ class HangCore {
   bool any_source_ = false;  // some rank counts something, or has printed a line where we see it
   bool said_blind_ = false;
   bool judging_ = false;
+  TimePoint judging_since_{};
   std::optional<TimePoint> judge_after_{};  // signs of life: not before
   std::optional<Verdict> announced_{};
+  std::optional<TimePoint> told_at_{};  // by the others, before the limit had passed here
 };
 
 }  // namespace muster::hang

@@ -7,6 +7,7 @@
 #include "hang/positions.hpp"
 #include "hang/proc_evidence.hpp"
 #include "hang/stack_collector.hpp"
+#include "hang/torch_recorders.hpp"
 #include "process/linux_runner.hpp"
 
 #include <asio/io_context.hpp>
@@ -25,6 +26,9 @@ constexpr Duration kCpuWindow = std::chrono::milliseconds(250);
 
 // Of all stacks together: then the verdict is made from what is there.
 constexpr Duration kInspectionMax = std::chrono::seconds(25);
+
+// Of one recorder: as many as it keeps, unless a program wants more.
+constexpr std::uint64_t kRecordsMax = 2048;
 
 std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64_t>>& steps,
                                      const WatchedWorker& worker) {
@@ -46,7 +50,8 @@ struct HangWatch::Impl {
         core(settings.core),
         timer(loop),
         window(loop),
-        collector(loop, settings.py_spy, settings.environment) {}
+        collector(loop, settings.py_spy, settings.environment),
+        recorders(loop) {}
 
   LinuxRunner& runner;
   HangWatchSettings settings;
@@ -55,11 +60,15 @@ struct HangWatch::Impl {
   asio::steady_timer timer;
   asio::steady_timer window;
   StackCollector collector;
+  TorchRecorders recorders;
   std::vector<WatchedWorker> workers;
   int world_size = 0;
   bool inspecting = false;
   bool stacks_there = false;
+  bool flights_there = false;
   Evidence evidence;
+  Done done;  // many nodes: who wants it
+  Duration inspection_max{};
   std::map<pid_t, ThreadUse> times_before;
   TimePoint times_at{};
 
@@ -67,14 +76,16 @@ struct HangWatch::Impl {
   void look();
   [[nodiscard]] std::vector<Sample> samples();
   void perform(std::vector<HangEffect> effects);
-  void inspect();
+  void inspect(Duration within);
   void look_twice();
+  void conclude_if_all_there();
   void limit_inspection();
   void conclude();
   void add_positions();
-  void add_cpu();
+  void add_progress();
   void announce(const Announce& announce);
   void stop();
+  void drop_question();
 };
 
 void HangWatch::Impl::arm() {
@@ -134,7 +145,9 @@ void HangWatch::Impl::perform(std::vector<HangEffect> effects) {
     std::visit(
         [this]<class Effect>(const Effect& asked) {
           if constexpr (std::is_same_v<Effect, Inspect>) {
-            inspect();
+            if (!site.ask_others()) {
+              inspect(kInspectionMax);
+            }
           } else if constexpr (std::is_same_v<Effect, Announce>) {
             announce(asked);
           } else if constexpr (std::is_same_v<Effect, GoesOn>) {
@@ -150,10 +163,13 @@ void HangWatch::Impl::perform(std::vector<HangEffect> effects) {
 
 // -- evidence ---------------------------------------------------------------------------------
 
-void HangWatch::Impl::inspect() {
+void HangWatch::Impl::inspect(Duration within) {
+  collector.cancel();
+  recorders.cancel();
   inspecting = true;
+  inspection_max = within;
   stacks_there = false;
-  const TimePoint now = steady_now();
+  flights_there = false;
   evidence = {};
   evidence.limit = seconds(core.limit());
   evidence.world_size = world_size;
@@ -161,7 +177,6 @@ void HangWatch::Impl::inspect() {
   const auto steps = site.steps();
   for (const WatchedWorker& worker : workers) {
     RankEvidence rank{.rank = worker.rank, .local_rank = worker.local_rank, .ended = worker.ended};
-    rank.quiet = seconds(core.quiet(worker.rank, now));
     if (!worker.ended) {
       rank.steps = step_of(steps, worker);
       rank.processes = read_processes(worker.pid);
@@ -171,12 +186,20 @@ void HangWatch::Impl::inspect() {
   }
   times_at = steady_now();
   look_twice();
+  recorders.ask(evidence.ranks, [this] {
+    flights_there = true;
+    conclude_if_all_there();
+  });
   collector.collect(evidence.ranks, [this] {
     stacks_there = true;
-    if (steady_now() - times_at >= kCpuWindow) {
-      conclude();
-    }
+    conclude_if_all_there();
   });
+}
+
+void HangWatch::Impl::conclude_if_all_there() {
+  if (stacks_there && flights_there && steady_now() - times_at >= kCpuWindow) {
+    conclude();
+  }
 }
 
 void HangWatch::Impl::look_twice() {
@@ -185,7 +208,7 @@ void HangWatch::Impl::look_twice() {
     if (error) {
       return;
     }
-    if (stacks_there) {
+    if (stacks_there && flights_there) {
       conclude();
     } else {
       limit_inspection();
@@ -194,7 +217,7 @@ void HangWatch::Impl::look_twice() {
 }
 
 void HangWatch::Impl::limit_inspection() {
-  window.expires_after(kInspectionMax);
+  window.expires_after(std::max(inspection_max - kCpuWindow, Duration::zero()));
   window.async_wait([this](const std::error_code& error) {
     if (!error) {
       evidence.gaps.emplace_back("some stacks did not come in time");
@@ -203,27 +226,22 @@ void HangWatch::Impl::limit_inspection() {
   });
 }
 
-void HangWatch::Impl::add_cpu() {
-  const double window_seconds = seconds(steady_now() - times_at);
+// At the end: some may have gone on meanwhile.
+void HangWatch::Impl::add_progress() {
+  const TimePoint now = steady_now();
+  evidence.progress = seconds(core.quiet(now));
   for (RankEvidence& rank : evidence.ranks) {
-    const auto times = thread_use(rank.processes);
-    for (ProcessFacts& process : rank.processes) {
-      for (ThreadFacts& thread : process.threads) {
-        const auto before = times_before.find(thread.tid);
-        const auto after = times.find(thread.tid);
-        if (before != times_before.end() && after != times.end()) {
-          thread.cpu = std::max(0.0, after->second.cpu - before->second.cpu) / window_seconds;
-          thread.runs = before->second.state == 'R' && after->second.state == 'R';
-        }
-      }
-    }
+    rank.quiet = seconds(core.quiet(rank.rank, now));
+    rank.lifeless = seconds(core.lifeless(rank.rank, now));
+    rank.strong = core.is_strong(rank.rank);
   }
 }
 
 void HangWatch::Impl::add_positions() {
   const auto now = static_cast<std::uint64_t>(steady_now().time_since_epoch().count());
   for (const int fd : runner.flight_recorders()) {
-    const auto logs = collective::read_flight_recorders("/proc/self/fd/" + std::to_string(fd));
+    const auto logs =
+        collective::read_flight_recorders("/proc/self/fd/" + std::to_string(fd), kRecordsMax);
     if (!logs) {
       continue;
     }
@@ -245,9 +263,17 @@ void HangWatch::Impl::conclude() {
   auto gaps = collector.gaps();
   collector.cancel();
   std::ranges::move(gaps, std::back_inserter(evidence.gaps));
-  add_cpu();
+  std::ranges::move(recorders.gaps(), std::back_inserter(evidence.gaps));
+  recorders.cancel();
+  add_progress();
+  add_cpu(evidence.ranks, times_before, seconds(steady_now() - times_at));
   add_positions();
+  recorders.add_positions(evidence.ranks);
   find_other_sides(evidence.ranks);
+  if (const Done tell = std::exchange(done, nullptr)) {
+    tell(evidence);
+    return;
+  }
   std::vector<HangEffect> effects;
   core.judged(steady_now(), judge(evidence), effects);
   perform(std::move(effects));
@@ -269,6 +295,14 @@ void HangWatch::Impl::stop() {
   timer.cancel();
   window.cancel();
   collector.cancel();
+  recorders.cancel();
+}
+
+// Nothing was seen: whoever asked need not wait.
+void HangWatch::Impl::drop_question() {
+  if (const Done tell = std::exchange(done, nullptr)) {
+    tell({});
+  }
 }
 
 // -- the interface ----------------------------------------------------------------------------
@@ -284,7 +318,7 @@ HangWatch::~HangWatch() {
 }
 
 void HangWatch::begin(std::vector<WatchedWorker> workers, int world_size) {
-  impl_->stop();
+  end();
   impl_->workers = std::move(workers);
   impl_->world_size = world_size;
   std::vector<int> ranks;
@@ -308,6 +342,21 @@ void HangWatch::worker_ended(int local_rank) {
 
 void HangWatch::end() {
   impl_->stop();
+  impl_->drop_question();
+}
+
+void HangWatch::look(Duration within, Done done) {
+  impl_->drop_question();
+  impl_->done = std::move(done);
+  impl_->inspect(within);
+}
+
+const Evidence& HangWatch::seen() const {
+  return impl_->evidence;
+}
+
+void HangWatch::told(const std::optional<Verdict>& verdict) {
+  impl_->core.told(steady_now(), verdict);
 }
 
 }  // namespace muster::hang

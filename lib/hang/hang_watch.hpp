@@ -10,6 +10,7 @@
 #include "hang/hang_core.hpp"
 #include "hang/verdict_text.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,8 @@ class HangSite {
   virtual void found(HangReport report) = 0;
   virtual void goes_on(Duration quiet) = 0;
   virtual void sees_nothing() = 0;
+  // The workers make no progress. True: all nodes are asked, look() and told() follow.
+  [[nodiscard]] virtual bool ask_others() = 0;
   // The last step that each worker has told, by local rank; none where it tells none.
   [[nodiscard]] virtual std::vector<std::optional<std::uint64_t>> steps() = 0;
 };
@@ -72,6 +75,14 @@ class HangWatch {
   void worker_ended(int local_rank);
   // All are being stopped.
   void end();
+
+  // Many nodes. What the workers do, within this time; the one asked for before is dropped.
+  using Done = std::function<void(const Evidence&)>;
+  void look(Duration within, Done done);
+  // What was seen last.
+  [[nodiscard]] const Evidence& seen() const;
+  // What is said of all nodes; none: look again later.
+  void told(const std::optional<Verdict>& verdict);
 
  private:
   struct Impl;

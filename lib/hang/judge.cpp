@@ -40,19 +40,23 @@ bool may_be_wait(const OwnCause& own) {
     case Cause::waits_for_rank:
       return true;
     case Cause::spinning:
-      return own.stack.empty();
+      return own.stack.empty() || own.on_gpu;
     default:
       return false;
   }
 }
 
+// Whether a flight recorder tells the operation that it waits in.
+bool is_recorded(const Suspect& one) {
+  return std::ranges::any_of(one.evidence->positions,
+                             [](const Position& at) { return !at.pending.empty(); });
+}
+
 Suspects look_at(const Evidence& evidence) {
   Suspects out;
   for (const RankEvidence& rank : evidence.ranks) {
-    Suspect one{rank.rank, &rank, own_cause(rank)};
-    const bool pending =
-        std::ranges::any_of(rank.positions, [](const Position& at) { return !at.pending.empty(); });
-    one.waits = !one.own.collective.empty() || (pending && may_be_wait(one.own));
+    Suspect one{rank.rank, &rank, rank.own ? *rank.own : own_cause(rank)};
+    one.waits = !one.own.collective.empty() || (is_recorded(one) && may_be_wait(one.own));
     out.push_back(std::move(one));
   }
   return out;
@@ -65,10 +69,11 @@ const Suspect* find(const Suspects& suspects, int rank) {
 
 // -- who waits for whom -----------------------------------------------------------------------
 
-std::vector<int> not_in_collective(const Suspects& suspects) {
+// All, or only those of whom no flight recorder tells anything.
+std::vector<int> not_in_collective(const Suspects& suspects, bool unrecorded) {
   std::vector<int> out;
   for (const Suspect& one : suspects) {
-    if (!one.waits) {
+    if (!one.waits && (!unrecorded || one.evidence->positions.empty())) {
       out.push_back(one.rank);
     }
   }
@@ -86,16 +91,17 @@ int rank_of_process(const Suspects& suspects, pid_t pid) {
 }
 
 void find_waits(const Evidence& evidence, Suspects& suspects) {
-  const std::vector<int> others = not_in_collective(suspects);
+  const std::vector<int> others = not_in_collective(suspects, false);
+  const std::vector<int> unrecorded = not_in_collective(suspects, true);
   for (Suspect& one : suspects) {
     if (one.waits) {
       one.waits_for = behind(evidence, *one.evidence);
-      const bool recorded = !one.evidence->positions.empty();
-      if (one.waits_for.empty() && !recorded) {
-        one.waits_for = others;
+      if (one.waits_for.empty()) {
+        one.waits_for = is_recorded(one) ? unrecorded : others;
       }
     } else if (one.own.holder != 0) {
-      const int holder = rank_of_process(suspects, one.own.holder);
+      const int holder =
+          one.evidence->own ? one.own.holder_rank : rank_of_process(suspects, one.own.holder);
       if (holder >= 0 && holder != one.rank) {
         one.waits_for = {holder};
       }
@@ -113,8 +119,8 @@ std::vector<const Suspect*> ends_of_chains(const Suspects& suspects) {
     open.push_back(one.rank);
   }
   for (std::size_t i = 0; i < open.size(); ++i) {
-    const Suspect* const at = find(suspects, open[i]);
-    if (at == nullptr || !seen.insert(open[i]).second) {
+    const Suspect* const at = seen.insert(open[i]).second ? find(suspects, open[i]) : nullptr;
+    if (at == nullptr) {
       continue;
     }
     if (at->waits_for.empty() && !at->waits) {
@@ -188,7 +194,17 @@ const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   return first == ends.end() ? nullptr : *first;
 }
 
-// Ranks whose operations differ: by the recorder's numbers, else by the names of the functions.
+// What a rank waits in, in terms in which it is known of all that wait: where the recorders tell it
+// of some of them only, that is the bare name of the operation. Empty: not known in these terms.
+std::string wait_of(const Suspect& one, bool all_recorded, bool none_recorded) {
+  if (!one.waits || none_recorded) {
+    return one.waits ? one.own.reason : "";
+  }
+  const std::string in = all_recorded ? group_of_wait(*one.evidence) : one.own.collective;
+  return in.empty() ? "" : "waits in " + in;
+}
+
+// Ranks whose operations differ: by the recorders' numbers, else by what each waits in.
 Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
   if (auto odd = differing(evidence)) {
     return {odd->skipped ? Cause::skipped_collective : Cause::different_collective,
@@ -196,13 +212,13 @@ Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
             odd->words,
             {}};
   }
+  const auto recorded = std::ranges::count_if(
+      suspects, [](const Suspect& one) { return one.waits && is_recorded(one); });
+  const auto waiting = std::ranges::count_if(suspects, &Suspect::waits);
   std::map<std::string, std::vector<int>> by_name;
   for (const Suspect& one : suspects) {
-    const std::string group = group_of_wait(*one.evidence);
-    if (one.waits && !group.empty()) {
-      by_name[fmt::format("waits in {}", group)].push_back(one.rank);
-    } else if (one.waits && one.evidence->positions.empty()) {
-      by_name[one.own.reason].push_back(one.rank);
+    if (std::string in = wait_of(one, recorded == waiting, recorded == 0); !in.empty()) {
+      by_name[std::move(in)].push_back(one.rank);
     }
   }
   if (by_name.size() > 1) {
@@ -227,9 +243,9 @@ Verdict nobody_to_blame(const Evidence& evidence, const Suspects& suspects) {
   for (const Suspect& one : suspects) {
     out.ranks.push_back(one.rank);
   }
-  if (evidence.world_size > static_cast<int>(suspects.size())) {
+  if (evidence.world_size > static_cast<int>(evidence.ranks.size())) {
     out.cause = Cause::waits_for_rank;
-    out.reason = "the ranks of this node wait for those of other nodes, whose launchers tell why";
+    out.reason = "the ranks wait for others that could not be looked at";
     return out;
   }
   const bool all = std::ranges::all_of(suspects, &Suspect::waits);
@@ -327,6 +343,8 @@ std::string_view name_of(Cause cause) {
       return "waits_for_thread";
     case Cause::all_wait:
       return "all_wait";
+    case Cause::node_silent:
+      return "node_silent";
   }
   return "unknown";
 }

@@ -95,7 +95,13 @@ std::optional<OwnCause> uninterruptible(const View& view) {
 
 OwnCause spinning(const View& view) {
   const std::string at = place(view);
-  return found(view, Cause::spinning, "spinning in " + (at.empty() ? "an unknown function" : at));
+  const Stack* const native = stack_of(view.process, view.thread.tid, false);
+  const bool on_gpu = native != nullptr && waits_for_gpu(*native);
+  const std::string in = at.empty() ? "an unknown function" : at;
+  OwnCause out =
+      found(view, Cause::spinning, (on_gpu ? "waits for the GPU in " : "spinning in ") + in);
+  out.on_gpu = on_gpu;
+  return out;
 }
 
 // -- a thread that waits ----------------------------------------------------------------------

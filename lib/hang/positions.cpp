@@ -29,20 +29,29 @@ Operation operation_of(const collective::FlightRecord& record, std::uint64_t now
   return out;
 }
 
-Position position_of(const collective::FlightLog& log, std::uint64_t now) {
+// Operations on a GPU have numbers of their own: a position beside that of the others.
+Position position_of(const collective::FlightLog& log, bool on_gpu, std::uint64_t now) {
   Position out;
-  out.group = fmt::format("{}, epoch {}", log.name, log.epoch);
+  out.group = fmt::format("{}, epoch {}{}", log.name, log.epoch, on_gpu ? ", on GPUs" : "");
   out.rank = log.rank;
   out.size = log.size;
+  std::vector<const collective::FlightRecord*> completed;
   for (const collective::FlightRecord& record : log.records) {
-    const Operation operation = operation_of(record, now);
-    if (operation.peer < 0) {
-      out.entered = std::max(out.entered, operation.number);
+    if (record.on_gpu != on_gpu) {
+      continue;
     }
-    (record.completed_ns == 0 ? out.pending : out.recent).push_back(operation);
+    if (!collective::is_transfer(record.request.kind)) {
+      out.entered = std::max(out.entered, record.request.seq);
+    }
+    if (record.completed_ns != 0) {
+      completed.push_back(&record);
+    } else if (out.pending.size() < kPendingMax) {
+      out.pending.push_back(operation_of(record, now));
+    }
   }
-  if (out.recent.size() > kRecentMax) {
-    out.recent.erase(out.recent.begin(), out.recent.end() - kRecentMax);
+  const std::size_t old = completed.size() - std::min(completed.size(), kRecentMax);
+  for (std::size_t i = old; i < completed.size(); ++i) {
+    out.recent.push_back(operation_of(*completed[i], now));
   }
   return out;
 }
@@ -53,7 +62,9 @@ std::vector<std::pair<pid_t, Position>> positions_of(const std::vector<collectiv
                                                      std::uint64_t now) {
   std::vector<std::pair<pid_t, Position>> out;
   for (const collective::FlightLog& log : logs) {
-    out.emplace_back(log.pid, position_of(log, now));
+    // Both, also of a rank that has called nothing there: others may wait for it to do so.
+    out.emplace_back(log.pid, position_of(log, false, now));
+    out.emplace_back(log.pid, position_of(log, true, now));
   }
   return out;
 }

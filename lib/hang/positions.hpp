@@ -13,10 +13,12 @@
 
 namespace muster::hang {
 
-// Completed operations that are shown.
+// Of one position: the newest completed operations, the oldest that have not completed.
 inline constexpr std::size_t kRecentMax = 64;
+inline constexpr std::size_t kPendingMax = 64;
 
-// By the pids of those who wrote the logs. `now` is the steady clock's, in ns.
+// By the pids of those who wrote the logs; of each the position of the host's operations, then
+// that of those on GPUs. `now` is the steady clock's, in ns.
 [[nodiscard]] std::vector<std::pair<pid_t, Position>> positions_of(
     const std::vector<collective::FlightLog>& logs, std::uint64_t now);
 

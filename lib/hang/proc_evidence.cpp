@@ -76,6 +76,14 @@ double cpu_seconds(std::string_view stat) {
   return static_cast<double>(used) / ticks;
 }
 
+// Of its main thread, while others had the processor: it would have run.
+double waited_seconds(std::string_view schedstat) {
+  constexpr double kNsInSecond = 1e9;
+  const auto fields = split(trim(schedstat), ' ');
+  return fields.size() < 2 ? 0
+                           : static_cast<double>(parse_int(fields[1]).value_or(0)) / kNsInSecond;
+}
+
 // What is there of the bytes at an address of another process.
 std::string read_memory(pid_t pid, std::uint64_t address, std::size_t bytes) {
   std::string out(bytes, '\0');
@@ -221,40 +229,42 @@ std::optional<int> access_mode(pid_t pid, const std::string& fd) {
   return flags & O_ACCMODE;
 }
 
-bool holds_side(pid_t pid, const std::string& path, int mode) {
+// The processes that have a pipe open, by its path ("pipe:[123]") and how they may use it.
+struct PipeEnds {
+  std::vector<pid_t> readers;
+  std::vector<pid_t> writers;
+};
+
+// Of those pipes that are in `pipes` already.
+void add_ends(pid_t pid, std::map<std::string, PipeEnds>& pipes) {
   std::size_t seen = 0;
   std::error_code error;
   for (std::filesystem::directory_iterator at(fmt::format("/proc/{}/fd", pid), error), end;
        !error && at != end && seen < kDescriptorsMax;
        at.increment(error)) {
     ++seen;
-    const std::string fd = at->path().filename().string();
-    if (link_target(at->path().string()) == path) {
-      const auto has = access_mode(pid, fd);
-      if (has && (*has == mode || *has == O_RDWR)) {
-        return true;
-      }
+    const auto pipe = pipes.find(link_target(at->path().string()));
+    const auto mode =
+        pipe == pipes.end() ? std::nullopt : access_mode(pid, at->path().filename().string());
+    if (mode && *mode != O_WRONLY) {
+      pipe->second.readers.push_back(pid);
+    }
+    if (mode && *mode != O_RDONLY) {
+      pipe->second.writers.push_back(pid);
     }
   }
-  return false;
-}
-
-pid_t other_side(const std::vector<pid_t>& pids, pid_t self, const Wait& wait) {
-  const int mode = wait.kind == WaitKind::write ? O_RDONLY : O_WRONLY;
-  for (const pid_t pid : pids) {
-    if (pid != self && holds_side(pid, wait.path, mode)) {
-      return pid;
-    }
-  }
-  return 0;
 }
 
 }  // namespace
 
 Used used_by(pid_t root) {
   Used out;
+  if (!proc_is_ours()) {
+    return out;  // the numbers there are those of other processes
+  }
   for (const pid_t pid : tree_of(root)) {
     out.cpu_seconds += cpu_seconds(read_file(fmt::format("/proc/{}/stat", pid)));
+    out.cpu_seconds += waited_seconds(read_file(fmt::format("/proc/{}/schedstat", pid)));
     const std::string io = read_file(fmt::format("/proc/{}/io", pid));
     out.io_bytes += number_after(io, "rchar:") + number_after(io, "wchar:");
   }
@@ -284,22 +294,51 @@ std::map<pid_t, ThreadUse> thread_use(const std::vector<ProcessFacts>& processes
   return out;
 }
 
-void find_other_sides(std::vector<RankEvidence>& ranks) {
-  std::vector<pid_t> pids;
-  for (const RankEvidence& rank : ranks) {
-    for (const ProcessFacts& process : rank.processes) {
-      pids.push_back(process.pid);
-    }
-  }
+void add_cpu(std::vector<RankEvidence>& ranks,
+             const std::map<pid_t, ThreadUse>& before,
+             double seconds) {
   for (RankEvidence& rank : ranks) {
+    const auto now = thread_use(rank.processes);
     for (ProcessFacts& process : rank.processes) {
       for (ThreadFacts& thread : process.threads) {
-        if (thread.wait.path.starts_with("pipe:") && thread.wait.holder == 0) {
-          thread.wait.holder = other_side(pids, process.pid, thread.wait);
+        const auto then = before.find(thread.tid);
+        const auto after = now.find(thread.tid);
+        if (then != before.end() && after != now.end()) {
+          thread.cpu = std::max(0.0, after->second.cpu - then->second.cpu) / seconds;
+          thread.runs = then->second.state == 'R' && after->second.state == 'R';
         }
       }
     }
   }
+}
+
+void find_other_sides(std::vector<RankEvidence>& ranks) {
+  std::map<std::string, PipeEnds> pipes;
+  const auto each_waiting = [&](const auto& action) {
+    for (RankEvidence& rank : ranks) {
+      for (ProcessFacts& process : rank.processes) {
+        for (ThreadFacts& thread : process.threads) {
+          if (thread.wait.path.starts_with("pipe:") && thread.wait.holder == 0) {
+            action(process, thread.wait);
+          }
+        }
+      }
+    }
+  };
+  each_waiting([&](const ProcessFacts&, const Wait& wait) { pipes[wait.path]; });
+  for (const RankEvidence& rank : ranks) {
+    for (const ProcessFacts& process : rank.processes) {
+      if (!pipes.empty()) {
+        add_ends(process.pid, pipes);
+      }
+    }
+  }
+  each_waiting([&](const ProcessFacts& process, Wait& wait) {
+    const PipeEnds& ends = pipes[wait.path];
+    const auto& others = wait.kind == WaitKind::write ? ends.readers : ends.writers;
+    const auto other = std::ranges::find_if(others, [&](pid_t pid) { return pid != process.pid; });
+    wait.holder = other == others.end() ? 0 : *other;
+  });
 }
 
 }  // namespace muster::hang

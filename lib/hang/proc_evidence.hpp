@@ -18,7 +18,7 @@ inline constexpr std::size_t kProcessesMax = 64;
 
 // What the processes below and with `root` have used since their start.
 struct Used {
-  double cpu_seconds = 0;
+  double cpu_seconds = 0;  // and that for which they waited for a processor
   std::uint64_t io_bytes = 0;
 };
 
@@ -34,6 +34,11 @@ struct ThreadUse {
 
 // Of each thread, by tid.
 [[nodiscard]] std::map<pid_t, ThreadUse> thread_use(const std::vector<ProcessFacts>& processes);
+
+// Fills in the CPU time of each thread since `before`, so many seconds ago.
+void add_cpu(std::vector<RankEvidence>& ranks,
+             const std::map<pid_t, ThreadUse>& before,
+             double seconds);
 
 // Fills in who is at the other side of the pipes that threads wait for.
 void find_other_sides(std::vector<RankEvidence>& ranks);

@@ -214,7 +214,20 @@ bool idles(const Stack& stack) {
   return any_frame_in(stack, "/concurrent/futures/thread.py") ||
          any_frame_in(stack, "/data/_utils/pin_memory.py") || any_frame_in(stack, "/tqdm/") ||
          any_frame_in(stack, "/torch/_inductor/") ||
+         any_frame_in(stack, "/muster_torch_flights.py") ||
          (any_frame_in(stack, "/multiprocessing/queues.py") && any_function(stack, "_feed"));
+}
+
+bool waits_for_gpu(const Stack& native) {
+  static constexpr std::array<std::string_view, 7> names{"cudaStreamSynchronize",
+                                                         "cudaEventSynchronize",
+                                                         "cudaDeviceSynchronize",
+                                                         "cuStreamSynchronize",
+                                                         "cuEventSynchronize",
+                                                         "cuCtxSynchronize",
+                                                         "cudaMemcpy"};
+  return std::ranges::any_of(names,
+                             [&](std::string_view name) { return any_function(native, name); });
 }
 
 bool in_data_loader(const Stack& stack) {

@@ -40,6 +40,9 @@ enum class LockKind { lock, condition, queue, join };
 // A thread that waits for work, as those of a pool do.
 [[nodiscard]] bool idles(const Stack& stack);
 
+// It waits until a GPU has done its work; CUDA lets a thread run meanwhile.
+[[nodiscard]] bool waits_for_gpu(const Stack& native);
+
 // It waits for the processes that a DataLoader started; for those of multiprocessing.
 [[nodiscard]] bool in_data_loader(const Stack& stack);
 [[nodiscard]] bool in_multiprocessing(const Stack& stack);

@@ -26,6 +26,7 @@ enum class Cause {
   sleeps,
   waits_for_thread,  // a queue or condition that nobody serves
   all_wait,          // all are in the same operation, which does not complete
+  node_silent,       // its node does not answer
 };
 
 // "stopped", "blocked_io": for JSON.
@@ -39,6 +40,7 @@ struct Group {
   std::string position{};            // "in #119 all_reduce sum f32[25]"; empty: no collective known
   std::vector<std::string> stack{};  // innermost first, of the thread that matters
   std::vector<int> waits_for{};      // ranks
+  std::vector<std::string> nodes{};  // many nodes: where the ranks are
   bool operator==(const Group&) const = default;
 };
 
@@ -47,6 +49,7 @@ struct Verdict {
   std::vector<int> ranks{};     // the ones that hold up the others; the first is the one to act on
   std::string reason{};         // in words, without the rank
   std::vector<Group> groups{};  // the odd ones first
+  std::vector<std::string> nodes{};  // many nodes: where `ranks` are
   bool operator==(const Verdict&) const = default;
 };
 

@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 Json group_json(const Group& group) {
   return {{"ranks", group.ranks},
           {"cause", name_of(group.cause)},
+          {"nodes", group.nodes},
           {"reason", group.reason},
           {"position", group.position},
           {"waits_for", group.waits_for},
@@ -67,29 +68,51 @@ Json rank_json(const RankEvidence& rank) {
           {"processes", std::move(processes)}};
 }
 
+Json groups_json(const std::vector<Group>& groups) {
+  Json out = Json::array();
+  for (const Group& group : groups) {
+    out.push_back(group_json(group));
+  }
+  return out;
+}
+
+Json ranks_json(const Evidence& evidence) {
+  Json out = Json::array();
+  for (const RankEvidence& rank : evidence.ranks) {
+    out.push_back(rank_json(rank));
+  }
+  return out;
+}
+
+std::string text_of(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
-std::string json_of(const Verdict& verdict, const VerdictFacts& facts, const Evidence& evidence) {
+std::string stacks_json(const std::vector<Group>& groups, const Evidence& evidence) {
+  return text_of({{"v", 1},
+                  {"groups", groups_json(groups)},
+                  {"evidence", ranks_json(evidence)},
+                  {"gaps", evidence.gaps}});
+}
+
+std::string json_of(const Verdict& verdict, const VerdictFacts& facts) {
   static constexpr const char* kActions[] = {"report", "restart", "stop"};
-  Json groups = Json::array();
-  for (const Group& group : verdict.groups) {
-    groups.push_back(group_json(group));
-  }
-  Json ranks = Json::array();
-  for (const RankEvidence& rank : evidence.ranks) {
-    ranks.push_back(rank_json(rank));
-  }
-  const Json out{{"v", 1},
-                 {"cause", name_of(verdict.cause)},
-                 {"ranks", verdict.ranks},
-                 {"reason", verdict.reason},
-                 {"quiet", facts.quiet},
-                 {"limit", facts.limit},
-                 {"action", kActions[static_cast<int>(facts.action)]},
-                 {"gaps", facts.gaps},
-                 {"groups", std::move(groups)},
-                 {"evidence", std::move(ranks)}};
-  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text_of({{"v", 1},
+                  {"cause", name_of(verdict.cause)},
+                  {"ranks", verdict.ranks},
+                  {"nodes", verdict.nodes},
+                  {"reason", verdict.reason},
+                  {"quiet", facts.quiet},
+                  {"limit", facts.limit},
+                  {"action", kActions[static_cast<int>(facts.action)]},
+                  {"gaps", facts.gaps},
+                  {"groups", groups_json(verdict.groups)}});
+}
+
+std::string json_of(const Evidence& evidence) {
+  return text_of({{"v", 1}, {"ranks", ranks_json(evidence)}});
 }
 
 }  // namespace muster::hang

@@ -1,30 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hang/verdict_text.hpp"
 
+#include "base/printable.hpp"
 #include "hang/collective_places.hpp"
 #include "hang/stack_places.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 namespace muster::hang {
 namespace {
 
-constexpr std::size_t kRanksNamed = 8;
 constexpr std::size_t kStackLines = 4;
-
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i == kRanksNamed) {
-      return out + fmt::format(" and {} more", ranks.size() - i);
-    }
-    out += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  return out;
-}
+constexpr std::size_t kGapLines = 3;
 
 std::string_view action_text(OnHang action) {
   switch (action) {
@@ -38,17 +29,26 @@ std::string_view action_text(OnHang action) {
   return "";
 }
 
-void add_group(const Group& group, std::size_t stack_lines, std::vector<std::string>& out) {
-  std::string line = fmt::format("  {}: {}", ranks_text(group.ranks), group.reason);
-  line += group.position.empty() ? "" : "; " + group.position;
-  line += group.waits_for.empty() ? "" : "; waits for " + ranks_text(group.waits_for);
-  out.push_back(std::move(line));
-  for (std::size_t i = 0; i < std::min(stack_lines, group.stack.size()); ++i) {
-    out.push_back("      " + group.stack[i]);
-  }
+// " on 'a', 'b'"; a job of one node has no names.
+std::string on_nodes(const std::vector<std::string>& nodes) {
+  return nodes.empty()
+             ? ""
+             : " on " + name_some(nodes, [](const std::string& name) { return "'" + name + "'"; });
 }
 
 }  // namespace
+
+std::vector<std::string> lines_of_group(const Group& group, std::size_t stack_lines) {
+  std::string line =
+      fmt::format("  {}{}: {}", ranks_text(group.ranks), on_nodes(group.nodes), group.reason);
+  line += group.position.empty() ? "" : "; " + group.position;
+  line += group.waits_for.empty() ? "" : "; waits for " + ranks_text(group.waits_for);
+  std::vector<std::string> out{std::move(line)};
+  for (std::size_t i = 0; i < std::min(stack_lines, group.stack.size()); ++i) {
+    out.push_back("      " + group.stack[i]);
+  }
+  return out;
+}
 
 std::string headline(const Verdict& verdict) {
   if (verdict.ranks.empty()) {
@@ -57,7 +57,8 @@ std::string headline(const Verdict& verdict) {
   if (verdict.cause == Cause::all_wait || verdict.cause == Cause::waits_for_rank) {
     return verdict.reason;
   }
-  return fmt::format("{}: {}", ranks_text(verdict.ranks), verdict.reason);
+  return fmt::format(
+      "{}{}: {}", ranks_text(verdict.ranks), on_nodes(verdict.nodes), verdict.reason);
 }
 
 std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& facts) {
@@ -68,17 +69,23 @@ std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& fa
                   facts.automatic ? " (auto)" : "",
                   facts.limit,
                   action_text(facts.action))};
-  const std::size_t last = facts.gaps.size() + (facts.folder.empty() ? 0 : 1);
+  const std::size_t gaps = std::min(kGapLines, facts.gaps.size());
+  const std::size_t last =
+      gaps + (gaps < facts.gaps.size() ? 1 : 0) + (facts.folder.empty() ? 0 : 1);
   for (const Group& group : verdict.groups) {
     const std::size_t room = kBlockLinesMax - std::min(kBlockLinesMax, out.size() + last + 1);
     if (room == 0) {
       out.emplace_back("  ...");
       break;
     }
-    add_group(group, std::min(kStackLines, room - 1), out);
+    std::ranges::move(lines_of_group(group, std::min(kStackLines, room - 1)),
+                      std::back_inserter(out));
   }
-  for (const std::string& gap : facts.gaps) {
-    out.push_back("  " + gap);
+  for (std::size_t i = 0; i < gaps; ++i) {
+    out.push_back("  " + facts.gaps[i]);
+  }
+  if (gaps < facts.gaps.size()) {
+    out.push_back(fmt::format("  and {} more that could not be seen", facts.gaps.size() - gaps));
   }
   if (!facts.folder.empty()) {
     out.push_back("  all of it: " + facts.folder);

@@ -30,10 +30,14 @@ struct VerdictFacts {
 
 [[nodiscard]] std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& facts);
 
-// One object, with a line break.
-[[nodiscard]] std::string json_of(const Verdict& verdict,
-                                  const VerdictFacts& facts,
-                                  const Evidence& evidence);
+// A group in the block: its first line, and so many of its stack.
+[[nodiscard]] std::vector<std::string> lines_of_group(const Group& group, std::size_t stack_lines);
+
+// One object each, with a line break: the verdict, which is the same on all nodes; what was seen of
+// the ranks of this one; the groups of a job that need not hang.
+[[nodiscard]] std::string json_of(const Verdict& verdict, const VerdictFacts& facts);
+[[nodiscard]] std::string json_of(const Evidence& evidence);
+[[nodiscard]] std::string stacks_json(const std::vector<Group>& groups, const Evidence& evidence);
 
 // All stacks and states of one rank, as text.
 [[nodiscard]] std::string story_of(const RankEvidence& rank);

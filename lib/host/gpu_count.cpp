@@ -112,8 +112,25 @@ void forget_unsure_places(std::vector<Gpu>& gpus, const Environ& environ) {
   }
 }
 
+// Without a name CUDA takes the first slice that it finds, and no other.
+void see_one_slice(const GpuDevices& devices, VisibleGpus& out) {
+  if (devices.mig_slices > 0 && devices.mig_gpus == static_cast<int>(devices.nvidia.size())) {
+    out.gpus.resize(1);
+    out.reason += fmt::format(
+        ", cut into {} MIG slices, of which a process uses one; --virtual-local-rank gives each "
+        "worker its own",
+        devices.mig_slices);
+  }
+}
+
 VisibleGpus visible_nvidia(const GpuDevices& devices, const Environ& environ) {
-  VisibleGpus out{devices.nvidia, fmt::format("{} NVIDIA GPUs in /dev", devices.nvidia.size())};
+  VisibleGpus out{devices.nvidia,
+                  fmt::format("{} NVIDIA GPUs {}",
+                              devices.nvidia.size(),
+                              devices.is_hidden ? "by nvidia-smi" : "in /dev")};
+  if (!environ.get("CUDA_VISIBLE_DEVICES")) {
+    see_one_slice(devices, out);
+  }
   if (!environ.get("CUDA_VISIBLE_DEVICES").value_or("").starts_with("GPU-")) {
     forget_unsure_places(out.gpus, environ);
   }

@@ -23,6 +23,9 @@ struct Gpu {
 struct GpuDevices {
   std::vector<Gpu> nvidia{};
   std::vector<Gpu> amd{};
+  bool is_hidden = false;  // Windows' subsystem for Linux: only the driver's library knows them
+  int mig_slices = 0;      // of the NVIDIA GPUs that are cut into slices
+  int mig_gpus = 0;        // how many are
 };
 
 struct VisibleGpus {

@@ -74,7 +74,8 @@ std::vector<NvidiaCard> nvidia_cards(const std::string& root) {
   return cards;
 }
 
-std::vector<Gpu> find_nvidia(const std::string& root) {
+// Of the nodes that may be opened.
+std::vector<std::int64_t> open_minors(const std::string& root) {
   std::vector<std::int64_t> minors;
   for (const std::string& name : names_in(root + "/dev")) {
     const auto minor = minor_of(name);
@@ -82,6 +83,35 @@ std::vector<Gpu> find_nvidia(const std::string& root) {
       minors.push_back(*minor);
     }
   }
+  return minors;
+}
+
+// Each compute instance is a slice for CUDA: .../gpu0/mig/gi1/ci0.
+int slices_of(const std::string& root, std::int64_t minor) {
+  const std::string folder =
+      fmt::format("{}/proc/driver/nvidia/capabilities/gpu{}/mig/", root, minor);
+  int slices = 0;
+  for (const std::string& instance : names_in(folder)) {
+    if (instance.starts_with("gi")) {
+      slices += static_cast<int>(
+          std::ranges::count_if(names_in(folder + instance),
+                                [](const std::string& name) { return name.starts_with("ci"); }));
+    }
+  }
+  return slices;
+}
+
+void find_slices(const std::string& root,
+                 const std::vector<std::int64_t>& minors,
+                 GpuDevices& devices) {
+  for (const std::int64_t minor : minors) {
+    const int slices = slices_of(root, minor);
+    devices.mig_slices += slices;
+    devices.mig_gpus += slices > 0 ? 1 : 0;
+  }
+}
+
+std::vector<Gpu> find_nvidia(const std::string& root, const std::vector<std::int64_t>& minors) {
   const std::vector<NvidiaCard> cards = nvidia_cards(root);
   const bool numbered =
       std::ranges::all_of(cards, [](const NvidiaCard& card) { return card.minor.has_value(); });
@@ -145,9 +175,24 @@ std::vector<Gpu> find_amd(const std::string& root) {
 
 GpuDevices find_gpus(const std::string& root) {
   GpuDevices devices;
-  devices.nvidia = find_nvidia(root);
+  const std::vector<std::int64_t> minors = open_minors(root);
+  devices.nvidia = find_nvidia(root, minors);
   devices.amd = find_amd(root);
+  find_slices(root, minors, devices);
+  devices.is_hidden =
+      devices.nvidia.empty() && devices.amd.empty() && std::filesystem::exists(root + "/dev/dxg");
   return devices;
+}
+
+bool has_slices(const std::string& root) {
+  const auto gpus = names_in(root + "/proc/driver/nvidia/capabilities");
+  return std::ranges::any_of(gpus, [&](const std::string& name) {
+    constexpr std::string_view kBegin = "gpu";
+    const auto minor = name.starts_with(kBegin)
+                           ? parse_int(std::string_view(name).substr(kBegin.size()))
+                           : std::nullopt;
+    return minor && slices_of(root, *minor) > 0;
+  });
 }
 
 bool has_only_amd_gpus(const std::string& root) {

@@ -13,6 +13,9 @@ namespace muster {
 // `root` is put before "/proc", "/sys" and "/dev".
 [[nodiscard]] GpuDevices find_gpus(const std::string& root);
 
+// Whether any NVIDIA GPU is cut into MIG slices, ours or not. Opens nothing.
+[[nodiscard]] bool has_slices(const std::string& root);
+
 // Whether there are AMD GPUs and no driver of NVIDIA's. Opens nothing.
 [[nodiscard]] bool has_only_amd_gpus(const std::string& root);
 

@@ -3,8 +3,10 @@
 
 #include "base/check.hpp"
 #include "base/fd.hpp"
+#include "base/text.hpp"
 #include "host/cpu_count.hpp"
 #include "host/gpu_devices.hpp"
+#include "host/smi_list.hpp"
 #include "host/text_file.hpp"
 
 #include <fmt/core.h>
@@ -13,6 +15,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -73,7 +77,9 @@ CpuSet settable_memory(const TextReader& read) {
 
 }  // namespace
 
-LinuxMachine::LinuxMachine(std::string root) : root_(std::move(root)) {}
+LinuxMachine::LinuxMachine(std::string root, AskSmi ask_smi)
+    : root_(std::move(root)),
+      ask_smi_(ask_smi ? std::move(ask_smi) : [] { return std::string(); }) {}
 
 std::string LinuxMachine::hostname() const {
   std::array<char, 256> name{};
@@ -94,9 +100,35 @@ Count LinuxMachine::usable_cpus() const {
   return {affinity, fmt::format("{} CPUs by affinity", affinity)};
 }
 
+bool LinuxMachine::has_own_cpus(std::optional<int> shared) const {
+  const auto text = read_text_file(root_ + "/sys/devices/system/cpu/online");
+  const auto online = text ? CpuSet::parse(trim(*text)) : std::nullopt;
+  const int own = affinity_mask().count();
+  return (!online || own < online->count()) && (!shared || own < *shared);
+}
+
 Count LinuxMachine::usable_gpus(const Environ& environ) const {
-  const VisibleGpus seen = visible_gpus(find_gpus(root_), environ);
+  GpuDevices devices = find_gpus(root_);
+  if (devices.is_hidden) {
+    for (SmiGpu& gpu : parse_smi_list(ask_smi_())) {
+      devices.nvidia.push_back({"", std::move(gpu.uuid), std::move(gpu.model)});
+    }
+  }
+  const VisibleGpus seen = visible_gpus(devices, environ);
   return {static_cast<int>(seen.gpus.size()), seen.reason};
+}
+
+MigSlices LinuxMachine::mig_slices() const {
+  if (!has_slices(root_)) {
+    return {};
+  }
+  MigSlices out{find_gpus(root_).mig_slices, {}};
+  if (out.count > 0) {
+    for (SmiGpu& gpu : parse_smi_list(ask_smi_())) {
+      std::ranges::move(gpu.slices, std::back_inserter(out.names));
+    }
+  }
+  return out;
 }
 
 bool LinuxMachine::has_amd_gpus() const {
@@ -131,6 +163,12 @@ FileKind LinuxMachine::file_kind(const std::string& path) const {
 
 Result<std::string> LinuxMachine::read_file(const std::string& path) const {
   return read_text_file(path);
+}
+
+std::string LinuxMachine::working_folder() const {
+  std::error_code problem;
+  const auto folder = std::filesystem::current_path(problem);
+  return problem ? "" : folder.string();
 }
 
 // The kernel keeps what was given to execve: a shell that found us in PATH gave it the whole path.

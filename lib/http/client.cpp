@@ -41,7 +41,6 @@ struct HttpStream::Impl {
   UniqueFd socket;
   http_parser parser{};
   std::string body;
-  std::size_t total = 0;
   bool head_there = false;
   bool over = false;
 
@@ -61,8 +60,7 @@ struct HttpStream::Impl {
     };
     out.on_body = [](http_parser* p, const char* at, std::size_t size) {
       of(p).body.append(at, size);
-      of(p).total += size;
-      return of(p).total > kAnswerBytesMax ? 1 : 0;
+      return 0;
     };
     out.on_message_complete = [](http_parser* p) {
       of(p).over = true;
@@ -88,7 +86,7 @@ struct HttpStream::Impl {
     http_parser_execute(&parser, &kSettings, bytes.data(), static_cast<std::size_t>(count));
     if (HTTP_PARSER_ERRNO(&parser) != HPE_OK && !over) {
       return count == 0 ? failure(Errc::closed, "the connection ended before the answer did")
-                        : failure(Errc::protocol, "the answer is no HTTP, or too long");
+                        : failure(Errc::protocol, "the answer is no HTTP");
     }
     if (count == 0 && !over) {
       return failure(Errc::closed, "the connection ended before the answer did");
@@ -147,10 +145,13 @@ Result<std::string> HttpStream::read_all(TimePoint deadline) {
       return part ? Result<std::string>(std::move(out)) : std::unexpected(part.error());
     }
     out += *part;
+    if (out.size() > kAnswerBytesMax) {
+      return failure(Errc::protocol, "the answer is too long");
+    }
   }
 }
 
-std::string EventLines::feed(std::string_view part) {
+Result<std::string> EventLines::feed(std::string_view part) {
   std::string out;
   rest_ += part;
   std::size_t begin = 0;
@@ -162,6 +163,9 @@ std::string EventLines::feed(std::string_view part) {
     begin = end + 1;
   }
   rest_.erase(0, begin);
+  if (rest_.size() > kEventLineBytesMax) {
+    return failure(Errc::protocol, "an event of the answer is too long");
+  }
   return out;
 }
 

@@ -14,6 +14,7 @@
 
 namespace muster {
 
+// Of an answer that is read as a whole; a stream of events may go on for as long as its job.
 inline constexpr std::size_t kAnswerBytesMax = std::size_t{64} << 20;
 
 class HttpStream {
@@ -33,7 +34,7 @@ class HttpStream {
   // The next part of the body, as it comes; empty at its end. Error: as get.
   [[nodiscard]] Result<std::string> read_some(TimePoint deadline);
 
-  // All of the rest.
+  // All of the rest, if it is no more than kAnswerBytesMax.
   [[nodiscard]] Result<std::string> read_all(TimePoint deadline);
 
   // Readable when read_some would not wait.
@@ -45,11 +46,15 @@ class HttpStream {
   std::unique_ptr<Impl> impl_;
 };
 
+// Of one line of a stream: more than any event of ours has.
+inline constexpr std::size_t kEventLineBytesMax = std::size_t{4} << 20;
+
 // The data of server-sent events, one for each event, from the parts of a stream as they come.
 class EventLines {
  public:
-  // The data lines that `part` completes, each with its line break.
-  [[nodiscard]] std::string feed(std::string_view part);
+  // The data lines that `part` completes, each with its line break. Error: protocol, where a line
+  // does not end.
+  [[nodiscard]] Result<std::string> feed(std::string_view part);
 
  private:
   std::string rest_;  // of an unfinished line

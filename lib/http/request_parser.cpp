@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file besides response_parser.cpp that includes libhttp_parser.
+// The only file besides client.cpp that includes libhttp_parser.
 #include "http/request_parser.hpp"
 
 #include "base/text.hpp"
@@ -51,8 +51,6 @@ struct RequestParser::Impl {
       request.host = value;
     } else if (known == "last-event-id") {
       request.last_event_id = value;
-    } else if (known == "origin") {
-      request.origin = value;
     }
     name.clear();
     value.clear();

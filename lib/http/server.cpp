@@ -62,6 +62,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
   asio::steady_timer gather;
   bool ticking = false;
   bool gathering = false;
+  bool accept_later = false;
   std::vector<ConnectionPtr> connections;
 
   Impl(asio::io_context& io, HttpListener&& from, HttpSite& what)
@@ -207,6 +208,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
       return;
     }
     if (count > 0 && !one->shut) {
+      counts.streams = count_streams();
       one->session.take({bytes.data(), static_cast<std::size_t>(count)}, steady_now());
     }
     go_on(one);
@@ -244,10 +246,13 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
     }
   }
 
+  [[nodiscard]] std::size_t count_streams() const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        connections, [](const ConnectionPtr& one) { return one->session.streams(); }));
+  }
+
   void pass_events_soon() {
-    const bool heard = std::ranges::any_of(
-        connections, [](const ConnectionPtr& one) { return one->session.streams(); });
-    if (!heard || std::exchange(gathering, true)) {
+    if (count_streams() == 0 || std::exchange(gathering, true)) {
       return;
     }
     gather.expires_after(kGatherEvents);
@@ -277,8 +282,6 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
     tick.cancel();
     gather.cancel();
   }
-
-  bool accept_later = false;
 };
 
 HttpServer::HttpServer(asio::io_context& loop, HttpListener listener, HttpSite& site)

@@ -135,8 +135,13 @@ void HttpSession::answer(const HttpRequest& request, TimePoint now) {
     respond(*refusal, request.head, false);
     return;
   }
-  ++counts_.answered;
   const HttpResponse response = site_.answer(request);
+  if (response.events && counts_.streams >= kHttpStreamsMax) {
+    ++counts_.refused;
+    respond(plain_response(503, "too many streams of events are open"), request.head, false);
+    return;
+  }
+  ++counts_.answered;
   const bool keep_alive = request.keep_alive && !response.events;
   respond(response, request.head, keep_alive);
   if (response.events && !request.head) {

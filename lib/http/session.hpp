@@ -9,6 +9,7 @@
 #include "http/request_parser.hpp"
 #include "http/site.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,9 +29,13 @@ inline constexpr Duration kLingerTimeout = std::chrono::seconds(2);
 // An open stream without events gets an empty line so often, which shows who is gone.
 inline constexpr Duration kHeartbeat = std::chrono::seconds(15);
 
+// Open streams stay for as long as their clients like: they must not take all places.
+inline constexpr std::size_t kHttpStreamsMax = 48;
+
 struct HttpCounts {
   std::uint64_t answered = 0;
   std::uint64_t refused = 0;
+  std::size_t streams = 0;  // open now; the server counts them
 };
 
 class HttpSession {

@@ -18,7 +18,6 @@ struct HttpRequest {
   std::string host;   // of the Host header
   bool has_host = false;
   std::string last_event_id;
-  std::string origin;
   bool keep_alive = true;
 };
 

@@ -151,16 +151,8 @@ Result<void> check_that_kernel_answers(int netlink, int family) {
   return said == 0 ? Result<void>() : std::unexpected(cannot_ask(std::abs(said)));
 }
 
-// Where there is no connection the kernel answers with a listener of that port, if there is one.
-bool is_the_one(const inet_diag_msg& found, const End& own, const End& other) {
-  const bool mapped = found.idiag_family == AF_INET6 && own.family == AF_INET;
-  const auto is_at = [mapped](const std::uint32_t(&words)[4], const Place& place) {
-    return mapped ? words[3] == place[0] : std::equal(place.begin(), place.end(), words);
-  };
-  return found.id.idiag_sport == own.port && found.id.idiag_dport == other.port &&
-         is_at(found.id.idiag_src, own.place) && is_at(found.id.idiag_dst, other.place);
-}
-
+// The kernel answers with the connection that has exactly these two ends or, where there is none,
+// with a listener of that port. Which of them it is, the state tells.
 bool is_connected(int state) {
   constexpr std::array kConnected{
       TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2, TCP_CLOSE_WAIT, TCP_LAST_ACK, TCP_CLOSING};
@@ -204,17 +196,8 @@ std::optional<SocketOwner> owner_in(const inet_diag_msg& found) {
 
 }  // namespace
 
-Result<SocketDiag> SocketDiag::open() {
-  UniqueFd netlink(
-      ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
-  return netlink ? Result<SocketDiag>(SocketDiag(std::move(netlink)))
-                 : std::unexpected(cannot_ask(errno));
-}
-
-Result<std::optional<SocketOwner>> owner_of_socket(const SocketAddress& own,
-                                                   const SocketAddress& other) {
-  auto diag = SocketDiag::open();
-  return diag ? diag->owner_of(own, other) : std::unexpected(std::move(diag.error()));
+bool has_number(uid_t user) {
+  return user != number_of_unknown_users();
 }
 
 Result<std::optional<SocketOwner>> SocketDiag::owner_of(const SocketAddress& own_address,
@@ -223,6 +206,13 @@ Result<std::optional<SocketOwner>> SocketDiag::owner_of(const SocketAddress& own
   const End other = end_of(other_address);
   if (own.family != other.family) {
     return std::nullopt;
+  }
+  if (!netlink_) {
+    netlink_ =
+        UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
+  }
+  if (!netlink_) {
+    return std::unexpected(cannot_ask(errno));
   }
   Reply reply{};
   const auto size = exchange(netlink_.get(), request_for(own, other), reply);
@@ -241,8 +231,7 @@ Result<std::optional<SocketOwner>> SocketDiag::owner_of(const SocketAddress& own
     return failure(Errc::system, std::string(kAsking) + ": an answer that is no answer");
   }
   std::memcpy(&found, reply.bytes.data() + NLMSG_HDRLEN, sizeof(found));
-  const bool is_owned = is_the_one(found, own, other) && is_connected(found.idiag_state);
-  return is_owned ? owner_in(found) : std::nullopt;
+  return is_connected(found.idiag_state) ? owner_in(found) : std::nullopt;
 }
 
 }  // namespace muster

@@ -63,30 +63,17 @@ Result<uid_t> parse_user(std::string_view text, std::string_view passwd) {
                      shell_quoted(text) + ")");
 }
 
-Result<SocketDiag*> UserAdmission::open_diag() {
-  auto opened = SocketDiag::open();
-  if (!opened) {
-    return std::unexpected(std::move(opened.error()));
-  }
-  return &diag_.emplace(std::move(*opened));
-}
-
 PeerFacts UserAdmission::facts_of(const PeerAddress& peer) {
   const auto there = SocketAddress::parse(peer.host, peer.port);
   const auto here = SocketAddress::parse(peer.local_host, peer.local_port);
   if (!there || !here) {  // it has no address any more
     return {.owner = std::nullopt, .is_here = true};
   }
-  PeerFacts facts{.owner = std::nullopt};
-  if (auto opened = diag_ ? Result<SocketDiag*>(&*diag_) : open_diag()) {
-    facts.owner = (*opened)->owner_of(*there, *here);
-  } else {
-    facts.owner = std::unexpected(opened.error());
-  }
+  PeerFacts facts{.owner = diag_.owner_of(*there, *here)};
   if (!facts.owner || !*facts.owner) {
     facts.is_here = is_own_address(peer.host);
   } else if (!(*facts.owner)->uid) {
-    const auto ours = diag_->owner_of(*here, *there);
+    const auto ours = diag_.owner_of(*here, *there);
     facts.can_tell_users = ours && *ours && (*ours)->uid;
   }
   return facts;
@@ -113,6 +100,7 @@ void UserAdmission::admit_unknowable(const PeerFacts& facts) {
 }
 
 void UserAdmission::admit(const PeerAddress& peer, AdmissionAnswer answer) {
+  ++asked_;
   const PeerFacts facts = facts_of(peer);
   switch (judge_peer(facts, user_)) {
     case PeerVerdict::unknowable:

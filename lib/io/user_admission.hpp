@@ -7,6 +7,7 @@
 #include "io/admission.hpp"
 #include "io/socket_owner.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -55,19 +56,22 @@ class UserAdmission final : public Admission {
 
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;
 
+  // How often it was asked about a peer.
+  [[nodiscard]] std::uint64_t asked() const { return asked_; }
+
  private:
-  [[nodiscard]] Result<SocketDiag*> open_diag();
   [[nodiscard]] PeerFacts facts_of(const PeerAddress& peer);
   [[nodiscard]] Result<void> judge_stranger(const SocketOwner& owner) const;
   void admit_unknowable(const PeerFacts& facts);
 
   uid_t user_;
-  std::optional<SocketDiag> diag_;  // from the first question on: also when no descriptor is left
+  SocketDiag diag_;
   AdmitEverybody everybody_;
   Admission* elsewhere_ = &everybody_;
   Exception exception_;
   std::function<void(const std::string&)> notice_;
   bool told_ = false;
+  std::uint64_t asked_ = 0;
 };
 
 }  // namespace muster

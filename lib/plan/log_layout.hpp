@@ -14,4 +14,10 @@ namespace muster {
 [[nodiscard]] std::string attempt_dir(std::string_view run_dir, int attempt);
 [[nodiscard]] std::string worker_dir(std::string_view run_dir, int attempt, int local_rank);
 
+// In the folder of an attempt: the named pipes at which PyTorch's flight recorders are asked, and
+// their dumps, before the rank (of NCCL) or pid; the first and the third are removed at the end.
+inline constexpr std::string_view kNcclPipeStem = "nccl_pipe_";
+inline constexpr std::string_view kNcclDumpStem = "nccl_trace_rank_";
+inline constexpr std::string_view kTorchFlightStem = "torch_flights_";
+
 }  // namespace muster

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/process_specs.hpp"
 
+#include "plan/local_rank.hpp"
 #include "plan/log_layout.hpp"
 #include "plan/macros.hpp"
 #include "plan/worker_argv.hpp"
@@ -16,7 +17,8 @@ struct Place {
   const LaunchConfig& config;
   const Assignment& assignment;
   const PlanContext& context;
-  int local_rank = 0;
+  int index = 0;       // below this launcher: folders
+  int local_rank = 0;  // on the machine: what the user means
   int rank = 0;
 };
 
@@ -54,7 +56,7 @@ OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
     return plan;
   }
   const bool alone = place.config.nproc == 1;
-  const bool talks = alone || place.config.stdin_rank == place.local_rank;
+  const bool talks = alone || place.config.stdin_rank == place.index;
   const bool direct = stream == Stream::standard_output ? alone || !place.context.stdout_is_torn
                                                         : place.context.stderr_is_terminal && talks;
   plan.kind = direct ? OutputKind::inherit : OutputKind::capture;
@@ -85,7 +87,7 @@ OutputPlan output_plan(const Place& place, Stream stream) {
   }
   OutputPlan plan;
   plan.kind = OutputKind::file;
-  plan.path = worker_dir(place.context.run_dir, place.assignment.attempt, place.local_rank) +
+  plan.path = worker_dir(place.context.run_dir, place.assignment.attempt, place.index) +
               (out ? "/stdout.log" : "/stderr.log");
   plan.tee = tee && is_shown(place);
   if (plan.tee) {
@@ -110,7 +112,8 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
   specs.reserve(static_cast<std::size_t>(assignment.local_world_size));
   for (int local_rank = 0; local_rank < assignment.local_world_size; ++local_rank) {
     const WorkerContact contact{error_file_path(context, assignment.attempt, local_rank),
-                                context.agent_socket};
+                                context.agent_socket,
+                                context.flights};
     auto env = worker_env(config, environ, assignment, local_rank, contact);
     if (!env) {
       return std::unexpected(env.error());
@@ -127,7 +130,8 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
       spec.memory = ranks[index].memory;
     }
     spec.standard_input = config.stdin_rank == local_rank ? InputKind::inherit : InputKind::none;
-    const Place place{config, assignment, context, local_rank, spec.rank};
+    const Place place{
+        config, assignment, context, local_rank, place_on_machine(config, local_rank), spec.rank};
     spec.standard_output = output_plan(place, Stream::standard_output);
     spec.standard_error = output_plan(place, Stream::standard_error);
     specs.push_back(std::move(spec));

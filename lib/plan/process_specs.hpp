@@ -22,6 +22,7 @@ struct PlanContext {
   // A pipe, a socket or a file: programs write to it in blocks, which tear the lines of several.
   bool stdout_is_torn = false;
   std::string agent_socket = {};  // MUSTER_AGENT; empty: there is none
+  std::string flights = {};  // where PyTorch's flight recorders are asked; empty: nobody asks them
 };
 
 // One spec for each local rank, in order. Errors: usage (a GPU list that is too short for

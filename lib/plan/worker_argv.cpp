@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/worker_argv.hpp"
 
+#include "plan/local_rank.hpp"
 #include "plan/macros.hpp"
 #include "plan/worker_macros.hpp"
+
+#include <fmt/core.h>
 
 namespace muster {
 
@@ -10,7 +13,6 @@ std::vector<std::string> worker_argv(const LaunchConfig& config,
                                      const Assignment& assignment,
                                      int local_rank) {
   const Program& program = config.program;
-  const std::string rank = std::to_string(local_rank);
   const Macros macros = worker_macros(config, assignment, local_rank);
   const MacroSyntax syntax = config.personality == Personality::muster
                                  ? MacroSyntax::braces
@@ -26,7 +28,8 @@ std::vector<std::string> worker_argv(const LaunchConfig& config,
   }
   argv.push_back(expand_macros(program.name, macros, syntax));
   if (!config.local_rank_arg.empty()) {
-    argv.push_back("--" + config.local_rank_arg + "=" + rank);
+    argv.push_back(
+        fmt::format("--{}={}", config.local_rank_arg, local_rank_of(config, local_rank)));
   }
   for (const std::string& arg : program.args) {
     argv.push_back(expand_macros(arg, macros, syntax));

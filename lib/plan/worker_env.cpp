@@ -2,6 +2,8 @@
 #include "plan/worker_env.hpp"
 
 #include "base/text.hpp"
+#include "plan/local_rank.hpp"
+#include "plan/log_layout.hpp"
 #include "plan/mpi_place.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +16,7 @@ namespace {
 
 void set_ranks(Environ& out, const LaunchConfig& config, const Assignment& a, int local_rank) {
   const auto set = [&](std::string_view name, int value) { out.set(name, std::to_string(value)); };
-  set("LOCAL_RANK", config.virtual_local_rank ? 0 : local_rank);
+  set("LOCAL_RANK", local_rank_of(config, local_rank));
   set("RANK", a.rank_first + local_rank);
   set("GROUP_RANK", a.group_rank);
   set("ROLE_RANK", a.role_rank_first + local_rank);
@@ -28,7 +30,6 @@ void set_ranks(Environ& out, const LaunchConfig& config, const Assignment& a, in
 // A launcher for each worker: what counts is the machine that they share.
 void set_task(Environ& out, const TaskOfNode& task) {
   const auto set = [&](std::string_view name, int value) { out.set(name, std::to_string(value)); };
-  set("LOCAL_RANK", task.has_own_gpu ? 0 : task.local_rank);
   if (task.local_size) {
     set("LOCAL_WORLD_SIZE", *task.local_size);
   }
@@ -55,6 +56,22 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   if (config.port_range && !out.get("MUSTER_COLLECTIVE_PORT_RANGE")) {
     out.set("MUSTER_COLLECTIVE_PORT_RANGE",
             fmt::format("{}-{}", config.port_range->first, config.port_range->second));
+  }
+}
+
+// Where PyTorch's flight recorders are asked for a dump when the worker hangs, and where they leave
+// it: NCCL's by PyTorch itself, gloo's by lib/python/muster_torch_flights.py.
+void set_flights(Environ& out, const std::string& folder) {
+  if (folder.empty()) {
+    return;
+  }
+  out.set("MUSTER_TORCH_FLIGHTS", fmt::format("{}/{}", folder, kTorchFlightStem));
+  if (out.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")) {
+    return;  // somebody else asks
+  }
+  out.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", fmt::format("{}/{}", folder, kNcclPipeStem));
+  if (!out.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE") && !out.get("TORCH_FR_DUMP_TEMP_FILE")) {
+    out.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", fmt::format("{}/{}", folder, kNcclDumpStem));
   }
 }
 
@@ -175,6 +192,7 @@ Result<Environ> worker_env(const LaunchConfig& config,
   out.set("TORCHELASTIC_ERROR_FILE", contact.error_file);
   out.set("MUSTER_EPOCH", std::to_string(assignment.epoch));
   set_agent(out, contact.agent_socket);
+  set_flights(out, contact.flights);
   if (config.virtual_local_rank) {
     if (auto done = set_virtual_gpu(out, local_rank); !done) {
       return std::unexpected(done.error());

@@ -17,6 +17,7 @@ namespace muster {
 struct WorkerContact {
   std::string error_file;
   std::string agent_socket;  // in the abstract namespace; empty: there is none
+  std::string flights = {};  // folder for PyTorch's flight recorders; empty: nobody asks them
 };
 
 // Error: usage (fewer GPUs listed than --virtual-local-rank needs).

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/worker_macros.hpp"
 
+#include "plan/local_rank.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -27,7 +29,7 @@ void add_ports(Macros& out, const std::string& name, const std::vector<std::uint
 }  // namespace
 
 Macros worker_macros(const LaunchConfig& config, const Assignment& assignment, int local_rank) {
-  Macros out{{"local_rank", std::to_string(local_rank)}};
+  Macros out{{"local_rank", std::to_string(place_on_machine(config, local_rank))}};
   const bool is_muster = config.personality == Personality::muster;
   if (is_muster) {
     add_ranks(out, config, assignment, local_rank);

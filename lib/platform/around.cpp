@@ -20,7 +20,8 @@ void add_ranks(const Ranks& ranks, const PlatformFacts& facts, PlatformPlan& pla
                            .local_size = ranks.here.value,
                            .node = std::nullopt,
                            .nodes = std::nullopt,
-                           .has_own_gpu = list && list->value.find(',') == std::string::npos};
+                           .has_own_gpu = list && list->value.find(',') == std::string::npos,
+                           .cpus_here = std::nullopt};
   }
 }
 

@@ -24,9 +24,10 @@ struct Said {
 struct TaskOfNode {
   int local_rank = 0;
   std::optional<int> local_size;
-  std::optional<int> node;   // index of the machine
-  std::optional<int> nodes;  // machines
-  bool has_own_gpu = false;  // it sees one GPU alone, whose index is therefore 0
+  std::optional<int> node;         // index of the machine
+  std::optional<int> nodes;        // machines
+  bool has_own_gpu = false;        // it sees one GPU alone, whose index is therefore 0
+  std::optional<int> cpus_here{};  // of all tasks on this machine together
   bool operator==(const TaskOfNode&) const = default;
 };
 

@@ -117,7 +117,7 @@ bool sees_one_gpu(const PlatformFacts& facts) {
   return list && list->value.find(',') == std::string::npos;
 }
 
-void add_place(const Step& step, bool has_own_gpu, PlatformPlan& plan) {
+void add_place(const Step& step, const PlatformFacts& facts, PlatformPlan& plan) {
   if (!step.is_task_for_each_worker()) {
     plan.nodes = {static_cast<int>(step.names.size()), "SLURM_STEP_NUM_NODES"};
     plan.node = {step.node, "SLURM_NODEID"};
@@ -127,11 +127,13 @@ void add_place(const Step& step, bool has_own_gpu, PlatformPlan& plan) {
   plan.nodes = {step.total(), "SLURM_STEP_TASKS_PER_NODE"};
   plan.node = {step.before() + step.local, "SLURM_NODEID, SLURM_LOCALID"};
   plan.workers = {1, "SLURM_STEP_TASKS_PER_NODE"};
+  const auto cpus = facts.number("SLURM_CPUS_ON_NODE", 1);
   plan.task = TaskOfNode{step.local,
                          step.tasks[static_cast<std::size_t>(step.node)],
                          step.node,
                          static_cast<int>(step.names.size()),
-                         has_own_gpu};
+                         sees_one_gpu(facts),
+                         cpus ? std::optional(cpus->value) : std::nullopt};
 }
 
 PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
@@ -140,7 +142,7 @@ PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
   const auto restart = facts.number("SLURM_RESTART_COUNT", 1);
   plan.what = "Slurm step " + id + (restart ? fmt::format(", restart {}", restart->value) : "");
   plan.names = step.names;
-  add_place(step, sees_one_gpu(facts), plan);
+  add_place(step, facts, plan);
   if (!plan.task) {
     plan.gpus = gpus_of(facts);
   }

@@ -167,6 +167,7 @@ std::optional<std::uint32_t> DeathWatch::word_for(pid_t pid) {
   const auto index = static_cast<std::size_t>(found - holders_.begin());
   // Before it is offered: the worker stores its thread's id when it has the page.
   page_->words[index].store(0);
+  page_->first_dead.store(0);  // who died before was of an earlier attempt
   return static_cast<std::uint32_t>(index);
 }
 
@@ -183,14 +184,27 @@ std::vector<Dying> DeathWatch::take_dying() {
     }
   }
   std::ranges::stable_partition(out, [](const Dying& one) { return one.status.signaled; });
+  if (!out.empty()) {
+    note_failure(out.front().pid);
+  }
   return out;
 }
 
-void DeathWatch::forget(pid_t pid) {
-  const auto found = std::ranges::find(holders_, pid, &Holder::pid);
-  if (found != holders_.end()) {
-    *found = Holder{};
+void DeathWatch::note_failure(pid_t pid) {
+  if (page_ != nullptr && page_->first_dead.load() == 0) {
+    page_->first_dead.store(static_cast<std::uint32_t>(pid));
   }
+}
+
+void DeathWatch::reaped(pid_t pid, const ExitStatus& status) {
+  const auto found = std::ranges::find(holders_, pid, &Holder::pid);
+  if (found == holders_.end()) {
+    return;
+  }
+  if (!status.success()) {
+    note_failure(pid);
+  }
+  *found = Holder{};
 }
 
 }  // namespace muster

@@ -42,8 +42,7 @@ class DeathWatch final : public Watcher {
   // that a signal ends come first: the others may have ended because they missed them.
   [[nodiscard]] std::vector<Dying> take_dying();
 
-  // It was reaped.
-  void forget(pid_t pid);
+  void reaped(pid_t pid, const ExitStatus& status);
 
  private:
   struct Holder {
@@ -52,6 +51,8 @@ class DeathWatch final : public Watcher {
   };
 
   [[nodiscard]] bool begin();
+  // For the workers that are left, before anything is done because of it.
+  void note_failure(pid_t pid);
   void answer(int asker);
   [[nodiscard]] std::optional<std::uint32_t> word_for(pid_t pid);
 

@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "process/proc_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -34,17 +35,7 @@ std::string proc_path(pid_t pid, std::string_view file) {
 }
 
 std::string read_text(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  std::array<char, 4096> buffer{};
-  while (fd && text.size() < kProcFileBytesMax) {
-    const auto count = ::read(fd.get(), buffer.data(), buffer.size());
-    if (count <= 0) {
-      break;
-    }
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  return text;
+  return read_proc_file(path, kProcFileBytesMax);
 }
 
 // The numbers that name entries of a folder.
@@ -150,26 +141,6 @@ void kill_below(pid_t parent) {
       kill_below(child);
     }
   }
-}
-
-std::vector<ProcessRow> all_below(pid_t root) {
-  if (!proc_is_ours()) {
-    return {};
-  }
-  if (!kernel_lists_children()) {
-    return rows_below(root, all_processes());
-  }
-  std::vector<ProcessRow> rows;
-  std::vector<pid_t> queue{root};
-  for (std::size_t next = 0; next < queue.size(); ++next) {
-    for (const pid_t child : children_of(queue[next])) {
-      if (auto row = read_process(child)) {
-        rows.push_back(std::move(*row));
-        queue.push_back(child);
-      }
-    }
-  }
-  return rows;
 }
 
 // Until all of them have ended, or `until`. Where there are no handles, a moment.
@@ -290,8 +261,28 @@ std::vector<pid_t> children_of(pid_t pid) {
   return children;
 }
 
+std::vector<ProcessRow> descendants(pid_t root) {
+  if (!proc_is_ours()) {
+    return {};
+  }
+  if (!kernel_lists_children()) {
+    return rows_below(root, all_processes());
+  }
+  std::vector<ProcessRow> rows;
+  std::vector<pid_t> queue{root};
+  for (std::size_t next = 0; next < queue.size(); ++next) {
+    for (const pid_t child : children_of(queue[next])) {
+      if (auto row = read_process(child)) {
+        rows.push_back(std::move(*row));
+        queue.push_back(child);
+      }
+    }
+  }
+  return rows;
+}
+
 std::vector<ProcessRow> descendants() {
-  return all_below(::getpid());
+  return descendants(::getpid());
 }
 
 void Sweeper::sweep() {
@@ -319,7 +310,7 @@ KilledBelow kill_all_below(pid_t root, Duration timeout, const std::function<boo
   const auto until = steady_now() + timeout;
   std::set<pid_t> killed;
   while (true) {
-    auto rows = all_below(root);
+    auto rows = descendants(root);
     std::erase_if(rows, [](const ProcessRow& row) { return survivors_among({row}).empty(); });
     if (rows.empty() || steady_now() >= until) {
       return {killed.size(), survivors_among(rows)};

@@ -45,7 +45,8 @@ struct ProcessRow {
 // The children of one process, by the kernel's own list or else a walk through /proc.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 
-// Everything below this process, as it is now.
+// Everything below a process, as it is now, or below this one. Of none that /proc does not show.
+[[nodiscard]] std::vector<ProcessRow> descendants(pid_t root);
 [[nodiscard]] std::vector<ProcessRow> descendants();
 
 // Kills what is below this process. Children cannot be mistaken: they stay until we reap them.

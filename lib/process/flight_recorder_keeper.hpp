@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FlightRecorderKeeper: holds what workers that use the collective library have given us of their
-// flight recorders (base/liveness_page.hpp), so that `musterctl flight PID` can read them after
+// flight recorders (base/liveness_page.hpp), so that `musterctl flights PID` can read them after
 // every worker was killed. We never look into it. Bounded; part of LinuxRunner, on its thread.
 // Resource.
 #pragma once

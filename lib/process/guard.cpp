@@ -80,7 +80,11 @@ int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
   // If the guard dies while the agent is stopped, nobody else would make it read the link's end:
   // SIGCONT continues it even where it is blocked.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
-  return agent(std::move(link.read));
+  const int code = agent(std::move(link.read));
+  // The link's end is seen before that signal comes. It would take back the stop by which a tracer
+  // attaches itself, as LeakSanitizer does at a process's end, and both would wait for ever.
+  ::prctl(PR_SET_PDEATHSIG, 0);
+  return code;
 }
 
 // Continues this process again and again, should somebody stop it: SIGCONT does so even where it is

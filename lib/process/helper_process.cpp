@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,6 +24,21 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{64} * 1024;
+
+// In memory, so that the program can take its time to read, and nobody waits to write.
+Result<UniqueFd> open_input(const std::string& text) {
+  if (text.empty()) {
+    UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    return null ? Result<UniqueFd>(std::move(null))
+                : std::unexpected(system_error("opening /dev/null", errno));
+  }
+  UniqueFd memory(::memfd_create("muster input", MFD_CLOEXEC));
+  if (!memory ||
+      ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    return std::unexpected(system_error("keeping a program's input", errno));
+  }
+  return memory;
+}
 
 }  // namespace
 
@@ -91,13 +107,19 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& lo
                                                             Done done) {
   auto pipe = make_pipe();
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!pipe || !null) {
-    return std::unexpected(pipe ? system_error("opening /dev/null", errno) : pipe.error());
+  const auto input = open_input(spec.input);
+  if (!pipe || !null || !input) {
+    return std::unexpected(!pipe   ? pipe.error()
+                           : !null ? system_error("opening /dev/null", errno)
+                                   : input.error());
   }
   ProcessSpec process;
   process.argv = spec.argv;
   process.environment = spec.environment;
-  const ChildStreams streams{.in = null.get(), .out = pipe->write.get(), .err = null.get()};
+  std::erase_if(process.environment, [](const auto& one) { return one.starts_with("RANK="); });
+  const int out = pipe->write.get();
+  const ChildStreams streams{
+      .in = input->get(), .out = out, .err = spec.with_errors ? out : null.get()};
   const auto pid = spawn_process(process, streams, inherited_state());
   if (!pid) {
     return std::unexpected(pid.error());
@@ -106,7 +128,13 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& lo
   impl->process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0U)));
   impl->done = std::move(done);
   impl->bytes_max = spec.bytes_max;
-  impl->output.assign(pipe->read.release());
+  std::error_code error;
+  impl->output.assign(pipe->read.get(), error);
+  if (error) {
+    impl->kill();
+    return std::unexpected(system_error("watching a pipe", error.value()));
+  }
+  static_cast<void>(pipe->read.release());
   impl->read();
   impl->limit(spec.timeout);
   return std::unique_ptr<HelperProcess>(new HelperProcess(std::move(impl)));

@@ -202,6 +202,7 @@ void LinuxRunner::Impl::look_for_dying() {
 // Who dies slowly is looked for first: small peers that ended for want of it are reaped before it.
 void LinuxRunner::Impl::reap() {
   look_for_dying();
+  settings.before_reaping();
   bool any = false;
   while (true) {
     siginfo_t info{};
@@ -227,9 +228,9 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
   if (!worker) {
     return;  // an orphan that we adopted
   }
-  death_watch.forget(info.si_pid);
-  workers.leaderless().insert(info.si_pid);
   const auto status = ExitStatus::from_wait(info.si_code, info.si_status);
+  death_watch.reaped(info.si_pid, status);
+  workers.leaderless().insert(info.si_pid);
   exits.push_back(describe_end(info.si_pid, *worker, status));
 }
 

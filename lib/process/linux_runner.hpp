@@ -10,6 +10,7 @@
 #include "process/zygote_observer.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct LinuxRunnerSettings {
   int interrupt_fd = -1;
   bool traceable = false;          // workers' stacks may be looked at by our other children
   bool tell_unread_input = false;  // say so if our standard input has something
+  // Children that have ended can still be looked at.
+  std::function<void()> before_reaping = [] {};
 };
 
 class LinuxRunner final : public ProcessRunner {

@@ -25,6 +25,9 @@ struct WorkerExit {
   ExitStatus status;
   bool out_of_memory = false;  // the kernel's memory cgroup counted a kill in this worker's time
   std::string memory_usage;    // "limit 512 MiB, peak 512 MiB" where the cgroup says so
+  // "process 123 (python3)": not the worker ended like this, but a process below it, and the worker
+  // was killed for it (--on-child-death). Empty: the worker itself.
+  std::string lost_child = {};
 };
 
 // A process that is still there although it was killed: state as in /proc/<pid>/stat.

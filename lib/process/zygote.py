@@ -2,16 +2,15 @@
 """The zygote: imports what the workers need, once, then forks each worker from itself.
 
 The launcher starts it as `python -u -c SOURCE KIND PROGRAM [MODULE...]` with a SEQPACKET socket as
-its standard input (zygote.cpp has the other end). It is part of the launcher's binary, so the
-user's Python needs no package of ours. A forked worker is a child of the launcher, not of this
-process, and differs from one that was started cold in nothing that a program should notice:
-ZYGOTE.md says what is the same and what is not.
+its standard input (zygote.cpp has the other end). It is part of the launcher's binary, behind
+zygote_imports.py as one text, so the user's Python needs no package of ours. A forked worker is a
+child of the launcher, not of this process, and differs from one that was started cold in nothing
+that a program should notice: ZYGOTE.md says what is the same and what is not.
 
 It only runs on Linux, with CPython 3.9 or later.
 """
 
 import array
-import ast
 import atexit
 import ctypes
 import gc
@@ -44,117 +43,10 @@ SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 MPOL_PREFERRED = 1
 MPOL_PREFERRED_MANY = 5
 
-# A device of an accelerator that is open here would be shared by all workers, which drivers forbid.
-ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
-
 libc = ctypes.PyDLL(None)  # holds the GIL: no thread of Python may run between clone and its end
 libc.syscall.restype = ctypes.c_long
 libc.pthread_self.restype = ctypes.c_void_p
 libc.sbrk.restype = ctypes.c_void_p
-
-
-# -- what to import ------------------------------------------------------------------------------
-
-
-def top_level_imports(source):
-    """The absolute imports at the top level of a program, in order: (module, names taken from it).
-    None if it cannot be parsed."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return []
-    names = []
-    for statement in tree.body:
-        if isinstance(statement, ast.Import):
-            names += [(alias.name, ()) for alias in statement.names]
-        elif isinstance(statement, ast.ImportFrom) and statement.level == 0:
-            names.append((statement.module, tuple(alias.name for alias in statement.names)))
-    return list(dict.fromkeys(names))
-
-
-def program_source(kind, program):
-    """Where the program's text lies, and the folder that its own modules come from."""
-    if kind == "script":
-        folder = os.path.dirname(os.path.realpath(program))
-        return (program if os.path.isfile(program) else None), folder
-    folder = os.getcwd()
-    try:
-        spec = importlib.machinery.PathFinder.find_spec(program.partition(".")[0], [folder])
-        if spec is None and "." not in program:
-            spec = importlib.machinery.PathFinder.find_spec(program)
-    except (ImportError, ValueError):
-        spec = None
-    return (spec.origin if spec and spec.has_location else None), folder
-
-
-def is_users_own(name, folder):
-    """Whether a module lies beside the program: it may change between attempts."""
-    top = name.partition(".")[0]
-    return importlib.machinery.PathFinder.find_spec(top, [folder]) is not None
-
-
-def modules_of(kind, program):
-    path, folder = program_source(kind, program)
-    if path is None:
-        return []
-    try:
-        with open(path, "rb") as file:
-            names = top_level_imports(file.read())
-    except OSError:
-        return []
-    return [each for each in names if not is_users_own(each[0], folder)]
-
-
-def import_all(names):
-    """Imports them; why no worker may be forked afterwards, or None.
-
-    A module that fails is left to the worker, which fails as it would have without us.
-    """
-    before = why_not_fork()
-    if before:
-        return "the start of Python " + before
-    for name, taken in names:
-        try:
-            __import__(name, fromlist=taken)  # a name may be a module: from torch.utils import data
-        except BaseException:  # SystemExit too
-            pass
-        why = why_not_fork()
-        if why:
-            return "importing %s %s" % (name, why)
-    return None
-
-
-def why_not_fork():
-    if len(os.listdir("/proc/self/task")) > 1:
-        return "has started a thread, which a forked worker would not have"
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink("/proc/self/fd/" + number)
-        except OSError:
-            continue
-        if target.startswith(ACCELERATORS):
-            return "has opened %s, which workers must not share" % target
-    return None
-
-
-def stamps():
-    """What tells that a top-level module was installed anew: its file, inode and time."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if "." in name or name == "__main__" or not isinstance(path, str):
-            continue
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        found[name] = (path, status.st_ino, status.st_mtime_ns)
-    return found
-
-
-def first_change(before):
-    after = stamps()
-    return next((name for name, stamp in before.items() if after.get(name) != stamp), None)
 
 
 # -- forking -------------------------------------------------------------------------------------
@@ -471,21 +363,29 @@ def main():
     show_command_line(own, [b"muster-zygote"])
     kind, program, *names = sys.argv[1:]
     why = "" if platform.machine() in SYSTEM_CALLS else "this processor is not known"
+    # Imports leave little to collect, but a tenth of PyTorch's time goes into looking for it.
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)
     why = why or import_all([(name, ()) for name in names] or modules_of(kind, program))
     if why:
         receive(control)  # an end with a message unread would cost the launcher ours
         answer(control, "refused " + why)
         os._exit(0)
     before = stamps()
-    gc.collect()
+    is_end_noticed = end_is_noticed()
+    if is_end_noticed:
+        gc.collect()
     gc.freeze()  # the collector would write into, and so copy, pages that all workers share
+    if gc.get_threshold()[0] == 0:  # no module has set its own
+        gc.set_threshold(*thresholds)
     # A scheduler may signal all processes of a job: that is for the workers, and for the launcher.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_OTHERS)
     request = serve(control, before, parent, own, python)
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-    # The last of all at the worker's end: what is still frozen then is taken for leaked, and some
-    # libraries (nanobind's, as Triton) report a page of it.
-    atexit.register(gc.unfreeze)
+    if is_end_noticed:
+        # The last of all at the worker's end, which then takes three times as long: the collector
+        # goes through all that was imported, and copies the pages that it lies in.
+        atexit.register(gc.unfreeze)
     run(request)
 
 

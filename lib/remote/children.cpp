@@ -35,12 +35,12 @@ Result<void> RshChildren::start(RshChild::Place place, const SetupMessage& setup
   if (!child) {
     return std::unexpected(child.error());
   }
-  (*child)->send({FrameKind::setup, setup.host, encode(setup)});
+  (*child)->send({RemoteFrameKind::setup, setup.host, encode(setup)});
   children_.push_back(std::move(*child));
   return {};
 }
 
-void RshChildren::send(std::uint16_t host, FrameKind kind, std::string payload) {
+void RshChildren::send(std::uint16_t host, RemoteFrameKind kind, std::string payload) {
   const auto found = std::ranges::find_if(children_, [&](const auto& child) {
     return child->branch().head <= host && host < child->branch().end;
   });
@@ -49,7 +49,7 @@ void RshChildren::send(std::uint16_t host, FrameKind kind, std::string payload) 
   }
 }
 
-void RshChildren::send_all(FrameKind kind, const std::string& payload) {
+void RshChildren::send_all(RemoteFrameKind kind, const std::string& payload) {
   for (const auto& child : children_) {
     child->send({kind, static_cast<std::uint16_t>(child->branch().head), payload});
   }

@@ -35,8 +35,8 @@ class RshChildren final : public Watcher {
   [[nodiscard]] Result<void> start(RshChild::Place place, const SetupMessage& setup);
 
   // To the machine, by the one that leads to it; nothing where there is none.
-  void send(std::uint16_t host, FrameKind kind, std::string payload);
-  void send_all(FrameKind kind, const std::string& payload);
+  void send(std::uint16_t host, RemoteFrameKind kind, std::string payload);
+  void send_all(RemoteFrameKind kind, const std::string& payload);
   void close_all();
 
   void pause(RshChild& child);

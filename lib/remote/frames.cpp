@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kHeaderBytes = 8;  // kind, 0, host, size of the payload
 
 bool is_kind(std::uint8_t kind) {
-  return kind >= static_cast<std::uint8_t>(FrameKind::setup) &&
-         kind <= static_cast<std::uint8_t>(FrameKind::beat);
+  return kind >= static_cast<std::uint8_t>(RemoteFrameKind::setup) &&
+         kind <= static_cast<std::uint8_t>(RemoteFrameKind::beat);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Result<std::optional<Frame>> FrameReader::next() {
   if (view.size() < kHeaderBytes + size) {
     return std::nullopt;
   }
-  Frame frame{static_cast<FrameKind>(kind),
+  Frame frame{static_cast<RemoteFrameKind>(kind),
               load_int<std::uint16_t>(view.substr(2)),
               std::string(view.substr(kHeaderBytes, size))};
   bytes_.erase(0, kHeaderBytes + size);

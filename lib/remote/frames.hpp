@@ -15,7 +15,7 @@
 
 namespace muster {
 
-enum class FrameKind : std::uint8_t {
+enum class RemoteFrameKind : std::uint8_t {
   setup = 1,     // down: the first; whose place this is, and whom it starts further down
   start,         // down: what to run
   signal,        // down, for all: a number
@@ -28,7 +28,7 @@ enum class FrameKind : std::uint8_t {
 };
 
 struct Frame {
-  FrameKind kind{};
+  RemoteFrameKind kind{};
   std::uint16_t host = 0;  // by its place in the list
   std::string payload;
   bool operator==(const Frame&) const = default;

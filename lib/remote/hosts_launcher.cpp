@@ -129,28 +129,28 @@ int HostsLauncher::run() {
 void HostsLauncher::on_frame(RshChild& child, const Frame& frame) {
   const TimePoint now = steady_now();
   switch (frame.kind) {
-    case FrameKind::hello:
+    case RemoteFrameKind::hello:
       take_hello(child, frame);
       break;
-    case FrameKind::output:
+    case RemoteFrameKind::output:
       show(child, frame, 1);
       break;
-    case FrameKind::error_output:
+    case RemoteFrameKind::error_output:
       show(child, frame, 2);
       break;
-    case FrameKind::ended:
+    case RemoteFrameKind::ended:
       finish_lines(frame.host);
       core_.ended(now, frame.host, parse_int(frame.payload).value_or(1) & 255, effects_);
       break;
-    case FrameKind::lost:
+    case RemoteFrameKind::lost:
       finish_lines(frame.host);
       core_.lost(now, frame.host, last_line_of(frame.payload), effects_);
       break;
-    case FrameKind::beat:
+    case RemoteFrameKind::beat:
       break;
-    case FrameKind::setup:
-    case FrameKind::start:
-    case FrameKind::signal:
+    case RemoteFrameKind::setup:
+    case RemoteFrameKind::start:
+    case RemoteFrameKind::signal:
       child.fail("a message that goes the other way");
       break;
   }
@@ -244,7 +244,7 @@ void HostsLauncher::perform_one(const HostsEffect& effect) {
   if (std::holds_alternative<hosts_effect::StartAll>(effect)) {
     start_agents();
   } else if (const auto* passed = std::get_if<hosts_effect::PassSignal>(&effect)) {
-    children_.send_all(FrameKind::signal, std::to_string(passed->signo));
+    children_.send_all(RemoteFrameKind::signal, std::to_string(passed->signo));
   } else if (const auto* said = std::get_if<hosts_effect::Say>(&effect)) {
     console_.say(log_line(said->level, said->text));
   } else if (std::holds_alternative<hosts_effect::CloseAll>(effect)) {
@@ -279,7 +279,7 @@ void HostsLauncher::start_agent(std::size_t host, const std::string& endpoint) {
     core_.give_up(steady_now(), "the arguments and variables of the job are too long", effects_);
     return;
   }
-  children_.send(static_cast<std::uint16_t>(host), FrameKind::start, std::move(payload));
+  children_.send(static_cast<std::uint16_t>(host), RemoteFrameKind::start, std::move(payload));
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ class RemoteAgent final : public RshObserver {
     room_.act = [this] { write_up(); };
     streams_[0].port.act = [this] { read_stream(streams_[0]); };
     streams_[1].port.act = [this] { read_stream(streams_[1]); };
-    streams_[0].kind = FrameKind::output;
-    streams_[1].kind = FrameKind::error_output;
+    streams_[0].kind = RemoteFrameKind::output;
+    streams_[1].kind = RemoteFrameKind::error_output;
   }
 
   int run();
@@ -101,7 +101,7 @@ class RemoteAgent final : public RshObserver {
   // What the launcher of this machine writes.
   struct Stream {
     Port port;
-    FrameKind kind{};
+    RemoteFrameKind kind{};
     UniqueFd fd;
     bool watched = false;
   };
@@ -118,7 +118,7 @@ class RemoteAgent final : public RshObserver {
   void watch_streams();
   void launcher_ended(pid_t pid, ExitStatus status);
   void tell_end(int code);
-  void send_up(FrameKind kind, std::string payload);
+  void send_up(RemoteFrameKind kind, std::string payload);
   void send_up(const Frame& frame);
   void write_up();
   void fail(const std::string& why);
@@ -184,7 +184,7 @@ void RemoteAgent::beat() {
   if (steady_now() >= next_beat_) {
     next_beat_ = steady_now() + kBeatInterval;
     if (placed_ && up_.empty()) {
-      send_up(FrameKind::beat, "");
+      send_up(RemoteFrameKind::beat, "");
     }
   }
 }
@@ -220,16 +220,16 @@ void RemoteAgent::read_input() {
 }
 
 void RemoteAgent::take(const Frame& frame) {
-  if (frame.kind == FrameKind::setup && !placed_) {
+  if (frame.kind == RemoteFrameKind::setup && !placed_) {
     take_setup(frame);
   } else if (!placed_) {
     fail("the first message is no setup");
-  } else if (frame.kind == FrameKind::signal) {
+  } else if (frame.kind == RemoteFrameKind::signal) {
     take_signal(frame);
-  } else if (frame.kind == FrameKind::start && frame.host == place_.host) {
+  } else if (frame.kind == RemoteFrameKind::start && frame.host == place_.host) {
     take_start(frame);
-  } else if (frame.kind == FrameKind::start) {
-    children_.send(frame.host, FrameKind::start, frame.payload);
+  } else if (frame.kind == RemoteFrameKind::start) {
+    children_.send(frame.host, RemoteFrameKind::start, frame.payload);
   }
 }
 
@@ -253,7 +253,7 @@ void RemoteAgent::take_setup(const Frame& frame) {
     fail(started.error().message);
     return;
   }
-  send_up(FrameKind::hello,
+  send_up(RemoteFrameKind::hello,
           encode(HelloMessage{setup_.version,
                               address_of_connection(setup_.environ),
                               held_ ? held_->number() : std::uint16_t{0}}));
@@ -293,7 +293,7 @@ void RemoteAgent::take_start(const Frame& frame) {
     return;
   }
   if (auto started = start_launcher(*message); !started) {
-    send_up(FrameKind::error_output,
+    send_up(RemoteFrameKind::error_output,
             log_line(LogLevel::error, place_.name + ": " + started.error().message));
     tell_end(kFailed);
   }
@@ -348,7 +348,7 @@ void RemoteAgent::take_signal(const Frame& frame) {
   if (signo > 0 && signo < NSIG && launcher_ != 0) {
     ::kill(launcher_, static_cast<int>(signo));
   }
-  children_.send_all(FrameKind::signal, frame.payload);
+  children_.send_all(RemoteFrameKind::signal, frame.payload);
 }
 
 // While much is on its way up, the launcher's pipes are left alone.
@@ -404,10 +404,10 @@ void RemoteAgent::launcher_ended(pid_t pid, ExitStatus status) {
 
 void RemoteAgent::tell_end(int code) {
   ended_ = true;
-  send_up(FrameKind::ended, std::to_string(code));
+  send_up(RemoteFrameKind::ended, std::to_string(code));
 }
 
-void RemoteAgent::send_up(FrameKind kind, std::string payload) {
+void RemoteAgent::send_up(RemoteFrameKind kind, std::string payload) {
   send_up({kind, place_.host, std::move(payload)});
 }
 
@@ -452,7 +452,7 @@ void RemoteAgent::on_frame(RshChild& child, const Frame& frame) {
 void RemoteAgent::on_gone(RshChild& child) {
   const std::string why = fmt::format("{} (from {})", child.describe_end(), place_.name);
   for (std::size_t host = child.branch().head; host < child.branch().end; ++host) {
-    send_up({FrameKind::lost, static_cast<std::uint16_t>(host), why});
+    send_up({RemoteFrameKind::lost, static_cast<std::uint16_t>(host), why});
   }
 }
 

@@ -7,6 +7,14 @@ namespace {
 constexpr std::string_view kBegin = "muster: ";
 constexpr std::string_view kContinued = "  ";
 
+// A request to end comes to each launcher from a process of its own machine: that number is
+// nobody's here.
+std::string_view without_sender(std::string_view line) {
+  constexpr std::string_view kInterrupted = "muster: interrupted by ";
+  const auto sender = line.find(" from pid ");
+  return line.starts_with(kInterrupted) ? line.substr(0, sender) : line;
+}
+
 }  // namespace
 
 bool RepeatedMessages::is_new(std::size_t host, std::string_view line) {
@@ -27,7 +35,7 @@ void RepeatedMessages::take(std::size_t host, std::string_view lines, std::strin
     const std::string_view line = lines.substr(0, length);
     lines.remove_prefix(length);
     if (line.starts_with(kBegin)) {
-      if (is_new(host, line)) {
+      if (is_new(host, without_sender(line))) {
         skipping_.erase(host);
       } else {
         skipping_.insert(host);

@@ -18,14 +18,20 @@ double time_of(const Json& json) {
   return seconds_of(json, "time");
 }
 
-int small_of(const Json& json, const char* name) {
-  return static_cast<int>(std::clamp<std::int64_t>(number_of(json, name), -1, 1 << 24));
+int small(std::int64_t number) {
+  return static_cast<int>(std::clamp<std::int64_t>(number, -1, 1 << 24));
 }
 
-void enter(JobStatus& status, Phase phase, const Json& json) {
+int small_of(const Json& json, const char* name) {
+  return small(number_of(json, name));
+}
+
+void enter(JobStatus& status, JobPhase phase, const Json& json) {
   if (status.phase != phase) {
     status.phase = phase;
     status.phase_since = time_of(json);
+    status.hang.reset();
+    status.straggler.reset();
   }
 }
 
@@ -47,7 +53,7 @@ void begin_stopping(JobStatus& status, const Json& json, const std::string& why)
   if (!status.stopping_since && !status.rounds.empty()) {
     status.stopping_since = time_of(json);
   }
-  enter(status, Phase::stopping, json);
+  enter(status, JobPhase::stopping, json);
   close_round(status, json, why);
 }
 
@@ -106,8 +112,8 @@ void fold_http_opened(JobStatus& status, const Json& json) {
 
 void fold_round_awaited(JobStatus& status, const Json& json) {
   // Said as soon as the workers are asked to stop, while they still run.
-  if (status.phase != Phase::stopping) {
-    enter(status, Phase::waiting, json);
+  if (status.phase != JobPhase::stopping) {
+    enter(status, JobPhase::waiting, json);
   }
 }
 
@@ -130,7 +136,7 @@ void fold_roll_call(JobStatus& status, const Json& json) {
   call.refused = texts_of(json, "refused");
   call.trouble = text_of(json, "trouble");
   status.roll_call = std::move(call);
-  enter(status, Phase::waiting, json);
+  enter(status, JobPhase::waiting, json);
 }
 
 void fold_round_begun(JobStatus& status, const Json& json) {
@@ -154,7 +160,7 @@ void fold_round_begun(JobStatus& status, const Json& json) {
   status.rounds.push_back(std::move(round));
   ++status.rounds_count;
   status.roll_call.reset();
-  enter(status, Phase::starting, json);
+  enter(status, JobPhase::starting, json);
   forget_oldest_rounds(status);
 }
 
@@ -185,8 +191,8 @@ void fold_worker_started(JobStatus& status, const Json& json) {
   worker.pid = number_of(json, "pid");
   worker.started = time_of(json);
   workers.push_back(std::move(worker));
-  if (status.phase == Phase::starting && std::cmp_equal(workers.size(), status.workers_here)) {
-    enter(status, Phase::running, json);
+  if (status.phase == JobPhase::starting && std::cmp_equal(workers.size(), status.workers_here)) {
+    enter(status, JobPhase::running, json);
   }
 }
 
@@ -197,6 +203,18 @@ void fold_worker_dying(JobStatus& status, const Json& json) {
   }
 }
 
+void fold_worker_unhealthy(JobStatus& status, const Json& json) {
+  if (WorkerStatus* worker = find_worker(status, small_of(json, "local_rank"))) {
+    worker->unhealthy = text_of(json, "why");
+  }
+}
+
+void fold_worker_healthy(JobStatus& status, const Json& json) {
+  if (WorkerStatus* worker = find_worker(status, small_of(json, "local_rank"))) {
+    worker->unhealthy.clear();
+  }
+}
+
 void fold_worker_ended(JobStatus& status, const Json& json) {
   WorkerStatus* worker = find_worker(status, small_of(json, "local_rank"));
   if (worker == nullptr) {
@@ -204,10 +222,11 @@ void fold_worker_ended(JobStatus& status, const Json& json) {
   }
   const bool well = number_of(json, "exit_code") == 0 && field(json, "signal").is_null();
   // The first one to end badly ends the round; those that end after it were asked to.
-  const bool by_itself = status.phase != Phase::stopping || worker->state == WorkerState::dying;
+  const bool by_itself = status.phase != JobPhase::stopping || worker->state == WorkerState::dying;
   worker->state = well        ? WorkerState::succeeded
                   : by_itself ? WorkerState::failed
                               : WorkerState::stopped;
+  worker->unhealthy.clear();
   worker->ended = time_of(json);
   worker->end = text_of(json, "end");
   if (!well) {
@@ -282,10 +301,57 @@ void fold_workers_signalled(JobStatus& status, const Json& json) {
   }
 }
 
+std::vector<int> ranks_of(const Json& json) {
+  std::vector<int> out;
+  for (const Json& rank : field(json, "ranks")) {
+    if (rank.is_number_integer() && out.size() < kRoundEntriesMax) {
+      out.push_back(small(rank.get<std::int64_t>()));
+    }
+  }
+  return out;
+}
+
+void fold_hang(JobStatus& status, const Json& json) {
+  constexpr std::string_view kMark = "hang: ";
+  HangStatus hang;
+  hang.time = time_of(json);
+  hang.ranks = ranks_of(json);
+  hang.cause = text_of(json, "cause");
+  const std::vector<std::string> lines = texts_of(json, "text");
+  hang.text = lines.empty() ? text_of(json, "reason") : lines.front();
+  if (hang.text.starts_with(kMark)) {
+    hang.text.erase(0, kMark.size());
+  }
+  status.hang = std::move(hang);
+  ++status.hangs;
+}
+
+void fold_hang_over(JobStatus& status, const Json& /*json*/) {
+  status.hang.reset();
+}
+
+void fold_straggler(JobStatus& status, const Json& json) {
+  StragglerStatus straggler;
+  straggler.time = time_of(json);
+  straggler.ranks = ranks_of(json);
+  for (const Json& place : field(json, "places")) {
+    if (straggler.nodes.size() < kRoundEntriesMax) {
+      straggler.nodes.push_back(text_of(place, "node"));
+    }
+  }
+  straggler.share = std::clamp(seconds_of(json, "share"), 0.0, 1.0);
+  straggler.text = text_of(json, "text");
+  status.straggler = std::move(straggler);
+}
+
+void fold_straggler_over(JobStatus& status, const Json& /*json*/) {
+  status.straggler.reset();
+}
+
 void fold_part_done(JobStatus& status, const Json& json) {
   close_round(status, json, "all workers of this node ended well");
   status.stopping_since.reset();
-  enter(status, Phase::finished, json);
+  enter(status, JobPhase::finished, json);
 }
 
 void fold_message(JobStatus& status, const Json& json) {
@@ -323,7 +389,7 @@ void fold_job_ended(JobStatus& status, const Json& json) {
   close_round(status, json, status.outcome == "succeeded" ? "the job succeeded" : status.verdict);
   status.stopping_since.reset();
   fold_root_cause(status, json);
-  enter(status, Phase::ended, json);
+  enter(status, JobPhase::ended, json);
 }
 
 struct Row {
@@ -331,12 +397,14 @@ struct Row {
   Step step;
 };
 
-constexpr std::array<Row, 17> kSteps{{{"job_started", fold_job_started},
+constexpr std::array<Row, 23> kSteps{{{"job_started", fold_job_started},
                                       {"http_opened", fold_http_opened},
                                       {"round_awaited", fold_round_awaited},
                                       {"roll_call", fold_roll_call},
                                       {"round_begun", fold_round_begun},
                                       {"worker_started", fold_worker_started},
+                                      {"worker_unhealthy", fold_worker_unhealthy},
+                                      {"worker_healthy", fold_worker_healthy},
                                       {"worker_dying", fold_worker_dying},
                                       {"worker_ended", fold_worker_ended},
                                       {"worker_failed", fold_worker_failed},
@@ -345,25 +413,29 @@ constexpr std::array<Row, 17> kSteps{{{"job_started", fold_job_started},
                                       {"fenced", fold_fenced},
                                       {"signal", fold_signal},
                                       {"workers_signalled", fold_workers_signalled},
+                                      {"hang", fold_hang},
+                                      {"hang_over", fold_hang_over},
+                                      {"straggler", fold_straggler},
+                                      {"straggler_over", fold_straggler_over},
                                       {"part_done", fold_part_done},
                                       {"message", fold_message},
                                       {"job_ended", fold_job_ended}}};
 
 }  // namespace
 
-std::string_view describe(Phase phase) {
+std::string_view describe(JobPhase phase) {
   switch (phase) {
-    case Phase::waiting:
+    case JobPhase::waiting:
       return "waiting";
-    case Phase::starting:
+    case JobPhase::starting:
       return "starting";
-    case Phase::running:
+    case JobPhase::running:
       return "running";
-    case Phase::stopping:
+    case JobPhase::stopping:
       return "stopping";
-    case Phase::finished:
+    case JobPhase::finished:
       return "finished";
-    case Phase::ended:
+    case JobPhase::ended:
       return "ended";
   }
   return "";

@@ -14,7 +14,7 @@
 
 namespace muster {
 
-enum class Phase {
+enum class JobPhase {
   waiting,   // for a round
   starting,  // the workers of a round
   running,   // all workers of this node were started
@@ -38,6 +38,12 @@ struct NodeStatus {
   int workers = 0;
 };
 
+// How long a worker has waited for others in operations of the collective library.
+struct WaitStatus {
+  double share = 0;    // of the last steps' time
+  double seconds = 0;  // since it was started
+};
+
 // A worker of this node.
 struct WorkerStatus {
   int rank = 0;
@@ -45,10 +51,12 @@ struct WorkerStatus {
   std::int64_t pid = 0;
   WorkerState state = WorkerState::running;
   double started = 0;
-  double ended = 0;  // 0: it lives
-  std::string end;   // "exited with code 1"
+  double ended = 0;       // 0: it lives
+  std::string end;        // "exited with code 1"
+  std::string unhealthy;  // what it says is wrong with it; empty: nothing
   // Training step, as the worker reports it; not in events: whoever serves the status sets it.
   std::optional<std::uint64_t> step;
+  std::optional<WaitStatus> waits;  // the same
 };
 
 struct FailureStatus {
@@ -91,6 +99,23 @@ struct RollCallStatus {
   std::string trouble;
 };
 
+// Of --hang-timeout, as this node sees it.
+struct HangStatus {
+  double time = 0;         // of the verdict
+  std::vector<int> ranks;  // they hold up the others
+  std::string cause;
+  std::string text;  // "rank 3: stopped by a signal"
+};
+
+// Workers for which the others wait: of this node; of many nodes, as the one that leads sees it.
+struct StragglerStatus {
+  double time = 0;  // when they were named
+  std::vector<int> ranks;
+  std::vector<std::string> nodes;  // of many: where they are
+  double share = 0;                // of the job's time, that is lost
+  std::string text;
+};
+
 struct JobStatus {
   // Told by the first event; a picture without it is of a stream whose beginning was lost.
   std::string job;
@@ -106,7 +131,7 @@ struct JobStatus {
 
   double started = 0;
   double changed = 0;  // time of the last event
-  Phase phase = Phase::waiting;
+  JobPhase phase = JobPhase::waiting;
   double phase_since = 0;
   std::optional<double> stopping_since;  // a round ended; until the next one begins
   std::vector<RoundStatus> rounds;       // the last ones; the newest is the current one
@@ -119,6 +144,9 @@ struct JobStatus {
   std::vector<FailureStatus> failures;  // the last ones
   RegroupTimes regroup_times;
   std::optional<RollCallStatus> roll_call;  // while a round is waited for
+  std::optional<HangStatus> hang;           // until the workers go on, or are stopped
+  std::uint64_t hangs = 0;
+  std::optional<StragglerStatus> straggler;  // until it is over
 
   std::string outcome;  // of the job, once it has ended
   std::int64_t exit_code = 0;
@@ -131,10 +159,10 @@ struct JobStatus {
   // Node of rank 0.
   [[nodiscard]] bool leads() const { return round() != nullptr && round()->group_rank == 0; }
 
-  [[nodiscard]] bool ready() const { return phase == Phase::running; }
+  [[nodiscard]] bool ready() const { return phase == JobPhase::running; }
 };
 
-[[nodiscard]] std::string_view describe(Phase phase);
+[[nodiscard]] std::string_view describe(JobPhase phase);
 
 // A name for each node of the round that is its own: of two launchers on one machine the second is
 // "host (2)".

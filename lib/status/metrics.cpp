@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <map>
 #include <string_view>
 
 namespace muster {
@@ -76,7 +78,7 @@ void add_job(Text& text, const JobStatus& status, const MetricsExtra& extra) {
   text.one("job_age_seconds", "gauge", "Seconds since then.", extra.now - status.started);
   text.begin("phase", "gauge", "1 for what this node is doing.");
   for (int i = 0; i < kPhases; ++i) {
-    const auto phase = static_cast<Phase>(i);
+    const auto phase = static_cast<JobPhase>(i);
     text.add(fmt::format("phase=\"{}\"", describe(phase)), phase == status.phase ? 1 : 0);
   }
 }
@@ -114,6 +116,37 @@ void add_steps(Text& text, const JobStatus& status) {
   }
 }
 
+// Of workers that use the collective library.
+void add_waits(Text& text, const JobStatus& status) {
+  const RoundStatus* round = status.round();
+  text.begin("worker_waiting_seconds_total",
+             "counter",
+             "Time that a worker of this node has waited in collective operations.");
+  for (std::size_t i = 0; round != nullptr && i < round->workers.size(); ++i) {
+    const WorkerStatus& worker = round->workers[i];
+    if (worker.waits) {
+      text.add(fmt::format("rank=\"{}\"", worker.rank), worker.waits->seconds);
+    }
+  }
+  text.begin("straggler", "gauge", "1 for a worker that the others wait for.");
+  std::map<int, int> slow;
+  for (std::size_t i = 0; round != nullptr && i < round->workers.size(); ++i) {
+    if (round->workers[i].waits) {
+      slow[round->workers[i].rank] = 0;
+    }
+  }
+  for (std::size_t i = 0; status.straggler && i < status.straggler->ranks.size(); ++i) {
+    slow[status.straggler->ranks[i]] = 1;
+  }
+  for (const auto& [rank, is_slow] : slow) {
+    text.add(fmt::format("rank=\"{}\"", rank), is_slow);
+  }
+  text.one("straggler_cost_ratio",
+           "gauge",
+           "Share of the job's time that is lost to them.",
+           status.straggler ? status.straggler->share : 0);
+}
+
 void add_counters(Text& text, const JobStatus& status) {
   text.one("rounds_total", "counter", "Rounds that began on this node.", status.rounds_count);
   text.one("restarts_total",
@@ -126,6 +159,11 @@ void add_counters(Text& text, const JobStatus& status) {
            status.regroups);
   text.one(
       "fences_total", "counter", "Times that this node lost touch with the others.", status.fences);
+  text.one("hang",
+           "gauge",
+           "1 while --hang-timeout finds no progress of the workers.",
+           status.hang ? 1 : 0);
+  text.one("hangs_total", "counter", "Times that it found none.", status.hangs);
   text.one("warnings_total", "counter", "Warnings and errors of the launcher.", status.warnings);
   text.begin("failures_total", "counter", "Workers of this node that failed, by cause.");
   for (const std::string_view cause : kFailureCauses) {
@@ -157,6 +195,7 @@ std::string metrics_text(const JobStatus& status, const MetricsExtra& extra) {
   add_job(text, status, extra);
   add_round(text, status);
   add_steps(text, status);
+  add_waits(text, status);
   add_counters(text, status);
   add_regroup_times(text, status);
   if (extra.output_bytes) {

@@ -21,14 +21,14 @@ Json or_null(double time) {
 // What became of a node's workers as far as this node knows: of its own more than of the others'.
 std::string_view state_of_node(const JobStatus& status) {
   switch (status.phase) {
-    case Phase::starting:
-    case Phase::running:
-    case Phase::finished:
+    case JobPhase::starting:
+    case JobPhase::running:
+    case JobPhase::finished:
       return "in_round";
-    case Phase::waiting:
-    case Phase::stopping:
+    case JobPhase::waiting:
+    case JobPhase::stopping:
       return "between_rounds";
-    case Phase::ended:
+    case JobPhase::ended:
       return "ended";
   }
   return "";
@@ -61,7 +61,9 @@ Json workers_json(const RoundStatus& round) {
                    {"started", worker.started},
                    {"ended", or_null(worker.ended)},
                    {"end", or_null(worker.end)},
-                   {"step", worker.step ? Json(*worker.step) : Json()}});
+                   {"unhealthy", or_null(worker.unhealthy)},
+                   {"step", worker.step ? Json(*worker.step) : Json()},
+                   {"waits", worker.waits ? Json(worker.waits->share) : Json()}});
   }
   return out;
 }
@@ -129,6 +131,26 @@ Json roll_call_json(const JobStatus& status) {
           {"trouble", or_null(call.trouble)}};
 }
 
+Json hang_json(const JobStatus& status) {
+  if (!status.hang) {
+    return {};
+  }
+  const HangStatus& hang = *status.hang;
+  return {{"time", hang.time}, {"ranks", hang.ranks}, {"cause", hang.cause}, {"text", hang.text}};
+}
+
+Json straggler_json(const JobStatus& status) {
+  if (!status.straggler) {
+    return {};
+  }
+  const StragglerStatus& straggler = *status.straggler;
+  return {{"time", straggler.time},
+          {"ranks", straggler.ranks},
+          {"nodes", straggler.nodes},
+          {"share", straggler.share},
+          {"text", straggler.text}};
+}
+
 void add_round(Json& json, const JobStatus& status) {
   const RoundStatus* round = status.round();
   json["round"] = round == nullptr ? Json() : Json(round->number);
@@ -138,6 +160,8 @@ void add_round(Json& json, const JobStatus& status) {
   json["restarts"] = status.restarts;
   json["regroups"] = status.regroups;
   json["roll_call"] = roll_call_json(status);
+  json["hang"] = hang_json(status);
+  json["straggler"] = straggler_json(status);
   json["nodes"] = round == nullptr ? Json::array() : nodes_json(status, *round);
   json["workers"] = round == nullptr ? Json::array() : workers_json(*round);
   json["rounds"] = rounds_json(status);
@@ -165,7 +189,7 @@ std::string status_json(const JobStatus& status, double now) {
   json["ready"] = status.ready();
   add_round(json, status);
   json["outcome"] = or_null(status.outcome);
-  json["exit_code"] = status.phase == Phase::ended ? Json(status.exit_code) : Json();
+  json["exit_code"] = status.phase == JobPhase::ended ? Json(status.exit_code) : Json();
   json["verdict"] = or_null(status.verdict);
   return without_hidden_marks(dump_json(json)) + "\n";
 }

@@ -118,6 +118,37 @@ void add_roll_call(const Json& status, Lines& out) {
   out.push_back(line);
 }
 
+// While the workers make no progress.
+void add_hang(const Json& status, Lines& out) {
+  const Json& hang = field(status, "hang");
+  if (hang.is_object()) {
+    out.push_back(fmt::format(
+        "hang since {}: {}", clock_of(seconds_of(hang, "time")), safe_text(hang, "text")));
+  }
+}
+
+// While the others wait for some workers; and how long each waits, the shortest first.
+void add_waits(const Json& status, Lines& out) {
+  const Json& straggler = field(status, "straggler");
+  if (straggler.is_object()) {
+    out.push_back(fmt::format("slow since {}: {}",
+                              clock_of(seconds_of(straggler, "time")),
+                              safe_text(straggler, "text")));
+  }
+  std::vector<std::pair<double, std::int64_t>> waits;
+  for (const Json& worker : field(status, "workers")) {
+    if (const Json& share = field(worker, "waits"); share.is_number()) {
+      waits.emplace_back(share.get<double>(), number_of(worker, "rank"));
+    }
+  }
+  std::ranges::sort(waits);
+  if (!waits.empty()) {
+    out.push_back("waits for others: " + name_some(waits, [](const auto& one) {
+                    return fmt::format("rank {} {:.0f} %", one.second, 100 * one.first);
+                  }));
+  }
+}
+
 void add_nodes(const Json& status, Lines& out) {
   const Json& nodes = field(status, "nodes");
   if (!nodes.is_array() || nodes.size() < 2) {
@@ -163,6 +194,16 @@ void add_workers(const Json& status, Lines& out) {
                               ranks.size(),
                               ranks.size() == 1 ? "" : "s",
                               ranges_of(ranks)));
+  }
+  Lines unwell;
+  for (const Json& worker : field(status, "workers")) {
+    if (const std::string why = safe_text(worker, "unhealthy"); !why.empty()) {
+      unwell.push_back(fmt::format("rank {} ({})", number_of(worker, "rank"), why));
+    }
+  }
+  if (!unwell.empty()) {
+    out.push_back("not well, as they say: " +
+                  name_some(unwell, [](const std::string& one) { return one; }));
   }
 }
 
@@ -236,8 +277,10 @@ std::string status_text(std::string_view status) {
     lines.push_back(round_line(json));
   }
   add_roll_call(json, lines);
+  add_hang(json, lines);
   add_nodes(json, lines);
   add_workers(json, lines);
+  add_waits(json, lines);
   add_failures(json, lines);
   std::string out;
   for (const std::string& line : lines) {
@@ -253,7 +296,9 @@ std::string top_screen(std::string_view status, const ScreenSize& size) {
     lines.push_back(round_line(json));
   }
   add_roll_call(json, lines);
+  add_hang(json, lines);
   add_workers(json, lines);
+  add_waits(json, lines);
   Lines below;
   add_failures(json, below);
   add_rounds(json, 5, below);

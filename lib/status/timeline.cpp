@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <vector>
 
 namespace muster {
@@ -91,23 +92,15 @@ Scale scale_of(const JobStatus& status, double now) {
   if (status.started > 0 && status.started < scale.begin && status.rounds.size() <= 1) {
     scale.begin = status.started;
   }
-  scale.end = status.phase == Phase::ended ? status.changed : now;
+  scale.end = status.phase == JobPhase::ended ? status.changed : now;
   scale.end = std::max(scale.end, scale.begin + 0.1);
   return scale;
-}
-
-Row& row_named(std::vector<Row>& rows, const std::string& name) {
-  const auto found = std::ranges::find(rows, name, &Row::label);
-  if (found != rows.end()) {
-    return *found;
-  }
-  rows.push_back(Row{name, kNodeHeight, {}});
-  return rows.back();
 }
 
 // Nodes in the order in which they came.
 std::vector<Row> node_rows(const JobStatus& status, double end) {
   std::vector<Row> rows;
+  std::map<std::string, std::size_t> places;
   bool even = false;
   for (const RoundStatus& round : status.rounds) {
     even = !even;
@@ -121,9 +114,12 @@ std::vector<Row> node_rows(const JobStatus& status, double end) {
                                             node.rank_first + node.workers - 1,
                                             round.why_ended.empty() ? "" : "; ended: ",
                                             round.why_ended);
-      row_named(rows, labels[i])
-          .bars.push_back(
-              {round.begun, round.ended == 0 ? end : round.ended, even ? "tl-a" : "tl-b", title});
+      const auto [place, is_new] = places.try_emplace(labels[i], rows.size());
+      if (is_new) {
+        rows.push_back(Row{labels[i], kNodeHeight, {}});
+      }
+      rows[place->second].bars.push_back(
+          {round.begun, round.ended == 0 ? end : round.ended, even ? "tl-a" : "tl-b", title});
     }
   }
   return rows;
@@ -251,7 +247,7 @@ std::string timeline_svg(const JobStatus& status, double now) {
       fmt::format("{}: job {}, {}",
                   status.program.substr(status.program.find_last_of('/') + 1),
                   status.job,
-                  status.phase == Phase::ended ? status.outcome : describe(status.phase));
+                  status.phase == JobPhase::ended ? status.outcome : describe(status.phase));
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" "
              "width=\"{0}\" height=\"{1:.0f}\" role=\"img\" aria-label=\"timeline\">\n",

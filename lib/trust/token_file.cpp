@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -17,6 +18,12 @@
 
 namespace muster {
 namespace {
+
+// A core dump, and any process of this user that attaches itself, would show the token and the keys
+// that OpenSSL makes of it. Programs that this one starts are as before.
+void keep_memory_private() {
+  MUSTER_CHECK(::prctl(PR_SET_DUMPABLE, 0) == 0);
+}
 
 constexpr long kOverlayFileSystem = 0x794c7630;
 
@@ -212,6 +219,7 @@ Result<Token> read_token(const TokenSource& source) {
   if (source.from == TokenFrom::nowhere) {
     return Token{"", source.why_none};
   }
+  keep_memory_private();
   if (source.from == TokenFrom::home) {
     return read_home(source);
   }
@@ -227,6 +235,7 @@ Result<Token> read_token(const TokenSource& source) {
 }
 
 std::string make_token() {
+  keep_memory_private();
   std::array<unsigned char, kMadeTokenBytes> random{};
   MUSTER_CHECK(::getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size()));
   std::string out;

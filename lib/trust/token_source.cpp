@@ -16,15 +16,7 @@ std::string config_folder(const Environ& environ) {
   return home.starts_with('/') ? home + "/.config" : "";
 }
 
-}  // namespace
-
-TokenSource choose_token_source(const TokenWish& wish, const Environ& environ) {
-  if (wish.off) {
-    return {TokenFrom::nowhere, "", "--token=none"};
-  }
-  if (!wish.file.empty()) {
-    return {TokenFrom::file, std::string(wish.file), ""};
-  }
+TokenSource home_token(const Environ& environ) {
   const std::string folder = config_folder(environ);
   if (folder.empty()) {
     return {TokenFrom::nowhere, "", "HOME is not set"};
@@ -36,8 +28,31 @@ TokenSource choose_token_source(const TokenWish& wish, const Environ& environ) {
   return home;
 }
 
+}  // namespace
+
+TokenSource choose_token_source(const TokenWish& wish, const Environ& environ) {
+  if (wish.off) {
+    return {TokenFrom::nowhere, "", "--token=none"};
+  }
+  if (!wish.file.empty()) {
+    return {TokenFrom::file, std::string(wish.file), ""};
+  }
+  if (wish.munge) {
+    TokenSource munge{TokenFrom::nowhere, "", "--token=munge"};
+    munge.munge = MungeUse::demanded;
+    return munge;
+  }
+  TokenSource home = home_token(environ);
+  home.munge = wish.has_munge ? MungeUse::wanted : MungeUse::none;
+  return home;
+}
+
 std::string describe(const TokenSource& source) {
-  return source.from == TokenFrom::nowhere ? "none" : source.path;
+  if (source.munge == MungeUse::demanded) {
+    return "MUNGE";
+  }
+  const std::string file = source.from == TokenFrom::nowhere ? "none" : source.path;
+  return source.munge == MungeUse::wanted ? "MUNGE, else " + file : file;
 }
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenSource: where the job's token comes from, which is the first of: what --token=none says, the
-// file of --token-file or MUSTER_TOKEN_FILE, the file in the user's home. Decided before anything
-// is opened, so that --explain can say it. Pure; value.
+// TokenSource: where the job's secret comes from, which is the first of: what --token=none says,
+// the file of --token-file or MUSTER_TOKEN_FILE, MUNGE, the file in the user's home. Decided before
+// anything is opened, so that --explain can say it. Pure; value.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,17 +14,26 @@ namespace muster {
 
 enum class TokenFrom : std::uint8_t { nowhere, file, home };
 
+// With `wanted` a node has the token besides, for those nodes that have no MUNGE.
+enum class MungeUse : std::uint8_t { none, wanted, demanded };
+
+// Where munged listens, unless its administrator has moved it.
+inline constexpr const char* kMungeSocket = "/run/munge/munge.socket.2";
+
 struct TokenSource {
   TokenFrom from = TokenFrom::nowhere;
   std::string path;            // of the file; under home it may not be there yet
   std::string why_none;        // nowhere: the reason, in words
   std::string why_not_made{};  // home: a file that is missing stays so, for this reason
+  MungeUse munge = MungeUse::none;
   bool operator==(const TokenSource&) const = default;
 };
 
 struct TokenWish {
-  bool off = false;       // --token=none
-  std::string_view file;  // as given; empty: none
+  bool off = false;        // --token=none
+  std::string_view file;   // as given; empty: none
+  bool munge = false;      // --token=munge
+  bool has_munge = false;  // this machine has a munged's socket
 };
 
 [[nodiscard]] TokenSource choose_token_source(const TokenWish& wish, const Environ& environ);

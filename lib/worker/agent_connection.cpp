@@ -39,6 +39,16 @@ bool wait_readable(int fd, TimePoint until) {
   }
 }
 
+// A handled signal ends a connect() that waits, and leaves the socket as it was.
+bool connect_to(int fd, const UnixAddress& address, TimePoint until) {
+  while (::connect(fd, address.raw(), address.size) != 0) {
+    if (errno != EINTR || steady_now() >= until) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<AgentConnection> AgentConnection::open(std::string_view name) {
@@ -49,7 +59,7 @@ Result<AgentConnection> AgentConnection::open(std::string_view name) {
       .tv_usec = 0};
   static_cast<void>(::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)));
   const UnixAddress address = abstract_address(name);
-  if (!fd || ::connect(fd.get(), address.raw(), address.size) != 0) {
+  if (!fd || !connect_to(fd.get(), address, steady_now() + kAnswerTimeout)) {
     return std::unexpected(system_error("connecting to the launcher", errno));
   }
   // Anyone may listen in the abstract namespace: only our own launcher is believed.

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <pthread.h>
 #include <unistd.h>
 
 namespace muster::worker {
@@ -48,10 +49,23 @@ struct Agent {
 };
 
 // Never destroyed: threads may still report while the process ends.
+std::atomic<Agent*> the_agent = new Agent;
+
 Agent& agent() {
-  static auto* const one = new Agent;
-  return *one;
+  return *the_agent;
 }
+
+// In a forked child: a thread that is not here may have had the mutex, and what it was changing is
+// left to itself.
+void renew_agent() {
+  if (agent().mutex.try_lock()) {
+    agent().mutex.unlock();
+  } else {
+    the_agent = new Agent;
+  }
+}
+
+const bool renewed_at_fork = ::pthread_atfork(nullptr, nullptr, &renew_agent) == 0;
 
 // Set once. It stays mapped, and is the same worker's in a forked child.
 std::atomic<channel::ProgressPage*> the_page = nullptr;
@@ -173,9 +187,8 @@ bool healthy() {
 }
 
 bool event(std::string_view json) {
-  constexpr std::size_t kFrameAround = 64;
-  return json.size() + kFrameAround <= channel::kFrameBytesMax && channel::check_json(json) &&
-         say(channel::WorkerEvent{std::string(json)});
+  auto frame = channel::event_of(json);
+  return frame && say(std::move(*frame));
 }
 
 bool ready() {

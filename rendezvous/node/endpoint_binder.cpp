@@ -6,6 +6,7 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
@@ -34,6 +35,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
   std::vector<Place> places;
   Take take;
   std::function<void()> done;
+  std::string looked_for_at;
   std::size_t under_way = 0;
   bool open = true;
   bool trying = false;
@@ -142,8 +144,27 @@ Result<void> EndpointBinder::host_first_everywhere() {
   for (UniqueFd& listener : std::exchange(bound->listeners, {})) {
     impl_->take(std::move(listener));
   }
-  impl_->places.front().binding = std::move(*bound);
+  Place& place = impl_->places.front();
+  if (place.binding.state == EndpointState::elsewhere && !place.place.addresses.empty()) {
+    impl_->looked_for_at = Endpoint{place.place.host, place.place.port}.describe();
+  }
+  place.binding = std::move(*bound);
   return {};
+}
+
+ShowRollCall EndpointBinder::with_place(ShowRollCall show) const {
+  RollCall& call = show.call;
+  if (impl_->looked_for_at.empty() || call.present >= call.needed) {
+    return show;
+  }
+  if (call.awaited.empty()) {
+    call.awaited.push_back(fmt::format("{} more", call.needed - call.present));
+  }
+  call.awaited.back() += fmt::format(
+      " (others look for the first node at {}, which is no address of this machine: has another "
+      "one --node-rank=0, too?)",
+      impl_->looked_for_at);
+  return show;
 }
 
 const EndpointBinding& EndpointBinder::first() const {

@@ -6,6 +6,7 @@
 #include "base/endpoint.hpp"
 #include "base/fd.hpp"
 #include "rendezvous/node/node_sockets.hpp"
+#include "rendezvous/round/node_effects.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -37,6 +38,10 @@ class EndpointBinder {
 
   // Listens on every address at the port of the first endpoint.
   [[nodiscard]] Result<void> host_first_everywhere();
+
+  // The same news. Where we host, but the first endpoint is no address of this machine, with that:
+  // as a rule two machines were given the number 0, and each waits for the other.
+  [[nodiscard]] ShowRollCall with_place(ShowRollCall show) const;
 
   [[nodiscard]] const EndpointBinding& first() const;
 

@@ -5,12 +5,12 @@
 
 #include <fmt/core.h>
 
-#include <utility>
-
 namespace muster {
 namespace {
 
-constexpr Duration kBetweenSentences = std::chrono::minutes(1);
+constexpr const char* kSameMunge =
+    "have all nodes the same munge.key, clock and user? Otherwise start all nodes of this job with "
+    "the same --token-file";
 
 }  // namespace
 
@@ -18,23 +18,38 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
   if (theirs.job != ours.job) {
     return other_job(theirs.job);
   }
-  if (ours.sealed && !theirs.sealed) {
-    return Refuse{Refusal::wrong_token,
-                  "this job needs a token; start all its nodes with the same --token-file, or let "
-                  "them share ~/.config"};
+  if (ours.proofs == theirs.proofs || (ours.proofs & theirs.proofs) != Proofs::none) {
+    return std::nullopt;
   }
-  if (!ours.sealed && theirs.sealed) {
+  if (ours.proofs == Proofs::none) {
     return Refuse{Refusal::wrong_token,
                   "this job runs without a token, and this node has one; start all its nodes with "
                   "the same --token-file, or with --token=none"};
   }
-  return std::nullopt;
+  if (ours.proofs == Proofs::munge) {
+    return Refuse{Refusal::wrong_token,
+                  "this job needs MUNGE, which that node does not use; start all its nodes with "
+                  "--token=munge, or all with the same --token-file"};
+  }
+  return Refuse{Refusal::wrong_token,
+                "this job needs a token; start all its nodes with the same --token-file, or let "
+                "them share ~/.config"};
 }
 
-Refuse other_token() {
+Refuse other_token(const std::string& munge_fault) {
   return Refuse{Refusal::wrong_token,
-                "another token: is ~/.config shared? Otherwise start all nodes of this job with "
-                "the same --token-file, or with --token=none"};
+                (munge_fault.empty() ? "" : munge_fault + "; and it has ") +
+                    "another token: is ~/.config shared? Otherwise start all nodes of this job "
+                    "with the same --token-file, or with --token=none"};
+}
+
+Refuse other_munge(const std::string& fault) {
+  return Refuse{Refusal::wrong_token, fault + "; " + kSameMunge};
+}
+
+Refuse left_munge() {
+  return Refuse{Refusal::wrong_token,
+                std::string("it could do nothing with our credential of MUNGE; ") + kSameMunge};
 }
 
 std::string without_token(const std::string& address, const std::string& why) {
@@ -45,16 +60,13 @@ std::string without_token(const std::string& address, const std::string& why) {
 std::optional<std::string> RefusalTally::add(TimePoint now,
                                              const std::string& host,
                                              const Refuse& refuse) {
-  Reason& reason = reasons_[refuse.why];
-  if (reason.told && now - *reason.told < kBetweenSentences) {
-    ++reason.untold;
+  const auto others = reasons_[refuse.why].add(now);
+  if (!others) {
     return std::nullopt;
   }
-  reason.told = now;
-  const std::size_t others = std::exchange(reason.untold, 0);
   return fmt::format("refused node at {}{}: {}",
                      host,
-                     others == 0 ? "" : fmt::format(" and {} others before", others),
+                     *others == 0 ? "" : fmt::format(" and {} others before", *others),
                      refuse.text);
 }
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "rendezvous/server/refusal_notes.hpp"
 #include "rendezvous/wire/coordinator_messages.hpp"
 #include "rendezvous/wire/node_messages.hpp"
 
-#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,8 +17,14 @@ namespace muster {
 [[nodiscard]] std::optional<Refuse> refusal_of(const Introduction& theirs,
                                                const Introduction& ours);
 
-// Its key is not ours.
-[[nodiscard]] Refuse other_token();
+// Its key is not ours; and why MUNGE did not help either, if that was tried.
+[[nodiscard]] Refuse other_token(const std::string& munge_fault = "");
+
+// We can do nothing with its credential.
+[[nodiscard]] Refuse other_munge(const std::string& fault);
+
+// Nor it with ours: it went away when it had it.
+[[nodiscard]] Refuse left_munge();
 
 // What a node says that others can reach, and that has no token.
 [[nodiscard]] std::string without_token(const std::string& address, const std::string& why);
@@ -32,12 +38,7 @@ class RefusalTally {
                                                const Refuse& refuse);
 
  private:
-  struct Reason {
-    std::optional<TimePoint> told;
-    std::size_t untold = 0;
-  };
-
-  std::map<Refusal, Reason> reasons_;
+  std::map<Refusal, Seldom> reasons_;
 };
 
 }  // namespace muster

@@ -106,6 +106,16 @@ void release_some(Link& link) {
   }
 }
 
+std::vector<SocketAddress> addresses_of(const std::vector<std::string>& hosts, std::uint16_t port) {
+  std::vector<SocketAddress> out;
+  for (const std::string& host : hosts) {
+    if (const auto address = SocketAddress::parse(host, port)) {
+      out.push_back(*address);
+    }
+  }
+  return out;
+}
+
 LinkEnd end_of(int errno_value) {
   switch (errno_value) {
     case ECONNREFUSED:

@@ -64,12 +64,15 @@ struct Link {
   UniqueFd fd;
   LinkState state = LinkState::connecting;
   RoundDecoder decoder;
-  bool admitted = false;                   // or nobody has to be asked
-  bool greeted = false;                    // both sides agree on what this is: frames may be sent
-  LinkOutput waiting;                      // for that, or to be sealed
-  std::unique_ptr<SecureChannel> channel;  // none: in the clear
-  bool sealed = false;                     // all that is read from now on is TLS
-  bool awaits_turn = false;                // too many others are in the middle of their handshakes
+  bool admitted = false;                    // or nobody has to be asked
+  bool greeted = false;                     // both sides agree on what this is: frames may be sent
+  LinkOutput waiting;                       // for that, or to be sealed
+  Proofs offered = Proofs::none;            // in our introduction
+  const JobTrust* trust = nullptr;          // the key of its TLS, once that is agreed upon
+  std::shared_ptr<const JobTrust> learned;  // that key, where its node has told it
+  std::unique_ptr<SecureChannel> channel;   // none: in the clear, or not begun
+  bool sealed = false;                      // all that is read from now on is TLS
+  bool awaits_turn = false;                 // too many others are in the middle of their handshakes
   bool refused = false;
   std::string input;     // half a frame
   std::size_t held = 0;  // so much of it is counted
@@ -96,6 +99,10 @@ void release_some(Link& link);
 [[nodiscard]] inline bool is_live(const Link& link) {
   return link.state == LinkState::stranger || link.state == LinkState::open;
 }
+
+// Those of these numeric addresses that can be dialled from here.
+[[nodiscard]] std::vector<SocketAddress> addresses_of(const std::vector<std::string>& hosts,
+                                                      std::uint16_t port);
 
 // How a connection ended, from its errno, and as text.
 [[nodiscard]] LinkEnd end_of(int errno_value);

@@ -88,7 +88,4 @@ int LinkSockets::send_some(Link& link) {
   return error;
 }
 
-// A socket that is closed with unread input resets the connection, and what is on its way to the
-// other side would be lost. So we end our half, and wait for the other side to end its own.
-
 }  // namespace muster

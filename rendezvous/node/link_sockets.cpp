@@ -159,6 +159,7 @@ void LinkSockets::read(Link& link) {
       take_bytes(link, bytes);
     }
   } else if (count == 0) {
+    note_departure(link);
     fail(link, LinkEnd::closed, "the other side closed the connection");
   } else if (errno != EAGAIN && errno != EINTR) {
     const int error = errno;
@@ -241,7 +242,7 @@ void LinkSockets::note_input(Link& link) {
 void LinkSockets::take_message(Link& link, RoundMessage message) {
   // In the clear it is a Refuse. A node that has met its own need not believe a stranger, who may
   // listen now where one of them was.
-  if (trust_ != nullptr && !link.sealed && met_trusted_) {
+  if (has_keys() && !link.sealed && met_trusted_) {
     fail(link, LinkEnd::broken, "refused by somebody who does not show the job's token");
     return;
   }
@@ -315,6 +316,8 @@ void LinkSockets::touch(Link& link) {
   }
 }
 
+// A socket that is closed with unread input resets the connection, and what is on its way to the
+// other side would be lost. So we end our half, and wait for the other side to end its own.
 void LinkSockets::start_lingering(Link& link) {
   ::shutdown(link.fd.get(), SHUT_WR);
   link.state = LinkState::lingering;
@@ -401,6 +404,9 @@ void LinkSockets::expire(Link& link) {
 }
 
 void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
+  if (how == LinkEnd::broken && !link.greeted && link.state == LinkState::open) {
+    credential_fault_.clear();  // what we can prove is tried in turn
+  }
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;
   bury(link);
   if (known) {

@@ -9,12 +9,13 @@
 #include "base/fd.hpp"
 #include "base/time.hpp"
 #include "io/admission.hpp"
+#include "rendezvous/node/credential_keys.hpp"
 #include "rendezvous/node/introductions.hpp"
 #include "rendezvous/node/link.hpp"
+#include "rendezvous/node/link_limits.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/server/admission_queue.hpp"
 #include "rendezvous/server/descriptor_shortage.hpp"
-#include "rendezvous/wire/round_limits.hpp"
 #include "trust/secure_channel.hpp"
 
 #include <cstddef>
@@ -34,19 +35,6 @@
 
 namespace muster {
 
-struct LinkLimits {
-  std::size_t strangers = 4096;  // accepted, no Hello yet; and a quarter of the descriptors at most
-  Duration hello = std::chrono::seconds(5);  // for preamble and Hello
-  Duration linger = std::chrono::seconds(2);
-  Duration refused_linger = std::chrono::milliseconds(500);
-  std::size_t handshakes = 64;  // of TLS at one time, by those who connected to us; others wait
-  Duration handshake = std::chrono::seconds(2);
-  Duration user_timeout = std::chrono::seconds(9);
-  std::size_t unsent_bytes = 64UL * 1024 * 1024;  // of one link: it does not read
-  std::size_t held_bytes = 256UL * 1024 * 1024;   // half frames of all links together
-  std::uint32_t list_body = kMaxListsBody;        // of Propose and Rounds
-};
-
 class LinkSockets {
  public:
   using Sink = std::function<void(NodeEvent)>;
@@ -62,9 +50,9 @@ class LinkSockets {
   void lend_listener(int fd, bool lent);
   void close_listeners();
 
-  // The job that we belong to, and its key; none: all is said in the clear. It must outlive the
-  // sockets. To be told before they are used.
-  void set_job(std::string job, const JobTrust* trust);
+  // The job that we belong to, the key of its token, and keys by MUNGE; neither: all is said in the
+  // clear. They must outlive the sockets. To be told before they are used.
+  void set_job(std::string job, const JobTrust* trust, CredentialKeys* keys = nullptr);
 
   // Given one sentence when a stranger is refused, and when descriptors run out for the first time.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
@@ -144,6 +132,12 @@ class LinkSockets {
   void introduce(Link& link);
   void take_introduction(Link& link);
   void take_reply(Link& link);
+  void take_credential(LinkId id, const Result<CredentialKeys::Key>& key);
+  void give_credential(LinkId id, const Result<std::string>& credential);
+  void reply_sealed(Link& link);
+  void begin_tls(Link& link);
+  void lose_credential(Link& link, const std::string& why);
+  void note_departure(const Link& link);
   void greet(Link& link);
   void take_sealed(Link& link, std::string_view bytes);
   bool begin_handshake(Link& link);
@@ -152,6 +146,7 @@ class LinkSockets {
   void take_turns();
   void lose_trust(Link& link);
   void turn_away(Link& link, const Refuse& why);
+  void tell_refused(const Link& link, const Refuse& why);
   void take_message(Link& link, RoundMessage message);
   void flush(Link& link);
   [[nodiscard]] int send_some(Link& link);
@@ -161,6 +156,10 @@ class LinkSockets {
   void expire(Link& link);
   void start_lingering(Link& link);
   void refuse_version_of(Link& link);
+
+  [[nodiscard]] bool has_keys() const { return trust_ != nullptr || keys_ != nullptr; }
+
+  [[nodiscard]] Link* find_live(LinkId id);
   void dismiss(Link& link);
   void fail(Link& link, LinkEnd how, std::string text);
   void bury(Link& link);
@@ -188,7 +187,9 @@ class LinkSockets {
   std::unique_ptr<char[]> buffer_;
   Introduction introduction_;
   const JobTrust* trust_ = nullptr;
-  bool met_trusted_ = false;  // somebody has proved to us that he has the key
+  CredentialKeys* keys_ = nullptr;
+  std::string credential_fault_;  // why the last credential was useless: so the token is tried
+  bool met_trusted_ = false;      // somebody has proved to us that he has the key
   std::optional<SocketAddress> source_;
   TimePoint now_{};
   LinkId next_id_ = 2;

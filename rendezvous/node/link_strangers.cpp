@@ -162,6 +162,9 @@ void LinkSockets::ask(Link& link, std::string_view bytes) {
   link.state = LinkState::asking;
   link.input.assign(bytes);
   note_input(link);
+  if (link.state == LinkState::dead) {  // too much is held already
+    return;
+  }
   strangers_.erase(link.id);
   set_deadline(link, std::nullopt);
   arm(link);

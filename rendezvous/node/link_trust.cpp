@@ -6,36 +6,97 @@
 #include <utility>
 
 namespace muster {
+namespace {
 
-void LinkSockets::set_job(std::string job, const JobTrust* trust) {
-  introduction_ = {.sealed = trust != nullptr, .job = std::move(job)};
+bool may_reply(RoundReply reply, Proofs asked) {
+  return (reply == RoundReply::plain && asked == Proofs::none) ||
+         (reply == RoundReply::sealed && has(asked, Proofs::token)) ||
+         (reply == RoundReply::credential && has(asked, Proofs::munge));
+}
+
+}  // namespace
+
+void LinkSockets::set_job(std::string job, const JobTrust* trust, CredentialKeys* keys) {
+  const Proofs with = trust != nullptr ? Proofs::both : Proofs::munge;
+  const Proofs without = trust != nullptr ? Proofs::token : Proofs::none;
+  introduction_ = {.proofs = keys != nullptr ? with : without, .job = std::move(job)};
   trust_ = trust;
+  keys_ = keys;
+}
+
+Link* LinkSockets::find_live(LinkId id) {
+  const auto found = links_.find(id);
+  return found != links_.end() && is_live(*found->second) ? found->second.get() : nullptr;
 }
 
 // -- introductions -----------------------------------------------------------------------------
 
-// The first words of TLS go along: if the other side agrees, it has them already.
+// With a token alone the first words of TLS go along: if the other side agrees, it has them
+// already. After a credential that was of no use the next connection does without.
 void LinkSockets::introduce(Link& link) {
-  link.output.push(std::make_shared<const std::string>(round_introduction(introduction_)));
-  if (trust_ != nullptr) {
-    link.channel = std::make_unique<SecureChannel>(*trust_, SecureChannel::Side::client);
-    release_some(link);
+  Introduction ours = introduction_;
+  if (!credential_fault_.empty()) {
+    ours.proofs = ours.proofs & Proofs::token;
+  }
+  link.offered = ours.proofs;
+  link.output.push(std::make_shared<const std::string>(round_introduction(ours)));
+  if (link.offered == Proofs::token) {
+    link.trust = trust_;
+    begin_tls(link);
   }
   touch(link);
 }
 
+void LinkSockets::begin_tls(Link& link) {
+  link.channel = std::make_unique<SecureChannel>(*link.trust, SecureChannel::Side::client);
+  release_some(link);
+  touch(link);
+}
+
 void LinkSockets::take_introduction(Link& link) {
-  if (const auto refusal = refusal_of(link.decoder.introduction(), introduction_)) {
+  const Introduction& theirs = link.decoder.introduction();
+  if (const auto refusal = refusal_of(theirs, introduction_)) {
     link.output.push(std::make_shared<const std::string>(refuse_introduction(*refusal)));
     turn_away(link, *refusal);
     return;
   }
-  link.sealed = trust_ != nullptr;
-  const RoundReply reply = link.sealed ? RoundReply::sealed : RoundReply::plain;
-  link.output.push(std::make_shared<const std::string>(round_reply(reply)));
-  touch(link);
-  if (!link.sealed) {
+  link.offered = theirs.proofs & introduction_.proofs;
+  if (has(link.offered, Proofs::munge)) {
+    link.sealed = true;
+    keys_->tell(now_, [this, id = link.id](const Result<std::string>& credential) {
+      give_credential(id, credential);
+    });
+  } else if (link.offered == Proofs::token) {
+    reply_sealed(link);
+  } else {
+    link.output.push(std::make_shared<const std::string>(round_reply(RoundReply::plain)));
     greet(link);
+  }
+}
+
+void LinkSockets::reply_sealed(Link& link) {
+  link.sealed = true;
+  link.trust = trust_;
+  link.output.push(std::make_shared<const std::string>(round_reply(RoundReply::sealed)));
+  touch(link);
+}
+
+void LinkSockets::give_credential(LinkId id, const Result<std::string>& credential) {
+  Link* const link = find_live(id);
+  if (link == nullptr) {
+    return;
+  }
+  if (credential) {
+    link->trust = &keys_->own();
+    link->output.push(std::make_shared<const std::string>(round_credential(*credential)));
+    touch(*link);
+  } else if (has(link->offered, Proofs::token)) {
+    reply_sealed(*link);
+  } else {
+    const Refuse refusal{Refusal::wrong_token,
+                         "this node cannot use " + credential.error().message};
+    link->output.push(std::make_shared<const std::string>(refuse_introduction(refusal)));
+    turn_away(*link, refusal);
   }
 }
 
@@ -45,13 +106,57 @@ void LinkSockets::take_reply(Link& link) {
   if (reply == RoundReply::refused) {
     return;  // the reason follows
   }
-  if ((reply == RoundReply::sealed) != (trust_ != nullptr)) {
+  if (!may_reply(reply, link.offered)) {
     fail(link, LinkEnd::broken, "it answers with TLS, or without, though it was asked otherwise");
     return;
   }
-  link.sealed = trust_ != nullptr;
-  if (!link.sealed) {
+  if (reply == RoundReply::plain) {
     greet(link);
+    return;
+  }
+  link.sealed = true;
+  if (reply == RoundReply::credential) {
+    keys_->learn(link.decoder.credential(),
+                 [this, id = link.id](const auto& key) { take_credential(id, key); });
+  } else if (!link.channel) {
+    link.trust = trust_;
+    begin_tls(link);
+  }
+}
+
+void LinkSockets::take_credential(LinkId id, const Result<CredentialKeys::Key>& key) {
+  Link* const link = find_live(id);
+  if (link == nullptr) {
+    return;
+  }
+  if (!key) {
+    lose_credential(*link, key.error().message);
+    return;
+  }
+  link->learned = *key;
+  link->trust = link->learned.get();
+  begin_tls(*link);
+}
+
+// A node that has a token, too, tries that next; then both again.
+void LinkSockets::lose_credential(Link& link, const std::string& why) {
+  if (trust_ == nullptr && !met_trusted_) {
+    sink_(MessageReceived{.link = link.id,
+                          .message = std::make_shared<const RoundMessage>(other_munge(why))});
+  }
+  if (link.state != LinkState::dead) {
+    fail(link, LinkEnd::broken, why);
+  }
+  if (trust_ != nullptr) {
+    credential_fault_ = why;
+  }
+}
+
+// A node that has a token as well comes again with it, and only then it is worth a word.
+void LinkSockets::note_departure(const Link& link) {
+  if (link.state == LinkState::stranger && keys_ != nullptr && link.trust == &keys_->own() &&
+      link.offered == Proofs::munge && !link.channel) {
+    tell_refused(link, left_munge());
   }
 }
 
@@ -61,8 +166,12 @@ void LinkSockets::greet(Link& link) {
 }
 
 void LinkSockets::turn_away(Link& link, const Refuse& why) {
-  const auto sentence = refusals_.add(now_, peer_address(link.fd.get()).host(), why);
   dismiss(link);
+  tell_refused(link, why);
+}
+
+void LinkSockets::tell_refused(const Link& link, const Refuse& why) {
+  const auto sentence = refusals_.add(now_, peer_address(link.fd.get()).host(), why);
   if (notice_ && sentence) {
     notice_(*sentence);
   }
@@ -71,6 +180,13 @@ void LinkSockets::turn_away(Link& link, const Refuse& why) {
 // -- TLS ---------------------------------------------------------------------------------------
 
 void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
+  if (!is_live(link)) {
+    return;
+  }
+  if (link.trust == nullptr && !bytes.empty()) {
+    fail(link, LinkEnd::broken, "it speaks before the key is known");
+    return;
+  }
   if (!link.channel) {
     link.input.append(bytes);
     note_input(link);
@@ -100,9 +216,11 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
 }
 
-// Nothing is made for a stranger before its proof is here as a whole.
+// Nothing is made for a stranger before its proof is here as a whole. It has nothing more to say
+// before our answer, and what it says while it awaits its turn would be kept.
 bool LinkSockets::begin_handshake(Link& link) {
-  const FirstRecord first = look_at_first_record(link.input);
+  const FirstRecord first =
+      link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);
   if (first == FirstRecord::foreign) {
     turn_away(link, other_token());
   }
@@ -115,7 +233,7 @@ bool LinkSockets::begin_handshake(Link& link) {
     arm(link);
     return false;
   }
-  link.channel = std::make_unique<SecureChannel>(*trust_, SecureChannel::Side::server);
+  link.channel = std::make_unique<SecureChannel>(*link.trust, SecureChannel::Side::server);
   handshakes_.insert(link.id);
   set_deadline(link, now_ + limits_.handshake);
   return true;
@@ -160,7 +278,8 @@ void LinkSockets::lose_trust(Link& link) {
   // Nobody's word in the clear counts for a node that has met its own.
   if (!link.greeted && link.channel->was_refused() && !met_trusted_) {
     sink_(MessageReceived{.link = link.id,
-                          .message = std::make_shared<const RoundMessage>(other_token())});
+                          .message = std::make_shared<const RoundMessage>(
+                              other_token(std::exchange(credential_fault_, {})))});
   }
   if (link.state != LinkState::dead) {
     fail(link, LinkEnd::broken, why);

@@ -12,6 +12,9 @@
 
 namespace muster {
 
+// Of an inquiry into who holds up the job.
+using InquiryStep = std::variant<LookNow, JudgeNow, HearVerdict>;
+
 using NodeEnd = std::variant<EndFinished, EndClosed, EndFailed, EndLeft>;
 
 class NodeOwner {
@@ -24,6 +27,8 @@ class NodeOwner {
   virtual void open_store(RoundId round) = 0;
   virtual void find_owner(const FindOwner& question) = 0;
   virtual void vouch_known(const VouchKnown& known) = 0;
+  virtual void inquire(const InquiryStep& step) = 0;
+  virtual void hear_waits(const HearWaits& heard) = 0;
   virtual void show_roll_call(const ShowRollCall& show) = 0;
   virtual void say(const std::string& text) = 0;
 

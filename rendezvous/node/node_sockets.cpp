@@ -180,9 +180,13 @@ EndpointBinding bind_endpoint(const EndpointPlace& place) {
 Result<EndpointBinding> bind_everywhere(std::uint16_t port) {
   EndpointBinding binding{.listeners = {}, .address = outward_address()};
   if (const int why = listen_everywhere(port, binding); why != 0) {
-    return std::unexpected(system_error(
+    Error error = system_error(
         "this machine is to host the rendezvous, but cannot listen on port " + std::to_string(port),
-        why));
+        why);
+    if (why == EADDRINUSE) {
+      error.message += "; another job listens there, or another launcher with --node-rank=0";
+    }
+    return std::unexpected(std::move(error));
   }
   binding.state = EndpointState::ours;
   return binding;

@@ -26,7 +26,11 @@ using AgentEvent = std::variant<WorkersGone,
                                 WorkersFinished,
                                 LeaveAsked,
                                 VouchWanted,
-                                OwnerFound>;
+                                OwnerFound,
+                                StalledHere,
+                                LookedHere,
+                                JudgedHere,
+                                WaitedHere>;
 
 class Rendezvous {
  public:

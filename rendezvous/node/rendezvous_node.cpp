@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "io/name_lookup.hpp"
+#include "rendezvous/node/credential_keys.hpp"
 #include "rendezvous/node/endpoint_binder.hpp"
 #include "rendezvous/node/link_sockets.hpp"
 #include "rendezvous/node/store_carrier.hpp"
@@ -45,6 +46,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   NodeSockets unbound;
   NodeOwner& owner;
   NodeCore core;
+  std::unique_ptr<CredentialKeys> keys;
   std::unique_ptr<LinkSockets> sockets;
   asio::posix::stream_descriptor watch;
   asio::steady_timer timer;
@@ -159,12 +161,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     const auto sooner = [&next](std::optional<TimePoint> other) {
       next = next && other ? std::min(*next, *other) : next ? next : other;
     };
-    if (begun && !end) {
-      sooner(core.next_deadline());
-    }
-    if (end && !end_told) {
-      sooner(end_by);
-    }
+    sooner(begun && !end ? core.next_deadline() : std::nullopt);
+    sooner(end && !end_told ? std::optional(end_by) : std::nullopt);
     return next;
   }
 
@@ -240,9 +238,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   }
 
   void take_endpoint(UniqueFd fd) {
-    if (endpoint_fd < 0) {
-      endpoint_fd = fd.get();
-    }
+    endpoint_fd = endpoint_fd < 0 ? fd.get() : endpoint_fd;
     sockets->add_listener(std::move(fd));
   }
 
@@ -267,7 +263,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     own_address = own->address;
     own_port = own->port;
     sockets->add_listener(std::move(own->fd));
-    if (!settings.trust && !settings.why_no_token.empty() && !is_loopback(own_address)) {
+    if (!settings.trust && !keys && !settings.why_no_token.empty() && !is_loopback(own_address)) {
       owner.say(without_token(own_address, settings.why_no_token));
     }
     if (const auto source = SocketAddress::parse(settings.core.local_addr, 0);
@@ -319,14 +315,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
       push(LinkClosed{wanted.link, LinkEnd::no_name, found.error().message});
       return;
     }
-    std::vector<SocketAddress> addresses;
-    for (const std::string& address : *found) {
-      if (const auto parsed = SocketAddress::parse(address, wanted.port)) {
-        addresses.push_back(*parsed);
-      }
-    }
     const Duration left = std::max(wanted.timeout - (now - asked), kConnectAtLeast);
-    sockets->connect(wanted.link, std::move(addresses), left);
+    sockets->connect(wanted.link, addresses_of(*found, wanted.port), left);
   }
 
   void carry_out(const SendMessage& wanted) {
@@ -368,13 +358,20 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void carry_out(const FenceWorkers& wanted) { owner.fence_workers(wanted.reason); }
 
-  void carry_out(const ShowRollCall& wanted) { owner.show_roll_call(wanted); }
+  void carry_out(const ShowRollCall& show) { owner.show_roll_call(binder.with_place(show)); }
 
   void carry_out(const FindOwner& wanted) { owner.find_owner(wanted); }
 
   void carry_out(const VouchKnown& wanted) { owner.vouch_known(wanted); }
 
+  void carry_out(const HearWaits& wanted) { owner.hear_waits(wanted); }
+
   void carry_out(const SayNode& wanted) { owner.say(wanted.text); }
+
+  template <class Step>
+  void carry_out(const Step& wanted) requires std::is_constructible_v<InquiryStep, Step> {
+    owner.inquire(wanted);
+  }
 
   // -- the end ---------------------------------------------------------------------------------
 
@@ -412,16 +409,19 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
                                                               NodeSockets sockets,
                                                               NodeOwner& owner) {
   auto impl = std::make_shared<Impl>(loop, std::move(settings), std::move(sockets), owner);
-  LinkLimits limits;
-  limits.user_timeout = impl->settings.core.lease;
-  limits.list_body = max_lists_body(impl->settings.core.terms.nodes_max);
+  const RendezvousSettings& ours = impl->settings;
   auto opened = LinkSockets::open(
-      limits, [raw = impl.get()](NodeEvent event) { raw->take_event(std::move(event)); });
+      {.user_timeout = ours.core.lease, .list_body = max_lists_body(ours.core.terms.nodes_max)},
+      [raw = impl.get()](NodeEvent event) { raw->take_event(std::move(event)); });
   if (!opened) {
     return std::unexpected(std::move(opened.error()));
   }
   impl->sockets = std::move(*opened);
-  impl->sockets->set_job(impl->settings.core.terms.job_id, impl->settings.trust.get());
+  if (ours.credentials != nullptr) {
+    const auto turn = [raw = impl.get()](const auto& work) { raw->turn(work); };
+    impl->keys = std::make_unique<CredentialKeys>(*ours.credentials, ours.core.terms.job_id, turn);
+  }
+  impl->sockets->set_job(ours.core.terms.job_id, ours.trust.get(), impl->keys.get());
   impl->sockets->set_notice([raw = impl.get()](const std::string& text) { raw->owner.say(text); });
   impl->carrier.use(*impl->sockets);
   impl->watch.assign(impl->sockets->fd());

@@ -13,6 +13,7 @@
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
 #include "rendezvous/server/server.hpp"
+#include "trust/credential_service.hpp"
 #include "trust/secure_channel.hpp"
 
 #include <cstdint>
@@ -32,7 +33,8 @@ struct RendezvousSettings {
   std::uint64_t seed = 0;       // for jitter
   std::optional<bool> is_host;  // hosts or not, whatever the endpoint's address is
   PortRange ports;              // of the own listener
-  std::shared_ptr<const JobTrust> trust{};  // what only nodes of the job know; none: all may join
+  std::shared_ptr<const JobTrust> trust{};   // what only nodes of the job know; none: all may join
+  CredentialService* credentials = nullptr;  // MUNGE besides, or instead; it outlives the node
   std::string why_no_token{};
 };
 

@@ -43,8 +43,10 @@ struct StoreCarrier::Stream {
   std::optional<Hello> hello;  // for when our connection is there
   bool reading = false;
   bool writing = false;
-  bool full = false;   // too much is unsent on the link
-  bool ended = false;  // the link is; the rest is still to be written
+  bool full = false;       // too much is unsent on the link
+  bool said_all = false;   // the local side has ended its half, and the other agent knows
+  bool heard_all = false;  // the far side has; the rest is still to be written
+  bool ended = false;      // the link is; the same
 };
 
 StoreCarrier::StoreCarrier(asio::io_context& loop, JobTerms terms, NodeInfo self, Turn turn)
@@ -136,7 +138,8 @@ void StoreCarrier::refuse(LinkId link, std::string text) {
 // -- the local side ---------------------------------------------------------------------------
 
 void StoreCarrier::await_input(const StreamPtr& stream) {
-  if (!stream->open || stream->full || stream->ended || std::exchange(stream->reading, true)) {
+  if (!stream->open || stream->full || stream->ended || stream->said_all ||
+      std::exchange(stream->reading, true)) {
     return;
   }
   stream->local.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -155,7 +158,13 @@ void StoreCarrier::read_some(const StreamPtr& stream) {
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
       break;
     }
-    if (count <= 0) {
+    if (count == 0) {
+      stream->said_all = true;
+      send(stream->link, Carry{});
+      end_if_over(stream);
+      return;
+    }
+    if (count < 0) {
       end(stream);
       return;
     }
@@ -200,15 +209,17 @@ void StoreCarrier::go_on(const StreamPtr& stream) {
     stream->connecting = false;
     await_input(stream);
   }
-  if (stream->rest.empty() && !stream->ended) {
-    return;
+  if (!stream->rest.empty() || stream->ended || stream->heard_all) {
+    write_rest(stream);
   }
-  write_rest(stream);
 }
 
 void StoreCarrier::write_rest(const StreamPtr& stream) {
   std::string& rest = stream->rest;
-  const auto count = ::send(stream->local.native_handle(), rest.data(), rest.size(), MSG_NOSIGNAL);
+  // To send nothing is an error, too, once our half is shut down.
+  const auto count =
+      rest.empty() ? 0
+                   : ::send(stream->local.native_handle(), rest.data(), rest.size(), MSG_NOSIGNAL);
   if (count < 0 && errno != EAGAIN && errno != EINTR) {
     end(stream);
     return;
@@ -218,6 +229,15 @@ void StoreCarrier::write_rest(const StreamPtr& stream) {
   if (!rest.empty()) {
     await_output(stream);
   } else if (stream->ended) {
+    end(stream);
+  } else if (stream->heard_all) {
+    ::shutdown(stream->local.native_handle(), SHUT_WR);
+    end_if_over(stream);
+  }
+}
+
+void StoreCarrier::end_if_over(const StreamPtr& stream) {
+  if (stream->said_all && stream->heard_all && stream->rest.empty()) {
     end(stream);
   }
 }
@@ -284,6 +304,7 @@ bool StoreCarrier::take(NodeEvent& event) {
 
 void StoreCarrier::hear(const StreamPtr& stream, const RoundMessage& message) {
   if (const auto* carried = std::get_if<Carry>(&message)) {
+    stream->heard_all = stream->heard_all || carried->bytes.empty();
     write(stream, carried->bytes);
   } else if (!std::holds_alternative<Welcome>(message)) {
     end(stream);  // refused: the worker sees that the store has closed its connection

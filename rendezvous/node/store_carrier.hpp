@@ -82,6 +82,7 @@ class StoreCarrier {
   void go_on(const StreamPtr& stream);
   void write_rest(const StreamPtr& stream);
   void link_ended(const StreamPtr& stream);
+  void end_if_over(const StreamPtr& stream);
   void end(const StreamPtr& stream);
   void drained(LinkId link);
   void send(LinkId link, const RoundMessage& message);

@@ -19,13 +19,15 @@ NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
     : settings_(std::move(settings)),
       link_(settings_, self, seed),
       round_(settings_, self),
-      voucher_(self.id, settings_.lease) {}
+      voucher_(self.id, settings_.lease),
+      inquiry_(settings_.lease) {}
 
 // Follower and coordinator write into lists of their own, so that what one says to the other is
 // sorted out before anything leaves the node.
 void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   NodeEffects from_link;
   NodeEffects from_round;
+  end_inquiry_with_round();
   route(now, event, from_link, from_round);
   follow_vouching(now, from_link);
   const std::size_t before = out.size();
@@ -91,7 +93,10 @@ void NodeCore::route(TimePoint now,
           link_.tick(now, from_link);
           round_.tick(now, from_round);
           voucher_.tick(now, link_.coordinator_link(), from_link);
-        } else if (!take_vouching(now, event, from_link)) {
+          inquiry_.tick(now, inquiry_members(), from_round);
+        } else if (!take_vouching(now, event, from_link) &&
+                   !take_inquiry(now, event, from_link, from_round) &&
+                   !take_waits(event, from_link)) {
           take_agent_event(now, event, from_link);
         }
       },
@@ -125,11 +130,13 @@ void NodeCore::take_message(TimePoint now,
   if (round_.owns(received.link)) {
     round_.question_answered(now, received.link, message, from_round);
   } else if (round_.knows(received.link)) {
-    if (!pass_vouching(received.link, message, from_round)) {
+    if (!pass_vouching(received.link, message, from_round) &&
+        !pass_inquiry(now, received.link, message, from_round) &&
+        !pass_waits(received.link, message, from_round)) {
       round_.receive(now, received.link, message, from_round);
     }
   } else if (link_.owns(received.link)) {
-    if (!hear_vouching(message, from_link)) {
+    if (!hear_vouching(message, from_link) && !hear_inquiry(message, from_link)) {
       link_.received(now, message, from_link);
     }
   } else if (strangers_.erase(received.link) > 0) {
@@ -181,6 +188,7 @@ void NodeCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffect
   } else {
     addresses_of_members_.clear();
     round_.attach(now, link, hello, from_round);
+    inquiry_.attached(hello.node.id, inquiry_members(), from_round);
   }
 }
 
@@ -276,7 +284,8 @@ void NodeCore::settle(TimePoint now,
     for (NodeEffect& effect : round_out) {
       const auto* said = std::get_if<SendMessage>(&effect);
       if (said != nullptr && said->link == 0) {
-        if (link_.owns(0) && !hear_vouching(*said->message, from_link)) {
+        if (link_.owns(0) && !hear_vouching(*said->message, from_link) &&
+            !hear_inquiry(*said->message, from_link)) {
           link_.received(now, *said->message, from_link);
         }
       } else {
@@ -297,7 +306,8 @@ void NodeCore::tell_round(TimePoint now, const RoundMessage& message, NodeEffect
   if (const auto* hello = std::get_if<Hello>(&message)) {
     addresses_of_members_.clear();
     round_.attach(now, 0, *hello, out);
-  } else if (!pass_vouching(0, message, out)) {
+  } else if (!pass_vouching(0, message, out) && !pass_inquiry(now, 0, message, out) &&
+             !pass_waits(0, message, out)) {
     round_.receive(now, 0, message, out);
   }
 }
@@ -319,7 +329,8 @@ void NodeCore::unpark(TimePoint now, NodeEffects& out) {
 
 std::optional<TimePoint> NodeCore::next_deadline() const {
   std::optional<TimePoint> next = link_.next_deadline();
-  for (const auto& other : {round_.next_deadline(), voucher_.next_deadline()}) {
+  for (const auto& other :
+       {round_.next_deadline(), voucher_.next_deadline(), inquiry_.next_deadline()}) {
     next = next && other ? std::min(*next, *other) : next ? next : other;
   }
   return next;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "rendezvous/round/failure_proof.hpp"
+#include "rendezvous/round/inquiry.hpp"
 #include "rendezvous/round/link_core.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
@@ -18,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace muster {
 
@@ -82,6 +84,22 @@ class NodeCore {
                                    NodeEffects& from_round);
   void pass_question(LinkId asker, const Vouch& question, NodeEffects& from_round);
   void make_address_book();
+  [[nodiscard]] InquiryMembers inquiry_members() const;
+  [[nodiscard]] bool hear_inquiry(const RoundMessage& message, NodeEffects& from_link);
+  [[nodiscard]] std::uint64_t inquiry_heard() const;
+  [[nodiscard]] bool take_inquiry(TimePoint now,
+                                  const NodeEvent& event,
+                                  NodeEffects& from_link,
+                                  NodeEffects& from_round);
+  [[nodiscard]] bool pass_inquiry(TimePoint now,
+                                  LinkId link,
+                                  const RoundMessage& message,
+                                  NodeEffects& from_round);
+  void end_inquiry_with_round();
+  [[nodiscard]] bool take_waits(const NodeEvent& event, NodeEffects& from_link) const;
+  [[nodiscard]] bool pass_waits(LinkId link,
+                                const RoundMessage& message,
+                                NodeEffects& from_round) const;
 
   NodeSettings settings_;
   LinkCore link_;
@@ -95,6 +113,8 @@ class NodeCore {
   Voucher voucher_;
   std::optional<LinkId> vouching_by_;  // our coordinator, when it was asked last
   AddressBook addresses_of_members_;
+  Inquiry inquiry_;
+  std::pair<NodeId, std::uint64_t> inquiry_heard_{};  // coordinator; its last one that we heard of
   std::map<LinkId, Hello> parked_;  // want to join, and we do not know yet whom they shall follow
 };
 

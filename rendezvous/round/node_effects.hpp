@@ -97,6 +97,47 @@ struct VouchKnown {
   std::optional<Error> refused;
 };
 
+// The coordinator wants to know what our workers do. Answer: LookedHere.
+struct LookNow {
+  Look question;
+};
+
+// How a node of the round took part in an inquiry.
+enum class Presence : std::uint8_t {
+  answered,
+  finished,  // all its workers had ended well
+  silent,    // nothing was heard of it
+  late,      // it lives, and has not answered
+};
+
+struct NodeAnswer {
+  std::string name;
+  RankSpan ranks{};
+  Presence presence = Presence::late;
+  Duration silent_for{};  // silent; late: since it was asked
+  std::string findings{};
+  bool operator==(const NodeAnswer&) const = default;
+};
+
+// We lead and have asked all nodes, in the order of group ranks. Answer: JudgedHere.
+struct JudgeNow {
+  RoundId round;
+  std::uint64_t inquiry = 0;
+  std::vector<NodeAnswer> nodes;
+};
+
+// What the inquiry came to; each node hears it once.
+struct HearVerdict {
+  Judged said;
+};
+
+// We lead: how long the ranks of a member, which has these, have waited.
+struct HearWaits {
+  std::string node;
+  RankSpan ranks{};
+  Waited said;
+};
+
 // All our workers are gone and the job does not need this node any more: exit 0.
 struct EndFinished {};
 
@@ -130,6 +171,10 @@ using NodeEffect = std::variant<OpenLink,
                                 ShowRollCall,
                                 FindOwner,
                                 VouchKnown,
+                                LookNow,
+                                JudgeNow,
+                                HearVerdict,
+                                HearWaits,
                                 EndFinished,
                                 EndClosed,
                                 EndFailed,

@@ -115,6 +115,26 @@ struct OwnerFound {
   VouchAnswer answer = VouchAnswer::no_socket;
 };
 
+// Our workers have made no progress for too long. HearVerdict follows as a rule; who hears nothing
+// asks again.
+struct StalledHere {};
+
+// Answer to LookNow.
+struct LookedHere {
+  Looked message;
+};
+
+// Answer to JudgeNow.
+struct JudgedHere {
+  Judged message;
+};
+
+// How long our workers have waited for others; the core fills in the round. Lost where nobody
+// leads.
+struct WaitedHere {
+  Waited message;
+};
+
 // next_deadline() has come.
 struct NodeTick {};
 
@@ -133,6 +153,10 @@ using NodeEvent = std::variant<LinkOpened,
                                LeaveAsked,
                                VouchWanted,
                                OwnerFound,
+                               StalledHere,
+                               LookedHere,
+                               JudgedHere,
+                               WaitedHere,
                                NodeTick>;
 
 }  // namespace muster

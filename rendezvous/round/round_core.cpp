@@ -350,8 +350,12 @@ void RoundCore::set_base(RoundPtr base) {
   quorum_until_.reset();
   quorum_checked_ = TimePoint::min();
   places_.clear();
-  for (std::size_t i = 0; i < base_->members.size(); ++i) {
-    places_.emplace(base_->members[i].id, i);
+  ranks_first_.clear();
+  std::int64_t rank = 0;
+  for (const NodeInfo& member : base_->members) {
+    places_.emplace(member.id, ranks_first_.size());
+    ranks_first_.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(rank, INT32_MAX)));
+    rank += member.nproc;
   }
 }
 

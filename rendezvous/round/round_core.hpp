@@ -6,6 +6,7 @@
 #pragma once
 
 #include "rendezvous/round/asker.hpp"
+#include "rendezvous/round/inquiry.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
 #include "rendezvous/round/phase.hpp"
@@ -75,6 +76,13 @@ class RoundCore {
     return found != nodes_.end() && found->second.attached ? std::optional(found->second.link)
                                                            : std::nullopt;
   }
+
+  // For an inquiry (node_inquiry.cpp): a member of the running round, also one that is lost; the
+  // one that follows us over this connection.
+  [[nodiscard]] MemberContact contact_of(NodeId id) const;
+  [[nodiscard]] std::optional<NodeId> member_at(LinkId link) const;
+  // Of such a member, what it says about its ranks.
+  [[nodiscard]] HearWaits heard_from(NodeId member, const Waited& said) const;
 
   // Somebody who connected to us says that it leads the job. Anyone can say so: where it would go
   // before us, it is asked at the address that it names.
@@ -199,8 +207,9 @@ class RoundCore {
   TimePoint phase_since_{};
   bool founder_ = false;
   RoundPtr base_;  // the last round that was started; before that, the first one proposed
-  std::map<NodeId, std::size_t> places_;  // group ranks in it
-  std::vector<RoundPtr> accepted_;        // later ones that somebody may have started
+  std::map<NodeId, std::size_t> places_;   // group ranks in it
+  std::vector<std::int32_t> ranks_first_;  // by group rank
+  std::vector<RoundPtr> accepted_;         // later ones that somebody may have started
   RoundPtr proposal_;
   std::uint64_t number_ = 0;  // the highest ever heard of
   std::map<NodeId, Node> nodes_;

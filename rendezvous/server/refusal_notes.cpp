@@ -10,18 +10,25 @@ constexpr Duration kBetween = std::chrono::minutes(1);
 
 }  // namespace
 
-std::optional<std::string> RefusalNotes::refused(std::string_view peer,
-                                                 const Error& why,
-                                                 TimePoint now) {
-  ++count_;
+std::optional<std::uint64_t> Seldom::add(TimePoint now) {
   if (silent_until_ && now < *silent_until_) {
     ++unsaid_;
     return std::nullopt;
   }
   silent_until_ = now + kBetween;
+  return std::exchange(unsaid_, 0);
+}
+
+std::optional<std::string> RefusalNotes::refused(std::string_view peer,
+                                                 const Error& why,
+                                                 TimePoint now) {
+  const auto unsaid = seldom_.add(now);
+  if (!unsaid) {
+    return std::nullopt;
+  }
   std::string text = "refused the connection of " + std::string(peer) + ": " + why.message;
-  if (const auto unsaid = std::exchange(unsaid_, 0); unsaid > 0) {
-    text += " (and " + std::to_string(unsaid) + " more before)";
+  if (*unsaid > 0) {
+    text += " (and " + std::to_string(*unsaid) + " more before)";
   }
   return text;
 }

@@ -13,6 +13,17 @@
 
 namespace muster {
 
+// Whether to say something that comes again and again: at first, and once a minute.
+class Seldom {
+ public:
+  // How many times it was not said since the last time; nothing: it is not said now.
+  [[nodiscard]] std::optional<std::uint64_t> add(TimePoint now);
+
+ private:
+  std::optional<TimePoint> silent_until_;
+  std::uint64_t unsaid_ = 0;
+};
+
 class RefusalNotes {
  public:
   // The sentence to say, if one is to be said.
@@ -20,13 +31,8 @@ class RefusalNotes {
                                                    const Error& why,
                                                    TimePoint now);
 
-  // Since the beginning.
-  [[nodiscard]] std::uint64_t count() const { return count_; }
-
  private:
-  std::optional<TimePoint> silent_until_;
-  std::uint64_t count_ = 0;
-  std::uint64_t unsaid_ = 0;
+  Seldom seldom_;
 };
 
 }  // namespace muster

@@ -21,9 +21,10 @@ struct Welcome {
 
 // What the side that accepts says in the clear to an Introduction, before anything else.
 enum class RoundReply : std::uint8_t {
-  refused,  // a Refuse follows, and nothing more
-  plain,    // frames follow in the clear
-  sealed,   // TLS follows, with frames inside
+  refused,     // a Refuse follows, and nothing more
+  plain,       // frames follow in the clear
+  sealed,      // TLS follows, with frames inside
+  credential,  // the same, with the key in the credential of MUNGE behind this
 };
 
 enum class Refusal : std::uint8_t {

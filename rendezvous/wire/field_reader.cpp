@@ -9,10 +9,6 @@ namespace {
 // The least that one node of a list takes: three names with two lengths each and the numbers.
 constexpr std::size_t kLeastNodeBytes = 24;
 
-bool is_control(char c) {
-  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-}
-
 bool is_one_of(char c, std::string_view chars) {
   return chars.find(c) != std::string_view::npos;
 }
@@ -28,51 +24,6 @@ bool looks_numeric(std::string_view text) {
 }
 
 }  // namespace
-
-void FieldReader::fail(std::string fault) {
-  if (fault_.empty()) {
-    fault_ = std::move(fault);
-    rest_ = {};
-  }
-}
-
-std::string_view FieldReader::take(std::size_t size) {
-  if (size > rest_.size()) {
-    fail("it ends too early");
-    return {};
-  }
-  const std::string_view out = rest_.substr(0, size);
-  rest_.remove_prefix(size);
-  return out;
-}
-
-std::size_t FieldReader::take_count(std::string_view what, std::size_t most) {
-  std::uint32_t count = 0;
-  number(count);
-  if (count > most) {
-    fail("a list of " + std::to_string(count) + " " + std::string(what) + "; the limit is " +
-         std::to_string(most));
-    return 0;
-  }
-  return count;
-}
-
-void FieldReader::number(std::int32_t& value, std::int32_t least, std::int32_t most) {
-  number(value);
-  if (ok() && (value < least || value > most)) {
-    fail("a number " + std::to_string(value) + " that must be between " + std::to_string(least) +
-         " and " + std::to_string(most));
-  }
-}
-
-void FieldReader::flag(bool& value) {
-  std::uint8_t raw = 0;
-  number(raw);
-  if (raw > 1) {
-    fail("a flag of " + std::to_string(raw));
-  }
-  value = raw == 1;
-}
 
 void FieldReader::duration(Duration& value, Duration least) {
   std::int64_t count = 0;
@@ -119,35 +70,14 @@ void FieldReader::address(std::string& value, std::string_view before) {
   }
 }
 
-// It will be shown on terminals, so that nothing in it may steer one.
-void FieldReader::text(std::string& value) {
-  std::uint16_t length = 0;
-  number(length);
-  if (length > kMaxTextBytes) {
-    fail("a text of " + std::to_string(length) + " bytes; the limit is " +
-         std::to_string(kMaxTextBytes));
-    return;
-  }
-  value = take(length);
-  std::ranges::replace_if(value, is_control, ' ');
-}
-
-void FieldReader::blob(std::string& value) {
+void FieldReader::blob(std::string& value, std::size_t most) {
   std::uint32_t length = 0;
   number(length);
-  if (length > kMaxBlobBytes) {
-    fail("evidence of " + std::to_string(length) + " bytes; the limit is " +
-         std::to_string(kMaxBlobBytes));
+  if (length > most) {
+    fail("evidence of " + std::to_string(length) + " bytes; the limit is " + std::to_string(most));
     return;
   }
   value = take(length);
-}
-
-void FieldReader::texts(std::vector<std::string>& values, std::size_t most) {
-  const std::size_t count = take_count("lines", most);
-  for (std::size_t i = 0; i < count && ok(); ++i) {
-    text(values.emplace_back());
-  }
 }
 
 // Port 0 can be none of another machine.
@@ -163,9 +93,8 @@ void FieldReader::ports(std::vector<std::uint16_t>& ports) {
 
 void FieldReader::nodes(std::vector<NodeInfo>& nodes) {
   const std::size_t count = take_count("nodes", kMaxMembers);
-  if (count * kLeastNodeBytes > rest_.size()) {
-    fail("a list of " + std::to_string(count) + " nodes in " + std::to_string(rest_.size()) +
-         " bytes");
+  if (count * kLeastNodeBytes > left()) {
+    fail("a list of " + std::to_string(count) + " nodes in " + std::to_string(left()) + " bytes");
     return;
   }
   nodes.reserve(count);

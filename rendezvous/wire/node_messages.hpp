@@ -17,9 +17,20 @@ enum class Purpose : std::uint8_t {
   carry,  // the bytes that follow are of a worker, for its store: those of the round `started`
 };
 
+// What a node can prove itself with: a token, or credentials that MUNGE makes for its user.
+enum class Proofs : std::uint8_t { none = 0, token = 1, munge = 2, both = 3 };
+
+[[nodiscard]] constexpr Proofs operator&(Proofs left, Proofs right) {
+  return static_cast<Proofs>(static_cast<unsigned>(left) & static_cast<unsigned>(right));
+}
+
+[[nodiscard]] constexpr bool has(Proofs proofs, Proofs one) {
+  return (proofs & one) == one;
+}
+
 // What the side that connected says in the clear before anything else.
 struct Introduction {
-  bool sealed = false;  // TLS follows, with the key of this job
+  Proofs proofs = Proofs::none;
   std::string job;
   bool operator==(const Introduction&) const = default;
 };

@@ -124,13 +124,24 @@ RoundDecoder::Status RoundDecoder::take_reply(std::string_view input, std::size_
   if (input.size() < kReplyBytes) {
     return Status::need_more;
   }
-  FieldReader reader(input.substr(0, kReplyBytes));
-  reader.choice(reply_, RoundReply::sealed);
+  FieldReader reader(input);
+  reader.choice(reply_, RoundReply::credential);
+  if (reader.ok() && reply_ == RoundReply::credential) {
+    const std::string_view rest = input.substr(kReplyBytes);
+    if (rest.size() < sizeof(std::uint16_t)) {
+      return Status::need_more;
+    }
+    const std::size_t size = load_int<std::uint16_t>(rest);
+    if (size <= kMaxTextBytes && rest.size() - sizeof(std::uint16_t) < size) {
+      return Status::need_more;
+    }
+    reader.text(credential_);
+  }
   if (!reader.ok()) {
     return break_with("its reply: " + reader.fault());
   }
   introduced_ = true;
-  consumed += kReplyBytes;
+  consumed += input.size() - reader.left();
   return Status::introduced;
 }
 

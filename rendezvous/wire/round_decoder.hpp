@@ -50,6 +50,9 @@ class RoundDecoder {
 
   [[nodiscard]] RoundReply reply() const { return reply_; }
 
+  // Of a reply that hands one over.
+  [[nodiscard]] const std::string& credential() const { return credential_; }
+
   [[nodiscard]] std::uint16_t version() const { return version_; }
 
   // After broken: what was wrong, on what, and the limit.
@@ -73,6 +76,7 @@ class RoundDecoder {
   std::uint16_t version_ = 0;
   Introduction introduction_;
   RoundReply reply_ = RoundReply::refused;
+  std::string credential_;
   Side side_;
   std::uint32_t lists_body_;
   Allowed allowed_ = Allowed::short_ones;

@@ -71,8 +71,8 @@ class FieldWriter {
     out_ += value;
   }
 
-  void blob(std::string_view value) {
-    value = value.substr(0, kMaxBlobBytes);
+  void blob(std::string_view value, std::size_t most = kMaxBlobBytes) {
+    value = value.substr(0, most);
     append_int(out_, static_cast<std::uint32_t>(value.size()));
     out_ += value;
   }
@@ -177,6 +177,12 @@ std::string round_introduction(const Introduction& introduction) {
 std::string round_reply(RoundReply reply) {
   std::string out(round_preamble());
   append_int(out, static_cast<std::uint8_t>(reply));
+  return out;
+}
+
+std::string round_credential(const std::string& credential) {
+  std::string out = round_reply(RoundReply::credential);
+  FieldWriter(out).text(credential);
   return out;
 }
 

@@ -20,6 +20,8 @@ namespace muster {
 // accepted and refuses.
 [[nodiscard]] std::string round_introduction(const Introduction& introduction);
 [[nodiscard]] std::string round_reply(RoundReply reply);
+// The reply that hands a credential of MUNGE over; longer ones than a text may be are cut.
+[[nodiscard]] std::string round_credential(const std::string& credential);
 [[nodiscard]] std::string refuse_introduction(const Refuse& refuse);
 
 // Appends one frame. Error: protocol, if a list of members is too long; nothing is appended then.

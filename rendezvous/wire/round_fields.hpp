@@ -4,6 +4,7 @@
 // Included by the encoder and the decoder only. Pure.
 #pragma once
 
+#include "rendezvous/wire/question_fields.hpp"
 #include "rendezvous/wire/round_values.hpp"
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace muster {
 
 template <class A>
 void fields(A& a, Of<A, Introduction>& m) {
-  a.flag(m.sealed);
+  a.choice(m.proofs, Proofs::both);
   a.text(m.job);
 }
 
@@ -177,23 +178,6 @@ void fields(A& a, Of<A, Close>& m) {
   a.blob(m.details);
   a.number(m.others_count, 0, INT32_MAX);
   a.list(m.others, kOtherFailuresMax);
-}
-
-template <class A>
-void fields(A& a, Of<A, Vouch>& m) {
-  a.number(m.asker);
-  a.number(m.sequence);
-  a.number(m.asked);
-  fields(a, m.client);
-}
-
-template <class A>
-void fields(A& a, Of<A, Vouched>& m) {
-  a.number(m.asker);
-  a.number(m.sequence);
-  a.number(m.asked);
-  a.choice(m.answer, VouchAnswer::out_of_touch);
-  a.name(m.node);
 }
 
 }  // namespace muster

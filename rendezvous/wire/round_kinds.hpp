@@ -70,5 +70,15 @@ template <>
 inline constexpr FrameKind kKindOf<Vouched>{24, "Vouched"};
 template <>
 inline constexpr FrameKind kKindOf<Carry>{25, "Carry", kMaxTextsBody};
+template <>
+inline constexpr FrameKind kKindOf<Stalled>{26, "Stalled"};
+template <>
+inline constexpr FrameKind kKindOf<Look>{27, "Look"};
+template <>
+inline constexpr FrameKind kKindOf<Looked>{28, "Looked", kMaxTextsBody};
+template <>
+inline constexpr FrameKind kKindOf<Judged>{29, "Judged", kMaxTextsBody};
+template <>
+inline constexpr FrameKind kKindOf<Waited>{30, "Waited", kMaxTextsBody};
 
 }  // namespace muster

@@ -18,7 +18,7 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions begin with this and the version. Neither ever changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 4;
+inline constexpr std::uint16_t kRoundVersion = 6;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
 // What follows the preamble, always in the clear: of who connected, whether TLS is to follow, and
@@ -39,6 +39,13 @@ inline constexpr std::size_t kMaxTextBytes = 4096;
 
 // Evidence of a failure.
 inline constexpr std::size_t kMaxBlobBytes = 65536;
+
+// What one node has seen of its ranks, and a verdict on those of all nodes.
+inline constexpr std::size_t kMaxFindingsBytes = 786432;
+inline constexpr std::size_t kMaxVerdictBytes = 65536;
+
+// Sums of waiting that a node tells at one time: as many fit with the longest names.
+inline constexpr std::size_t kMaxWaitSums = 2048;
 
 // Nodes of one round.
 inline constexpr std::size_t kMaxMembers = 65536;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "rendezvous/wire/coordinator_messages.hpp"
+#include "rendezvous/wire/inquiry_messages.hpp"
 #include "rendezvous/wire/node_messages.hpp"
 #include "rendezvous/wire/round_info.hpp"
 #include "rendezvous/wire/vouch_messages.hpp"
+#include "rendezvous/wire/waits_messages.hpp"
 
 #include <variant>
 
@@ -35,6 +37,11 @@ using RoundMessage = std::variant<Hello,
                                   ShowRounds,
                                   Vouch,
                                   Vouched,
-                                  Carry>;
+                                  Carry,
+                                  Stalled,
+                                  Look,
+                                  Looked,
+                                  Judged,
+                                  Waited>;
 
 }  // namespace muster

@@ -7,6 +7,9 @@ set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc-12)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++-12)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static)
 set(CMAKE_FIND_ROOT_PATH ${CMAKE_CURRENT_LIST_DIR}/../../build/aarch64-sysroot)
+# Where Debian has the headers that differ between architectures, such as OpenSSL's.
+set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES
+    ${CMAKE_FIND_ROOT_PATH}/usr/include/aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 foreach(kind INCLUDE LIBRARY PACKAGE)
   set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)

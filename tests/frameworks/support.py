@@ -3,17 +3,19 @@
 that of scripts/frameworks_env. Nothing here needs a network."""
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../support"))
+from ports import free_port  # noqa: E402, F401: of those who import this
+
 PROGRAMS = os.path.join(HERE, "programs")
 MUSTER = os.environ["MUSTER_BIN"]
 COLD = "workers are started cold"
-DEADLINE = 300.0  # seconds; far beyond what any of this takes, also on a loaded machine
+DEADLINE = 600.0  # seconds; far beyond what any of this takes, also on a loaded machine
 LAUNCHERS = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
 
 
@@ -23,13 +25,7 @@ def environment(**more):
             if name not in LAUNCHERS and not name.startswith(("TORCHELASTIC_", "PET_"))}
     return {**kept, "PYTHON_EXEC": sys.executable, "HF_HUB_OFFLINE": "1",
             "PYTHONDONTWRITEBYTECODE": "1", "TORCH_CPP_LOG_LEVEL": "ERROR",
-            "OMP_NUM_THREADS": "1", **more}
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+            "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **more}
 
 
 def program(name):

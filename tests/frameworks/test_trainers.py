@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerate, transformers' Trainer and Lightning's Trainer, unmodified: on one node, on two, and
-with --warm they compute the same numbers, and those that PyTorch's own launcher gives."""
+"""Accelerate, transformers' Trainer, Lightning's Trainer and DeepSpeed, unmodified: on one node, on
+two, and with --warm they compute the same numbers, and those that PyTorch's own launcher gives.
+Over the back end "muster" they compute them too: by its name, and in the place of gloo."""
 import os
 import sys
 import unittest
 
-from support import COLD, MUSTER, Case, free_port, lines, program
+from support import COLD, DEADLINE, MUSTER, Case, free_port, lines, program
 
 
 class Trainers(Case):
@@ -32,8 +33,42 @@ class Trainers(Case):
 
     @staticmethod
     def kept(text):
-        """Without what differs from run to run: times."""
-        return [line for line in text.splitlines() if "train_runtime" not in line]
+        """Without what differs from run to run: times; DeepSpeed tells them where others look for
+        it."""
+        return [line for line in text.splitlines()
+                if "train_runtime" not in line and "real_accelerator" not in line]
+
+    def compare_backends(self, name, pattern, words=()):
+        path = program(name)
+        over_gloo, _ = self.muster("--nproc-per-node=2", path, *words)
+        named, _ = self.muster("--nproc-per-node=2", path, *words, "muster")
+        replaced, _ = self.muster("--nproc-per-node=2", path, *words, MUSTER_TORCH_REPLACES="gloo")
+        found = lines(over_gloo, pattern)
+        self.assertEqual(lines(named, pattern), found)
+        self.assertEqual(lines(replaced, pattern), found)
+        self.assertGreater(len(found), 1)
+        return found
+
+    def test_over_muster(self):
+        for name, pattern, words in (("with_accelerate.py", "(epoch|world) ", ()),
+                                     ("with_transformers.py", "(rank|losses) ", (self.folder,)),
+                                     ("with_lightning.py", "rank ", (1, 2))):
+            with self.subTest(name):
+                self.compare_backends(name, pattern, words)
+
+    def test_deepspeed(self):
+        for stage in (1, 3):  # of ZeRO
+            with self.subTest(stage):
+                found = self.compare_backends("with_deepspeed.py", "rank ", (stage,))
+        two_nodes = self.two_nodes(program("with_deepspeed.py"), 3)
+        self.assertEqual(lines(two_nodes, "rank "), found)
+
+    def test_what_replaces_gloo_is_muster(self):
+        job = self.start(MUSTER, "--nproc-per-node=2", program("with_accelerate.py"),
+                         MUSTER_TORCH_REPLACES="gloo", MUSTER_COLLECTIVE_BACKEND="pigeons")
+        _, err = job.communicate(timeout=DEADLINE)
+        self.assertEqual(job.returncode, 1, err)
+        self.assertIn("pigeons", err)
 
     def config(self, name, **more):
         """A file that Accelerate itself writes."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that hang, one function a kind: what rank 1 does, or all ranks do, after some progress.
-Run as a worker: kinds.py KIND. What the verdict must say of each is beside it (@kind)."""
+Run as a worker: kinds.py KIND. What the verdict must say of each is beside it (@kind). Those of
+PyTorch are in torch_kinds.py."""
 import ctypes
 import fcntl
 import multiprocessing
@@ -12,44 +13,8 @@ import sys
 import threading
 import time
 
-FOREVER = 100_000.0
-KINDS = {}
-
-
-class Kind:
-    """ranks: how many; blamed: the ranks that the verdict may name first; causes: those that are
-    right; comm: the ranks are in operations of muster's collective library."""
-
-    def __init__(self, run, causes, ranks, blamed, comm, words, needs, torch):
-        self.run, self.causes, self.ranks, self.blamed = run, causes, ranks, blamed
-        self.comm, self.words, self.needs, self.torch = comm, words, needs, torch
-
-
-def kind(*causes, ranks=3, blamed=(1,), comm=True, words="", needs="", torch=""):
-    """torch: the back end of PyTorch that the ranks use, in place of the library itself."""
-    def add(function):
-        KINDS[function.__name__] = Kind(function, causes, ranks, blamed, comm and not torch, words,
-                                        needs, torch)
-        return function
-    return add
-
-
-def only_rank_1(function):
-    """The others wait for it in an operation."""
-    def run(comm):
-        if comm.rank == 1:
-            function(comm)
-        comm.barrier()
-    run.__name__ = function.__name__
-    return run
-
-
-class Alone:
-    """Without the collective library."""
-    rank, size = 0, 1
-
-    def barrier(self):
-        pass
+from kind import FOREVER, KINDS, Alone, kind, library, only_rank_1
+from torch_kinds import Torch
 
 
 # -- what a process does in the kernel --------------------------------------------------------
@@ -227,10 +192,6 @@ def spin_alone(_):
         pass
 
 
-def library():
-    return ctypes.CDLL(os.environ["HANGS_LIBRARY"])
-
-
 @kind("spinning", words="spin_in_c")
 @only_rank_1
 def spin_in_c(_):
@@ -377,150 +338,11 @@ def chain(comm):
     comm.recv(buffer(), {0: 2, 2: 1}[comm.rank])
 
 
-# -- PyTorch ----------------------------------------------------------------------------------
-
-class Torch:
-    """Of a program on gloo only lines are seen; with the back end "muster" its operations are."""
-
-    def __init__(self, backend):
-        import torch
-        import torch.distributed as dist
-        if backend == "muster":
-            import muster.torch  # noqa: F401
-        dist.init_process_group(backend)
-        self.rank, self.dist, self.torch = dist.get_rank(), dist, torch
-        for step in range(3):
-            self.sum()
-            print("step", step, flush=True)
-
-    def sum(self):
-        self.dist.all_reduce(self.torch.ones(4))
-
-    def barrier(self):
-        self.dist.barrier()
-
-
-@kind("sleeps", torch="gloo")
-@only_rank_1
-def gloo_sleep(_):
-    time.sleep(FOREVER)
-
-
-@kind("stopped", torch="gloo")
-@only_rank_1
-def gloo_stopped(_):
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-@kind("different_collective", torch="gloo", words="barrier")
-def gloo_other_operation(comm):
-    if comm.rank == 1:
-        comm.barrier()
-    comm.sum()
-
-
-@kind("sleeps", torch="gloo")
-def gloo_asynchronous(comm):
-    if comm.rank == 1:
-        time.sleep(FOREVER)
-    comm.dist.all_reduce(comm.torch.ones(4), async_op=True).wait()
-
-
-@kind("deadlocked", torch="gloo")
-@only_rank_1
-def gloo_lock(_):
-    lock = threading.Lock()
-    with lock:
-        lock.acquire()
-
-
-@kind("skipped_collective", torch="gloo", words="get_nowhere")
-def gloo_store(comm):
-    """It waits for a key in the store that nobody sets."""
-    def get_nowhere():
-        comm.dist.distributed_c10d._get_default_store().get("nowhere")
-    if comm.rank == 1:
-        get_nowhere()
-    comm.barrier()
-
-
-def train(comm, batches):
-    model = comm.torch.nn.parallel.DistributedDataParallel(comm.torch.nn.Linear(4, 1))
-    for batch in batches:
-        model(batch).sum().backward()
-        print("step", flush=True)
-
-
-@kind("sleeps", torch="gloo")
-def ddp_sleep(comm):
-    """The others wait in their backward pass."""
-    def batches():
-        for step in range(4):
-            if comm.rank == 1 and step == 3:
-                time.sleep(FOREVER)
-            yield comm.torch.ones(2, 4)
-    train(comm, batches())
-
-
-class Data:
-    """Items for a DataLoader, of which the third one of rank 1 does something."""
-
-    def __init__(self, comm, action):
-        self.ones, self.action = comm.torch.ones(4), action if comm.rank == 1 else None
-
-    def __len__(self):
-        return 8
-
-    def __getitem__(self, index):
-        if index == 3 and self.action is not None:
-            self.action()
-        return self.ones
-
-
-def stop_self():
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def sleep_forever():
-    time.sleep(FOREVER)
-
-
-@kind("data_loader", torch="gloo", words="stopped by a signal")
-def loader_stopped(comm):
-    from torch.utils.data import DataLoader
-    train(comm, DataLoader(Data(comm, stop_self), batch_size=1, num_workers=1))
-
-
-@kind("data_loader", torch="gloo", words="sleeps")
-def loader_sleeps(comm):
-    from torch.utils.data import DataLoader
-    train(comm, DataLoader(Data(comm, sleep_forever), batch_size=1, num_workers=2))
-
-
-@kind("sleeps", torch="gloo", words="sleep_forever")
-def loader_in_process(comm):
-    from torch.utils.data import DataLoader
-    train(comm, DataLoader(Data(comm, sleep_forever), batch_size=1))
-
-
-@kind("sleeps", torch="muster")
-@only_rank_1
-def muster_sleep(_):
-    time.sleep(FOREVER)
-
-
-@kind("spinning", torch="muster", words="muster_spin")
-@only_rank_1
-def muster_spin(_):
-    while True:
-        pass
-
-
 def main():
     chosen = KINDS[sys.argv[1]]
     comm = Alone()
     if chosen.torch:
-        comm = Torch(chosen.torch)
+        comm = Torch(chosen.torch, chosen.trains)
     elif chosen.comm:
         import muster
         comm = muster.Communicator.from_env(timeout=FOREVER)

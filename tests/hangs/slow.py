@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are slow and do not hang: slow.py KIND. Also some that hang for a while."""
+import json
 import os
+import signal
 import sys
 import time
 
@@ -103,6 +105,25 @@ def hang_always():
     comm.barrier()
 
 
+def raise_and_hang():
+    """Rank 1 leaves the error file that torch's record writes, and hangs before it has ended."""
+    comm = communicator()
+    if comm.rank == 1:
+        message = {"message": "ValueError: bad batch", "extraInfo": {
+            "py_callstack": "Traceback (most recent call last):\nValueError: bad batch",
+            "timestamp": str(int(time.time()))}}
+        with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w", encoding="ascii") as file:
+            json.dump({"message": message}, file)
+        read_fifo()
+    comm.barrier()
+
+
+def says_and_hangs():
+    """As hang_always, and each rank says something first."""
+    print("begun", flush=True)
+    hang_always()
+
+
 def read_fifo():
     with open(os.path.join(os.environ["SCRATCH"], "fifo"), "rb") as file:
         file.read()
@@ -114,6 +135,29 @@ def steps_then_fifo():
         muster.worker.progress(step)
         time.sleep(0.2 * LIMIT)
     read_fifo()
+    muster.worker.progress(3)
+    time.sleep(0.6 * LIMIT)
+
+
+def fifo_then_steps():
+    """Rank 1 waits in a FIFO after some steps that all ranks have told, and then all go on."""
+    import muster.worker
+    for step in range(20):
+        if step == 3 and os.environ["RANK"] == "1":
+            read_fifo()
+        muster.worker.progress(step)
+        if step == 3:
+            communicator()
+        time.sleep(0.2 * LIMIT)
+
+
+def stop_own_agent():
+    """Rank 1 stops the agent of its node, and then reads from the FIFO."""
+    comm = communicator()
+    if comm.rank == 1:
+        os.kill(os.getppid(), signal.SIGSTOP)
+        read_fifo()
+    comm.barrier()
 
 
 def silent():

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -61,6 +62,19 @@ class Actions(Case):
         job = self.start(1, "steps_then_fifo")
         self.line_with(job, "all of it:")
         (self.scratch / "fifo").open("wb").close()
+        self.line_with(job, "hang is over: the workers go on after")
+        code, _, err = self.end(job)
+        self.assertEqual(code, 0, err)
+
+    def test_after_ctrl_z_a_job_is_watched_again(self):
+        job = self.start(3, "hang_always")
+        self.line_with(job, "all of it:")
+        job.send_signal(signal.SIGTSTP)
+        _, status = os.waitpid(job.pid, os.WUNTRACED)
+        self.assertTrue(os.WIFSTOPPED(status), status)
+        job.send_signal(signal.SIGCONT)
+        self.assertIn("hang: rank 1: blocked in I/O on", self.line_with(job, "all of it:"))
+        (self.scratch / "fifo").open("wb").close()
         code, _, err = self.end(job)
         self.assertEqual(code, 0, err)
 
@@ -77,17 +91,32 @@ class Actions(Case):
     def test_restart_without_restarts_fails_with_the_cause(self):
         code, _, err = self.end(self.start(3, "hang_always", "--on-hang=restart"))
         self.assertEqual(code, 128 + 9, err)
+        self.assertIn("rank 1 made no progress and was killed (--on-hang=restart)\n", err)
         self.assertIn("| hang: rank 1: blocked in I/O on", err)
 
     def test_stop_has_a_code_of_its_own(self):
         code, _, err = self.end(
             self.start(3, "hang_always", "--on-hang=stop", "--max-restarts=5"))
         self.assertEqual(code, HUNG, err)
+        self.assertIn("rank 1 made no progress and was killed (--on-hang=stop)\n", err)
+        self.assertIn("| hang: rank 1: blocked in I/O on", err)
+        self.assertNotIn("restarting", err)
         events = self.events()
         names = [event["event"] for event in events]
         self.assertLess(names.index("hang"), names.index("workers_signalled"))
-        self.assertEqual(events[-1]["exit_code"], HUNG)
-        self.assertIn("hang", events[-1]["verdict"])
+        self.assertEqual((events[-1]["exit_code"], events[-1]["root_rank"]), (HUNG, 1))
+        report = json.loads(next(self.scratch.glob("logs/*/report.json")).read_text())
+        self.assertEqual((report["exit_code"], report["root_cause"]["rank"]), (HUNG, 1))
+        self.assertIn("hang: rank 1: blocked in I/O on", report["root_cause"]["message"])
+
+    def test_stop_ends_the_job_also_where_the_rank_has_left_an_error(self):
+        # As torch's record does it: the exception is written down, and then its cleaning up hangs.
+        code, _, err = self.end(self.start(2, "raise_and_hang", "--on-hang=stop",
+                                           "--max-restarts=5"))
+        self.assertEqual(code, HUNG, err)
+        self.assertIn("rank 1 made no progress and was killed (--on-hang=stop)\n", err)
+        self.assertIn("| ValueError: bad batch", err)
+        self.assertNotIn("restarting", err)
 
     def test_without_py_spy_it_says_what_to_do(self):
         variables = environment(str(self.scratch))

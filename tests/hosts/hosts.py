@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import unittest
 
-from harness import eventually, read
-from nodes import Cluster, NodesCase, free_port
+from harness import eventually, free_port, read
+from nodes import Cluster, NodesCase
 
 NETWORK = "10.77.0."
 DNS = NETWORK + "254"  # of the switch; a trap may listen there

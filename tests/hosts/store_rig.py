@@ -3,9 +3,8 @@
 
 import sys
 
-from harness import eventually, read
+from harness import eventually, free_port, read
 from hosts import NETWORK, HostsCase
-from nodes import free_port
 
 # Greets the store and asks for an echo; "in", or why not.
 TALK = """

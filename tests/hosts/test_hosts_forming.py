@@ -3,9 +3,8 @@
 
 import unittest
 
-from harness import read
+from harness import free_port, read
 from hosts import DNS, NETWORK, HostsCase
-from nodes import free_port
 
 NEVER = "last_call_timeout=500"
 
@@ -151,6 +150,17 @@ class Names(HostsCase):
         self.assertEqual({env["MASTER_PORT"] for env in one.env.values()},
                          {job.endpoint.partition(":")[2]})
         job.finish()
+
+    def test_static_two_machines_are_told_to_be_the_first(self):
+        self.hosts()
+        job = self.cluster("2", backend="static", endpoint=f"node1:{free_port()}")
+        right, wrong = (job.start(number, options=["--node-rank", 0]) for number in (1, 2))
+        wrong.wait_for_text("waiting for 1 more (others look for the first node at " + job.endpoint,
+                            "which is no address of this machine: has another one --node-rank=0")
+        right.wait_for_text("waiting for 1 more\n")
+        for node in (right, wrong):
+            node.kill(15)
+        job.ends(right, wrong, code=143)
 
     def test_nobody_has_the_endpoints_address(self):
         self.hosts()

@@ -10,13 +10,18 @@ import signal
 import subprocess
 import sys
 
+from harness import eventually, free_port, read
 from hosts import HostsCase
-from nodes import free_port
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "attacker"))
+from attacker import doors_of  # noqa: E402
 
 ATTACKER = pathlib.Path(__file__).resolve().parent / "attacker"
 NEVER = "last_call_timeout=500"
 NOBODY = 65534
-NETWORK_ATTACKS = 200
+PER_DOOR = 269  # attacks on each port of an agent
+PER_SESSION = 15  # and with each connection that was recorded there
+PER_STORE = 49
 ATTACKS_WITHIN = 240
 GREETINGS = 8  # of the rogue
 
@@ -74,7 +79,13 @@ class Trust(HostsCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return [line.split("\t") for line in done.stdout.splitlines()]
 
-    def assert_refused(self, outcomes):
+    def assert_refused(self, outcomes, doors):
+        """All that the attacker knows to do was done, and what each door must have seen."""
+        names = [name for name, _ in doors_of(doors)]
+        self.assertEqual([name for _, name in outcomes], names)
+        sessions = sum(len(door[2]) for door in doors["rounds"])
+        self.assertEqual(len(names), len(doors["rounds"]) * PER_DOOR + sessions * PER_SESSION +
+                         len(doors["stores"]) * PER_STORE)
         accepted = [name for outcome, name in outcomes if outcome != "refused"]
         self.assertEqual(accepted, [], f"{len(accepted)} of {len(outcomes)} attacks")
 
@@ -86,16 +97,16 @@ class Trust(HostsCase):
 
     def test_a_stranger_on_another_host(self):
         self.start_job()
-        outcomes = self.attack(self.net.hosts[2], self.doors())
-        self.assertGreaterEqual(len(outcomes), NETWORK_ATTACKS)
-        self.assert_refused(outcomes)
+        doors = self.doors()
+        outcomes = self.attack(self.net.hosts[2], doors)
+        self.assert_refused(outcomes, doors)
         self.assert_undisturbed()
 
     def test_another_user_on_the_first_host(self):
         self.start_job()
-        outcomes = self.attack(self.net.hosts[0], self.doors(NOBODY))
-        self.assertGreaterEqual(len(outcomes), NETWORK_ATTACKS)
-        self.assert_refused(outcomes)
+        doors = self.doors(NOBODY)
+        outcomes = self.attack(self.net.hosts[0], doors)
+        self.assert_refused(outcomes, doors)
         self.assert_undisturbed()
 
     def test_a_stranger_at_the_endpoint_leads_nobody(self):
@@ -103,20 +114,25 @@ class Trust(HostsCase):
         home = self.folder / "home"
         home.mkdir(mode=0o700)
         address, port = self.net.hosts[1].address, free_port()
-        with subprocess.Popen(
+        heard = self.folder / "rogue"
+        with heard.open("wb") as out:
+            rogue = subprocess.Popen(
                 [*self.net.hosts[1].prefix, sys.executable, str(ATTACKER / "rogue.py"), address,
-                 str(port), "the-job"], stdout=subprocess.PIPE, text=True) as rogue:
-            self.addCleanup(rogue.kill)
-            self.assertEqual(rogue.stdout.readline(), "ready\n")
-            job = self.cluster("2", id="the-job", endpoint=f"{address}:{port}", conf=NEVER)
-            node = job.start(1, env={"HOME": str(home), "XDG_CONFIG_HOME": ""})
-            said = [rogue.stdout.readline().strip() for _ in range(2 * GREETINGS)]
-            self.assertEqual(len(set(said)), GREETINGS, said)
-            self.assertIsNone(node.process.poll(), node.err())
-            self.assertEqual(job.story.events(), [])
-            node.kill(signal.SIGTERM)
-            node.end()
-            rogue.kill()
+                 str(port), "the-job"], stdout=out)
+        self.addCleanup(rogue.wait)
+        self.addCleanup(rogue.kill)
+        eventually(lambda: read(heard) == "ready\n", "the rogue listens")
+        job = self.cluster("2", id="the-job", endpoint=f"{address}:{port}", conf=NEVER)
+        node = job.start(1, env={"HOME": str(home), "XDG_CONFIG_HOME": ""})
+        # A node that believed one of them would not come back for another.
+        eventually(lambda: len(read(heard).splitlines()) > 2 * GREETINGS,
+                   lambda: f"the node hears all twice; so far\n{read(heard)}")
+        said = set(read(heard).splitlines()[1:])
+        self.assertEqual(len(said), GREETINGS, said)
+        self.assertIsNone(node.process.poll(), node.err())
+        self.assertEqual(job.story.events(), [])
+        node.kill(signal.SIGTERM)
+        node.end()
 
     def test_what_goes_over_the_wire_names_nobody(self):
         self.start_job()

@@ -8,15 +8,14 @@ import collections
 import contextlib
 import json
 import os
-import random
 import re
 import signal
-import socket
 import struct
 import time
 import uuid
 
-from harness import DEADLINE, Ended, Job, JobCase, children, eventually, read, state
+from harness import (DEADLINE, Ended, Job, JobCase, children, eventually, free_port, read,
+                     state)
 
 WORKER = os.environ["MUSTER_NODE_WORKER"]
 THAW_WITHIN = 2.0  # s; a busy machine: so long the workers of a node that thaws may be seen
@@ -204,19 +203,6 @@ def parse_lines(path):
         with contextlib.suppress(json.JSONDecodeError):
             if line:
                 yield json.loads(line)
-
-
-def free_port(address="127.0.0.1"):
-    """Below the ports that the kernel gives to connections, so that none takes it meanwhile."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    while True:
-        port = random.randint(12000, 31000)
-        with socket.socket(family) as probe:
-            try:
-                probe.bind((address, port))
-            except OSError:
-                continue
-            return port
 
 
 class Cluster:

@@ -74,6 +74,11 @@ class OneNode(ChannelCase):
         self.assertEqual(ended.err, "muster: warning: rank 1 says that it is not well: "
                                     "loss is nan\n")
 
+    def test_what_a_worker_says_last_is_of_its_own_round(self):
+        self.run_mode("last_words", ranks=1, options=["--max-restarts", "1"])
+        told = [(event["round"], event["data"]) for event in self.events("worker_event")]
+        self.assertEqual(told, [*((1, number) for number in range(1200)), (2, "well")])
+
     def test_children_and_orphans_speak_for_their_worker(self):
         # An orphan belongs to its worker by its group; who leaves that, too, to nobody.
         ended = self.run_mode("relatives")

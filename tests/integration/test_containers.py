@@ -8,8 +8,8 @@ import signal
 import subprocess
 import unittest
 
-from harness import MUSTER, PUPPET, Job, children, eventually, read, state
-from nodes import NodesCase, free_port
+from harness import MUSTER, PUPPET, Job, children, eventually, free_port, read, state
+from nodes import NodesCase
 from test_platforms import captured
 
 AS_PROCESS_1 = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]

@@ -194,5 +194,63 @@ class Devices(JobCase):
             self.assertIn("--devices=", ended.err)
 
 
+# A machine with one GPU of two slices: its /dev, and /proc/driver from the folder $1.
+CUT = ["unshare", "--mount", "sh", "-c",
+       'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && touch /dev/nvidia0 && '
+       'mount --bind "$1" /proc/driver && shift && exec "$@"', "sh"]
+
+
+def allowed(*prefix):
+    return not subprocess.run([*prefix, "/proc/driver", "true"], capture_output=True,
+                              check=False).returncode
+
+
+@unittest.skipUnless(allowed(*CUT), "needs root and mount namespaces")
+class Slices(JobCase):
+    LISTED = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-48aeb943)
+  MIG 3g.20gb     Device  0: (UUID: MIG-c7384736)
+  MIG 3g.20gb     Device  1: (UUID: MIG-a28ad590)
+"""
+
+    def setUp(self):
+        super().setUp()
+        for slice_ in ("gi1/ci0", "gi2/ci0"):
+            folder = self.folder / "driver/nvidia/capabilities/gpu0/mig" / slice_
+            folder.mkdir(parents=True)
+            (folder / "access").write_text("DeviceFileMinor: 12\n")
+
+    def started(self, *options, smi="cat list"):
+        """With an nvidia-smi that does this, and says that it was asked."""
+        (self.folder / "list").write_text(self.LISTED)
+        program = self.folder / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\ncd {self.folder} && echo \"$@\" >>asked && {smi}\n")
+        program.chmod(0o755)
+        env = {name: value for name, value in os.environ.items() if not name.endswith("_DEVICES")}
+        env["PATH"] = f"{self.folder}:{os.environ['PATH']}"
+        return self.run_job(*options, "--no-python", "sh", "-c",
+                            'echo "$LOCAL_RANK:$CUDA_VISIBLE_DEVICES"', env=env,
+                            prefix=[*CUT, str(self.folder / "driver")])
+
+    def test_each_worker_gets_a_slice_of_its_own(self):
+        ended = self.started("--virtual-local-rank", "--nproc-per-node=gpu")
+        self.assertEqual((ended.code, sorted(ended.out.split())),
+                         (0, ["0:MIG-a28ad590", "0:MIG-c7384736"]), ended)
+        self.assertEqual((self.folder / "asked").read_text().split(), ["-L"])
+
+    def test_without_names_it_says_what_to_give(self):
+        for smi in ("exit 9", "echo no devices were found", "exec yes"):
+            ended = self.started("--virtual-local-rank", "--nproc-per-node=2", smi=smi)
+            self.assertEqual((ended.code, ended.out, ended.err.count("\n")), (2, "", 1), ended)
+            self.assertIn("cut into 2 MIG slices", ended.err)
+            self.assertIn("--devices=MIG-", ended.err)
+
+    def test_whoever_wants_no_names_asks_nobody(self):
+        ended = self.started("--nproc-per-node=gpu")
+        self.assertEqual((ended.code, ended.out), (0, "0:\n"), ended)
+        ended = self.started("--virtual-local-rank", "--nproc-per-node=2", "--devices=MIG-x,MIG-y")
+        self.assertEqual(sorted(ended.out.split()), ["0:MIG-x", "0:MIG-y"], ended)
+        self.assertFalse((self.folder / "asked").exists())
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -16,8 +16,8 @@ WORKER = os.environ["MUSTER_LIFE_WORKER"]
 
 
 class DyingCase(NodesCase):
-    def worker(self):
-        return ["--no-python", WORKER, "await-signal", self.folder]
+    def worker(self, what="await-signal"):
+        return ["--no-python", WORKER, what, self.folder]
 
     def pid_of(self, rank, attempt=0):
         self.wait_for(f"up-{rank}-{attempt}")
@@ -101,6 +101,19 @@ class OneNode(DyingCase):
 
     def alive(self, job, rank):
         return state(self.pid_of(rank)) not in ("", "Z")
+
+    def test_others_are_told_who_died_first_though_they_look_late(self):
+        job = self.job("--nproc-per-node=3", *self.worker("tell-death"))
+        pids = [self.pid_of(rank) for rank in range(3)]
+        first, last = (tracing.Halt(self, pids[rank]) for rank in (0, 2))
+        os.kill(pids[1], signal.SIGKILL)
+        eventually(lambda: not state(pids[1]), "the launcher has seen it die")
+        first.kill()
+        last.let_go()
+        self.wait_for("told-2-0")
+        self.assertRegex((self.folder / "told-2-0").read_text(),
+                         rf"rank 1 \(pid {pids[1]}\) has died")
+        self.assertEqual(job.end().code, 137)
 
     def test_what_a_worker_starts_is_its_own_business(self):
         script = self.folder / "train.sh"

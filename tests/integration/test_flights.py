@@ -10,11 +10,11 @@ from pathlib import Path
 from test_collective import CTL, MUSTER, PUPPET, Job
 from test_collective_faults import until
 
-BEHIND = r'(?m)^rank 1 last completed all_reduce #99 max f32\[1000\]$'
+BEHIND = r'(?m)^  rank 1: last completed #99 all_reduce max f32\[1000\]$'
 
 
 def flight(*pids):
-    done = subprocess.run([CTL, 'flight', *map(str, pids)], stdout=subprocess.PIPE, text=True,
+    done = subprocess.run([CTL, 'flights', *map(str, pids)], stdout=subprocess.PIPE, text=True,
                           timeout=60)
     return done.stdout
 
@@ -33,7 +33,7 @@ class OfKilledRanks(unittest.TestCase):
             with self.subTest(survivor=survivor), Job(3, 'stop') as job:
                 pids = [rank.pid for rank in job.ranks]
                 until(lambda: state(pids[1]) == 'T')
-                waits = 'ranks 0, 2 last completed all_reduce #99'
+                waits = 'ranks 0, 2: in #100 all_reduce max f32[1000], after #99'
                 until(lambda: waits in flight(*pids))
                 other = 2 - survivor
                 # The survivor would end as well, of the error.
@@ -43,9 +43,10 @@ class OfKilledRanks(unittest.TestCase):
                     job.ranks[rank].kill()
                     job.ranks[rank].wait()
                 text = flight(pids[survivor])
-                self.assertIn("communicator 'world', epoch 0: 3 of 3 ranks seen\n", text)
+                self.assertIn("world, epoch 0: 3 of 3 ranks seen\n", text)
                 self.assertRegex(text, BEHIND)
                 self.assertIn(waits, text)
+                self.assertIn('  rank 1 is behind: ranks 0, 2 wait for it\n', text)
 
     def test_from_the_launcher_when_all_ranks_are_dead(self):
         with subprocess.Popen([MUSTER, '--nproc-per-node=2', PUPPET, 'stop'],
@@ -54,7 +55,7 @@ class OfKilledRanks(unittest.TestCase):
                 agent = until(lambda: children(guard.pid))[0]
                 workers = until(lambda: len(children(agent)) == 2 and children(agent))
                 until(lambda: re.search(BEHIND, flight(agent)))
-                until(lambda: 'rank 0 last completed all_reduce #99' in flight(agent))
+                until(lambda: 'rank 0: in #100 all_reduce' in flight(agent))
                 # A launcher that may not act on the deaths yet.
                 os.kill(agent, signal.SIGSTOP)
                 until(lambda: state(agent) == 'T')
@@ -62,7 +63,7 @@ class OfKilledRanks(unittest.TestCase):
                     os.kill(worker, signal.SIGKILL)
                 until(lambda: all(state(worker) == 'Z' for worker in workers))
                 text = flight(guard.pid)
-                self.assertIn("communicator 'world', epoch 0: 2 of 2 ranks seen\n", text)
+                self.assertIn("world, epoch 0: 2 of 2 ranks seen\n", text)
                 self.assertRegex(text, BEHIND)
                 self.assertEqual(len([link for link in Path(f'/proc/{agent}/fd').iterdir()
                                       if 'flight-' in os.readlink(link)]), 1)

@@ -1,16 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """musterctl and running jobs: how they are found, what is shown of them, how they are stopped."""
 
+import http.server
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import threading
 import unittest
 
-from harness import JobCase, eventually
+from harness import JobCase, children, eventually
 from job_view import MUSTERCTL, View, ctl, status_of, wait_for_status
 from nodes import NodesCase
+
+
+# Asks the job whose agent has this pid, without musterctl's own doubts; prints all that it is told.
+STRANGER = """
+import socket, struct, sys
+names = {line.split()[-1] for line in open("/proc/net/unix") if " @muster-job-" in line}
+for name in names:
+    with socket.socket(socket.AF_UNIX) as to:
+        try:
+            to.connect("\\0" + name[1:])
+            peer = to.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            if struct.unpack("3i", peer)[0] != int(sys.argv[1]):
+                continue
+            print("connected", flush=True)
+            to.sendall(b"GET /v1/status HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+            print(to.recv(65536))
+        except ConnectionError:
+            pass
+"""
+# Claims that its parent is the launcher of a job.
+LIAR = """
+import json, os, socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(f"\\0muster-job-liar-{os.getppid()}")
+listener.listen()
+body = json.dumps({"launcher_pid": os.getppid(), "program": "liar"})
+while True:
+    one, _ = listener.accept()
+    one.recv(65536)
+    one.sendall(f"HTTP/1.1 200 OK\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n{body}".encode())
+    one.close()
+"""
+
+
+class OtherServer(http.server.BaseHTTPRequestHandler):
+    """Knows no method: all is answered with 501."""
+
+    def log_message(self, *args):
+        pass
 
 
 class Jobs(JobCase):
@@ -34,7 +76,7 @@ class Jobs(JobCase):
 
     def test_no_such_job(self):
         self.assertIn("no such job", ctl("status", "--run-id", "none", code=1))
-        for command in ("stop", "report"):
+        for command in ("stop", "report", "stacks", "flights"):
             self.assertIn("no such job", ctl(command, "--pid", 1, code=1))
 
     def test_wrong_command_lines(self):
@@ -43,12 +85,32 @@ class Jobs(JobCase):
                            (("status", "--endpoint", "http://h"), "needs a port"),
                            (("status", "/tmp", "--pid", "1"), "not several"),
                            (("events", "--follow", "/tmp"), "leave the folder out"),
-                           (("timeline",), "--svg"), (("top",), "terminal")):
+                           (("timeline",), "--svg"), (("top",), "terminal"),
+                           (("stacks", "x"), "'x' is no rank"), (("stacks", "-1"), "-1"),
+                           (("flights", "/tmp", "--pid", "1"), "not both"),
+                           (("drain",), "NODE"), (("flight", "/tmp"), "flight")):
             with self.subTest(args):
                 self.assertIn(said, ctl(*args, code=2))
 
+    def test_a_report_that_is_not_there_says_where_one_would_be(self):
+        self.assertIn("; of one that has ended: musterctl report DIR",
+                      ctl("report", "--run-id", "none", code=1))
+        self.assertIn("muster leaves one below its --log-dir, if the job fails",
+                      ctl("report", self.folder, code=1))
+
     def test_nobody_listens_at_the_endpoint(self):
         self.assertIn("refused", ctl("status", "--endpoint", "http://127.0.0.1:1", code=69))
+
+    def test_an_answer_of_another_server_is_an_error(self):
+        server = http.server.HTTPServer(("127.0.0.1", 0), OtherServer)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        for command in (["status"], ["events"], ["events", "--follow"],
+                        ["timeline", "--svg", "-"]):
+            with self.subTest(command):
+                self.assertIn("was answered with 501", ctl(*command, "--endpoint", url, code=69))
 
     def test_another_user_is_turned_away(self):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
@@ -61,6 +123,9 @@ class Jobs(JobCase):
                                   stdin=program, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (1, ""), done)
         self.assertIn("no such job of yours", done.stderr)
+        asked = subprocess.run([*other, "python3", "-c", STRANGER, str(job.agent())],
+                               capture_output=True, text=True)
+        self.assertIn(asked.stdout, ("connected\n", "connected\nb''\n"), asked)
         self.assertTrue(status_of(job)["ready"])
 
     def test_endpoint(self):
@@ -76,12 +141,42 @@ class Jobs(JobCase):
         self.assertEqual(job.end().code, 143)
         self.assert_nothing_left(job)
 
+    def test_root_stops_no_process_of_its_own_for_another_user(self):
+        if os.geteuid() != 0 or not shutil.which("setpriv"):
+            self.skipTest("only root can be another user for a moment")
+        parent = subprocess.Popen(["sh", "-c", 'setpriv --reuid 65534 --clear-groups '
+                                   '--pdeathsig KILL python3 -c "$0"; :', LIAR])
+        self.addCleanup(parent.wait)
+        self.addCleanup(parent.kill)
+        pid = ["--pid", parent.pid]
+        eventually(lambda: subprocess.run([MUSTERCTL, "status", *map(str, pid)],
+                                          capture_output=True).returncode == 0, "it answers")
+        self.assertIn("is not seen from here", ctl("stop", *pid, code=1))
+        self.assertIsNone(parent.poll())
+
     def test_stop_says_when_it_takes_too_long(self):
         job = self.job(*self.by_rank("trap '' TERM; touch $DIR/up; while :; do $PUPPET wait; done",
                                      options=["--shutdown-timeout", 60]))
         self.wait_for("up")
         self.assertIn("asked to stop, and still there",
                       ctl("stop", "--timeout", 0.2, *self.pid(job), code=69))
+
+    def test_stacks_of_ranks_that_do_not_run_here(self):
+        job = self.running()
+        self.assertIn("rank 7 does not run on this machine; here run 0, 1",
+                      ctl("stacks", 0, 7, *self.pid(job), code=1))
+
+    def test_a_job_without_recorders_has_no_flights(self):
+        self.assertIn("no flight recorder found", ctl("flights", *self.pid(self.running()), code=1))
+
+    def test_a_job_of_one_node_is_not_drained(self):
+        job = self.running()
+        node = status_of(job)["node"]
+        said = ctl("drain", node, *self.pid(job), code=1)
+        self.assertIn("it would end the job, which is what musterctl stop does", said)
+        self.assertIn(f"no node 'other' in your jobs on this machine; they have {node}",
+                      ctl("drain", "other", *self.pid(job), code=1))
+        self.assertTrue(status_of(job)["ready"])
 
     def test_followed_events_end_with_the_job(self):
         job = self.running()
@@ -134,6 +229,22 @@ class ManyNodes(NodesCase):
         self.assertEqual(len(re.findall(r"(?m)^\S+.* in_round", text)), 2, text)
         job.finish()
 
+    def test_drain_lets_one_node_leave(self):
+        job = self.cluster("1:2", conf="last_call_timeout=5,lease=9")
+        first, second = job.start_all(2)
+        job.round(2)
+        status = wait_for_status(second, lambda status: len(status["nodes"]) == 2, "it runs")
+        node, = (node["name"] for node in status["nodes"] if node["here"])
+        other, = (node["name"] for node in status["nodes"] if not node["here"])
+        self.assertIn(f"{other} is another machine: run musterctl drain {other} there",
+                      ctl("drain", other, "--pid", second.process.pid, code=1))
+        self.assertEqual(ctl("drain", node, "--run-id", job.name),
+                         f"{node}: drained, its launcher (pid {second.process.pid}) has left the "
+                         "job\n")
+        job.round(1)
+        job.ends(second, code=143)
+        job.finish(first)
+
 
 @unittest.skipUnless(shutil.which("tmux"), "tmux is missing - scripts/install_deps test")
 class Top(JobCase):
@@ -144,15 +255,34 @@ class Top(JobCase):
     def screen(self):
         return self.tmux("capture-pane", "-p")
 
-    def start(self):
-        self.job_shown = self.job(*self.puppets(8, "wait"))
+    def start(self, workers=8):
+        self.job_shown = self.job(*self.puppets(workers, "wait"))
         wait_for_status(self.job_shown, lambda status: status["ready"], "it runs")
         self.addCleanup(self.tmux, "kill-server")
         self.tmux("new-session", "-d", "-x", "80", "-y", "24", "sh")
-        self.tmux("send-keys", f"PS1='done $? '; clear; '{MUSTERCTL}' top --pid "
-                  f"{self.job_shown.process.pid}", "Enter")
-        eventually(lambda: "workers here, running: 8 (ranks 0 to 7)" in self.screen(),
-                   lambda: self.screen())
+        self.tmux("send-keys", f"PS1='done $? '; stty -g >'{self.folder}/before'; clear; "
+                  f"'{MUSTERCTL}' top --pid {self.job_shown.process.pid}", "Enter")
+        text = f"workers here, running: {workers} (ranks 0 to {workers - 1})"
+        eventually(lambda: text in self.screen(), lambda: self.screen())
+
+    def assert_terminal_is_as_before(self):
+        self.tmux("send-keys", f"stty -g >'{self.folder}/after' && touch '{self.folder}/told'",
+                  "Enter")
+        self.wait_for("told")
+        before, after = ((self.folder / name).read_text() for name in ("before", "after"))
+        self.assertEqual(before, after)
+        self.assertEqual(self.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag}"),
+                         "0 1\n")
+
+    def test_many_workers_fit(self):
+        self.start(64)
+        lines = self.screen().splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertLessEqual(len(lines), 24)
+        self.assertTrue(lines[0].startswith("muster-puppet: job "), lines)  # nothing was scrolled
+        self.tmux("send-keys", "q")
+        eventually(lambda: "done 0" in self.screen(), lambda: self.screen())
+        self.assert_terminal_is_as_before()
 
     def test_it_shows_the_job_and_ends_with_it(self):
         self.start()
@@ -162,6 +292,15 @@ class Top(JobCase):
         self.job_shown.kill(15)
         eventually(lambda: "interrupted with exit code 143" in self.screen() and
                    "done 0" in self.screen(), lambda: self.screen())
+        self.assert_terminal_is_as_before()
+
+    def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(self):
+        self.start()
+        for pid in children(int(self.tmux("display-message", "-p", "#{pane_pid}"))):
+            os.kill(pid, signal.SIGTERM)
+        eventually(lambda: re.search(r"done \d", self.screen()), lambda: self.screen())
+        self.assert_terminal_is_as_before()
+        self.assertIsNone(self.job_shown.process.poll())
 
     def test_q_ends_it_and_leaves_the_terminal_as_it_was(self):
         self.start()
@@ -170,6 +309,7 @@ class Top(JobCase):
         self.assertNotIn("workers here", self.screen())
         self.tmux("send-keys", "echo it''s back", "Enter")
         eventually(lambda: "its back" in self.screen(), lambda: self.screen())
+        self.assert_terminal_is_as_before()
         self.assertIsNone(self.job_shown.process.poll())
 
 

@@ -5,8 +5,8 @@ import os
 import time
 import unittest
 
-from harness import eventually
-from nodes import Cluster, NodesCase, free_port
+from harness import eventually, free_port
+from nodes import Cluster, NodesCase
 
 QUICK = "last_call_timeout=0.5"
 NEVER = "last_call_timeout=500"

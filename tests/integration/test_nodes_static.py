@@ -4,7 +4,8 @@
 import socket
 import unittest
 
-from nodes import NodesCase, free_port, last_block
+from harness import free_port
+from nodes import NodesCase, last_block
 
 
 class Static(NodesCase):
@@ -121,7 +122,8 @@ class Static(NodesCase):
             node, = self.start(job, 1)
             ended, = job.ends(node, code=70)
         self.assertIn(job.endpoint.rpartition(":")[2], ended.err)
-        self.assertIn("in use", ended.err)
+        self.assertIn("in use; another job listens there, or another launcher with --node-rank=0",
+                      ended.err)
         self.assertEqual(len(last_block(ended)), 1, ended)
 
 

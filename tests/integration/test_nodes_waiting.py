@@ -8,8 +8,8 @@ import socket
 import threading
 import unittest
 
-from harness import eventually
-from nodes import NodesCase, free_port
+from harness import eventually, free_port
+from nodes import NodesCase
 
 NEVER = "last_call_timeout=500"
 

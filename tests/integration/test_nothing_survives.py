@@ -114,7 +114,8 @@ class NothingSurvives(JobCase):
         self.assert_no_folder_left()
         self.assertIsNone(stranger.poll(), "a process that was not ours was killed")
 
-    def test_rank_out_of_memory(self):
+    def enter_group(self):
+        """For a job: it enters a group of 256 MiB."""
         if not (CGROUPS / "memory.limit_in_bytes").exists() or not os.access(CGROUPS, os.W_OK):
             self.skipTest("needs root and a memory cgroup of version 1")
         group = CGROUPS / f"muster_test_{os.getpid()}"
@@ -126,16 +127,38 @@ class NothingSurvives(JobCase):
             no_core_files()
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
+        return enter
+
+    def test_child_out_of_memory(self):
+        job = self.job("--on-child-death=fail", "--no-python", PUPPET,
+                       "fork-setsid", "{", "die-from-memory", "1024", "}", "ignore", "TERM", "wait",
+                       preexec_fn=self.enter_group())
+        ended = job.end()
+        self.assertEqual(ended.code, 137, ended)
+        self.assertRegex(ended.err, r"rank 0 lost its process \d+ \(muster-puppet\), killed by "
+                                    r"SIGKILL: out of memory \(limit 256 MiB")
+        self.assert_nothing_left(job)
+
+    def test_rank_out_of_memory(self):
         job = self.job(*self.by_rank(
             f"exec $PUPPET {' '.join(FAMILY)} touch $DIR/up wait",
             "exec $PUPPET wait-file $DIR/up die-from-memory 1024",
-            options=["--shutdown-timeout", "1"]), preexec_fn=enter)
+            options=["--shutdown-timeout", "1"]), preexec_fn=self.enter_group())
         ended = job.end()
         self.assertEqual(ended.code, 137, ended)
         self.assertIn("rank 1 killed by SIGKILL", ended.err)
         self.assertIn("out of memory", ended.err)
         self.assertIn("256 MiB", ended.err)
         self.assert_nothing_left(job)
+
+    def test_warm_rank_out_of_memory(self):
+        script = self.python("import os\nif os.environ['RANK'] == '1':\n    bytearray(1 << 30)\n"
+                             "import time\ntime.sleep(1000)\n")
+        ended = self.run_job("--warm", "--nproc-per-node=2", "--shutdown-timeout=1", script,
+                             preexec_fn=self.enter_group())
+        self.assertEqual(ended.code, 137, ended)
+        self.assertNotIn("cold", ended.err)
+        self.assertRegex(ended.err, r"rank 1 killed by SIGKILL[^\n]*out of memory[^\n]*256 MiB")
 
     @staticmethod
     def remove(group):

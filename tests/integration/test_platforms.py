@@ -11,8 +11,8 @@ import socket
 import subprocess
 import unittest
 
-from harness import MUSTER, eventually
-from nodes import WORKER, NodesCase, free_port
+from harness import MUSTER, eventually, free_port
+from nodes import WORKER, NodesCase
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[1] / "fixtures" / "platforms"
 
@@ -70,6 +70,15 @@ class Platforms(NodesCase):
         self.assertEqual(places, [["0", "2", "0", "2"], ["1", "2", "0", "2"],
                                   ["0", "2", "1", "2"], ["1", "2", "1", "2"]])
         job.finish()
+
+    def test_of_the_tasks_of_one_machine_the_first_tells_of_a_failure(self):
+        tasks = self.slurm(*(f"slurm-pergpu-{task}" for task in range(4)))
+        job = self.bare_job()
+        nodes = self.start(job, tasks)
+        job.order(job.round(4), 1, "exit 5")
+        ends = job.ends(*reversed(nodes), code=5)
+        told = ["rank 1 exited with code 5" in ended.err for ended in ends]
+        self.assertEqual(told, [True, False, True, False], [str(ended) for ended in ends])
 
     def test_a_port_that_a_stranger_has_is_passed_over(self):
         tasks = self.slurm("slurm-step1-0", "slurm-step1-1")

@@ -6,8 +6,8 @@ import os
 import re
 import unittest
 
-from harness import eventually
-from nodes import NodesCase, free_port
+from harness import eventually, free_port
+from nodes import NodesCase
 from test_nodes_ports import listening
 
 # Rank 0 serves at the leader's port, local rank 0 of each node at the node's own; all ranks connect
@@ -145,7 +145,7 @@ class ReservedPorts(NodesCase):
     def test_jobs_that_share_a_small_range_get_each_port_once(self):
         jobs, each = 8, 3
         first = free_port()
-        last = first + jobs * each + 3
+        last = first + jobs * (each + 1) + 3  # the workers' stores listen there, too
         script = f"echo $MUSTER_PORTS; touch {self.folder}/up-$0; exec sleep 1000"
         running = [self.job(f"--port-range={first}-{last}", f"--ports={each}",
                             "--no-python", "sh", "-c", script, str(number))
@@ -161,15 +161,30 @@ class ReservedPorts(NodesCase):
         self.assertTrue(all(first <= port <= last for port in numbers))
 
     def test_more_than_a_range_has_left_is_one_line(self):
-        with_all = self.job("--ports=2", f"--port-range={(first := free_port())}-{first + 1}",
+        with_all = self.job("--ports=2", f"--port-range={(first := free_port())}-{first + 2}",
                             "--no-python", "sh", "-c", f"touch {self.folder}/up; exec sleep 1000")
         self.wait_for("up")
-        ended = self.run_job("--ports=1", f"--port-range={first}-{first + 1}", "/bin/true")
+        ended = self.run_job("--ports=1", f"--port-range={first}-{first + 3}", "/bin/true")
         self.assertEqual(ended.code, 70, ended)
-        self.assertRegex(ended.err, rf"^muster: --ports=1: every port from {first} to {first + 1} "
+        self.assertRegex(ended.err, rf"^muster: --ports=1: every port from {first} to {first + 3} "
                                     r"is taken; widen --port-range, or stop what uses them\n$")
         with_all.kill(15)
         with_all.end()
+
+    def test_the_store_of_one_node_keeps_to_the_range_also_after_a_restart(self):
+        first = free_port()
+        script = (f"echo $MASTER_PORT >>{self.folder}/ports; touch "
+                  f"{self.folder}/up$TORCHELASTIC_RESTART_COUNT; "
+                  "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 1; exec sleep 1000")
+        job = self.job(f"--port-range={first}-{first + 3}", "--max-restarts=1", "--no-python", "sh",
+                       "-c", script)
+        self.wait_for("up1")
+        places = {port for _, port in listening(job.pids())}
+        job.kill(15)
+        job.end()
+        told = [int(line) for line in (self.folder / "ports").read_text().split()]
+        self.assertEqual((len(told), {told[1]}), (2, places))
+        self.assertTrue(all(first <= port <= first + 3 for port in told), told)
 
     def test_where_a_worker_is_to_serve_the_store_its_port_is_held_for_it(self):
         job = self.cluster("2", options=["--max-restarts=1"])

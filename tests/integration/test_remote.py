@@ -7,7 +7,7 @@ import pathlib
 import signal
 import unittest
 
-from harness import MUSTER, JobCase, children, eventually, is_sanitized, read
+from harness import MUSTER, JobCase, children, eventually, is_sanitized, read, state
 
 RSH = str(pathlib.Path(__file__).with_name("fake_rsh.py"))
 
@@ -169,7 +169,29 @@ class Remote(JobCase):
                 job.kill(signo)
                 ended = job.end()
                 self.assertEqual(ended.code, 128 + signo, ended)
+                self.assertRegex(ended.err, rf"^muster: interrupted by {signo.name}.*\n$")
                 self.assert_nothing_left(job)
+
+    def test_ctrl_z_stops_the_workers_of_all_machines_and_fg_continues_them(self):
+        script = f"echo $$ >{self.folder}/pid; mv {self.folder}/pid {self.folder}/up$RANK; "
+        job = self.hosts("127.0.0.1,127.0.0.2,127.0.0.3", *self.shell(
+            script.replace("/pid", "/pid$RANK") + "exec sleep 600"), options=["--rsh-fanout=1"])
+        self.wait_for("up0", "up1", "up2")
+        workers = [int((self.folder / f"up{rank}").read_text()) for rank in range(3)]
+
+        def all_are(*states):
+            return all(state(pid) in states for pid in [*workers, job.process.pid])
+
+        job.kill(signal.SIGTSTP)
+        eventually(lambda: all_are("T"), "the launcher and the workers are stopped")
+        job.kill(signal.SIGCONT)
+        eventually(lambda: all_are("S", "R"), "they run again")
+        job.kill(signal.SIGTSTP)
+        eventually(lambda: all_are("T"), "they are stopped again")
+        job.kill(signal.SIGTERM)  # as a shell's "kill %1" does
+        job.kill(signal.SIGCONT)
+        self.assertEqual(job.end().code, 128 + signal.SIGTERM)
+        self.assert_nothing_left(job)
 
     def test_a_console_that_nobody_reads_does_not_hold_the_end(self):
         job = self.hosts("127.0.0.1,127.0.0.2",

@@ -10,8 +10,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import JobCase, children, eventually, read
-from nodes import free_port
+from harness import JobCase, children, eventually, free_port, read
 
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin")
 HOSTS = "127.0.0.1:2,127.0.0.2:1"

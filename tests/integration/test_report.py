@@ -73,12 +73,14 @@ class Report(JobCase):
         self.assertIn("SIGSEGV", message["message"])
 
     def test_a_rank_that_closes_its_group_before_it_ends_is_named(self):
-        # Rank 1 raises, closes its connection, and ends after rank 0, who lost it: the fifo ends
-        # when rank 0 has ended. The report names rank 1 and shows what rank 0 said.
+        # Rank 1 raises, closes its connection, and ends after rank 0, who lost it: it waits until
+        # rank 0 is a zombie or reaped. The report names rank 1 and shows what rank 0 said.
         os.mkfifo(self.folder / "fifo")
         ended = self.run_job(*self.by_rank(
-            "exec 3> $DIR/fifo; echo 'RuntimeError: Connection closed by peer' >&2; exit 1",
-            "cat $DIR/fifo; echo 'ValueError: bad batch 17' >&2; exit 7",
+            "echo $$ > $DIR/fifo; echo 'RuntimeError: Connection closed by peer' >&2; exit 1",
+            "read pid < $DIR/fifo\n"
+            "while read _ _ state _ 2> /dev/null < /proc/$pid/stat && [ $state != Z ]; do :; done\n"
+            "echo 'ValueError: bad batch 17' >&2; exit 7",
             "exec $PUPPET wait"))
         self.assertEqual(ended.code, 7, ended)
         report = ended.err[ended.err.rindex("muster: "):]

@@ -5,18 +5,14 @@ The others are children of this test that have become somebody else, so it needs
 import contextlib
 import json
 import os
-import pathlib
 import socket
 import struct
-import sys
 import unittest
 
-from harness import PUPPET
+from harness import PUPPET, children, eventually, free_port
 from nodes import NodesCase
+from store_process import StoreProcess
 from test_nodes_ports import listening
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-from store_process import StoreProcess  # noqa: E402
 
 NOBODY = 65534
 SOMEBODY = 54321  # another one; need not be in /etc/passwd
@@ -121,6 +117,35 @@ class OtherUsers(NodesCase):
         ended = self.finish(job)
         self.assertIn("it is user 65534's, and only user 54321 and root may connect on this "
                       "machine; run it as user 54321\n", ended.err)
+
+    def test_who_has_the_key_shows_its_memory_to_nobody_and_dumps_no_core(self):
+        self.folder.chmod(0o777)
+        if not as_user(SOMEBODY, lambda: os.access(PUPPET, os.X_OK)):
+            self.skipTest("other users cannot run what lies in the build folder")
+        home = self.folder / "home"
+        home.mkdir(mode=0o700)
+        os.chown(home, SOMEBODY, SOMEBODY)
+        how = {"user": SOMEBODY, "group": SOMEBODY, "extra_groups": [],
+               "env": {**os.environ, "TMPDIR": str(home), "XDG_CONFIG_HOME": str(home)}}
+
+        def owner(pid):  # root, where the process may neither be looked into nor dumped
+            return os.stat(f"/proc/{pid}/environ").st_uid
+
+        alone = self.job(*self.worker(), **how)
+        self.place()
+        self.assertEqual(owner(alone.agent()), SOMEBODY)  # it has no key
+        self.finish(alone)
+        (self.folder / "end").unlink()
+        (self.folder / "place").unlink()
+        node = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}"]
+        jobs = [self.job(*node, *self.worker(), **how) for _ in range(2)]
+        self.place()
+        for job in jobs:
+            self.assertEqual(owner(job.agent()), 0)
+            eventually(lambda job=job: [owner(pid) for pid in children(job.agent())] == [SOMEBODY],
+                       "a worker that may be looked into")  # once it is the program it runs
+        (self.folder / "end").touch()
+        self.assertEqual([job.end().code for job in jobs], [0, 0])
 
     def test_who_sends_and_is_gone_at_once_changes_nothing(self):
         job = self.job(*self.worker())

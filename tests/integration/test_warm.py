@@ -4,12 +4,12 @@ is left of the process which they are forked from."""
 import os
 import pathlib
 import signal
+import stat
 import sys
 import textwrap
 import unittest
 
-from harness import eventually, read
-from nodes import free_port
+from harness import eventually, free_port, read
 from warm_case import COLD, COUNTED, WarmCase
 
 
@@ -151,6 +151,17 @@ class Refused(WarmCase):
         self.counted()
         ended = self.warm(self.SCRIPT, modules="counted,threaded")
         self.assert_cold(ended, "importing threaded has started a thread")
+
+    def test_an_open_device(self):
+        device = f"/dev/nvidia_muster_test_{os.getpid()}"
+        try:
+            os.mknod(device, stat.S_IFCHR | 0o600, os.stat("/dev/null").st_rdev)
+        except PermissionError:
+            self.skipTest("needs root")
+        self.addCleanup(os.unlink, device)
+        self.module("opened", f"device = open({device!r})\n")
+        ended = self.warm(self.SCRIPT, modules="opened")
+        self.assert_cold(ended, f"importing opened has opened {device}, which workers must not")
 
     def test_the_end_of_the_zygote_in_an_import(self):
         self.module("dying", "import os\nos._exit(3)\n")

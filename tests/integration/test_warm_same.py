@@ -73,6 +73,12 @@ class Same(WarmCase):
                 stream[-1] = os.path.basename(stream[-1])
         self.assertEqual(cold, warm)
 
+    def test_labelled_output(self):
+        warm = self.assert_same(self.python("import os, sys\nprint('from', os.environ['RANK'])\n"
+                                            "print('half a line', end='', file=sys.stderr)\n"),
+                                options=("--label",))
+        self.assertEqual(warm.out.count("from"), 2)
+
     def test_exception(self):
         warm = self.assert_same(self.python("def f():\n    raise ValueError('no')\nf()\n"), nproc=1)
         self.assertIn("ValueError: no", warm.err)
@@ -185,9 +191,30 @@ class Same(WarmCase):
             kept = Node()
             kept.itself = kept
             """)
-        warm = self.assert_same(self.python("import gc\nimport cyclic\nprint(gc.isenabled())\n"),
+        warm = self.assert_same(self.python("import gc\nimport cyclic\n"
+                                            "print(gc.isenabled(), gc.get_threshold())\n"),
                                 nproc=1)
         self.assertIn("collected", warm.out)
+
+    def test_how_often_is_collected_may_be_a_modules_wish(self):
+        self.module("cyclic", "import gc\ngc.set_threshold(7, 5, 3)\n")
+        program = self.python("import gc\nimport cyclic\nprint(gc.get_threshold())\n")
+        warm = self.assert_same(program, nproc=1)
+        self.assertIn("(7, 5,", warm.out)
+
+    def test_what_nobody_misses_is_not_collected_at_the_end(self):
+        """Nothing is registered for the end of the process then."""
+        finalizer = "def __del__(self): pass"
+        for word, difference in (("pass", 0), (finalizer, 1)):
+            self.module("cyclic", f"""
+                class Node:
+                    {word}
+                node = Node()
+                node.itself = node
+                """)
+            cold, warm = self.both(self.python("import atexit\nimport cyclic\n"
+                                               "print(atexit._ncallbacks())\n"), nproc=1)
+            self.assertEqual(int(warm.out) - int(cold.out), difference, (cold, warm))
 
     def test_processes_of_the_program(self):
         self.assert_same(self.python(textwrap.dedent("""

@@ -25,14 +25,39 @@ def seize(case, pid, options=None):
         case.skipTest("may not trace: " + os.strerror(ctypes.get_errno()))
 
 
+def stop(case, pid, options=None):
+    """Returns when the thread runs no more."""
+    seize(case, pid, options)
+    _ptrace()(INTERRUPT, pid, None, None)
+    os.waitpid(pid, WALL)
+
+
+class Halt:
+    """Stops all threads of a process, also where somebody continues it."""
+
+    def __init__(self, case, pid):
+        self.threads = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+        self.pid, self.ptrace = pid, _ptrace()
+        for thread in self.threads:
+            stop(case, thread)
+
+    def let_go(self):
+        for thread in self.threads:
+            self.ptrace(DETACH, thread, None, None)
+
+    def kill(self):
+        """Nothing of it runs any more. Its first thread can be reaped when the others have been."""
+        os.kill(self.pid, signal.SIGKILL)
+        for thread in reversed(self.threads):
+            os.waitpid(thread, WALL)
+
+
 class Steps:
     """Stops a process at its system calls (x86-64)."""
 
     def __init__(self, case, pid):
         self.pid, self.ptrace = pid, _ptrace()
-        seize(case, pid, SYSTEM_CALL_GOOD)
-        self.ptrace(INTERRUPT, pid, None, None)
-        os.waitpid(pid, WALL)
+        stop(case, pid, SYSTEM_CALL_GOOD)
         self.ptrace(SYSCALL, pid, None, None)
 
     def until_call(self, numbers):

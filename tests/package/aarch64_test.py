@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = Path(os.environ['PACKAGES'])
+PACKAGES = Path(os.environ['PACKAGES']).resolve()
 VERSION = re.search(r'project\(muster VERSION (\S+) ', (ROOT / 'CMakeLists.txt').read_text())[1]
 PROGRAMS = ('muster', 'muster-store', 'musterctl')
 QEMU = ('qemu-aarch64-static', '-L', '/usr/aarch64-linux-gnu')

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-PACKAGES, VERSION = Path(os.environ['PACKAGES']), os.environ['VERSION']
+PACKAGES, VERSION = Path(os.environ['PACKAGES']).resolve(), os.environ['VERSION']
 MACHINE = os.uname().machine
 DEBIAN = {'x86_64': 'amd64', 'aarch64': 'arm64'}[MACHINE]
 PROGRAMS = ('muster', 'muster-store', 'musterctl')

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-PACKAGES, VERSION = Path(os.environ['PACKAGES']), os.environ['VERSION']
+PACKAGES, VERSION = Path(os.environ['PACKAGES']).resolve(), os.environ['VERSION']
 ROOT = Path(__file__).parents[2]
 BUILD_S, USE_S = 1500, 120  # a compiler that has no cache needs minutes
 SUM = '''

@@ -13,7 +13,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
-PACKAGES, VERSION = Path(os.environ['PACKAGES']), os.environ['VERSION']
+PACKAGES, VERSION = Path(os.environ['PACKAGES']).resolve(), os.environ['VERSION']
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(subprocess.run([ROOT / 'scripts/package_env'], text=True, check=True,
                             stdout=subprocess.PIPE).stdout.strip()) / 'bin'
@@ -131,7 +131,7 @@ class Wheel(unittest.TestCase):
             names = set(opened.namelist())
         info, data = (f'muster_launch-{VERSION}.{kind}' for kind in ('dist-info', 'data'))
         wanted = {f'{info}/licenses/LICENSE', 'muster/py.typed', 'muster/libmuster_collective.so',
-                  'muster_torch_replaces.pth',
+                  'muster_torch_flights.py', 'muster_torch_replaces.pth',
                   *(f'{data}/scripts/{program}' for program in PROGRAMS),
                   *(f'{data}/data/share/man/man1/{program}.1' for program in PROGRAMS),
                   *(f'{data}/data/share/bash-completion/completions/{program}'

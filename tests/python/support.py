@@ -4,13 +4,15 @@ functions of the test's own file.
 
 MUSTER_BIN names the launcher, MUSTER_COLLECTIVE_LIBRARY the library; PYTHONPATH the package."""
 import os
-import socket
 import subprocess
 import sys
 import unittest
 
 MUSTER = os.environ["MUSTER_BIN"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from ports import free_port  # noqa: E402
+
 DEADLINE = 120.0  # seconds; far beyond what any of this takes, also on a loaded machine
 
 
@@ -42,11 +44,8 @@ class JobCase(unittest.TestCase):
     def by_hand(self, ranks, name):
         """Without a launcher, which would end the others when one fails: rank 0 serves the store.
         Lines of each rank."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
         variables = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-                     "MASTER_PORT": str(port)}
+                     "MASTER_PORT": str(free_port())}
         started = [subprocess.Popen([sys.executable, sys.modules[type(self).__module__].__file__,
                                      name], text=True, stdin=subprocess.DEVNULL,
                                     env=environment(RANK=str(rank), **variables),

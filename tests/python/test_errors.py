@@ -95,6 +95,8 @@ def aborted():
 
 @worker
 def raises(how):
+    if os.environ["RANK"] == "0":  # says what it was told before the launcher's SIGTERM ends it
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     comm = muster.Communicator.from_env()
     if comm.rank == 1:
         pending = comm.all_reduce(numpy.ones(3), async_op=True)

@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 from muster.jobs import answers, command, errors, messages, notebook, output, pickling, program
-from muster.jobs import worker
+from muster.jobs import logs, worker
 from muster.jobs.worker import FAILURE, HEADER, HELLO, RESULT
 
 
@@ -111,9 +111,54 @@ class Answers(unittest.TestCase):
         self.assertEqual(found.results(0, ""), ["a", "b"])
 
     def test_errors_can_be_pickled(self):
-        for error in (errors.WorkerError(3, "text", 1), errors.JobError("text", 2)):
+        told = errors.WorkerError(3, "text", 1)
+        told.logs, told.report = "/logs/job", {"root_rank": 3}
+        for error in (errors.WorkerError(3, "text", 1), errors.JobError("text", 2), told):
             again = pickle.loads(pickle.dumps(error))
             self.assertEqual((str(again), vars(again)), (str(error), vars(error)))
+
+
+class Logs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.parent = folder.name
+
+    def run_folder(self, name, first, report=None):
+        folder = os.path.join(self.parent, name)
+        os.mkdir(folder)
+        for file, text in (("events.jsonl", first), ("report.json", report)):
+            if text is not None:
+                with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
+                    out.write(text)
+        return folder
+
+    def error(self, made, **options):
+        """Of a job whose launcher has the pid 7, and which makes these folders."""
+        with self.assertRaises(errors.JobError) as caught:
+            with logs.Logs({"log_dir": self.parent, **options}) as job:
+                job.launcher_pid = 7
+                self.folders = [self.run_folder(*each) for each in made]
+                raise errors.JobError("failed", 1)
+        return caught.exception
+
+    def test_the_folder_that_this_job_s_launcher_made(self):
+        ours = '{"event": "job_started", "launcher_pid": 7}\n{"event": "x"}\n'
+        self.run_folder("earlier", ours, '{"of": "an earlier one with the same pid"}')
+        error = self.error([("other", ours.replace("7", "8"), "{}"),
+                            ("mine", ours, '{"root_rank": 1}')])
+        self.assertEqual((error.logs, error.report), (self.folders[1], {"root_rank": 1}))
+
+    def test_what_is_not_there_or_no_json_is_none(self):
+        self.assertEqual((self.error([]).logs, self.error([]).report), (None, None))
+        for number, first in enumerate((None, "", "[1]\n", "{}\n", "rubbish\n", '"\\ud8')):
+            self.assertIsNone(self.error([(f"rubbish{number}", first, "{}")]).logs, first)
+        for number, report in enumerate((None, "", "[]", '{"torn": ')):
+            error = self.error([(f"mine{number}", '{"launcher_pid": 7}\n', report)])
+            self.assertEqual((error.logs, error.report), (self.folders[0], None), report)
+
+    def test_without_log_dir_there_is_none(self):
+        self.assertIsNone(self.error([("mine", '{"launcher_pid": 7}\n', "{}")], log_dir=None).logs)
 
 
 class Command(unittest.TestCase):

@@ -17,7 +17,7 @@ import uuid
 
 import muster
 from muster.jobs.listener import Answers, Listener
-from support import DEADLINE, ROOT
+from support import DEADLINE, ROOT, free_port
 
 HERE = os.path.abspath(__file__)
 TOKEN = "MUSTER_TEST_TOKEN"
@@ -256,6 +256,46 @@ class Failures(LaunchCase):
             return rank()
         self.assertEqual(self.launch(function, max_restarts=1), [0, 1])
 
+    def test_the_launcher_s_report_of_an_exception(self):
+        def function():
+            if rank() == 1:
+                raise KeyError("the key")
+            signal.pause()
+        logs = os.path.join(self.folder, "logs")
+        error = self.error(function, log_dir=logs)
+        self.assertEqual(os.path.dirname(error.logs), logs)
+        self.assertEqual(sorted(each for each in os.listdir(error.logs) if "." in each),
+                         ["events.jsonl", "report.json"])
+        cause = error.report["root_cause"]
+        self.assertEqual((error.report["exit_code"], cause["rank"], cause["message"]),
+                         (1, 1, "KeyError: 'the key'"))
+        self.assertEqual(cause["traceback"], error.traceback)
+        self.assertIn("  | KeyError: 'the key'\n", self.err)
+        again = self.error(function, log_dir=logs)
+        self.assertNotEqual(again.logs, error.logs)
+        self.assertIsNone(self.error(function).logs)
+
+    def test_the_launcher_s_report_of_a_program_and_of_a_death(self):
+        path = os.path.join(self.folder, "program.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("raise ValueError('of the program')\n")
+        error = self.error(path, nproc=1, log_dir=self.folder)
+        self.assertIn("ValueError: of the program", error.report["root_cause"]["stderr_tail"])
+        error = self.error(lambda: os.kill(os.getpid(), signal.SIGKILL), nproc=1,
+                           log_dir=self.folder)
+        self.assertEqual(error.report["root_cause"]["signal"], "SIGKILL")
+        error = self.error(rank, log_dir=os.path.join(self.folder, "unused"), max_restart="x")
+        self.assertEqual((error.code, error.logs, error.report), (2, None, None))
+
+    def test_what_the_function_has_recorded_itself_stays(self):
+        def function():
+            with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w", encoding="utf-8") as file:
+                file.write('{"message": {"message": "by record", "extraInfo": {}}}')
+            raise KeyError("the key")
+        error = self.error(function, nproc=1, log_dir=self.folder)
+        self.assertEqual(error.report["root_cause"]["message"], "by record")
+        self.assertEqual(error.__cause__.args, ("the key",))
+
     def test_a_wrong_option(self):
         error = self.error(rank, max_restart="x")
         self.assertEqual((type(error), error.code), (muster.JobError, 2))
@@ -271,6 +311,8 @@ def interrupted(folder):
     def wait():
         touch(folder, f"up{rank()}")
         signal.pause()
+    # Shells start background jobs with it ignored, and so would this process be.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         muster.launch(wait, shutdown_timeout=5)
     except KeyboardInterrupt:
@@ -394,19 +436,37 @@ class Notebooks(LaunchCase):
                              [((), "no", "1")])
 
     def test_two_nodes(self):
-        def node(node_rank, port, found):
-            found[node_rank] = muster.notebook_launcher(
+        def node(node_rank, port):
+            return muster.notebook_launcher(
                 rank, (), 2, node_rank=node_rank, num_nodes=2, use_port=port)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        self.assertEqual(self.on_two_nodes(node), {0: [0, 1], 1: [2, 3]})
+
+    def test_the_other_node_is_told_of_the_exception(self):
+        def fails():
+            if rank() == 1:
+                raise KeyError("the key")
+            signal.pause()
+
+        def node(node_rank, port):
+            with self.assertRaises(muster.WorkerError) as caught:
+                muster.notebook_launcher(fails, (), 1, node_rank=node_rank, num_nodes=2,
+                                         use_port=port)
+            return caught.exception
+        for error in self.on_two_nodes(node).values():
+            self.assertEqual(error.rank, 1)
+            self.assertIn("KeyError: 'the key'", str(error))
+
+    def on_two_nodes(self, node):
+        """What it gives with the number of each, and a port."""
+        port = free_port()
         found = {}
-        threads = [threading.Thread(target=node, args=(each, port, found)) for each in (0, 1)]
+        threads = [threading.Thread(target=lambda each: found.update({each: node(each, port)}),
+                                    args=(each,)) for each in (0, 1)]
         for each in threads:
             each.start()
         for each in threads:
             each.join()
-        self.assertEqual(found, {0: [0, 1], 1: [2, 3]})
+        return found
 
 
 if __name__ == "__main__":

@@ -67,6 +67,11 @@ class Library(unittest.TestCase):
         self.assertEqual([name for name in exported if not re.match(EXPORTED, name)], [])
         self.assertIn("_Znwm", exported)
 
+    def test_without_cpython_s_interface_the_import_says_so(self):
+        done = subprocess.run([sys.executable, "-c", "import ctypes; del ctypes.pythonapi\n"
+                               "import muster"], text=True, capture_output=True, check=False)
+        self.assertRegex(done.stderr, "\nImportError: muster needs CPython, .*CPython 3.9 or later")
+
     def test_exceptions_inside_it_beside_another_libstdcxx(self):
         for program, copies in ((NO_DESCRIPTORS, "one"), (ANOTHER + NO_DESCRIPTORS, "two")):
             done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True,

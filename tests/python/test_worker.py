@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster.worker in jobs, outside of them, and in front of launchers that lie."""
 import array
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+import uuid
 
 import support
 from muster import _channel, worker
@@ -26,6 +29,37 @@ def tells():
     told = [worker.ready(), worker.event({"saved": [1, None]}), worker.unhealthy("nan\n"),
             worker.healthy()]
     say(json.dumps([before, told, list(page[:1]), page[1] > 0, worker.stopping()]))
+
+
+def nested(levels):
+    """[[...]]"""
+    return [nested(levels - 1)] if levels > 1 else []
+
+
+@support.worker
+def strange():
+    """What a program may well say, and json.dumps() takes."""
+    told = [worker.event("a\udc80\u20ac\U0001f600"), worker.event(nested(15)),
+            worker.event(2 ** 1023 - 1)]
+    for wrong in (nested(16), {"step": [10 ** 400]}, -2 ** 1023):
+        try:
+            worker.event(wrong)
+        except ValueError:
+            told.append(worker.event("still here"))
+    say(json.dumps(told))
+
+
+@support.worker
+def steps():
+    """Refused alike with a page and without; the page keeps the last good one."""
+    refused = []
+    worker.progress(5)
+    for wrong in (-1, 2 ** 64, 10 ** 400):
+        try:
+            worker.progress(wrong)
+        except ValueError as error:
+            refused.append(str(error))
+    say(json.dumps([refused, _channel.Connection().page[0]]))
 
 
 @support.worker
@@ -66,13 +100,12 @@ def follows():
     news = worker.rounds()
     first = next(news)
     rank, folder = first.rank, pathlib.Path(os.environ["FOLDER"])
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # before rank 1 goes on
     (folder / str(rank)).touch()
     if rank == 1:
         while not all((folder / str(other)).exists() for other in range(3)):
             os.sched_yield()
         os._exit(7)
-    import signal
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     heard = [first]
     for one in news:
         heard.append(one)
@@ -86,7 +119,6 @@ def follows():
 @support.worker
 def asks_whether_it_is_to_stop():
     """stopping() alone, without the feed."""
-    import signal
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     rank = int(os.environ["RANK"])
     assert not worker.stopping()
@@ -133,6 +165,11 @@ class Jobs(support.JobCase):
         told = [event["data"]["thread"] for event in self.events("worker_event")]
         self.assertEqual(sorted(told), sorted(list(range(8)) * 20))
 
+    def test_a_step_that_is_none_is_refused_and_the_last_good_one_stays(self):
+        line, = self.succeed(1, "steps")
+        self.assertEqual(json.loads(line),
+                         [["a step is a whole number from 0 to 2**64 - 1"] * 3, 5])
+
     def test_the_feed(self):
         done = self.job(3, "follows", FOLDER=self.folder)
         self.assertEqual(done.returncode, 7, done.stderr)
@@ -143,8 +180,17 @@ class Jobs(support.JobCase):
         done = self.job(2, "asks_whether_it_is_to_stop", FOLDER=self.folder)
         self.assertEqual((done.returncode, done.stdout), (7, "stopping\n"), done.stderr)
 
-    def test_what_is_no_json_or_too_long_is_refused_by_the_library(self):
-        for wrong in (float("nan"), object(), {1, 2}, "x" * 9000):
+    def test_what_the_agent_would_take_for_no_frame_is_heard_or_refused_by_the_library(self):
+        self.assertEqual(self.succeed(1, "strange", options=["--log-dir", self.folder]),
+                         [json.dumps([True] * 6)])
+        told = [event["data"] for event in self.events("worker_event")]
+        self.assertEqual(told[:2] + told[3:],
+                         ["a?\u20ac\U0001f600", nested(15)] + ["still here"] * 3)
+        self.assertAlmostEqual(told[2] / 2 ** 1023, 1)
+
+    def test_what_is_no_json_too_long_or_too_deep_is_refused_by_the_library(self):
+        for wrong in (float("nan"), object(), {1, 2}, "x" * 9000, nested(16), ({"a": nested(14)},),
+                      2 ** 1023):
             with self.assertRaises((TypeError, ValueError)):
                 _channel.line_of({"type": "event", "data": wrong})
 
@@ -191,10 +237,98 @@ class Outside(unittest.TestCase):
 
     def test_a_step_is_a_whole_number(self):
         worker.progress(2 ** 64 - 1)
-        for wrong in (-1, 2 ** 64, 1.5, "1", None):
-            with self.assertRaises((TypeError, OverflowError, ValueError)):
+        for wrong in (-1, 2 ** 64, 10 ** 400):
+            with self.assertRaisesRegex(ValueError, "from 0 to "):
+                worker.progress(wrong)
+        for wrong in (1.5, "1", None):
+            with self.assertRaises(TypeError):
                 worker.progress(wrong)
         self.assertIsInstance(worker._agent.words, array.array)
+
+
+class Launcher:
+    """A socket at which a process waits until the test answers."""
+
+    HELLO = b'{"type":"hello","version":1,"epoch":1,"rank":0,"local_rank":0}\n'
+
+    def __init__(self, case, backlog=8):
+        self.name = "muster-test-%s" % uuid.uuid4().hex
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        case.addCleanup(self.listener.close)
+        self.listener.settimeout(support.DEADLINE)
+        self.listener.bind("\0" + self.name)
+        self.listener.listen(backlog)
+        self.case = case
+
+    def start(self, *command):
+        process = subprocess.Popen(command, env=environment(MUSTER_AGENT=self.name), text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   start_new_session=True)
+        self.case.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        """Its children, too."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+    def accept(self):
+        caller, _ = self.listener.accept()
+        self.case.addCleanup(caller.close)
+        return caller
+
+
+# Each for itself: muster.worker in Python, and the library by its C interface.
+SAY = {"python": "from muster import worker\ndef say(): return int(worker.event(1))",
+       "c": "import ctypes, os\nlib = ctypes.CDLL(os.environ['MUSTER_COLLECTIVE_LIBRARY'])\n"
+            "def say(): return lib.muster_worker_event(b'1')"}
+
+
+class Interrupted(unittest.TestCase):
+    def test_signals_do_not_end_the_wait_for_a_busy_launcher(self):
+        script = ("import os, signal, threading\n"
+                  "out, into = os.pipe()\n"
+                  "os.set_blocking(into, False)\n"
+                  "signal.set_wakeup_fd(into, warn_on_full_buffer=False)\n"
+                  "def count():\n"
+                  "    for _ in range(20): os.read(out, 1)\n"
+                  "    os.write(1, b'20 signals\\n')\n"
+                  "threading.Thread(target=count).start()\n"
+                  "signal.signal(signal.SIGALRM, lambda *_: None)\n"
+                  "signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)\n"
+                  "print(say())\n")
+        for half, say_it in SAY.items():
+            with self.subTest(half):
+                launcher = Launcher(self, backlog=0)
+                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+                    other.connect("\0" + launcher.name)  # nobody else fits in
+                    process = launcher.start(sys.executable, "-c", f"{say_it}\n{script}")
+                    self.assertEqual(process.stdout.readline(), "20 signals\n")
+                    launcher.accept()
+                    launcher.accept().sendall(Launcher.HELLO)
+                    self.assertEqual(process.stdout.readline(), "1\n")
+
+    def test_a_child_that_is_forked_while_another_thread_waits_for_the_launcher(self):
+        script = ("import os, threading\n"
+                  "threading.Thread(target=say).start()\n"
+                  "input()\n"
+                  "child = os.fork()\n"
+                  "if child == 0: os._exit(40 + say())\n"
+                  "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)\n")
+        for half, say_it in SAY.items():
+            with self.subTest(half):
+                launcher = Launcher(self)
+                process = launcher.start(sys.executable, "-c", f"{say_it}\n{script}")
+                first = launcher.accept()
+                process.stdin.write("\n")
+                process.stdin.flush()
+                launcher.accept().sendall(Launcher.HELLO)
+                self.assertEqual(process.stdout.readline(), "41\n")
+                first.sendall(Launcher.HELLO)
+                self.assertEqual(process.wait(support.DEADLINE), 0)
 
 
 if __name__ == "__main__":

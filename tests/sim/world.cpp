@@ -173,7 +173,8 @@ void World::close_attempt(std::vector<WorkerFailure>& failures, Duration /*timeo
 }
 
 void World::add_evidence(WorkerFailure& failure) {
-  if (random_.chance(options_.lost_connection_percent)) {
+  says_lost_ = random_.chance(options_.lost_connection_percent);
+  if (says_lost_) {
     failure.stderr_tail = "Connection reset by peer\n";
   }
 }
@@ -205,11 +206,13 @@ void World::on_worker_exit(const WorkerExit& exit) {
 }
 
 void World::on_worker_dying(const WorkerExit& exit) {
-  if (!first_failed_ && supervisor_->core().state() == SupervisorState::running) {
-    first_failed_ = exit.local_rank;  // later ones count when they are reaped
-  }
+  const bool is_first = !first_failed_ && supervisor_->core().state() == SupervisorState::running;
   trace(fmt::format("dying local_rank={} {}", exit.local_rank, exit.status.shell_code()));
+  says_lost_ = false;
   supervisor_->on_worker_dying(exit);
+  if (is_first && !says_lost_) {
+    first_failed_ = exit.local_rank;  // later ones, and lost connections, count when reaped
+  }
   check();
 }
 

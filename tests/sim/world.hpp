@@ -154,6 +154,7 @@ class World final : public WorkerSite,
   std::optional<TimePoint> armed_;
   std::optional<TimePoint> stop_asked_;  // the first signal that ends a job
   std::optional<int> first_failed_;      // local rank, of this attempt
+  bool says_lost_ = false;               // the last evidence
 };
 
 }  // namespace muster::sim

@@ -51,7 +51,11 @@ StateSaveLocation={folder}/state
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
 NodeName={nodes} CPUs=2 RealMemory=100 Gres=gpu:2 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=graced Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=60
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10
 """
 
 
@@ -108,7 +112,7 @@ class Slurm:
         self.start(node, "slurmd", "-D", "-N", node.name)
 
     def is_up(self):
-        states = self.ask("sinfo", "-h", "-N", "-o", "%t", check=False)
+        states = self.ask("sinfo", "-h", "-N", "-p", "main", "-o", "%t", check=False)
         return states.split() == ["idle"] * len(NODES)
 
     def logs(self):

@@ -7,7 +7,8 @@ import unittest
 
 import hosts
 from mpi_program import COMPILERS, compiled
-from nodes import WORKER, NodesCase, free_port
+from harness import free_port
+from nodes import WORKER, NodesCase
 
 SH = """#!/bin/sh
 # rsh [OPTION...] HOST COMMAND...

@@ -17,7 +17,8 @@ REQUEUED = "StartTime=now+3"
 LISTENER = """
 import json, os, signal, sys, time
 def tell(what):
-    line = json.dumps({"what": what, "rank": os.environ["RANK"], "pid": os.getpid()}) + "\\n"
+    line = json.dumps({"what": what, "rank": os.environ["RANK"], "pid": os.getpid(),
+                       "run": os.environ["TORCHELASTIC_RUN_ID"]}) + "\\n"
     os.write(out, line.encode())
 out = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 for name in ("SIGTERM", "SIGUSR1", "SIGINT"):

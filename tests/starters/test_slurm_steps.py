@@ -3,6 +3,8 @@
 and never one of each host."""
 
 import os
+import random
+import re
 import shutil
 import subprocess
 import unittest
@@ -21,6 +23,24 @@ dist.all_reduce(tensor)
 print("sum", tensor.unique().tolist(), "of", dist.get_world_size(), flush=True)
 dist.destroy_process_group()
 """
+
+
+def some_ranges(dice):
+    """Of one bracket: "03-05,7"; ascending, so that no name comes twice."""
+    width, at, out = dice.randint(1, 3), dice.randint(0, 12), []
+    for _ in range(dice.randint(1, 3)):
+        end = at + dice.randint(0, 3)
+        out.append(f"{at:0{width}}" if end == at else f"{at:0{width}}-{end}")
+        at = end + dice.randint(1, 5)
+    return ",".join(out)
+
+
+def some_list(dice):
+    entries = []
+    for letter in "abcd"[:dice.randint(1, 4)]:
+        groups = [f"{text}[{some_ranges(dice)}]" for text in ("", "n", "-x")[:dice.randint(0, 3)]]
+        entries.append(letter + "".join(groups))
+    return ",".join(entries)
 
 
 def has_torch():
@@ -65,6 +85,7 @@ class Steps(SlurmCase):
 
     def test_unequal_numbers_of_tasks(self):
         for options in ([], ["--distribution=cyclic"]):
+            self.slurm.idle()  # else Slurm takes hosts that are free already
             job, _ = self.srun("-N3", "-n5", *options)
             one = job.round(5)
             self.assertEqual(self.places(one), [
@@ -102,9 +123,20 @@ class Steps(SlurmCase):
             # The line is right: typed in such a shell, it starts the job.
             line = line_to_type(refusal)
             self.assertEqual(line[-2:], [MUSTER, str(self.worker)])
+            self.slurm.idle()
             job, _ = self.salloc("-N2", text=" ".join(line))
             self.assertEqual(job.round(2).nodes, ["pod-a01", "pod-a02"])
             job.finish()
+
+    def test_lists_of_hosts_are_expanded_as_by_scontrol(self):
+        seed = random.randrange(1 << 32)
+        dice = random.Random(seed)
+        for text in (some_list(dice) for _ in range(60)):
+            with self.subTest(text, seed=seed):
+                shown = subprocess.run([MUSTER, "--explain", "--hosts", text, "/bin/true"],
+                                       capture_output=True, text=True, check=True).stdout
+                self.assertEqual(re.findall(r"^machine \d+: (.*)$", shown, re.M),
+                                 self.slurm.ask("scontrol", "show", "hostnames", text).split())
 
     def test_srun_in_our_place(self):
         job, _ = self.salloc("-N2", options=["--srun"])

@@ -7,6 +7,9 @@
 //     leaves its pid in DIR/up-RANK-ATTEMPT and waits for a signal: SIGTERM leaves the moment in
 //     DIR/signalled-RANK-ATTEMPT and ends with 0, SIGUSR1 with 3; rank 1 holds MB megabytes of
 //     small pages
+//   life_worker tell-death DIR
+//     leaves its pid likewise; rank 1 does nothing, and rank 2, which SIGTERM does not end, leaves
+//     in DIR/told-2-ATTEMPT why the others' barrier failed
 #include "collective/communicator.hpp"
 
 #include <chrono>
@@ -51,9 +54,10 @@ bool take_memory(std::size_t megabytes) {
 }
 
 // Appears at once with what is in it.
-void leave(const std::string& folder, const std::string& name, long long number) {
+template <class Value>
+void leave(const std::string& folder, const std::string& name, const Value& value) {
   const std::string path = folder + "/" + name;
-  std::ofstream(path + ".new") << number;
+  std::ofstream(path + ".new") << value;
   static_cast<void>(std::rename((path + ".new").c_str(), path.c_str()));
 }
 
@@ -75,14 +79,31 @@ int await_signal(const Communicator& comm, const std::string& folder, std::size_
   ::_exit(order == SIGTERM ? 0 : 3);
 }
 
+int tell_death(Communicator& comm, const std::string& folder) {
+  const std::string me = std::to_string(comm.rank()) + "-" + std::to_string(comm.epoch());
+  if (comm.rank() == 2) {
+    std::signal(SIGTERM, SIG_IGN);
+  }
+  leave(folder, "up-" + me, ::getpid());
+  while (comm.rank() == 1) {
+    ::pause();
+  }
+  const auto met = comm.barrier();
+  leave(folder, "told-" + me, met ? "all are here" : met.error().text);
+  return 4;
+}
+
 }  // namespace
 
 int main(int count, char** argv) {
-  const auto comm = Communicator::from_env();
+  auto comm = Communicator::from_env();
   if (!comm || count < 2) {
-    static_cast<void>(std::puts(comm ? "usage: life_worker CODE | await-signal DIR [MB]"
-                                     : comm.error().text.c_str()));
+    const char* const usage = "usage: life_worker CODE | await-signal DIR [MB] | tell-death DIR";
+    static_cast<void>(std::puts(comm ? usage : comm.error().text.c_str()));
     return 2;
+  }
+  if (count > 2 && std::string_view(argv[1]) == "tell-death") {
+    return tell_death(*comm, argv[2]);
   }
   if (count > 2 && std::string_view(argv[1]) == "await-signal") {
     return await_signal(*comm, argv[2], count > 3 ? std::strtoul(argv[3], nullptr, 10) : 0);

@@ -3,6 +3,7 @@
 """scripts/count_tests tested: the closing line of scripts/test must not be rosier than the run."""
 import importlib.machinery
 import importlib.util
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -42,6 +43,32 @@ class Counting(unittest.TestCase):
         self.check('run', 'whatever', (1, 0, 0))
         self.check('fail', 'whatever', (0, 1, 0))
         self.check('notrun', '', (0, 1, 0))
+
+    def test_of_failures_those_lines_are_shown_that_say_why(self):
+        bar, rule = '=' * 70, '-' * 70
+        unittests = (f'a ... ok\n\n{bar}\nFAIL: b\n{rule}\nTraceback\nno\n\n{bar}\nERROR: c\n'
+                     f'{rule}\nfoo\n\n{rule}\nRan 3 tests in 1s\n\nFAILED (failures=1, errors=1)\n')
+        self.assertEqual(count_tests.failures_in(unittests),
+                         [f'FAIL: b\n{rule}\nTraceback\nno', f'ERROR: c\n{rule}\nfoo'])
+        catch = '.\n' * 50 + 'a_test.cpp:9: FAILED:\n  CHECK(1 == 2)\n' + '.\n' * 50
+        [block] = count_tests.failures_in(catch)
+        self.assertIn('a_test.cpp:9: FAILED:\n  CHECK(1 == 2)', block)
+        self.assertEqual(count_tests.failures_in('said\n' * 99 + 'killed'),
+                         ['said\n' * 39 + 'killed'])
+        self.assertEqual(count_tests.failures_in(''), [''])
+
+    def test_the_program_names_what_failed_and_where(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for variant, status in (('dev', 'run'), ('asan', 'fail')):
+                Path(folder, f'{variant}.xml').write_text(
+                    f'<testsuite><testcase name="channel" status="{status}"><system-out>it died\n'
+                    '</system-out></testcase></testsuite>')
+            files = [f'{folder}/dev.xml', f'{folder}/asan.xml']
+            done = subprocess.run([sys.executable, PATH, '--failures', *files],
+                                  stdout=subprocess.PIPE, text=True)
+            self.assertEqual(done.stdout, '--- channel (asan)\nit died\n')
+            done = subprocess.run([sys.executable, PATH, *files], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(done.stdout, '1 1 0\n')
 
 
 if __name__ == '__main__':

@@ -23,9 +23,12 @@ EXCEPTIONS = {
     ('sleep', 'apps/muster-bench/measure/child.py'): 'foreign servers do not say that they are up',
     ('sleep', 'apps/muster-bench/ranks/warm.py'): 'what other ranks have noted is asked for again',
     ('sleep', 'tests/hangs/kinds.py'): 'a worker that hangs is its job',
+    ('sleep', 'tests/hangs/torch_kinds.py'): 'a worker that hangs is its job',
     ('sleep', 'tests/hangs/slow.py'): 'a worker that is slow is its job',
+    ('sleep', 'tests/hangs/training.py'): 'a training that is slow is its job',
     ('sleep', 'lib/python/muster/torch/monitored.py'): "PyTorch 1.13's store cannot wait so long",
     ('sleep', 'tests/hostile/hostile_test.py'): 'the memory of another process is asked for again',
+    ('sleep', 'tests/frameworks/site/sitecustomize.py'): "until gloo's threads sleep, asked again",
     ('sleep', 'tests/integration/channel_worker.py'): 'files and parents are asked for again',
     ('sleep', 'tests/integration/harness.py'): 'files and foreign processes are asked for again',
     ('sleep', 'tests/integration/test_nodes_random.py'): 'a random moment is what is tested',
@@ -37,6 +40,8 @@ EXCEPTIONS = {
     ('sleep', 'tests/torch/workers/train_together.py'): 'a step of training takes its time',
     ('vocabulary', 'lib/config/rdzv_conf.cpp'): 'refuses the old key with the name of the new one',
     ('vocabulary', 'tests/unit/config/values_test.cpp'): 'as lib/config/rdzv_conf.cpp',
+    ('words', 'lib/collective/communicator/caller_clock.hpp'): 'the clock of a thread, not of time',
+    ('words', 'tests/support/straggler_worker.cpp'): 'naps are the work of its ranks',
     ('words', 'tests/support/puppet.cpp'): 'a worker that hangs or works for a while is its job',
 }
 

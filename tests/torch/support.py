@@ -15,6 +15,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from ports import free_port  # noqa: E402, F401: of those who import this
+
 EXAMPLES = os.path.join(ROOT, "examples")
 DEADLINE = 120.0  # seconds; far beyond what any of this takes, also on a loaded machine
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import sys
 import tempfile
 import unittest
@@ -87,9 +86,7 @@ class EnvironmentTest(unittest.TestCase):
                      env={"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "4, 5,6"})
 
     def test_an_address_and_an_id_that_the_user_chose(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = support.free_port()
         self.compare(["--master-addr=localhost", f"--master-port={port}", "--rdzv-id=job7",
                       "--virtual-local-rank"],
                      free={name: FREE[name] for name in ("MUSTER_AGENT", "MUSTER_EPOCH")},

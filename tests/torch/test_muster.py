@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import support
@@ -46,8 +47,10 @@ class MusterTest(unittest.TestCase):
             port = held.getsockname()[1]
             started = []
             for rank in range(ranks):
+                # One thread each, as launchers have it: those of OpenMP spin, and where they are
+                # more than processors each step takes whole time slices.
                 place = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-                         "MASTER_PORT": str(port)}
+                         "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
                 process = subprocess.Popen(
                     [sys.executable, *words], text=True, stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
@@ -167,6 +170,24 @@ class Deaths(MusterTest):
     def test_a_rank_that_does_not_come_in_time_is_named(self):
         for output in self.by_hand(3, worker("muster_dies.py"), "late"):
             self.assertRegex(output, r"^TimedOut rank 1: .*rank 1 is missing")
+
+
+class Stragglers(MusterTest):
+    def test_a_slow_rank_of_ddp_is_named(self):
+        """DDP waits for futures, which another thread completes."""
+        command = [support.program("muster"), "--nproc-per-node=3", worker("muster_slow_ddp.py")]
+        environment = support.clean_environment({**self.environment, "SLOW_RANK": "1"})
+        with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, text=True,
+                              stderr=subprocess.PIPE) as job:
+            timer = threading.Timer(support.DEADLINE, job.kill)
+            timer.start()
+            said = []
+            for line in job.stderr:
+                said.append(line)
+                if " slow: " in line:
+                    job.terminate()
+            timer.cancel()
+        self.assertRegex("".join(said), r"rank 1 is slow: it costs the job \d+ % of its time")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import torch
 LIBRARY = os.environ["MUSTER_COLLECTIVE_LIBRARY"]
 PACKAGE = os.path.join(support.ROOT, "lib", "python")
 IS_OLD = int(torch.__version__.split(".")[0]) < 2
-LEAST_CASES = 9 if IS_OLD else 20
+LEAST_CASES = 10 if IS_OLD else 23
 
 
 class Parity(unittest.TestCase):
@@ -58,6 +58,9 @@ class Parity(unittest.TestCase):
 
     def test_a_rank_is_killed_in_an_asynchronous_operation(self):
         self.ends(3, "killed", 128 + 9)
+
+    def test_a_group_that_is_dropped_waits_for_what_the_others_join_soon(self):
+        self.assertEqual(self.ends(2, "dropped", 0).count(" ends"), 2)
 
     def test_it_stands_in_for_gloo(self):
         for words in ([], ["hook"]):

@@ -2,7 +2,6 @@
 """Ranks that PyTorch's own torchrun started, which meet through its store: workers in Python and in
 C++, restarts, two agents."""
 import os
-import socket
 import subprocess
 import tempfile
 import unittest
@@ -44,9 +43,7 @@ class Torchrun(unittest.TestCase):
         self.assertEqual(lines, said(2, "shm", epoch=1))
 
     def test_two_agents(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+        endpoint = f"127.0.0.1:{support.free_port()}"
         command = support.torchrun("--nnodes=2", "--nproc_per_node=2", "--rdzv-backend=c10d",
                                    f"--rdzv-endpoint={endpoint}", "--rdzv-id=muster",
                                    "--local-addr=127.0.0.1", WORKER, "hosts")

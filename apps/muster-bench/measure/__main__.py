@@ -10,6 +10,7 @@ from pathlib import Path
 from .collective import measure_collective
 from .ddp import measure_ddp
 from .hosts import measure_hosts
+from .insight import measure_insight
 from .launch import measure_launch, measure_pump, measure_restart
 from .nodes import measure_crowds, measure_nodes, measure_scale
 from .peers import Peers
@@ -23,7 +24,8 @@ from .warm import measure_warm
 BLOCKS = {'launch': measure_launch, 'restart': measure_restart, 'warm': measure_warm,
           'nodes': measure_nodes, 'hosts': measure_hosts, 'crowds': measure_crowds,
           'scale': measure_scale, 'store': measure_store, 'collective': measure_collective,
-          'ddp': measure_ddp, 'pump': measure_pump, 'ports': measure_ports}
+          'ddp': measure_ddp, 'pump': measure_pump, 'ports': measure_ports,
+          'insight': measure_insight}
 REPEATING_S = 300  # after these no disturbed column is repeated
 
 

@@ -14,7 +14,7 @@ WAYS = {'gloo': n.GLOO, 'gloo, bucket views': n.GLOO + ', bucket views',
         'python': n.TORCH_PYTHON, 'compiled': n.TORCH_COMPILED,
         'compiled, bucket views': n.TORCH_COMPILED + ', bucket views',
         'compiled, in a thread': n.TORCH_COMPILED + ', in a thread',
-        'none': 'no communication'}
+        'alone': n.DDP_ALONE, 'none': 'no DDP, no communication'}
 
 
 def figures_of(text):
@@ -63,7 +63,8 @@ def steps_table(peers, effort, ranks):
     table = Table(name, f'A step of DistributedDataParallel, {ranks} ranks', 'µs',
                   list(MODELS.values()),
                   'Of the slowest rank, the median of the steps of a round. With two ranks the '
-                  'parameters are compared with those over gloo, bit by bit.')
+                  'parameters are compared with those over gloo, bit by bit. DDP of one rank is '
+                  'what DDP itself costs: less no back end can reach.')
     for column, model in enumerate(MODELS):
         say(f'  {table.title}: {model}')
         fill(table, column, model, run_job(peers, effort, ranks, [model]))

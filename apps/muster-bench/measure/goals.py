@@ -45,9 +45,10 @@ def launch_goals():
 
 
 def warm_goals():
-    for workers, limit in (('2', 30), ('8', 100), ('16', 200)):
-        yield Goal(f'--warm, crash → {workers} workers in user code, ms', 'warm-restart',
-                   n.MUSTER_WARM, f'{workers} workers', limit)
+    for what, table in (('exit', 'warm-restart'), ('killed', 'warm-killed')):
+        for workers, limit in (('2', 30), ('8', 100), ('16', 200)):
+            yield Goal(f'--warm, {what} → {workers} workers in user code, ms', table,
+                       n.MUSTER_WARM, f'{workers} workers', limit)
 
 
 def node_goals():
@@ -130,11 +131,27 @@ def other_goals():
                False)
 
 
+def insight_goals():
+    for row in (n.TELLS, n.WATCHED):
+        yield Goal(f"step of 10 ms, {row}: mean over a bare one's", 'insight-ratios', row,
+                   'step, mean', 1.001)
+    yield Goal('hang watch: agent, % of a core', 'insight-steps', n.WATCHED, 'agent, % of a core',
+               0.1)
+    for column, limit in (('answered/s', 999), ('memory grew, KiB', 256), ('rounds lost', 0),
+                          ('longest, ms', 167)):
+        yield Goal(f'1,000 scrapes a second: {column}', 'insight-scrapes', n.MUSTER, column, limit,
+                   at_most=column != 'answered/s')
+    for column in ('a worker, its own node', 'a worker, another node', 'a node, another node'):
+        yield Goal(f'death → subscriber, {column}: ms', 'insight-feed', n.MUSTER, column, 5)
+    yield Goal('death in a server → its tree is gone, ms', 'insight-trees', n.MUSTER, 'all gone',
+               100)
+
+
 def judge(report):
     """All goals about tables of the report: a run of some blocks says nothing of the others."""
     there = {table.id for table in report.tables}
     goals = (*launch_goals(), *warm_goals(), *node_goals(), *store_goals(), *collective_goals(),
-             *ddp_goals(), *other_goals())
+             *ddp_goals(), *insight_goals(), *other_goals())
     return [goal.judged(report) for goal in goals if goal.table in there]
 
 

@@ -34,6 +34,7 @@ class Peers:
         self.ranks = program(bench / 'bench-ranks')
         self.ranks_open_mpi = program(bench / 'bench-openmpi')
         self.ranks_mpich = program(bench / 'bench-mpich')
+        self.insight = program(bench / 'bench-insight')
         self.ranks_gloo = Path(__file__).parents[1] / 'ranks/gloo.py'
         self.ranks_ddp = Path(__file__).parents[1] / 'ranks/torch_ddp.py'
         self.ranks_warm = Path(__file__).parents[1] / 'ranks/warm.py'

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 from .child import Failed, ForeignMeter
-from .tables import QUIET_PERCENT, Cell
+from .tables import QUIET_PERCENT, Cell, Table
 
 FAILURES_MAX = 2
 BUDGET_S = 20  # of one contestant in one column
@@ -24,10 +24,12 @@ class Effort:
     storm: int = 10_000
     flood_mib: float = 32  # written by each rank of the log pump
     port_jobs: int = 100_000
+    watched: float = 10  # seconds that a job is looked at
+    deaths: int = 40  # of workers, in one job
 
 
 QUICK = Effort(rounds=3, slow_rounds=1, repeats=0, seconds=0.1, storm=2_000, flood_mib=8,
-               port_jobs=10_000)
+               port_jobs=10_000, watched=2, deaths=8)
 
 
 @dataclass
@@ -85,3 +87,15 @@ def run_column(table, column, contestants, effort):
         table.row(contestant.row)[column] = cell
     table.foreign += [0.0] * (column + 1 - len(table.foreign))
     table.foreign[column] = percent
+
+
+def run_table(table, contestants, effort):
+    """As run_column, where one run of a contestant has samples of all columns: measure returns
+    such runs, each {column: samples}."""
+    whole = Table(table.id, table.title, table.unit, ['all columns'])
+    run_column(whole, 0, contestants, effort)
+    for name, (cell,) in whole.rows.items():
+        for at, column in enumerate(table.columns):
+            samples = [one for run in cell.samples for one in run.get(column, [])]
+            table.row(name)[at] = Cell(samples, cell.missing, cell.failures)
+    table.foreign = whole.foreign * len(table.columns)

@@ -10,7 +10,7 @@ from .series import Contestant, run_column
 from .tables import Table
 
 WORKERS = (1, 2, 8, 16)
-CRASHES = 2  # in each launch
+CRASHES = 2  # in each launch: exits, is killed
 HUNG_S = 300
 
 
@@ -29,18 +29,20 @@ class Launch:
         first = [note.nanoseconds for note in notes_of(text)
                  if note.event == 'start' and note.number == 0]
         self.recoveries = recoveries_of(text, workers)
-        if len(first) != workers or len(shares) != workers or not self.recoveries:
+        if len(first) != workers or len(shares) != workers or len(self.recoveries) != CRASHES:
             raise Failed(f'{launcher} did not start and restart all {workers} workers')
         self.first = (max(first) - begin) / 1e6
         self.megabytes = sum(shares) * 1024 / 1e6
 
 
 def measure_warm(peers, effort):
-    """Three tables of the same jobs."""
+    """Four tables of the same jobs."""
     columns = [f'{workers} workers' for workers in WORKERS]
     first = Table('warm-first', 'Start until all workers have imported PyTorch', 'ms', columns)
-    again = Table('warm-restart', "A worker's crash until all have imported PyTorch again", 'ms',
-                  columns, f'{CRASHES} crashes in each launch.')
+    again = [Table('warm-restart', 'From sys.exit(1) in a worker until all have imported PyTorch '
+                   'again', 'ms', columns, 'With the end of its Python.'),
+             Table('warm-killed', 'From SIGKILL to a worker until all have imported PyTorch again',
+                   'ms', columns)]
     memory = Table('warm-memory', 'Memory of the workers, shared pages counted once', 'MB', columns,
                    'Sum of their proportional set sizes in the last attempt.')
     contenders = ((n.MUSTER_WARM, peers.muster, ['--warm']), (n.MUSTER, peers.muster, []),
@@ -57,9 +59,11 @@ def measure_warm(peers, effort):
                        lambda each=(name, program, options): launch(*each), True)
             for name, program, options in contenders], effort)
         for name, done in launches.items():
-            again.row(name)[column].samples = [ms for one in done for ms in one.recoveries]
+            for way, table in enumerate(again):
+                table.row(name)[column].samples = [one.recoveries[way] for one in done]
+                if not done:
+                    table.row(name)[column].missing = first.row(name)[column].missing
             memory.row(name)[column].samples = [one.megabytes for one in done]
             if not done:
-                again.row(name)[column].missing = memory.row(name)[column].missing = \
-                    first.row(name)[column].missing
-    return [first, again, memory]
+                memory.row(name)[column].missing = first.row(name)[column].missing
+    return [first, *again, memory]

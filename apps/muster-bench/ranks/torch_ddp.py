@@ -6,7 +6,8 @@ in one process: in all rounds, the same machine for all.
 
 MODEL: mlp, gpt, cnn (0.27, 5 and 11 million parameters), or calls: all_reduce of 1 KiB. Rank 0
 prints a line for each way and round: its name, the model, microseconds of a step or a call on the
-slowest rank, the median of those of the round. "none" trains without any communication."""
+slowest rank, the median of those of the round. "none" trains the bare model; "alone" trains it by
+DistributedDataParallel of one rank, which is what DDP itself costs, whatever the back end."""
 import os
 import statistics
 import sys
@@ -27,8 +28,10 @@ WAYS = {"gloo": ("gloo", {}, {}), "gloo, bucket views": ("gloo", {}, VIEWS),
         "python": ("muster", PYTHON, {}), "compiled": ("muster", COMPILED, {}),
         "compiled, bucket views": ("muster", COMPILED, VIEWS),
         "compiled, in a thread": ("muster", {**COMPILED, "MUSTER_TORCH_ASYNC": "thread"}, {}),
-        "none": (None, {}, {})}
-CALLS = [name for name, (_, _, options) in WAYS.items() if name != "none" and not options]
+        "alone": ("muster", COMPILED, {}), "none": (None, {}, {})}
+WITHOUT_OTHERS = ("alone", "none")
+CALLS = [name for name, (_, _, options) in WAYS.items()
+         if name not in WITHOUT_OTHERS and not options]
 STEPS = {"mlp": 40, "gpt": 4, "cnn": 4}  # of a round
 HOT_CALLS = {"gloo": 20}  # of a round; others 500
 WARM_UP = 4  # steps: DDP makes its buckets anew after the first
@@ -123,7 +126,10 @@ def say(name, what, time_us):
 def make_group(name):
     backend, variables, _ = WAYS[name]
     os.environ.update(variables)
-    group = None if backend is None else dist.new_group(backend=backend)
+    if name == "alone":
+        group = dist.new_subgroups(group_size=1, backend=backend)[0]
+    else:
+        group = None if backend is None else dist.new_group(backend=backend)
     for variable in variables:
         del os.environ[variable]
     return group
@@ -141,7 +147,7 @@ def train(model, groups, rounds):
             say(name, model, microseconds(each.step, STEPS[model]))
     gloo = runs["gloo"].parameters
     for name, each in runs.items():  # with two ranks no sum depends on an order
-        if name != "none" and dist.get_world_size() == 2 and not all(
+        if name not in WITHOUT_OTHERS and dist.get_world_size() == 2 and not all(
                 torch.equal(one, other) for one, other in zip(gloo, each.parameters)):
             raise SystemExit(f"{model}: the parameters over {name} are not gloo's")
 

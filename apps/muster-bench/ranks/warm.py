@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker that needs PyTorch: warm.py FOLDER CRASHES. It notes when it is in user code, as
-measure/notes.py reads it. In the first CRASHES attempts rank 0 then crashes; in the last one each
-rank writes down its share of the memory."""
+measure/notes.py reads it. In the first CRASHES attempts rank 0 then crashes: it exits with 1 and is
+killed in turns, since the end of Python itself takes long. In the last one each rank writes down
+its share of the memory."""
 import os
 import signal
 import sys
@@ -34,6 +35,8 @@ if attempt < crashes:
         signal.pause()
     wait_for_all('start')
     note('crash')
+    if attempt % 2:
+        os.kill(os.getpid(), signal.SIGKILL)
     sys.exit(1)
 wait_for_all('start')
 rollup = Path('/proc/self/smaps_rollup').read_text().split('\n')

@@ -44,7 +44,10 @@ function drawHead(status) {
   document.title = `${phase} · ${nameOf(status)} · muster`;
   const leads = status.leader ? ", which leads" : "";
   byId("about").textContent = `job ${status.job}, as seen by ${status.node}${leads}; ` +
-    `started ${clock(status.started)}${status.verdict ? "; " + status.verdict : ""}`;
+    `started ${clock(status.started)}${status.verdict ? "; " + status.verdict : ""}` +
+    `${status.hang ? `; hang since ${clock(status.hang.time)}: ${status.hang.text}` : ""}` +
+    `${status.straggler
+      ? `; slow since ${clock(status.straggler.time)}: ${status.straggler.text}` : ""}`;
 }
 
 function drawFacts(status) {
@@ -81,9 +84,10 @@ function drawNode(node, workers) {
     const rank = node.rank_first + i;
     const worker = node.here ? workers.get(rank) : undefined;
     const state = worker ? worker.state : node.state === "in_round" ? "in_round" : "stopped";
-    const step = worker && worker.step !== null ? `, step ${worker.step}` : "";
+    const step = (worker && worker.step !== null ? `, step ${worker.step}` : "") +
+      (worker && worker.waits !== null ? `, waits ${Math.round(100 * worker.waits)} %` : "");
     ranks.append(drawRank(rank, state, worker
-      ? `rank ${rank}, pid ${worker.pid}: ${worker.end || worker.state}${step}`
+      ? `rank ${rank}, pid ${worker.pid}: ${worker.end || worker.unhealthy || worker.state}${step}`
       : `rank ${rank}: ${node.state.replace("_", " ")}`));
   }
   card.append(head, ranks);

@@ -60,6 +60,7 @@ std::optional<Offered> ask_launcher() {
 
 RobustWord robust_word;
 std::atomic<std::uint32_t> held{0};
+std::atomic<LivenessPage*> shown{nullptr};  // never unmapped
 
 // Never left: the kernel marks the word when the process ends, however it does.
 void* hold(void* offered) {
@@ -85,7 +86,8 @@ void ask_and_hold() {
   if (page == MAP_FAILED) {
     return;
   }
-  auto& word = static_cast<LivenessPage*>(page)->words[offered->offer.word];
+  shown.store(static_cast<LivenessPage*>(page));
+  auto& word = shown.load()->words[offered->offer.word];
   pthread_t thread{};
   bool runs = false;
   {
@@ -107,6 +109,11 @@ void ask_and_hold() {
 void request_death_notice() {
   static std::once_flag once;
   std::call_once(once, ask_and_hold);
+}
+
+pid_t first_dead_worker() {
+  const LivenessPage* const page = shown.load();
+  return page == nullptr ? 0 : static_cast<pid_t>(page->first_dead.load());
 }
 
 }  // namespace muster::collective

@@ -23,6 +23,11 @@ std::thread quiet_thread(const Main& main) {
 Result<void> HostPending::wait(Duration timeout) {
   std::unique_lock lock(mutex_);
   const auto over = [this] { return done_.load(std::memory_order_relaxed); };
+  if (!over() && std::this_thread::get_id() != caller_) {
+    awaited_.by_helper = true;
+  } else if (!over() && !awaited_.by_caller) {
+    awaited_.by_caller = steady_now();
+  }
   if (timeout <= Duration::zero()) {
     changed_.wait(lock, over);
   } else if (!changed_.wait_for(lock, timeout, over)) {
@@ -32,13 +37,14 @@ Result<void> HostPending::wait(Duration timeout) {
   return result_;
 }
 
-void HostPending::finish(Result<void> result) {
+HostPending::Awaited HostPending::finish(Result<void> result) {
   const std::scoped_lock lock(mutex_);
   result_ = std::move(result);
   // After the result: done() takes no lock. Under the lock: else a waiter could look, then miss the
   // notification, then sleep.
   done_.store(true, std::memory_order_release);
   changed_.notify_all();
+  return awaited_;
 }
 
 CollectiveQueue::~CollectiveQueue() {
@@ -93,12 +99,32 @@ void CollectiveQueue::perform(AsyncJob& job) {
   job.request.deadline = now + job.timeout;
   recorder_.started_at(job.ticket, now);
   auto done = transport_.start(job.request);
-  if (done) {
-    recorder_.completed_at(job.ticket, steady_now());
-    job.pending->finish({});
-  } else {
+  if (!done) {
     job.pending->finish(std::unexpected(std::move(done.error())));
+    return;
   }
+  const TimePoint over = steady_now();
+  recorder_.completed_at(job.ticket, over);
+  recorder_.waited(held_up(job.pending->finish({}), job, over));
+}
+
+// Where a helper waits, the caller may wait for the helper: it does as long as it uses no
+// processor. Operations that are under way together are counted once.
+Duration CollectiveQueue::held_up(const HostPending::Awaited& awaited,
+                                  const AsyncJob& job,
+                                  TimePoint over) {
+  if (!awaited.by_caller && (!awaited.by_helper || !job.called)) {
+    return Duration::zero();
+  }
+  if (awaited.by_caller) {
+    return over - *awaited.by_caller;
+  }
+  const CallerMoment& called = *job.called;
+  const bool goes_on = counted_ && counted_->clock == called.clock && counted_->at > called.at;
+  const CallerMoment from = goes_on ? *counted_ : called;
+  counted_ = CallerMoment{.clock = called.clock, .at = over, .used = called.clock.used()};
+  return from.used && counted_->used ? over - from.at - (*counted_->used - *from.used)
+                                     : Duration::zero();
 }
 
 TransferQueue::~TransferQueue() {
@@ -214,13 +240,16 @@ void TransferQueue::look_at_all() {
 }
 
 void TransferQueue::end(Active& active, Result<void> result) {
+  const TimePoint over = steady_now();
   if (result) {
-    recorder_.completed_at(active.job.ticket, steady_now());
+    recorder_.completed_at(active.job.ticket, over);
   }
   // Before the result is given out: whoever has it may begin a transfer, which asks
   // empty().
   open_.fetch_sub(1, std::memory_order_release);
-  active.job.pending->finish(std::move(result));
+  if (const auto awaited = active.job.pending->finish(std::move(result)).by_caller) {
+    recorder_.waited(over - *awaited);
+  }
 }
 
 }  // namespace muster::collective

@@ -4,6 +4,7 @@
 // thread starts with its first operation. Resource types; add() and drain() by one thread.
 #pragma once
 
+#include "collective/communicator/caller_clock.hpp"
 #include "collective/recorder/flight_recorder.hpp"
 #include "collective/transport/host_transport.hpp"
 
@@ -28,13 +29,22 @@ class HostPending final : public Pending {
   // There is no stream: what it would wait for is waited for here.
   [[nodiscard]] Result<void> wait_stream(void*) override { return wait(Duration::zero()); }
 
-  void finish(Result<void> result);
+  // Who waits for it: the thread that started it, since when; or a helper in another thread, as it
+  // completes PyTorch's futures, for which the first one may wait or not.
+  struct Awaited {
+    std::optional<TimePoint> by_caller{};
+    bool by_helper = false;
+  };
+
+  Awaited finish(Result<void> result);
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> done_{false};
   Result<void> result_;
+  Awaited awaited_;
+  const std::thread::id caller_ = std::this_thread::get_id();
 };
 
 struct AsyncJob {
@@ -42,6 +52,7 @@ struct AsyncJob {
   Duration timeout{};
   std::uint64_t ticket = 0;  // of the recorder
   std::shared_ptr<HostPending> pending;
+  std::optional<CallerMoment> called{};  // of collective operations
 };
 
 class CollectiveQueue {
@@ -63,6 +74,9 @@ class CollectiveQueue {
  private:
   void run();
   void perform(AsyncJob& job);
+  [[nodiscard]] Duration held_up(const HostPending::Awaited& awaited,
+                                 const AsyncJob& job,
+                                 TimePoint over);
 
   HostTransport& transport_;
   FlightRecorder& recorder_;
@@ -71,6 +85,7 @@ class CollectiveQueue {
   std::deque<AsyncJob> jobs_;
   std::atomic<std::size_t> open_{0};
   bool stopping_ = false;
+  std::optional<CallerMoment> counted_;  // of the thread: its caller's waiting, until then
   std::thread thread_;
 };
 

@@ -383,7 +383,7 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
   }
   if (options.async && !others_come(request, options, now)) {
     auto pending = std::make_shared<HostPending>();
-    collectives->add({request, request.deadline - now, ticket, pending});
+    collectives->add({request, request.deadline - now, ticket, pending, CallerMoment{.at = now}});
     return Work(request.seq, std::move(pending));
   }
   collectives->drain();
@@ -393,7 +393,9 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
     return std::unexpected(std::move(done.error()));
   }
   // To ask for the time takes a seventh of a small sum.
-  recorder->completed_at(ticket, host->prompt() ? now : steady_now());
+  const TimePoint over = host->prompt() ? now : steady_now();
+  recorder->completed_at(ticket, over);
+  recorder->waited(over - now);
   return Work(request.seq, nullptr);
 }
 
@@ -422,11 +424,14 @@ Result<Work> Communicator::Impl::submit_transfer(const AsyncJob& job, bool async
   if (!transfer) {
     return std::unexpected(std::move(transfer.error()));
   }
-  recorder->started_at(job.ticket, steady_now());
+  const TimePoint begun = steady_now();
+  recorder->started_at(job.ticket, begun);
   if (auto done = finish(*host, **transfer, job.request); !done) {
     return std::unexpected(std::move(done.error()));
   }
-  recorder->completed_at(job.ticket, steady_now());
+  const TimePoint over = steady_now();
+  recorder->completed_at(job.ticket, over);
+  recorder->waited(over - begun);
   return Work(job.request.seq, nullptr);
 }
 

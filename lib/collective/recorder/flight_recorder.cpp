@@ -20,10 +20,13 @@
 namespace muster::collective {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3154484c4654534d;  // "MSTFLHT1"
+constexpr std::uint64_t kMagic = 0x3254484c4654534d;  // "MSTFLHT2"
 constexpr std::size_t kNameBytes = 64;
 constexpr std::size_t kMostEntries = 1UL << 20;
 constexpr std::size_t kPage = 4096;  // where recorders begin in shared memory
+
+// So many of these are looked at in a file, whatever size it says it has.
+constexpr std::size_t kMostPlaces = 1UL << 16;
 
 std::uint64_t nanoseconds(TimePoint when) {
   return static_cast<std::uint64_t>(when.time_since_epoch().count());
@@ -60,6 +63,8 @@ struct FlightRecorder::Head {
   std::int32_t pid;
   std::uint32_t reserved;
   char name[kNameBytes];
+  std::atomic<std::uint64_t> waits;
+  std::atomic<std::uint64_t> waited_ns;
 };
 
 struct FlightRecorder::Entry {
@@ -215,6 +220,13 @@ void FlightRecorder::completed_at(std::uint64_t ticket, TimePoint now) {
   }
 }
 
+void FlightRecorder::waited(Duration time) {
+  if (entries_ > 0 && time > Duration::zero()) {
+    head_->waits.fetch_add(1, std::memory_order_relaxed);
+    head_->waited_ns.fetch_add(static_cast<std::uint64_t>(time.count()), std::memory_order_relaxed);
+  }
+}
+
 // The newest one that fits: operations of the same kind and number differ by their other side.
 FlightRecorder::Entry* FlightRecorder::find(const Request& request) {
   const std::uint64_t newest = entries_ == 0 ? 0 : head_->next.load(std::memory_order_relaxed);
@@ -289,39 +301,92 @@ std::optional<Request> FlightRecorder::called_by(std::size_t place, const Reques
   return std::nullopt;
 }
 
-// Of bytes that begin with a recorder's head, and how many are its; none if they do not.
-std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used) {
-  using Head = FlightRecorder::Head;
-  using Entry = FlightRecorder::Entry;
-  if (bytes.size() < sizeof(Head)) {
-    return std::nullopt;
-  }
+// A copy of a recorder's head and of its newest entries, oldest first.
+struct FlightRecorder::Ring {
   alignas(Head) std::array<char, sizeof(Head)> raw_head{};
-  std::memcpy(raw_head.data(), bytes.data(), sizeof(Head));
-  const auto& head = *reinterpret_cast<const Head*>(raw_head.data());
-  const std::uint64_t entries = head.entries;
-  if (head.magic != kMagic || entries == 0 || entries > kMostEntries ||
-      bytes.size() < sizeof(Head) + entries * sizeof(Entry)) {
-    return std::nullopt;
+  std::vector<char> raw;
+  std::uint64_t count = 0;
+
+  [[nodiscard]] const Head& head() const { return *reinterpret_cast<const Head*>(raw_head.data()); }
+
+  [[nodiscard]] std::string name() const {
+    return {head().name, ::strnlen(head().name, kNameBytes)};
   }
-  used = FlightRecorder::bytes_for(entries);
+
+  [[nodiscard]] const Entry& entry(std::uint64_t i) const {
+    return *reinterpret_cast<const Entry*>(raw.data() + i * sizeof(Entry));
+  }
+
+  [[nodiscard]] std::uint64_t ticket(std::uint64_t i) const {
+    return head().next.load() - count + i + 1;
+  }
+
+  bool read(int fd, off_t at, off_t end, std::uint64_t newest);
+  bool read_entries(int fd, off_t at, std::uint64_t from, std::uint64_t to);
+  [[nodiscard]] FlightLog log() const;
+
+  // Gives each recorder in the file to `take`.
+  template <class Take>
+  static void each(int fd, std::uint64_t newest, const Take& take);
+};
+
+// Appends the entries at these places of the ring.
+bool FlightRecorder::Ring::read_entries(int fd, off_t at, std::uint64_t from, std::uint64_t to) {
+  const std::size_t had = raw.size();
+  const std::size_t bytes = (to - from) * sizeof(Entry);
+  raw.resize(had + bytes);
+  const auto place = at + static_cast<off_t>(sizeof(Head) + from * sizeof(Entry));
+  return ::pread(fd, raw.data() + had, bytes, place) == static_cast<ssize_t>(bytes);
+}
+
+// False: no recorder begins there. Any bytes may be there: it is memory of a program.
+bool FlightRecorder::Ring::read(int fd, off_t at, off_t end, std::uint64_t newest) {
+  if (::pread(fd, raw_head.data(), sizeof(Head), at) != static_cast<ssize_t>(sizeof(Head))) {
+    return false;
+  }
+  const std::uint64_t entries = head().entries;
+  if (head().magic != kMagic || entries == 0 || entries > kMostEntries ||
+      end - at < static_cast<off_t>(sizeof(Head) + entries * sizeof(Entry))) {
+    return false;
+  }
+  const std::uint64_t next = head().next.load();
+  count = std::min({next, entries, newest});
+  const std::uint64_t first = (next - count) % entries;
+  const std::uint64_t straight = std::min(count, entries - first);
+  return read_entries(fd, at, first, first + straight) && read_entries(fd, at, 0, count - straight);
+}
+
+template <class Take>
+void FlightRecorder::Ring::each(int fd, std::uint64_t newest, const Take& take) {
+  struct stat facts {};
+
+  if (::fstat(fd, &facts) != 0) {
+    return;
+  }
+  off_t at = 0;
+  for (std::size_t place = 0; place < kMostPlaces && at < facts.st_size; ++place) {
+    Ring ring;
+    const bool is_one = ring.read(fd, at, facts.st_size, newest);
+    if (is_one) {
+      take(ring);
+    }
+    // The place of a rank that has not come is zeros.
+    at += static_cast<off_t>(is_one ? bytes_for(ring.head().entries) : kPage);
+  }
+}
+
+FlightLog FlightRecorder::Ring::log() const {
   FlightLog log;
-  log.name = std::string(head.name, ::strnlen(head.name, kNameBytes));
-  log.rank = head.rank;
-  log.size = head.size;
-  log.pid = head.pid;
-  log.epoch = head.epoch;
-  const std::uint64_t next = head.next.load();
-  for (std::uint64_t ticket = next > entries ? next - entries + 1 : 1; ticket <= next; ++ticket) {
-    alignas(Entry) std::array<char, sizeof(Entry)> raw{};
-    std::memcpy(raw.data(),
-                bytes.data() + sizeof(Head) + (ticket - 1) % entries * sizeof(Entry),
-                sizeof(Entry));
-    const auto& e = *reinterpret_cast<const Entry*>(raw.data());
-    // The bytes are a copy: what was being written then, or was overwritten before, has another
-    // one.
-    if (e.ticket.load() != ticket) {
-      continue;  // was being written
+  log.name = name();
+  log.rank = head().rank;
+  log.size = head().size;
+  log.pid = head().pid;
+  log.epoch = head().epoch;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Entry& e = entry(i);
+    // The bytes are a copy: what was written then, or overwritten before, has another one.
+    if (e.ticket.load() != ticket(i)) {
+      continue;
     }
     FlightRecord record;
     record.request.kind = static_cast<Kind>(e.kind);
@@ -339,76 +404,40 @@ std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used) {
   return log;
 }
 
-std::vector<FlightLog> read_rings(std::string_view bytes) {
-  std::vector<FlightLog> out;
-  while (!bytes.empty()) {
-    std::size_t used = kPage;  // the place of a rank that has not come is zeros
-    if (auto log = read_ring(bytes, used)) {
-      out.push_back(std::move(*log));
-    }
-    bytes.remove_prefix(std::min(used, bytes.size()));
-  }
-  return out;
-}
-
 // Operations that are open lie among the newest ones: a rank has few at a time.
 constexpr std::uint64_t kNewest = 64;
 
-std::optional<FlightProgress> read_progress(int fd, off_t at, std::size_t& used) {
-  using Head = FlightRecorder::Head;
-  using Entry = FlightRecorder::Entry;
-  alignas(Head) std::array<char, sizeof(Head)> raw_head{};
-  if (::pread(fd, raw_head.data(), sizeof(Head), at) != static_cast<ssize_t>(sizeof(Head))) {
-    return std::nullopt;
-  }
-  const auto& head = *reinterpret_cast<const Head*>(raw_head.data());
-  const std::uint64_t entries = head.entries;
-  if (head.magic != kMagic || entries == 0 || entries > kMostEntries) {
-    return std::nullopt;
-  }
-  used = FlightRecorder::bytes_for(entries);
-  const std::uint64_t next = head.next.load();
-  std::uint64_t open = 0;
-  for (std::uint64_t back = 0; back < std::min({next, entries, kNewest}); ++back) {
-    alignas(Entry) std::array<char, sizeof(Entry)> raw{};
-    const auto place = sizeof(Head) + (next - back - 1) % entries * sizeof(Entry);
-    const auto got = ::pread(fd, raw.data(), sizeof(Entry), at + static_cast<off_t>(place));
-    const auto& e = *reinterpret_cast<const Entry*>(raw.data());
-    open += got != static_cast<ssize_t>(sizeof(Entry)) || e.completed.load() == 0 ? 1U : 0U;
-  }
-  return FlightProgress{head.pid, next - open};
-}
-
 std::vector<FlightProgress> read_flight_progress(int fd) {
+  using Ring = FlightRecorder::Ring;
   std::vector<FlightProgress> out;
-
-  struct stat facts {};
-
-  if (::fstat(fd, &facts) != 0) {
-    return out;
-  }
-  for (off_t at = 0; at < facts.st_size;) {
-    std::size_t used = kPage;  // the place of a rank that has not come is zeros
-    if (const auto one = read_progress(fd, at, used)) {
-      out.push_back(*one);
+  Ring::each(fd, kNewest, [&out](const Ring& ring) {
+    std::uint64_t open = 0;
+    for (std::uint64_t i = 0; i < ring.count; ++i) {
+      open += ring.entry(i).completed.load() == 0 ? 1U : 0U;
     }
-    at += static_cast<off_t>(used);
-  }
+    out.push_back({ring.head().pid, ring.head().next.load() - open});
+  });
   return out;
 }
 
-Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path) {
+std::vector<FlightWaits> read_flight_waits(int fd) {
+  std::vector<FlightWaits> out;
+  FlightRecorder::Ring::each(fd, 0, [&out](const auto& ring) {
+    const auto& from = ring.head();
+    out.push_back({ring.name(), from.epoch, from.pid, from.next, from.waits, from.waited_ns});
+  });
+  return out;
+}
+
+Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path,
+                                                     std::uint64_t newest) {
+  using Ring = FlightRecorder::Ring;
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-
-  struct stat facts {};
-
-  if (!fd || ::fstat(fd.get(), &facts) != 0) {
+  if (!fd) {
     return std::unexpected(system_failure("reading " + path, errno));
   }
-  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
-  const auto got = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
-  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  auto logs = read_rings(bytes);
+  std::vector<FlightLog> logs;
+  Ring::each(fd.get(), newest, [&logs](const Ring& ring) { logs.push_back(ring.log()); });
   if (logs.empty()) {
     return failure(Errc::invalid_argument, path + " is not a flight recorder");
   }

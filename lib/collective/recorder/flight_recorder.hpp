@@ -64,6 +64,8 @@ class FlightRecorder final : public Progress {
   std::uint64_t queued(const Request& request, TimePoint now);
   void started_at(std::uint64_t ticket, TimePoint now);
   void completed_at(std::uint64_t ticket, TimePoint now);
+  // The caller of an operation was held up by it for so long.
+  void waited(Duration time);
 
   // Of operations whose ticket the caller does not have.
   void started(const Request& request) override;
@@ -80,6 +82,7 @@ class FlightRecorder final : public Progress {
  private:
   struct Head;
   struct Entry;
+  struct Ring;
   FlightRecorder() = default;
 
   [[nodiscard]] Result<bool> open_shared(const Place& place);
@@ -89,8 +92,10 @@ class FlightRecorder final : public Progress {
   [[nodiscard]] Entry* find(const Request& request);
   [[nodiscard]] static std::optional<Request> read(const Entry& entry, std::uint64_t ticket);
 
-  friend std::optional<FlightLog> read_ring(std::string_view bytes, std::size_t& used);
-  friend std::optional<struct FlightProgress> read_progress(int fd, off_t at, std::size_t& used);
+  friend Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path,
+                                                              std::uint64_t newest);
+  friend std::vector<struct FlightProgress> read_flight_progress(int fd);
+  friend std::vector<struct FlightWaits> read_flight_waits(int fd);
 
   std::string path_;
   UniqueFd fd_;
@@ -103,9 +108,11 @@ class FlightRecorder final : public Progress {
   Entry* ring_ = nullptr;
 };
 
-// Of ranks that may be dead: a file holds the recorder of one, shared memory those of its host.
+// Of ranks that may be dead: a file holds the recorder of one, shared memory those of its host. Of
+// each so many of its newest records. Any bytes may be in the file: programs write it.
 // Errors: invalid_argument (no recorder in it), system.
-[[nodiscard]] Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path);
+[[nodiscard]] Result<std::vector<FlightLog>> read_flight_recorders(
+    const std::string& path, std::uint64_t newest = UINT64_MAX);
 
 // How far a rank has come: a number that grows with each operation that it completes.
 struct FlightProgress {
@@ -116,6 +123,20 @@ struct FlightProgress {
 // Of all ranks in a recorder's file, without reading more of it than the newest operations. What is
 // no recorder has none.
 [[nodiscard]] std::vector<FlightProgress> read_flight_progress(int fd);
+
+// How long a rank's operations on the host have held up their callers, since its communicator was
+// made. On a GPU they hold up nobody here.
+struct FlightWaits {
+  std::string name;  // of the communicator
+  std::uint64_t epoch = 0;
+  int pid = 0;
+  std::uint64_t operations = 0;  // that were called
+  std::uint64_t waits = 0;       // of those, that held up their callers
+  std::uint64_t waited_ns = 0;
+};
+
+// Of all ranks in a recorder's file: no operation is read. What is no recorder has none.
+[[nodiscard]] std::vector<FlightWaits> read_flight_waits(int fd);
 
 // "rank 3 last completed #118 all_reduce sum f32[6553600]; 3 others are in #119 …": what a person
 // wants to know of ranks that hang. One line for each group of ranks that are at the same place.

@@ -2,6 +2,7 @@
 #include "collective/shm/segment.hpp"
 
 #include "base/clock.hpp"
+#include "collective/bootstrap/death_notice.hpp"
 #include "collective/bootstrap/start_watch.hpp"
 #include "collective/shm/fd_exchange.hpp"
 #include "rendezvous/client/store.hpp"
@@ -106,6 +107,17 @@ Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
     return std::unexpected(taken.error());
   }
   return out;
+}
+
+// Where several are dead: the launcher ends the others because one has died, which is this one.
+std::size_t first_dead(const std::vector<Member*>& members, std::size_t found) {
+  const pid_t first = first_dead_worker();
+  for (std::size_t i = 0; first != 0 && i < members.size(); ++i) {
+    if (members[i]->pid == first) {
+      return i;
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -225,7 +237,8 @@ Result<void> Segment::await_all(const BootstrapContext& context) {
   return {};
 }
 
-Error Segment::death(std::size_t place) const {
+Error Segment::death(std::size_t found) const {
+  const std::size_t place = first_dead(members_, found);
   const Member& dead = member(place);
   return {
       .code = Errc::peer_failed,

@@ -128,7 +128,7 @@ class Segment final : public PeerWatch {
                                    Shared& shared);
   void come();
   [[nodiscard]] Result<void> await_all(const BootstrapContext& context);
-  [[nodiscard]] Error death(std::size_t place) const;
+  [[nodiscard]] Error death(std::size_t found) const;
 
   [[nodiscard]] bool dead(std::size_t place) const {
     return (member(place).life.load(std::memory_order_relaxed) & kOwnerDied) != 0;
@@ -175,7 +175,8 @@ Result<void> Segment::wait(const Step& step, const Missing& missing) {
     const int who = missing();
     const bool gone = left(who);
     const int still = missing();
-    if (auto error = look(step, still, gone && still == who)) {
+    auto error = still < 0 ? std::nullopt : look(step, still, gone && still == who);
+    if (error) {
       return std::unexpected(std::move(*error));
     }
     rest(round, [&missing] { return missing() < 0; });

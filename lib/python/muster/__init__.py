@@ -13,6 +13,13 @@ muster.launch(function) starts the workers itself, from a program or a notebook:
 standard library and libmuster_collective.so only; NumPy and PyTorch are used where they are
 installed. The package is typed; muster.typing has the types of its arguments.
 """
+import ctypes as _ctypes
+
+if not hasattr(_ctypes, "pythonapi"):
+    raise ImportError("muster needs CPython, by whose C interface it finds the memory of arrays; "
+                      "this Python, PyPy perhaps, has none: run it with CPython 3.9 or later")
+
+# pylint: disable=wrong-import-position
 from .array_view import ArrayView
 from .bucket import Bucket
 from .communicator import Communicator, ServedStore

@@ -8,10 +8,13 @@ import mmap
 import os
 import socket
 import struct
+import time
 from typing import Any, Dict, List, Optional
 
 VARIABLE = "MUSTER_AGENT"
 FRAME_BYTES_MAX = 8192
+DEPTH_MAX = 16  # objects and lists inside each other
+NUMBER_BITS_MAX = 1023  # what is larger has no place in a double: to the launcher it is no JSON
 PAGE_BYTES = 4096
 ANSWER_SECONDS = 5.0  # for the first frame, which comes in microseconds unless it is stopped
 
@@ -19,11 +22,35 @@ Frame = Dict[str, Any]
 
 
 def line_of(frame: Frame) -> bytes:
-    """ValueError or TypeError: it is no JSON, or too long."""
-    line = json.dumps(frame, allow_nan=False, separators=(",", ":")).encode()
+    """ValueError or TypeError: it is no JSON, too long or too deep. A lone surrogate, as in the
+    name of a file that is no UTF-8, becomes "?": to the launcher it would be no JSON."""
+    text = json.dumps(frame, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    line = text.encode(errors="replace")
     if len(line) > FRAME_BYTES_MAX:
         raise ValueError("more than %d bytes cannot be told to muster" % FRAME_BYTES_MAX)
+    if depth_of(frame) > DEPTH_MAX:
+        raise ValueError("more than %d levels cannot be told to muster" % DEPTH_MAX)
+    if has_huge_number(frame):
+        raise ValueError("a number of more than %d bits cannot be told to muster" % NUMBER_BITS_MAX)
     return line + b"\n"
+
+
+def depth_of(value: Any) -> int:
+    """Of what json.dumps() takes, and which therefore has an end."""
+    if isinstance(value, dict):
+        return 1 + max(map(depth_of, value.values()), default=0)
+    if isinstance(value, (list, tuple)):
+        return 1 + max(map(depth_of, value), default=0)
+    return 0
+
+
+def has_huge_number(value: Any) -> bool:
+    """Only Python's whole numbers have no end."""
+    if isinstance(value, dict):
+        return any(map(has_huge_number, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(has_huge_number, value))
+    return isinstance(value, int) and value.bit_length() > NUMBER_BITS_MAX
 
 
 def is_same_user(peer: socket.socket) -> bool:
@@ -46,7 +73,7 @@ class Connection:
             # A connection that may not wait fails where many others wait already.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
                                     struct.pack("ll", int(ANSWER_SECONDS), 0))
-            self._socket.connect("\0" + name)
+            self._connect("\0" + name)
             self._socket.settimeout(ANSWER_SECONDS)
             if not is_same_user(self._socket):
                 raise OSError("another user's socket")
@@ -54,6 +81,19 @@ class Connection:
         except BaseException:
             self._socket.close()
             raise
+
+    def _connect(self, address: str) -> None:
+        """A handled signal ends a connect() that waits, and leaves the socket as it was. Python
+        takes it for a connection that goes on, and then for one that is there."""
+        until = time.monotonic() + ANSWER_SECONDS
+        while True:
+            self._socket.connect(address)
+            try:
+                self._socket.getpeername()
+                return
+            except OSError:
+                if time.monotonic() >= until:
+                    raise
 
     def _receive_hello(self) -> Optional[memoryview]:
         """The first frame, and the page of this worker, which the agent reads: step and time."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from . import dlpack, dtypes, errors
@@ -90,9 +89,8 @@ class ArrayView:
         return dlpack.make(self, self._address(), self.shape, dtypes.to_dlpack(self.dtype),
                            self.device)
 
-    if sys.version_info >= (3, 12):
-        def __buffer__(self, flags: int) -> memoryview:
-            return self.view()
+    # No __buffer__, which Python has since 3.12: NumPy would prefer it, and a buffer of bytes has
+    # neither shape nor type.
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -29,12 +29,14 @@ def replace(c10d: Any) -> None:
         return
     c10d._muster_replaces_gloo = True
     if not hasattr(c10d, "_create_gloo_process_group"):
-        c10d.ProcessGroupGloo = _create  # earlier versions know gloo by its class
+        c10d.ProcessGroupGloo = _create_in_python  # earlier versions know gloo by its class
         return
     c10d._create_gloo_process_group = _create  # for when gloo is registered
-    plugin = c10d.Backend._plugins.get("GLOO")
-    if plugin is not None:  # it was
-        c10d.Backend._plugins["GLOO"] = plugin._replace(creator_fn=_create)
+    backend = c10d.Backend
+    backend._ensure_backend_registered("gloo")
+    backend._plugins["GLOO"] = backend._plugins["GLOO"]._replace(creator_fn=_create)
+    # DDP's logger takes what is of gloo's type for an object of gloo's own class.
+    backend.backend_type_map["gloo"] = c10d.ProcessGroup.BackendType.CUSTOM
 
 
 def install() -> None:
@@ -48,16 +50,17 @@ def install() -> None:
         sys.meta_path.insert(0, _Finder())
 
 
-def _create(*given: Any, timeout: Any = None) -> Any:
-    """In the place of gloo's: store, rank, size and timeout, or PyTorch's extended interface."""
+def _create(opts: Any, _: Any = None) -> Any:
+    """In the place of gloo's function."""
     from .torch.bootstrap import create
-    if len(given) == 2:
-        opts = given[0]
-        given = (opts.store, opts.group_rank, opts.group_size)
-        timeout = opts.timeout
-    elif len(given) == 4:
-        timeout = given[3]
-    return create(given[0], given[1], given[2], timeout, label="gloo")
+    return create(opts.store, opts.group_rank, opts.group_size, opts.timeout, label="gloo")
+
+
+def _create_in_python(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    """In the place of gloo's class. Those versions give the group gloo's type: it may not be the
+    compiled one."""
+    from .torch.bootstrap import create_in_python
+    return create_in_python(store, rank, size, timeout, label="gloo")
 
 
 class _Finder(importlib.abc.MetaPathFinder):

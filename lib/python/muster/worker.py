@@ -156,7 +156,6 @@ class _Agent:
                 self.drop()
             return self.stopping
 
-
     def new_frames(self, connection: _channel.Connection) -> List[_channel.Frame]:
         """Subscribes first, and waits for what was told before: it comes in one piece."""
         if not self.subscribed:
@@ -179,12 +178,15 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def progress(step: int) -> None:
-    """This worker is at this step (a whole number from 0). The launcher reads it when somebody
-    asks. Costs about as much as any call of a Python function."""
+    """This worker is at this step (a whole number from 0, of at most 64 bits). The launcher reads
+    it when somebody asks. Costs about as much as any call of a Python function."""
     words = _agent.words
     if words is None:
         words = _agent.begin()
-    words[0] = step
+    try:
+        words[0] = step
+    except (OverflowError, ValueError):  # which of them depends on whether there is a launcher
+        raise ValueError("a step is a whole number from 0 to 2**64 - 1") from None
     words[1] = time.monotonic_ns()
     if type(words) is array.array:
         _tell_progress(step)
@@ -209,8 +211,9 @@ def unhealthy(why: str) -> bool:
 
 
 def event(data: Any) -> bool:
-    """Adds any JSON value to events.jsonl. At most 8 KiB, and 256 KiB in all. False: nobody heard
-    it. ValueError or TypeError: it is too long, or no JSON."""
+    """Adds any JSON value to events.jsonl. At most 8 KiB, and 256 KiB in all; at most 15 lists and
+    dicts inside each other. False: nobody heard it. ValueError or TypeError: it is more than that,
+    or no JSON."""
     return _agent.say({"type": "event", "data": data})
 
 

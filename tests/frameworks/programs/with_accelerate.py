@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop for Accelerate, as its users write them. Nothing in it knows of the launcher."""
+"""A training loop for Accelerate, as its users write them. Nothing in it knows of the launcher.
+with_accelerate.py [BACKEND]: Accelerate itself refuses all names but gloo on CPUs, and takes a
+group that is there."""
+import sys
+
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def main():
+def main(backend=None):
+    if backend:
+        import muster.torch  # noqa: F401  nothing is installed here that would find it
+        torch.distributed.init_process_group(backend)
     set_seed(1)
     accelerator = Accelerator(cpu=True)
     inputs = torch.randn(64, 8)
@@ -31,4 +38,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lightning's Trainer with strategy "ddp"; the only argument is the number of machines, which its
-users have to write down."""
+"""Lightning's Trainer with strategy "ddp": with_lightning.py MACHINES RANKS [BACKEND]. Its users
+have to write down how many machines there are, and ranks on each."""
 import logging
 import sys
 import warnings
 
 import lightning
 import torch
+from lightning.pytorch.strategies import DDPStrategy
 from torch.utils.data import DataLoader, TensorDataset
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -30,14 +31,18 @@ class Model(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.05)
 
 
-def main(nodes, ranks):
+def main(nodes, ranks, backend=None):
+    if backend:
+        import muster.torch  # noqa: F401
     lightning.seed_everything(1)
     inputs = torch.randn(64, 8)
     data = DataLoader(TensorDataset(inputs, inputs.sum(1, keepdim=True)), batch_size=8)
     model = Model()
-    trainer = lightning.Trainer(accelerator="cpu", strategy="ddp", devices=ranks, num_nodes=nodes,
-                                max_epochs=2, logger=False, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False)
+    strategy = DDPStrategy(process_group_backend=backend) if backend else "ddp"
+    trainer = lightning.Trainer(accelerator="cpu", strategy=strategy, devices=ranks,
+                                num_nodes=nodes, max_epochs=2, logger=False,
+                                enable_checkpointing=False, enable_progress_bar=False,
+                                enable_model_summary=False)
     trainer.fit(model, data)
     weights = sum(p.detach().double().sum() for p in model.parameters()).item()
     # Torchrun's workers write what print gets and the line's end apart, and tear lines.
@@ -46,4 +51,4 @@ def main(nodes, ranks):
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])

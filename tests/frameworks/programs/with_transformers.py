@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transformers' Trainer on a tiny model that is made from its configuration, without a network."""
+"""transformers' Trainer on a tiny model that is made from its configuration, without a network.
+with_transformers.py FOLDER [BACKEND], as with_accelerate.py, on which it stands."""
 import sys
 
 import torch
@@ -17,7 +18,10 @@ class Counting(torch.utils.data.Dataset):
         return {"input_ids": ids, "labels": ids}
 
 
-def main(folder):
+def main(folder, backend=None):
+    if backend:
+        import muster.torch  # noqa: F401
+        torch.distributed.init_process_group(backend)
     set_seed(1)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=16, n_embd=16, n_layer=1,
                                        n_head=2, bos_token_id=0, eos_token_id=0))
@@ -35,4 +39,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -9,8 +9,8 @@ import struct
 import frames
 import tls
 
-VERSION = 4
-OLDER = (1, 2, 3)
+VERSION = 6
+OLDER = (1, 2, 3, 4, 5)
 CLOSED_WITHIN = 15.0  # s; longer than any limit on who has not shown that he is of the job
 REFUSE = 2
 REASON_MAX = 8
@@ -75,13 +75,13 @@ def on_rounds(door):
     def sends(*pieces, ends=False, secrets=()):
         return lambda: is_refused_by_rounds(door.answer_to(*pieces, ends=ends), secrets)
 
-    def greeting(with_tls, job=door.job):
-        return frames.preamble(VERSION) + frames.introduction(job, with_tls)
+    def greeting(proofs, job=door.job):
+        return frames.preamble(VERSION) + frames.introduction(job, proofs)
 
-    for with_tls, how in enumerate(("in the clear", "in place of TLS")):
+    for proofs, how in enumerate(("in the clear", "in place of TLS")):
         for kind, frame in frames.forged(door.job).items():
             yield (f"{kind} {how}",
-                   sends(greeting(with_tls), frames.hello(door.job) + frame, ends=True))
+                   sends(greeting(proofs), frames.hello(door.job) + frame, ends=True))
     for version in OLDER:
         for kind, frame in frames.forged(door.job).items():
             yield (f"{kind} in version {version}",

@@ -13,9 +13,9 @@ def preamble(version):
     return MAGIC + struct.pack("<H", version)
 
 
-def introduction(job, with_tls):
-    """What follows a preamble from version 4 on."""
-    return u8(with_tls) + text(job)
+def introduction(job, proofs):
+    """What follows a preamble from version 5 on; proofs: what its sender can prove himself with."""
+    return u8(proofs) + text(job)
 
 
 def frame(kind, body=b""):

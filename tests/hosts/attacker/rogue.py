@@ -9,7 +9,7 @@ import sys
 import attacks
 import frames
 
-REFUSED, IN_THE_CLEAR, WITH_TLS = 0, 1, 2
+IN_THE_CLEAR, WITH_TLS, WITH_CREDENTIAL = 1, 2, 3  # replies
 LEADER = 0xBAD
 
 
@@ -31,21 +31,28 @@ def greetings(job, address):
     yield "nothing", b""
 
 
-def main():
-    address, port, job = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+def serve(address, port, lies, begin=lambda stream: None):
+    """Says "ready", then tells each who connects one of these lies, and prints its name. begin:
+    what comes before it."""
     with socket.create_server((address, port)) as listening:
         print("ready", flush=True)
-        for name, said in itertools.cycle(greetings(job, address)):
+        for name, said in itertools.cycle(lies):
             stream, _ = listening.accept()
             with stream:
                 print(name, flush=True)
                 try:
+                    begin(stream)
                     stream.sendall(said)
                     stream.shutdown(socket.SHUT_WR)
                     while stream.recv(65536):
                         pass
                 except OSError:
                     pass  # the node has had enough
+
+
+def main():
+    address, port, job = sys.argv[1:]
+    serve(address, int(port), greetings(job, address))
 
 
 if __name__ == "__main__":

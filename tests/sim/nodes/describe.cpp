@@ -145,6 +145,24 @@ struct MessageText {
   std::string operator()(const Vouched& m) const {
     return fmt::format("Vouched {} {} by {}", m.sequence, static_cast<int>(m.answer), m.node);
   }
+
+  std::string operator()(const Stalled& m) const {
+    return fmt::format("Stalled in {} heard={}", sim::words_of(m.round), m.heard);
+  }
+
+  std::string operator()(const Look& m) const { return fmt::format("Look {}", m.inquiry); }
+
+  std::string operator()(const Looked& m) const {
+    return fmt::format("Looked {} '{}'", m.inquiry, m.findings);
+  }
+
+  std::string operator()(const Judged& m) const {
+    return fmt::format("Judged {} '{}'", m.inquiry, m.verdict);
+  }
+
+  std::string operator()(const Waited& m) const {
+    return fmt::format("Waited in {}: {} sums", sim::words_of(m.round), m.sums.size());
+  }
 };
 
 struct EventText {
@@ -198,6 +216,16 @@ struct EventText {
 
   std::string operator()(const OwnerFound& e) const {
     return fmt::format("owner of port {}: {}", e.question.client.port, static_cast<int>(e.answer));
+  }
+
+  std::string operator()(const StalledHere& /*e*/) const { return "no progress"; }
+
+  std::string operator()(const LookedHere& e) const { return "seen: " + e.message.findings; }
+
+  std::string operator()(const JudgedHere& e) const { return "judged: " + e.message.verdict; }
+
+  std::string operator()(const WaitedHere& e) const {
+    return fmt::format("waited: {} sums", e.message.sums.size());
   }
 
   std::string operator()(const NodeTick& /*e*/) const { return "tick"; }
@@ -254,6 +282,20 @@ struct EffectText {
     return fmt::format("client {} {}",
                        e.client,
                        e.refused ? "refused: " + e.refused->message : std::string("let in"));
+  }
+
+  std::string operator()(const LookNow& e) const {
+    return fmt::format("look for inquiry {}", e.question.inquiry);
+  }
+
+  std::string operator()(const JudgeNow& e) const {
+    return fmt::format("judge inquiry {} of {} nodes", e.inquiry, e.nodes.size());
+  }
+
+  std::string operator()(const HearVerdict& e) const { return "verdict: " + e.said.verdict; }
+
+  std::string operator()(const HearWaits& e) const {
+    return fmt::format("waits of {}: {} sums", e.node, e.said.sums.size());
   }
 
   std::string operator()(const SayNode& e) const { return "say: " + e.text; }

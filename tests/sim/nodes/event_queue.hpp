@@ -48,6 +48,9 @@ enum class Kind : std::uint8_t {
   leaves,
   client_connects,
   owner_found,  // an agent has looked whose a connection is
+  stalls,       // the limit of an agent passes without progress
+  looked,       // it has looked at its workers
+  waits_due,    // it tells how long they have waited
   // the world
   start_place,
   thaw_agent,

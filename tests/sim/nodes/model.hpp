@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,7 @@ struct Agent {
   VirtualTime heard{};        // its coordinator's last sign of life
   bool out_of_touch = false;  // when the job was closed elsewhere
   std::size_t unchecked_steps = 0;
+  std::set<std::string> verdicts;  // on hangs, that it has heard
   std::deque<NodeEvent> deferred;  // what it will find when it goes on
 };
 

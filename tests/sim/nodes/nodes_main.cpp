@@ -29,6 +29,8 @@ NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
   Random random(Random(seed ^ std::uint64_t{command.nodes} << 32).next());
   NodesOptions options = nodes_options(command.nodes, random);
   options.bytes = command.bytes;
+  options.hangs = command.hangs;
+  options.waits = command.waits;
   Trace record;
   record.on = trace;
   return run_nodes(options, random.next(), record);
@@ -43,10 +45,12 @@ void on_abort(int /*signo*/) {
 }
 
 std::string reproduce_line(const NodesCommand& command, std::uint64_t seed) {
-  return fmt::format("reproduce: scripts/sim --seed {:#x} --nodes {} --level {} --trace\n",
+  return fmt::format("reproduce: scripts/sim --seed {:#x} --nodes {} --level {}{}{} --trace\n",
                      seed,
                      command.nodes,
-                     command.bytes ? 'B' : 'A');
+                     command.bytes ? 'B' : 'A',
+                     command.hangs ? " --hangs" : "",
+                     command.waits ? " --waits" : "");
 }
 
 // Empty: all rules held.

@@ -135,7 +135,14 @@ void Verdict::check_converged() {
     return;
   }
   if (!running.empty()) {
-    check_running(*world_.checkers().round(running.front().first));
+    const RoundPtr round = world_.checkers().round(running.front().first);
+    check_running(*round);
+    if (options_.hangs && world_.checkers().problem().empty()) {
+      world_.check_hang(*round);
+    }
+    if (options_.waits && world_.checkers().problem().empty()) {
+      world_.check_waits(*round);
+    }
     converged_ = true;
     return;
   }

@@ -239,6 +239,7 @@ void NodesWorld::handle_agent(Happening& what) {
       count(agent, workers.alive);
       break;
     default:
+      handle_hang(what, current);
       break;
   }
 }

@@ -16,6 +16,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster::sim {
@@ -50,6 +51,10 @@ class NodesWorld final : public NetworkUser {
   void post(Duration delay, Kind kind, std::uint32_t subject);
   // From here on nothing fails any more; what is cut or frozen is put right.
   void calm();
+  // The workers of a round that runs hang, in the calm.
+  void check_hang(const Round& round);
+  // Those of all nodes tell one of them what they wait.
+  void check_waits(const Round& round);
 
   // -- what can be seen --
   [[nodiscard]] VirtualTime now() const { return queue_.now(); }
@@ -133,6 +138,19 @@ class NodesWorld final : public NetworkUser {
   void judge_client(const VouchKnown& known);
   [[nodiscard]] bool is_worker_of(std::uint32_t agent, const Client& client) const;
 
+  // inquiries into hangs (world_hangs.cpp)
+  void expect_stalls(std::uint32_t agent);
+  void handle_hang(const Happening& what, bool current);
+  void look(std::uint32_t agent, const Look& question);
+  void tell_looked(std::uint32_t agent, const Look& question);
+  void judge_hang(std::uint32_t agent, const JudgeNow& all);
+  void hear_verdict(std::uint32_t agent, const Judged& said);
+
+  // how long workers wait (world_waits.cpp)
+  void expect_waits(std::uint32_t agent);
+  void tell_waits(std::uint32_t agent);
+  void hear_waits(std::uint32_t agent, const HearWaits& heard);
+
   // workers
   RoundPlan& plan_of(RoundId round, std::size_t members);
   void stop_workers(std::uint32_t agent, bool kill);
@@ -165,6 +183,10 @@ class NodesWorld final : public NetworkUser {
   std::map<RoundId, RoundPlan> plans_;
   NodeEffects effects_;
   std::vector<Client> clients_;
+  std::map<std::string, std::string> verdicts_;  // by who judged and the inquiry
+  // Who has heard what of whom: the last numbers, by coordinator, round and rank.
+  std::map<std::uint32_t, std::map<std::pair<RoundId, int>, std::uint64_t>> waits_heard_;
+  std::uint64_t waits_told_ = 0;
   std::uint16_t next_store_ = 30000;
   bool calm_ = false;
 };

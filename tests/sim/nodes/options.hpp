@@ -74,6 +74,8 @@ struct NodesOptions {
   int lost_for_good_percent = 0;  // machines without power that stay so
 
   bool bytes = false;  // level B
+  bool hangs = false;  // some nodes see no progress
+  bool waits = false;  // all nodes tell how long their workers wait
   bool calm_network = false;
 
   [[nodiscard]] bool only_workers_fail() const;

@@ -74,6 +74,14 @@ struct Performer {
 
   void operator()(const VouchKnown& e) const { world.judge_client(e); }
 
+  void operator()(const LookNow& e) const { world.look(agent, e.question); }
+
+  void operator()(const JudgeNow& e) const { world.judge_hang(agent, e); }
+
+  void operator()(const HearVerdict& e) const { world.hear_verdict(agent, e.said); }
+
+  void operator()(const HearWaits& e) const { world.hear_waits(agent, e); }
+
   void operator()(const EndFinished& /*e*/) const { world.end(agent, Ending::finished, ""); }
 
   void operator()(const EndClosed& e) const {

@@ -73,6 +73,8 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   if (run.group_rank != 0) {
     expect_client(number);
   }
+  expect_stalls(number);
+  expect_waits(number);
   if (agent.guard_at && !agent.guard_posted) {
     agent.guard_posted = true;
     queue_.at(*agent.guard_at, Happening{Kind::guard, 0, number, 0, nullptr, nullptr});

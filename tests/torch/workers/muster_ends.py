@@ -2,16 +2,20 @@
 """Processes that end without destroy_process_group() while something is under way. "callback":
 a future's callback runs, nobody joins an operation, a receive from any source waits. "thread":
 another thread is in an operation. "exception": one leaves main() after an asynchronous operation
-was started. "exit": os._exit. "killed": rank 1 dies in an asynchronous operation."""
+was started. "exit": os._exit. "killed": rank 1 dies in an asynchronous operation. "dropped": rank 0
+lets go of a group with an operation under way, which rank 1 then joins."""
+import gc
 import os
 import signal
 import sys
 import threading
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 import muster.torch  # registers the back end
+from muster.torch import bootstrap
 
 
 def callback():
@@ -72,10 +76,26 @@ def killed():
     raise AssertionError("no error")
 
 
+def dropped():
+    rank = dist.get_rank()
+    store = dist.PrefixStore("dropped", dist.distributed_c10d._get_default_store())
+    group = bootstrap.create(store, rank, 2, timedelta(seconds=60))
+    x = torch.full((3,), 1.0 + rank)
+    if rank == 0:
+        group.allreduce([x])
+        store.set("under way", "1")
+        del group
+        gc.collect()
+    else:
+        store.wait(["under way"])
+        group.allreduce([x]).wait()
+        assert x.tolist() == [3, 3, 3], x
+
+
 def main():
     dist.init_process_group("muster")
     kept = {"callback": callback, "thread": thread, "exception": exception, "exit": leaves,
-            "killed": killed}[sys.argv[1]]()
+            "killed": killed, "dropped": dropped}[sys.argv[1]]()
     os.write(1, f"rank {dist.get_rank()} ends\n".encode())
     del kept
 

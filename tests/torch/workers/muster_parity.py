@@ -118,6 +118,14 @@ def refusals(group):
         ("invalid tensor type at index 0", lambda: group.allgather([[y] * n], [x])),
         ("invalid tensor size at index 0", lambda: group.allgather([[z] * n], [x])),
         ("tensors must all have the same type", lambda: group.allreduce_coalesced([x, y])),
+        ("invalid root tensor: 2",
+         lambda: group.broadcast([x, x], options("Broadcast", rootTensor=2))),
+        ("invalid tensor type at index", lambda: group.broadcast([x, y], options("Broadcast"))),
+        ("invalid tensor size at index", lambda: group.broadcast([x, z], options("Broadcast"))),
+        ("invalid tensor type at index 1", lambda: group.allgather([[x] * 2 * n] * 2, [x, y])),
+        ("invalid tensor size at index 1", lambda: group.allgather([[x] * 2 * n] * 2, [x, z])),
+        ("invalid output tensor list at index 1",
+         lambda: group.allgather([[x] * 2 * n, [x] * n], [x, x])),
     ]
     if not IS_OLD:
         said += [
@@ -127,6 +135,15 @@ def refusals(group):
              lambda: group.alltoall_base(torch.zeros(n), torch.zeros(n), [2] * n, [1] * n)),
             ("does not divide equally across group size",
              lambda: group.alltoall_base(torch.zeros(n + 1), torch.zeros(n + 1), [], [])),
+            ("Tensors must be contiguous",
+             lambda: group.alltoall_base(torch.zeros(n, n), torch.zeros(n, n).t(), [], [])),
+            ("invalid size of output tensor at index 0",
+             lambda: dist.all_gather_coalesced([[z]] * n, [x], group)),
+            ("output lists should be equal to world size",
+             lambda: dist.all_gather_coalesced([[x]] * (n + 1), [x], group)),
+            ("unsupported reduction operation",
+             lambda: group.allreduce([sparse_of(2.)],
+                                     options("Allreduce", reduceOp=dist.ReduceOp.MAX))),
         ]
     return [words if words in refusal(call) else refusal(call) for words, call in said]
 
@@ -150,13 +167,36 @@ def complex_numbers(group):
     return [part, swapped]
 
 
+def sparse_of(value):
+    return torch.sparse_coo_tensor([[me()]], [value], (size(),))
+
+
 def sparse(group):
     results = []
-    for values in ([1.], [2]):
-        mine = torch.sparse_coo_tensor([[me()]], values, (size(),))
-        dist.all_reduce(mine, group=group)
-        results.append(mine.to_dense())
+    for values in ([1.], [2], [3., 4.]):
+        mine = [sparse_of(value) for value in values]
+        group.allreduce(mine).wait()
+        results += [each.to_dense() for each in mine]
     return results
+
+
+def several_inputs(group):
+    """Of one call, also where it has a future."""
+    sent = [torch.full((2,), me() * 10. + n) for n in range(2)]
+    group.broadcast(sent, options("Broadcast", rootRank=1, rootTensor=1)).wait()
+    gathered = [[torch.zeros(3) for _ in range(2 * size())] for _ in range(2)]
+    work = group.allgather(gathered, [torch.full((3,), me() * 10. + n) for n in range(2)])
+    work.get_future().wait()
+    return [*sent, *gathered]
+
+
+def inference(group):
+    """What is made in inference mode is written to by other threads, too."""
+    with torch.inference_mode():
+        rows = [torch.zeros(2) for _ in range(size())]
+        work = dist.all_gather(rows, torch.full((2,), float(me())), group=group, async_op=True)
+        work.get_future().wait()
+    return [row.clone() for row in rows]
 
 
 # Messages.
@@ -392,10 +432,10 @@ def ranges(group):
                    event.input_shapes if "barrier" not in event.name else []) for event in seen)
 
 
-OLD = [overloads, refusals, waiting_callbacks, finished_by_barrier, hundreds_of_tags, any_source,
-       early_receive_from_any, power_sgd, joined]
-NEW = [several, uneven, complex_numbers, sparse, objects_from_any, introspection, split, ranges,
-       compiled, checkpoints, monitored, one_rank_is_late]
+OLD = [overloads, refusals, several_inputs, waiting_callbacks, finished_by_barrier,
+       hundreds_of_tags, any_source, early_receive_from_any, power_sgd, joined]
+NEW = [several, uneven, complex_numbers, sparse, inference, objects_from_any, introspection, split,
+       ranges, compiled, checkpoints, monitored, one_rank_is_late]
 CASES = {case.__name__: case for case in (OLD if IS_OLD else OLD + NEW)}
 
 
@@ -416,12 +456,12 @@ def run(case, group):
         return traceback.format_exc()
 
 
-def main():
+def main(cases):
     dist.init_process_group("gloo", timeout=timedelta(seconds=100))
     groups = [dist.new_group(backend=name, timeout=timedelta(seconds=40))
               for name in ("gloo", "muster")]
-    for name in sys.argv[1:] or CASES:
-        of_gloo, ours = (run(CASES[name], group) for group in groups)
+    for name in sys.argv[1:] or cases:
+        of_gloo, ours = (run(cases[name], group) for group in groups)
         is_same = same(of_gloo, ours) and not isinstance(of_gloo, str)
         os.write(1, (f"{name}: as gloo\n" if is_same else
                      f"{name}: gloo gives {of_gloo}\n{name}: muster gives {ours}\n").encode())
@@ -432,4 +472,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(CASES)

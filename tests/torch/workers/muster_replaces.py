@@ -25,6 +25,10 @@ def main():
     assert dist.get_backend() == dist.get_backend(group) == "gloo"
     names = [each._get_backend(torch.device("cpu")).name() for each in (dist.group.WORLD, group)]
     os.write(1, f"rank {dist.get_rank()}: {names} {x.sum().item():.0f}\n".encode())
+    # PyTorch's logger asks a group that it takes for gloo's for its threads.
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+    assert "gloo_num_threads" not in model._get_ddp_logging_data()
+    del model
     dist.destroy_process_group()
 
 

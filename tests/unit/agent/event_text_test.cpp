@@ -72,6 +72,28 @@ TEST_CASE("event text: a hang has its cause and the lines of stderr") {
   CHECK(event_json(event_of(event::HangOver{7})).find(R"("quiet":7.0)") != std::string::npos);
 }
 
+TEST_CASE("event text: a straggler has what it costs; steps only where they are told") {
+  straggler::Named found{{.ranks = {3}, .share = 0.25}};
+  CHECK(line_of(event_of(found))->text == "rank 3 is slow: it costs the job 25 % of its time");
+  CHECK(line_of(event_of(found))->level == LogLevel::warning);
+  CHECK(
+      event_json(event_of(found))
+          .find(R"("event":"straggler","node":"node1","round":4,"ranks":[3],"share":0.25,)"
+                R"("step_seconds":null,"lost_seconds":null,"places":[],"text":"rank 3 is slow)") !=
+      std::string::npos);
+  found.slow.step_seconds = 0.5;
+  found.slow.lost_seconds = 0.125;
+  CHECK(event_json(event_of(found)).find(R"("step_seconds":0.5,"lost_seconds":0.125)") !=
+        std::string::npos);
+  found.slow.places = {{.node = "b", .ranks = {3}}};
+  CHECK(event_json(event_of(found))
+            .find(R"("places":[{"node":"b","ranks":[3],"whole":false}],"text":"rank 3 on 'b')") !=
+        std::string::npos);
+  const straggler::Over over{{3, 4}};
+  CHECK(line_of(event_of(over))->text == "ranks 3, 4 are no longer slow");
+  CHECK(event_json(event_of(over)).find(R"("ranks":[3,4])") != std::string::npos);
+}
+
 TEST_CASE("event text: a restart has its fields beside the text") {
   const std::string text = event_json(event_of(event::RestartDecided{3, 1, 77, 2, 5, "why"}));
   CHECK(text.find(R"("event":"restart")") != std::string::npos);

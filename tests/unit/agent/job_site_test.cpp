@@ -15,6 +15,7 @@ namespace {
 struct Bench {
   int told = 0;
   std::vector<std::optional<std::uint64_t>> steps;
+  std::vector<std::optional<WaitStatus>> waits;
   JobSite site{"run1",
                42,
                JobSite::Means{[] { return 200.0; },
@@ -22,6 +23,7 @@ struct Bench {
                                 return MetricsExtra{200.0, 7, 3, 1};
                               },
                               [this] { return steps; },
+                              [this] { return waits; },
                               [this] { ++told; }}};
 
   void tell(event::What what) { site.take(JobEvent{100, "n", 1, std::move(what)}); }
@@ -100,6 +102,18 @@ TEST_CASE("job site: steps are read when somebody asks") {
   CHECK(has(bench.body("/metrics"), "muster_worker_step{rank=\"0\"} 118\n"));
   CHECK_FALSE(has(bench.body("/metrics"), "muster_worker_step{rank=\"1\"}"));
   CHECK(has(bench.body("/v1/status"), R"("step":118)"));
+}
+
+TEST_CASE("job site: so is how long each has waited for others") {
+  Bench bench;
+  bench.begin(2);
+  bench.start(0);
+  bench.start(1);
+  CHECK(has(bench.body("/v1/status"), R"("waits":null)"));
+  bench.waits = {WaitStatus{0.25, 3}, std::nullopt};
+  CHECK(has(bench.body("/v1/status"), R"("waits":0.25)"));
+  CHECK(has(bench.body("/metrics"), "muster_worker_waiting_seconds_total{rank=\"0\"} 3\n"));
+  CHECK_FALSE(has(bench.body("/metrics"), "waiting_seconds_total{rank=\"1\"}"));
 }
 
 TEST_CASE("job site: a stream goes on behind the last event that was seen of this run") {

@@ -133,3 +133,43 @@ TEST_CASE("local rounds: nobody is waited for at the end") {
   bench.rounds.close();
   CHECK(bench.closed);
 }
+
+namespace {
+
+// It has ended the worker of each failure because it hung.
+class FakeParty final : public HangParty {
+ public:
+  bool ends_job = false;
+
+  void look(const Look& /*question*/) override {}
+
+  void judge(const JudgeNow& /*all*/) override {}
+
+  void hear(const Judged& /*said*/) override {}
+
+  void add_evidence(WorkerFailure& failure) const override {
+    failure.hung = true;
+    failure.ends_job = ends_job;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("local rounds: a worker that hung is started again, or ends the job") {
+  for (const bool ends_job : {false, true}) {
+    Bench bench;
+    FakeParty party;
+    party.ends_job = ends_job;
+    bench.rounds.use(party);
+    bench.rounds.await_round(0);
+    bench.rounds.report_failure(exited(7), 60s);
+    CHECK(bench.decisions.size() == (ends_job ? 0U : 1U));
+    if (ends_job) {
+      CHECK(bench.end().outcome == Outcome::failed);
+    } else {
+      CHECK(bench.decisions.front().text.find("made no progress and was killed "
+                                              "(--on-hang=restart); restarting all workers") !=
+            std::string::npos);
+    }
+  }
+}

@@ -37,6 +37,7 @@ TEST_CASE("lost connection: what the back ends say, one by one") {
         "remote process exited or there was a network error, NCCL version 2.28.3",
         "ncclRemoteError: A call failed possibly due to a network error",
         "muster.Error: peer_failed: rank 1 died",
+        "muster.errors.PeerFailed: rank 2 has left (exited, or closed its communicator)",
         "rank 2 closed its connection to rank 0 during all_reduce"}) {
     INFO(text);
     CHECK(says_lost_connection(text));

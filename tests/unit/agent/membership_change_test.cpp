@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/membership_change.hpp"
 
+#include "channel/frames.hpp"
 #include "support/catch.hpp"
 
 using namespace muster;
@@ -54,4 +55,26 @@ TEST_CASE("membership change: of very many nodes some are named") {
   }
   const auto change = membership_change(round_of(1, {{1, 1}}), round_of(2, many));
   CHECK(change.joined.size() == channel::kNodesNamedMax);
+}
+
+TEST_CASE(
+    "membership change: a round with as many nodes and names as long as can be is one frame") {
+  const auto crowd = [](NodeId first) {
+    Round out = round_of(1, {});
+    for (NodeId id = first; id < first + channel::kNodesNamedMax; ++id) {
+      NodeInfo node;
+      node.id = id;
+      node.name = std::string(4000, 'x');
+      node.nproc = 9999;
+      out.members.push_back(node);
+    }
+    return out;
+  };
+  const auto change = membership_change(crowd(1), crowd(1000));
+  channel::Round frame;
+  frame.epoch = UINT64_MAX;
+  frame.left = change.left;
+  frame.joined = change.joined;
+  CHECK(frame.left.size() + frame.joined.size() == 2 * channel::kNodesNamedMax);
+  CHECK(channel::encode(channel::AgentFrame(frame)).size() <= channel::kFrameBytesMax);
 }

@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 
 #include <array>
+#include <filesystem>
 #include <string>
 
 #include <stdlib.h>
@@ -58,6 +59,29 @@ TEST_CASE("run dir: without logs it is temporary and disappears with its error f
   REQUIRE(write_file(dir->path() + "/attempt_0/1/error.json", "{}"));
   CHECK_FALSE(dir->clean_up(true));
   CHECK_FALSE(exists(dir->path()));
+}
+
+TEST_CASE("run dir: the pipes of PyTorch's flight recorders go, what it dumped by itself stays") {
+  const Parent parent;
+  for (const std::string& logs : {std::string(), parent.path() + "/logs"}) {
+    auto dir = RunDir::make(config_of(logs), parent.as_tmpdir(), "abcdefgh");
+    REQUIRE(dir);
+    REQUIRE(dir->make_attempt(0, 1));
+    const std::string attempt = dir->path() + "/attempt_0/";
+    CHECK(dir->place_of_pipes(0) + "/" == attempt);
+    CHECK(dir->place_of_pipes(1).empty());  // there is no such folder
+    CHECK(RunDir().place_of_pipes(0).empty());
+    REQUIRE(::mkfifo((attempt + "nccl_pipe_0.pipe").c_str(), 0600) == 0);
+    REQUIRE(::mkfifo((attempt + "torch_flights_12.pipe").c_str(), 0600) == 0);
+    REQUIRE(write_file(attempt + "torch_flights_12", "late"));
+    REQUIRE(write_file(attempt + "nccl_trace_rank_0", "dump"));
+    CHECK(dir->clean_up(true));
+    CHECK_FALSE(exists(attempt + "nccl_pipe_0.pipe"));
+    CHECK_FALSE(exists(attempt + "torch_flights_12.pipe"));
+    CHECK_FALSE(exists(attempt + "torch_flights_12"));
+    CHECK(exists(attempt + "nccl_trace_rank_0"));
+    std::filesystem::remove_all(logs.empty() ? dir->path() : logs);
+  }
 }
 
 TEST_CASE("run dir: what somebody else put there keeps it") {

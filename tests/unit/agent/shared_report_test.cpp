@@ -125,6 +125,7 @@ TEST_CASE("shared report: evidence comes back as it was told") {
   told.failure.record = ErrorRecord{"ValueError: boom", "Traceback x", std::nullopt};
   told.failure.out_of_memory = true;
   told.failure.memory_usage = "limit 512 MiB";
+  told.failure.lost_child = "process 7 (engine)";
   const auto back = parse_evidence(evidence_text(told));
   REQUIRE(back);
   CHECK(back->failure == told.failure);

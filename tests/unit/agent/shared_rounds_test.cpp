@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
+
 using namespace muster;
 
 namespace {
@@ -89,8 +91,10 @@ struct Bench {
   EventStream events{"node1", [] { return 1000.0; }};
   RollCallLines roll_call{loop, RollCallStyle{}, [](const std::string& /*text*/) {}};
   AdmitEverybody admission;
-  SharedRounds rounds{
-      loop, with_config(setup), SharedRoundsParts{host, host, events, roll_call, admission}};
+  JobSockets sockets;
+  SharedRounds rounds{loop,
+                      with_config(setup),
+                      SharedRoundsParts{host, host, events, roll_call, admission, sockets}};
 
   Bench() {
     events.add(host);
@@ -312,6 +316,30 @@ TEST_CASE("shared rounds: a connection that this machine does not have is not vo
   CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
 }
 
+TEST_CASE("shared rounds: without a free descriptor nobody is vouched for, and nothing is said") {
+  Bench bench;
+  const FindOwner question{
+      {.asker = 1, .sequence = 2, .asked = 1, .client = {"192.0.2.1", 5, "192.0.2.2", 6}}};
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  bench.rounds.find_owner(question);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(bench.told.last<OwnerFound>() == nullptr);
+  // It is asked again, and can be answered then.
+  bench.rounds.find_owner(question);
+  REQUIRE(bench.told.last<OwnerFound>() != nullptr);
+  CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
+  // What has been opened once is kept.
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  bench.told.events.clear();
+  bench.rounds.find_owner(question);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE(bench.told.last<OwnerFound>() != nullptr);
+  CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
+}
+
 TEST_CASE("shared rounds: through the launchers, the store is on 127.0.0.1 and says so") {
   Bench bench;
   bench.setup.config.store_via = StoreVia::proxy;
@@ -346,4 +374,77 @@ TEST_CASE("shared rounds: a round is an event with its number, and so are those 
   CHECK(bench.host.told.size() == 4);  // awaited, begun, the request to regroup, awaited
   CHECK(std::get<event::RegroupAsked>(bench.host.told[2].what).reason == "node 'b' joins");
   CHECK(bench.host.told[2].round == 4);
+}
+
+namespace {
+
+// It has ended the worker of each failure because it hung.
+class FakeParty final : public HangParty {
+ public:
+  bool ends_job = false;
+  std::vector<std::uint64_t> looked;
+  std::vector<std::uint64_t> judged;
+  std::vector<std::string> heard;
+
+  void look(const Look& question) override { looked.push_back(question.inquiry); }
+
+  void judge(const JudgeNow& all) override { judged.push_back(all.inquiry); }
+
+  void hear(const Judged& said) override { heard.push_back(said.verdict); }
+
+  void add_evidence(WorkerFailure& failure) const override {
+    failure.hung = true;
+    failure.ends_job = ends_job;
+    failure.record = ErrorRecord{"hang: rank 1 on 'b': sleeps", {}, {}};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("shared rounds: without --hang-timeout a node says that it does not look or judge") {
+  Bench bench;
+  bench.rounds.inquire(LookNow{{.round = {4, 1}, .inquiry = 7}});
+  REQUIRE(bench.told.last<LookedHere>() != nullptr);
+  CHECK(bench.told.last<LookedHere>()->message == Looked{{4, 1}, 7, ""});
+  bench.rounds.inquire(JudgeNow{{4, 1}, 7, {}});
+  REQUIRE(bench.told.last<JudgedHere>() != nullptr);
+  CHECK(bench.told.last<JudgedHere>()->message == Judged{{4, 1}, 7, ""});
+  bench.rounds.inquire(HearVerdict{{{4, 1}, 7, "x"}});
+  CHECK(bench.told.events.size() == 2);
+}
+
+TEST_CASE("shared rounds: who watches for hangs is asked, judges and hears") {
+  Bench bench;
+  FakeParty party;
+  bench.rounds.use(party);
+  bench.rounds.inquire(LookNow{{.round = {4, 1}, .inquiry = 7}});
+  bench.rounds.inquire(JudgeNow{{4, 1}, 8, {}});
+  bench.rounds.inquire(HearVerdict{{{4, 1}, 8, "x"}});
+  CHECK(party.looked == std::vector<std::uint64_t>{7});
+  CHECK(party.judged == std::vector<std::uint64_t>{8});
+  CHECK(party.heard == Lines{"x"});
+  bench.rounds.tell(StalledHere{});
+  CHECK(bench.told.last<StalledHere>() != nullptr);
+}
+
+TEST_CASE("shared rounds: a worker that hung fails with the verdict, and may end the job") {
+  for (const bool ends_job : {false, true}) {
+    Bench bench;
+    FakeParty party;
+    party.ends_job = ends_job;
+    bench.rounds.use(party);
+    bench.run();
+    WorkerFailure killed = exited(0);
+    killed.status = ExitStatus{true, 9};
+    bench.rounds.report_failure(killed, std::chrono::seconds(30));
+    REQUIRE(bench.told.events.size() == 2);
+    const Failed& failed = std::get<WorkerFailedHere>(bench.told.events[0]).message;
+    CHECK(failed.exit_code == (ends_job ? kHungCode : 137));
+    CHECK(failed.permanent == ends_job);
+    CHECK(failed.text == std::string("made no progress and was killed (--on-hang=") +
+                             (ends_job ? "stop)" : "restart)"));
+    const auto evidence = parse_evidence(std::get<DetailsKnown>(bench.told.events[1]).message.blob);
+    REQUIRE(evidence);
+    CHECK(evidence->failure.record->message == "hang: rank 1 on 'b': sleeps");
+  }
 }

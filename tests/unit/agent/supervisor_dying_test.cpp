@@ -76,6 +76,19 @@ TEST_CASE("supervisor core: facts about memory that were known early are kept") 
   CHECK(bench.core.result().failures.at(0).memory_usage == "peak 1 GiB");
 }
 
+TEST_CASE("supervisor core: a worker that lost a child failed as that child ended") {
+  Bench bench;
+  bench.start();
+  WorkerExit exit{0, 100, {true, SIGSEGV}, false, ""};
+  exit.lost_child = "process 7 (engine)";
+  bench.step(WorkerDying{exit, 999});
+  REQUIRE(bench.asked<SignalGroups>());
+  bench.die(0, SIGKILL);  // by us
+  const WorkerFailure& failure = bench.core.result().failures.at(0);
+  CHECK(failure.status == ExitStatus{true, SIGSEGV});
+  CHECK(describe_end(failure).starts_with("lost its process 7 (engine), killed by SIGSEGV"));
+}
+
 TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
   Bench bench = dying(settings(0, 1s));
   bench.die(0, SIGTERM);

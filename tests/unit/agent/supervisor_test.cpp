@@ -22,6 +22,7 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
   std::function<void()> on_tell_gone = [] {};
   std::optional<TimePoint> alarm;
   std::vector<event::What> events;
+  std::string said;  // by whoever fails, on its standard error
 
   template <class Event>
   [[nodiscard]] std::vector<Event> told() const {
@@ -54,7 +55,7 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
     asked.emplace_back("close attempt");
   }
 
-  void add_evidence(WorkerFailure& /*failure*/) override {}
+  void add_evidence(WorkerFailure& failure) override { failure.stderr_tail = said; }
 
   void finished(const JobResult& result) override {
     asked.push_back("finished " + std::to_string(exit_code_of(result)));
@@ -233,4 +234,31 @@ TEST_CASE("supervisor: failures are reported, those that our stop made are not")
   supervisor.on_nothing_left();
   REQUIRE(site.told<event::WorkerFailed>().size() == 1);
   CHECK(site.told<event::WorkerFailed>().front().failure.local_rank == 0);
+}
+
+TEST_CASE("supervisor: a dying worker that lost a connection is no cause, others are at once") {
+  Site site;
+  Supervisor supervisor(site, site, SupervisorSettings{});
+  supervisor.handle(Started{});
+  std::vector<ProcessSpec> specs(2);
+  specs[1].local_rank = specs[1].rank = 1;
+  supervisor.run_round({2, 0, std::move(specs)});
+  site.asked.clear();
+  site.said = "muster.errors.PeerFailed: rank 1 has died\n";
+  SECTION("lost, and then the cause") {
+    supervisor.on_worker_dying(exited(1));
+    CHECK(site.asked.empty());
+    site.said.clear();
+    WorkerExit cause = exited(7);
+    cause.local_rank = 1;
+    cause.pid = 101;
+    supervisor.on_worker_dying(cause);
+    CHECK(site.asked ==
+          Words{"ended 1", "lease", "failed exited with code 7", "signal 15", "signal 18"});
+  }
+  SECTION("killed by us, whatever it said") {
+    supervisor.on_worker_killed(exited(1));
+    CHECK(site.asked ==
+          Words{"ended 0", "lease", "failed exited with code 1", "signal 15", "signal 18"});
+  }
 }

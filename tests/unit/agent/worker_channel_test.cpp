@@ -144,12 +144,23 @@ TEST_CASE("worker channel: what is said last is heard when the job ends, without
   const Caller caller(bench);
   caller.say(channel::WorkerEvent{"[1]"});
   caller.say(channel::Unhealthy{"hot\x1b[2J"});
-  bench.channel.drain();
+  bench.channel.end_round();
   const auto told = bench.sink.all<event::WorkerToldEvent>();
   REQUIRE(told.size() == 1);
   CHECK((told[0].data == "[1]" && told[0].rank == 3 && told[0].local_rank == 1));
   CHECK(bench.sink.all<event::WorkerUnhealthy>().at(0).why.find('\x1b') == std::string::npos);
   CHECK(bench.channel.progress()[1].unhealthy);
+}
+
+TEST_CASE("worker channel: what a worker of the round before said last is not the next one's") {
+  Bench bench("g");
+  Caller caller(bench);
+  static_cast<void>(caller.hear(bench));
+  caller.say(channel::Unhealthy{"hot"});
+  bench.channel.end_round();
+  bench.begin(2);
+  CHECK(bench.sink.all<event::WorkerUnhealthy>().size() == 1);
+  CHECK_FALSE(bench.channel.progress()[1].unhealthy);
 }
 
 TEST_CASE("worker channel: subscribers hear of deaths here and elsewhere, and of the stop") {
@@ -189,6 +200,9 @@ TEST_CASE("worker channel: a flood is held back, and goes on when its time has c
   caller.send(flood);
   const std::uint64_t last = channel::kFramesBurst + 49;
   bench.run_until([&] { return bench.channel.progress()[1].step == last; });
+  // And is read again.
+  caller.say(channel::ProgressMade{last + 1});
+  bench.run_until([&] { return bench.channel.progress()[1].step == last + 1; });
   // None where this machine took half a second for the first thousand.
   CHECK(bench.sink.all<event::Message>().size() <= 1);
 }
@@ -200,5 +214,5 @@ TEST_CASE("worker channel: a name that is taken is an error, and there is no cha
   WorkerChannel second(loop, events, std::chrono::seconds(1));
   CHECK_FALSE(second.open("f" + std::to_string(::getpid())));
   CHECK(second.name().empty());
-  second.drain();
+  second.end_round();
 }

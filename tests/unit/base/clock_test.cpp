@@ -16,6 +16,16 @@ TEST_CASE("clock: steady time never goes back") {
   }
 }
 
+TEST_CASE("clock: a thread's CPU time grows by what it computes, and never faster than time") {
+  const TimePoint began = steady_now();
+  const Duration before = thread_cpu_time();
+  Duration spent{};
+  while (spent < std::chrono::milliseconds(2)) {
+    spent = thread_cpu_time() - before;
+  }
+  CHECK(spent <= steady_now() - began);
+}
+
 TEST_CASE("clock: wall time is after this was written and reads as a date") {
   const double now = wall_now_seconds();
   CHECK(now > 1.7e9);

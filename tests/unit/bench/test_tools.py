@@ -7,12 +7,15 @@ from types import SimpleNamespace
 from unittest import mock
 
 from measure.child import Failed, family_of, tool
+from measure.insight import (feed_table, progress_table, ratios_table, scrapes_table,
+                             steps_table, trees_table)
 from measure.launch import launch_table, measure_pump, measure_restart
 from measure.nodes import RECOVERIES, form, recover
 from measure.series import Effort
 from measure.store import idle_connections, rate, ask, running_servers
 
-SHORT = Effort(rounds=1, slow_rounds=1, repeats=0, seconds=0.02, storm=50, flood_mib=0.125)
+SHORT = Effort(rounds=1, slow_rounds=1, repeats=0, seconds=0.02, storm=50, flood_mib=0.125,
+               watched=0.2, deaths=2)
 ABSENT = ('hydra', 'open_mpi', 'torchrun', 'ft_launcher', 'redis', 'torch_python')
 
 
@@ -20,7 +23,8 @@ def peers():
     """Of this build; the peers of others are not there."""
     return SimpleNamespace(
         environ=dict(os.environ), tools=os.environ['MUSTER_BENCH'],
-        floor=os.environ['BENCH_FLOOR'], muster=os.environ['MUSTER_BIN'],
+        insight=os.environ['BENCH_INSIGHT'], floor=os.environ['BENCH_FLOOR'],
+        muster=os.environ['MUSTER_BIN'],
         muster_store=os.environ['STORE_PROGRAM'], tee='/usr/bin/tee', cat='/bin/cat',
         **dict.fromkeys(ABSENT, ''))
 
@@ -88,6 +92,15 @@ class Blocks(unittest.TestCase):
         for recovery in RECOVERIES:
             with self.subTest(recovery.title):
                 self.assertGreater(recover(peers(), peers().muster, recovery)[0], 0)
+
+    def test_insight(self):
+        steps = steps_table(peers(), SHORT)
+        for table in (steps, ratios_table(steps), *(
+                make(peers(), SHORT) for make in (scrapes_table, progress_table, feed_table,
+                                                  trees_table))):
+            for name, cells in table.rows.items():
+                for column, cell in zip(table.columns, cells):
+                    self.assertTrue(cell.samples, (table.title, name, column))
 
 
 if __name__ == '__main__':

@@ -114,10 +114,30 @@ TEST_CASE("channel frames: size and depth are bounded") {
 }
 
 TEST_CASE("channel frames: an event is checked before it is sent") {
-  CHECK(check_json(R"({"a":[1,2,{"b":null}]})"));
-  CHECK(check_json("3"));
-  CHECK_FALSE(check_json(""));
-  CHECK(check_json("{").error().message == "an event for the job: a line that is no JSON");
+  CHECK(event_of(R"({"a":[1,2,{"b":null}]})") == WorkerEvent{R"({"a":[1,2,{"b":null}]})"});
+  CHECK(event_of("3"));
+  CHECK_FALSE(event_of(""));
+  CHECK(event_of("{").error().message == "an event for the job: a line that is no JSON");
+}
+
+TEST_CASE("channel frames: an event that the agent would refuse is not sent") {
+  const auto nested = [](std::size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  CHECK(event_of(nested(kDepthMax - 1)));
+  CHECK(event_of(nested(kDepthMax)).error().message ==
+        "an event for the job: a frame with more than 16 levels");
+  const std::size_t around = encode(WorkerFrame(WorkerEvent{"1"})).size() - 2;
+  const auto text = [&](std::size_t more) {
+    return '"' + std::string(kFrameBytesMax - around - 2 + more, 'x') + '"';
+  };
+  CHECK(event_of(text(0)));
+  CHECK_FALSE(event_of(text(1)));
+  std::string longer = "[1e9";  // which is written as 1000000000.0
+  while (longer.size() < kFrameBytesMax / 2) {
+    longer += ",1e9";
+  }
+  CHECK_FALSE(event_of(longer + "]"));
 }
 
 TEST_CASE("channel frames: lines are cut wherever the bytes are") {

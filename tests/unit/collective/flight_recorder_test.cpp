@@ -2,12 +2,17 @@
 #include "collective/recorder/flight_recorder.hpp"
 
 #include "base/clock.hpp"
+#include "base/fd.hpp"
 #include "support/catch.hpp"
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace muster::collective {
 namespace {
@@ -200,6 +205,53 @@ TEST_CASE("flight recorder: other files are refused") {
   REQUIRE_FALSE(log.has_value());
   CHECK(log.error().code == Errc::invalid_argument);
   CHECK_FALSE(read_flight_recorders(folder.path + "/y").has_value());
+}
+
+TEST_CASE("flight recorder: a file whose head or size is nonsense is read to an end") {
+  const Folder folder;
+  auto recorder = FlightRecorder::open({.folder = folder.path, .name = "a", .entries = 4});
+  REQUIRE(recorder.has_value());
+  const std::string path = (*recorder)->path();
+  for (std::uint64_t seq = 1; seq <= 6; ++seq) {
+    (*recorder)->completed_at((*recorder)->queued(sum(seq), steady_now()), steady_now());
+  }
+  const auto newest = read_flight_recorders(path, 2);
+  REQUIRE(newest.has_value());
+  REQUIRE(newest->front().records.size() == 2);
+  CHECK(newest->front().records[0].request == sum(5));
+  CHECK(newest->front().records[1].request == sum(6));
+
+  // A terabyte that nobody has written.
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
+  CHECK(read_flight_recorders(path).has_value());
+
+  constexpr std::streamoff next_at = 32;  // after magic, rank, size, epoch and entries
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const std::uint64_t most = UINT64_MAX;
+  file.seekp(next_at).write(reinterpret_cast<const char*>(&most), sizeof(most));
+  file.close();
+  const auto logs = read_flight_recorders(path);
+  REQUIRE(logs.has_value());
+  CHECK(logs->front().records.empty());
+}
+
+TEST_CASE("flight recorder: progress counts what is completed, also when the ring is full") {
+  const Folder folder;
+  auto recorder =
+      FlightRecorder::open({.folder = folder.path, .name = "a", .rank = 1, .entries = 4});
+  REQUIRE(recorder.has_value());
+  const UniqueFd file(::open((*recorder)->path().c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(file);
+  const int fd = file.get();
+  for (std::uint64_t seq = 1; seq <= 6; ++seq) {
+    const auto ticket = (*recorder)->queued(sum(seq), steady_now());
+    const auto before = read_flight_progress(fd);
+    REQUIRE(before.size() == 1);
+    CHECK(before[0].pid == ::getpid());
+    CHECK(before[0].completed == seq - 1);
+    (*recorder)->completed_at(ticket, steady_now());
+    CHECK(read_flight_progress(fd)[0].completed == seq);
+  }
 }
 
 FlightLog log_of(int rank, std::uint64_t completed, bool waits) {

@@ -6,7 +6,9 @@
 #include "unit/collective/local_store.hpp"
 #include "unit/collective/operations.hpp"
 
+#include <array>
 #include <functional>
+#include <latch>
 #include <thread>
 
 namespace muster::collective {
@@ -280,6 +282,35 @@ TEST_CASE("shm: a rank that has left is named at once") {
   });
   CHECK(errors[0].code == Errc::peer_failed);
   CHECK(errors[0].rank == 1);
+}
+
+TEST_CASE("shm: who has posted completes what the others have completed before they died") {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1} << 20}) {
+    std::latch ended(1);
+    std::array<bool, 3> good{};
+    with_ranks(2, [&](Shm& shm, Segment& segment) {
+      std::vector<float> data(count, 1);
+      Request request{.kind = Kind::all_reduce, .dtype = DType::f32, .count = count, .seq = 1};
+      request.deadline = steady_now() + std::chrono::seconds(20);
+      request.in = data.data();
+      request.out = data.data();
+      if (segment.self() == 0) {
+        good[0] = shm.run(Step(request)).has_value();
+        segment.report({.code = Errc::peer_failed, .rank = 0, .text = "rank 0 has died"});
+        ended.count_down();
+        return;
+      }
+      const bool come = shm.others_come(Step(request), request.deadline);
+      if (count == 1) {
+        ended.wait();  // a large sum needs both until its end
+      }
+      good[1] = come && shm.run(Step(request)).has_value() && data.back() == 2;
+      ended.wait();
+      request.seq = 2;
+      good[2] = !shm.run(Step(request)).has_value();
+    });
+    CHECK(good == std::array{true, true, true});
+  }
 }
 
 // By that the flight recorder decides whether it asks for the time.

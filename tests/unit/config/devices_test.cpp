@@ -113,6 +113,18 @@ TEST_CASE("devices: each worker may have a MIG slice of its own, and only so") {
       launch.warnings()[0].ends_with("a process can use one MIG slice; give --virtual-local-rank"));
 }
 
+TEST_CASE("devices: slices that are there are named, one for each worker") {
+  Launch launch{{"--nproc-per-node=gpu", "--virtual-local-rank"}, {}};
+  launch.machine.gpus = {1, "2 NVIDIA GPUs in /dev"};
+  launch.machine.slices = {3, {"MIG-a", "MIG-b", "MIG-c"}};
+  CHECK(launch.config().nproc == 3);
+  CHECK(launch.resolved()->environ.get("CUDA_VISIBLE_DEVICES") == "MIG-a,MIG-b,MIG-c");
+  launch.machine.slices.names.clear();
+  CHECK(contains(launch.error(), "the GPUs are cut into 3 MIG slices, and nvidia-smi"));
+  launch.variables["CUDA_VISIBLE_DEVICES"] = "MIG-x,MIG-y";
+  CHECK(launch.config().nproc == 2);
+}
+
 TEST_CASE("numa: the machine is asked for the policy and the workers, and its plan is kept") {
   Launch launch{{"--numa-binding=core-complex", "--nproc-per-node=2"}, {}};
   launch.machine.numa = NumaPlan{{{CpuSet::parse("0-3").value(), CpuSet::parse("0").value(), 4},

@@ -47,6 +47,7 @@ const std::vector<Trial>& trials() {
       {signal_delivery, {"--signal-delivery=group"}},
       {hang_timeout, {"--hang-timeout=60"}},
       {on_hang, {"--on-hang=stop"}, {"--hang-timeout=60"}},
+      {on_child_death, {"--on-child-death=fail"}},
       {log_dir, {"--log-dir=logs"}},
       {redirects, {"--redirects=1"}},
       {tee, {"--tee=2"}},

@@ -22,6 +22,9 @@ struct FakeMachine : Machine {
   std::set<std::uint16_t> taken_ports;
   std::string name = "node1";
   bool amd = false;
+  bool own_cpus = true;
+  std::string folder;
+  MigSlices slices;
   Result<NumaPlan> numa = NumaPlan{};
   mutable NumaRequest asked{};
   mutable int questions = 0;  // about devices
@@ -38,7 +41,18 @@ struct FakeMachine : Machine {
     return gpus;
   }
 
+  [[nodiscard]] bool has_own_cpus(std::optional<int> shared) const override {
+    return own_cpus && (!shared || cpus.count < *shared);
+  }
+
+  [[nodiscard]] std::string working_folder() const override { return folder; }
+
   [[nodiscard]] bool has_amd_gpus() const override { return amd; }
+
+  [[nodiscard]] MigSlices mig_slices() const override {
+    ++questions;
+    return slices;
+  }
 
   [[nodiscard]] Result<NumaPlan> numa_plan(NumaPolicy policy,
                                            int ranks,

@@ -149,6 +149,38 @@ TEST_CASE("platform: a task for each worker is adopted, and leaves nothing to ch
   CHECK(launch({"--nnodes=4", "--nproc-per-node=1"}, variables).config().task);
 }
 
+TEST_CASE("platform: launchers for each worker share the processors unless somebody bound them") {
+  Variables variables = step(1, 2, "2");
+  Launch tasks = launch({"--explain"}, variables);
+  tasks.machine.cpus = {8, "8 CPUs by affinity"};
+  CHECK(tasks.config().usable_cpus == 8);
+  tasks.variables["SLURM_CPUS_ON_NODE"] = "8";
+  CHECK(tasks.config().usable_cpus == 4);
+  CHECK(tasks.config().usable_cpus_reason == "8 CPUs by affinity, shared by 2 launchers");
+  tasks.variables["SLURM_CPUS_ON_NODE"] = "16";
+  CHECK(tasks.config().usable_cpus == 8);
+  tasks.machine.own_cpus = false;
+  CHECK(tasks.config().usable_cpus == 4);
+  tasks.machine.cpus.count = 1;
+  CHECK(tasks.config().usable_cpus == 1);
+  Launch alone = launch({"--explain"}, step(1, 2));
+  alone.machine.cpus = {8, "8 CPUs by affinity"};
+  alone.machine.own_cpus = false;
+  CHECK(alone.config().usable_cpus == 8);
+}
+
+TEST_CASE("platform: an empty run id is the same on all nodes") {
+  Launch empty = launch({"--rdzv-id="}, step(1, 2));
+  CHECK(empty.config().rdzv_id == "slurm-7.0");
+  CHECK(empty.warnings() ==
+        std::vector<std::string>{"--rdzv-id is empty: taking 'slurm-7.0', so that all nodes have "
+                                 "the same"});
+  Launch plain =
+      launch({"--rdzv-id=", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=a"}, {});
+  CHECK(plain.config().rdzv_id == "none");
+  CHECK(launch({"--rdzv-id=", "--master-port=7"}, {}).config().rdzv_id.size() == 32);
+}
+
 TEST_CASE("platform: a job outside of a step is for srun, or for one machine on request") {
   const Variables job{{"SLURM_JOB_ID", "7"},
                       {"SLURM_JOB_NUM_NODES", "2"},

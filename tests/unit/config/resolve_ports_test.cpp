@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "config/explain.hpp"
 #include "unit/config/launch.hpp"
 
 using namespace muster;
@@ -35,9 +36,11 @@ TEST_CASE("ports: the variables of these names are the workers', not ours") {
 }
 
 TEST_CASE("ports: a range must hold them and the store's") {
-  CHECK(config({"--port-range=30000-30002", "--ports=2", "--leader-ports=1"}).ports == 2);
-  CHECK(error({"--port-range=30000-30002", "--ports=3", "--leader-ports=1"}) ==
+  CHECK(config({"--port-range=30000-30003", "--ports=2", "--leader-ports=1"}).ports == 2);
+  CHECK(error({"--port-range=30000-30002", "--ports=2", "--leader-ports=1"}) ==
         "--port-range=30000-30002: it has 3 ports, and 4 are needed to listen on and to reserve");
+  CHECK(describe_config(config({"--port-range=30000-30003"})).find("any free one of 30000-30003") !=
+        std::string::npos);
   CHECK(error({"--port-range=7000-7004",
                "--ports=2",
                "--leader-ports=1",

@@ -75,6 +75,8 @@ TEST_CASE("resolve: what can be neither Python nor executed is refused before an
   CHECK(launch.error() == Error{Errc::not_found, "the program ./none does not exist"});
   launch.args = {"none.py"};
   CHECK(launch.error() == Error{Errc::not_found, "the script none.py does not exist"});
+  launch.machine.folder = "/work";
+  CHECK(launch.error() == Error{Errc::not_found, "the script none.py does not exist in /work"});
   launch.args = {"none"};
   CHECK(launch.error().code == Errc::not_found);
   launch.machine.kinds["here"] = FileKind::executable;

@@ -274,6 +274,17 @@ TEST_CASE("resolve: the token comes from a file, and one node has none") {
   CHECK(error({"--token=none", "--token-file=f"}).find("give one of the two") != std::string::npos);
 }
 
+TEST_CASE("resolve: MUNGE is used where its daemon listens, or demanded") {
+  Launch launch{{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h"}, {{"HOME", "/home/u"}}};
+  CHECK(launch.config().token.munge == MungeUse::none);
+  launch.machine.kinds[kMungeSocket] = FileKind::other;
+  CHECK(launch.config().token.munge == MungeUse::wanted);
+  CHECK(launch.config().origins.at("token-file").starts_with("there is /run/munge/"));
+  CHECK(many({"--nnodes=2", "--token=munge"}).token.munge == MungeUse::demanded);
+  CHECK(error({"--token=munge", "--token-file=f"}).find("give one of the two") !=
+        std::string::npos);
+}
+
 TEST_CASE("resolve: a token in the wrong place is refused and not repeated") {
   for (const Launch& launch : {Launch{{"--token=sesame"}, {}},
                                Launch{{}, {{"MUSTER_TOKEN", "sesame"}}},

@@ -187,6 +187,8 @@ TEST_CASE("resolve: what makes no progress") {
   CHECK(config({"--hang-timeout=5m"}).hang_timeout == std::chrono::minutes(5));
   CHECK(config({"--hang-timeout=5m"}).on_hang == OnHang::report);
   CHECK(config({"--on-hang=restart"}).on_hang == OnHang::restart);
+  CHECK(config({}).on_child_death == OnChildDeath::ignore);
+  CHECK(config({"--on-child-death=fail"}).on_child_death == OnChildDeath::fail);
   for (const char* bad : {"--hang-timeout=0", "--hang-timeout=0.5", "--hang-timeout=never"}) {
     CHECK(error({bad}).find("must be at least 1 second, auto or off") != std::string::npos);
   }

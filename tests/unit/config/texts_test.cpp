@@ -159,7 +159,9 @@ TEST_CASE("help: one group, to the letter") {
         "  --hang-timeout auto|SECONDS|off\n"
         "                              say who holds up a job without progress [off]\n"
         "  --on-hang WHAT              then: report, restart, or stop with code 124\n"
-        "                              [report]");
+        "                              [report]\n"
+        "  --on-child-death WHAT       fail: a worker fails with any process below it\n"
+        "                              [ignore]");
 }
 
 TEST_CASE("help: narrow and absurd widths still give all options") {

@@ -143,6 +143,28 @@ TEST_CASE("CPU time counts before the first step or operation only") {
   REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 1)));
 }
 
+TEST_CASE("auto: an evaluation that only computes is slow, until ten limits are over") {
+  Bench bench(std::nullopt);
+  for (std::uint64_t step = 1; step <= 6; ++step) {
+    bench.zero.steps = step;
+    bench.one.steps = step;
+    bench.look();
+  }
+  bench.one.io_bytes = 1;
+  const auto evaluate = [&](int looks) {
+    for (int i = 0; i < looks; ++i) {
+      bench.one.cpu_seconds += 0.9;
+      bench.look();
+    }
+  };
+  evaluate(50);
+  REQUIRE(bench.core.limit() == kAutoLimitMin);
+  REQUIRE(bench.judged(Cause::spinning, 1).empty());
+  REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 0)));
+  evaluate(60);
+  REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 1)));
+}
+
 TEST_CASE("where only rank 0 prints its lines are progress of all") {
   Bench bench(seconds(10));
   bench.zero.output = 0;
@@ -179,11 +201,27 @@ TEST_CASE("before five steps auto waits for half an hour") {
   REQUIRE(is_one<Inspect>(bench.quiet_for(100)));
 }
 
+TEST_CASE("a job that goes on at step 10000 has made one step") {
+  Bench bench(std::nullopt);
+  for (std::uint64_t step = 10000; step < 10000 + kStepsFirst; ++step) {
+    REQUIRE(bench.core.limit() == kStartLimit);
+    bench.zero.steps = bench.one.steps = step;
+    bench.look();
+  }
+  REQUIRE(bench.core.limit() == kAutoLimitMin);
+}
+
 TEST_CASE("a program of which nothing is seen is told so once and never judged") {
   Bench bench(seconds(10));
   REQUIRE(bench.quiet_for(9).empty());
   REQUIRE(is_one<SayBlind>(bench.look()));
   REQUIRE(bench.quiet_for(1000).empty());
+}
+
+TEST_CASE("auto: a program may compile for minutes before anything is seen of it") {
+  Bench bench(std::nullopt);
+  REQUIRE(bench.quiet_for(599).empty());
+  REQUIRE(is_one<SayBlind>(bench.look()));
 }
 
 TEST_CASE("a place for output is no source before something is printed there") {
@@ -211,6 +249,50 @@ TEST_CASE("nothing is looked at when no rank is left") {
   bench.core.rank_ended(1);
   REQUIRE(bench.look().empty());
   REQUIRE(!bench.core.next_look());
+}
+
+TEST_CASE("a verdict on all nodes is announced, and not asked for again") {
+  Bench bench = with_operations();
+  REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
+  bench.core.told(bench.now, Verdict{});
+  REQUIRE(bench.quiet_for(100).empty());
+  ++bench.zero.operations.value();
+  ++bench.one.operations.value();
+  REQUIRE(is_one<GoesOn>(bench.look()));
+}
+
+TEST_CASE("a verdict that does not count is asked for again a little later") {
+  Bench bench = with_operations();
+  REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
+  bench.core.told(bench.now, std::nullopt);
+  REQUIRE(bench.quiet_for(2).empty());
+  REQUIRE(is_one<Inspect>(bench.look()));
+}
+
+TEST_CASE("a verdict that comes before the limit has passed here is over when the ranks go on") {
+  Bench bench = with_operations();
+  REQUIRE(bench.quiet_for(5).empty());
+  bench.core.told(bench.now, Verdict{});
+  REQUIRE(bench.quiet_for(3).empty());
+  ++bench.zero.operations.value();
+  REQUIRE(bench.look().empty());  // the other one does not
+  ++bench.one.operations.value();
+  REQUIRE(is_one<GoesOn>(bench.look()));
+}
+
+TEST_CASE("who hears nothing of a verdict asks again") {
+  Bench bench = with_operations();
+  REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
+  REQUIRE(bench.quiet_for(29).empty());
+  REQUIRE(is_one<Inspect>(bench.look()));
+}
+
+TEST_CASE("of workers that are not watched nobody hears a verdict") {
+  Bench bench = with_operations();
+  bench.core.end();
+  bench.core.told(bench.now, Verdict{});
+  bench.core.begin(bench.now, {0, 1});
+  REQUIRE(is_one<Inspect>(bench.quiet_for(11)));
 }
 
 }  // namespace muster::hang

@@ -89,6 +89,50 @@ TEST_CASE("linux machine: without the driver's list each node is a GPU") {
   CHECK(LinuxMachine(root.path()).usable_gpus({}).count == 2);
 }
 
+TEST_CASE("linux machine: GPUs that are cut into slices are one device for a process") {
+  const FakeRoot root;
+  const std::string folder = "/proc/driver/nvidia/capabilities/gpu0/mig/";
+  root.write("/dev/nvidia0", "");
+  for (const std::string name :
+       {"config", "gi1/access", "gi1/ci0/access", "gi2/ci0/access", "gi2/ci1/access"}) {
+    root.write(folder + name, "DeviceFileMinor: 3\n");
+  }
+  root.write("/proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci0/access", "");  // closed to us
+  int asked = 0;
+  const LinuxMachine machine(root.path(), [&] {
+    ++asked;
+    return std::string(
+        "GPU 0: A100 (UUID: GPU-a)\n MIG 1g Device 0: (UUID: MIG-a)\n"
+        " MIG 1g Device 1: (UUID: MIG-b)\n");
+  });
+  CHECK(machine.usable_gpus({}) ==
+        Count{1,
+              "1 NVIDIA GPUs in /dev, cut into 3 MIG slices, of which a process uses one; "
+              "--virtual-local-rank gives each worker its own"});
+  CHECK(asked == 0);
+  CHECK(machine.mig_slices() == MigSlices{3, {"MIG-a", "MIG-b"}});
+  CHECK(LinuxMachine(root.path()).mig_slices() == MigSlices{3, {}});
+  root.write("/dev/nvidia2", "");  // a whole one beside it
+  CHECK(machine.usable_gpus({}).count == 2);
+  CHECK(LinuxMachine("/nowhere").mig_slices() == MigSlices{});
+}
+
+TEST_CASE("linux machine: GPUs that no file shows are asked for where Windows has them") {
+  const FakeRoot root;
+  int asked = 0;
+  const LinuxMachine machine(root.path(), [&] {
+    ++asked;
+    return std::string("GPU 0: RTX 4090 (UUID: GPU-a)\nGPU 1: RTX 4090 (UUID: GPU-b)\n");
+  });
+  CHECK(machine.usable_gpus({}).count == 0);
+  CHECK(asked == 0);
+  root.write("/dev/dxg", "");
+  CHECK(machine.usable_gpus({}) == Count{2, "2 NVIDIA GPUs by nvidia-smi"});
+  Environ env;
+  env.set("CUDA_VISIBLE_DEVICES", "GPU-b");
+  CHECK(machine.usable_gpus(env).count == 1);
+}
+
 TEST_CASE("linux machine: the places and names of AMD GPUs") {
   const FakeRoot root;
   const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
@@ -115,6 +159,18 @@ TEST_CASE("linux machine: masks are of our own affinity, memory of the cpuset's 
   CHECK((plan->ranks[0].cpus - field("Cpus_allowed_list:")).empty());
   CHECK((plan->ranks[0].memory - field("Mems_allowed_list:")).empty());
   CHECK(machine.numa_plan(NumaPolicy::none, 1, {})->ranks.empty());
+}
+
+TEST_CASE("linux machine: processors are our own where others are left") {
+  const FakeRoot root;
+  const LinuxMachine machine(root.path());
+  CHECK(machine.has_own_cpus(std::nullopt));  // nothing is known of others
+  root.write("/sys/devices/system/cpu/online", "0-8191\n");
+  CHECK(machine.has_own_cpus(std::nullopt));
+  CHECK(machine.has_own_cpus(8192));
+  CHECK_FALSE(machine.has_own_cpus(1));
+  root.write("/sys/devices/system/cpu/online", "0\n");
+  CHECK_FALSE(machine.has_own_cpus(std::nullopt));
 }
 
 TEST_CASE("linux machine: AMD nodes with compute units are GPUs, processors are not") {

@@ -52,6 +52,24 @@ TEST_CASE("http client: a body that ends with the connection, and one that does 
   CHECK(torn->read_all(soon()).error().code == Errc::closed);
 }
 
+TEST_CASE("http client: a stream may go on for longer than any answer that is read as a whole") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  const UniqueFd server(ends[1]);
+  const std::string head = "HTTP/1.1 200 OK\r\n\r\n";
+  const std::string part(32768, 'x');
+  REQUIRE(::send(server.get(), head.data(), head.size(), 0) == ssize_t(head.size()));
+  auto stream = HttpStream::get(UniqueFd(ends[0]), "h", "/", soon());
+  REQUIRE(stream);
+  std::size_t seen = 0;
+  while (seen <= kAnswerBytesMax) {
+    REQUIRE(::send(server.get(), part.data(), part.size(), 0) == ssize_t(part.size()));
+    const auto got = stream->read_some(steady_now() + std::chrono::seconds(5));
+    REQUIRE(got);
+    seen += got->size();
+  }
+}
+
 TEST_CASE("http client: what is no HTTP is a protocol error") {
   CHECK(get_from("SSH-2.0-x\r\n").error().code == Errc::protocol);
   CHECK(get_from("").error().code == Errc::closed);
@@ -59,8 +77,15 @@ TEST_CASE("http client: what is no HTTP is a protocol error") {
 
 TEST_CASE("http client: lines of events from parts that are cut anywhere") {
   EventLines lines;
-  CHECK(lines.feed("id: 1\nda").empty());
-  CHECK(lines.feed("ta: {\"a\":1}").empty());
+  CHECK(lines.feed("id: 1\nda") == "");
+  CHECK(lines.feed("ta: {\"a\":1}") == "");
   CHECK(lines.feed("\n\n:\n\nid: 2\ndata: {}\n\ndata: [") == "{\"a\":1}\n{}\n");
   CHECK(lines.feed("]\n") == "[]\n");
+}
+
+TEST_CASE("http client: an event that does not end is a protocol error") {
+  EventLines lines;
+  const std::string part = "data: " + std::string(kEventLineBytesMax / 2, 'x');
+  CHECK(lines.feed(part) == "");
+  CHECK(lines.feed(part).error().code == Errc::protocol);
 }

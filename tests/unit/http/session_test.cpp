@@ -156,3 +156,15 @@ TEST_CASE("http session: a stream that is not followed ends with what is there")
   CHECK(bench.send().ends_with("data: 1\n\n"));
   CHECK(bench.session.close_wanted());
 }
+
+TEST_CASE("http session: where too many streams are open another one is refused") {
+  Bench bench;
+  bench.counts.streams = kHttpStreamsMax;
+  bench.take(get("/status"));
+  CHECK(bench.send().starts_with("HTTP/1.1 200 "));
+  bench.take(get("/events"));
+  CHECK(bench.send().starts_with("HTTP/1.1 503 "));
+  CHECK_FALSE(bench.session.streams());
+  CHECK(bench.session.close_wanted());
+  CHECK(bench.counts.refused == 1);
+}

@@ -50,7 +50,8 @@ UniqueFd connected_to(const SocketAddress& there) {
 
 // The server's end of a connection is all that who asks has.
 std::optional<SocketOwner> peer_owner(const UniqueFd& accepted) {
-  const auto found = owner_of_socket(peer_address(accepted.get()), local_address(accepted.get()));
+  const auto found =
+      SocketDiag().owner_of(peer_address(accepted.get()), local_address(accepted.get()));
   INFO((found ? "" : found.error().message));
   REQUIRE(found);
   return *found;
@@ -130,7 +131,7 @@ TEST_CASE("socket owner: a half-closed socket is still somebody's") {
 TEST_CASE("socket owner: a listener of the same port is not taken for a connection") {
   const auto listener = listener_on("127.0.0.1", false);
   const auto here = local_address(listener.get());
-  const auto found = owner_of_socket(here, *SocketAddress::parse("127.0.0.1", 1));
+  const auto found = SocketDiag().owner_of(here, *SocketAddress::parse("127.0.0.1", 1));
   REQUIRE(found);
   CHECK(*found == std::nullopt);
 }
@@ -139,9 +140,10 @@ TEST_CASE("socket owner: nobody's are those of other machines and of two familie
   const auto documentation = *SocketAddress::parse("192.0.2.7", 40000);
   const auto v4 = *SocketAddress::parse("127.0.0.1", 40001);
   const auto v6 = *SocketAddress::parse("2001:db8::7", 40001);
-  CHECK(owner_of_socket(documentation, v4) == Result<std::optional<SocketOwner>>(std::nullopt));
-  CHECK(owner_of_socket(v6, v6) == Result<std::optional<SocketOwner>>(std::nullopt));
-  CHECK(owner_of_socket(v6, v4) == Result<std::optional<SocketOwner>>(std::nullopt));
+  CHECK(SocketDiag().owner_of(documentation, v4) ==
+        Result<std::optional<SocketOwner>>(std::nullopt));
+  CHECK(SocketDiag().owner_of(v6, v6) == Result<std::optional<SocketOwner>>(std::nullopt));
+  CHECK(SocketDiag().owner_of(v6, v4) == Result<std::optional<SocketOwner>>(std::nullopt));
 }
 
 TEST_CASE("socket owner: a closed socket is nobody's, and never root's by mistake") {
@@ -193,7 +195,8 @@ TEST_CASE("socket owner: another network namespace has no such socket") {
     if (::unshare(CLONE_NEWNET) != 0) {
       ::_exit(kMayNot);
     }
-    const auto found = owner_of_socket(peer_address(accepted.get()), local_address(accepted.get()));
+    const auto found =
+        SocketDiag().owner_of(peer_address(accepted.get()), local_address(accepted.get()));
     return found && *found == std::nullopt;
   });
   const int status = status_of(child);
@@ -213,7 +216,8 @@ TEST_CASE("socket owner: a user without a number in our user namespace is nobody
     if (::unshare(CLONE_NEWUSER) != 0) {
       ::_exit(kMayNot);
     }
-    const auto found = owner_of_socket(peer_address(accepted.get()), local_address(accepted.get()));
+    const auto found =
+        SocketDiag().owner_of(peer_address(accepted.get()), local_address(accepted.get()));
     return found && *found && !(*found)->uid && (*found)->inode != 0;
   });
   const int status = status_of(child);
@@ -234,7 +238,7 @@ TEST_CASE("socket owner: what a question costs", "[.timing]") {
   timespec after{};
   ::clock_gettime(CLOCK_MONOTONIC, &before);
   for (int i = 0; i < kTimes; ++i) {
-    REQUIRE(owner_of_socket(peer_address(accepted.get()), local_address(accepted.get())));
+    REQUIRE(SocketDiag().owner_of(peer_address(accepted.get()), local_address(accepted.get())));
   }
   ::clock_gettime(CLOCK_MONOTONIC, &after);
   const double ns = 1e9 * static_cast<double>(after.tv_sec - before.tv_sec) +

@@ -96,7 +96,7 @@ TEST_CASE("user admission: what cannot be asked just now is refused") {
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit none{0, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  const auto owner = owner_of_socket(own, other);
+  const auto owner = SocketDiag().owner_of(own, other);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   REQUIRE_FALSE(owner);
   CHECK(owner.error().code == Errc::exhausted);

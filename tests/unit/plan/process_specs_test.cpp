@@ -106,6 +106,19 @@ TEST_CASE("worker argv: macros in program and arguments, the local rank before t
   CHECK(worker_argv(job.config, {}, 5)[3] == "--local_rank=5");
 }
 
+TEST_CASE("worker argv: the local rank that is asked for is LOCAL_RANK") {
+  Job job(1);
+  job.config.local_rank_arg = "local_rank";
+  job.config.task.emplace();
+  job.config.task->local_rank = 5;
+  CHECK(worker_argv(job.config, {}, 0)[1] == "--local_rank=5");
+  job.config.task->has_own_gpu = true;
+  CHECK(worker_argv(job.config, {}, 0)[1] == "--local_rank=0");
+  job.config.task.reset();
+  job.config.virtual_local_rank = true;
+  CHECK(worker_argv(job.config, {}, 3)[1] == "--local_rank=0");
+}
+
 TEST_CASE("assignment: one node alone has ranks from 0 to nproc-1") {
   const Assignment a = assign_alone(4, 2, Endpoint{"127.0.0.1", 99});
   CHECK(a.world_size == 4);
@@ -245,6 +258,22 @@ TEST_CASE("process specs: a filtered-out rank keeps its files and is silent on t
   CHECK(job.specs()[1].standard_output.kind == OutputKind::file);
   CHECK_FALSE(job.specs()[1].standard_output.tee);
   CHECK(job.specs()[1].standard_output.filters.empty());
+}
+
+TEST_CASE("process specs: of a launcher for each worker, output goes by the place on the machine") {
+  Job job(1);
+  job.config.task.emplace();
+  job.config.task->local_rank = 5;
+  job.config.label = true;
+  CHECK(job.specs()[0].standard_output.prefix == "[default5]:");
+  job.config.redirects.by_rank = {{5, 1}};
+  CHECK(job.specs()[0].standard_output.path == "logs/run/attempt_0/0/stdout.log");
+  job.config.redirects.by_rank = {{0, 1}};
+  CHECK(job.specs()[0].standard_output.kind == OutputKind::capture);
+  job.config.local_ranks_filter = std::set<int>{0};
+  CHECK(job.specs()[0].standard_output.kind == OutputKind::discard);
+  job.config.local_ranks_filter = std::set<int>{5};
+  CHECK(job.specs()[0].standard_output.kind == OutputKind::capture);
 }
 
 TEST_CASE("process specs: duplicates of tee'd lines go to one file for each stream and attempt") {

@@ -142,6 +142,21 @@ TEST_CASE("worker env: TORCH_NCCL_ASYNC_ERROR_HANDLING is 1 unless inherited") {
   CHECK_FALSE(worker["NCCL_ASYNC_ERROR_HANDLING"]);
 }
 
+TEST_CASE("worker env: PyTorch's flight recorders are asked where nobody else does") {
+  Worker worker;
+  CHECK(!worker["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"]);
+  CHECK(!worker["MUSTER_TORCH_FLIGHTS"]);
+  worker.contact.flights = "/logs/attempt_0";
+  CHECK(worker["MUSTER_TORCH_FLIGHTS"] == "/logs/attempt_0/torch_flights_");
+  CHECK(worker["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] == "/logs/attempt_0/nccl_pipe_");
+  CHECK(worker["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] == "/logs/attempt_0/nccl_trace_rank_");
+  worker.environ.set("TORCH_FR_DUMP_TEMP_FILE", "/mine");
+  CHECK(worker["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] == "/logs/attempt_0/nccl_pipe_");
+  CHECK(!worker["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"]);
+  worker.environ.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "/my_pipe");
+  CHECK(worker["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] == "/my_pipe");
+}
+
 TEST_CASE("worker env: TORCHELASTIC_ERROR_FILE is the worker's own") {
   CHECK(Worker{}["TORCHELASTIC_ERROR_FILE"] == "logs/1/error.json");
 }

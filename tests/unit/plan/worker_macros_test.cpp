@@ -63,5 +63,9 @@ TEST_CASE("worker macros: of one launcher for each worker, the node is the machi
   LaunchConfig config;
   config.task.emplace();
   config.task->node = 7;
-  CHECK(worker_macros(config, second_node(), 0).at("node_rank") == "7");
+  config.task->local_rank = 5;
+  config.task->has_own_gpu = true;
+  const Macros macros = worker_macros(config, second_node(), 0);
+  CHECK(macros.at("node_rank") == "7");
+  CHECK(macros.at("local_rank") == "5");
 }

@@ -2,16 +2,21 @@
 // The word that a worker holds for its launcher, with real processes: this one is the launcher, and
 // reaps nobody before it has looked.
 #include "base/fd.hpp"
+#include "base/liveness_page.hpp"
+#include "base/unix_socket.hpp"
 #include "process/death_watch.hpp"
 #include "support/catch.hpp"
 
 #include <array>
 #include <csignal>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +72,26 @@ class Worker {
   pid_t pid_ = -1;
 };
 
+class Page {
+ public:
+  explicit Page(const UniqueFd& memory)
+      : at_(::mmap(nullptr, kLivenessPageBytes, PROT_READ, MAP_SHARED, memory.get(), 0)) {
+    REQUIRE(at_ != MAP_FAILED);
+  }
+
+  ~Page() { ::munmap(at_, kLivenessPageBytes); }
+
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+
+  [[nodiscard]] pid_t first_dead() const {
+    return static_cast<pid_t>(static_cast<const LivenessPage*>(at_)->first_dead.load());
+  }
+
+ private:
+  void* at_;
+};
+
 class Launcher : public Watcher {
  public:
   explicit Launcher(bool knows = true)
@@ -96,6 +121,19 @@ class Launcher : public Watcher {
   }
 
   DeathWatch& watch() { return watch_; }
+
+  // The page as any worker gets it: this process asks for a word, too.
+  std::unique_ptr<Page> page() {
+    const UniqueFd asker(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const UnixAddress address = liveness_address(::getpid());
+    REQUIRE(::connect(asker.get(), address.raw(), address.size) == 0);
+    REQUIRE(turns());
+    LivenessOffer offer;
+    const auto fds =
+        receive_with_fds(asker.get(), {reinterpret_cast<char*>(&offer), sizeof(offer)});
+    REQUIRE(fds.size() == 1);
+    return std::make_unique<Page>(fds[0]);
+  }
 
   void on_ready() override {
     std::array<char, 100> text{};
@@ -142,7 +180,7 @@ TEST_CASE("launcher word: a worker that exits is seen with its code, also after 
     worker.go();
     const Dying dying = launcher.wait_for_death();
     CHECK(dying.status == ExitStatus{.signaled = false, .value = code});
-    launcher.watch().forget(worker.pid());
+    launcher.watch().reaped(worker.pid(), dying.status);
   }
 }
 
@@ -169,6 +207,50 @@ TEST_CASE("launcher word: of two the one that a signal ended comes first") {
   REQUIRE(dying.size() == 2);
   CHECK(dying[0].pid == killed.pid());
   CHECK(dying[1].pid == exits.pid());
+}
+
+TEST_CASE("launcher word: the page names the worker that was seen to die first") {
+  Launcher launcher;
+  Worker first("0");
+  launcher.wait_for(first, "up");
+  Worker second("0");
+  launcher.wait_for(second, "up");
+  const auto page = launcher.page();
+  CHECK(page->first_dead() == 0);
+  ::kill(first.pid(), SIGKILL);
+  CHECK(launcher.wait_for_death().pid == first.pid());
+  CHECK(page->first_dead() == first.pid());
+  ::kill(second.pid(), SIGKILL);
+  CHECK(launcher.wait_for_death().pid == second.pid());
+  CHECK(page->first_dead() == first.pid());
+}
+
+TEST_CASE("launcher word: also one that was reaped unseen is the first, if it failed") {
+  Launcher launcher;
+  Worker ends("0");
+  launcher.wait_for(ends, "up");
+  Worker killed("0");
+  launcher.wait_for(killed, "up");
+  const auto page = launcher.page();
+  launcher.watch().reaped(ends.pid(), ExitStatus{.signaled = false, .value = 0});
+  CHECK(page->first_dead() == 0);
+  const ExitStatus by_signal{.signaled = true, .value = SIGKILL};
+  launcher.watch().reaped(ends.pid(), by_signal);  // holds no word any more
+  CHECK(page->first_dead() == 0);
+  launcher.watch().reaped(killed.pid(), by_signal);
+  CHECK(page->first_dead() == killed.pid());
+}
+
+TEST_CASE("launcher word: who died in an attempt is not the first of the next one") {
+  Launcher launcher;
+  Worker killed("0");
+  launcher.wait_for(killed, "up");
+  const auto page = launcher.page();
+  ::kill(killed.pid(), SIGKILL);
+  CHECK(launcher.wait_for_death().pid == killed.pid());
+  Worker next("0");
+  launcher.wait_for(next, "up");
+  CHECK(page->first_dead() == 0);
 }
 
 TEST_CASE("launcher word: another program in the worker's place is no death") {
@@ -198,7 +280,8 @@ TEST_CASE("launcher word: one that is forgotten is used again", "[slow]") {
     Worker worker("0");
     launcher.wait_for(worker, "up");
     ::kill(worker.pid(), SIGKILL);
-    CHECK(launcher.wait_for_death().pid == worker.pid());
-    launcher.watch().forget(worker.pid());
+    const Dying dying = launcher.wait_for_death();
+    CHECK(dying.pid == worker.pid());
+    launcher.watch().reaped(worker.pid(), dying.status);
   }
 }

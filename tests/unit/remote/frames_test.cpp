@@ -7,9 +7,9 @@ using namespace muster;
 
 namespace {
 
-const std::vector<Frame> kFrames{{FrameKind::hello, 0, "x"},
-                                 {FrameKind::output, 65535, std::string(70000, 'y')},
-                                 {FrameKind::beat, 7, ""}};
+const std::vector<Frame> kFrames{{RemoteFrameKind::hello, 0, "x"},
+                                 {RemoteFrameKind::output, 65535, std::string(70000, 'y')},
+                                 {RemoteFrameKind::beat, 7, ""}};
 
 std::string bytes_of(const std::vector<Frame>& frames) {
   std::string out;

@@ -33,6 +33,15 @@ TEST_CASE("repeated messages: a report that comes in pieces is still one") {
   CHECK(taken(messages, 1, "  node a\n  logs /tmp/1\nx\n") == "x\n");
 }
 
+TEST_CASE("repeated messages: all machines are interrupted by the same signal") {
+  RepeatedMessages messages;
+  const std::string first = "muster: interrupted by SIGINT from pid 17\n";
+  CHECK(taken(messages, 0, first) == first);
+  CHECK(taken(messages, 1, "muster: interrupted by SIGINT from pid 18\n") == "");
+  const std::string other = "muster: interrupted by SIGTERM from pid 19\n";
+  CHECK(taken(messages, 2, other) == other);
+}
+
 TEST_CASE("repeated messages: a machine may say a thing twice, and workers what they like") {
   RepeatedMessages messages;
   CHECK(taken(messages, 0, "muster: warning: a\n") == "muster: warning: a\n");

@@ -7,19 +7,37 @@ using namespace muster;
 using namespace std::chrono_literals;
 
 TEST_CASE("introductions: both alike go on, and what differs is said without naming ours") {
-  const Introduction sealed{.sealed = true, .job = "ours"};
-  const Introduction plain{.sealed = false, .job = "ours"};
+  const Introduction sealed{.proofs = Proofs::token, .job = "ours"};
+  const Introduction plain{.proofs = Proofs::none, .job = "ours"};
   CHECK_FALSE(refusal_of(sealed, sealed));
   CHECK_FALSE(refusal_of(plain, plain));
   CHECK(refusal_of(plain, sealed)->why == Refusal::wrong_token);
   CHECK_THAT(refusal_of(plain, sealed)->text, Catch::StartsWith("this job needs a token"));
   CHECK_THAT(refusal_of(sealed, plain)->text, Catch::StartsWith("this job runs without a token"));
   for (const bool with : {true, false}) {
-    const auto refusal = refusal_of({.sealed = with, .job = "theirs"}, sealed);
+    const auto refusal =
+        refusal_of({.proofs = with ? Proofs::token : Proofs::none, .job = "theirs"}, sealed);
     REQUIRE(refusal);
     CHECK(refusal->why == Refusal::wrong_job);
     CHECK_THAT(refusal->text, Catch::Contains("'theirs'") && !Catch::Contains("ours"));
   }
+}
+
+TEST_CASE("introductions: nodes go on with any proof that both have") {
+  const auto refused = [](Proofs theirs, Proofs ours) {
+    const auto refusal = refusal_of({.proofs = theirs, .job = "j"}, {.proofs = ours, .job = "j"});
+    return refusal ? refusal->text.substr(0, refusal->text.find(',')) : "";
+  };
+  for (const Proofs one : {Proofs::token, Proofs::munge}) {
+    CHECK(refused(one, Proofs::both).empty());
+    CHECK(refused(Proofs::both, one).empty());
+    CHECK(refused(one, Proofs::none) == "this job runs without a token");
+  }
+  CHECK(refused(Proofs::both, Proofs::both).empty());
+  CHECK(refused(Proofs::token, Proofs::munge) == "this job needs MUNGE");
+  CHECK(refused(Proofs::none, Proofs::munge) == "this job needs MUNGE");
+  CHECK(refused(Proofs::munge, Proofs::token).starts_with("this job needs a token"));
+  CHECK(refused(Proofs::none, Proofs::both).starts_with("this job needs a token"));
 }
 
 TEST_CASE("introductions: strangers are mentioned once a minute for each reason, and counted") {

@@ -151,6 +151,18 @@ TEST_CASE("strangers: what waits to be admitted is bounded in number, bytes and 
   CHECK(host.notices.size() == 1);  // one a minute
 }
 
+TEST_CASE("strangers: who says more than can be held is closed, also where somebody is asked") {
+  LinkLimits limits;
+  limits.held_bytes = 11;
+  Host host(limits);
+  HeldAdmission admission;
+  host.sockets->set_admission(&admission);
+  const UniqueFd client = host.member();
+  CHECK(is_closed(client));
+  CHECK(admission.peers.empty());
+  CHECK(host.sockets->drained());
+}
+
 TEST_CASE("strangers: they hold a quarter of the descriptors at most, also while they are asked") {
   Host host;
   HeldAdmission admission;

@@ -35,7 +35,7 @@ struct Member {
   std::vector<std::string> notices;
 };
 
-const std::string kIntroduction = round_introduction({.sealed = true, .job = "job"});
+const std::string kIntroduction = round_introduction({.proofs = Proofs::token, .job = "job"});
 
 std::string read_until_closed(Member& member, const UniqueFd& client) {
   std::string all;
@@ -109,7 +109,7 @@ TEST_CASE("trusted links: with a token and without do not meet, and both are tol
 TEST_CASE("trusted links: another job is told so in the clear, and nothing of ours") {
   Member right(&trust());
   const UniqueFd client = plain(right.party);
-  write(client, round_introduction({.sealed = true, .job = "theirs"}) + "and TLS");
+  write(client, round_introduction({.proofs = Proofs::token, .job = "theirs"}) + "and TLS");
   const std::string answer = read_until_closed(right, client);
   CHECK_THAT(answer, Catch::Contains("another job than 'theirs'"));
   CHECK(answer.starts_with(round_reply(RoundReply::refused)));
@@ -119,7 +119,8 @@ TEST_CASE("trusted links: frames in the clear are never looked at") {
   Member right(&trust());
   for (const bool sealed : {true, false}) {
     const UniqueFd client = plain(right.party);
-    std::string bytes = round_introduction({.sealed = sealed, .job = "job"});
+    std::string bytes =
+        round_introduction({.proofs = sealed ? Proofs::token : Proofs::none, .job = "job"});
     REQUIRE(append_frame(bytes, followers_samples().front()));
     write(client, bytes);
     static_cast<void>(read_until_closed(right, client));
@@ -189,6 +190,28 @@ TEST_CASE("trusted links: handshakes beyond the limit wait for their turn") {
   };
   REQUIRE(until({&right.party}, turn_all));
   CHECK(is_closed(replay));
+}
+
+TEST_CASE("trusted links: who says more than one record before the answer is closed at once") {
+  LinkLimits limits;
+  limits.handshakes = 1;
+  Member right(&trust(), limits);
+  SecureChannel recorded(trust(), SecureChannel::Side::client);
+  const std::string hello = kIntroduction + recorded.take_output();
+  const UniqueFd holder = plain(right.party);
+  write(holder, hello);
+  std::string answer;
+  bool closed = false;
+  REQUIRE(until({&right.party}, [&] {
+    answer += read_some(holder, closed);
+    return answer.size() > kPreambleBytes + kReplyBytes;
+  }));
+  // All of it would be kept while it awaits its turn.
+  const UniqueFd talker = plain(right.party);
+  write(talker, hello + std::string(kMaxRecordBytes, 'x'));
+  static_cast<void>(read_until_closed(right, talker));
+  CHECK_FALSE(is_closed(holder));
+  CHECK(right.party.events.empty());
 }
 
 TEST_CASE("trusted links: who has met its own believes no refusal in the clear") {

@@ -63,6 +63,20 @@ TEST_CASE("nodes: three meet at an endpoint that one of them can bind") {
   }
 }
 
+TEST_CASE("nodes: all look who holds up the job, and hear one verdict") {
+  TestJob job;
+  Nodes nodes = form(job, 3);
+  nodes[2]->node().tell(StalledHere{});
+  nodes[1]->node().tell(StalledHere{});
+  REQUIRE(job.until([&] {
+    return std::ranges::all_of(nodes, [](const auto& node) { return !node->verdicts.empty(); });
+  }));
+  for (const auto& node : nodes) {
+    CHECK(node->verdicts.size() == 1);
+    CHECK(node->verdicts.front() == "seen on 127.0.0.1;seen on 127.0.0.1;seen on 127.0.0.1;");
+  }
+}
+
 TEST_CASE("nodes: a follower dies, and the others go on without it") {
   TestJob job;
   Nodes nodes = form(job, 3);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/bytes.hpp"
-#include "rendezvous/wire/round_decoder.hpp"
-#include "rendezvous/wire/round_encoder.hpp"
+// The frames between nodes; what comes before them: round_introduction_test.cpp.
 #include "rendezvous/wire/round_limits.hpp"
+#include "round_bytes.hpp"
 #include "round_samples.hpp"
-#include "support/catch.hpp"
 #include "support/seed.hpp"
 
 #include <algorithm>
@@ -12,76 +10,14 @@
 
 using namespace muster;
 using namespace muster::testing;
-using Side = RoundDecoder::Side;
-using Status = RoundDecoder::Status;
 
 namespace {
-
-struct Decoded {
-  std::vector<RoundMessage> messages;
-  std::string fault;
-  std::size_t left = 0;
-};
-
-Decoded decode(RoundDecoder decoder, std::string_view bytes, std::size_t piece) {
-  Decoded out;
-  std::string held;
-  while (!bytes.empty()) {
-    held.append(bytes.substr(0, piece));
-    bytes.remove_prefix(std::min(piece, bytes.size()));
-    while (true) {
-      RoundMessage message;
-      std::size_t consumed = 0;
-      const Status status = decoder.next(held, message, consumed);
-      held.erase(0, consumed);
-      if (status == Status::broken) {
-        out.fault = decoder.fault();
-        return out;
-      }
-      if (status == Status::introduced) {
-        continue;
-      }
-      if (status != Status::message) {
-        break;
-      }
-      out.messages.push_back(std::move(message));
-    }
-  }
-  out.left = held.size();
-  return out;
-}
-
-Decoded decode(Side side, std::string_view bytes) {
-  return decode(RoundDecoder(side), bytes, bytes.size());
-}
 
 std::string head_of(std::uint8_t kind, std::uint32_t length) {
   std::string out;
   append_int(out, length);
   append_int(out, kind);
   return out;
-}
-
-std::string frame_of(const RoundMessage& message) {
-  std::string out;
-  REQUIRE(append_frame(out, message));
-  return out;
-}
-
-std::string raw_frame(std::uint8_t kind, std::string_view body) {
-  std::string out;
-  append_int(out, static_cast<std::uint32_t>(body.size()));
-  append_int(out, kind);
-  return out.append(body);
-}
-
-// Behind what the side says first that connected, and that accepted.
-std::string after_introduction(std::string_view bytes) {
-  return round_introduction({.sealed = false, .job = "job"}).append(bytes);
-}
-
-std::string after_reply(std::string_view bytes) {
-  return round_reply(RoundReply::plain).append(bytes);
 }
 
 // The one fault of a frame behind a reply, on a connection that we dialled.
@@ -107,11 +43,8 @@ consteval std::size_t field_count() {
 }
 
 constexpr std::uint8_t kHello = 1;
-constexpr std::uint8_t kRefuse = 2;
-constexpr std::uint8_t kWelcome = 3;
 constexpr std::uint8_t kBeat = 6;
 constexpr std::uint8_t kPong = 7;
-constexpr std::uint8_t kReady = 8;
 constexpr std::uint8_t kPropose = 10;
 constexpr std::uint8_t kDetails = 14;
 constexpr std::uint8_t kRegroup = 15;
@@ -176,6 +109,12 @@ TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fie
   CHECK(field_count<Vouch>() == 4);
   CHECK(field_count<Vouched>() == 5);
   CHECK(field_count<Carry>() == 1);
+  CHECK(field_count<Stalled>() == 2);
+  CHECK(field_count<Look>() == 4);
+  CHECK(field_count<Looked>() == 3);
+  CHECK(field_count<Judged>() == 3);
+  CHECK(field_count<WaitSum>() == 7);
+  CHECK(field_count<Waited>() == 3);
 }
 
 TEST_CASE("round codec: every kind has a number of its own") {
@@ -221,6 +160,62 @@ TEST_CASE("round codec: reserved ports are at most as many as the limit, and non
   CHECK_THAT(fault_of(raw_frame(kind, body)), Catch::EndsWith("257 ports; the limit is 256"));
 }
 
+TEST_CASE("round codec: what nodes have seen, and verdicts, have limits of their own") {
+  const Looked looked{.round = {}, .inquiry = 1, .findings = std::string(kMaxFindingsBytes, 'x')};
+  const Decoded all = decode(Side::dialled, after_reply(frame_of(Welcome{}) + frame_of(looked)));
+  REQUIRE(all.messages.size() == 2);
+  CHECK(std::get<Looked>(all.messages[1]) == looked);
+
+  const auto too_long = [](std::uint8_t kind, std::size_t size) {
+    std::string body(24, '\0');  // round and inquiry
+    append_int(body, static_cast<std::uint32_t>(size));
+    return fault_of(raw_frame(kind, body));
+  };
+  CHECK(too_long(28, kMaxFindingsBytes + 1) ==
+        "a message Looked: evidence of 786433 bytes; the limit is 786432");
+  CHECK(too_long(29, kMaxVerdictBytes + 1) ==
+        "a message Judged: evidence of 65537 bytes; the limit is 65536");
+}
+
+TEST_CASE("round codec: sums of waiting are bounded, and so are their values") {
+  Waited waited{.round = {}, .at = kMaxDuration * 2, .sums = {}};
+  const WaitSum longest{.rank = -3,
+                        .tells_step = true,
+                        .step = ~0ULL,
+                        .group = std::string(1000, 'g'),
+                        .operations = ~0ULL,
+                        .waits = ~0ULL,
+                        .waited = -std::chrono::seconds(1)};
+  waited.sums.assign(kMaxWaitSums + 1, longest);
+  const std::string frame = frame_of(waited);
+  CHECK(frame.size() < kMaxTextsBody);
+  RoundDecoder ours(Side::dialled);
+  ours.allow_lists();
+  const Decoded decoded = decode(ours, after_reply(frame), frame.size());
+  REQUIRE(decoded.messages.size() == 1);
+  const auto& heard = std::get<Waited>(decoded.messages[0]);
+  CHECK(heard.at == kMaxDuration);
+  REQUIRE(heard.sums.size() == kMaxWaitSums);
+  CHECK(heard.sums[0].rank == 0);
+  CHECK(heard.sums[0].waited == Duration::zero());
+  CHECK(heard.sums[0].group.size() == kMaxNameBytes);
+
+  std::string body(24, '\0');  // round and time
+  append_int(body, static_cast<std::uint32_t>(kMaxWaitSums + 1));
+  CHECK(fault_of(raw_frame(30, body)) ==
+        "a message Waited: a list of 2049 entries; the limit is 2048");
+  const auto fault_with = [&](WaitSum sum, std::size_t at, char byte) {
+    sum.group = "g";
+    std::string one = frame_of(Waited{.round = {}, .at = {}, .sums = {sum}}).substr(5);
+    one.at(28 + at) = byte;  // of the first sum
+    return fault_of(raw_frame(30, one));
+  };
+  CHECK_THAT(fault_with({}, 3, '\xff'), Catch::Contains("a message Waited: "));   // a rank below 0
+  CHECK_THAT(fault_with({}, 4, '\x02'), Catch::Contains("a message Waited: "));   // no flag
+  CHECK_THAT(fault_with({}, 15, '\n'), Catch::Contains("a message Waited: "));    // in a name
+  CHECK_THAT(fault_with({}, 39, '\x7f'), Catch::Contains("a message Waited: "));  // 292 years
+}
+
 TEST_CASE("round codec: neighbours in a list share their beginnings") {
   auto round = std::make_shared<Round>();
   for (int i = 0; i < 1000; ++i) {
@@ -235,108 +230,6 @@ TEST_CASE("round codec: neighbours in a list share their beginnings") {
   const Decoded decoded = decode(decoder, after_reply(frame), frame.size());
   REQUIRE(decoded.messages.size() == 1);
   CHECK(*std::get<Propose>(decoded.messages[0]).round == *round);
-}
-
-TEST_CASE("round codec: what is no node is told apart by its first bytes") {
-  for (const std::string_view hello : {"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\xA7NOBODY", "x"}) {
-    CHECK(decode(Side::accepted, hello).fault ==
-          "not a node of muster: it does not begin with our greeting");
-  }
-  CHECK(decode(Side::accepted, std::string(kRoundMagic) + std::string(2, '\0')).fault ==
-        "not a node of muster: version 0 of the protocol");
-}
-
-TEST_CASE("round codec: no first byte of ours is a request of the store") {
-  CHECK(static_cast<std::uint8_t>(round_preamble()[0]) == kRoundDialect);
-  CHECK(kRoundDialect >= 0x80);
-}
-
-TEST_CASE("round codec: whoever connects says Hello first") {
-  CHECK(decode(Side::accepted, after_introduction(frame_of(Beat{}))).fault ==
-        "its first message is Beat, not Hello");
-  CHECK(decode(Side::dialled, after_reply(frame_of(Beat{}))).fault.empty());
-}
-
-TEST_CASE("round codec: who connected introduces itself, in any split, before its frames") {
-  const Introduction theirs{.sealed = true, .job = "a job"};
-  const std::string bytes = round_introduction(theirs);
-  for (std::size_t size = 0; size <= bytes.size(); ++size) {
-    RoundDecoder decoder(Side::accepted);
-    RoundMessage message;
-    std::size_t consumed = 0;
-    const Status status = decoder.next(bytes.substr(0, size), message, consumed);
-    CHECK(status == (size == bytes.size() ? Status::introduced : Status::need_more));
-    CHECK(consumed == (size == bytes.size() ? size : size < kPreambleBytes ? 0 : kPreambleBytes));
-  }
-  RoundDecoder decoder(Side::accepted);
-  RoundMessage message;
-  std::size_t consumed = 0;
-  REQUIRE(decoder.next(bytes, message, consumed) == Status::introduced);
-  CHECK(decoder.introduction() == theirs);
-  CHECK(decode(Side::accepted, std::string(round_preamble()) + "\x02\x01").fault.empty());
-  CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x02\x00\x00", 3))
-            .fault == "its introduction: a flag of 2");
-  CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x01\xff\xff", 3))
-            .fault == "its introduction: a text of 65535 bytes; the limit is 4096");
-}
-
-TEST_CASE("round codec: who accepted replies, and after a refusal says Refuse and nothing else") {
-  for (const RoundReply reply : {RoundReply::refused, RoundReply::plain, RoundReply::sealed}) {
-    RoundDecoder decoder(Side::dialled);
-    RoundMessage message;
-    std::size_t consumed = 0;
-    const std::string bytes = round_reply(reply);
-    CHECK(decoder.next(bytes.substr(0, bytes.size() - 1), message, consumed) == Status::need_more);
-    REQUIRE(decoder.next(bytes.substr(consumed), message, consumed) == Status::introduced);
-    CHECK(decoder.reply() == reply);
-  }
-  CHECK(decode(Side::dialled, std::string(round_preamble()) + "\x03").fault ==
-        "its reply: a choice of 3; the last one is 2");
-  const Refuse refuse{.why = Refusal::wrong_token, .text = "no"};
-  const Decoded refused = decode(Side::dialled, refuse_introduction(refuse));
-  REQUIRE(refused.messages.size() == 1);
-  CHECK(std::get<Refuse>(refused.messages[0]) == refuse);
-  CHECK(decode(Side::dialled, round_reply(RoundReply::refused) + frame_of(Welcome{})).fault ==
-        "it refuses, and says Welcome");
-}
-
-TEST_CASE("round codec: an unknown version is answered in a layout that never changes") {
-  std::string theirs(kRoundMagic);
-  append_int(theirs, std::uint16_t{7});
-  theirs += "whatever frames look like there";
-  RoundDecoder decoder(Side::accepted);
-  RoundMessage message;
-  std::size_t consumed = 0;
-  REQUIRE(decoder.next(theirs, message, consumed) == Status::foreign);
-  CHECK(decoder.version() == 7);
-
-  const std::string answer = refuse_version(decoder.version());
-  const std::string text =
-      "version 7 of the protocol between nodes is not known here, only version 4: use the same "
-      "muster on all nodes";
-  std::string expected = "\xA7MUSTER";
-  append_int(expected, std::uint16_t{4});
-  append_int(expected, static_cast<std::uint32_t>(3 + text.size()));
-  append_int(expected, kRefuse);
-  append_int(expected, std::uint8_t{2});
-  append_int(expected, static_cast<std::uint16_t>(text.size()));
-  CHECK(answer == expected + text);
-}
-
-TEST_CASE("round codec: the Refuse of another version is understood, and nothing else of it") {
-  std::string bytes(kRoundMagic);
-  append_int(bytes, std::uint16_t{9});
-  std::string body;
-  append_int(body, std::uint8_t{200});  // a reason of the future
-  append_int(body, std::uint16_t{4});
-  body += "oldiand more fields";
-  const Decoded refused = decode(Side::dialled, bytes + raw_frame(kRefuse, body));
-  REQUIRE(refused.messages.size() == 1);
-  CHECK(std::get<Refuse>(refused.messages[0]) ==
-        Refuse{.why = Refusal::wrong_version, .text = "oldi"});
-  CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it speaks version 9 of the protocol between nodes, this muster version 4: use the same "
-        "muster on all nodes");
 }
 
 TEST_CASE("round codec: hostile lengths are refused when the head is there") {

@@ -115,6 +115,32 @@ TEST_CASE("carrier: the end of either side is that of the other") {
   CHECK(carriage.ends(carriage.worker));
 }
 
+TEST_CASE("carrier: a side that has said all still hears the answer") {
+  Carriage carriage;
+  carriage.connect();
+  carriage.say(carriage.worker, "question");
+  ::shutdown(carriage.worker.get(), SHUT_WR);  // perhaps before the store is reached
+  REQUIRE(carriage.reaches_store());
+  CHECK(carriage.hears(carriage.store, "question"));
+  CHECK(carriage.ends(carriage.store));
+  carriage.say(carriage.store, "answer");
+  CHECK(carriage.hears(carriage.worker, "answer"));
+  carriage.store.reset();
+  CHECK(carriage.ends(carriage.worker));
+
+  carriage.connect();
+  REQUIRE(carriage.reaches_store());
+  ::shutdown(carriage.store.get(), SHUT_WR);
+  CHECK(carriage.ends(carriage.worker));
+  carriage.say(carriage.worker, "as you like");
+  CHECK(carriage.hears(carriage.store, "as you like"));
+  carriage.worker.reset();
+  CHECK(carriage.job.until([&] {
+    // Once both have ended, nothing is left that could be written to.
+    return ::send(carriage.store.get(), "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE;
+  }));
+}
+
 TEST_CASE("carrier: a side that does not read stops the other one, and nothing is lost") {
   Carriage carriage;
   carriage.connect();

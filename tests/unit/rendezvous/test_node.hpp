@@ -59,6 +59,23 @@ class TestNode : public NodeOwner {
 
   void vouch_known(const VouchKnown& known) override { vouched.push_back(known); }
 
+  void inquire(const InquiryStep& step) override {
+    if (const auto* look = std::get_if<LookNow>(&step)) {
+      const Look& asked = look->question;
+      node_->tell(LookedHere{{asked.round, asked.inquiry, "seen on " + node_->address()}});
+    } else if (const auto* judge = std::get_if<JudgeNow>(&step)) {
+      std::string verdict;
+      for (const NodeAnswer& answer : judge->nodes) {
+        verdict += answer.findings + ";";
+      }
+      node_->tell(JudgedHere{{judge->round, judge->inquiry, verdict}});
+    } else {
+      verdicts.push_back(std::get<HearVerdict>(step).said.verdict);
+    }
+  }
+
+  void hear_waits(const HearWaits& heard) override { waits.push_back(heard); }
+
   void show_roll_call(const ShowRollCall& show) override { shown.push_back(show); }
 
   void say(const std::string& text) override { said.push_back(text); }
@@ -89,6 +106,8 @@ class TestNode : public NodeOwner {
   TimePoint lease{};
   std::vector<ShowRollCall> shown;
   std::vector<VouchKnown> vouched;
+  std::vector<std::string> verdicts;
+  std::vector<HearWaits> waits;
   std::vector<std::string> said;
   std::optional<NodeEnd> end;
 

@@ -30,6 +30,12 @@ struct SmallNode {
   int asked_for_owner = 0;
   std::map<std::uint64_t, std::string> vouched;  // client: "" if it is let in, or why not
   std::vector<std::string> said;
+  bool looks = true;  // answers at once when it is asked what its workers do
+  int asked_to_look = 0;
+  bool judges = true;  // answers at once with "verdict <n>", n counted by the world
+  std::vector<JudgeNow> judged;
+  std::vector<HearWaits> waits;
+  std::vector<std::string> verdicts;
 };
 
 class SmallWorld {
@@ -236,6 +242,29 @@ class SmallWorld {
     nodes[from].vouched[asked.client] = asked.refused ? asked.refused->message : "";
   }
 
+  void perform(std::size_t from, const LookNow& asked) {
+    ++nodes[from].asked_to_look;
+    if (nodes[from].looks) {
+      const Look& question = asked.question;
+      events_.emplace_back(
+          from, LookedHere{{question.round, question.inquiry, "seen by " + nodes[from].info.name}});
+    }
+  }
+
+  void perform(std::size_t from, const JudgeNow& asked) {
+    nodes[from].judged.push_back(asked);
+    if (nodes[from].judges) {
+      const std::string verdict = "verdict " + std::to_string(++verdicts_);
+      events_.emplace_back(from, JudgedHere{{asked.round, asked.inquiry, verdict}});
+    }
+  }
+
+  void perform(std::size_t from, const HearVerdict& asked) {
+    nodes[from].verdicts.push_back(asked.said.verdict);
+  }
+
+  void perform(std::size_t from, const HearWaits& heard) { nodes[from].waits.push_back(heard); }
+
   void perform(std::size_t from, const SayNode& asked) { nodes[from].said.push_back(asked.text); }
 
   void perform(std::size_t from, const EndClosed& asked) {
@@ -271,6 +300,7 @@ class SmallWorld {
   std::set<std::size_t> cut_;
   std::size_t host_ = static_cast<std::size_t>(-1);
   LinkId accepted_ = 0;
+  int verdicts_ = 0;
   bool settling_ = false;
 };
 

@@ -11,9 +11,9 @@ using namespace muster;
 TEST_CASE("status: a job that forms, runs and succeeds") {
   JobStatus status;
   add(status, 100, "job_started", 0, R"("program":"p","workers":2,"job":"j")");
-  CHECK(status.phase == Phase::waiting);
+  CHECK(status.phase == JobPhase::waiting);
   add(status, 101, "round_begun", 1, R"("workers":2,"world_size":2,"group_rank":0)");
-  CHECK(status.phase == Phase::starting);
+  CHECK(status.phase == JobPhase::starting);
   CHECK(status.round()->nodes.at(0).name == "a");
   start_workers(status, 102, 1, 1);
   CHECK_FALSE(status.ready());
@@ -27,10 +27,10 @@ TEST_CASE("status: a job that forms, runs and succeeds") {
         1,
         ranks(rank) + R"(,"end":"exited with code 0","exit_code":0,"signal":null)");
   }
-  CHECK(status.phase == Phase::running);
+  CHECK(status.phase == JobPhase::running);
   CHECK(status.round()->workers.at(1).state == WorkerState::succeeded);
   add(status, 105, "job_ended", 1, R"("outcome":"succeeded","exit_code":0)");
-  CHECK(status.phase == Phase::ended);
+  CHECK(status.phase == JobPhase::ended);
   CHECK(status.round()->ended == 105);
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("status: the worker that fails first has failed, the others were stopp
       "worker_ended",
       1,
       R"("rank":1,"local_rank":1,"end":"exited with code 3","exit_code":3,"signal":null)");
-  CHECK(status.phase == Phase::stopping);
+  CHECK(status.phase == JobPhase::stopping);
   add(status,
       106,
       "worker_ended",
@@ -108,14 +108,58 @@ TEST_CASE("status: a node that has done its part, one that is fenced, one that w
   JobStatus done = running_job();
   add(done, 120, "round_awaited", 1);
   add(done, 120, "part_done", 1);
-  CHECK(done.phase == Phase::finished);
+  CHECK(done.phase == JobPhase::finished);
   JobStatus fenced = running_job();
   add(fenced, 120, "fenced", 1, R"("reason":"no sign of life")");
   CHECK(fenced.fences == 1);
-  CHECK(fenced.phase == Phase::stopping);
+  CHECK(fenced.phase == JobPhase::stopping);
   add(fenced, 121, "roll_call", 1, R"("present":1,"needed":2,"awaited":["1 more node"])");
-  CHECK(fenced.phase == Phase::waiting);
+  CHECK(fenced.phase == JobPhase::waiting);
   CHECK(fenced.roll_call->awaited == std::vector<std::string>{"1 more node"});
+}
+
+TEST_CASE("status: a hang, until the workers go on or are stopped") {
+  constexpr const char* kVerdict =
+      R"("ranks":[1],"cause":"stopped","reason":"stopped by a signal","quiet":3,"limit":2,)"
+      R"("action":"report","text":["hang: rank 1: stopped by a signal","  no progress for 3 s"])";
+  JobStatus status = running_job();
+  add(status, 120, "hang", 1, kVerdict);
+  CHECK(status.ready());
+  REQUIRE(status.hang);
+  CHECK(status.hang->ranks == std::vector<int>{1});
+  const Json json = parse_json(status_json(status, 130));
+  CHECK(json["hang"] == Json{{"time", 120.0},
+                             {"ranks", {1}},
+                             {"cause", "stopped"},
+                             {"text", "rank 1: stopped by a signal"}});
+  add(status, 131, "hang_over", 1, R"("quiet":11)");
+  CHECK_FALSE(status.hang);
+  CHECK(parse_json(status_json(status, 132))["hang"].is_null());
+  add(status, 140, "hang", 1, kVerdict);
+  CHECK(status.hangs == 2);
+  add(status, 141, "workers_signalled", 1, R"("signal":"SIGTERM")");
+  CHECK_FALSE(status.hang);
+}
+
+TEST_CASE("status: a straggler, until it is over or the workers are stopped") {
+  constexpr const char* kSlow = R"("ranks":[1],"share":0.25,"text":"rank 1 is slow")";
+  JobStatus status = running_job();
+  CHECK(parse_json(status_json(status, 110))["straggler"].is_null());
+  add(status, 120, "straggler", 1, kSlow);
+  CHECK(parse_json(status_json(status, 130))["straggler"] == Json{{"time", 120.0},
+                                                                  {"ranks", {1}},
+                                                                  {"nodes", Json::array()},
+                                                                  {"share", 0.25},
+                                                                  {"text", "rank 1 is slow"}});
+  add(status, 131, "straggler_over", 1, R"("ranks":[1])");
+  CHECK_FALSE(status.straggler);
+  add(status, 132, "straggler", 1, R"("ranks":[4],"places":[{"node":"b","ranks":[4]},7])");
+  CHECK(status.straggler->nodes == std::vector<std::string>{"b", ""});
+  add(status, 140, "straggler", 1, R"("ranks":[1,"x"],"share":"much")");
+  CHECK(status.straggler->ranks == std::vector<int>{1});
+  CHECK(status.straggler->share == 0);
+  add(status, 141, "workers_signalled", 1, R"("signal":"SIGTERM")");
+  CHECK_FALSE(status.straggler);
 }
 
 TEST_CASE("status: the failure that ended the job may be another node's") {
@@ -148,9 +192,15 @@ TEST_CASE("status: what is no event, or has fields of other types, harms nothing
                             "regroup",
                             "signal",
                             "message",
+                            "hang",
+                            "straggler",
                             "job_ended"}) {
     CAPTURE(event);
-    add(status, 1, event, 1, R"("rank":"x","nodes":7,"awaited":{"a":1},"workers":-3)");
+    add(status,
+        1,
+        event,
+        1,
+        R"("rank":"x","nodes":7,"awaited":{"a":1},"workers":-3,"ranks":[{},-9e9])");
     CHECK_FALSE(status_json(status, 2).empty());
   }
 }

@@ -38,6 +38,31 @@ TEST_CASE("metrics: the figures of a job that has regrouped") {
   CHECK_FALSE(has(metrics_text(regrouped_job(), {}), "output_bytes"));
 }
 
+TEST_CASE("metrics: a hang") {
+  JobStatus status = running_job();
+  CHECK(has(metrics_text(status, {}), "muster_hang 0\n"));
+  add(status, 120, "hang", 1);
+  CHECK(has(metrics_text(status, {}), "muster_hang 1\n"));
+  CHECK(has(metrics_text(status, {}), "muster_hangs_total 1\n"));
+}
+
+TEST_CASE("metrics: how long workers wait, and who is slow") {
+  JobStatus status = running_job();
+  CHECK_FALSE(has(metrics_text(status, {}), "muster_straggler{"));
+  CHECK(has(metrics_text(status, {}), "muster_straggler_cost_ratio 0\n"));
+  status.rounds.back().workers.at(0).waits = WaitStatus{0.25, 12.5};
+  status.rounds.back().workers.at(1).waits = WaitStatus{0, 0.5};
+  add(status, 120, "straggler", 1, R"("ranks":[1],"share":0.25)");
+  for (const char* line : {"muster_worker_waiting_seconds_total{rank=\"0\"} 12.5\n",
+                           "muster_worker_waiting_seconds_total{rank=\"1\"} 0.5\n",
+                           "muster_straggler{rank=\"0\"} 0\n",
+                           "muster_straggler{rank=\"1\"} 1\n",
+                           "muster_straggler_cost_ratio 0.25\n"}) {
+    CAPTURE(line);
+    CHECK(has(metrics_text(status, {}), line));
+  }
+}
+
 TEST_CASE("metrics: texts from outside cannot end a label") {
   JobStatus status;
   status.job = "a\"b\\c\nd";

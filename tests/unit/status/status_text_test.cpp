@@ -33,6 +33,47 @@ TEST_CASE("status text: who is awaited") {
             "waiting: 1 of 3 nodes are there; awaited: b, 1 more node\n"));
 }
 
+TEST_CASE("status text: a worker that says that it is not well, until it is or has ended") {
+  JobStatus status = running_job();
+  const auto told = [&] { return has(status_text(status_json(status, 130)), "not well"); };
+  CHECK_FALSE(told());
+  add(status, 120, "worker_unhealthy", 1, ranks(1) + R"(,"why":"loss is NaN")");
+  CHECK(status.ready());
+  CHECK(
+      has(status_text(status_json(status, 130)), "not well, as they say: rank 1 (loss is NaN)\n"));
+  add(status, 121, "worker_healthy", 1, ranks(1));
+  CHECK_FALSE(told());
+  add(status, 122, "worker_unhealthy", 1, ranks(1) + R"(,"why":"loss is NaN")");
+  add(status, 123, "worker_ended", 1, ranks(1) + R"(,"exit_code":0,"signal":null)");
+  CHECK_FALSE(told());
+}
+
+TEST_CASE("status text: who holds up a job that hangs") {
+  JobStatus status = running_job();
+  add(status, 120, "hang", 1, R"("ranks":[1],"text":["hang: rank 1: stopped by a signal"])");
+  const std::string json = status_json(status, 130);
+  const auto says = [](const std::string& text) {
+    return has(text, "hang since ") && has(text, ": rank 1: stopped by a signal\n");
+  };
+  CHECK(says(status_text(json)));
+  CHECK(says(top_screen(json, {})));
+}
+
+TEST_CASE("status text: who waits for how long, and for whom") {
+  JobStatus status = running_job();
+  CHECK_FALSE(has(status_text(status_json(status, 130)), "waits for others"));
+  status.rounds.back().workers.at(0).waits = WaitStatus{0.251, 12.5};
+  status.rounds.back().workers.at(1).waits = WaitStatus{0, 0.5};
+  add(status, 120, "straggler", 1, R"("ranks":[1],"share":0.25,"text":"rank 1 is slow")");
+  const std::string json = status_json(status, 130);
+  for (const std::string& text : {status_text(json), top_screen(json, {})}) {
+    CAPTURE(text);
+    CHECK(has(text, "slow since "));
+    CHECK(has(text, ": rank 1 is slow\n"));
+    CHECK(has(text, "waits for others: rank 1 0 %, rank 0 25 %\n"));
+  }
+}
+
 TEST_CASE("status text: any JSON, and no control characters") {
   for (const char* json :
        {"", "null", "[]", "{}", R"({"nodes":3,"rounds":{"a":1},"failures":7})"}) {

@@ -4,6 +4,10 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <string>
 #include <utility>
 
@@ -49,6 +53,28 @@ struct Pair {
   std::string heard_by_client;
   std::string heard_by_server;
 };
+
+// What a server answers that has a certificate of its own making, and no key of ours.
+std::string certified_answer(const std::string& hello) {
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"), EVP_PKEY_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> shown(X509_new(), X509_free);
+  X509_gmtime_adj(X509_getm_notBefore(shown.get()), 0);
+  X509_gmtime_adj(X509_getm_notAfter(shown.get()), 3600);
+  REQUIRE(X509_set_pubkey(shown.get(), key.get()) == 1);
+  REQUIRE(X509_sign(shown.get(), key.get(), EVP_sha256()) > 0);
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_method()),
+                                                                  SSL_CTX_free);
+  REQUIRE(SSL_CTX_use_certificate(context.get(), shown.get()) == 1);
+  REQUIRE(SSL_CTX_use_PrivateKey(context.get(), key.get()) == 1);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> server(SSL_new(context.get()), SSL_free);
+  SSL_set_bio(server.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  BIO_write(SSL_get_rbio(server.get()), hello.data(), static_cast<int>(hello.size()));
+  static_cast<void>(SSL_accept(server.get()));
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(SSL_get_wbio(server.get()), &bytes);
+  return {bytes, static_cast<std::size_t>(size)};
+}
 
 }  // namespace
 
@@ -103,6 +129,16 @@ TEST_CASE("secure channel: a server without the key is not believed") {
   SecureChannel client(trust, Side::client);
   std::string plain;
   CHECK(client.feed(honest.said_by_server, plain) == State::failed);
+  CHECK(plain.empty());
+}
+
+TEST_CASE("secure channel: a certificate is no proof") {
+  const JobTrust trust(kToken, "job");
+  SecureChannel client(trust, Side::client);
+  const std::string answer = certified_answer(client.take_output());
+  REQUIRE(answer.size() > 300);  // all of a server's first words, and no alert
+  std::string plain;
+  CHECK(client.feed(answer, plain) == State::failed);
   CHECK(plain.empty());
 }
 

@@ -36,6 +36,25 @@ TEST_CASE("token source: without a home there is none, and a pod makes none") {
   CHECK_FALSE(pod.why_not_made.empty());
 }
 
+TEST_CASE("token source: MUNGE before the home, where there is one, and after what was typed") {
+  const Environ home = with({{"HOME", "/home/u"}});
+  const auto beside = choose_token_source({.file = "", .has_munge = true}, home);
+  CHECK(beside.munge == MungeUse::wanted);
+  CHECK(beside.from == TokenFrom::home);
+  CHECK(choose_token_source({.file = "f", .has_munge = true}, home).munge == MungeUse::none);
+  CHECK(choose_token_source({.off = true, .file = "", .has_munge = true}, home).munge ==
+        MungeUse::none);
+  CHECK(choose_token_source({}, home).munge == MungeUse::none);
+  for (const bool there : {true, false}) {
+    const auto demanded =
+        choose_token_source({.file = "", .munge = true, .has_munge = there}, home);
+    CHECK(demanded.munge == MungeUse::demanded);
+    CHECK(demanded.from == TokenFrom::nowhere);
+    CHECK(describe(demanded) == "MUNGE");
+  }
+  CHECK(describe(beside) == "MUNGE, else /home/u/.config/muster/token");
+}
+
 TEST_CASE("token source: what --explain shows") {
   CHECK(describe(TokenSource{}) == "none");
   CHECK(describe(TokenSource{TokenFrom::file, "/f", ""}) == "/f");

@@ -2,21 +2,26 @@
 """What muster.launch raises when a job fails."""
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Any, Dict, Optional, Tuple
 
 
 class JobError(RuntimeError):
     """A job that did not succeed. str(error) ends with what the launcher said last.
 
     code: the launcher's exit code, as in the README; 2: a wrong option, nothing was started.
+    logs: with log_dir, the job's own folder in there, which has report.json and events.jsonl; None
+    where it was not made. report: what report.json says; None where there is none.
     """
+
+    logs: Optional[str] = None
+    report: Optional[Dict[str, Any]] = None
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
         self.code = code
 
     def __reduce__(self) -> Tuple[object, ...]:
-        return type(self), (self.args[0], self.code)
+        return type(self), (self.args[0], self.code), vars(self)
 
 
 class WorkerError(JobError):
@@ -33,4 +38,4 @@ class WorkerError(JobError):
         self.traceback = traceback
 
     def __reduce__(self) -> Tuple[object, ...]:
-        return type(self), (self.rank, self.traceback, self.code)
+        return type(self), (self.rank, self.traceback, self.code), vars(self)

@@ -10,6 +10,7 @@ from . import program, worker
 from .answers import Answers, root_cause
 from .command import command, environment
 from .listener import Listener
+from .logs import Logs
 from .errors import JobError, WorkerError
 from .pickling import modules_of, pack_call, with_context
 from .run import Run
@@ -50,7 +51,8 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
 
     Raises WorkerError for the rank that failed first, with its exception as __cause__; JobError
     where none can be named, as after a wrong option; TypeError where something cannot be pickled;
-    FileNotFoundError where there is no launcher.
+    FileNotFoundError where there is no launcher. With log_dir the first two have the job's folder
+    there as `logs`, and what its report.json says as `report`.
     """
     if isinstance(function, (str, os.PathLike)):
         return launch_program([os.fspath(function), *map(str, args)], nproc, env,
@@ -63,11 +65,11 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
                             {"warm": warm, **options})
 
 
-def _run(args: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
-         options: Mapping[str, Any], listener: Optional[Listener] = None) -> Tuple[int, str]:
+def _run(words: Sequence[str], env: Optional[Mapping[str, str]], logs: Logs,
+         listener: Optional[Listener] = None) -> Tuple[int, str]:
     """The launcher's exit code and report."""
-    run = Run(command(program.find(), nproc, options, args),
-              environment(os.environ, sys.executable or "python3", env or {}), listener)
+    run = Run(words, environment(os.environ, sys.executable or "python3", env or {}), listener)
+    logs.launcher_pid = run.pid
     return run.wait(), run.stderr_tail
 
 
@@ -75,21 +77,24 @@ def launch_function(job: bytes, nproc: Union[int, str], env: Optional[Mapping[st
                     options: Mapping[str, Any]) -> List[Any]:
     """launch() of a function that is packed already."""
     answers = Answers()
-    listener = Listener(job, answers)
-    try:
-        code, report = _run([worker.__file__, listener.path], nproc, env, options, listener)
-    finally:
-        listener.close()
-    return answers.results(code, report)
+    with Logs(options) as logs:
+        listener = Listener(job, answers)
+        try:
+            code, report = _run(command(program.find(), nproc, options,
+                                        [worker.__file__, listener.path]), env, logs, listener)
+        finally:
+            listener.close()
+        return answers.results(code, report)
 
 
 def launch_program(args: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
                    options: Mapping[str, Any]) -> List[None]:
     """launch() of a program with its arguments. None for each rank; one where nproc is a word."""
-    code, said = _run(args, nproc, env, options)
-    if code == 0:
-        return [None] * (nproc if isinstance(nproc, int) else 1)
-    cause = root_cause(said)
-    if cause is not None:
-        raise WorkerError(*cause, code)
-    raise JobError(f"muster ended with code {code}\n{said}".rstrip(), code)
+    with Logs(options) as logs:
+        code, said = _run(command(program.find(), nproc, options, args), env, logs)
+        if code == 0:
+            return [None] * (nproc if isinstance(nproc, int) else 1)
+        cause = root_cause(said)
+        if cause is not None:
+            raise WorkerError(*cause, code)
+        raise JobError(f"muster ended with code {code}\n{said}".rstrip(), code)

@@ -47,6 +47,11 @@ class Run:
             self._selector.register(listener.socket, selectors.EVENT_READ, self._accept)
 
     @property
+    def pid(self) -> int:
+        """The launcher's."""
+        return self._process.pid
+
+    @property
     def stderr_tail(self) -> str:
         """The end of what came on standard error: the launcher's report is there."""
         return self._stderr.tail

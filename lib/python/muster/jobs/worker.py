@@ -14,12 +14,15 @@ A message is a byte for its kind, its length, and so many bytes:
 """
 from __future__ import annotations
 
+import contextlib
+import json
 import linecache
 import os
 import pickle
 import socket
 import struct
 import sys
+import time
 import traceback
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -27,6 +30,7 @@ HEADER = struct.Struct("!cQ")
 HELLO, JOB, RESULT, FAILURE = b"H", b"J", b"R", b"F"
 GREETING = struct.Struct("!II")  # attempt, rank
 TRACEBACK_MAX = 1 << 20  # characters of a traceback that are sent: its end
+RECORDED_MAX = 1 << 16  # characters of a message, and of a traceback, for the launcher
 CHUNK = 1 << 20  # bytes that are asked for at once, whatever a header announces
 INTERRUPTED = 130  # exit code, as a shell has it for SIGINT
 
@@ -105,13 +109,29 @@ def packed_exception(error: BaseException) -> Optional[bytes]:
     return data
 
 
-def failure(error: BaseException) -> bytes:
-    """The FAILURE for an exception, without the frames of this file."""
+def traceback_of(error: BaseException) -> str:
+    """As Python prints it, without the frames of this file."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    text = "".join(traceback.format_exception(type(error), error, trace))
-    return pickle.dumps((text[-TRACEBACK_MAX:], packed_exception(error)))
+    return "".join(traceback.format_exception(type(error), error, trace))
+
+
+def failure(error: BaseException) -> bytes:
+    """The FAILURE for an exception."""
+    return pickle.dumps((traceback_of(error)[-TRACEBACK_MAX:], packed_exception(error)))
+
+
+def record(error: BaseException) -> None:
+    """Tells the launcher, as torch.distributed.elastic's `record` does: for its report, and for the
+    callers on other nodes. What the function has recorded itself stays."""
+    message = {"message": "".join(traceback.format_exception_only(type(error), error)).strip()
+               [:RECORDED_MAX],
+               "extraInfo": {"py_callstack": traceback_of(error)[-RECORDED_MAX:],
+                             "timestamp": str(int(time.time()))}}
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
+    with contextlib.suppress(OSError), open(path, "x", encoding="utf-8") as file:
+        json.dump({"message": message}, file)
 
 
 def exit_code(error: BaseException) -> int:
@@ -136,6 +156,8 @@ def main() -> None:
         except BaseException as error:
             code = exit_code(error)
             kind, data = (FAILURE, failure(error)) if code else (RESULT, pickle.dumps(None))
+            if code:
+                record(error)
         send(link, kind, data)
     sys.exit(code)
 

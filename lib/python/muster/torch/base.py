@@ -24,6 +24,7 @@ from .monitored import MonitoredBarrier
 from .overloads import Options, seconds_of
 from .work import Dropped, Part, Work, timed_out
 
+C10D: Any = torch._C._distributed_c10d
 # How many Works that no Python object refers to any more are kept for PyTorch's C++.
 _KEPT_WORKS = 256
 
@@ -109,6 +110,11 @@ class Base(dist.ProcessGroup):
 
     def perform_nocolor_split(self, device: Any = None) -> None:
         """Ranks that are not in a new group take no part in making it."""
+
+    @property
+    def options(self) -> Any:
+        """With the timeout as it is now."""
+        return C10D.Backend.Options("muster", timedelta(seconds=self.seconds))
 
     def set_timeout(self, timeout: timedelta) -> None:
         self.seconds = timeout.total_seconds()

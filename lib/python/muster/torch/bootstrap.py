@@ -30,9 +30,15 @@ def create(store: dist.Store, rank: int, size: int, timeout: timedelta,
            label: str = "muster") -> Any:
     """For torch.distributed: the group of these ranks; returns when all have called it. A
     ProcessGroup, or what compiled.py makes of it. label: of ranges of the profiler."""
+    return compiled.wrap(create_in_python(store, rank, size, timeout, label))
+
+
+def create_in_python(store: dist.Store, rank: int, size: int, timeout: timedelta,
+                     label: str = "muster") -> ProcessGroup:
+    """The same, never compiled."""
     group = _in_python(store, rank, size, timeout)
     group.label = label
-    return compiled.wrap(group)
+    return group
 
 
 def _in_python(store: dist.Store, rank: int, size: int, timeout: timedelta) -> ProcessGroup:

@@ -28,7 +28,7 @@ def supported(operation: str, tensors: Tensors) -> None:
 
 def single(operation: str, tensors: Tensors, what: str = "tensor list") -> torch.Tensor:
     """The tensor of a list of one."""
-    if len(tensors) == 0:
+    if len(tensors) == 0 and what == "tensor list":
         raise refuse(operation, "requires non-empty tensor list: pass one tensor")
     if len(tensors) != 1:
         raise refuse(operation, f"requires a single-element {what}, not {len(tensors)} tensors")
@@ -36,11 +36,11 @@ def single(operation: str, tensors: Tensors, what: str = "tensor list") -> torch
     return tensors[0]
 
 
-def root(operation: str, rank: int, size: int, tensor: int = 0) -> int:
-    """tensor: the options' rootTensor, of which there is one."""
+def root(operation: str, rank: int, size: int, tensor: int = 0, tensors: int = 1) -> int:
+    """tensor: the options' rootTensor, of so many tensors."""
     if not 0 <= rank < size:
         raise refuse(operation, f"invalid root rank: {rank}")
-    if tensor != 0:
+    if not 0 <= tensor < tensors:
         raise refuse(operation, f"invalid root tensor: {tensor}")
     return rank
 
@@ -53,8 +53,21 @@ def peer(operation: str, rank: int, own: int, size: int) -> int:
 
 
 def alike(operation: str, tensors: Tensors, like: torch.Tensor, *, sizes: bool = True) -> None:
-    """Refuses lists whose tensors are not all of the dtype and size of `like`."""
+    """Refuses what is not dense on the CPU, and lists whose tensors are not all of the dtype and
+    size of `like`."""
+    same_layout(operation, tensors, like)
     supported(operation, tensors)
+    match(operation, tensors, like, sizes=sizes)
+
+
+def same_layout(operation: str, tensors: Tensors, like: torch.Tensor) -> None:
+    for index, tensor in enumerate(tensors):
+        if tensor.layout is not like.layout:
+            raise refuse(operation, f"invalid tensor layout at index {index} (expected "
+                                    f"{like.layout}, got {tensor.layout})")
+
+
+def match(operation: str, tensors: Tensors, like: torch.Tensor, *, sizes: bool = True) -> None:
     for index, tensor in enumerate(tensors):
         if tensor.dtype is not like.dtype:
             raise refuse(operation, f"invalid tensor type at index {index} (expected {like.dtype}, "
@@ -81,19 +94,46 @@ def none(operation: str, lists: Sequence[Tensors], side: str) -> None:
         raise refuse(operation, f"requires empty {side} on non-root")
 
 
-def one_list(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> Tensors:
-    """The one output list of an operation that all ranks have results of."""
+def for_each(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> None:
+    """For each input a list of outputs, which gets all inputs of all ranks."""
+    if len(inputs) == 0:
+        raise refuse(operation, "requires non-empty input tensor list")
     if len(lists) != len(inputs):
         raise refuse(operation, "requires input/output tensor lists to have the same length")
-    if len(lists[0]) != size:
-        raise refuse(operation, f"invalid output tensor list at index 0 (expected length {size}, "
-                                f"got {len(lists[0])})")
-    return lists[0]
+    expected = size * len(inputs)
+    for index, outputs in enumerate(lists):
+        if len(outputs) != expected:
+            raise refuse(operation, f"invalid output tensor list at index {index} (expected "
+                                    f"length {expected}, got {len(outputs)})")
+    for tensors in (inputs, *lists):
+        alike(operation, tensors, inputs[0])
+
+
+def coalesced(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> None:
+    """For each rank a list of outputs, which gets that rank's inputs."""
+    if len(inputs) == 0:
+        raise refuse(operation, "requires non-empty input tensor list")
+    if len(lists) != size:
+        raise refuse(operation, f"output lists should be equal to world size, {size}, not "
+                                f"{len(lists)}")
+    for outputs in lists:
+        if len(outputs) != len(inputs):
+            raise refuse(operation, f"invalid output size: (expected length {len(inputs)}, got "
+                                    f"{len(outputs)})")
+        for index, (output, source) in enumerate(zip(outputs, inputs)):
+            if output.numel() != source.numel():
+                raise refuse(operation, f"invalid size of output tensor at index {index} "
+                                        f"(expected {tuple(source.shape)}, got "
+                                        f"{tuple(output.shape)})")
+            if output.dtype is not source.dtype:
+                raise refuse(operation, f"invalid tensor type at index {index} (expected "
+                                        f"{source.dtype}, got {output.dtype})")
 
 
 def same_dtype(operation: str, tensors: Tensors) -> None:
     if len(tensors) == 0:
         raise refuse(operation, "requires non-empty tensor list")
+    same_layout(operation, tensors, tensors[0])
     supported(operation, tensors)
     if any(tensor.dtype is not tensors[0].dtype for tensor in tensors):
         raise refuse(operation, "tensors must all have the same type")
@@ -108,6 +148,11 @@ def base(operation: str, whole: torch.Tensor, part: torch.Tensor, size: int) -> 
     if whole.numel() != size * part.numel():
         raise refuse(operation, f"invalid tensor size (expected {size} x {part.numel()} elements, "
                                 f"got {whole.numel()})")
+
+
+def contiguous(operation: str, tensors: Tensors) -> None:
+    if not all(tensor.is_contiguous() for tensor in tensors):
+        raise refuse(operation, "Tensors must be contiguous")
 
 
 def splits(operation: str, split: Sequence[int], tensor: torch.Tensor, size: int) -> List[int]:

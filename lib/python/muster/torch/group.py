@@ -33,8 +33,8 @@ class ProcessGroup(Base):
     def allreduce(self, tensors: o.Tensors, opts: Options = Default, timeout: Timeout = None, *,
                   op: Any = None) -> Work:
         tensors, opts = o.as_list(tensors), o.options(opts, timeout, op=op)
-        if len(tensors) == 1 and tensors[0].layout is torch.sparse_coo:
-            return self._sparse(tensors[0], opts)
+        if len(tensors) > 0 and tensors[0].layout is torch.sparse_coo:
+            return self._sparse(tensors, opts)
         if len(tensors) > 1:
             return self._several(tensors, opts)
         tensor = checks.single("allreduce", tensors)
@@ -56,25 +56,38 @@ class ProcessGroup(Base):
     def broadcast(self, tensors: o.Tensors, opts: Options = Default, timeout: Timeout = None, *,
                   root: Optional[int] = None) -> Work:
         tensors, opts = o.as_list(tensors), o.options(opts, timeout, root=root)
-        source = checks.root("broadcast", opts.rootRank, self.size(),
-                             getattr(opts, "rootTensor", 0))
-        tensor = checks.single("broadcast", tensors)
+        index = getattr(opts, "rootTensor", 0)
+        source = checks.root("broadcast", opts.rootRank, self.size(), index, len(tensors))
+        tensor = tensors[index]
+        checks.alike("broadcast", tensors, tensors[0])
         flat = tensor.detach().contiguous()
-        is_copy = flat.data_ptr() != tensor.data_ptr()
+        copies = [each for each in tensors
+                  if each is not tensor or each.data_ptr() != flat.data_ptr()]
+
+        def finish() -> None:
+            for each in copies:
+                t.write(each, flat)
         return self._collective(c.BROADCAST, None, flat, opts, outputs=tensors,
-                                finish=t.copy_from(flat, tensors) if is_copy else None,
-                                root=source)
+                                finish=finish if copies else None, root=source)
 
     def allgather(self, output_lists: Any, inputs: o.Tensors, opts: Options = Default,
                   timeout: Timeout = None) -> Work:
         inputs, output_lists = o.as_list(inputs), o.as_lists(output_lists)
         opts = o.options(opts, timeout)
-        source = checks.single("allgather", inputs, "input tensor list").detach().contiguous()
-        outputs = checks.one_list("allgather", output_lists, inputs, self.size())
-        checks.alike("allgather", outputs, source)
-        flat, copy_back = t.flat_output(outputs)
-        return self._collective(c.ALL_GATHER, source, flat, opts, outputs=outputs,
-                                finish=copy_back)
+        checks.for_each("allgather", output_lists, inputs, self.size())
+        source = t.flattened(inputs)
+        if len(inputs) == 1:
+            outputs = output_lists[0]
+            flat, copy_back = t.flat_output(outputs)
+            return self._collective(c.ALL_GATHER, source, flat, opts, outputs=outputs,
+                                    finish=copy_back)
+        rows = source.new_empty((self.size(), source.numel()))
+
+        def finish() -> None:
+            for outputs in output_lists:
+                t.copy_from(rows.view(-1), outputs)()
+        return self._collective(c.ALL_GATHER, source, rows, opts, outputs=output_lists,
+                                finish=finish)
 
     def _allgather_base(self, output: torch.Tensor, source: torch.Tensor, opts: Options = Default,
                         timeout: Timeout = None) -> Work:
@@ -85,6 +98,7 @@ class ProcessGroup(Base):
 
     def allgather_coalesced(self, output_lists: Sequence[Tensors], inputs: Tensors,
                             opts: Options = Default) -> Work:
+        checks.coalesced("allgather_coalesced", output_lists, inputs, self.size())
         by_tensor = [[outputs[i] for outputs in output_lists] for i in range(len(inputs))]
         return self._all(self.allgather([outputs], [source], opts)
                          for outputs, source in zip(by_tensor, inputs))
@@ -172,6 +186,7 @@ class ProcessGroup(Base):
                       output_splits: Sequence[int], input_splits: Sequence[int],
                       opts: Options = Default, timeout: Timeout = None) -> Work:
         checks.alike("alltoall_base", [output], source, sizes=False)
+        checks.contiguous("alltoall_base", (output, source))
         opts = o.options(opts, timeout)
         to_me, from_me = [
             checks.splits("alltoall_base", split, tensor, self.size())
@@ -268,7 +283,7 @@ class ProcessGroup(Base):
             if part is not None:
                 total = total.view(self.size(), -1)[part]
             if root in (-1, self.rank()):
-                output.detach().copy_(total.view(output.shape))
+                t.write(output, total)
         return self._collective(c.ALL_GATHER, source, rows, opts, outputs=[output], finish=finish)
 
     def _several(self, tensors: Tensors, opts: Options) -> Work:
@@ -282,15 +297,19 @@ class ProcessGroup(Base):
 
         def finish() -> None:
             for tensor in tensors:
-                tensor.detach().copy_(total)
+                t.write(tensor, total)
         return self._then(self._reduction(c.ALL_REDUCE, total, opts), list(tensors), finish)
 
-    def _sparse(self, tensor: torch.Tensor, opts: Options) -> Work:
-        """The sum of sparse tensors has the entries of all of them."""
+    def _sparse(self, tensors: Tensors, opts: Options) -> Work:
+        """The sum of sparse tensors has the entries of all of them. Of several of one rank each
+        becomes the sum of all."""
+        checks.same_layout("allreduce", tensors, tensors[0])
+        checks.match("allreduce", tensors, tensors[0])
         if name_of(opts) != "SUM":
-            raise errors.Unsupported("allreduce: sparse tensors support ReduceOp.SUM only")
-        tensor_in = tensor.coalesce()
-        indices, values = tensor_in.indices(), tensor_in.values()
+            raise errors.Unsupported("allreduce: unsupported reduction operation: sparse tensors "
+                                     "support ReduceOp.SUM only")
+        tensor = functools.reduce(torch.add, tensors).coalesce()
+        indices, values = tensor.indices(), tensor.values()
         counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size())]
         self.allgather([counts], [torch.tensor([indices.shape[1]])], Within)
         most = max(int(count) for count in counts)
@@ -305,8 +324,9 @@ class ProcessGroup(Base):
         total = torch.sparse_coo_tensor(gathered[0].t(), gathered[1], tensor.shape,
                                         **_UNCHECKED).coalesce()
         with torch.no_grad():
-            tensor.copy_(total)  # not of detach(), which does not share sparse contents
-        return self._done([tensor])
+            for each in tensors:
+                each.copy_(total)  # not of detach(), which does not share sparse contents
+        return self._done(list(tensors))
 
     def _unequal(self, output: torch.Tensor, source: torch.Tensor,
                  counts: Tuple[List[int], List[int]], opts: Options) -> Work:
@@ -322,7 +342,7 @@ class ProcessGroup(Base):
 
         def finish() -> None:
             parts = [row[:count] for row, count in zip(received, to_me)]
-            output.detach().copy_(torch.cat(parts).view(output.shape))
+            t.write(output, torch.cat(parts))
         return self._collective(c.ALL_TO_ALL, blocks, received, opts, outputs=[output],
                                 finish=finish)
 

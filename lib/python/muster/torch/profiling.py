@@ -6,10 +6,11 @@ from __future__ import annotations
 import functools
 import threading
 import types
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Callable, Dict
 
 import torch
 
+from .tensors import all_of
 from .work import PROFILER_PATIENCE, Work
 
 # Method: what the profiler calls it, as for PyTorch's own back ends.
@@ -52,7 +53,7 @@ def _watched(operation: Any, name: str) -> Any:
             return operation(self, *args, **named)
         self.is_profiled = True  # what it calls is part of its range
         begun = _Range(torch.autograd._record_function_with_args_enter(f"{self.label}:{name}",
-                                                                       *_tensors(args[at:at + 1])))
+                                                                       *all_of(args[at:at + 1])))
         work: Any = None
         try:
             work = operation(self, *args, **named)
@@ -77,12 +78,3 @@ class _Range:
     def set_result(self, _: Any) -> None:
         torch.autograd._record_function_with_args_exit(self._handle)
         self.is_over.set()
-
-
-def _tensors(args: Any) -> Iterator[torch.Tensor]:
-    """Of the arguments; of lists of tensors as well."""
-    for arg in args:
-        if isinstance(arg, torch.Tensor):
-            yield arg
-        elif isinstance(arg, (list, tuple)):
-            yield from _tensors(arg)

@@ -2,7 +2,7 @@
 """Tensors as the C ABI wants them: contiguous, with a number for their element type."""
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 
 import torch
 
@@ -76,6 +76,25 @@ def copy_from(flat: torch.Tensor, tensors: Tensors) -> Callable[[], None]:
     def copy_back() -> None:
         at = 0
         for tensor in tensors:
-            tensor.detach().copy_(flat[at:at + tensor.numel()].view(tensor.shape))
+            write(tensor, flat[at:at + tensor.numel()])
             at += tensor.numel()
     return copy_back
+
+
+def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
+    """Also where the tensor was made in inference mode, and this thread is not in it."""
+    values = values.view(tensor.shape)
+    if tensor.is_inference():
+        with torch.inference_mode():
+            tensor.copy_(values)
+    else:
+        tensor.detach().copy_(values)
+
+
+def all_of(args: Any) -> Iterator[torch.Tensor]:
+    """The tensors of the arguments; those of lists as well."""
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            yield arg
+        elif isinstance(arg, (list, tuple)):
+            yield from all_of(arg)

@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from .. import errors
 from .futures import Completer
+from .tensors import all_of
 
 _Base: Any = getattr(dist, "Work", None) or torch._C._distributed_c10d.Work
 # Bytes of results that a Work keeps which no Python object refers to any more.
@@ -85,7 +86,7 @@ class Work(_Base):
 
     def forget_large_results(self) -> None:
         """A future that was asked for before keeps them."""
-        if sum(each.numel() * each.element_size() for each in self._outputs) > KEPT_BYTES:
+        if sum(each.numel() * each.element_size() for each in all_of(self._outputs)) > KEPT_BYTES:
             self._outputs, self._future, self._is_forgotten = [], None, True
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:

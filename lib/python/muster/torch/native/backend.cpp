@@ -10,9 +10,10 @@ using c10d::OpType;
 namespace {
 
 // Also where there are processors to spare: to wake a thread takes longer than so small a sum.
-constexpr std::size_t kSmall = 64UL * 1024;   // bytes
-constexpr std::int64_t kShortWait = 20'000;   // ns
-constexpr std::int64_t kLeastWait = 200'000;  // ns, where there are no processors to spare
+constexpr std::size_t kSmall = 64UL * 1024;           // bytes
+constexpr std::int64_t kShortWait = 20'000;           // ns
+constexpr std::int64_t kLeastWait = 200'000;          // ns, where there are no processors to spare
+constexpr std::int64_t kDroppedWait = 2'000'000'000;  // ns, for operations of a dropped group
 
 }  // namespace
 
@@ -32,7 +33,7 @@ Backend::Backend(int rank,
 
 Backend::~Backend() {
   const Unlocked unlocked;
-  communicator_->end();
+  communicator_->end(kDroppedWait);
 }
 
 muster_call Backend::describe(const Call& call, std::int64_t timeout_ms) const {

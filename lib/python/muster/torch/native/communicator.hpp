@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -45,7 +46,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  ~Communicator() { end(); }
+  ~Communicator() { end(0); }
 
   // A communicator takes one call at a time: Python locks this as well.
   [[nodiscard]] std::mutex& lock() { return lock_; }
@@ -83,14 +84,15 @@ class Communicator {
     }
   }
 
-  // The group or the process ends without having waited for them: other ranks may never join them,
-  // and their tensors go away.
-  void end() {
+  // The group or the process ends without having waited for them. `max_wait_ns`: other ranks may be
+  // about to join them. After that they are aborted: other ranks may never join, and the tensors go
+  // away.
+  void end(std::int64_t max_wait_ns) {
     if (pid_ != ::getpid()) {
       return;
     }
     const auto all = take();
-    if (!std::all_of(all.begin(), all.end(), [](const auto& each) { return each->done(); })) {
+    if (!over_within(all, max_wait_ns)) {
       abort(
           "the process group was garbage-collected, or the process ended, with operations under "
           "way");
@@ -128,6 +130,18 @@ class Communicator {
   [[nodiscard]] Operations take() {
     const std::scoped_lock list(list_lock_);
     return std::exchange(under_way_, {});
+  }
+
+  static bool over_within(const Operations& all, std::int64_t ns) {
+    using std::chrono::nanoseconds;
+    const auto end = std::chrono::steady_clock::now() + nanoseconds(ns);
+    return std::all_of(all.begin(), all.end(), [end](const auto& each) {
+      const nanoseconds rest = end - std::chrono::steady_clock::now();
+      if (!each->done() && rest.count() > 0) {
+        static_cast<void>(each->wait(rest.count()));
+      }
+      return each->done();
+    });
   }
 
   // Those that are over.

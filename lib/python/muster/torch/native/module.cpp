@@ -67,7 +67,7 @@ void end_all() {
   for (const auto& each : std::exchange(communicators(), {})) {
     if (const auto communicator = each.lock()) {
       const py::gil_scoped_release unlocked;
-      communicator->end();
+      communicator->end(0);
     }
   }
 }
@@ -81,6 +81,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::class_<Trigger>(module, "Trigger").def("set_result", &Trigger::set_result);
   py::class_<Lock>(module, "Lock").def("__enter__", &Lock::enter).def("__exit__", &Lock::leave);
   py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend")
+      .def("_set_default_timeout", &Backend::setTimeout)
       .def("lock", [](Backend& self) { return Lock(self.communicator()); });
   module.def("load", &load);
   module.def("make_backend", &make_backend);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher.hpp"
+
+#include "base/clock.hpp"
+#include "io/wait_ready.hpp"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+struct Process {
+  pid_t parent = 0;
+  uid_t user = 0;
+};
+
+std::optional<Process> look_at(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  Process out;
+  int found = 0;
+  for (std::string line; std::getline(file, line);) {
+    found += std::sscanf(line.c_str(), "PPid: %d", &out.parent) == 1 ? 1 : 0;
+    found += std::sscanf(line.c_str(), "Uid: %*u %u", &out.user) == 1 ? 1 : 0;
+  }
+  return found == 2 ? std::optional(out) : std::nullopt;
+}
+
+// Who answers may claim anything: root must signal nothing for others that is not theirs.
+bool is_launcher_of(pid_t launcher, pid_t agent) {
+  const auto above = look_at(launcher);
+  const auto below = look_at(agent);
+  return above && below && below->parent == launcher && below->user == above->user;
+}
+
+// The descriptor first: what has this number later is another process.
+Result<UniqueFd> hold_launcher(const FoundJob& job) {
+  UniqueFd launcher(
+      job.launcher_pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, job.launcher_pid, 0)) : -1);
+  if (!launcher || !is_launcher_of(job.launcher_pid, job.agent_pid)) {
+    return failure(Errc::not_possible,
+                   fmt::format("the launcher of {} is not seen from here: stop it where it runs "
+                               "(another container?)",
+                               describe(job)));
+  }
+  return launcher;
+}
+
+}  // namespace
+
+Result<void> end_launcher(const FoundJob& job, const ControlOptions& options) {
+  const auto launcher = hold_launcher(job);
+  if (!launcher) {
+    return std::unexpected(launcher.error());
+  }
+  if (::syscall(SYS_pidfd_send_signal, launcher->get(), SIGTERM, nullptr, 0) != 0) {
+    return std::unexpected(system_error("cannot signal the launcher", errno));
+  }
+  const TimePoint deadline =
+      options.timeout_given ? steady_now() + options.timeout : TimePoint::max();
+  if (!wait_ready(launcher->get(), POLLIN, deadline)) {
+    return failure(Errc::timed_out,
+                   fmt::format("{}: asked to stop, and still there after {}",
+                               describe(job),
+                               muster::describe(options.timeout)));
+  }
+  return {};
+}
+
+}  // namespace muster

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// stacks: what the workers of a job do just now; those that do the same together, the odd ones
+// first.
+#include "base/printable.hpp"
+#include "commands.hpp"
+#include "hang/judge.hpp"
+#include "hang/verdict_text.hpp"
+#include "inspect.hpp"
+#include "local_job.hpp"
+
+#include <string>
+#include <vector>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kIndent = 2;  // of a verdict's groups, below its first line
+
+// Of a job that need not hang a thread that runs is no news.
+std::string without_blame(const std::string& reason) {
+  constexpr std::string_view kSpinning = "spinning in ";
+  return reason.starts_with(kSpinning) ? "runs in " + reason.substr(kSpinning.size()) : reason;
+}
+
+void show(const std::vector<hang::Group>& groups, const std::vector<std::string>& gaps) {
+  for (const hang::Group& group : groups) {
+    for (const std::string& line : hang::lines_of_group(group, group.stack.size())) {
+      if (line.find_first_not_of(' ') != std::string::npos) {  // a function without a name
+        print(printable(line.substr(kIndent), kStackLineBytesMax) + "\n");
+      }
+    }
+  }
+  for (const std::string& gap : gaps) {
+    print(printable(gap, kStackLineBytesMax) + "\n");
+  }
+}
+
+}  // namespace
+
+Result<int> run_stacks(const ControlOptions& options) {
+  auto job = find_local_job(options);
+  if (!job) {
+    return std::unexpected(job.error());
+  }
+  if (const auto kept = keep_ranks(*job, options.ranks); !kept) {
+    return std::unexpected(kept.error());
+  }
+  const hang::Evidence evidence = inspect(*job, Look::all);
+  auto groups = hang::judge(evidence).groups;
+  if (options.json) {
+    print(hang::stacks_json(groups, evidence));
+    return 0;
+  }
+  for (hang::Group& group : groups) {
+    group.reason = without_blame(group.reason);
+  }
+  show(groups, evidence.gaps);
+  return 0;
+}
+
+}  // namespace muster

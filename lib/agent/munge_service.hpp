@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// MungeService: MUNGE by its own programs, `munge` and `unmunge`, a few at a time and each bounded
+// in time. A static program cannot load libmunge, and what munged understands is documented
+// nowhere. Resource; the loop's thread, which must have a LinuxRunner.
+#pragma once
+
+#include "process/helper_process.hpp"
+#include "trust/credential_service.hpp"
+#include "trust/munge.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+class MungeService final : public CredentialService {
+ public:
+  // Of the programs, which are searched in its PATH.
+  MungeService(asio::io_context& loop, std::vector<std::string> environment);
+
+  // Whether MUNGE does all that we need of it: it seals a secret, and opens that again for us.
+  void prove(std::function<void(Result<void>)> done);
+
+  void seal(const std::string& secret, Done done) override;
+  void open(const std::string& credential, Done done) override;
+
+ private:
+  using Taken = std::function<void(const std::string& printed)>;
+
+  struct Work {
+    MungeCall call;
+    Taken taken;
+  };
+
+  void begin_some();
+  void ended(std::uint64_t number, const Taken& taken, const std::string& printed);
+
+  asio::io_context& loop_;
+  std::vector<std::string> environment_;
+  std::deque<Work> waiting_;
+  std::map<std::uint64_t, std::unique_ptr<HelperProcess>> running_;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes of what nodes tell each other about a hang: a node's findings, and the verdict on all of
+// them (rendezvous/PROTOCOL.md, "Who holds up the job"). What comes from another node is bounded
+// and checked. Pure.
+#pragma once
+
+#include "base/error.hpp"
+#include "hang/whole_job.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace muster::hang {
+
+// In this order less and less is told, until it fits: of each position and rank, then ranks.
+struct FindingsDetail {
+  std::size_t operations = 0;  // of each list of a position
+  std::size_t stack = 0;       // lines
+};
+
+inline constexpr FindingsDetail kFindingsDetails[] = {{16, 12}, {4, 4}, {1, 0}};
+
+inline constexpr std::size_t kPositionsToldMax = 32;
+inline constexpr std::size_t kGapsToldMax = 16;
+inline constexpr std::size_t kGroupsToldMax = 64;
+inline constexpr std::size_t kNodesToldMax = 256;
+inline constexpr std::size_t kReasonBytesMax = 1000;
+inline constexpr std::size_t kWordBytesMax = 300;
+
+// A summary (whole_job.hpp) in at most so many bytes.
+[[nodiscard]] std::string encode_findings(const Evidence& summary, std::size_t bytes_max);
+[[nodiscard]] Result<Evidence> decode_findings(std::string_view bytes);
+
+[[nodiscard]] std::string encode_verdict(const WholeVerdict& verdict, std::size_t bytes_max);
+[[nodiscard]] Result<WholeVerdict> decode_verdict(std::string_view bytes);
+
+}  // namespace muster::hang

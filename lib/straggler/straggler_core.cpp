@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "straggler/straggler_core.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace muster::straggler {
+namespace {
+
+using Sums = WaitBlocks::Sums;
+
+double seconds(Duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// -- who is slow ------------------------------------------------------------------------------
+
+// How much less those first ones have waited than all others.
+Duration gap_at(const std::vector<std::pair<Duration, int>>& waited, std::size_t slow) {
+  return waited[slow].first - waited[slow - 1].first;
+}
+
+// At most half of the ranks can be slow: those with the widest gap to the others.
+std::size_t widest_gap(const std::vector<std::pair<Duration, int>>& waited) {
+  std::size_t best = 1;
+  for (std::size_t slow = 2; slow <= waited.size() / 2; ++slow) {
+    best = gap_at(waited, slow) > gap_at(waited, best) ? slow : best;
+  }
+  return best;
+}
+
+// From one operation that ranks wait for to the next one.
+Duration mean_turn(const WaitBlocks& seen) {
+  Duration time{};
+  std::uint64_t count = 0;
+  for (const WaitBlocks::Block& block : seen.blocks()) {
+    time += block.time;
+    count += block.waits();
+  }
+  return count == 0 ? time : time / static_cast<Duration::rep>(count);
+}
+
+// Whether the first `slow` of them hold up the others all the time.
+bool is_sure(const WaitBlocks& seen, const SlowRule& rule, const Sums& sums, std::size_t slow) {
+  const Duration turn = mean_turn(seen);
+  std::size_t slow_blocks = 0;
+  double sum = 0;
+  double squares = 0;
+  for (const WaitBlocks::Block& block : seen.blocks()) {
+    Duration most = Duration::zero();
+    Duration least = Duration::max();
+    for (std::size_t i = 0; i < sums.waited.size(); ++i) {
+      const Duration waited = block.parts.at(sums.waited[i].second).waited;
+      (i < slow ? most : least) = i < slow ? std::max(most, waited) : std::min(least, waited);
+    }
+    const Duration time =
+        rule.whole_turns ? turn * static_cast<Duration::rep>(block.waits()) : block.time;
+    const double share = share_of(least - most, time);
+    slow_blocks += share > rule.share ? 1U : 0U;
+    sum += share;
+    squares += share * share;
+  }
+  const auto count = static_cast<double>(seen.blocks().size());
+  const double mean = sum / count;
+  const double variance = std::max(0.0, squares / count - mean * mean);
+  return slow_blocks >= rule.slow && mean >= rule.deviations * std::sqrt(variance);
+}
+
+std::optional<Slow> slow_in(const WaitBlocks& seen, const SlowRule& rule, int group) {
+  const Sums sums = seen.sums_of(group, seen.blocks().size());
+  if (sums.waited.size() < 2) {
+    return std::nullopt;
+  }
+  const std::size_t slow = widest_gap(sums.waited);
+  if (share_of(gap_at(sums.waited, slow), sums.time) <= rule.share ||
+      !is_sure(seen, rule, sums, slow)) {
+    return std::nullopt;
+  }
+  Slow out;
+  for (std::size_t i = 0; i < slow; ++i) {
+    out.ranks.push_back(sums.waited[i].second);
+  }
+  std::ranges::sort(out.ranks);
+  const Duration lost = sums.waited[slow].first - sums.waited[0].first;
+  out.share = share_of(lost, sums.time);
+  // A program tells its first step when it has begun already: the first block knows of none.
+  if (sums.steps > 0) {
+    out.step_seconds = seconds(sums.stepped) / static_cast<double>(sums.steps);
+    out.lost_seconds = *out.step_seconds * out.share;
+  }
+  return out;
+}
+
+// Groups that have nothing to do with each other are judged by themselves.
+std::optional<Slow> find_slow(const WaitBlocks& seen, const SlowRule& rule) {
+  std::optional<Slow> out;
+  if (seen.blocks().size() < rule.slow) {
+    return out;
+  }
+  for (const auto& [rank, part] : seen.blocks().back().parts) {
+    if (part.group == rank) {
+      auto found = slow_in(seen, rule, rank);
+      out = found && (!out || found->share > out->share) ? std::move(found) : std::move(out);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void StragglerCore::begin() {
+  *this = {};
+}
+
+void StragglerCore::looked(TimePoint now,
+                           const std::vector<RankWaits>& ranks,
+                           std::vector<StragglerEffect>& out) {
+  const bool is_long = long_.looked(now, ranks);
+  const bool is_short = short_.looked(now, ranks);
+  if (is_long) {
+    ++since_named_;
+    end_named(out);
+    name(now, find_slow(long_, kLongRule), out);
+  }
+  // Of long steps both blocks are the same.
+  if (is_short && short_.blocks().back().time < kLongRule.block_min) {
+    name(now, find_slow(short_, kShortRule), out);
+  }
+}
+
+Duration StragglerCore::look_after(Duration running) const {
+  if (short_.blocks().empty()) {
+    return running > kStart ? kLookMax : kLookMin;  // how long a step takes is not known yet
+  }
+  const WaitBlocks::Block& last = short_.blocks().back();
+  return std::clamp<Duration>(last.time / last.count() * kBlockSteps, kLookMin, kLookMax);
+}
+
+// -- what is said of it -----------------------------------------------------------------------
+
+bool StragglerCore::is_over() const {
+  const auto& parts = long_.blocks().back().parts;
+  const auto first = parts.find(named_->ranks.front());
+  if (since_named_ < kBlocksOver || first == parts.end()) {
+    return false;
+  }
+  const Sums sums = long_.sums_of(first->second.group, kBlocksOver);
+  Duration most = Duration::zero();
+  Duration least = Duration::max();
+  for (const auto& [waited, rank] : sums.waited) {
+    const bool slow = std::ranges::binary_search(named_->ranks, rank);
+    (slow ? most : least) = slow ? std::max(most, waited) : std::min(least, waited);
+  }
+  return least != Duration::max() && share_of(least - most, sums.time) < kOverShare;
+}
+
+void StragglerCore::end_named(std::vector<StragglerEffect>& out) {
+  if (named_ && is_over()) {
+    out.emplace_back(Over{named_->ranks, {}});
+    named_.reset();
+  }
+}
+
+bool StragglerCore::may_name(TimePoint now, const std::vector<int>& ranks) const {
+  const Duration pause = ranks == last_named_ ? kSameAgain : kOthersAgain;
+  return !last_time_ || now - *last_time_ >= pause;
+}
+
+void StragglerCore::name(TimePoint now,
+                         std::optional<Slow> found,
+                         std::vector<StragglerEffect>& out) {
+  if (!found || (named_ && named_->ranks == found->ranks) || !may_name(now, found->ranks)) {
+    return;
+  }
+  last_named_ = found->ranks;
+  last_time_ = now;
+  since_named_ = 0;
+  named_ = std::move(found);
+  out.emplace_back(Named{*named_});
+}
+
+}  // namespace muster::straggler

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeCore and the question who holds up the job (inquiry.hpp): asked, passed on, answered.
+#include "rendezvous/round/node_core.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace muster {
+namespace {
+
+void send(LinkId link, RoundMessage message, NodeEffects& out) {
+  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(message))});
+}
+
+}  // namespace
+
+MemberContact RoundCore::contact_of(NodeId id) const {
+  MemberContact out{.finished = finished_.contains(id)};
+  if (const auto node = nodes_.find(id); node != nodes_.end()) {
+    out.heard = id == self_.id ? TimePoint::max() : node->second.heard;
+    if (node->second.attached) {
+      out.link = node->second.link;
+    }
+  } else if (const auto lost = losses_.find(id); lost != losses_.end()) {
+    out.heard = lost->second.silent_since;
+  }
+  return out;
+}
+
+std::optional<NodeId> RoundCore::member_at(LinkId link) const {
+  const auto found = links_.find(link);
+  return phase_ == Phase::running && found != links_.end() && is_in_base(found->second)
+             ? std::optional(found->second)
+             : std::nullopt;
+}
+
+InquiryMembers NodeCore::inquiry_members() const {
+  return {round_.base(), [this](NodeId id) { return round_.contact_of(id); }};
+}
+
+// -- as follower ------------------------------------------------------------------------------
+
+// True if the message was one of these. A verdict that was sent twice is heard once.
+bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link) {
+  if (const auto* look = std::get_if<Look>(&message)) {
+    if (look->round == link_.started()) {
+      from_link.emplace_back(LookNow{*look});
+    }
+    return true;
+  }
+  const auto* said = std::get_if<Judged>(&message);
+  if (said == nullptr) {
+    return false;
+  }
+  const std::uint64_t before = inquiry_heard();
+  if (said->round == link_.started() && said->inquiry > before) {
+    inquiry_heard_ = {link_.coordinator().id, said->inquiry};
+    from_link.emplace_back(HearVerdict{*said});
+  }
+  return true;
+}
+
+// Each coordinator counts its own.
+std::uint64_t NodeCore::inquiry_heard() const {
+  return inquiry_heard_.first == link_.coordinator().id ? inquiry_heard_.second : 0;
+}
+
+// True if the event was one of these. What gets lost is asked again by the agent.
+bool NodeCore::take_inquiry(TimePoint now,
+                            const NodeEvent& event,
+                            NodeEffects& from_link,
+                            NodeEffects& from_round) {
+  const auto coordinator = link_.coordinator_link();
+  if (std::holds_alternative<StalledHere>(event)) {
+    if (coordinator) {
+      send(*coordinator, Stalled{link_.started(), inquiry_heard()}, from_link);
+    }
+    return true;
+  }
+  if (const auto* looked = std::get_if<LookedHere>(&event)) {
+    if (coordinator) {
+      send(*coordinator, looked->message, from_link);
+    }
+    return true;
+  }
+  if (const auto* judged = std::get_if<JudgedHere>(&event)) {
+    inquiry_.judged(now, judged->message, inquiry_members(), from_round);
+    return true;
+  }
+  return false;
+}
+
+// -- as coordinator ---------------------------------------------------------------------------
+
+// True if the message was one of these.
+bool NodeCore::pass_inquiry(TimePoint now,
+                            LinkId link,
+                            const RoundMessage& message,
+                            NodeEffects& from_round) {
+  const auto* stalled = std::get_if<Stalled>(&message);
+  const auto* looked = std::get_if<Looked>(&message);
+  if (stalled == nullptr && looked == nullptr) {
+    return false;
+  }
+  const auto from = round_.member_at(link);
+  if (!from || (stalled != nullptr ? stalled->round : looked->round) != round_.started()) {
+    return true;
+  }
+  if (stalled != nullptr) {
+    inquiry_.stalled(now, link, *stalled, inquiry_members(), from_round);
+  } else {
+    inquiry_.take(*from, *looked, from_round);
+  }
+  return true;
+}
+
+void NodeCore::end_inquiry_with_round() {
+  const bool runs = round_.leads() && round_.phase() == Phase::running;
+  if (inquiry_.round() && (!runs || inquiry_.round() != round_.base())) {
+    inquiry_.drop();
+  }
+}
+
+}  // namespace muster

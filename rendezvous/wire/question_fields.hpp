@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of the questions that a coordinator passes on, as round_fields.hpp, which includes
+// this: whose is this connection, who holds up the job; and who is slow. Pure.
+#pragma once
+
+#include "rendezvous/wire/round_values.hpp"
+
+namespace muster {
+
+template <class A>
+void fields(A& a, Of<A, Vouch>& m) {
+  a.number(m.asker);
+  a.number(m.sequence);
+  a.number(m.asked);
+  fields(a, m.client);
+}
+
+template <class A>
+void fields(A& a, Of<A, Vouched>& m) {
+  a.number(m.asker);
+  a.number(m.sequence);
+  a.number(m.asked);
+  a.choice(m.answer, VouchAnswer::out_of_touch);
+  a.name(m.node);
+}
+
+template <class A>
+void fields(A& a, Of<A, Stalled>& m) {
+  fields(a, m.round);
+  a.number(m.heard);
+}
+
+template <class A>
+void fields(A& a, Of<A, Look>& m) {
+  fields(a, m.round);
+  a.number(m.inquiry);
+  a.duration(m.within);
+  a.number(m.bytes_max);
+}
+
+template <class A>
+void fields(A& a, Of<A, Looked>& m) {
+  fields(a, m.round);
+  a.number(m.inquiry);
+  a.blob(m.findings, kMaxFindingsBytes);
+}
+
+template <class A>
+void fields(A& a, Of<A, Judged>& m) {
+  fields(a, m.round);
+  a.number(m.inquiry);
+  a.blob(m.verdict, kMaxVerdictBytes);
+}
+
+template <class A>
+void fields(A& a, Of<A, WaitSum>& m) {
+  a.number(m.rank, 0, INT32_MAX);
+  a.flag(m.tells_step);
+  a.number(m.step);
+  a.name(m.group);
+  a.number(m.operations);
+  a.number(m.waits);
+  a.duration(m.waited);
+}
+
+template <class A>
+void fields(A& a, Of<A, Waited>& m) {
+  fields(a, m.round);
+  a.duration(m.at);
+  a.list(m.sums, kMaxWaitSums);
+}
+
+}  // namespace muster

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/whole_job.hpp"
+
+#include "support/catch.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster::hang {
+namespace {
+
+constexpr double kLimit = 10;
+constexpr double kQuiet = 12;
+
+using Nodes = std::vector<std::string>;
+
+// As a node tells of it: it waits in operation 7 of all four ranks.
+RankEvidence waiting(int rank) {
+  RankEvidence out{.rank = rank, .quiet = kQuiet, .lifeless = kQuiet, .strong = true};
+  out.own = OwnCause{
+      .cause = Cause::waits_for_rank, .reason = "waits in barrier", .collective = "barrier"};
+  out.positions.push_back({.group = "world",
+                           .rank = rank,
+                           .size = 4,
+                           .entered = 7,
+                           .pending = {{.number = 7, .what = "barrier"}}});
+  return out;
+}
+
+RankEvidence sleeping(int rank) {
+  RankEvidence out{.rank = rank, .quiet = kQuiet, .lifeless = kQuiet, .strong = true};
+  out.own = OwnCause{.cause = Cause::sleeps, .reason = "sleeps in main (train.py:3)"};
+  out.positions.push_back({.group = "world", .rank = rank, .size = 4, .entered = 6});
+  return out;
+}
+
+// Two nodes with two ranks each; rank 2 on the second one sleeps.
+std::vector<NodeFindings> two_nodes() {
+  NodeFindings a{.name = "a", .rank_first = 0, .ranks = 2};
+  a.evidence = {.limit = kLimit, .progress = kQuiet, .ranks = {waiting(0), waiting(1)}};
+  NodeFindings b{.name = "b", .rank_first = 2, .ranks = 2};
+  b.evidence = {.limit = kLimit, .progress = kQuiet, .ranks = {sleeping(2), waiting(3)}};
+  return {a, b};
+}
+
+bool has_gap(const WholeVerdict& whole, const std::string& text) {
+  for (const std::string& gap : whole.facts.gaps) {
+    if (gap == text) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("the rank of another node is blamed, and its node is named") {
+  const WholeVerdict whole = judge_all(two_nodes());
+  CHECK(whole.counts);
+  CHECK(whole.verdict.cause == Cause::sleeps);
+  CHECK(whole.verdict.ranks == std::vector{2});
+  CHECK(whole.verdict.nodes == Nodes{"b"});
+  CHECK(whole.acting_rank == 2);
+  CHECK(whole.facts.quiet == kQuiet);
+  CHECK(whole.facts.limit == kLimit);
+  CHECK(whole.facts.gaps.empty());
+  CHECK(headline(whole.verdict) == "rank 2 on 'b': sleeps in main (train.py:3)");
+  REQUIRE(whole.verdict.groups.size() == 2);
+  CHECK(whole.verdict.groups[1].ranks == std::vector{0, 1, 3});
+  CHECK(whole.verdict.groups[1].nodes == Nodes{"a", "b"});
+  CHECK(whole.verdict.groups[1].waits_for == std::vector{2});
+}
+
+TEST_CASE("without flight recorders those wait that are in an operation") {
+  auto nodes = two_nodes();
+  for (NodeFindings& node : nodes) {
+    for (RankEvidence& rank : node.evidence.ranks) {
+      rank.positions.clear();
+    }
+  }
+  CHECK(judge_all(nodes).verdict.ranks == std::vector{2});
+}
+
+TEST_CASE("ranks with a flight recorder are not compared with those that have none") {
+  auto nodes = two_nodes();
+  nodes[1].evidence.ranks[0] = waiting(2);
+  for (RankEvidence& rank : nodes[1].evidence.ranks) {
+    rank.positions.clear();
+    rank.own->reason = "waits in barrier in main (train.py:9)";
+  }
+  CHECK(judge_all(nodes).verdict.cause == Cause::all_wait);
+}
+
+TEST_CASE("a node that is silent is the cause where the others wait for its ranks") {
+  auto nodes = two_nodes();
+  nodes[1] = {.name = "b", .rank_first = 2, .ranks = 2, .state = NodeState::silent, .waited = 4};
+  const WholeVerdict whole = judge_all(nodes);
+  CHECK(whole.counts);
+  CHECK(whole.verdict.cause == Cause::node_silent);
+  CHECK(whole.verdict.ranks == std::vector{2, 3});
+  CHECK(headline(whole.verdict) == "ranks 2, 3 on 'b': its node is silent for 4 s");
+  CHECK(has_gap(whole, "node 'b': is silent for 4 s"));
+  CHECK(whole.acting_rank == 0);
+}
+
+TEST_CASE("a node that is silent is not the cause where another rank is") {
+  auto nodes = two_nodes();
+  nodes.push_back(
+      {.name = "c", .rank_first = 4, .ranks = 1, .state = NodeState::silent, .waited = 4});
+  const WholeVerdict whole = judge_all(nodes);
+  CHECK(whole.verdict.ranks == std::vector{2});
+  CHECK(has_gap(whole, "node 'c': is silent for 4 s"));
+}
+
+TEST_CASE("what cannot be looked at is said, once for all nodes of which it is true") {
+  auto nodes = two_nodes();
+  nodes[0].evidence.gaps = {"no Python stacks"};
+  nodes[1].evidence.gaps = {"no Python stacks"};
+  nodes.push_back({.name = "c", .rank_first = 4, .ranks = 2, .state = NodeState::off});
+  nodes.push_back({.name = "d", .rank_first = 6, .ranks = 2, .state = NodeState::unreadable});
+  nodes.push_back(
+      {.name = "e", .rank_first = 8, .ranks = 2, .state = NodeState::late, .waited = 10});
+  const WholeVerdict whole = judge_all(nodes);
+  CHECK(whole.facts.gaps.size() == 4);
+  CHECK(has_gap(whole, "nodes 'a', 'b': no Python stacks"));
+  CHECK(has_gap(whole, "node 'c': does not look for hangs: give it --hang-timeout, too"));
+  CHECK(has_gap(whole, "node 'd': gave an answer that cannot be read"));
+  CHECK(has_gap(whole, "node 'e': did not answer within 10 s"));
+}
+
+TEST_CASE("nodes whose ranks nobody sees are waited for, and nobody is blamed") {
+  auto nodes = two_nodes();
+  nodes[1].state = NodeState::off;
+  const WholeVerdict whole = judge_all(nodes);
+  CHECK(whole.verdict.cause == Cause::waits_for_rank);
+  CHECK(whole.verdict.reason == "the ranks wait for others that could not be looked at");
+}
+
+TEST_CASE("who lives is slow, not hung, on any node") {
+  auto nodes = two_nodes();
+  nodes[1].evidence.ranks[0].lifeless = 1;
+  CHECK_FALSE(judge_all(nodes).counts);
+  nodes[1].evidence.ranks[0].quiet = 10 * kLimit;
+  CHECK(judge_all(nodes).counts);
+  nodes = two_nodes();
+  nodes[1].evidence.ranks[0].quiet = 1;  // it has just made a step
+  CHECK_FALSE(judge_all(nodes).counts);
+  nodes[1].evidence.ranks[0].own->cause = Cause::stopped;
+  CHECK(judge_all(nodes).counts);
+}
+
+TEST_CASE("output of one rank is progress of all that have no source of their own") {
+  auto nodes = two_nodes();
+  for (NodeFindings& node : nodes) {
+    for (RankEvidence& rank : node.evidence.ranks) {
+      rank.strong = false;
+    }
+  }
+  CHECK(judge_all(nodes).counts);
+  nodes[0].evidence.progress = 0.5;
+  nodes[0].evidence.ranks[0].quiet = 0.5;
+  CHECK_FALSE(judge_all(nodes).counts);
+}
+
+TEST_CASE("nobody hangs where all ranks have gone on while the nodes were asked") {
+  auto nodes = two_nodes();
+  for (NodeFindings& node : nodes) {
+    for (RankEvidence& rank : node.evidence.ranks) {
+      rank.quiet = 1;
+    }
+  }
+  CHECK_FALSE(judge_all(nodes).counts);
+}
+
+TEST_CASE("a rank that has ended is not acted on") {
+  auto nodes = two_nodes();
+  nodes[1].evidence.ranks[0].ended = true;
+  nodes[1].evidence.ranks[0].own = OwnCause{.reason = "has ended"};
+  const WholeVerdict whole = judge_all(nodes);
+  CHECK(whole.verdict.cause == Cause::skipped_collective);
+  CHECK(whole.verdict.ranks == std::vector{2});
+  CHECK(whole.acting_rank == 0);
+  nodes[1] = {.name = "b", .rank_first = 2, .ranks = 2, .state = NodeState::finished};
+  CHECK(judge_all(nodes).acting_rank == 0);
+}
+
+TEST_CASE("whoever tells of ranks that are not its own is not believed") {
+  auto nodes = two_nodes();
+  nodes[1].evidence.ranks[0].rank = 0;  // of the other node
+  nodes[1].evidence.ranks[1].rank = -7;
+  const WholeVerdict whole = judge_all(nodes);
+  CHECK(has_gap(whole, "node 'b': tells of 0 of its 2 ranks"));
+  CHECK(whole.verdict.ranks != std::vector{2});
+  nodes[1].evidence.ranks[0].rank = 3;
+  nodes[1].evidence.ranks[1].rank = 3;  // twice
+  CHECK(has_gap(judge_all(nodes), "node 'b': tells of 1 of its 2 ranks"));
+}
+
+TEST_CASE("an answer without ranks says nothing about the limit") {
+  auto nodes = two_nodes();
+  nodes[1].evidence = {};
+  CHECK(judge_all(nodes).facts.limit == kLimit);
+  nodes[0].evidence = {};
+  CHECK_FALSE(judge_all(nodes).counts);
+}
+
+TEST_CASE("a holder of a file lock is found by the node that looked, not by its pid elsewhere") {
+  Evidence seen{.limit = kLimit};
+  RankEvidence one{.rank = 4, .quiet = kQuiet};
+  ThreadFacts thread{.tid = 100, .state = 'S'};
+  thread.wait = {.kind = WaitKind::file_lock, .path = "/shared/lock", .holder = 200};
+  one.processes.push_back({.pid = 100, .state = 'S', .threads = {thread}});
+  RankEvidence two{.rank = 5, .quiet = kQuiet};
+  ThreadFacts sleeper{.tid = 200, .state = 'S'};
+  sleeper.wait.kind = WaitKind::sleep;
+  two.processes.push_back({.pid = 200, .state = 'S', .threads = {sleeper}});
+  seen.ranks = {one, two};
+  const Evidence told = summary_of(seen);
+  REQUIRE(told.ranks.size() == 2);
+  CHECK(told.ranks[0].processes.empty());
+  CHECK(told.ranks[0].own->holder_rank == 5);
+  CHECK(told.ranks[1].own->cause == Cause::sleeps);
+
+  NodeFindings node{.name = "b", .rank_first = 4, .ranks = 2, .evidence = told};
+  const WholeVerdict whole = judge_all({node});
+  CHECK(whole.verdict.cause == Cause::sleeps);
+  CHECK(whole.verdict.ranks == std::vector{5});
+}
+
+}  // namespace muster::hang

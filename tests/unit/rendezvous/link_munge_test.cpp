@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links whose key is told by credentials.
+#include "link_party.hpp"
+#include "rendezvous/node/credential_keys.hpp"
+#include "rendezvous/node/introductions.hpp"
+#include "support/catch.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace muster;
+using namespace muster::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+// MUNGE: who has the same key can open. Answers when it is told to.
+class FakeMunge final : public CredentialService {
+ public:
+  explicit FakeMunge(std::string key) : key_(std::move(key)) {}
+
+  void seal(const std::string& secret, Done done) override {
+    ++seals;
+    later_.push_back([this, secret, done] {
+      done(works ? Result<std::string>(key_ + secret) : failure(Errc::not_possible, "MUNGE: gone"));
+    });
+  }
+
+  void open(const std::string& credential, Done done) override {
+    ++opens;
+    later_.push_back([this, credential, done] {
+      done(credential.starts_with(key_) ? Result<std::string>(credential.substr(key_.size()))
+                                        : failure(Errc::not_possible, "MUNGE: invalid"));
+    });
+  }
+
+  void answer() {
+    for (const auto& one : std::exchange(later_, {})) {
+      one();
+    }
+  }
+
+  bool works = true;
+  int seals = 0;
+  int opens = 0;
+
+ private:
+  std::string key_;
+  std::vector<std::function<void()>> later_;
+};
+
+const JobTrust& a_token() {
+  static const JobTrust kTrust("0123456789abcdef", "job");
+  return kTrust;
+}
+
+const JobTrust& another_token() {
+  static const JobTrust kTrust("fedcba9876543210", "job");
+  return kTrust;
+}
+
+// A node of the job "job" that has MUNGE, and perhaps a token.
+struct Node {
+  explicit Node(const JobTrust* token = nullptr, std::string key = "1")
+      : munge(std::move(key)), keys(munge, "job", [](const auto& work) { work(); }) {
+    party.sockets->set_job("job", token, &keys);
+    party.sockets->set_notice([this](const std::string& text) { notices.push_back(text); });
+  }
+
+  FakeMunge munge;
+  CredentialKeys keys;
+  Party party;
+  std::vector<std::string> notices;
+};
+
+bool until(Node& left, Node& right, const std::function<bool()>& condition) {
+  return testing::until({&left.party, &right.party}, [&] {
+    left.munge.answer();
+    right.munge.answer();
+    return condition();
+  });
+}
+
+bool meet(Node& left, Node& right, LinkId link) {
+  left.party.connect(link, right.party.port);
+  const std::size_t before = right.party.all<MessageReceived>().size();
+  const std::size_t opened = left.party.all<LinkOpened>().size();
+  if (!until(left, right, [&] { return left.party.all<LinkOpened>().size() > opened; })) {
+    return false;
+  }
+  left.party.say(link, followers_samples().front());
+  return until(
+      left, right, [&] { return right.party.all<MessageReceived>().size() == before + 1; });
+}
+
+std::string refusal_heard_by(const Node& node) {
+  const auto heard = node.party.all<MessageReceived>();
+  REQUIRE(heard.size() == 1);
+  return std::get<Refuse>(*heard[0].message).text;
+}
+
+}  // namespace
+
+TEST_CASE("links by MUNGE: nodes that have nothing else in common meet, each by its own key") {
+  Node left;
+  Node right;
+  REQUIRE(meet(left, right, 1));
+  REQUIRE(meet(right, left, 1));
+  right.party.say(right.party.all<LinkAccepted>()[0].link, Welcome{});
+  REQUIRE(until(left, right, [&] { return left.party.all<MessageReceived>().size() == 2; }));
+  CHECK(left.notices.empty());
+  CHECK(right.notices.empty());
+}
+
+TEST_CASE("links by MUNGE: many connections cost one credential, and one look into it") {
+  Node left;
+  Node right;
+  for (const LinkId link : {1U, 3U, 5U, 7U}) {
+    REQUIRE(meet(left, right, link));
+  }
+  CHECK(right.munge.seals == 1);
+  CHECK(left.munge.opens == 1);
+  CHECK(left.munge.seals == 0);
+}
+
+TEST_CASE("links by MUNGE: those who come at once wait for the same credential") {
+  Node left;
+  Node right;
+  for (const LinkId link : {1U, 3U, 5U}) {
+    left.party.connect(link, right.party.port);
+  }
+  REQUIRE(testing::until({&left.party, &right.party},
+                         [&] { return left.party.all<LinkOpened>().size() == 3; }));
+  for (const LinkId link : {1U, 3U, 5U}) {
+    left.party.say(link, followers_samples().front());
+  }
+  REQUIRE(until(left, right, [&] { return right.party.all<MessageReceived>().size() == 3; }));
+  CHECK(right.munge.seals == 1);
+  CHECK(left.munge.opens == 1);
+}
+
+TEST_CASE("links by MUNGE: with another munge.key both sides say so") {
+  Node left(nullptr, "2");
+  Node right;
+  left.party.connect(1, right.party.port);
+  REQUIRE(until(left, right, [&] { return !left.party.all<LinkClosed>().empty(); }));
+  CHECK_THAT(refusal_heard_by(left),
+             Catch::StartsWith("MUNGE: invalid; have all nodes the same munge.key"));
+  REQUIRE(until(left, right, [&] { return !right.notices.empty(); }));
+  CHECK_THAT(right.notices[0], Catch::Contains("could do nothing with our credential of MUNGE"));
+  CHECK(right.party.events.empty());
+}
+
+TEST_CASE("links by MUNGE: where it does not work between two nodes, the token they share does") {
+  Node left(&a_token(), "2");
+  Node right(&a_token());
+  left.party.connect(1, right.party.port);
+  REQUIRE(until(left, right, [&] { return !left.party.all<LinkClosed>().empty(); }));
+  CHECK(left.party.all<LinkClosed>()[0].how == LinkEnd::broken);
+  CHECK(left.party.all<MessageReceived>().empty());
+  REQUIRE(meet(left, right, 3));
+  REQUIRE(meet(left, right, 5));
+  CHECK(left.munge.opens == 1);
+  CHECK(right.notices.empty());
+}
+
+TEST_CASE("links by MUNGE: neither MUNGE nor the token is the same, and both are named") {
+  Node left(&another_token(), "2");
+  Node right(&a_token());
+  left.party.connect(1, right.party.port);
+  REQUIRE(until(left, right, [&] { return !left.party.all<LinkClosed>().empty(); }));
+  left.party.connect(3, right.party.port);
+  REQUIRE(until(left, right, [&] { return left.party.all<LinkClosed>().size() == 2; }));
+  CHECK_THAT(refusal_heard_by(left),
+             Catch::StartsWith("MUNGE: invalid; and it has another token: is ~/.config shared?"));
+  CHECK_FALSE(right.notices.empty());
+}
+
+TEST_CASE("links by MUNGE: a node that has it and one that has not meet by their token") {
+  for (const bool first : {true, false}) {
+    Node with(&a_token());
+    Party without;
+    without.sockets->set_job("job", &a_token());
+    Party& left = first ? with.party : without;
+    Party& right = first ? without : with.party;
+    left.connect(1, right.port);
+    REQUIRE(testing::until({&left, &right}, [&] { return !left.all<LinkOpened>().empty(); }));
+    left.say(1, followers_samples().front());
+    REQUIRE(testing::until({&left, &right}, [&] { return !right.all<MessageReceived>().empty(); }));
+    CHECK(with.munge.seals == 0);
+  }
+}
+
+TEST_CASE("links by MUNGE: a munged that has died means the token, or a refusal that names it") {
+  Node left(&a_token());
+  Node right(&a_token());
+  right.munge.works = false;
+  left.party.connect(1, right.party.port);
+  REQUIRE(until(left, right, [&] { return !left.party.all<LinkOpened>().empty(); }));
+  left.party.say(1, followers_samples().front());
+  REQUIRE(until(left, right, [&] { return !right.party.all<MessageReceived>().empty(); }));
+  Node lonely;
+  lonely.munge.works = false;
+  Node comes;
+  comes.party.connect(1, lonely.party.port);
+  REQUIRE(until(comes, lonely, [&] { return !comes.party.all<MessageReceived>().empty(); }));
+  CHECK_THAT(refusal_heard_by(comes), Catch::StartsWith("this node cannot use MUNGE: gone"));
+}
+
+TEST_CASE("links by MUNGE: what a stranger can say instead is never believed") {
+  Node node(&a_token());
+  CredentialKeys::Key somebodys = std::make_shared<const JobTrust>(std::string(64, 'a'), "job");
+  SecureChannel channel(*somebodys, SecureChannel::Side::client);
+  const std::string hello = channel.take_output();
+  const std::string asks = round_introduction({.proofs = Proofs::munge, .job = "job"});
+  for (const std::string& said : {asks + hello, asks + hello_bytes()}) {
+    const UniqueFd client = plain(node.party);
+    write(client, said);
+    REQUIRE(testing::until({&node.party}, [&] { return is_closed(client); }));
+  }
+  // He who waits for the credential has the wrong key all the same.
+  const UniqueFd client = plain(node.party);
+  write(client, asks);
+  std::string answer;
+  bool closed = false;
+  REQUIRE(testing::until({&node.party}, [&] {
+    node.munge.answer();
+    answer += read_some(client, closed);
+    return !answer.empty();
+  }));
+  CHECK(answer.starts_with(round_reply(RoundReply::credential)));
+  write(client, hello);
+  REQUIRE(testing::until({&node.party}, [&] { return is_closed(client); }));
+  CHECK(node.party.events.empty());
+}
+
+TEST_CASE("links by MUNGE: a node that asks for it takes nothing in the clear") {
+  Node node;
+  for (const std::string& lie : {round_reply(RoundReply::plain),
+                                 round_reply(RoundReply::sealed),
+                                 round_credential("9 of somebody else") + "and more"}) {
+    const auto listener = listen_on("127.0.0.1", 0);
+    node.party.events.clear();
+    node.party.connect(3, port_of(listener->get()));
+    REQUIRE(testing::until({&node.party}, [&] { return !node.party.all<LinkOpened>().empty(); }));
+    const UniqueFd accepted(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    write(accepted, lie);
+    REQUIRE(testing::until({&node.party}, [&] { return !node.party.all<LinkClosed>().empty(); }));
+    CHECK(node.party.all<LinkClosed>()[0].how == LinkEnd::broken);
+    CHECK(node.party.all<MessageReceived>().empty());
+  }
+}
+
+TEST_CASE("links by MUNGE: a credential with a key that could be guessed is none") {
+  Node node;
+  std::string fault;
+  node.keys.learn("1abc", [&](const Result<CredentialKeys::Key>& key) {
+    fault = key ? "" : key.error().message;
+  });
+  node.munge.answer();
+  CHECK(fault == "the credential holds no key");
+}
+
+TEST_CASE("links by MUNGE: an answer after the end is heard by nobody") {
+  FakeMunge munge("1");
+  int heard = 0;
+  {
+    CredentialKeys keys(munge, "job", [](const auto& work) { work(); });
+    keys.tell(TimePoint{}, [&](const auto&) { ++heard; });
+    keys.learn("1", [&](const auto&) { ++heard; });
+  }
+  munge.answer();
+  CHECK(heard == 0);
+}
+
+TEST_CASE("links by MUNGE: a credential is made anew after a minute") {
+  FakeMunge munge("1");
+  CredentialKeys keys(munge, "job", [](const auto& work) { work(); });
+  std::vector<std::string> told;
+  const auto ask = [&](Duration when) {
+    keys.tell(TimePoint{} + when, [&](const Result<std::string>& one) { told.push_back(*one); });
+    munge.answer();
+  };
+  ask(0s);
+  ask(59s);
+  CHECK(munge.seals == 1);
+  ask(60s);
+  CHECK(munge.seals == 2);
+  CHECK(told.size() == 3);
+}
+
+TEST_CASE("links by MUNGE: a service that fails is not asked again at once, whoever asks") {
+  FakeMunge munge("1");
+  CredentialKeys keys(munge, "job", [](const auto& work) { work(); });
+  int told = 0;
+  const auto ask = [&](Duration when) {
+    keys.tell(TimePoint{} + when, [&](const Result<std::string>& one) { told += one ? 1 : 100; });
+    munge.answer();
+  };
+  munge.works = false;
+  ask(0s);
+  munge.works = true;
+  ask(999ms);
+  CHECK(munge.seals == 1);
+  CHECK(told == 200);
+  ask(1s);
+  CHECK(munge.seals == 2);
+  CHECK(told == 201);
+}
