@@ -227,9 +227,13 @@ class Guard {
                               .sender_pid = static_cast<pid_t>(info.ssi_pid),
                               .sender_uid = info.ssi_uid};
     // As a whole or not at all: the pipe does not block, and a notice is smaller than PIPE_BUF.
-    [[maybe_unused]] const auto written = ::write(link_.get(), &notice, sizeof(notice));
+    const auto written = ::write(link_.get(), &notice, sizeof(notice));
+    // It has closed its end: it is done, and a tracer may be about to stop it (see run_agent).
+    const bool agent_is_done = written < 0 && errno == EPIPE;
     if (asks_to_end_or_go_on(notice.signo)) {
-      ::kill(agent_, SIGCONT);  // a stopped agent handles no signal
+      if (!agent_is_done) {
+        ::kill(agent_, SIGCONT);  // a stopped agent handles no signal
+      }
     } else if (notice.signo == SIGTSTP) {
       stop();
     }

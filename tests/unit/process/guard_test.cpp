@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include <grp.h>
@@ -66,6 +68,21 @@ bool is_refused(int port) {
   place.sin_port = htons(static_cast<std::uint16_t>(port));
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0 &&
          errno == ECONNREFUSED;
+}
+
+// As an agent: tells its pid, waits for SIGUSR1; 1 if a SIGCONT has come by then.
+int was_continued(bool closes_link, UniqueFd& link) {
+  if (closes_link) {
+    link.reset();
+  }
+  const std::string pid = "agent " + std::to_string(::getpid()) + "\n";
+  [[maybe_unused]] const auto written = ::write(1, pid.data(), pid.size());
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  ::sigwaitinfo(&signals, nullptr);
+  ::sigpending(&signals);
+  return sigismember(&signals, SIGCONT);
 }
 
 void stop(pid_t pid) {
@@ -304,6 +321,26 @@ TEST_CASE("guard: a signal that ends the job is handled by an agent that was sto
   job.signal(SIGTERM);
   CHECK(job.exit_code() == 128 + SIGTERM);
   CHECK(job.nothing_is_left());
+}
+
+TEST_CASE("guard: an agent that has closed its end of the link gets no SIGCONT") {
+  const bool is_done = GENERATE(true, false);
+  static_cast<void>(std::fflush(nullptr));  // else the child would write what is buffered too
+  JobProbe job({.argv = {kPuppet}, .in_child = [&] {
+                  prepare_process();
+                  std::_Exit(
+                      run_guarded([&](UniqueFd link) { return was_continued(is_done, link); }));
+                }});
+  const pid_t agent = job.number_after("agent ");
+  REQUIRE(agent > 0);
+  job.signal(SIGINT);
+  job.signal(SIGTSTP);  // read behind it, as the higher number
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(job.pid()), &info, WSTOPPED) == 0);
+  ::kill(agent, SIGUSR1);
+  REQUIRE(ends(agent));
+  job.signal(SIGCONT);
+  CHECK(job.exit_code() == (is_done ? 0 : 1));
 }
 
 TEST_CASE("guard: stopped with its agent, it still ends the workers when the lease runs out",
