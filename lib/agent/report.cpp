@@ -213,7 +213,9 @@ FailureStory own_story(const WorkerFailure& root, const JobResult& result, const
     story.others.push_back(OtherFailure{other->rank, site.node, describe_end(*other)});
     const bool same = !traceback.empty() && traceback_of(*other) == traceback;
     story.same_traceback += same ? 1U : 0U;
-    const std::string gist = other->after_stop || same ? std::string() : gist_of(*other);
+    const bool only_lost_root = other->lost_connection && !root.lost_connection;
+    const bool says_nothing_new = other->after_stop || same || only_lost_root;
+    const std::string gist = says_nothing_new ? std::string() : gist_of(*other);
     if (!gist.empty() && story.early_gists.size() < kEarlyGistsMax) {
       story.early_gists.push_back(fmt::format("rank {}: {}", other->rank, gist));
     }

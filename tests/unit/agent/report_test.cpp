@@ -60,6 +60,29 @@ TEST_CASE("report: a failure names rank, end, node, pid, traceback, others and l
         "  logs: /logs/job_x\n");
 }
 
+TEST_CASE("report: what others say takes lines of evidence, unless they only lost the first one") {
+  WorkerFailure root = failure_of(2, 1);
+  for (int i = 0; i < 20; ++i) {
+    root.stderr_tail += "line " + std::to_string(i) + "\n";
+  }
+  WorkerFailure other = failure_of(0, 1);
+  other.stderr_tail = "PeerFailed: rank 2 has left\n";
+  const auto report_where = [&](bool root_lost, bool other_lost) {
+    root.lost_connection = root_lost;
+    other.lost_connection = other_lost;
+    return render_report(failed({root, other}), kSite);
+  };
+  for (const bool root_lost : {false, true}) {
+    const std::string report = report_where(root_lost, root_lost);
+    CHECK(report.find("  | rank 0: PeerFailed: rank 2 has left\n") != std::string::npos);
+    CHECK(report.find("  | line 12\n") == std::string::npos);
+    CHECK(report.find("  | line 13\n") != std::string::npos);
+  }
+  const std::string report = report_where(false, true);
+  CHECK(report.find("  1 other rank failed after it: 0\n  logs:") != std::string::npos);
+  CHECK(report.find("  | line 12\n") != std::string::npos);
+}
+
 TEST_CASE("report: the error file's traceback comes before what stderr says besides") {
   WorkerFailure root = failure_of(0, 1);
   root.record = ErrorRecord{"E: x", "Traceback (most recent call last):\n  a\nE: x\n", 5.0};
