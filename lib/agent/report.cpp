@@ -15,7 +15,8 @@ constexpr std::string_view kTracebackStart = "Traceback (most recent call last):
 constexpr std::size_t kEvidenceLinesMax = 8;  // with the seven others: kReportLinesMax
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 
-constexpr std::size_t kEarlyGistsMax = 2;  // they take the place of evidence lines
+// They take the place of evidence lines; those that only lost the root, lines that it leaves.
+constexpr std::size_t kEarlyGistsMax = 2;
 
 constexpr std::size_t kErrorBytesMax = 2000;  // it may come from another node
 
@@ -84,7 +85,8 @@ std::string gist_of(const WorkerFailure& failure) {
   return lines.empty() ? std::string() : std::string(trim(lines.back()));
 }
 
-void add_evidence(Lines& out, const WorkerFailure& root, std::size_t lines_max) {
+// The lines that are left.
+std::size_t add_evidence(Lines& out, const WorkerFailure& root, std::size_t lines_max) {
   Lines shown = lines_of(traceback_of(root));
   Lines besides;
   if (shown.empty()) {
@@ -100,9 +102,10 @@ void add_evidence(Lines& out, const WorkerFailure& root, std::size_t lines_max) 
   for (const std::string& line : shown) {
     out.push_back("  | " + printable(line));
   }
+  return lines_max - shown.size();
 }
 
-void add_others(Lines& out, const FailureStory& story) {
+void add_others(Lines& out, const FailureStory& story, std::size_t lines_left) {
   const std::size_t count = story.others.size() + story.others_unnamed;
   if (count == 0) {
     return;
@@ -119,8 +122,11 @@ void add_others(Lines& out, const FailureStory& story) {
     line += fmt::format(" ({} with the same traceback)", story.same_traceback);
   }
   out.push_back(std::move(line));
-  for (const std::string& gist : story.early_gists) {
-    out.push_back("  | " + printable(gist));
+  for (const EarlyGist& gist : story.early_gists) {
+    if (!gist.only_lost_root || lines_left > 0) {
+      out.push_back("  | " + printable(gist.line));
+      lines_left -= gist.only_lost_root ? 1 : 0;
+    }
   }
 }
 
@@ -142,8 +148,9 @@ void add_failure(Lines& out, const FailureStory& story) {
   if (!story.verdict.empty()) {
     out.push_back("  " + printable(story.verdict));
   }
-  add_evidence(out, root, kEvidenceLinesMax - story.early_gists.size());
-  add_others(out, story);
+  const auto firm = std::ranges::count(story.early_gists, false, &EarlyGist::only_lost_root);
+  const auto lines_max = kEvidenceLinesMax - static_cast<std::size_t>(firm);
+  add_others(out, story, add_evidence(out, root, lines_max));
 }
 
 Lines leftovers_of(const JobResult& result) {
@@ -213,11 +220,10 @@ FailureStory own_story(const WorkerFailure& root, const JobResult& result, const
     story.others.push_back(OtherFailure{other->rank, site.node, describe_end(*other)});
     const bool same = !traceback.empty() && traceback_of(*other) == traceback;
     story.same_traceback += same ? 1U : 0U;
-    const bool only_lost_root = other->lost_connection && !root.lost_connection;
-    const bool says_nothing_new = other->after_stop || same || only_lost_root;
-    const std::string gist = says_nothing_new ? std::string() : gist_of(*other);
+    const std::string gist = other->after_stop || same ? std::string() : gist_of(*other);
     if (!gist.empty() && story.early_gists.size() < kEarlyGistsMax) {
-      story.early_gists.push_back(fmt::format("rank {}: {}", other->rank, gist));
+      story.early_gists.push_back({fmt::format("rank {}: {}", other->rank, gist),
+                                   other->lost_connection && !root.lost_connection});
     }
   }
   story.logs = site.logs;

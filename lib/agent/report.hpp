@@ -21,6 +21,12 @@ struct ReportSite {
   bool colour = false;
 };
 
+// What another rank said that failed before we stopped any.
+struct EarlyGist {
+  std::string line;  // "rank 0: …"
+  bool only_lost_root = false;
+};
+
 // The report on a failed job, before it is rendered. For a job of many nodes all of it comes from
 // the message that ended the job, so every node renders the same; only the lines on what this node
 // could not stop or kill, which stand before it, differ.
@@ -35,9 +41,9 @@ struct FailureStory {
   std::string verdict;      // why there is no further one
   std::vector<OtherFailure> others;
   std::size_t others_unnamed = 0;
-  std::size_t same_traceback = 0;        // of the others
-  std::vector<std::string> early_gists;  // "rank 0: …": others that failed before we stopped any
-  std::string logs;                      // where those of the root cause are; empty: there are none
+  std::size_t same_traceback = 0;  // of the others
+  std::vector<EarlyGist> early_gists;
+  std::string logs;  // where those of the root cause are; empty: there are none
 };
 
 // None where no worker failed.

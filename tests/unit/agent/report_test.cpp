@@ -60,7 +60,7 @@ TEST_CASE("report: a failure names rank, end, node, pid, traceback, others and l
         "  logs: /logs/job_x\n");
 }
 
-TEST_CASE("report: what others say takes lines of evidence, unless they only lost the first one") {
+TEST_CASE("report: what others say takes lines of evidence, unless they only lost the root") {
   WorkerFailure root = failure_of(2, 1);
   for (int i = 0; i < 20; ++i) {
     root.stderr_tail += "line " + std::to_string(i) + "\n";
@@ -81,6 +81,9 @@ TEST_CASE("report: what others say takes lines of evidence, unless they only los
   const std::string report = report_where(false, true);
   CHECK(report.find("  1 other rank failed after it: 0\n  logs:") != std::string::npos);
   CHECK(report.find("  | line 12\n") != std::string::npos);
+  root.stderr_tail = "1\n2\n3\n4\n5\n6\n7\n";
+  CHECK(report_where(false, true).find("  | rank 0: PeerFailed: rank 2 has left\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("report: the error file's traceback comes before what stderr says besides") {
