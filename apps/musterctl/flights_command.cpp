@@ -55,7 +55,7 @@ void add_recorders(const std::vector<std::string>& places, Flights& out) {
 
 void add_job(const LocalJob& job, Flights& out) {
   add_recorders({std::to_string(job.job.agent_pid)}, out);
-  hang::Evidence evidence = inspect(job, Look::torch_operations);
+  hang::Evidence evidence = torch_operations(job);
   for (hang::RankEvidence& rank : evidence.ranks) {
     for (hang::Position& position : rank.positions) {
       out.groups.add(rank.rank, std::move(position));

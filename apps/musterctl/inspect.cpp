@@ -1,34 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect.hpp"
 
-#include "base/clock.hpp"
 #include "base/environ.hpp"
-#include "hang/positions.hpp"
+#include "hang/inspection.hpp"
 #include "hang/proc_evidence.hpp"
-#include "hang/stack_collector.hpp"
 #include "hang/torch_recorders.hpp"
 #include "recorder_files.hpp"
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace muster {
 namespace {
-
-// As in hang_watch: between the two looks at each thread's CPU time, and for all stacks together.
-constexpr Duration kCpuWindow = std::chrono::milliseconds(250);
-constexpr Duration kInspectionMax = std::chrono::seconds(25);
 
 bool is_ours(const std::string& path) {
   struct stat facts {};
@@ -62,94 +54,54 @@ bool may_trace() {
   return ::geteuid() == 0 || !(file >> scope) || scope == 0;
 }
 
-// One inspection: what is asked for at once.
-class Inspection {
- public:
-  Inspection(const LocalJob& job, Look what)
-      : job_(job),
-        what_(what),
-        collector_(loop_, py_spy_for(job), Environ::from_block(::environ).to_block()),
-        recorders_(loop_),
-        window_(loop_) {}
-
-  hang::Evidence run() {
-    evidence_.world_size = job_.world_size;
-    for (const LocalWorker& worker : job_.workers) {
-      evidence_.ranks.push_back({.rank = worker.rank,
-                                 .local_rank = worker.local_rank,
-                                 .processes = hang::read_processes(worker.pid)});
-      before_.merge(hang::thread_use(evidence_.ranks.back().processes));
-    }
-    ask();
-    loop_.run_for(kInspectionMax);
-    conclude();
-    return std::move(evidence_);
+hang::Evidence known_of(const LocalJob& job) {
+  hang::Evidence evidence;
+  evidence.world_size = job.world_size;
+  for (const LocalWorker& worker : job.workers) {
+    evidence.ranks.push_back({.rank = worker.rank, .local_rank = worker.local_rank});
   }
+  return evidence;
+}
 
- private:
-  void ask() {
-    recorders_.ask(evidence_.ranks, [this] { flights_there_ = true; });
-    if (what_ == Look::torch_operations) {
-      stacks_there_ = true;
-      return;
-    }
-    before_at_ = steady_now();
-    collector_.collect(evidence_.ranks, [this] { stacks_there_ = true; });
-    window_.expires_after(kCpuWindow);
-    window_.async_wait([](const std::error_code&) {});
-  }
-
-  void conclude() {
-    const bool all_there = stacks_there_ && flights_there_;
-    std::ranges::move(collector_.gaps(), std::back_inserter(evidence_.gaps));
-    std::ranges::move(recorders_.gaps(), std::back_inserter(evidence_.gaps));
-    collector_.cancel();
-    recorders_.cancel();
-    if (what_ == Look::all && !may_trace()) {
-      evidence_.gaps.emplace_back(
-          "kernel.yama.ptrace_scope lets only root see stacks: sudo musterctl stacks");
-    }
-    if (!all_there) {
-      evidence_.gaps.emplace_back("some stacks did not come in time");
-    }
-    if (what_ == Look::all) {
-      add_positions();
-      const Duration window = steady_now() - before_at_;
-      hang::add_cpu(evidence_.ranks, before_, std::chrono::duration<double>(window).count());
-      hang::find_other_sides(evidence_.ranks);
-    }
-    recorders_.add_positions(evidence_.ranks);
-  }
-
-  void add_positions() {
-    const auto now = static_cast<std::uint64_t>(steady_now().time_since_epoch().count());
-    const auto logs = read_recorders({std::to_string(job_.job.agent_pid)});
-    for (auto& [pid, position] : hang::positions_of(logs, now)) {
-      const auto worker = std::ranges::find(job_.workers, pid, &LocalWorker::pid);
-      if (worker != job_.workers.end()) {
-        const auto at = static_cast<std::size_t>(worker - job_.workers.begin());
-        evidence_.ranks.at(at).positions.push_back(std::move(position));
-      }
-    }
-  }
-
-  const LocalJob& job_;
-  Look what_;
-  asio::io_context loop_;
-  hang::StackCollector collector_;
-  hang::TorchRecorders recorders_;
-  asio::steady_timer window_;
-  hang::Evidence evidence_;
-  std::map<pid_t, hang::ThreadUse> before_;
-  TimePoint before_at_{};
-  bool stacks_there_ = false;
-  bool flights_there_ = false;
-};
+std::vector<pid_t> pids_of(const LocalJob& job) {
+  std::vector<pid_t> pids;
+  std::ranges::transform(job.workers, std::back_inserter(pids), &LocalWorker::pid);
+  return pids;
+}
 
 }  // namespace
 
-hang::Evidence inspect(const LocalJob& job, Look what) {
-  return Inspection(job, what).run();
+hang::Evidence inspect(const LocalJob& job) {
+  asio::io_context loop;
+  hang::Inspection inspection(
+      loop,
+      {.py_spy = py_spy_for(job),
+       .environment = Environ::from_block(::environ).to_block(),
+       .read_recorders = [&] { return read_recorders({std::to_string(job.job.agent_pid)}); }});
+  hang::Evidence evidence;
+  inspection.begin(known_of(job), pids_of(job), hang::kInspectionMax, [&](hang::Evidence found) {
+    evidence = std::move(found);
+  });
+  loop.run();
+  if (!may_trace()) {
+    evidence.gaps.emplace_back(
+        "kernel.yama.ptrace_scope lets only root see stacks: sudo musterctl stacks");
+  }
+  return evidence;
+}
+
+hang::Evidence torch_operations(const LocalJob& job) {
+  asio::io_context loop;
+  hang::TorchRecorders recorders(loop);
+  hang::Evidence evidence = known_of(job);
+  for (std::size_t i = 0; i < job.workers.size(); ++i) {
+    evidence.ranks[i].processes = hang::read_processes(job.workers[i].pid);
+  }
+  recorders.ask(evidence.ranks, [] {});
+  loop.run();
+  evidence.gaps = recorders.gaps();
+  recorders.add_positions(evidence.ranks);
+  return evidence;
 }
 
 }  // namespace muster

@@ -6,12 +6,11 @@
 #include "hang/evidence.hpp"
 #include "local_job.hpp"
 
-#include <cstdint>
-
 namespace muster {
 
-enum class Look : std::uint8_t { torch_operations, all };
+[[nodiscard]] hang::Evidence inspect(const LocalJob& job);
 
-[[nodiscard]] hang::Evidence inspect(const LocalJob& job, Look what);
+// What PyTorch's flight recorders tell of operations, and nothing else.
+[[nodiscard]] hang::Evidence torch_operations(const LocalJob& job);
 
 }  // namespace muster

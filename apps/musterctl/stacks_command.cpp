@@ -45,7 +45,7 @@ Result<int> run_stacks(const ControlOptions& options) {
   if (const auto kept = keep_ranks(*job, options.ranks); !kept) {
     return std::unexpected(kept.error());
   }
-  const hang::Evidence evidence = inspect(*job, Look::all);
+  const hang::Evidence evidence = inspect(*job);
   auto groups = hang::judge(evidence).groups;
   if (options.json) {
     print(hang::stacks_json(groups, evidence));

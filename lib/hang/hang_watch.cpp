@@ -3,29 +3,22 @@
 
 #include "base/clock.hpp"
 #include "collective/recorder/flight_recorder.hpp"
+#include "hang/inspection.hpp"
 #include "hang/judge.hpp"
-#include "hang/positions.hpp"
 #include "hang/proc_evidence.hpp"
-#include "hang/stack_collector.hpp"
-#include "hang/torch_recorders.hpp"
 #include "process/linux_runner.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <type_traits>
 #include <utility>
 
 namespace muster::hang {
 namespace {
-
-// Between the two looks at each thread's CPU time: many ticks of the kernel's clock.
-constexpr Duration kCpuWindow = std::chrono::milliseconds(250);
-
-// Of all stacks together: then the verdict is made from what is there.
-constexpr Duration kInspectionMax = std::chrono::seconds(25);
 
 // Of one recorder: as many as it keeps, unless a program wants more.
 constexpr std::uint64_t kRecordsMax = 2048;
@@ -34,6 +27,18 @@ std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64
                                      const WatchedWorker& worker) {
   const auto at = static_cast<std::size_t>(worker.local_rank);
   return at < steps.size() ? steps[at] : std::nullopt;
+}
+
+std::vector<collective::FlightLog> read_recorders(const LinuxRunner& runner) {
+  std::vector<collective::FlightLog> out;
+  for (const int fd : runner.flight_recorders()) {
+    auto logs =
+        collective::read_flight_recorders("/proc/self/fd/" + std::to_string(fd), kRecordsMax);
+    if (logs) {
+      std::ranges::move(*logs, std::back_inserter(out));
+    }
+  }
+  return out;
 }
 
 double seconds(Duration duration) {
@@ -49,39 +54,28 @@ struct HangWatch::Impl {
         site(site_in),
         core(settings.core),
         timer(loop),
-        window(loop),
-        collector(loop, settings.py_spy, settings.environment),
-        recorders(loop) {}
+        inspection(loop,
+                   {.py_spy = settings.py_spy,
+                    .environment = settings.environment,
+                    .read_recorders = [this] { return read_recorders(runner); }}) {}
 
   LinuxRunner& runner;
   HangWatchSettings settings;
   HangSite& site;
   HangCore core;
   asio::steady_timer timer;
-  asio::steady_timer window;
-  StackCollector collector;
-  TorchRecorders recorders;
+  Inspection inspection;
   std::vector<WatchedWorker> workers;
   int world_size = 0;
-  bool inspecting = false;
-  bool stacks_there = false;
-  bool flights_there = false;
   Evidence evidence;
   Done done;  // many nodes: who wants it
-  Duration inspection_max{};
-  std::map<pid_t, ThreadUse> times_before;
-  TimePoint times_at{};
 
   void arm();
   void look();
   [[nodiscard]] std::vector<Sample> samples();
   void perform(std::vector<HangEffect> effects);
   void inspect(Duration within);
-  void look_twice();
-  void conclude_if_all_there();
-  void limit_inspection();
   void conclude();
-  void add_positions();
   void add_progress();
   void announce(const Announce& announce);
   void stop();
@@ -164,65 +158,22 @@ void HangWatch::Impl::perform(std::vector<HangEffect> effects) {
 // -- evidence ---------------------------------------------------------------------------------
 
 void HangWatch::Impl::inspect(Duration within) {
-  collector.cancel();
-  recorders.cancel();
-  inspecting = true;
-  inspection_max = within;
-  stacks_there = false;
-  flights_there = false;
-  evidence = {};
-  evidence.limit = seconds(core.limit());
-  evidence.world_size = world_size;
-  times_before.clear();
+  Evidence known;
+  known.limit = seconds(core.limit());
+  known.world_size = world_size;
   const auto steps = site.steps();
+  std::vector<pid_t> pids;
   for (const WatchedWorker& worker : workers) {
     RankEvidence rank{.rank = worker.rank, .local_rank = worker.local_rank, .ended = worker.ended};
     if (!worker.ended) {
       rank.steps = step_of(steps, worker);
-      rank.processes = read_processes(worker.pid);
-      times_before.merge(thread_use(rank.processes));
     }
-    evidence.ranks.push_back(std::move(rank));
+    known.ranks.push_back(std::move(rank));
+    pids.push_back(worker.ended ? 0 : worker.pid);
   }
-  times_at = steady_now();
-  look_twice();
-  recorders.ask(evidence.ranks, [this] {
-    flights_there = true;
-    conclude_if_all_there();
-  });
-  collector.collect(evidence.ranks, [this] {
-    stacks_there = true;
-    conclude_if_all_there();
-  });
-}
-
-void HangWatch::Impl::conclude_if_all_there() {
-  if (stacks_there && flights_there && steady_now() - times_at >= kCpuWindow) {
+  inspection.begin(std::move(known), std::move(pids), within, [this](Evidence found) {
+    evidence = std::move(found);
     conclude();
-  }
-}
-
-void HangWatch::Impl::look_twice() {
-  window.expires_after(kCpuWindow);
-  window.async_wait([this](const std::error_code& error) {
-    if (error) {
-      return;
-    }
-    if (stacks_there && flights_there) {
-      conclude();
-    } else {
-      limit_inspection();
-    }
-  });
-}
-
-void HangWatch::Impl::limit_inspection() {
-  window.expires_after(std::max(inspection_max - kCpuWindow, Duration::zero()));
-  window.async_wait([this](const std::error_code& error) {
-    if (!error) {
-      evidence.gaps.emplace_back("some stacks did not come in time");
-      conclude();
-    }
   });
 }
 
@@ -237,39 +188,8 @@ void HangWatch::Impl::add_progress() {
   }
 }
 
-void HangWatch::Impl::add_positions() {
-  const auto now = static_cast<std::uint64_t>(steady_now().time_since_epoch().count());
-  for (const int fd : runner.flight_recorders()) {
-    const auto logs =
-        collective::read_flight_recorders("/proc/self/fd/" + std::to_string(fd), kRecordsMax);
-    if (!logs) {
-      continue;
-    }
-    for (auto& [pid, position] : positions_of(*logs, now)) {
-      const auto worker = std::ranges::find(workers, pid, &WatchedWorker::pid);
-      if (worker != workers.end()) {
-        const auto at = static_cast<std::size_t>(worker - workers.begin());
-        evidence.ranks.at(at).positions.push_back(std::move(position));
-      }
-    }
-  }
-}
-
 void HangWatch::Impl::conclude() {
-  if (!std::exchange(inspecting, false)) {
-    return;
-  }
-  window.cancel();
-  auto gaps = collector.gaps();
-  collector.cancel();
-  std::ranges::move(gaps, std::back_inserter(evidence.gaps));
-  std::ranges::move(recorders.gaps(), std::back_inserter(evidence.gaps));
-  recorders.cancel();
   add_progress();
-  add_cpu(evidence.ranks, times_before, seconds(steady_now() - times_at));
-  add_positions();
-  recorders.add_positions(evidence.ranks);
-  find_other_sides(evidence.ranks);
   if (const Done tell = std::exchange(done, nullptr)) {
     tell(evidence);
     return;
@@ -291,11 +211,8 @@ void HangWatch::Impl::announce(const Announce& announce) {
 
 void HangWatch::Impl::stop() {
   core.end();
-  inspecting = false;
   timer.cancel();
-  window.cancel();
-  collector.cancel();
-  recorders.cancel();
+  inspection.cancel();
 }
 
 // Nothing was seen: whoever asked need not wait.
