@@ -76,16 +76,23 @@ bool is_interpreter(const Frame& native) {
       names, [&](std::string_view name) { return native.function.starts_with(name); });
 }
 
+// Of muster: what it waits for is said beside the place, by its recorder.
+bool is_ours(const Frame& native) {
+  return native.function.find("muster::") != std::string::npos ||
+         native.function.starts_with("muster_");
+}
+
 bool is_libc(const Frame& frame) {
-  static constexpr std::array<std::string_view, 9> names{"pthread_",
-                                                         "futex",
-                                                         "std::",
-                                                         "__",
-                                                         "clock_nanosleep",
-                                                         "nanosleep",
-                                                         "sem_wait",
-                                                         "___pthread",
-                                                         "_dl_"};
+  static constexpr std::array<std::string_view, 10> names{"pthread_",
+                                                          "syscall",
+                                                          "futex",
+                                                          "std::",
+                                                          "__",
+                                                          "clock_nanosleep",
+                                                          "nanosleep",
+                                                          "sem_wait",
+                                                          "___pthread",
+                                                          "_dl_"};
   return frame.function.empty() || std::ranges::any_of(names, [&](std::string_view name) {
            return frame.function.starts_with(name);
          });
@@ -145,7 +152,7 @@ const Frame* own_native_frame(const Stack* native) {
     if (is_interpreter(frame)) {
       return nullptr;
     }
-    if (!is_libc(frame)) {
+    if (!is_libc(frame) && !is_ours(frame)) {
       return &frame;
     }
   }

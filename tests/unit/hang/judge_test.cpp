@@ -102,6 +102,20 @@ TEST_CASE("who receives is in no other collective than those that wait for it") 
   CHECK(verdict.cause != Cause::different_collective);
 }
 
+TEST_CASE("who was just awake in our library waits where the others do") {
+  RankEvidence sleeper = rank_in(1, WaitKind::sleep, "nap");
+  place(sleeper, 119, "");
+  RankEvidence awake = waiting(2);
+  awake.processes[0].stacks.push_back(
+      {.tid = 102,
+       .frames = {{"syscall"}, {"muster::futex_wait()"}, {"void muster::rest<>()"}, {"ffi_call"}}});
+  const auto groups = [&] { return judge(of({waiting(0), sleeper, awake})).groups.size(); };
+  CHECK(groups() == 2);
+  awake.processes[0].stacks[1].frames.insert(awake.processes[0].stacks[1].frames.begin() + 3,
+                                             {"optimize", "/job/native.cpp", 3});
+  CHECK(groups() == 3);
+}
+
 TEST_CASE("the one that the others wait for is blamed with its own cause") {
   RankEvidence sleeper = rank_in(1, WaitKind::sleep, "nap");
   place(sleeper, 119, "");
