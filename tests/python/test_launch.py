@@ -188,7 +188,7 @@ class Results(LaunchCase):
             self.assertEqual(self.launch(function, warm=warm, env={
                 "PYTHONPATH": self.folder, "OMP_NUM_THREADS": "1"}), ["counted"] * 2)
             with open(count, encoding="utf-8") as file:
-                self.assertEqual(file.read().count("imported"), times, warm)
+                self.assertEqual(file.read().count("imported"), times, (warm, self.err))
 
     def test_warm_with_what_the_function_needs(self):
         def function():
