@@ -33,10 +33,8 @@ void Inspection::begin(Evidence evidence, std::vector<pid_t> pids, Duration with
   stacks_there_ = torch_there_ = window_over_ = false;
   before_.clear();
   for (std::size_t i = 0; i < pids_.size(); ++i) {
-    if (pids_[i] != 0) {
-      evidence_.ranks.at(i).processes = read_processes(pids_[i]);
-      before_.merge(thread_use(evidence_.ranks[i].processes));
-    }
+    evidence_.ranks.at(i).processes = read_processes(pids_[i]);  // of 0: none
+    before_.merge(thread_use(evidence_.ranks[i].processes));
   }
   before_at_ = steady_now();
   after(kCpuWindow, &Inspection::window_is_over);

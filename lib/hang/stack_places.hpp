@@ -24,8 +24,8 @@ namespace muster::hang {
 // The innermost frame outside of Python's library, PyTorch and libc: the user's. Null: no stack.
 [[nodiscard]] const Frame* own_frame(const Stack* stack);
 
-// The function of C code that a thread is in: the innermost one that belongs neither to libc nor to
-// Python's interpreter, which says nothing about what a program does. Null: none.
+// The function of C code that a thread is in: the innermost one that belongs neither to libc, nor
+// to muster, nor to Python's interpreter, which say nothing about what a program does. Null: none.
 [[nodiscard]] const Frame* own_native_frame(const Stack* native);
 
 // The operation of a collective library that the thread waits in: "all_reduce"; empty: none.

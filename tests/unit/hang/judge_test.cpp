@@ -108,7 +108,7 @@ TEST_CASE("who was just awake in our library waits where the others do") {
   RankEvidence awake = waiting(2);
   awake.processes[0].stacks.push_back(
       {.tid = 102,
-       .frames = {{"syscall"}, {"muster::futex_wait()"}, {"void muster::rest<>()"}, {"ffi_call"}}});
+       .frames = {{"syscall"}, {"void muster::rest<>()"}, {"muster_run"}, {"ffi_call"}}});
   const auto groups = [&] { return judge(of({waiting(0), sleeper, awake})).groups.size(); };
   CHECK(groups() == 2);
   awake.processes[0].stacks[1].frames.insert(awake.processes[0].stacks[1].frames.begin() + 3,
