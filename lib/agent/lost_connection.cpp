@@ -13,7 +13,7 @@ namespace muster {
 namespace {
 
 // In lower case. What says only that time was up is not among them: who hangs is then not known.
-constexpr std::array<std::string_view, 13> kTexts{
+constexpr std::array<std::string_view, 15> kTexts{
     "connection closed by peer",     // gloo
     "connection reset by peer",      // ECONNRESET
     "broken pipe",                   // EPIPE
@@ -24,10 +24,11 @@ constexpr std::array<std::string_view, 13> kTexts{
     "ncclremoteerror",                                     // the same, by its name
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",
-    "peer_failed",                   // our collective library
-    "peerfailed: ",                  // the same, as an exception of Python
-    "closed its connection to rank"  // the same
-};
+    "peer_failed",                    // our collective library
+    "peerfailed: ",                   // the same, as an exception of Python
+    "closed its connection to rank",  // the same
+    ") has died; it ",                // the same, where the program prints only the text
+    "has died, or its host cannot be reached"};
 
 constexpr std::string_view kTracebackStart = "Traceback (most recent call last):";
 constexpr std::size_t kMessageLinesMax = 4;        // of an exception: NCCL's have several

@@ -4,11 +4,15 @@
 #include "base/futex.hpp"
 #include "base/unix_socket.hpp"
 #include "process/descendants.hpp"
+#include "process/proc_file.hpp"
+
+#include <climits>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -32,43 +36,67 @@ UniqueFd make_page() {
   return made ? std::move(fd) : UniqueFd();
 }
 
-std::optional<ExitStatus> dying_status(pid_t pid) {
-  if (!proc_is_ours()) {
-    return std::nullopt;
+constexpr int kStateField = 3;
+constexpr int kFlagsField = 9;
+constexpr int kPendingField = 31;  // signals of the main thread
+constexpr int kExitCodeField = 52;
+
+// From a field of /proc/<pid>/stat, which are numbered from 1, to the end of the text; empty if the
+// text does not have that field. The second field is a name that may contain anything.
+std::string_view from_field(std::string_view stat, int number) {
+  const auto close = stat.rfind(')');
+  if (close == std::string_view::npos || close + 2 >= stat.size()) {
+    return {};
   }
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, kStatBytesMax> text{};
-  const auto count = fd ? ::read(fd.get(), text.data(), text.size()) : -1;
-  return count > 0 ? parse_dying({text.data(), static_cast<std::size_t>(count)}) : std::nullopt;
+  stat.remove_prefix(close + 2);
+  for (int field = kStateField; field < number; ++field) {
+    const auto blank = stat.find(' ');
+    if (blank == std::string_view::npos) {
+      return {};
+    }
+    stat.remove_prefix(blank + 1);
+  }
+  return stat;
+}
+
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace
 
+std::optional<Ending> parse_ending(std::string_view stat) {
+  constexpr std::int64_t kExitingFlag = 0x4;  // PF_EXITING
+  const std::string_view state = from_field(stat, kStateField);
+  const auto flags = number_in(from_field(stat, kFlagsField));
+  auto failure = parse_dying(stat);
+  const bool is_zombie = !state.empty() && std::string_view("ZXx").contains(state.front());
+  // A fatal signal is pending as SIGKILL in each thread until the thread runs.
+  const auto pending = number_in(from_field(stat, kPendingField));
+  const bool is_killed = pending && (*pending >> (SIGKILL - 1) & 1) != 0;
+  const bool is_exiting = is_zombie || is_killed || (flags && (*flags & kExitingFlag) != 0);
+  return failure || is_exiting ? std::optional(Ending{failure}) : std::nullopt;
+}
+
+std::optional<Ending> ending_of(pid_t pid) {
+  return proc_is_ours()
+             ? parse_ending(read_proc_file("/proc/" + std::to_string(pid) + "/stat", kStatBytesMax))
+             : std::nullopt;
+}
+
 // The kernel sets the status of the whole process before any of its threads lets go of the words,
 // and never takes it back. The same field holds the signal of a process that is stopped.
 std::optional<ExitStatus> parse_dying(std::string_view stat) {
-  constexpr int kExitCodeField = 52;
-  const auto close = stat.rfind(')');
-  if (close == std::string_view::npos || close + 2 >= stat.size()) {
-    return std::nullopt;
-  }
-  stat.remove_prefix(close + 2);
-  const char state = stat.front();
-  for (int field = 3; field < kExitCodeField; ++field) {
-    const auto blank = stat.find(' ');
-    if (blank == std::string_view::npos) {
-      return std::nullopt;
-    }
-    stat.remove_prefix(blank + 1);
-  }
+  const std::string_view state = from_field(stat, kStateField);
   // 0 also where we may not look: the kernel shows this field only to those who may trace the
   // process. It is then seen when it is reaped.
-  int status = 0;
-  const auto [end, error] = std::from_chars(stat.data(), stat.data() + stat.size(), status);
-  if (error != std::errc{} || status <= 0 || state == 'T' || state == 't') {
+  const auto found = number_in(from_field(stat, kExitCodeField));
+  if (!found || *found <= 0 || *found > INT_MAX || state.front() == 'T' || state.front() == 't') {
     return std::nullopt;
   }
+  const int status = static_cast<int>(*found);
   constexpr int kSignalBits = 0x7f;
   constexpr int kCoreBit = 0x80;
   const int signo = status & kSignalBits;
@@ -179,13 +207,9 @@ std::vector<Dying> DeathWatch::take_dying() {
       continue;
     }
     holder.seen = true;
-    if (const auto status = dying_status(holder.pid)) {
-      out.push_back(Dying{holder.pid, *status});
+    if (const auto ending = ending_of(holder.pid); ending && ending->failure) {
+      out.push_back(Dying{holder.pid, *ending->failure});
     }
-  }
-  std::ranges::stable_partition(out, [](const Dying& one) { return one.status.signaled; });
-  if (!out.empty()) {
-    note_failure(out.front().pid);
   }
   return out;
 }

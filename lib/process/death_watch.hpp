@@ -38,10 +38,12 @@ class DeathWatch final : public Watcher {
   // Somebody asks for a word, or the thread has news.
   void on_ready() override;
 
-  // Workers that have begun to die of a failure since the last call, each once. Of several, those
-  // that a signal ends come first: the others may have ended because they missed them.
+  // Workers that hold a word and have begun to die of a failure since the last call, each once.
   [[nodiscard]] std::vector<Dying> take_dying();
 
+  // Both are called before the launcher reports the end. The remaining workers read which failure
+  // was the first.
+  void note_failure(pid_t pid);
   void reaped(pid_t pid, const ExitStatus& status);
 
  private:
@@ -51,8 +53,6 @@ class DeathWatch final : public Watcher {
   };
 
   [[nodiscard]] bool begin();
-  // For the workers that are left, before anything is done because of it.
-  void note_failure(pid_t pid);
   void answer(int asker);
   [[nodiscard]] std::optional<std::uint32_t> word_for(pid_t pid);
 
@@ -67,8 +67,22 @@ class DeathWatch final : public Watcher {
   std::array<Holder, kLivenessWords> holders_{};
 };
 
-// How a process is ending, by its /proc/<pid>/stat: none where it is not, or where the kernel does
-// not tell. Pure.
+// The failure that a process is ending with, by its /proc/<pid>/stat. None if it is not ending,
+// ends with 0, or if the kernel does not show the status. Pure.
 [[nodiscard]] std::optional<ExitStatus> parse_dying(std::string_view stat);
+
+// A process that is ending and has not been reaped.
+struct Ending {
+  // None: it ends with 0, or the kernel shows us the status only after we reap it, because the
+  // process has another user or cannot be traced.
+  std::optional<ExitStatus> failure;
+  bool operator==(const Ending&) const = default;
+};
+
+// None: it is not ending. Pure.
+[[nodiscard]] std::optional<Ending> parse_ending(std::string_view stat);
+
+// None also if /proc does not show the process.
+[[nodiscard]] std::optional<Ending> ending_of(pid_t pid);
 
 }  // namespace muster

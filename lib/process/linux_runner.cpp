@@ -3,11 +3,10 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "process/death_watch.hpp"
 #include "process/descendants.hpp"
+#include "process/end_watch.hpp"
 #include "process/flight_recorder_keeper.hpp"
 #include "process/inherited_state.hpp"
-#include "process/memory.hpp"
 #include "process/output_pump.hpp"
 #include "process/poller.hpp"
 #include "process/spawn.hpp"
@@ -22,7 +21,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <deque>
 #include <optional>
 #include <utility>
 
@@ -68,7 +66,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
         settings(wishes),
         console(poller),
         pump(poller, console, wishes.colours),
-        death_watch(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
+        ends(loop, poller, workers, [this] { tell(); }),
         flights(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
         waiter(loop),
         zygote(loop, poller, sweeper) {}
@@ -87,15 +85,10 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   Console console;
   OutputPump pump;
   WorkerTable workers;
-  DeathWatch death_watch;
+  EndWatch ends;
   FlightRecorderKeeper flights;
   Sweeper sweeper;
   bool killing = false;
-  bool memory_known = false;
-  std::string memory_group;
-  std::optional<std::uint64_t> kills_before;
-  std::deque<WorkerExit> dying;  // not reaped, not yet reported
-  std::deque<WorkerExit> exits;  // reaped, not yet reported
   bool turn_posted = false;
   asio::posix::stream_descriptor waiter;
   std::optional<UnreadInput> unread_input;
@@ -108,13 +101,10 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   void post_turn();
   void run_turn();
   void on_ready() override;
-  void look_for_dying();
   void reap();
-  WorkerExit describe_end(pid_t pid, const LiveWorker& worker, ExitStatus status);
   void note_end(const siginfo_t& info);
   void forget_empty_groups();
   void watch_leaderless();
-  void ask_about_memory(WorkerExit& exit);
   void tell();
   bool nothing_left() const;
   Result<pid_t> spawn(const ProcessSpec& spec);
@@ -175,7 +165,7 @@ void LinuxRunner::Impl::run_turn() {
   if (pump.turn()) {
     post_turn();
   }
-  look_for_dying();
+  ends.look_for_dying();
   tell();
 }
 
@@ -191,17 +181,8 @@ void LinuxRunner::Impl::on_ready() {
   reap();
 }
 
-void LinuxRunner::Impl::look_for_dying() {
-  for (const Dying& one : death_watch.take_dying()) {
-    if (const LiveWorker* const worker = workers.find(one.pid)) {
-      dying.push_back(describe_end(one.pid, *worker, one.status));
-    }
-  }
-}
-
-// Who dies slowly is looked for first: small peers that ended for want of it are reaped before it.
 void LinuxRunner::Impl::reap() {
-  look_for_dying();
+  ends.look_for_dying();
   settings.before_reaping();
   bool any = false;
   while (true) {
@@ -228,21 +209,8 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
   if (!worker) {
     return;  // an orphan that we adopted
   }
-  const auto status = ExitStatus::from_wait(info.si_code, info.si_status);
-  death_watch.reaped(info.si_pid, status);
   workers.leaderless().insert(info.si_pid);
-  exits.push_back(describe_end(info.si_pid, *worker, status));
-}
-
-WorkerExit LinuxRunner::Impl::describe_end(pid_t pid, const LiveWorker& worker, ExitStatus status) {
-  WorkerExit exit;
-  exit.local_rank = worker.local_rank;
-  exit.pid = pid;
-  exit.status = status;
-  if (status.signaled && status.value == SIGKILL && !worker.killed_by_us) {
-    ask_about_memory(exit);
-  }
-  return exit;
+  ends.note_reaped(info.si_pid, *worker, ExitStatus::from_wait(info.si_code, info.si_status));
 }
 
 // A member keeps its group's number from being given away, so a number is ours while the group
@@ -275,25 +243,10 @@ void LinuxRunner::Impl::watch_leaderless() {
   }
 }
 
-void LinuxRunner::Impl::ask_about_memory(WorkerExit& exit) {
-  const auto now = read_memory_facts(memory_group);
-  if (now.kills && kills_before && *now.kills > *kills_before) {
-    exit.out_of_memory = true;
-    exit.memory_usage = now.describe();
-  }
-}
-
 void LinuxRunner::Impl::tell() {
   const auto self = shared_from_this();  // the observer may let go of the runner
-  while (!dying.empty()) {
-    const WorkerExit one = std::move(dying.front());
-    dying.pop_front();
-    observer.on_worker_dying(one);
-  }
-  while (!exits.empty()) {
-    const WorkerExit exit = std::move(exits.front());
-    exits.pop_front();
-    observer.on_worker_exit(exit);
+  if (!ends.tell(observer)) {
+    return;
   }
   if (workers.take_groups_empty()) {
     observer.on_groups_empty();
@@ -328,12 +281,8 @@ Result<ChildStreams> LinuxRunner::Impl::open_streams(const ProcessSpec& spec) {
 
 Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
   MUSTER_CHECK(spec.local_rank >= 0);
-  if (!memory_known) {
-    memory_known = true;
-    memory_group = own_memory_group();
-  }
   if (workers.live().empty()) {
-    kills_before = read_memory_kills(memory_group);
+    ends.begin_attempt();
     flights.forget_all();
   }
   auto streams = open_streams(spec);

@@ -44,7 +44,7 @@ class ProcessObserver {
 
   // A worker has begun to end like this, which is no success, but the kernel still frees its
   // memory: it is not reaped, and holds what it held. on_worker_exit follows. Only of workers that
-  // use the collective library; the others are first heard of when they are reaped.
+  // use the collective library, and of those that were dying before the first failure was reported.
   virtual void on_worker_dying(const WorkerExit& /*exit*/) {}
 
   // Once after the last worker was reaped and its process group (all that received our signals)

@@ -11,7 +11,7 @@ void WorkerTable::add(pid_t pid, int local_rank) {
   MUSTER_CHECK(pid > 1);  // -pid is signalled: -1 would be every process of the machine
   MUSTER_CHECK(local_rank >= 0);
   MUSTER_CHECK(!live_.contains(pid));
-  live_[pid] = LiveWorker{.local_rank = local_rank, .killed_by_us = false};
+  live_[pid] = LiveWorker{.local_rank = local_rank};
   armed_ = true;
 }
 
@@ -34,6 +34,11 @@ void WorkerTable::mark_killed(pid_t pid) {
   if (const auto found = live_.find(pid); found != live_.end()) {
     found->second.killed_by_us = true;
   }
+}
+
+bool WorkerTable::mark_ending(pid_t pid) {
+  const auto found = live_.find(pid);
+  return found != live_.end() && !std::exchange(found->second.seen_ending, true);
 }
 
 void WorkerTable::mark_all_killed() {

@@ -15,6 +15,7 @@ namespace muster {
 struct LiveWorker {
   int local_rank = 0;
   bool killed_by_us = false;
+  bool seen_ending = false;  // before it was reaped
 };
 
 class WorkerTable {
@@ -28,6 +29,8 @@ class WorkerTable {
   [[nodiscard]] std::optional<LiveWorker> take(pid_t pid);
 
   void mark_killed(pid_t pid);
+  // True the first time.
+  [[nodiscard]] bool mark_ending(pid_t pid);
   void mark_all_killed();
 
   // Workers' pids, which are also their groups' numbers.

@@ -13,6 +13,10 @@ from harness import eventually, state
 from nodes import NodesCase, last_block
 
 WORKER = os.environ["MUSTER_LIFE_WORKER"]
+PUPPET = os.environ["MUSTER_PUPPET"]
+
+# The kernel needs some 50 ms to free it; a small process is gone in less than one.
+MANY_MEGABYTES = 512
 
 
 class DyingCase(NodesCase):
@@ -126,6 +130,40 @@ class OneNode(DyingCase):
         ended = job.end()
         self.assertEqual(ended.code, 5, ended)
         self.assertEqual((self.folder / "seen-1").read_text(), "137\n")
+
+
+class TheCauseIsNamed(DyingCase):
+    """Rank 1 holds memory and is killed; the others exit with 9 at once because of it, and are
+    reaped long before it."""
+
+    def assert_rank_1_is_named(self, *program):
+        for _ in range(5):
+            job = self.job("--nproc-per-node=8", "--no-python", *program)
+            ended = job.end()
+            self.assertEqual(ended.code, 137, ended)
+            self.assertIn("rank 1 killed by SIGKILL\n", ended.err)
+            self.assert_nothing_left(job)
+
+    def test_of_workers_that_use_the_library(self):
+        self.assert_rank_1_is_named(WORKER, "exit-on-loss", self.folder, str(MANY_MEGABYTES))
+
+    def test_of_workers_that_do_not(self):
+        script = self.folder / "train.sh"
+        script.write_text(
+            f"""#!/bin/sh
+            ready={self.folder}/ready-$PPID killed={self.folder}/killed-$PPID
+            if [ $RANK = 1 ]; then
+              exec {PUPPET} die-from-memory {MANY_MEGABYTES} touch $ready-$$ wait
+            elif [ $RANK = 0 ]; then
+              until set -- $ready-*; [ -e "$1" ]; do sleep 0.01; done
+              kill -9 ${{1##*-}}
+              : > $killed
+            fi
+            until [ -e $killed ]; do sleep 0.01; done
+            exit 9
+            """)
+        script.chmod(0o755)
+        self.assert_rank_1_is_named(script)
 
 
 class ManyNodes(DyingCase):

@@ -7,6 +7,8 @@
 //     leaves its pid in DIR/up-RANK-ATTEMPT and waits for a signal: SIGTERM leaves the moment in
 //     DIR/signalled-RANK-ATTEMPT and ends with 0, SIGUSR1 with 3; rank 1 holds MB megabytes of
 //     small pages
+//   life_worker exit-on-loss DIR MB
+//     rank 1 takes MB megabytes and kills itself; the others exit with 9 at once when they notice
 //   life_worker tell-death DIR
 //     leaves its pid likewise; rank 1 does nothing, and rank 2, which SIGTERM does not end, leaves
 //     in DIR/told-2-ATTEMPT why the others' barrier failed
@@ -79,6 +81,20 @@ int await_signal(const Communicator& comm, const std::string& folder, std::size_
   ::_exit(order == SIGTERM ? 0 : 3);
 }
 
+int exit_on_loss(Communicator& comm, std::size_t megabytes) {
+  if (comm.rank() == 1 && !take_memory(megabytes)) {
+    return 2;
+  }
+  if (!comm.barrier()) {
+    return 4;
+  }
+  if (comm.rank() == 1) {
+    std::raise(SIGKILL);
+  }
+  static_cast<void>(comm.barrier());
+  ::_exit(9);
+}
+
 int tell_death(Communicator& comm, const std::string& folder) {
   const std::string me = std::to_string(comm.rank()) + "-" + std::to_string(comm.epoch());
   if (comm.rank() == 2) {
@@ -98,12 +114,16 @@ int tell_death(Communicator& comm, const std::string& folder) {
 int main(int count, char** argv) {
   auto comm = Communicator::from_env();
   if (!comm || count < 2) {
-    const char* const usage = "usage: life_worker CODE | await-signal DIR [MB] | tell-death DIR";
+    const char* const usage =
+        "usage: life_worker CODE | await-signal DIR [MB] | exit-on-loss DIR MB | tell-death DIR";
     static_cast<void>(std::puts(comm ? usage : comm.error().text.c_str()));
     return 2;
   }
   if (count > 2 && std::string_view(argv[1]) == "tell-death") {
     return tell_death(*comm, argv[2]);
+  }
+  if (count > 3 && std::string_view(argv[1]) == "exit-on-loss") {
+    return exit_on_loss(*comm, std::strtoul(argv[3], nullptr, 10));
   }
   if (count > 2 && std::string_view(argv[1]) == "await-signal") {
     return await_signal(*comm, argv[2], count > 3 ? std::strtoul(argv[3], nullptr, 10) : 0);

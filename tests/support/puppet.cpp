@@ -18,6 +18,7 @@
 //   stop | wait | sleep MS       SIGSTOP itself; until a handled signal (or for ever); so long
 //   wait-file PATH | touch PATH  until a file is there; makes one
 //   die-from-memory MIB          allocates and touches so much
+//   kill PID                     SIGKILL to another process
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -276,6 +277,8 @@ bool act_on(const std::string& verb, const std::string& word) {
        [](const std::string& w) { ::usleep(1000U * static_cast<unsigned>(std::atoi(w.c_str()))); }},
       {"wait-file", wait_for_file},
       {"touch", [](const std::string& w) { ::close(::open(w.c_str(), O_CREAT | O_WRONLY, 0666)); }},
+      {"kill",
+       [](const std::string& w) { ::kill(static_cast<pid_t>(std::atoi(w.c_str())), SIGKILL); }},
       {"die-from-memory", [](const std::string& w) { fill_memory(std::atol(w.c_str())); }}};
   const auto found = kVerbs.find(verb);
   if (found == kVerbs.end()) {

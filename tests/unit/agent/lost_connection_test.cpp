@@ -38,7 +38,9 @@ TEST_CASE("lost connection: what the back ends say, one by one") {
         "ncclRemoteError: A call failed possibly due to a network error",
         "muster.Error: peer_failed: rank 1 died",
         "muster.errors.PeerFailed: rank 2 has left (exited, or closed its communicator)",
-        "rank 2 closed its connection to rank 0 during all_reduce"}) {
+        "rank 2 closed its connection to rank 0 during all_reduce",
+        "rank 1 (pid 4711) has died; it was in all_reduce",
+        "rank 1 has died, or its host cannot be reached"}) {
     INFO(text);
     CHECK(says_lost_connection(text));
   }

@@ -18,10 +18,14 @@ using namespace muster;
 namespace {
 
 // A line as the kernel writes it, with this state and status.
-std::string line(char state, const std::string& status, const std::string& name = "train") {
+std::string line(char state,
+                 const std::string& status,
+                 const std::string& name = "train",
+                 int flags = 0x400,
+                 int pending = 0) {
   std::string text = "4711 (" + name + ") " + state;
   for (int field = 4; field < 52; ++field) {
-    text += " " + std::to_string(field);
+    text += " " + std::to_string(field == 9 ? flags : field == 31 ? pending : field);
   }
   return text + " " + status + "\n";
 }
@@ -43,6 +47,19 @@ TEST_CASE("death watch: who does not fail, or does not end, is not dying") {
   CHECK_FALSE(parse_dying(line('T', "19")));  // stopped: the field holds the signal that did it
   CHECK_FALSE(parse_dying(line('t', "5")));   // held by a debugger
   CHECK_FALSE(parse_dying(line('R', "-1")));
+}
+
+TEST_CASE("death watch: a process whose status is hidden or 0 is seen to end by flags and state") {
+  CHECK(parse_ending(line('R', "9")) == Ending{ExitStatus{.signaled = true, .value = SIGKILL}});
+  CHECK(parse_ending(line('Z', "0")) == Ending{});
+  CHECK(parse_ending(line('X', "0")) == Ending{});
+  CHECK(parse_ending(line('D', "0", "train", 0x4 | 0x400)) == Ending{});
+  CHECK(parse_ending(line('R', "0", "train", 0x400, 0x100)) == Ending{});  // SIGKILL is pending
+  CHECK_FALSE(parse_ending(line('D', "0", "train", 0x400, 0x4000)));       // SIGTERM is
+  CHECK_FALSE(parse_ending(line('T', "19", "train", 0x400)));
+  CHECK_FALSE(parse_ending(""));
+  CHECK_FALSE(parse_ending("4711 (train) "));
+  CHECK_FALSE(parse_ending("4711 (train) S 1 2 3 4 5 x"));
 }
 
 TEST_CASE("death watch: rubbish is no status") {

@@ -66,6 +66,12 @@ class Stage final : public ProcessObserver {
     exits.push_back(exit);
   }
 
+  void on_worker_dying(const WorkerExit& exit) override {
+    CHECK_FALSE(inside_call);
+    dying.push_back(exit);
+    exits_at_dying = exits.size();
+  }
+
   void on_groups_empty() override {
     CHECK_FALSE(inside_call);
     ++groups_empty;
@@ -79,6 +85,8 @@ class Stage final : public ProcessObserver {
 
   bool inside_call = false;
   std::vector<WorkerExit> exits;
+  std::vector<WorkerExit> dying;
+  std::size_t exits_at_dying = 0;
   std::size_t exits_at_empty = 0;
   int groups_empty = 0;
   int nothing_left = 0;
@@ -95,6 +103,8 @@ OutputPlan to_file(const std::string& path) {
   plan.path = path;
   return plan;
 }
+
+constexpr uid_t kNobody = 65534;
 
 // Until the worker has written so much, by a second worker that waits for the file.
 void wait_for_file(Stage& stage, const std::string& path) {
@@ -140,6 +150,62 @@ TEST_CASE("linux runner: all 256 exit codes and all deadly signals are told as t
     CHECK(exit.status.signaled);
     CHECK(exit.status.value == exit.local_rank);
   }
+}
+
+namespace {
+
+// Takes the kernel some 30 ms to free, while a small process is gone in less than one.
+constexpr const char* kManyMiB = "300";
+
+// Rank 1 holds memory, and rank 0 kills it and exits with 9 at once.
+struct Killing {
+  Stage stage;
+  TempDir folder;
+  pid_t large = 0;
+  pid_t killer = 0;
+
+  Killing() {
+    const std::string ready = folder.path() + "/ready";
+    large =
+        stage.spawn(1, {"die-from-memory", kManyMiB, "touch", ready, "wait"}, to_file("/dev/null"));
+    wait_for_file(stage, ready);
+    stage.exits.clear();
+    const std::string armed = folder.path() + "/armed";
+    killer = stage.spawn(
+        0, {"handle", "USR1", "touch", armed, "wait", "kill", std::to_string(large), "exit", "9"});
+    wait_for_file(stage, armed);
+    stage.exits.clear();
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "linux runner: a worker that dies slowly is reported before one that exits because of it") {
+  Killing job;
+  ::kill(job.killer, SIGUSR1);
+  REQUIRE(job.stage.runs_until([&] { return job.stage.exits.size() == 2; }));
+  REQUIRE(job.stage.dying.size() == 1);
+  CHECK(job.stage.dying[0].pid == job.large);
+  CHECK(job.stage.dying[0].status == ExitStatus{.signaled = true, .value = SIGKILL});
+  CHECK(job.stage.exits_at_dying == 0);
+  CHECK(job.stage.exits[0].pid == job.killer);
+}
+
+TEST_CASE(
+    "linux runner: where the kernel hides how a worker ends, the first failure waits for it") {
+  if (::geteuid() != 0) {
+    SUCCEED("needs root: the workers' user must be another one than ours");
+    return;
+  }
+  Killing job;
+  REQUIRE(::seteuid(kNobody) == 0);
+  ::kill(job.killer, SIGUSR1);
+  const bool ended = job.stage.runs_until([&] { return job.stage.exits.size() == 2; });
+  REQUIRE(::seteuid(0) == 0);
+  REQUIRE(ended);
+  CHECK(job.stage.dying.empty());
+  CHECK(job.stage.exits[0].pid == job.large);
 }
 
 TEST_CASE("linux runner: observers are called from the loop only") {
