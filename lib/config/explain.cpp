@@ -351,7 +351,7 @@ void add_platform(const LaunchConfig& config, std::vector<Line>& lines) {
   lines.push_back({"found",
                    plan.what,
                    plan.also.empty() ? "nothing else" : "not used: " + join(plan.also, ", ")});
-  if (plan.nodes && plan.node) {
+  if (plan.nodes && plan.node && !plan.is_first) {
     lines.push_back({"node", describe_node(plan), plan.node->origin});
   }
   if (plan.ends) {

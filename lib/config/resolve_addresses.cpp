@@ -112,6 +112,29 @@ std::string take_name(std::string_view line, std::set<std::string>& known, Launc
   return "";
 }
 
+// The order replaces a --node-rank that a weaker source says, as a platform.
+Result<void> check_one_order(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  const Setting& place = r.layers.of(OptionId::node_rank);
+  if (config.rdzv_backend == "static") {
+    return r.layers.refuse(OptionId::rank_order,
+                           "--rdzv-backend=static orders nodes by --node-rank only");
+  }
+  if (config.task) {
+    return r.layers.refuse(OptionId::rank_order,
+                           fmt::format("{} started a launcher for each worker, and the list would "
+                                       "name each machine several times; leave it out",
+                                       config.platform.what));
+  }
+  if (config.node_rank && r.layers.of(OptionId::rank_order).source >= place.source) {
+    return r.layers.refuse(OptionId::rank_order,
+                           "--node-rank says already where this node is; give one of the two");
+  }
+  config.node_rank.reset();
+  config.nodes_are_numbered = false;
+  return {};
+}
+
 }  // namespace
 
 Result<void> resolve_addresses(const Resolution& r) {
@@ -135,12 +158,8 @@ Result<void> resolve_rank_order(const Resolution& r) {
     return r.layers.refuse(OptionId::rank_order,
                            "must be file:PATH, a file with one name per line");
   }
-  if (config.node_rank) {
-    return r.layers.refuse(
-        OptionId::rank_order,
-        config.rdzv_backend == "static"
-            ? "--rdzv-backend=static orders nodes by --node-rank only"
-            : "--node-rank says already where this node is; give one of the two");
+  if (auto done = check_one_order(r); !done) {
+    return done;
   }
   const auto file = r.machine.read_file(text.substr(kFile.size()));
   if (!file) {

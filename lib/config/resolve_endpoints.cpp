@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 namespace muster {
@@ -67,26 +66,29 @@ Result<Endpoint> master_endpoint(const Resolution& r) {
   return out;
 }
 
-bool says_where(const Resolution& r) {
-  return std::ranges::any_of(std::array{OptionId::master_addr,
-                                        OptionId::master_port,
-                                        OptionId::node_rank,
-                                        OptionId::rdzv_endpoint},
-                             [&](OptionId id) { return r.layers.is_given(id); });
-}
-
-// torchrun's default of 0 would give each machine that rank.
+// torchrun's default of 0 would give each machine that rank, and its 127.0.0.1 is this one alone.
 Result<void> check_static_place(const Resolution& r) {
-  if (!many_nodes(r.config())) {
+  // A launch would have been refused for the platform's problem; --explain shows it.
+  if (!many_nodes(r.config()) || !r.config().platform.problem.empty()) {
     return {};
   }
-  if (!says_where(r)) {
+  const bool is_numbered = r.layers.is_given(OptionId::node_rank);
+  const bool says_where =
+      r.layers.is_given(OptionId::rdzv_endpoint) || r.layers.is_given(OptionId::master_addr);
+  if (!says_where && is_numbered) {
+    return r.layers.refuse(
+        OptionId::nnodes,
+        fmt::format("needs --master-addr=HOST, the machine with --node-rank=0 under a name or "
+                    "address that all reach{}; if all are this one, --master-addr=127.0.0.1",
+                    r.layers.is_given(OptionId::master_port) ? "" : ", and --master-port=PORT"));
+  }
+  if (!says_where) {
     return r.layers.refuse(OptionId::nnodes,
                            "needs a rendezvous: --rdzv-backend=c10d with "
                            "--rdzv-endpoint=HOST[:PORT], or --master-addr, --master-port and "
                            "--node-rank");
   }
-  if (!r.layers.is_given(OptionId::node_rank)) {
+  if (!is_numbered) {
     return r.layers.refuse(
         OptionId::nnodes,
         fmt::format("--rdzv-backend=static needs --node-rank on every machine, 0 to {}; or give "

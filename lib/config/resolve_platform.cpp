@@ -49,7 +49,10 @@ PlatformFacts facts_of(const Environ& environ, const Machine& machine) {
 void learn_nodes(const Step& s, PlatformPlan& plan);
 
 Result<void> find_plan(const Step& s) {
-  auto plan = detect(facts_of(s.environ, s.machine), s.layers.text(OptionId::platform));
+  PlatformFacts facts = facts_of(s.environ, s.machine);
+  facts.only_marked =
+      s.line.personality != Personality::muster && !s.layers.is_given(OptionId::platform);
+  auto plan = detect(facts, s.layers.text(OptionId::platform));
   if (!plan) {
     return std::unexpected(plan.error());
   }
@@ -92,7 +95,10 @@ void learn_nodes(const Step& s, PlatformPlan& plan) {
   if (given && given->second > 1) {
     plan.nodes = {static_cast<int>(std::min<std::int64_t>(given->second, kLaunchersMax)),
                   s.layers.of(OptionId::nnodes).origin};
-  } else if (!given) {
+    if (plan.hosts) {
+      plan.problem.clear();  // only their number was missing
+    }
+  } else if (!given && !plan.nodes_unknown.empty()) {
     plan.warnings.push_back(plan.what + ": " + plan.nodes_unknown);
   }
 }
@@ -207,7 +213,9 @@ Result<void> check_problem(const Step& s) {
   PlatformPlan& plan = s.plan();
   const auto given = nodes_given(s);
   const bool alone = !plan.nodes && given && given->second == 1;
-  if (says_where(s) || alone) {
+  // Nobody has asked for a job of many.
+  const bool unasked = !plan.nodes && !plan.nodes_unknown.empty();
+  if (says_where(s) || alone || unasked) {
     plan.problem.clear();
   }
   if (plan.problem.empty() || !plan.starter.empty()) {
@@ -244,8 +252,9 @@ void warn_of_conflicts(const Step& s) {
       (plan.nodes->value < given->first || plan.nodes->value > given->second)) {
     parts.push_back(told(s, OptionId::nnodes, *plan.nodes));
   }
-  for (const auto& [id, said] : {std::pair(OptionId::node_rank, plan.node),
-                                 std::pair(OptionId::nproc_per_node, plan.workers)}) {
+  for (const auto& [id, said] :
+       {std::pair(OptionId::node_rank, plan.is_first ? std::nullopt : plan.node),
+        std::pair(OptionId::nproc_per_node, plan.workers)}) {
     if (differs(s, id, said)) {
       parts.push_back(told(s, id, *said));
     }
@@ -328,12 +337,13 @@ std::string endpoint_list(const std::vector<std::string>& hosts,
 }
 
 // Where workers dial the place itself, the world is fixed, as torchrun's static back end has it.
+// --rank-order is for c10d.
 bool wants_static(const Step& s) {
   const auto given = nodes_given(s);
   const bool elastic = given && given->first < given->second;
   return s.layers.is_given(OptionId::rdzv_backend)
              ? s.layers.text(OptionId::rdzv_backend) == "static"
-             : s.plan().dialled_by_workers && !elastic;
+             : s.plan().dialled_by_workers && !elastic && !s.layers.is_given(OptionId::rank_order);
 }
 
 // Where nodes meet is said by one source only: an endpoint of the user with a back end of the
@@ -367,7 +377,7 @@ void add_nodes(const Step& s) {
   }
   s.layers.add(OptionId::nnodes, std::to_string(plan.nodes->value), plan.nodes->origin);
   const auto nodes = nodes_given(s);
-  if (plan.node && nodes && plan.node->value < nodes->second) {
+  if (plan.node && !plan.is_first && nodes && plan.node->value < nodes->second) {
     // One that a user types may be the same everywhere: torchrun's c10d takes no notice of it.
     s.out.config.nodes_are_numbered = !plan.is_hint && !s.layers.is_given(OptionId::node_rank);
     s.layers.add(OptionId::node_rank, std::to_string(plan.node->value), plan.node->origin);

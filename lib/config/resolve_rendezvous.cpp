@@ -32,11 +32,22 @@ Result<void> resolve_nodes(const Resolution& r) {
   return {};
 }
 
+// torchrun's default of static would give every machine --node-rank=0.
+bool implies_c10d(const Resolution& r) {
+  const bool is_numbered = r.layers.of(OptionId::node_rank).source < Source::platform;
+  return many_nodes(r.config()) && !r.layers.is_given(OptionId::rdzv_backend) && !is_numbered &&
+         r.layers.is_given(OptionId::rdzv_endpoint);
+}
+
 Result<void> resolve_backend(const Resolution& r) {
   if (r.config().standalone) {
     return {};
   }
-  const std::string& backend = r.layers.text(OptionId::rdzv_backend);
+  std::string backend = r.layers.text(OptionId::rdzv_backend);
+  if (implies_c10d(r)) {
+    backend = "c10d";
+    r.set_origin(OptionId::rdzv_backend, "implied by --rdzv-endpoint without --node-rank");
+  }
   r.config().rdzv_backend = backend;
   if (backend == "static" || backend == "c10d") {
     return {};

@@ -26,6 +26,14 @@ constexpr std::array<std::string_view, 11> kOpenMpi{"OMPI_APP_CTX_",
 // MPICH, Intel MPI, and Slurm's srun --mpi=pmi2.
 constexpr std::array<std::string_view, 3> kPmi{"HYDI_CONTROL_FD", "MPI_LOCAL", "PMI_"};
 
+// Flux, HPE PALS, IBM's jsrun, MVAPICH2.
+constexpr std::array<std::string_view, 6> kTasks{"FLUX_TASK_LOCAL_ID",
+                                                 "FLUX_TASK_RANK",
+                                                 "JSM_NAMESPACE_",
+                                                 "MV2_COMM_WORLD_",
+                                                 "PALS_LOCAL_RANKID",
+                                                 "PALS_RANKID"};
+
 template <std::size_t N>
 void erase_all(Environ& environ, const std::array<std::string_view, N>& prefixes) {
   std::vector<std::string> names;
@@ -44,6 +52,7 @@ void erase_all(Environ& environ, const std::array<std::string_view, N>& prefixes
 void leave_mpi_place(Environ& environ, int workers) {
   if (workers > 1) {
     erase_all(environ, kOpenMpi);
+    erase_all(environ, kTasks);
   }
   if (workers > 1 || environ.get("PMI_FD")) {
     erase_all(environ, kPmi);

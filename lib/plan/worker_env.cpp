@@ -5,6 +5,7 @@
 #include "plan/local_rank.hpp"
 #include "plan/log_layout.hpp"
 #include "plan/mpi_place.hpp"
+#include "plan/slurm_place.hpp"
 
 #include <fmt/format.h>
 
@@ -164,6 +165,7 @@ Result<void> set_virtual_gpu(Environ& out, int local_rank) {
 Environ node_env(const LaunchConfig& config, const Environ& environ) {
   Environ out = environ;
   leave_mpi_place(out, config.nproc);
+  leave_slurm_place(out, config);
   set_defaults(out);
   if (!environ.get("OMP_NUM_THREADS")) {
     set_threads(out, threads_of_each(config));
@@ -178,6 +180,7 @@ Result<Environ> worker_env(const LaunchConfig& config,
                            const WorkerContact& contact) {
   Environ out = environ;
   leave_mpi_place(out, config.nproc);
+  take_slurm_place(out, config, assignment, local_rank);
   set_defaults(out);
   if (!environ.get("OMP_NUM_THREADS")) {
     set_threads(out, threads_of(config, local_rank));

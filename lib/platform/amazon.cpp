@@ -12,6 +12,7 @@
 namespace muster {
 namespace {
 
+constexpr std::string_view kSageMakerFile = "/opt/ml/input/config/resourceconfig.json";
 constexpr std::uint16_t kSageMakerPort = 7777;  // of SageMaker's own launcher
 
 std::string own_address(const PlatformFacts& facts) {
@@ -21,6 +22,34 @@ std::string own_address(const PlatformFacts& facts) {
     }
   }
   return facts.hostname;
+}
+
+struct SageMakerHosts {
+  std::vector<std::string> names;
+  std::string me;
+  std::string origin;     // of the names
+  std::string my_origin;  // of `me`
+};
+
+// SM_* are set by AWS's toolkit inside the container; a container without it has the file alone.
+SageMakerHosts sagemaker_hosts(const PlatformFacts& facts) {
+  SageMakerHosts out;
+  const auto hosts = facts.text("SM_HOSTS");
+  const auto me = facts.word("SM_CURRENT_HOST");
+  if (hosts && me) {
+    out = {json_texts(hosts->value), me->value, hosts->origin, me->origin};
+  } else if (facts.has("TRAINING_JOB_NAME") || facts.has("TRAINING_JOB_ARN")) {
+    const auto text = facts.read_file(std::string(kSageMakerFile));
+    if (const auto config = json_object(text.value_or(""))) {
+      const std::string origin(kSageMakerFile);
+      out = {texts_in(*config, "hosts"), text_in(*config, "current_host"), origin, origin};
+    }
+  }
+  // All machines must count alike, and the list's order is no promise.
+  std::ranges::sort(out.names, [](const std::string& left, const std::string& right) {
+    return left.size() != right.size() ? left.size() < right.size() : left < right;
+  });
+  return out;
 }
 
 }  // namespace
@@ -57,25 +86,19 @@ std::optional<PlatformPlan> read_aws_batch(const PlatformFacts& facts) {
 }
 
 std::optional<PlatformPlan> read_sagemaker(const PlatformFacts& facts) {
-  const auto hosts = facts.text("SM_HOSTS");
-  const auto me = facts.word("SM_CURRENT_HOST");
-  std::vector<std::string> names = hosts ? json_texts(hosts->value) : std::vector<std::string>{};
-  // All machines must count alike, and the list's order is no promise.
-  std::ranges::sort(names, [](const std::string& left, const std::string& right) {
-    return left.size() != right.size() ? left.size() < right.size() : left < right;
-  });
-  const auto found = me ? std::ranges::find(names, me->value) : names.end();
-  if (found == names.end()) {
+  const SageMakerHosts hosts = sagemaker_hosts(facts);
+  const auto found = std::ranges::find(hosts.names, hosts.me);
+  if (found == hosts.names.end()) {
     return std::nullopt;
   }
   PlatformPlan plan = plan_of("sagemaker", "Amazon SageMaker");
-  plan.nodes = {static_cast<int>(names.size()), "SM_HOSTS"};
-  plan.node = {static_cast<int>(found - names.begin()), "SM_CURRENT_HOST"};
+  plan.nodes = {static_cast<int>(hosts.names.size()), hosts.origin};
+  plan.node = {static_cast<int>(found - hosts.names.begin()), hosts.my_origin};
   plan.gpus = facts.number("SM_NUM_GPUS", 1);
-  plan.hosts = {{names.front()}, "SM_HOSTS"};
+  plan.hosts = {{hosts.names.front()}, hosts.origin};
   plan.ports = {{kSageMakerPort}, "SageMaker's own"};
   plan.dialled_by_workers = true;
-  plan.names = std::move(names);
+  plan.names = hosts.names;
   return plan;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The variables that many clouds give a machine and no marker besides: MASTER_ADDR, MASTER_PORT,
-// WORLD_SIZE and RANK or NODE_RANK, counting machines. A launcher gives the same names to a worker,
-// where they count workers; it is recognised by LOCAL_RANK.
+// The variables that many clouds set on a machine without any marker: MASTER_ADDR, MASTER_PORT,
+// WORLD_SIZE and RANK, counting machines, or NNODES and NODE_RANK. A launcher sets the same names
+// for a worker, where they count workers. torchrun reads none of them.
 #include "platform/platforms.hpp"
 
 #include <fmt/core.h>
@@ -13,46 +13,19 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host.starts_with("127.") || host == "::1";
 }
 
-PlatformPlan ambiguous(const Said<int>& world) {
-  PlatformPlan plan = plan_of("bare", "the variables of a worker");
-  plan.is_hint = true;
+// NODE_RANK beside WORLD_SIZE: some clouds count machines by it, most count workers.
+PlatformPlan ambiguous(const Said<int>& world, PlatformPlan plan) {
+  plan.what = "WORLD_SIZE without NNODES";
   plan.problem = fmt::format(
-      "WORLD_SIZE={} counts workers here, since LOCAL_RANK is set as well or NODE_RANK is not "
-      "RANK, "
-      "so the number of machines is unknown; give --nnodes, --node-rank, --master-addr and "
+      "WORLD_SIZE={} may count workers or machines (LOCAL_RANK or NODE_RANK is set as well); give "
+      "--nnodes=1 for this machine alone, or --nnodes, --node-rank, --master-addr and "
       "--master-port",
       world.value);
   return plan;
 }
 
-}  // namespace
-
-std::optional<PlatformPlan> read_bare(const PlatformFacts& facts) {
-  const auto world = facts.number("WORLD_SIZE", 2);
-  const auto host = facts.word("MASTER_ADDR");
-  const auto rank = facts.number("RANK");
-  const auto node = facts.number("NODE_RANK") ? facts.number("NODE_RANK") : rank;
-  if (!world || !host || !node) {
-    return std::nullopt;
-  }
-  if (is_loopback(host->value)) {
-    return leftovers(
-        "bare",
-        fmt::format(
-            "ignoring WORLD_SIZE={} and MASTER_ADDR={}: no other machine reaches that address",
-            world->value,
-            host->value));
-  }
-  const auto machines = facts.number("NNODES", 1);
-  const bool counts_workers = facts.has("LOCAL_RANK") || (rank && rank->value != node->value);
-  if (!machines && (counts_workers || node->value >= world->value)) {
-    return ambiguous(*world);
-  }
-  PlatformPlan plan = plan_of("bare", "MASTER_ADDR and WORLD_SIZE");
-  plan.is_hint = true;
-  plan.nodes = machines ? *machines : *world;
-  plan.node = node;
-  plan.hosts = {{host->value}, host->origin};
+void add_meeting(const Said<std::string>& host, const PlatformFacts& facts, PlatformPlan& plan) {
+  plan.hosts = {{host.value}, host.origin};
   if (const auto port = facts.port("MASTER_PORT")) {
     plan.ports = {{port->value}, port->origin};
   }
@@ -60,6 +33,44 @@ std::optional<PlatformPlan> read_bare(const PlatformFacts& facts) {
     plan.warnings.push_back(std::move(*link));
   }
   plan.dialled_by_workers = true;
+}
+
+PlatformPlan leftovers_of(const Said<int>& count, const std::string& host) {
+  return leftovers(
+      "bare",
+      fmt::format("ignoring {}={} and MASTER_ADDR={}: no other machine reaches that address",
+                  count.origin,
+                  count.value,
+                  host));
+}
+
+}  // namespace
+
+std::optional<PlatformPlan> read_bare(const PlatformFacts& facts) {
+  const auto world = facts.number("WORLD_SIZE", 2);
+  const auto host = facts.word("MASTER_ADDR");
+  const auto machines = facts.machines();
+  const auto node_rank = facts.number("NODE_RANK");
+  const auto node = node_rank ? node_rank : facts.number("RANK");
+  const auto& count = machines ? machines : world;
+  if (facts.only_marked || !count || count->value == 1 || !host || !node) {
+    return std::nullopt;
+  }
+  if (is_loopback(host->value)) {
+    return leftovers_of(*count, host->value);
+  }
+  PlatformPlan plan = plan_of("bare", "MASTER_ADDR and " + count->origin);
+  plan.is_hint = true;
+  const bool is_worker = facts.has("LOCAL_RANK");
+  if (is_worker ? !machines || !node_rank : node->value >= count->value) {
+    return ambiguous(*count, std::move(plan));
+  }
+  plan.node = node;
+  add_meeting(*host, facts, plan);
+  if (!machines && node_rank) {
+    return ambiguous(*world, std::move(plan));
+  }
+  plan.nodes = count;
   return plan;
 }
 

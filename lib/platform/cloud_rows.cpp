@@ -20,6 +20,25 @@ constexpr std::array kRows{
              .machines_counts_workers = true,
              .host = "MASTER_ADDR",
              .port = "MASTER_PORT"},
+    // WORLD_SIZE, which counts workers, is not read.
+    CloudRow{.name = "runpod",
+             .title = "RunPod Instant Cluster",
+             .marker = "PRIMARY_ADDR",
+             .marker_too = "NUM_TRAINERS",
+             .machines = "NUM_NODES",
+             .machine = "NODE_RANK",
+             .workers = "NUM_TRAINERS",
+             .host = "PRIMARY_ADDR",
+             .port = "PRIMARY_PORT"},
+    CloudRow{.name = "dstack",
+             .title = "dstack",
+             .marker = "DSTACK_NODES_NUM",
+             .machines = "DSTACK_NODES_NUM",
+             .machine = "DSTACK_NODE_RANK",
+             .gpus = "DSTACK_GPUS_PER_NODE",
+             .host = "DSTACK_MASTER_NODE_IP",
+             .run_id = "DSTACK_RUN_ID",
+             .dialled_by_workers = false},
     // WORLD_SIZE is the number of machines from here on.
     CloudRow{.name = "pai-dlc",
              .title = "Alibaba PAI-DLC",
@@ -28,7 +47,8 @@ constexpr std::array kRows{
              .machine = "RANK",
              .workers = "NPROC_PER_NODE",
              .host = "MASTER_ADDR",
-             .port = "MASTER_PORT"},
+             .port = "MASTER_PORT",
+             .is_hint = true},
     CloudRow{.name = "volcano",
              .title = "Volcano",
              .marker = "VC_TASK_INDEX",
@@ -73,6 +93,9 @@ std::optional<PlatformPlan> read_cloud(const CloudRow& row, const PlatformFacts&
   if (!facts.has(row.marker) || (!row.marker_too.empty() && !facts.has(row.marker_too))) {
     return std::nullopt;
   }
+  if (row.is_hint && facts.only_marked) {
+    return std::nullopt;
+  }
   const auto workers = row.workers.empty() ? std::nullopt : facts.number(row.workers, 1);
   const auto machines = machines_of(row, workers, facts);
   const auto machine = facts.number(row.machine);
@@ -81,13 +104,21 @@ std::optional<PlatformPlan> read_cloud(const CloudRow& row, const PlatformFacts&
       (!host && machines->value > 1)) {
     return std::nullopt;
   }
+  // Somebody else's variables: WORLD_SIZE counts workers there.
+  const auto said = facts.machines();
+  if (row.is_hint && said && said->value != machines->value) {
+    return std::nullopt;
+  }
   PlatformPlan plan = plan_of(std::string(row.name), std::string(row.title));
+  plan.is_hint = row.is_hint;
   plan.nodes = machines;
   plan.node = machine;
   plan.workers = workers;
   if (row.workers_fixed != 0) {
     plan.workers = {row.workers_fixed, plan.what};
   }
+  plan.gpus = row.gpus.empty() ? std::nullopt : facts.number(row.gpus, 1);
+  plan.run_id = row.run_id.empty() ? std::nullopt : facts.word(row.run_id);
   if (host) {
     plan.hosts = {{host->value}, host->origin};
   }

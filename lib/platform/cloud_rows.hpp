@@ -17,10 +17,13 @@ struct CloudRow {
   std::string_view machine{};     // which one this is
   std::string_view workers{};     // on each machine
   bool machines_counts_workers = false;
-  int workers_fixed = 0;  // 0: no such rule
+  int workers_fixed = 0;    // 0: no such rule
+  std::string_view gpus{};  // on each machine: a worker for each
   std::string_view host{};
   std::string_view port{};
+  std::string_view run_id{};
   bool dialled_by_workers = true;
+  bool is_hint = false;  // users set the marker themselves, too
 };
 
 // None: the markers are not here, or not all that the row needs.

@@ -68,6 +68,11 @@ std::optional<Said<std::uint16_t>> PlatformFacts::port(std::string_view name) co
                : std::nullopt;
 }
 
+std::optional<Said<int>> PlatformFacts::machines() const {
+  auto count = number("NNODES", 1);
+  return count ? count : number("NUM_NODES", 1);
+}
+
 std::optional<std::string> PlatformFacts::service_link() const {
   const auto value = word("MASTER_PORT");
   if (!value || value->value.find("://") == std::string::npos) {

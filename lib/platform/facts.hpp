@@ -26,6 +26,8 @@ struct PlatformFacts {
   std::string hostname;  // of the kernel: HOSTNAME is another machine's under srun
   std::function<std::vector<std::string>()> addresses;  // of this machine, loopback included
   std::function<Result<std::string>(const std::string& path)> read_file;
+  // torchrun's rules: variables that carry no platform's mark (bare WORLD_SIZE) are not read.
+  bool only_marked = false;
 
   [[nodiscard]] bool has(std::string_view name) const;
   [[nodiscard]] bool has_all(std::initializer_list<std::string_view> names) const;
@@ -39,6 +41,9 @@ struct PlatformFacts {
                                                 int least = 0,
                                                 int most = std::numeric_limits<int>::max()) const;
   [[nodiscard]] std::optional<Said<std::uint16_t>> port(std::string_view name) const;
+
+  // The number of machines by the names that can mean nothing else: NNODES, NUM_NODES.
+  [[nodiscard]] std::optional<Said<int>> machines() const;
 
   // Why MASTER_PORT is none though it is set: a Service named "master" in the pod's namespace.
   [[nodiscard]] std::optional<std::string> service_link() const;

@@ -37,7 +37,10 @@ struct PlatformPlan {
 
   // Launchers that the platform starts, one for each machine, or one for each worker (`task`).
   std::optional<Said<int>> nodes;
-  std::optional<Said<int>> node;   // the place of this one among them, from 0
+  std::optional<Said<int>> node;  // the place of this one among them, from 0
+  // Whether this launcher is the first, where others may have its place as well: places count anew
+  // in each replica, and ranks go by name.
+  std::optional<bool> is_first;
   std::vector<std::string> names;  // of the machines in their order, where they are known
   std::optional<TaskOfNode> task;
 
@@ -94,7 +97,7 @@ struct PlatformPlan {
 
 // Whether this launcher is the one that the others look for.
 [[nodiscard]] inline bool is_host(const PlatformPlan& plan) {
-  return plan.node && plan.node->value == plan.host_node;
+  return plan.is_first.value_or(plan.node && plan.node->value == plan.host_node);
 }
 
 }  // namespace muster

@@ -53,6 +53,8 @@ const std::vector<PlatformRow>& platform_rows() {
         {"ray", "Ray", read_ray},
         {"kubeflow", "Kubeflow", read_kubeflow},
         {"google", "Google Cloud", read_google},
+        {"skypilot", "SkyPilot", read_skypilot},
+        {"lepton", "Lepton", read_lepton},
         {"sagemaker", "Amazon SageMaker", read_sagemaker},
         {"azure-ml", "Azure Machine Learning", read_azure_ml},
         {"azure-batch", "Azure Batch", read_azure_batch},
@@ -129,6 +131,7 @@ Result<PlatformPlan> as_node(PlatformPlan plan, int node) {
   }
   if (plan.node) {
     plan.node = {node, "--as-node"};
+    plan.is_first = plan.is_first ? std::optional(node == 0) : std::nullopt;
   }
   return plan;
 }

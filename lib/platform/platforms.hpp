@@ -45,6 +45,8 @@ std::optional<PlatformPlan> read_cobalt(const PlatformFacts& facts);
 std::optional<PlatformPlan> read_lsf(const PlatformFacts& facts);
 std::optional<PlatformPlan> read_sge(const PlatformFacts& facts);
 std::optional<PlatformPlan> read_google(const PlatformFacts& facts);
+std::optional<PlatformPlan> read_skypilot(const PlatformFacts& facts);
+std::optional<PlatformPlan> read_lepton(const PlatformFacts& facts);
 std::optional<PlatformPlan> read_sagemaker(const PlatformFacts& facts);
 std::optional<PlatformPlan> read_azure_ml(const PlatformFacts& facts);
 std::optional<PlatformPlan> read_azure_batch(const PlatformFacts& facts);

@@ -68,6 +68,15 @@ class Steps(SlurmCase):
                                             ("pod-a02", "0", "2"), ("pod-a02", "1", "2")])
         job.finish()
 
+    def test_a_worker_has_a_place_of_its_own_in_the_step(self):
+        job, _ = self.srun("-N2", "--gres=gpu:2")
+        one = job.round(4)
+        for name, of_ours in (("SLURM_PROCID", "RANK"), ("SLURM_NTASKS", "WORLD_SIZE"),
+                              ("SLURM_NPROCS", "WORLD_SIZE"), ("SLURM_LOCALID", "LOCAL_RANK")):
+            self.assertEqual([env.get(name) for env in one.env.values()],
+                             [env[of_ours] for env in one.env.values()], name)
+        job.finish()
+
     def test_a_task_for_each_gpu(self):
         # Slurm lets each task see one GPU, whose index is 0 whatever the local rank.
         job, _ = self.srun("-N2", "--ntasks-per-node=2", "--gpus-per-task=1")

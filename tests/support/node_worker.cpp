@@ -60,7 +60,13 @@ constexpr std::array kVariables{"LOCAL_RANK",
                                 "TORCHELASTIC_USE_AGENT_STORE",
                                 "TORCH_NCCL_ASYNC_ERROR_HANDLING",
                                 "TORCHELASTIC_ERROR_FILE",
-                                "TORCHELASTIC_SIGNALS_TO_HANDLE"};
+                                "TORCHELASTIC_SIGNALS_TO_HANDLE",
+                                "SLURM_LOCALID",
+                                "SLURM_NPROCS",
+                                "SLURM_NTASKS",
+                                "SLURM_PROCID",
+                                "GLOO_SOCKET_IFNAME",
+                                "NCCL_SOCKET_IFNAME"};
 
 std::string variable(const char* name) {
   const char* text = std::getenv(name);

@@ -20,7 +20,6 @@ EXPLAINED = {
     'rdzv_conf': 'as typed; rendezvous is what it means',
     'standalone': 'its effect is rdzv_backend, rdzv_endpoints and rdzv_id',
     'iface': 'its effect is local_addr',
-    'platform': 'its effect is the settings that it fills',
     'config_file': 'its effect is the settings in it',
     'origins': 'where settings came from',
     'accepted': 'settings without an effect, as their help says',

@@ -111,6 +111,42 @@ TEST_CASE("platform: its own numbers are one for each node, a user's need not be
   CHECK_FALSE(launch({}, kCloud).config().nodes_are_numbered);
 }
 
+TEST_CASE("platform: an order of ranks replaces the places that it gives") {
+  for (const Variables& variables : {step(1, 2), kCloud}) {
+    auto ordered = launch({"--rank-order=file:order"}, variables);
+    ordered.machine.texts["order"] = "a2\na1\n";
+    const auto config = ordered.config();
+    CHECK(config.rank_order == std::vector<std::string>{"a2", "a1"});
+    CHECK(config.rdzv_backend == "c10d");
+    CHECK_FALSE(config.node_rank);
+    CHECK_FALSE(config.nodes_are_numbered);
+    CHECK(config.rendezvous.is_host == false);
+    ordered.args.emplace_back("--node-rank=1");
+    CHECK(ordered.error().find("give one of the two") != std::string::npos);
+  }
+  auto tasks = launch({"--rank-order=file:order"}, step(1, 2, "2"));
+  tasks.machine.texts["order"] = "a2\na1\n";
+  CHECK(tasks.error().find("started a launcher for each worker") != std::string::npos);
+}
+
+TEST_CASE("platform: an endpoint that is typed alone means c10d, with the platform's places") {
+  const auto config = launch({"--rdzv-endpoint=a1"}, step(1, 2)).config();
+  CHECK(config.rdzv_backend == "c10d");
+  CHECK(config.node_rank == 1);
+}
+
+TEST_CASE("platform: a number that it does not know is not a place of its own twice") {
+  Variables pod{{"KUBERNETES_SERVICE_HOST", "10.3.0.1"},
+                {"JOB_COMPLETION_INDEX", "1"},
+                {"JOBSET_NAME", "js"}};
+  Launch set = launch({"--nnodes=3"}, pod);
+  set.machine.name = "js-workers-1-1";
+  CHECK_FALSE(set.config().node_rank);
+  CHECK_FALSE(set.config().nodes_are_numbered);
+  set.args.emplace_back("--node-rank=2");
+  CHECK(set.warnings().empty());
+}
+
 TEST_CASE("platform: candidates keep to --port-range") {
   for (const Endpoint& endpoint :
        launch({"--port-range=500-520"}, step(1, 2)).config().rdzv_endpoints) {

@@ -182,9 +182,8 @@ TEST_CASE("resolve: a static job has all its nodes, and each its place") {
   CHECK(out.master_port == 7000);
   CHECK(out.rendezvous.join_timeout == std::chrono::seconds(900));
   CHECK(config({"--nnodes=2", "--rdzv-endpoint=head:7000", "--node-rank=0"}).node_rank == 0);
-  CHECK(config({"--nnodes=2", "--node-rank=1"}).rdzv_endpoints ==
-        std::vector{Endpoint{"127.0.0.1", 29500}});
-  CHECK(config({"--nnodes=2", "--node-rank=0", "--master-port=1"}).master_addr == "127.0.0.1");
+  CHECK(config({"--nnodes=2", "--node-rank=1", "--master-addr=h"}).rdzv_endpoints ==
+        std::vector{Endpoint{"h", 29500}});
   CHECK(error({"--nnodes=2", "--node-rank=0", "--rdzv-endpoint=a:1,b:2"}).find("must be one") !=
         std::string::npos);
 }
@@ -194,10 +193,32 @@ TEST_CASE("resolve: a static job of many nodes without a rank is refused, not st
       ": --rdzv-backend=static needs --node-rank on every machine, 0 to 2; or give "
       "--rdzv-backend=c10d with --rdzv-endpoint=HOST[:PORT], which assigns the ranks";
   CHECK(error({"--nnodes=3", "--master-addr=head"}) == "--nnodes=3" + advice);
-  CHECK(error({"--nnodes=2:3", "--rdzv-endpoint=head:7000"}) == "--nnodes=2:3" + advice);
+  CHECK(error({"--nnodes=2:3", "--rdzv-backend=static", "--rdzv-endpoint=head:7000"}) ==
+        "--nnodes=2:3" + advice);
   CHECK(Launch{{"--nnodes=3", "--master-addr=head"}, {{"PET_NODE_RANK", "2"}}}.config().node_rank ==
         2);
   CHECK(config({"--master-port=1"}).node_rank == 0);
+}
+
+TEST_CASE("resolve: a numbered node that does not know the first one is refused at once") {
+  const std::string advice =
+      "--nnodes=2: needs --master-addr=HOST, the machine with --node-rank=0 under a name or "
+      "address "
+      "that all reach, and --master-port=PORT; if all are this one, --master-addr=127.0.0.1";
+  for (const char* rank : {"--node-rank=0", "--node-rank=1"}) {
+    CHECK(error({"--nnodes=2", rank}) == advice);
+  }
+  CHECK(error({"--nnodes=2", "--node-rank=1", "--master-port=7"}).find("reach; if all") !=
+        std::string::npos);
+}
+
+TEST_CASE("resolve: an endpoint without a place among the nodes means c10d") {
+  const LaunchConfig out = config({"--nnodes=2:3", "--rdzv-endpoint=head"});
+  CHECK(out.rdzv_backend == "c10d");
+  CHECK(out.nodes_min == 2);
+  CHECK(out.rdzv_endpoints == std::vector{Endpoint{"head", 29400}});
+  CHECK(out.origins.at("rdzv-backend") == "implied by --rdzv-endpoint without --node-rank");
+  CHECK(config({"--rdzv-endpoint=head:7"}).rdzv_backend == "static");
 }
 
 TEST_CASE("resolve: a node's rank is below their number, and counts for c10d as well") {
@@ -218,7 +239,10 @@ TEST_CASE("resolve: what rdzv-conf means is settled with the back end") {
   CHECK(out.rendezvous.join_timeout == std::chrono::seconds(5));
   CHECK(out.rendezvous.lease == std::chrono::milliseconds(500));
   CHECK(out.rdzv_conf.size() == 3);
-  CHECK(config({"--nnodes=2", "--node-rank=1", "--rdzv-conf=timeout=5,join_timeout=x"})
+  CHECK(config({"--nnodes=2",
+                "--node-rank=1",
+                "--master-addr=h",
+                "--rdzv-conf=timeout=5,join_timeout=x"})
             .rendezvous.join_timeout == std::chrono::seconds(5));
 }
 
@@ -317,6 +341,6 @@ TEST_CASE("resolve: the order of ranks comes from a file of names") {
   launch.args.back() = "--node-rank=1";
   launch.variables["PET_RANK_ORDER"] = "file:o";
   CHECK(launch.error().find("give one of the two") != std::string::npos);
-  CHECK(error({"--nnodes=2", "--node-rank=1", "--rank-order=file:o"}).find("static orders") !=
-        std::string::npos);
+  CHECK(error({"--nnodes=2", "--node-rank=1", "--master-addr=h", "--rank-order=file:o"})
+            .find("static orders") != std::string::npos);
 }

@@ -39,6 +39,7 @@ TEST_CASE("mpi place: several workers cannot take one place") {
   CHECK(left(kOpenMpi, 2) == Environ());
   CHECK(left(kHydra, 2) == Environ());
   CHECK(left(environ_of({"PMI_PORT", "PMI_ID"}), 2) == Environ());
+  CHECK(left(environ_of({"FLUX_TASK_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID"}), 2) == Environ());
 }
 
 TEST_CASE("mpi place: a single worker takes it where no descriptor is needed") {

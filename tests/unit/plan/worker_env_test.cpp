@@ -251,3 +251,33 @@ TEST_CASE("worker env: nothing is taken away and nothing else is added") {
   CHECK(worker["RANK"] == "1");
   CHECK(worker.env().all().size() == 21 + 1);
 }
+
+TEST_CASE("worker env: a worker's place in a Slurm step is its own, or none") {
+  Worker worker = second_node();
+  const auto place = [&] {
+    std::vector<std::string> out;
+    for (const char* name : {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_LOCALID"}) {
+      out.push_back(worker[name].value_or("none"));
+    }
+    return out;
+  };
+  for (const char* name :
+       {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_LOCALID", "SLURM_GTIDS"}) {
+    worker.environ.set(name, "0");
+  }
+  worker.environ.set("SLURM_NODEID", "1");
+  worker.config.platform.name = "slurm";
+  worker.config.platform.nodes = {2, "SLURM_STEP_NUM_NODES"};
+  CHECK(place() == std::vector<std::string>{"4", "5", "5", "1"});
+  CHECK_FALSE(worker["SLURM_GTIDS"]);
+  CHECK(worker["SLURM_NODEID"] == "1");
+  CHECK_FALSE(node_env(worker.config, worker.environ).get("SLURM_PROCID"));
+  worker.config.platform.nodes.reset();  // an allocation without srun
+  CHECK(place() == std::vector<std::string>(4, "none"));
+  worker.config.task = TaskOfNode{};  // it has its launcher's
+  CHECK(place() == std::vector<std::string>(4, "0"));
+  worker.config.task.reset();
+  worker.environ = {};
+  worker.config.platform.nodes = {2, "SLURM_STEP_NUM_NODES"};
+  CHECK(place() == std::vector<std::string>(4, "none"));
+}

@@ -139,3 +139,21 @@ TEST_CASE("as_node: the same job from another place, inside its bounds") {
   CHECK(as_node(*plan, 2).error().message == "--as-node=2: the job has 2 of them, numbered from 0");
   CHECK_FALSE(as_node(*plan, -1));
 }
+
+TEST_CASE("detect: SkyPilot lists one address a line, which must be as many as its machines") {
+  auto facts = fake_facts({{"SKYPILOT_NUM_NODES", "2"},
+                           {"SKYPILOT_NODE_RANK", "1"},
+                           {"SKYPILOT_NODE_IPS", "10.0.0.4\n10.0.0.7\n"},
+                           {"SKYPILOT_NUM_GPUS_PER_NODE", "0"},
+                           {"SKYPILOT_TASK_ID", "sky-1"}});
+  const auto plan = detect(facts, "auto");
+  REQUIRE(plan);
+  CHECK(plan->name == "skypilot");
+  CHECK(plan->nodes == Said<int>{2, "SKYPILOT_NUM_NODES"});
+  CHECK(plan->node == Said<int>{1, "SKYPILOT_NODE_RANK"});
+  CHECK(plan->hosts == Said<std::vector<std::string>>{{"10.0.0.4"}, "SKYPILOT_NODE_IPS"});
+  CHECK_FALSE(plan->gpus);
+  CHECK(plan->run_id == Said<std::string>{"sky-1", "SKYPILOT_TASK_ID"});
+  facts.environ.set("SKYPILOT_NODE_IPS", "10.0.0.4");
+  CHECK(detect(facts, "auto")->name == "none");
+}
