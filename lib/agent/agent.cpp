@@ -118,6 +118,8 @@ class Agent final : public WorkerSite, public WarmSite {
 
   void warn(const std::string& text) override { events_.say(LogLevel::warning, text); }
 
+  void fail(const Error& error) override;
+
  private:
   [[nodiscard]] RoundSource& outer_rounds();
   [[nodiscard]] std::unique_ptr<RoundSource> make_rounds();
@@ -134,7 +136,6 @@ class Agent final : public WorkerSite, public WarmSite {
 
   [[nodiscard]] Result<void> open_runner();
   void open_channel();
-  void fail(const Error& error);
   void begin();
   void begin_rounds();
   void try_munge();

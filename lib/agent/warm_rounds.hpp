@@ -5,6 +5,7 @@
 #pragma once
 
 #include "agent/round_source.hpp"
+#include "base/error.hpp"
 #include "process/zygote_observer.hpp"
 
 #include <functional>
@@ -20,6 +21,8 @@ class WarmSite {
   // Answered by on_zygote_ready or on_zygote_lost, at once or later.
   virtual void prepare_zygote(ZygoteObserver& observer) = 0;
   virtual void warn(const std::string& text) = 0;
+  // Before the first round: the job cannot start.
+  virtual void fail(const Error& error) = 0;
 };
 
 class WarmRounds final : public RoundSource, public ZygoteObserver {
@@ -55,6 +58,18 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
       site_.warn("--warm: workers are started cold: " + why);
     }
     go_on();
+  }
+
+  // After the first round it is a module that has been removed; the workers say so.
+  void on_unknown_module(const std::string& what) override {
+    if (!begin_) {
+      on_zygote_lost(what);
+      return;
+    }
+    is_asking_ = false;
+    is_lost_ = true;
+    begin_ = nullptr;
+    site_.fail(Error{Errc::usage, "--warm: " + what});
   }
 
   void report_failure(const WorkerFailure& failure, Duration run_time) override {

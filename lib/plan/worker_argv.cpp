@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/worker_argv.hpp"
 
+#include "base/text.hpp"
 #include "plan/local_rank.hpp"
 #include "plan/macros.hpp"
 #include "plan/worker_macros.hpp"
@@ -44,8 +45,9 @@ std::vector<std::string> zygote_argv(const LaunchConfig& config, std::string_vie
                                 "-c",
                                 std::string(source),
                                 program.kind == ProgramKind::python_module ? "module" : "script",
+                                join(*config.warm, ","),
                                 program.name};
-  argv.insert(argv.end(), config.warm->begin(), config.warm->end());
+  argv.insert(argv.end(), program.args.begin(), program.args.end());
   return argv;
 }
 

@@ -18,8 +18,9 @@ namespace muster {
                                                    const Assignment& assignment,
                                                    int local_rank);
 
-// The command line of the zygote that the workers are forked from: `source` is its program. Where
-// config.warm has a value.
+// The command line of the zygote that the workers are forked from: `source` is its program. The
+// program's arguments are those of all workers, so without --local_rank=N and with macros as they
+// were typed. Where config.warm has a value.
 [[nodiscard]] std::vector<std::string> zygote_argv(const LaunchConfig& config,
                                                    std::string_view source);
 

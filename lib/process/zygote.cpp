@@ -105,8 +105,12 @@ Zygote::News news_of(const std::string& answer) {
   if (kind == "ready") {
     return {What::ready, {}};
   }
-  if (kind == "stale" || kind == "refused") {
-    return {kind == "stale" ? What::stale : What::refused, std::move(detail)};
+  for (const auto& [name, what] : {std::pair{"stale", What::stale},
+                                   std::pair{"refused", What::refused},
+                                   std::pair{"unknown", What::unknown}}) {
+    if (kind == name) {
+      return {what, std::move(detail)};
+    }
   }
   return {What::ended, {}};
 }

@@ -40,6 +40,7 @@ class Zygote final : public Watcher {
       ready,    // workers can be forked
       stale,    // a module was installed anew: `detail` names it
       refused,  // it must not fork: `detail` says why
+      unknown,  // a module that the command line names does not exist: `detail` says which
       ended,    // it is gone
     };
     What what = What::ended;

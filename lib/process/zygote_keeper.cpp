@@ -59,6 +59,11 @@ void ZygoteKeeper::take(const Zygote::News& news) {
     case Zygote::News::What::refused:
       lose(news.detail);
       return;
+    case Zygote::News::What::unknown:
+      zygote_.reset();
+      answer_timer_.cancel();
+      observer_->on_unknown_module(news.detail);
+      return;
     case Zygote::News::What::ended:
       lose("the process that imports modules for them has ended");
       return;

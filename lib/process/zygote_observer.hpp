@@ -14,6 +14,8 @@ class ZygoteObserver {
   virtual void on_zygote_ready() = 0;
   // There is none any more, and all workers are started cold.
   virtual void on_zygote_lost(const std::string& why) = 0;
+  // There is none, because the user has named a module that does not exist.
+  virtual void on_unknown_module(const std::string& what) = 0;
 };
 
 }  // namespace muster

@@ -15,6 +15,7 @@ class Bench final : public RoundSource, public WarmSite {
  public:
   std::vector<int> awaited;
   std::vector<std::string> warnings;
+  std::vector<std::string> failures;
   int prepared = 0;
   int left = 0;
   int gone = 0;
@@ -28,6 +29,8 @@ class Bench final : public RoundSource, public WarmSite {
   }
 
   void warn(const std::string& text) override { warnings.push_back(text); }
+
+  void fail(const Error& error) override { failures.push_back(error.message); }
 
   void await_round(int attempt) override { awaited.push_back(attempt); }
 
@@ -106,6 +109,26 @@ TEST_CASE("warm rounds: without a zygote they begin at once, and that is said on
   bench.restart(1);
   CHECK(bench.prepared == 1);
   CHECK(bench.gone == 1);
+  CHECK(bench.awaited == std::vector<int>{0, 1});
+}
+
+TEST_CASE("warm rounds: the job does not start with a module that does not exist") {
+  Bench bench;
+  bench.begin();
+  bench.rounds.on_unknown_module("no module is named torhc");
+  CHECK(bench.failures == std::vector<std::string>{"--warm: no module is named torhc"});
+  CHECK(bench.begun == 0);
+  CHECK(bench.warnings.empty());
+}
+
+TEST_CASE("warm rounds: a module that is removed later is no reason to end the job") {
+  Bench bench;
+  bench.begin();
+  bench.rounds.on_zygote_ready();
+  bench.restart(1);
+  bench.rounds.on_unknown_module("no module is named torch");
+  CHECK(bench.failures.empty());
+  CHECK(bench.warnings.size() == 1);
   CHECK(bench.awaited == std::vector<int>{0, 1});
 }
 

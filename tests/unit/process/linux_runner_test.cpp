@@ -328,6 +328,8 @@ TEST_CASE("linux runner: beside a zygote nothing is left when it alone is") {
 
     void on_zygote_lost(const std::string& why) override { FAIL(why); }
 
+    void on_unknown_module(const std::string& what) override { FAIL(what); }
+
     bool ready = false;
   } zygote;
 

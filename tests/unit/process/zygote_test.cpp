@@ -84,12 +84,15 @@ TEST_CASE("zygote: the answers to whether workers can be forked") {
   const auto refused = Bench(answer("refused importing x has started a thread")).news();
   CHECK(refused.what == What::refused);
   CHECK(refused.detail == "importing x has started a thread");
+  const auto unknown = Bench(answer("unknown no module is named torhc")).news();
+  CHECK(unknown.what == What::unknown);
+  CHECK(unknown.detail == "no module is named torhc");
   CHECK(Bench(answer("nonsense")).news().what == What::ended);
   CHECK(Bench("exit 0").news().what == What::ended);
 }
 
 TEST_CASE("zygote: a forked worker leads its group when its pid is known") {
-  Bench bench({"python3", "-u", "-c", std::string(zygote_source()), "script", "/dev/null"});
+  Bench bench({"python3", "-u", "-c", std::string(zygote_source()), "script", "", "/dev/null"});
   CHECK(bench.news().what == Zygote::News::What::ready);
   for (int i = 0; i < 20; ++i) {
     ProcessSpec worker;

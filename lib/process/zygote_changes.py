@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether what was imported is still what lies on the disk, and would still be found there."""
+
+import importlib.machinery
+import os
+import sys
+
+SUFFIXES = tuple(importlib.machinery.all_suffixes())
+
+
+def files_of(names):
+    """The files that a module was made of: its own, or the archive that it lies in."""
+    spec = names.get("__spec__")
+    loader = getattr(spec, "loader", None)
+    for path in (names.get("__file__"), getattr(spec, "origin", None),
+                 getattr(loader, "archive", None)):
+        if isinstance(path, str) and os.path.isabs(path):
+            yield path
+
+
+def folders_of(names):
+    """Those of a package: a file there may come before one that was imported."""
+    try:
+        return [each for each in names.get("__path__", ()) if isinstance(each, str)]
+    except Exception:  # a package's own __path__ may be anything
+        return []
+
+
+def stamp(path):
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def could_be_imported(folder, names):
+    """The entries of a folder that could be one of these modules, or name more folders."""
+    try:
+        entries = os.listdir(folder)
+    except OSError:
+        return None
+    return {entry for entry in entries if entry.endswith(".pth") or
+            (entry.partition(".")[0] in names and (entry.endswith(SUFFIXES) or "." not in entry))}
+
+
+class Changes:
+    """Of all that is in sys.modules. `begun`: nanoseconds since 1970, before the first import."""
+
+    def __init__(self, begun, program):
+        self.program, self.entry = program, program.entry
+        self.stamps, self.folders, self.entries = {}, {}, {}
+        self.tops = {name for name in sys.modules if "." not in name}
+        for name, module in list(sys.modules.items()):
+            if name != "__main__":
+                names = getattr(module, "__dict__", {})
+                self.add(name, files_of(names), self.stamps)
+                self.add(name, folders_of(names), self.folders)
+        for entry in dict.fromkeys(sys.path):
+            if isinstance(entry, str):
+                self.entries[entry] = (stamp(entry), could_be_imported(entry, self.tops))
+        # What was changed after that, perhaps before it was read, is imported again the next time.
+        self.late = next((name for name, status in self.stamps.values() if status[3] >= begun),
+                         None)
+
+    @staticmethod
+    def add(name, paths, found):
+        for path in paths:
+            status = stamp(path) if path not in found else None
+            if status is not None:
+                found[path] = (name, status)
+
+    def first(self):
+        """The module that is not what it was, or None. Looks at no module: that would copy its
+        page."""
+        if self.late:
+            return self.late
+        if self.program.path_entry() != self.entry:
+            return self.program.name
+        for found in (self.stamps, self.folders):
+            for path, (name, before) in found.items():
+                if stamp(path) != before:
+                    return name
+        for entry, (before, names) in self.entries.items():
+            now = stamp(entry)
+            if now != before and could_be_imported(entry, self.tops) != names:
+                return entry
+            self.entries[entry] = (now, names)
+        return None

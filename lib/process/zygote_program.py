@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program as its worker will find it: its sys.path[0], its own modules, and what a module
+sees of it while it is imported. First part of the zygote's text."""
+
+import sys
+
+# The modules of Python's own start-up, which a worker has before its program's folder is searched.
+OF_PYTHON = frozenset(sys.modules)
+if sys.path and sys.path[0] == "":
+    del sys.path[0]  # added for -c; nothing below may be imported from the current folder
+
+import ast
+import importlib.machinery
+import os
+import pkgutil
+import types
+
+# Finders of modules that no file can replace.
+COME_FIRST = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
+
+
+class OwnModule(BaseException):
+    """An import of one of the program's own modules. Not an Exception: `try: import x` must not
+    continue without it, as it would not have after a cold start."""
+
+
+class Program:
+    """What the command line says of the program."""
+
+    def __init__(self, kind, name, args):
+        self.kind, self.name, self.args = kind, name, args
+        self.entry = self.path_entry()
+        self.source = self.find_source()
+        self.argv = list(sys.argv)  # as we have set it last
+        self.reached = []  # its own modules that an import has asked for
+
+    def path_entry(self):
+        """The program's own entry of sys.path; None if it has none."""
+        if self.kind == "script" and pkgutil.get_importer(self.name) is not None:
+            return self.name  # a folder or an archive with a __main__
+        if getattr(sys.flags, "safe_path", False):
+            return None
+        if self.kind == "script":
+            return os.path.dirname(os.path.realpath(self.name))
+        try:
+            return os.getcwd()
+        except OSError:
+            return None
+
+    def find_source(self):
+        """The file that becomes __main__; None if it is not a plain file."""
+        if self.kind == "script":
+            return self.absolute() if os.path.isfile(self.name) else None
+        spec = self.find(self.name.partition(".")[0])
+        if spec is None and "." not in self.name:
+            spec = importlib.machinery.PathFinder.find_spec(self.name)
+        return spec.origin if spec and spec.has_location else None
+
+    def absolute(self):
+        return os.path.join(os.getcwd(), self.name)
+
+    def find(self, name):
+        if self.entry is None:
+            return None
+        try:
+            return importlib.machinery.PathFinder.find_spec(name, [self.entry])
+        except (ImportError, ValueError):
+            return None
+
+    def owns(self, name):
+        """Whether a worker finds this module beside the program: it is the user's, and may change
+        between attempts."""
+        top = name.partition(".")[0]
+        if any(finder.find_spec(top) for finder in COME_FIRST):
+            return False
+        spec = self.find(top)
+        if spec is None or spec.has_location:
+            return spec is not None
+        # A folder without __init__.py counts only if no other entry has a module of that name.
+        others = [entry for entry in sys.path if entry != self.entry]
+        elsewhere = importlib.machinery.PathFinder.find_spec(top, others)
+        return elsewhere is None or not elsewhere.has_location
+
+    def find_spec(self, name, path=None, target=None):
+        """For sys.meta_path, before the finder of files."""
+        if path is None and self.owns(name):
+            self.reached.append(name)
+            raise OwnModule(name)
+        return None
+
+    def enter(self):
+        """From now on modules see what they would see in a worker."""
+        if self.entry is not None:
+            sys.path.insert(0, self.entry)
+        first = self.source or self.name if self.kind == "module" else self.name
+        self.set_argv([first, *self.args])
+        names = new_main()
+        if self.source is not None:
+            names["__file__"] = self.source
+        if self.source is not None and self.kind == "script":
+            names["__cached__"] = None
+            names["__loader__"] = importlib.machinery.SourceFileLoader("__main__", self.source)
+
+    def set_argv(self, argv):
+        """In the list that modules may keep. One that an import has changed is left alone."""
+        if sys.argv == self.argv:
+            sys.argv[:] = self.argv = argv
+
+    def hide_own_modules(self):
+        finders = sys.meta_path
+        files = importlib.machinery.PathFinder
+        finders.insert(finders.index(files) if files in finders else len(finders), self)
+
+    def show_own_modules(self):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def why_not_fork(self):
+        if self.reached:
+            return "needs %s, which lies beside the program" % self.reached[0]
+        return None
+
+    def why_not_begin(self):
+        """A module that we have used ourselves may be one of the program's to its workers."""
+        for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
+            if "." not in name and self.owns(name):
+                return ("%s, which lies beside the program, has the name of a module of Python" %
+                        name)
+        return None
+
+    def imports(self):
+        """What the program imports at its top level: (module, names taken from it)."""
+        if self.source is None:
+            return []
+        try:
+            with open(self.source, "rb") as file:
+                return top_level_imports(file.read())
+        except OSError:
+            return []
+
+
+def new_main():
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    if sys.version_info < (3, 14):
+        main.__dict__["__annotations__"] = {}
+    sys.modules["__main__"] = main
+    return main.__dict__
+
+
+def top_level_imports(source):
+    """The absolute imports at the top level of a program, in order: (module, names taken from it).
+    None of one that cannot be parsed: its worker says why."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return []
+    names = []
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            names += [(alias.name, ()) for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and statement.level == 0:
+            names.append((statement.module, tuple(alias.name for alias in statement.names)))
+    return list(dict.fromkeys(names))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random numbers at import. A generator that a module seeds with no number of its own is different
+in each worker after a cold start; so is a number that it draws. What can be seeded again is seeded
+again in each worker; otherwise they are started cold."""
+
+import os
+import random
+import sys
+import weakref
+
+# Python's own ways to random bytes: who asks is behind them.
+PASSED_ON = ("random", "secrets")
+# Modules that may draw: their generators are seeded again, or depend on the process's number, or
+# what they draw only tells objects of one process apart. A uuid is drawn again.
+KNOWN = ("multiprocessing.process", "numpy.random", "tempfile", "uuid", "rich.style",
+         "sympy.core.symbol")
+TORCH_SEED = 67280421310721  # of a generator that nobody has seeded
+DRAWN_SEED = 2 ** 32  # seeds that are drawn have more bits, those that are typed have fewer
+
+
+def asker():
+    """The module that asks for random bytes."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals is not globals():
+        name = frame.f_globals.get("__name__") or ""
+        if name not in PASSED_ON and not name.startswith("importlib."):
+            return name
+        frame = frame.f_back
+    return ""
+
+
+class Randomness:
+    """Notes, between watch() and unwatch(), who draws and which generators are to be seeded."""
+
+    def __init__(self):
+        self.drawers = []
+        self.unseeded = weakref.WeakSet()  # instances of random.Random
+        self.unseeded.add(random._inst)
+        self.state = None  # of random's own generator, if a module has seeded it
+        self.uuids = []  # the bytes that were drawn for them
+        self.kept_uuids = []  # (names of a module, name, bytes)
+
+    def note_draw(self, name):
+        if not name.startswith(KNOWN):
+            self.drawers.append(name)
+
+    def watch(self):
+        kind, instance = random.Random, random._inst
+        urandom, getrandom = os.urandom, os.getrandom
+        seed, setstate = kind.seed, kind.setstate
+        draw, bits = kind.random, kind.getrandbits
+
+        def watched_urandom(size):
+            drawn, name = urandom(size), asker()
+            self.note_draw(name)
+            if name == "uuid":
+                self.uuids.append(drawn)
+            return drawn
+
+        def watched_getrandom(size, flags=0):
+            self.note_draw(asker())
+            return getrandom(size, flags)
+
+        def watched_seed(self_, a=None, version=2):
+            seed(self_, a, version)
+            if a is None and asker() != "tempfile":
+                self.unseeded.add(self_)
+            else:
+                self.unseeded.discard(self_)
+
+        def watched_setstate(self_, state):
+            setstate(self_, state)
+            self.unseeded.discard(self_)
+
+        def watched_draw(self_):
+            if self_ in self.unseeded:
+                self.note_draw(asker())
+            return draw(self_)
+
+        def watched_bits(self_, k):
+            if self_ in self.unseeded:
+                self.note_draw(asker())
+            return bits(self_, k)
+
+        def unwatch():
+            os.urandom = random._urandom = urandom
+            os.getrandom = getrandom
+            kind.seed, kind.setstate = seed, setstate
+            del kind.random, kind.getrandbits
+            rebind()
+
+        def rebind():
+            for name in ("seed", "setstate", "random", "getrandbits"):
+                setattr(random, name, getattr(instance, name))
+
+        os.urandom = random._urandom = watched_urandom
+        os.getrandom = watched_getrandom
+        kind.seed, kind.setstate = watched_seed, watched_setstate
+        kind.random, kind.getrandbits = watched_draw, watched_bits
+        rebind()
+        self.unwatch = unwatch
+
+    def why_not_fork(self):
+        if self.drawers:
+            return ("has drawn random numbers (in %s), which all workers would share" %
+                    (self.drawers[0] or "a compiled module"))
+        return None
+
+    def why_not_fork_at_end(self):
+        if numpy_generator() == "used":
+            return "has used numpy.random, whose numbers all workers would share"
+        return torch_was_seeded()
+
+    def settle(self):
+        """After the imports: what a worker does is known."""
+        if random._inst not in self.unseeded:
+            self.state = random.getstate()
+        self.unseeded.discard(random._inst)  # Python itself does it in a child
+        self.is_numpy_fresh = numpy_generator() == "fresh"
+        self.kept_uuids = [(vars(module), name, drawn) for drawn in self.uuids
+                           for module in list(sys.modules.values())
+                           for name, value in list(getattr(module, "__dict__", {}).items())
+                           if holds_uuid(value, uuid_of(drawn))]
+
+    def begin_again(self):
+        """In a worker."""
+        if self.state is not None:
+            random.setstate(self.state)
+        for each in list(self.unseeded):
+            each.seed()
+        if self.is_numpy_fresh:
+            sys.modules["numpy.random"].seed()
+        if "multiprocessing.process" in sys.modules:
+            sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+        drawn = {old: uuid_of(os.urandom(16)) for old in self.uuids}
+        for names, name, old in self.kept_uuids:
+            names[name] = with_uuid(names[name], uuid_of(old), drawn[old])
+
+
+def uuid_of(drawn):
+    return sys.modules["uuid"].UUID(bytes=drawn, version=4)
+
+
+def holds_uuid(value, uuid):
+    if type(value) is str:
+        return len(value) >= 32 and (uuid.hex in value or str(uuid) in value)
+    return type(value) is type(uuid) and value == uuid
+
+
+def with_uuid(value, old, new):
+    if type(value) is str:
+        return value.replace(old.hex, new.hex).replace(str(old), str(new))
+    return new
+
+
+def numpy_generator():
+    """numpy's own generator: seeded by numpy and fresh, seeded by a module, used since; or none."""
+    own = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+    generator = getattr(own, "_bit_generator", None)
+    seeds = getattr(generator, "_seed_seq", None)
+    if generator is None or seeds is None:
+        return "none" if own is None else "seeded"
+    fresh, now = type(generator)(seeds).state["state"], generator.state["state"]
+    same = fresh["pos"] == now["pos"] and (fresh["key"] == now["key"]).all()
+    return "fresh" if same else "used"
+
+
+def torch_was_seeded():
+    """torch's generators begin with the same number in each process, if they are left alone."""
+    kind = getattr(sys.modules.get("torch"), "Generator", None)
+    if kind is None:
+        return None
+    for module in list(sys.modules.values()):
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if type(value) is kind and value.initial_seed() >= DRAWN_SEED and \
+                    value.initial_seed() != TORCH_SEED:
+                return ("has seeded %s.%s, whose numbers all workers would share" %
+                        (module.__name__, name))
+    return None

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What imports have done to this process beside making objects: workers would share it, or would
+not have it. Compared before and after each import."""
+
+import ctypes
+import fcntl
+import os
+import re
+import signal
+import stat
+import sys
+
+# A device of an accelerator that is open here would be shared by all workers, which drivers forbid.
+ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
+MEMORY_DEVICES = 1  # the major number of /dev/null, /dev/zero, /dev/urandom
+PR_GET_CHILD_SUBREAPER = 37
+STANDARD = ("standard input", "standard output", "standard error")
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+
+libc = ctypes.PyDLL(None)  # holds the GIL: no thread of Python may run between clone and its end
+
+
+def has_threads():
+    return len(os.listdir("/proc/self/task")) > 1
+
+
+def has_children():
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def descriptors():
+    """{number: what is open there}"""
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[int(number)] = os.readlink("/proc/self/fd/" + number)
+        except OSError:
+            pass  # the folder's own
+    return found
+
+
+def shared_memory():
+    """What is mapped so that a worker's writes would reach the others; None if nothing is."""
+    with open("/proc/self/maps", "rb") as file:
+        found = re.search(rb"^\S+ .w.s .*$", file.read(), re.MULTILINE)
+    return os.fsdecode((found[0].split(None, 5) + [b""])[5]).strip() or "memory" if found else None
+
+
+def is_subreaper():
+    word = ctypes.c_int()
+    libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(word), 0, 0, 0)
+    return word.value != 0
+
+
+def locked_memory():
+    with open("/proc/self/status", "rb") as file:
+        found = re.search(rb"VmLck:\s+(\d+)", file.read())
+    return bool(found) and int(found[1]) != 0
+
+
+def has_timers():
+    if any(signal.getitimer(which)[0] for which in TIMERS):
+        return True
+    try:
+        with open("/proc/self/timers", "rb") as file:
+            return bool(file.read())
+    except OSError:
+        return False
+
+
+def of_folder():
+    try:
+        status = os.stat(".")
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def may_be_opened_again(number):
+    """A file that is only read: each worker can have its own place in it."""
+    mode = os.fstat(number).st_mode
+    reads = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    return reads and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def is_harmless(number):
+    status = os.fstat(number)
+    return stat.S_ISCHR(status.st_mode) and os.major(status.st_rdev) == MEMORY_DEVICES
+
+
+class State:
+    def __init__(self):
+        self.descriptors = descriptors()
+        self.kept = self.of_process()
+        self.files = []  # numbers of those that each worker opens again
+
+    def of_process(self):
+        return (
+            (of_folder(), "has changed the current folder"),
+            (os.sched_getaffinity(0), "has bound the process to CPUs"),
+            (is_subreaper(), "has become the parent of orphans, which a forked worker is not"),
+            (has_timers(), "has started a timer, which a forked worker would not have"),
+            (locked_memory(), "has locked memory, which is not in a forked worker"),
+        )
+
+    def why_not_begin(self):
+        """Of Python's own start: sitecustomize, .pth files."""
+        if has_threads():
+            return "has started a thread, which a forked worker would not have"
+        if has_children():
+            return "has started a process, which would not be a worker's child"
+        for target in self.descriptors.values():
+            if target.startswith(ACCELERATORS):
+                return "has opened %s, which workers must not share" % target
+        return "has started a timer" if has_timers() else None
+
+    def why_not_fork(self):
+        if has_threads():
+            return "has started a thread, which a forked worker would not have"
+        if has_children():
+            return "has started a process, which would not be a worker's child"
+        for (before, _), (now, why) in zip(self.kept, self.of_process()):
+            if before != now:
+                return why
+        return self.why_not_share(descriptors())
+
+    def why_not_share(self, now):
+        for number, name in enumerate(STANDARD):
+            if now.get(number) != self.descriptors.get(number):
+                return "has replaced " + name
+        self.files = []
+        for number, target in sorted(now.items()):
+            if self.descriptors.get(number) == target:
+                continue
+            is_device = target.startswith(ACCELERATORS)
+            if not is_device and is_harmless(number):
+                continue
+            if is_device or not may_be_opened_again(number):
+                return "has opened %s, which workers must not share" % target
+            self.files.append(number)
+        return None
+
+    def why_not_share_memory(self):
+        """Looked for once, after all imports: the list of a large process is long."""
+        found = shared_memory()
+        if found:
+            return "has shared %s, which workers must not share" % found
+        return own_folder_of_python()
+
+    def open_again(self):
+        """In a worker: its own place in each file that is read."""
+        for number in self.files:
+            flags = fcntl.fcntl(number, fcntl.F_GETFL)
+            inherited = os.get_inheritable(number)
+            place = os.lseek(number, 0, os.SEEK_CUR)
+            new = os.open("/proc/self/fd/%d" % number, flags | os.O_CLOEXEC)
+            os.lseek(new, place, os.SEEK_SET)
+            os.dup2(new, number, inherited)
+            os.close(new)
+
+
+def own_folder_of_python():
+    """A temporary folder that the first worker to exit would remove."""
+    finalize = getattr(sys.modules.get("weakref"), "finalize", None)
+    for each in list(getattr(finalize, "_registry", {}).values()):
+        if getattr(each.func, "__qualname__", "") == "TemporaryDirectory._cleanup":
+            return "has made a temporary folder, which the first worker to exit would remove"
+    return None
