@@ -7,6 +7,7 @@ import atexit
 import collections
 import os
 import threading
+import time
 import weakref
 from typing import Any, Deque, List, Optional, Protocol, Tuple
 
@@ -15,9 +16,9 @@ from .. import _library as c
 # Seconds. A callback may wait for a future whose operation was started later. After this time
 # another thread goes on with the next operation.
 TAKEOVER = 0.1
-# Between two looks at whether the process is about to end.
+# Seconds between two checks whether the process is about to exit.
 WAIT_SLICE = 0.2
-# How long the end of the process waits for a callback under way.
+# Seconds that the exit of the process waits for callbacks that are still running.
 EXIT_PATIENCE = 10.0
 
 _local = threading.local()  # depth: how deep its callbacks nest
@@ -47,16 +48,24 @@ class Completer:
         _completers.add(self)
 
     def add(self, operation: Operation, trigger: Any) -> None:
-        with self._lock:
-            if not self._is_closed:
-                depth = getattr(_local, "depth", 0)
-                while len(self._lanes) <= depth:
-                    self._lanes.append(_Lane(len(self._lanes) + 1))
-                self._lanes[depth].add((operation, trigger))
-                return
+        """Sets the trigger when the operation is over: in a thread, else (closed, or in a forked child,
+        which has no threads) in this call."""
+        if self._pid == os.getpid() and self._add((operation, trigger)):
+            return
         while not operation.over_within(WAIT_SLICE):
             pass
         trigger.set_result(None)
+
+    def _add(self, entry: Entry) -> bool:
+        """False after close()."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            depth = getattr(_local, "depth", 0)
+            while len(self._lanes) <= depth:
+                self._lanes.append(_Lane(len(self._lanes) + 1))
+            self._lanes[depth].add(entry)
+            return True
 
     def close(self) -> None:
         """The threads end after the operations that they have."""
@@ -73,8 +82,9 @@ class Completer:
         self.close()
         for lane in self._lanes:
             lane.give_up()
+        deadline = time.monotonic() + EXIT_PATIENCE
         for lane in self._lanes:
-            lane.join(EXIT_PATIENCE)
+            lane.join(deadline)
 
 
 class _Lane:
@@ -107,9 +117,9 @@ class _Lane:
     def give_up(self) -> None:
         self._gives_up = True
 
-    def join(self, seconds: float) -> None:
+    def join(self, deadline: float) -> None:
         for thread in self._threads:
-            thread.join(seconds)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._run, daemon=True, name="muster-futures")
@@ -152,6 +162,8 @@ class _Lane:
                 if is_stuck and not is_woken and self._turn is others and self._entries:
                     break
             self._turn, self._calls_back = self._entries.popleft(), False
+            if self._is_closed and not self._entries:
+                self._condition.notify_all()  # idle threads may exit: no entry follows
             return self._turn
 
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threads that complete futures (futures.py), with operations and callbacks that a test
+finishes by hand."""
+import os
+import sys
+import threading
+import time
+import unittest
+
+import support
+
+sys.path.insert(0, os.path.join(support.ROOT, "lib", "python"))
+from muster.torch import futures  # noqa: E402
+
+PATIENCE = 30.0  # seconds that any step may take on a busy machine
+
+
+class Step:
+    """An operation and the future that belongs to it: both block until they are released."""
+
+    def __init__(self, is_over=False):
+        self.over, self.called, self.returned = (threading.Event() for _ in range(3))
+        if is_over:
+            self.over.set()
+
+    def over_within(self, seconds):
+        return self.over.wait(seconds)
+
+    def give_up(self):
+        self.over.set()
+
+    def set_result(self, _):
+        self.thread = threading.current_thread()
+        self.called.set()
+        self.returned.wait(PATIENCE)
+
+
+class Completer(unittest.TestCase):
+    def setUp(self):
+        self.completer = futures.Completer()
+
+    def add(self, is_over=False):
+        step = Step(is_over)
+        self.completer.add(step, step)
+        return step
+
+    def until(self, holds):
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.001)
+
+    def idle(self, count):
+        """Waits until this number of threads wait for a turn, those that were woken again."""
+        lane, = self.completer._lanes
+        self.until(lambda: len(lane._condition._waiters) == count)
+        return lane._threads
+
+    def test_after_close_no_thread_waits_once_the_last_entry_is_taken(self):
+        called_back = [self.add(is_over=True) for _ in range(4)]
+        for step in called_back:  # a thread for each, since none of these callbacks returns
+            self.assertTrue(step.called.wait(PATIENCE))
+        under_way = self.add()
+        self.until(lambda: not self.completer._lanes[0]._entries)
+        for step in called_back:
+            step.returned.set()
+        threads = self.idle(4)
+        last = self.add()
+        self.completer.close()
+        self.idle(4)  # close() wakes them, and they wait again: an entry is left
+        for step in (under_way, last):
+            step.over.set()
+            step.returned.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+        self.assertEqual([each.name for each in threads if each.is_alive()], [])
+        self.assertTrue(last.called.is_set())
+
+    def test_the_exit_waits_for_callbacks_once_not_once_for_each_thread(self):
+        stuck = [self.add(is_over=True) for _ in range(3)]
+        for step in stuck:
+            self.assertTrue(step.called.wait(PATIENCE))
+        patience, futures.EXIT_PATIENCE = futures.EXIT_PATIENCE, 1.0
+        self.addCleanup(setattr, futures, "EXIT_PATIENCE", patience)
+        joined = []
+        for thread in self.completer._lanes[0]._threads:
+            thread.join = joined.append  # what it may wait for this thread
+        clock, futures.time = futures.time, self  # each look at the clock is half a second later
+        self.addCleanup(setattr, futures, "time", clock)
+        self.now = 0.0
+        self.completer.end()
+        self.assertEqual(joined, [0.5, 0.0, 0.0])
+        for step in stuck:
+            step.returned.set()
+
+    def monotonic(self):
+        self.now += 0.5
+        return self.now
+
+    def test_a_forked_child_completes_in_the_call_since_it_has_no_threads(self):
+        self.add(is_over=True).returned.set()
+        self.completer._pid += 1  # as a child sees it
+        step = Step(is_over=True)
+        step.returned.set()
+        self.completer.add(step, step)
+        self.assertTrue(step.called.wait(PATIENCE))
+        self.assertIs(step.thread, threading.current_thread())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
