@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work: an operation that was started. Cheap to copy; keeps alive what the operation needs (not the
-// caller's buffers). One that ended within the call holds nothing. May be waited for by any thread.
+// caller's buffers). One that ended within the call holds nothing. Any thread of the rank's process
+// may wait for it. In a forked child done() is true and waiting fails with invalid_state: the
+// threads that complete operations exist only in the parent.
 #pragma once
 
 #include "base/time.hpp"
 #include "collective/error.hpp"
+#include "collective/export.hpp"
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 namespace muster::collective {
 
@@ -28,30 +30,28 @@ class Pending {
   [[nodiscard]] virtual Result<void> wait_stream(void* stream) = 0;
 };
 
-class Work {
+class MUSTER_COLLECTIVE_API Work {
  public:
   Work() = default;
 
-  Work(std::uint64_t seq, std::shared_ptr<Pending> pending)
-      : seq_(seq), pending_(std::move(pending)) {}
+  // pending: null if the operation is over.
+  Work(std::uint64_t seq, std::shared_ptr<Pending> pending);
 
-  [[nodiscard]] bool done() const { return !pending_ || pending_->done(); }
+  [[nodiscard]] bool done() const { return !pending_ || is_done(); }
 
-  [[nodiscard]] Result<void> wait(Duration timeout = Duration::zero()) const {
-    return pending_ ? pending_->wait(timeout) : Result<void>();
-  }
-
-  [[nodiscard]] Result<void> wait_stream(void* stream) const {
-    return pending_ ? pending_->wait_stream(stream) : Result<void>();
-  }
+  [[nodiscard]] Result<void> wait(Duration timeout = Duration::zero()) const;
+  [[nodiscard]] Result<void> wait_stream(void* stream) const;
 
   // Number of the operation on its communicator, from 1; the same on all ranks; operations on GPUs
   // are counted by themselves. 0: none.
   [[nodiscard]] std::uint64_t seq() const { return seq_; }
 
  private:
+  [[nodiscard]] bool is_done() const;
+
   std::uint64_t seq_ = 0;
   std::shared_ptr<Pending> pending_;
+  std::uint32_t generation_ = 0;  // of the process that started it, if it is pending
 };
 
 }  // namespace muster::collective

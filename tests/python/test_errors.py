@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -109,6 +110,49 @@ def raises(how):
 
 
 @worker
+def waits_in_a_child():
+    """Each rank sends what the other one waits for after its child has exited."""
+    comm = muster.Communicator.from_env()
+    x = numpy.ones(3, "f4")
+    work = comm.recv(x, 1 - comm.rank, async_op=True)
+    child = os.fork()
+    if child == 0:
+        try:
+            assert work.done
+            work.wait()
+        except muster.InvalidState as error:
+            print(f"child: {error}", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    comm.send(numpy.full(3, 5, "f4"), 1 - comm.rank)
+    work.wait()
+    print(f"parent: {x.sum():g}", flush=True)
+
+
+@worker
+def two_threads():
+    """Rank 1 joins no operation, so that those of rank 0 are under way together."""
+    comm = muster.Communicator.from_env()
+    errors = []
+
+    def call(operation):
+        try:
+            operation()
+        except muster.Error as error:
+            errors.append(error)
+    if comm.rank == 0:
+        other = threading.Thread(target=call, args=(comm.barrier,))
+        other.start()
+        call(lambda: comm.all_reduce(numpy.ones(3, "f4")))
+        other.join()
+    while comm.error is None:
+        time.sleep(0.01)
+    call(comm.barrier)
+    for error in errors:
+        print(f"{type(error).__name__} rank {error.rank}: {error}", flush=True)
+
+
+@worker
 def forks():
     comm = muster.Communicator.from_env()
     x = numpy.ones(3, "f4")
@@ -178,6 +222,19 @@ class Errors(JobCase):
 
     def test_a_forked_child_is_refused_and_does_no_harm(self):
         self.assertEqual(self.succeed(2, "forks"), ["child 42, sum 4"] * 2)
+
+    def test_a_forked_child_does_not_wait_for_the_parents_operation(self):
+        lines = self.succeed(2, "waits_in_a_child")
+        self.assertEqual(sorted(lines)[2:], ["parent: 15"] * 2)
+        for line in sorted(lines)[:2]:
+            self.assertIn("child: this process was forked while the operation was pending", line)
+
+    def test_two_threads_end_a_communicator_on_all_ranks_with_the_rule(self):
+        lines = self.succeed(2, "two_threads")
+        self.assertEqual(len(lines), 4, lines)
+        for line in lines:
+            self.assertRegex(line, "^Aborted rank 0: .*Only one thread at a time may call a "
+                                   "communicator")
 
 
 class Starts(unittest.TestCase):

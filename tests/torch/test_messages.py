@@ -5,15 +5,35 @@ import os
 import queue
 import socket
 import sys
+import types
 import unittest
 
 import support
+import torch
 
 sys.path.insert(0, os.path.join(support.ROOT, "lib", "python"))
+from muster import _library as c  # noqa: E402
+from muster import errors  # noqa: E402
 from muster.torch.control import _FRAME, _HELLO, ANNOUNCE, GO, Control  # noqa: E402
 from muster.torch.matching import Announce, Go, Matching, Start  # noqa: E402
+from muster.torch.messages import Message  # noqa: E402
 
 TOKEN = bytes(range(32))
+
+
+class Group:
+    """What a message asks of its group before it starts."""
+
+    comm = types.SimpleNamespace(error=None)
+    seconds = 600.0
+
+
+class MessageTest(unittest.TestCase):
+    def test_a_forked_child_does_not_wait_for_what_only_the_parent_starts(self):
+        message = Message(Group(), c.RECV, torch.ones(1), 1, 5)
+        message._pid += 1  # as a child sees it
+        with self.assertRaisesRegex(errors.InvalidState, "forked while recv from rank 1 with tag"):
+            message.wait()
 
 
 class MatchingTest(unittest.TestCase):

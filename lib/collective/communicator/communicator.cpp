@@ -168,14 +168,7 @@ Result<void> Communicator::free(void* memory) {
 }
 
 void Communicator::abort(const std::string& reason) {
-  const Error why{.code = Errc::aborted,
-                  .rank = rank(),
-                  .epoch = epoch(),
-                  .text = fmt::format("rank {} aborted: {}", rank(), reason)};
-  impl_->host->abort(why);
-  if (impl_->device) {
-    impl_->device->abort(why);
-  }
+  impl_->abort(reason);
 }
 
 GradientSupport& Communicator::gradient_support() {

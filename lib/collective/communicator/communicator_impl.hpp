@@ -12,9 +12,12 @@
 #include "collective/shm/segment.hpp"
 #include "collective/transport/gradient_support.hpp"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+
+#include <pthread.h>
 
 namespace muster::collective {
 
@@ -40,6 +43,7 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl final : public GradientSupport
                                                 const PeerWatch* parent) const;
   [[nodiscard]] Result<Transport*> device_transport(int ordinal);
   [[nodiscard]] std::optional<Error> terminal_error() const;
+  void abort(const std::string& reason);
 
   [[nodiscard]] Result<std::unique_ptr<DeviceQueue>> make_queue(int ordinal) override;
 
@@ -78,6 +82,10 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl final : public GradientSupport
   std::uint32_t generation = fork_generation();
 
  private:
+  [[nodiscard]] Result<Work> submit_checked(Request& request, const OpOptions& options);
+  // Two threads are in a call at once. The ranks could not agree on an order of their operations
+  // and would wait for each other forever, so the communicator ends.
+  [[nodiscard]] Error refuse_second_thread(const Request& request);
   [[nodiscard]] Result<void> meet(const PeerWatch* parent);
   [[nodiscard]] Result<void> choose_prefix();
   [[nodiscard]] Result<void> join_all(const BootstrapContext& context);
@@ -96,6 +104,8 @@ class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl final : public GradientSupport
   // Of the last operation of this kind.
   [[nodiscard]] std::uint64_t& number(const Request& request);
 
+  static constexpr pthread_t kNoThread = 0;
+  std::atomic<pthread_t> caller_{kNoThread};  // the thread that is in a call
   GpuPointers pointers_;
   std::map<std::pair<Kind, int>, std::uint64_t> transfer_numbers_;
 };

@@ -88,9 +88,10 @@ class Communicator(Operations):
     On GPUs the operation is queued on torch's current stream (arrays that are not torch's: on the
     stream that they name, or the default stream), and the call returns when it is queued.
 
-    Threads: one at a time may call operations and the other methods; abort() and error may be
-    called from any. Other Python threads run during a call. A child made by os.fork() gets
-    InvalidState, and does the parent's communicator no harm.
+    Threads: only one at a time may call operations and the other methods; any may call abort() and
+    error. An operation that is called while another thread is in one ends the communicator on all
+    ranks with Aborted. Other Python threads run during a call. A child made by os.fork() gets
+    InvalidState, also from Work.wait(), and does the parent's communicator no harm.
 
     Errors are subclasses of muster.Error; PeerFailed and TimedOut name the rank that failed. After
     a fatal one every call raises it again, on all ranks, and rebuild() makes the next communicator.

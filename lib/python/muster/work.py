@@ -2,6 +2,7 @@
 """Work: an operation that was started."""
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any, Callable, List, Optional
@@ -25,7 +26,7 @@ class PendingOperation:
     """An operation as the communicator and the Work share it: the C handle until it is over, then
     its error. keep: the buffers, which the library's thread uses. Any thread."""
 
-    __slots__ = ("handle", "error", "_keep", "_lock", "_users")
+    __slots__ = ("handle", "error", "_keep", "_lock", "_users", "_pid")
 
     def __init__(self, handle: Optional[int], keep: Any) -> None:
         self.handle = handle  # None: the operation is over
@@ -33,6 +34,7 @@ class PendingOperation:
         self._keep = keep
         self._lock = threading.Lock()
         self._users = 0  # threads inside of C calls with the handle
+        self._pid = os.getpid()
 
     def done(self) -> bool:
         return self.handle is None or self._use(
@@ -70,7 +72,14 @@ class PendingOperation:
 
     def _use(self, call: Callable[[int], bool]) -> bool:
         """Whether it is over, as call(handle) says. Once it is, the last thread that uses the
-        handle frees it: another may still be inside of a C call."""
+        handle frees it: another may still be inside of a C call. In a forked child it is over, with
+        an error; the lock may be held there by a thread that only the parent has."""
+        if self._pid != os.getpid():
+            self.error = errors.InvalidState("this process was forked while the operation was "
+                                             "pending; only the rank that started it may wait for "
+                                             "it. Wait before the fork, or in the parent")
+            self.handle = None  # the parent's
+            return True
         with self._lock:
             if self.handle is None:
                 return True

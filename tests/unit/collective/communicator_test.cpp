@@ -9,6 +9,9 @@
 #include <numeric>
 #include <optional>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 namespace muster::collective {
 namespace {
 
@@ -249,6 +252,56 @@ TEST_CASE("communicator: after abort every operation of every rank ends with the
     }
     RANK_CHECK(error_of(comm.barrier()).code == Errc::aborted);
     RANK_CHECK(comm.error().has_value());
+  });
+}
+
+TEST_CASE("communicator: two threads in a call end it on all ranks, with the rule") {
+  const int per_host = GENERATE(0, 1);
+  World{.ranks = 2, .per_host = per_host}.run([](Communicator& comm) {
+    if (comm.rank() == 1) {  // whichever call of rank 0 is the first, it waits for this rank
+      while (!comm.error()) {
+        std::this_thread::yield();
+      }
+    } else {
+      std::vector<Error> errors(2);
+      std::thread other([&] { errors[0] = error_of(comm.barrier()); });
+      std::vector<float> data(10);
+      errors[1] = error_of(comm.all_reduce(floats(data), floats(data), Op::sum));
+      other.join();
+      RANK_CHECK(errors[0].text == errors[1].text);
+    }
+    const Error error = error_of(comm.barrier());
+    RANK_CHECK(error.code == Errc::aborted);
+    RANK_CHECK(error.rank == 0);
+    RANK_CHECK(
+        error.text.starts_with("rank 0 aborted: two threads called the communicator 'world' "
+                               "at the same time: "));
+    RANK_CHECK(error.text.contains("Only one thread at a time may call a communicator"));
+  });
+}
+
+TEST_CASE("communicator: a forked child that waits for a pending operation gets an error") {
+  World{.ranks = 2}.run([](Communicator& comm) {
+    std::vector<float> data(10, 1);
+    const bool transfers = comm.rank() == 0;
+    auto work = transfers ? comm.recv(floats(data), 1, {.async = true}) : Result<Work>(Work());
+    RANK_REQUIRE(work.has_value());
+    if (transfers) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::alarm(30);
+        const bool refused = work->done() && error_of(*work).code == Errc::invalid_state &&
+                             error_of(work->wait_stream(nullptr)).code == Errc::invalid_state;
+        ::_exit(refused ? 42 : 1);
+      }
+      int status = 0;
+      RANK_CHECK(::waitpid(child, &status, 0) == child);
+      RANK_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+      RANK_CHECK(!work->done());
+    }
+    RANK_CHECK(comm.barrier().has_value());
+    RANK_CHECK(transfers || comm.send(floats(data), 0).has_value());
+    RANK_CHECK(work->wait().has_value());
   });
 }
 

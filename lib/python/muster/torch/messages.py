@@ -5,6 +5,7 @@ next they tell each other beforehand (control.py)."""
 from __future__ import annotations
 
 import functools
+import os
 import queue
 import threading
 import time
@@ -165,6 +166,7 @@ class Message:
         self.kind, self.tensor, self.rank, self.tag = kind, tensor, rank, tag
         self._group = group
         self._begun = time.monotonic()
+        self._pid = os.getpid()
         self._started = threading.Event()
         self._part: Optional[Part] = None
         self._error: Optional[errors.Error] = None
@@ -216,7 +218,11 @@ class Message:
                                     f"{self} can never be met", rank))
 
     def _check(self) -> None:
-        """Raises if the group has failed meanwhile, or its time is over."""
+        """Raises if the group has failed meanwhile, its time is over, or this is a forked child,
+        which has no thread that starts messages."""
+        if self._pid != os.getpid():
+            raise errors.InvalidState(f"this process was forked while {self} was pending; only the "
+                                      "rank that started it may wait for it")
         failure = self._group.comm.error
         if failure is not None:
             raise type(failure)(f"{self}: {failure}", failure.rank, failure.epoch, failure.seq,
