@@ -3,8 +3,7 @@
 // same collective operations in the same order, with the same op, root, dtype and counts; where
 // they differ, they get mismatch. Resource type: movable, not copyable.
 //
-// Threads: one thread at a time calls a communicator; abort(), error() and Work from any thread. An
-// operation that is called while another thread is in one ends the communicator with aborted.
+// Threads: one at a time, a second one ends it with aborted; abort(), error() and Work from any.
 //
 // When a call returns: host buffers, when this rank's result is complete, unless OpOptions::async
 // (then Work says when). Device buffers, once the operation is queued on OpOptions::stream. Until

@@ -131,7 +131,7 @@ def waits_in_a_child():
 
 @worker
 def two_threads():
-    """Rank 1 joins no operation, so that those of rank 0 are under way together."""
+    """Rank 1 joins no operation of rank 0, so both of these block until they are refused."""
     comm = muster.Communicator.from_env()
     errors = []
 
@@ -145,8 +145,8 @@ def two_threads():
         other.start()
         call(lambda: comm.all_reduce(numpy.ones(3, "f4")))
         other.join()
-    while comm.error is None:
-        time.sleep(0.01)
+    else:
+        call(lambda: comm.recv(numpy.ones(3, "f4"), 0))
     call(comm.barrier)
     for error in errors:
         print(f"{type(error).__name__} rank {error.rank}: {error}", flush=True)
@@ -231,7 +231,7 @@ class Errors(JobCase):
 
     def test_two_threads_end_a_communicator_on_all_ranks_with_the_rule(self):
         lines = self.succeed(2, "two_threads")
-        self.assertEqual(len(lines), 4, lines)
+        self.assertEqual(len(lines), 5, lines)
         for line in lines:
             self.assertRegex(line, "^Aborted rank 0: .*Only one thread at a time may call a "
                                    "communicator")

@@ -4,7 +4,6 @@ finishes by hand."""
 import os
 import sys
 import threading
-import time
 import unittest
 
 import support
@@ -44,16 +43,10 @@ class Completer(unittest.TestCase):
         self.completer.add(step, step)
         return step
 
-    def until(self, holds):
-        deadline = time.monotonic() + PATIENCE
-        while not holds():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.001)
-
     def idle(self, count):
         """Waits until this number of threads wait for a turn, those that were woken again."""
         lane, = self.completer._lanes
-        self.until(lambda: len(lane._condition._waiters) == count)
+        support.wait_until(lambda: len(lane._condition._waiters) == count, "threads that are idle")
         return lane._threads
 
     def test_after_close_no_thread_waits_once_the_last_entry_is_taken(self):
@@ -61,7 +54,7 @@ class Completer(unittest.TestCase):
         for step in called_back:  # a thread for each, since none of these callbacks returns
             self.assertTrue(step.called.wait(PATIENCE))
         under_way = self.add()
-        self.until(lambda: not self.completer._lanes[0]._entries)
+        support.wait_until(lambda: not self.completer._lanes[0]._entries, "a thread to take it")
         for step in called_back:
             step.returned.set()
         threads = self.idle(4)
@@ -80,8 +73,8 @@ class Completer(unittest.TestCase):
         stuck = [self.add(is_over=True) for _ in range(3)]
         for step in stuck:
             self.assertTrue(step.called.wait(PATIENCE))
-        patience, futures.EXIT_PATIENCE = futures.EXIT_PATIENCE, 1.0
-        self.addCleanup(setattr, futures, "EXIT_PATIENCE", patience)
+        self.addCleanup(setattr, futures, "EXIT_PATIENCE", futures.EXIT_PATIENCE)
+        futures.EXIT_PATIENCE = 1.0
         joined = []
         for thread in self.completer._lanes[0]._threads:
             thread.join = joined.append  # what it may wait for this thread

@@ -48,8 +48,8 @@ class Completer:
         _completers.add(self)
 
     def add(self, operation: Operation, trigger: Any) -> None:
-        """Sets the trigger when the operation is over: in a thread, else (closed, or in a forked child,
-        which has no threads) in this call."""
+        """Sets the trigger when the operation is over: in a thread; in this call after close() and
+        in a forked child, which has no threads."""
         if self._pid == os.getpid() and self._add((operation, trigger)):
             return
         while not operation.over_within(WAIT_SLICE):
