@@ -258,6 +258,7 @@ TEST_CASE("communicator: after abort every operation of every rank ends with the
 TEST_CASE("communicator: two threads in a call end it on all ranks, with the rule") {
   const int per_host = GENERATE(0, 1);
   World{.ranks = 2, .per_host = per_host}.run([](Communicator& comm) {
+    RANK_CHECK(comm.barrier().has_value());  // both have made it
     if (comm.rank() == 1) {  // whichever call of rank 0 is the first, it waits for this rank
       while (!comm.error()) {
         std::this_thread::yield();
