@@ -30,10 +30,15 @@ import array, muster
 with muster.Communicator.from_env() as comm:
     print(comm.rank, comm.all_reduce(array.array("f", [1.5, comm.rank])).tolist())
 '''
-# Without cloudpickle functions of modules can be sent; the launcher is the wheel's own.
+# As in README; the launcher is the wheel's own.
 LAUNCH = '''
-import math, muster
-print(muster.launch(math.sqrt, 4.0))
+import muster
+
+def train(lr):
+    return 2 * lr
+
+if __name__ == "__main__":
+    print(muster.launch(train, 0.1, nproc=4))
 '''
 # Nothing here imports muster.
 PYTORCH = '''
@@ -99,7 +104,8 @@ class Wheel(unittest.TestCase):
         home = cls.folder / name
         for words in ((python, '-m', 'venv', '--without-pip', home),
                       (*PIP, '--python', home / 'bin/python', 'install',
-                       '--no-index', '--no-deps', '--no-compile', cls.wheel)):
+                       '--no-index', '--find-links', PACKAGES, '--no-compile',
+                       'muster-launch')):
             code, out, err = run(*words, cwd=cls.folder)
             assert code == 0, out + err
         return home
@@ -167,8 +173,15 @@ class Wheel(unittest.TestCase):
                         PATH=f'{self.home / "bin"}:{os.environ["PATH"]}')
 
     def test_a_function_as_a_job(self):
-        shown = self.succeed(self.home / 'bin/python', '-c', LAUNCH, variables={'PATH': '/nowhere'})
-        self.assertEqual(shown, '[2.0, 2.0]\n')
+        script = self.home / 'launch.py'
+        script.write_text(LAUNCH)
+        shown = self.succeed(self.home / 'bin/python', script, variables={'PATH': '/nowhere'})
+        self.assertEqual(shown, '[0.2, 0.2, 0.2, 0.2]\n')
+
+    def test_the_launcher_as_a_module(self):
+        shown = self.succeed(self.home / 'bin/python', '-m', 'muster', '--nproc-per-node=2',
+                             'sh', '-c', 'echo $WORLD_SIZE', variables={'PATH': '/usr/bin:/bin'})
+        self.assertEqual(shown, '2\n2\n')
 
     def test_a_job_under_every_python_that_is_here(self):
         found = pythons()

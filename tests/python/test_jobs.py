@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pure parts of muster.launch: messages out of bytes, answers to results, options to a command
 line, output to lines, a function's modules."""
+import contextlib
+import importlib.util
 import io
 import os
 import pickle
+import socket
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
+import types
 import unittest
 from unittest import mock
 
-from muster.jobs import answers, command, errors, messages, notebook, output, pickling, program
-from muster.jobs import logs, worker
+import cloudpickle
+
+from muster import spark, spark_output
+from muster.jobs import answers, command, errors, listener, messages, notebook, output, pickling
+from muster.jobs import logs, program, worker
 from muster.jobs.worker import FAILURE, HEADER, HELLO, RESULT
 
 
@@ -161,6 +170,9 @@ class Logs(unittest.TestCase):
         self.assertIsNone(self.error([("mine", '{"launcher_pid": 7}\n', "{}")], log_dir=None).logs)
 
 
+HERE = ["--platform=none", "--nnodes=1"]  # a job of this machine
+
+
 class Command(unittest.TestCase):
     def test_options(self):
         for value, words in ((None, []), (False, []), (True, ["--max-restarts"]),
@@ -169,12 +181,17 @@ class Command(unittest.TestCase):
 
     def test_lines_are_labelled_unless_not_wanted(self):
         self.assertEqual(command.command("m", 2, {}, ["f"]),
-                         ["m", "--nproc-per-node=2", "--label",
+                         ["m", "--nproc-per-node=2", *HERE, "--label",
                           "--log-line-prefix-template=[rank ${rank}]: ", "f"])
         self.assertEqual(command.command("m", "gpu", {"label": False}, ["f"]),
-                         ["m", "--nproc-per-node=gpu", "f"])
+                         ["m", "--nproc-per-node=gpu", *HERE, "f"])
         own = command.command("m", 1, {"log_line_prefix_template": "${rank} "}, ["f"])
-        self.assertEqual(own[2:], ["--label", "--log-line-prefix-template=${rank} ", "f"])
+        self.assertEqual(own[4:], ["--label", "--log-line-prefix-template=${rank} ", "f"])
+
+    def test_an_option_for_several_machines_makes_it_no_job_of_this_one(self):
+        for options in ({"nnodes": 2}, {"rdzv_endpoint": "head:1"}, {"platform": "slurm"}):
+            words = command.command("m", 2, options, ["f"])
+            self.assertEqual([word for word in HERE if word in words], [], options)
 
     def test_machines_of_a_notebook(self):
         master = ("node1", "29500")
@@ -196,9 +213,18 @@ class Command(unittest.TestCase):
 
 
 class Output(unittest.TestCase):
-    def test_whole_lines(self):
+    def test_text_goes_out_as_it_arrives(self):
         stream = io.StringIO()
         out = output.Output(stream)
+        for byte, shown in zip("é\r.".encode(), ("", "é", "é\r", "é\r.")):
+            out.feed(bytes([byte]))
+            self.assertEqual(stream.getvalue(), shown)
+        out.close()
+        self.assertEqual(out.tail, "é\r.")
+
+    def test_whole_lines(self):
+        stream = io.StringIO()
+        out = output.Output(stream, whole_lines=True)
         for byte in "aé\nb\rc".encode():
             out.feed(bytes([byte]))
             self.assertIn(stream.getvalue(), ("", "aé\n"))
@@ -245,7 +271,98 @@ class Pickling(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "cannot be sent to the workers: "):
             pickling.pack_call(print, [threading.Lock()], {})
 
+    def test_functions_keep_the_names_of_their_files(self):
+        """Also with a cloudpickle that drops them, as those from 3.1.3 on."""
+        def renamed(code):
+            table = cloudpickle.CloudPickler.dispatch_table
+            return table[types.CodeType](code.replace(co_filename="<dynamic-code>"))
 
+        class Renaming(cloudpickle.CloudPickler):
+            dispatch_table = {**cloudpickle.CloudPickler.dispatch_table, types.CodeType: renamed}
+
+        def outer():
+            return lambda: 0
+        for by in (None, types.SimpleNamespace(CloudPickler=Renaming)):
+            function, _, _ = pickle.loads(pickling.pack_call(outer, [], {}, by=by))
+            self.assertEqual([each.__code__.co_filename for each in (function, function())],
+                             [outer.__code__.co_filename] * 2)
+            self.assertEqual(function.__code__.co_firstlineno, outer.__code__.co_firstlineno)
+
+    def test_the_program_whose_file_spawned_children_import(self):
+        with mock.patch.dict(sys.modules, __main__=types.SimpleNamespace(__spec__=None)):
+            self.assertEqual(pickling.main_program(), (None, None))  # a notebook
+        spec = importlib.util.find_spec("json.tool")
+        main = types.SimpleNamespace(__file__=spec.origin, __spec__=spec)
+        with mock.patch.dict(sys.modules, __main__=main):
+            self.assertEqual(pickling.main_program(), (spec.origin, "json.tool"))
+
+    def test_all_ranks_are_sent_the_same_bytes(self):
+        job = (b"context", bytes(1 << 20))
+        found = listener.Listener(job, answers.Answers())
+        self.addCleanup(found.close)
+        for rank in range(2):
+            with socket.socket(socket.AF_UNIX) as link:
+                link.connect(found.path)
+                worker.send(link, HELLO, worker.GREETING.pack(0, rank))
+                connection = found.accept()
+                connection.read()
+                self.assertIs(connection._unsent[-1].obj, job[1])
+                while connection.wants_to_write:
+                    connection.write()
+                    link.recv(1 << 20)
+                connection.socket.close()
+
+
+class Spark(unittest.TestCase):
+    def test_addresses_are_indices_into_cuda_visible_devices(self):
+        for given, owned, gpus in ((None, ["4", "5"], "4,5"), ("4,5", ["0", "1"], "4,5"),
+                                   ("4,5,6", ["2", "0"], "6,4"), ("GPU-a, GPU-b", ["1"], "GPU-b")):
+            with mock.patch.dict(os.environ):
+                os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+                if given:
+                    os.environ["CUDA_VISIBLE_DEVICES"] = given
+                self.assertEqual(spark.visible(owned, len(owned)), gpus)
+
+    def test_what_is_no_index_and_too_few_are_told(self):
+        for given, owned, wanted, told in (("4,5", ["2"], 1, "GPU 2 .* no index into .*=4,5"),
+                                           ("4,5", ["GPU-a"], 1, "GPU GPU-a"),
+                                           ("", ["0"], 1, "no index"),
+                                           ("4,5", ["0"], 2, "2 GPUs are wanted, Spark gives 1")):
+            with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=given):
+                with self.assertRaisesRegex(RuntimeError, told):
+                    spark.visible(owned, wanted)
+
+    def shown(self, *addresses_of):
+        """What the driver's streams show; each function makes an address of the server's."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            server = spark_output.OutputServer("127.0.0.1")
+        with server:
+            for address_of in addresses_of:
+                subprocess.run([sys.executable, "-c", TASK, repr(address_of(*server.address))],
+                               check=True, timeout=60, capture_output=True)
+        return out.getvalue(), err.getvalue()
+
+    def test_output_of_a_task_goes_to_the_driver(self):
+        self.assertEqual(self.shown(lambda *address: address),
+                         ("a line\nan unfinished one", "an error\n"))
+
+    def test_a_stranger_is_not_shown_and_a_lost_driver_does_not_end_the_task(self):
+        self.assertEqual(self.shown(lambda host, port, _: (host, port, "guess"),
+                                    lambda host, port, _: (host, port, "x" * 1000),
+                                    lambda host, port, token: (host, 1, token)), ("", ""))
+
+
+TASK = """import ast, sys
+from muster.spark_output import to_driver
+with to_driver(ast.literal_eval(sys.argv[1])):
+    print("a line", flush=True)
+    print("an error", file=sys.stderr)
+    print("an unfinished one", end="")
+"""
+
+
+class NotSent(unittest.TestCase):
     def test_without_cloudpickle_functions_of_modules_can_be_sent(self):
         call = pickling.pack_call(os.path.join, ["a"], {}, by=pickle)
         self.assertEqual(pickle.loads(call), (os.path.join, ("a",), {}))

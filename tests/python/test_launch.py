@@ -2,7 +2,9 @@
 """muster.launch with real jobs: what comes back, what fails how, what is left."""
 import contextlib
 import glob
+import inspect
 import io
+import multiprocessing
 import os
 import signal
 import socket
@@ -14,6 +16,7 @@ import threading
 import time
 import unittest
 import uuid
+from unittest import mock
 
 import muster
 from muster.jobs.listener import Answers, Listener
@@ -39,6 +42,10 @@ class Lost(Exception):
 
 def rank():
     return int(os.environ["RANK"])
+
+
+def twice(x):
+    return 2 * x
 
 
 def touch(folder, name):
@@ -127,6 +134,40 @@ class Results(LaunchCase):
         self.assertEqual(self.launch(function, nproc=1, env={"EXTRA": "e"}),
                          [("of the module", "e", os.getcwd())])
 
+    def test_functions_have_their_source(self):
+        """As what compiles functions asks for it."""
+        def function():
+            return inspect.getsource(twice), inspect.getsourcefile(twice)
+        self.assertEqual(self.launch(function, nproc=1),
+                         [("def twice(x):\n    return 2 * x\n", HERE)])
+
+    def test_children_that_are_spawned_import_the_callers_program(self):
+        def function():
+            child = multiprocessing.get_context(method).Process(target=twice, args=(1,))
+            child.start()
+            child.join()
+            return child.exitcode
+        for method in ("spawn", "forkserver"):
+            self.assertEqual(self.launch(function), [0, 0], method)
+
+    def test_within_an_allocation_it_is_a_job_of_this_machine(self):
+        def function():
+            return os.environ["WORLD_SIZE"]
+        # What a batch script of two machines has, and a task of srun beside others.
+        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2",
+               "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NODELIST": "n[1-2]"}
+        step = {**job, "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_NODEID": "0",
+                "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0",
+                "SLURM_NTASKS": "2", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+        for variables in (job, step):
+            with mock.patch.dict(os.environ, variables):
+                self.assertEqual(self.launch(function), ["2", "2"])
+
+    def test_functions_do_not_run_on_other_hosts(self):
+        for name in ("hosts", "hostfile"):
+            with self.assertRaisesRegex(ValueError, f"{name}= starts programs only: .*nnodes="):
+                self.launch(rank, **{name: "a,b"})
+
     def test_no_worker_is_forked_from_the_caller(self):
         """As it must be where the caller has initialised CUDA, or runs threads."""
         sys.of_the_caller = True
@@ -161,6 +202,27 @@ class Results(LaunchCase):
                              [f"[rank {each}]: {word}" for each in (0, 1)])
         self.launch(talk, label=False)
         self.assertEqual(self.out, "out\nout\n")
+
+    def test_what_ends_no_line_appears_at_once(self):
+        """A progress bar, dots: the rank goes on when the caller has seen them."""
+        def function(folder, text):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+            eventually(lambda: os.path.exists(os.path.join(folder, "seen")), "it is shown")
+            return text
+
+        class Watched(io.StringIO):
+            def write(self, text):
+                if text:
+                    touch(folder, "seen")
+                return super().write(text)
+        for name, text in (("bar", "\r 50%"), ("dots", "...")):
+            folder = os.path.join(self.folder, name)
+            os.mkdir(folder)
+            with contextlib.redirect_stderr(Watched()) as err:
+                self.assertEqual(muster.launch(function, folder, text, nproc=1, label=False),
+                                 [text])
+            self.assertEqual(err.getvalue(), text)
 
     def test_a_program(self):
         path = os.path.join(self.folder, "program.py")
@@ -373,11 +435,32 @@ class Ends(LaunchCase):
         self.assertEqual(os.listdir("/proc/self/fd"), before)
 
 
+class Module(unittest.TestCase):
+    """python -m muster"""
+
+    def run_module(self, *words, **variables):
+        return subprocess.run([sys.executable, "-m", "muster", *words], text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE,
+                              env={**os.environ, **variables})
+
+    def test_it_is_the_launcher_with_this_python(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+            script.write("import sys\nprint(sys.executable, *sys.argv[1:])\nsys.exit(3)\n")
+            script.flush()
+            done = self.run_module("--nproc-per-node=1", script.name, "--lr=0.1")
+        self.assertEqual((done.returncode, done.stdout), (3, f"{sys.executable} --lr=0.1\n"))
+
+    def test_where_there_is_no_launcher_one_line_says_so(self):
+        done = self.run_module("--version", MUSTER_BIN="/nowhere/muster")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, "^muster: MUSTER_BIN=/nowhere/muster: .*\n$")
+
+
 class Strangers(LaunchCase):
     """What a rank sends is unpickled: nobody else may send it."""
 
     def listener(self):
-        listener = Listener(b"the job", Answers())
+        listener = Listener((b"the context", b"the job"), Answers())
         self.addCleanup(listener.close)
         return listener
 

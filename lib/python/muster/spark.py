@@ -7,7 +7,8 @@
 local_mode=True starts the ranks on the driver; nothing of Spark takes part but its GPUs.
 local_mode=False runs one barrier stage; each of its tasks starts the launcher of one node, with one
 rank for each GPU of the task, else one. Executors need this package, too; pandas and pyarrow are
-not needed. Output of the ranks goes to the executors' logs.
+not needed. Output of the ranks goes to the driver's sys.stdout and sys.stderr while they run, and
+to the executors' logs.
 """
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from .jobs.errors import JobError
 from .jobs.launching import launch_function, launch_program
 from .jobs.pickling import pack_call, with_context
 from .jobs.worker import packed_exception
+from .spark_output import Address, OutputServer, to_driver
 
 DEVICES = "CUDA_VISIBLE_DEVICES"
 TRAIN_ON_SSL = "pytorch.spark.distributor.ignoreSsl"
@@ -32,14 +34,22 @@ Outcome = Tuple[Optional[Tuple[JobError, Optional[bytes]]], List[Any]]
 
 
 def visible(owned: Sequence[str], wanted: int) -> str:
-    """CUDA_VISIBLE_DEVICES for so many of these GPUs; one that is set already limits them.
-    RuntimeError where they do not suffice."""
-    allowed = os.environ.get(DEVICES)
-    gpus = [gpu for gpu in owned if allowed is None or gpu in allowed.split(",")]
+    """CUDA_VISIBLE_DEVICES for this number of GPUs, of those whose addresses Spark gives to this
+    process. As in PySpark, addresses are indices into CUDA_VISIBLE_DEVICES if that is set: a GPU
+    that CUDA shows as 0 may be 4 of the machine. RuntimeError if the GPUs do not suffice."""
+    given = os.environ.get(DEVICES)
+    gpus = list(owned)
+    if given is not None:
+        shown = [gpu.strip() for gpu in given.split(",") if gpu.strip()]
+        wrong = [each for each in owned if not each.isdecimal() or int(each) >= len(shown)]
+        if wrong:
+            raise RuntimeError(f"Spark gives GPU {wrong[0]} to this process, which is no index "
+                               f"into {DEVICES}={given}; unset it, or let Spark's discovery script "
+                               "count the GPUs that it shows")
+        gpus = [shown[int(each)] for each in owned]
     if len(gpus) < wanted:
-        raise RuntimeError(f"{wanted} GPUs are wanted, Spark gives {len(owned)} to this process, "
-                           f"and {DEVICES} leaves {len(gpus)}; use fewer processes, or "
-                           "use_gpu=False")
+        raise RuntimeError(f"{wanted} GPUs are wanted, Spark gives {len(gpus)} to this process; "
+                           "use fewer processes, or use_gpu=False")
     return ",".join(gpus[:wanted])
 
 
@@ -82,14 +92,17 @@ def outcome(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]
     return data
 
 
-def task(work: Work, ranks: int, use_gpu: bool) -> Callable[[Any], Iterator[bytes]]:
-    """What Spark calls in each task of the barrier stage."""
+def task(work: Work, ranks: int, use_gpu: bool,
+         driver: Address) -> Callable[[Any], Iterator[bytes]]:
+    """What Spark calls in each task of the barrier stage. driver: where output goes."""
     def run(_: Any) -> Iterator[bytes]:
         from pyspark import BarrierTaskContext
         context = BarrierTaskContext.get()
         owned = context.resources()["gpu"].addresses if use_gpu else []
         env = {DEVICES: visible(owned, ranks) if use_gpu else ""}
-        yield outcome(work, ranks, env, meet(context))
+        with to_driver(driver):
+            found = outcome(work, ranks, env, meet(context))
+        yield found
     return run
 
 
@@ -151,7 +164,9 @@ class TorchDistributor:
         ranks = self._gpus_of_a_task() if self.use_gpu else 1
         nodes = self.num_processes // ranks
         stage = self.spark.sparkContext.parallelize(range(nodes), nodes).barrier()
-        return merge(stage.mapPartitions(task(work, ranks, self.use_gpu)).collect())
+        with OutputServer(self._conf("spark.driver.host", "")) as server:
+            run = task(work, ranks, self.use_gpu, server.address)
+            return merge(stage.mapPartitions(run).collect())
 
     def _conf(self, key: str, otherwise: str) -> str:
         return str(self.spark.sparkContext.getConf().get(key, otherwise))

@@ -9,6 +9,10 @@ Options = Mapping[str, Any]
 # The line prefix of a rank's output where the caller gives no log_line_prefix_template.
 PREFIX = "[rank ${rank}]: "
 
+# Options of which each asks for other machines, or for what a scheduler says of them.
+SEVERAL_MACHINES = ("nnodes", "hosts", "hostfile", "platform", "srun", "node_rank", "rdzv_backend",
+                    "rdzv_endpoint")
+
 
 def option(name: str, value: Any) -> List[str]:
     """An option as the launcher takes it: True is a flag, a sequence a list with commas; None and
@@ -25,8 +29,12 @@ def option(name: str, value: Any) -> List[str]:
 
 def command(muster: str, nproc: Union[int, str], options: Options,
             program: Sequence[str]) -> List[str]:
-    """The launcher's argv. The ranks' lines are labelled unless label=False."""
+    """The launcher's argv. The ranks' lines are labelled unless label=False. Without an option that
+    is for several machines it is a job of this one: a scheduler's variables are not read, in whose
+    allocation the caller may be only one of many programs."""
     given: Dict[str, Any] = {"label": True, **options}
+    if not any(given.get(name) for name in SEVERAL_MACHINES):
+        given = {"platform": "none", "nnodes": 1, **given}
     if given["label"]:
         given.setdefault("log_line_prefix_template", PREFIX)
     args = [muster, f"--nproc-per-node={nproc}"]

@@ -32,9 +32,9 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
 
         losses = muster.launch(train, 0.1, nproc=4)
 
-    function: anything that pickle can send; with cloudpickle installed also functions and classes
-    of __main__, of a notebook's cells, lambdas and closures. A str or a path is a program that is
-    run with these arguments, as `muster PROGRAM` would; the result is None for each rank.
+    function: anything that cloudpickle can send: functions and classes of modules, of __main__ and
+    of a notebook's cells, lambdas and closures. A str or a path is a program that is run with these
+    arguments, as `muster PROGRAM` would; the result is None for each rank.
     nproc: how many; "auto": one for each GPU, else for each processor; "gpu"; "cpu".
     warm: True imports the installed modules that the function uses once and forks the workers from
     there; a name, or a list of names: these modules.
@@ -47,7 +47,9 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
     process of the job is left. Only the main thread hears Ctrl-C, which ends the job and nothing
     else: KeyboardInterrupt follows when it has ended. If this process dies, the job ends.
 
-    With nnodes=N every node calls it, and gets what its own ranks returned, by rank.
+    It is a job of this machine, also in the allocation of a scheduler. With nnodes=N every node
+    calls it, and gets what its own ranks returned, by rank. hosts= and hostfile= start programs on
+    other machines; for functions they are a ValueError.
 
     Raises WorkerError for the rank that failed first, with its exception as __cause__; JobError
     where none can be named, as after a wrong option; TypeError where something cannot be pickled;
@@ -73,9 +75,14 @@ def _run(words: Sequence[str], env: Optional[Mapping[str, str]], logs: Logs,
     return run.wait(), run.stderr_tail
 
 
-def launch_function(job: bytes, nproc: Union[int, str], env: Optional[Mapping[str, str]],
-                    options: Mapping[str, Any]) -> List[Any]:
-    """launch() of a function that is packed already."""
+def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
+                    env: Optional[Mapping[str, str]], options: Mapping[str, Any]) -> List[Any]:
+    """launch() of a function that is packed already. ValueError: `hosts` was given."""
+    for name in ("hosts", "hostfile"):
+        if options.get(name):
+            raise ValueError(f"muster.launch: {name}= starts programs only: functions and their "
+                             "results travel within one machine. Pass the path of a program, or "
+                             "call muster.launch with nnodes= on every machine")
     answers = Answers()
     with Logs(options) as logs:
         listener = Listener(job, answers)

@@ -7,11 +7,11 @@ import shutil
 import socket
 import struct
 import tempfile
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from .answers import Answers
 from .messages import BadMessage, Inbox, Message, greeting
-from .worker import CHUNK, HEADER, HELLO, JOB
+from .worker import CHUNK, CONTEXT, HEADER, HELLO, JOB
 
 _PATH_MAX = 107  # bytes of a socket's path, sun_path of unix(7)
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
@@ -20,28 +20,29 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 class Connection:
     """One worker: it says hello, is given the job, and answers. The socket never blocks."""
 
-    def __init__(self, link: socket.socket, job: bytes, answers: Answers) -> None:
+    def __init__(self, link: socket.socket, job: Sequence[bytes], answers: Answers) -> None:
         link.setblocking(False)
         self.socket = link
         self._job = job
         self._answers = answers
         self._inbox = Inbox()
-        self._unsent = memoryview(b"")
+        self._unsent: List[memoryview] = []
         self._who: Optional[Tuple[int, int]] = None
 
     @property
     def wants_to_write(self) -> bool:
         """Whether a part of the job has not been sent."""
-        return len(self._unsent) > 0
+        return bool(self._unsent)
 
     def write(self) -> None:
         """Sends what the socket takes."""
         try:
-            self._unsent = self._unsent[self.socket.send(self._unsent):]
+            rest = self._unsent[0][self.socket.send(self._unsent[0]):]
+            self._unsent[:1] = [rest] if rest else []
         except BlockingIOError:
             pass
         except OSError:
-            self._unsent = memoryview(b"")  # the worker has gone; the launcher says why
+            self._unsent = []  # the worker has gone; the launcher says why
 
     def read(self) -> bool:
         """Takes what has arrived; False at the end of the connection. Raises BadMessage."""
@@ -63,7 +64,7 @@ class Connection:
             if kind == HELLO and self._who is None:
                 self._who = greeting(content)
                 self._answers.hello(*self._who)
-                self._unsent = memoryview(HEADER.pack(JOB, len(self._job)) + self._job)
+                self._unsent = [memoryview(part) for part in self._job]
             elif kind != HELLO and self._who is not None:
                 self._answers.answer(*self._who, (kind, content))
             else:
@@ -73,12 +74,15 @@ class Connection:
 class Listener:
     """A listening unix socket in a folder that only this user may enter. Close it at the end.
 
-    job: a JOB's content, for each worker. answers: where their answers go.
+    job: the content of CONTEXT and of JOB; all workers are sent the same bytes, which may be large.
+    answers: where their answers go.
     """
 
-    def __init__(self, job: bytes, answers: Answers) -> None:
+    def __init__(self, job: Tuple[bytes, bytes], answers: Answers) -> None:
         self.answers = answers
-        self._job = job
+        context, call = job
+        self._job = (HEADER.pack(CONTEXT, len(context)) + context + HEADER.pack(JOB, len(call)),
+                     call)
         self._folder = tempfile.mkdtemp(prefix="muster-")  # mode 0700
         if len(os.fsencode(self._folder)) + len("/socket") > _PATH_MAX:
             os.rmdir(self._folder)

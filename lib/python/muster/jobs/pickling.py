@@ -11,9 +11,9 @@ import site
 import sys
 import sysconfig
 import types
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from .worker import pickler
+from .worker import Context, dumps, pickler
 
 SOURCES_MAX = 1 << 22  # characters of cells that travel with a function; the newest are kept
 
@@ -24,18 +24,27 @@ def pack_call(function: Callable[..., Any], args: Sequence[Any],
     to do."""
     by = by or pickler()
     try:
-        call: bytes = by.dumps((function, tuple(args), dict(kwargs)))
+        return dumps((function, tuple(args), dict(kwargs)), by)
     except Exception as error:
         advice = ("pip install cloudpickle, which takes functions of __main__ and of notebooks"
                   if by is pickle else "make it inside of the function instead")
         raise TypeError(f"muster.launch: {function!r} or its arguments cannot be sent to the "
                         f"workers: {error}; {advice}") from error
-    return call
 
 
-def with_context(call: bytes) -> bytes:
-    """A JOB's content: the call, and where this process has its modules from."""
-    return pickle.dumps((search_path(), sources(), call))
+def with_context(call: bytes) -> Tuple[bytes, bytes]:
+    """The content of CONTEXT and of JOB: where this process has its modules from, and the call."""
+    context: Context = (search_path(), sources(), *main_program())
+    return pickle.dumps(context), call
+
+
+def main_program() -> Tuple[Optional[str], Optional[str]]:
+    """The file of __main__, None if there is none, as in a notebook; and its name after -m."""
+    main = sys.modules.get("__main__")
+    file: Optional[str] = getattr(main, "__file__", None)
+    spec = getattr(main, "__spec__", None)
+    is_file = file is not None and os.path.isfile(file)
+    return os.path.abspath(file) if file and is_file else None, spec.name if spec else None
 
 
 def search_path() -> List[str]:

@@ -8,13 +8,18 @@ caller's sys.path comes with the function. The caller imports the message format
 A message is a byte for its kind, its length, and so many bytes:
 
     HELLO     worker → caller   attempt and rank, _HELLO
-    JOB       caller → worker   pickled (sys.path, sources, pickled (function, args, kwargs))
+    CONTEXT   caller → worker   pickled Context
+    JOB       caller → worker   pickled (function, args, kwargs)
     RESULT    worker → caller   what the function returned, pickled
     FAILURE   worker → caller   pickled (traceback text, pickled exception or None)
 """
 from __future__ import annotations
 
+import collections
 import contextlib
+import functools
+import importlib.machinery
+import io
 import json
 import linecache
 import os
@@ -24,15 +29,20 @@ import struct
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional, Tuple
+import types
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 HEADER = struct.Struct("!cQ")
-HELLO, JOB, RESULT, FAILURE = b"H", b"J", b"R", b"F"
+HELLO, CONTEXT, JOB, RESULT, FAILURE = b"H", b"C", b"J", b"R", b"F"
 GREETING = struct.Struct("!II")  # attempt, rank
 TRACEBACK_MAX = 1 << 20  # characters of a traceback that are sent: its end
 RECORDED_MAX = 1 << 16  # characters of a message, and of a traceback, for the launcher
 CHUNK = 1 << 20  # bytes that are asked for at once, whatever a header announces
 INTERRUPTED = 130  # exit code, as a shell has it for SIGINT
+_THIS_FILE = __file__  # prepare() changes that of __main__
+
+# sys.path; sources, by file name; the file of the caller's __main__ and its name after -m, or None.
+Context = Tuple[List[str], Dict[str, List[str]], Optional[str], Optional[str]]
 
 
 def pickler() -> Any:
@@ -45,43 +55,80 @@ def pickler() -> Any:
     return cloudpickle
 
 
+def _reduce_code(reduce: Callable[[types.CodeType], Any], code: types.CodeType) -> Any:
+    """As cloudpickle reduces a code object, with the name of its file."""
+    make, args, *more = reduce(code)
+    name = make(*args).co_filename
+    if name != code.co_filename:
+        args = tuple(code.co_filename if isinstance(arg, str) and arg == name else arg
+                     for arg in args)
+    return (make, args, *more)
+
+
+def dumps(value: Any, by: Any = None) -> bytes:
+    """The value, pickled; `by`: a module like pickle. cloudpickle 3.1.3 replaces the file names of
+    functions by "<dynamic-code>". Tracebacks, inspect and whatever compiles functions need them."""
+    module = by or pickler()
+    base = getattr(module, "CloudPickler", None)
+    if base is None:
+        plain: bytes = module.dumps(value)
+        return plain
+    reduce = functools.partial(_reduce_code, base.dispatch_table[types.CodeType])
+    table = collections.ChainMap({types.CodeType: reduce}, base.dispatch_table)
+    with io.BytesIO() as file:
+        type("Pickler", (base,), {"dispatch_table": table})(file).dump(value)
+        return file.getvalue()
+
+
 def send(link: socket.socket, kind: bytes, data: bytes) -> None:
     """Sends one message."""
     link.sendall(HEADER.pack(kind, len(data)))
     link.sendall(data)
 
 
-def read(link: socket.socket, length: int) -> bytes:
-    """So many bytes; EOFError where the caller has gone."""
-    parts = bytearray()
-    while len(parts) < length:
-        part = link.recv(min(CHUNK, length - len(parts)))
-        if not part:
-            raise EOFError("the process that called muster.launch has gone")
-        parts += part
-    return bytes(parts)
+def read(link: socket.socket, length: int) -> bytearray:
+    """Reads this number of bytes, without a second copy. EOFError if the caller has exited."""
+    data = bytearray(length)
+    rest = memoryview(data)
+    while rest:
+        count = link.recv_into(rest[:CHUNK])
+        if count == 0:
+            raise EOFError("the process that called muster.launch has exited")
+        rest = rest[count:]
+    return data
 
 
-def fetch(link: socket.socket) -> Tuple[List[str], Dict[str, List[str]], bytes]:
-    """Says who we are, and returns the JOB: sys.path, sources, pickled call."""
+def receive(link: socket.socket, wanted: bytes) -> bytearray:
+    """The content of the next message, which has to be of this kind."""
+    kind, length = HEADER.unpack(read(link, HEADER.size))
+    if kind != wanted:
+        raise RuntimeError(f"the caller sent {kind!r} instead of {wanted!r}")
+    return read(link, length)
+
+
+def greet(link: socket.socket) -> None:
+    """Reports who we are."""
     attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     send(link, HELLO, GREETING.pack(attempt, int(os.environ["RANK"])))
-    kind, length = HEADER.unpack(read(link, HEADER.size))
-    if kind != JOB:
-        raise RuntimeError(f"the caller sent {kind!r} instead of a job")
-    job: Tuple[List[str], Dict[str, List[str]], bytes] = pickle.loads(read(link, length))
-    return job
 
 
-def prepare(path: List[str], sources: Dict[str, List[str]]) -> None:
+def prepare(context: Context) -> None:
     """What the function may rely on: the caller's modules, and the text of its cells, which
-    tracebacks, inspect and torch.compile ask for."""
+    tracebacks, inspect and torch.compile ask for. multiprocessing imports the file of __main__ in
+    the children that it spawns: that is the caller's, not this one."""
+    path, sources, file, module = context
     sys.path[:] = path
     for name, lines in sources.items():
         linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+    main: Any = sys.modules["__main__"]
+    main.__spec__ = importlib.machinery.ModuleSpec(module, None, origin=file) if module else None
+    if file is not None:
+        main.__file__ = file
+    else:
+        del main.__file__
 
 
-def call(packed: bytes) -> bytes:
+def call(packed: bytearray) -> bytes:
     """Calls the function; its result, pickled."""
     function, args, kwargs = pickle.loads(packed)
     if getattr(function, "__module__", None) == "__main__":
@@ -91,18 +138,17 @@ def call(packed: bytes) -> bytes:
             main.setdefault(name, value)
     result = function(*args, **kwargs)
     try:
-        data: bytes = pickler().dumps(result)
+        return dumps(result)
     except Exception as error:
         raise TypeError(f"the function's result, a {type(result).__name__}, cannot be sent to the "
                         f"caller ({error}); return what pickle takes") from error
-    return data
 
 
 def packed_exception(error: BaseException) -> Optional[bytes]:
     """The exception, pickled; None where it would not arrive: many can be written, but not read
     again, since their constructors want other arguments."""
     try:
-        data: bytes = pickler().dumps(error)
+        data = dumps(error)
         pickle.loads(data)
     except Exception:
         return None
@@ -112,7 +158,7 @@ def packed_exception(error: BaseException) -> Optional[bytes]:
 def traceback_of(error: BaseException) -> str:
     """As Python prints it, without the frames of this file."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and trace.tb_frame.f_code.co_filename == _THIS_FILE:
         trace = trace.tb_next
     return "".join(traceback.format_exception(type(error), error, trace))
 
@@ -149,8 +195,9 @@ def main() -> None:
     """One call; the exit code is 0 if it returned."""
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(sys.argv.pop(1))
-        path, sources, packed = fetch(link)
-        prepare(path, sources)
+        greet(link)
+        prepare(pickle.loads(receive(link, CONTEXT)))
+        packed = receive(link, JOB)
         try:
             kind, data, code = RESULT, call(packed), 0
         except BaseException as error:
