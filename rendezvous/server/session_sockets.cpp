@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include <malloc.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -38,6 +39,9 @@ constexpr Duration kWakeCost = std::chrono::microseconds(40);
 // A yield that takes longer ran somebody else; then there is no spin for a while.
 constexpr Duration kCrowded = std::chrono::microseconds(30);
 constexpr Duration kCrowdedPause = std::chrono::milliseconds(500);
+
+// Less than this is not worth a walk through the heap.
+constexpr std::uint64_t kReturnedBytesMin = 16UL * 1024 * 1024;
 
 // Not a tag of any session: those have a generation, which is never 0, in the upper half.
 constexpr std::uint64_t kListenerTag = 0;
@@ -88,9 +92,25 @@ void SessionSockets::serve() {
     }
     if (idle_since && !spin_on(now, now - *idle_since)) {
       went_idle_ = *idle_since;
+      return_memory(true);
       return;
     }
   }
+  return_memory(false);
+}
+
+// malloc keeps the pages of small keys that were deleted. The system gets them back when the store
+// has shrunk to half and nothing is ready, since that may take milliseconds.
+void SessionSockets::return_memory(bool idle) {
+  const std::uint64_t stored = core_.store().stored_bytes();
+  stored_most_ = std::max(stored_most_, stored);
+  if (!idle || stored > stored_most_ / 2 || stored_most_ - stored < kReturnedBytesMin) {
+    return;
+  }
+  stored_most_ = stored;
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 // Nothing has been ready for so long: whether to look again at once.

@@ -93,6 +93,7 @@ class SessionSockets {
   SessionSockets(UniqueFd listener, UniqueFd epoll);
   [[nodiscard]] std::string check_connection(SessionId id) const;
   void note_turn();
+  void return_memory(bool idle);
   bool spin_on(TimePoint now, Duration idle);
   void handle(const epoll_event& event);
   void accept_some();
@@ -128,6 +129,7 @@ class SessionSockets {
   TimePoint went_idle_{};
   TimePoint crowded_until_{};
   std::uint64_t unchecked_turns_ = 0;
+  std::uint64_t stored_most_ = 0;  // since memory was returned
   bool may_spin_ = false;
   bool spin_pays_ = false;
 };

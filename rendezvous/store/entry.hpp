@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,7 +22,7 @@ using WaitId = std::uint64_t;
 
 struct Extras {
   std::list<std::string> queue;
-  std::vector<WaitId> waiters;  // rising: in the order in which they came
+  std::multiset<WaitId> waiters;  // rising: in the order in which they came
   std::vector<SessionId> watchers;
 
   [[nodiscard]] bool empty() const { return queue.empty() && waiters.empty() && watchers.empty(); }
@@ -65,5 +66,7 @@ struct Push {
 inline constexpr std::uint64_t kEntryCost = 160;
 inline constexpr std::uint64_t kExtrasCost = 160;
 inline constexpr std::uint64_t kItemCost = 96;
+inline constexpr std::uint64_t kWaitCost = 160;
+inline constexpr std::uint64_t kAwaitedKeyCost = 128;
 
 }  // namespace muster

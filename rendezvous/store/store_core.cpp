@@ -247,6 +247,13 @@ void StoreCore::drop_if_empty(KeyMap::iterator at) {
     MUSTER_CHECK(entry.value.empty() && stored_ >= at->first.size() + kEntryCost);
     stored_ -= at->first.size() + kEntryCost;
     keys_.erase(at);
+    // The table of a store that was large is given back, too.
+    constexpr std::size_t kBucketsKept = 1024;
+    constexpr std::size_t kBucketsForEach = 8;
+    if (keys_.bucket_count() > std::max(kBucketsKept, kBucketsForEach * keys_.size()))
+        [[unlikely]] {
+      keys_.rehash(2 * keys_.size());
+    }
   }
 }
 

@@ -52,9 +52,9 @@ Result<void> StoreCore::add_wait(std::vector<std::string> missing, Turn& turn) {
                    "a session waits for " + std::to_string(awaited) + " keys; the limit is " +
                        std::to_string(limits_.awaited_keys));
   }
-  std::uint64_t cost = kItemCost;
+  std::uint64_t cost = kWaitCost;
   for (const std::string& key : missing) {
-    cost += 2 * key.size() + kItemCost + kEntryCost + kExtrasCost;
+    cost += 2 * key.size() + kAwaitedKeyCost + kEntryCost + kExtrasCost;
   }
   if (auto room = fits(cost); !room) {
     return room;

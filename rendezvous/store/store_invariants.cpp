@@ -29,9 +29,6 @@ std::string check_entry(std::string_view key, const Entry& entry) {
   if (!entry.exists && !entry.extras) {
     return of_key(key, "has nothing and is kept");
   }
-  if (entry.extras && !std::ranges::is_sorted(entry.extras->waiters)) {
-    return of_key(key, "its waiters are not in the order in which they came");
-  }
   return {};
 }
 
@@ -40,7 +37,7 @@ std::string check_entry(std::string_view key, const Entry& entry) {
 std::string WaitBook::check_invariants(const KeyMap& map) const {
   std::map<WaitId, std::uint64_t> missing;
   for (const auto& [key, entry] : map) {
-    for (const WaitId id : entry.extras ? entry.extras->waiters : std::vector<WaitId>{}) {
+    for (const WaitId id : entry.extras ? entry.extras->waiters : std::multiset<WaitId>{}) {
       const auto wait = waits_.find(id);
       if (wait == waits_.end() ||
           std::ranges::find(wait->second.keys, key) == wait->second.keys.end()) {
@@ -49,6 +46,7 @@ std::string WaitBook::check_invariants(const KeyMap& map) const {
       ++missing[id];
     }
   }
+  std::map<SessionId, std::uint64_t> awaited;
   std::uint64_t bytes = 0;
   for (const auto& [id, wait] : waits_) {
     bytes += cost_of(wait.keys);
@@ -56,13 +54,17 @@ std::string WaitBook::check_invariants(const KeyMap& map) const {
       return differ("keys that a wait lacks", wait.missing, missing[id]);
     }
     const auto mine = by_session_.find(wait.session);
-    if (mine == by_session_.end() || std::ranges::count(mine->second, id) != 1) {
+    if (mine == by_session_.end() || !mine->second.waits.contains(id)) {
       return "a wait is not known by its session";
     }
+    awaited[wait.session] += wait.keys.size();
   }
   std::uint64_t listed = 0;
-  for (const auto& [session, ids] : by_session_) {
-    listed += ids.size();
+  for (const auto& [session, mine] : by_session_) {
+    listed += mine.waits.size();
+    if (mine.awaited != awaited[session]) {
+      return differ("keys that a session waits for", mine.awaited, awaited[session]);
+    }
   }
   if (listed != waits_.size()) {
     return differ("waits of all sessions", listed, waits_.size());
@@ -130,7 +132,7 @@ std::vector<SessionId> StoreCore::sessions() const {
 
 std::vector<SessionId> WaitBook::sessions() const {
   std::vector<SessionId> out;
-  for (const auto& [session, ids] : by_session_) {
+  for (const auto& [session, mine] : by_session_) {
     out.push_back(session);
   }
   return out;

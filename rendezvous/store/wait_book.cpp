@@ -10,9 +10,9 @@
 namespace muster {
 
 std::uint64_t WaitBook::cost_of(const std::vector<std::string>& keys) {
-  std::uint64_t cost = kItemCost;
+  std::uint64_t cost = kWaitCost;
   for (const std::string& key : keys) {
-    cost += key.size() + kItemCost;
+    cost += key.size() + kAwaitedKeyCost;
   }
   return cost;
 }
@@ -23,11 +23,14 @@ void WaitBook::add(SessionId session, std::vector<std::string> keys, KeyMap& map
   for (const std::string& key : keys) {
     const auto at = map.find(key);
     MUSTER_CHECK(at != map.end());
-    at->second.make_extras().waiters.push_back(id);
+    auto& waiters = at->second.make_extras().waiters;
+    waiters.insert(waiters.end(), id);
   }
   bytes_ += cost_of(keys);
-  by_session_[session].push_back(id);
   const auto missing = static_cast<std::uint64_t>(keys.size());
+  Mine& mine = by_session_[session];
+  mine.waits.insert(mine.waits.end(), id);  // ids rise
+  mine.awaited += missing;
   waits_.emplace(id, Wait{session, missing, std::move(keys)});
 }
 
@@ -39,7 +42,7 @@ void WaitBook::wake_all(Extras& extras, std::vector<Push>& out) {
 
 void WaitBook::wake_first(Extras& extras, std::vector<Push>& out) {
   if (!extras.waiters.empty()) {
-    const WaitId id = extras.waiters.front();
+    const WaitId id = *extras.waiters.begin();
     extras.waiters.erase(extras.waiters.begin());
     arrived(id, out);
   }
@@ -53,14 +56,17 @@ void WaitBook::arrived(WaitId id, std::vector<Push>& out) {
     return;
   }
   const SessionId session = at->second.session;
+  const std::uint64_t count = at->second.keys.size();
   out.push_back(Push{session, std::string(1, static_cast<char>(kStopWaiting))});
   MUSTER_CHECK(bytes_ >= cost_of(at->second.keys));
   bytes_ -= cost_of(at->second.keys);
   waits_.erase(at);
   const auto mine = by_session_.find(session);
   MUSTER_CHECK(mine != by_session_.end());
-  std::erase(mine->second, id);
-  if (mine->second.empty()) {
+  MUSTER_CHECK(mine->second.awaited >= count);
+  mine->second.awaited -= count;
+  mine->second.waits.erase(id);
+  if (mine->second.waits.empty()) {
     by_session_.erase(mine);
   }
 }
@@ -71,17 +77,14 @@ std::vector<std::string> WaitBook::cancel(SessionId session, KeyMap& map) {
   if (mine == by_session_.end()) {
     return keys;
   }
-  for (const WaitId id : mine->second) {
+  for (const WaitId id : mine->second.waits) {
     const auto wait = waits_.find(id);
     MUSTER_CHECK(wait != waits_.end() && bytes_ >= cost_of(wait->second.keys));
     bytes_ -= cost_of(wait->second.keys);
     for (std::string& key : wait->second.keys) {
       const auto at = map.find(key);
       if (at != map.end() && at->second.extras) {
-        // Ids rise in each list, so the own ones are found without a walk past all the others.
-        auto& waiters = at->second.extras->waiters;
-        const auto range = std::ranges::equal_range(waiters, id);
-        waiters.erase(range.begin(), range.end());
+        at->second.extras->waiters.erase(id);
       }
       keys.push_back(std::move(key));
     }
@@ -92,13 +95,8 @@ std::vector<std::string> WaitBook::cancel(SessionId session, KeyMap& map) {
 }
 
 std::uint64_t WaitBook::awaited(SessionId session) const {
-  std::uint64_t count = 0;
-  if (const auto mine = by_session_.find(session); mine != by_session_.end()) {
-    for (const WaitId id : mine->second) {
-      count += waits_.at(id).keys.size();
-    }
-  }
-  return count;
+  const auto mine = by_session_.find(session);
+  return mine == by_session_.end() ? 0 : mine->second.awaited;
 }
 
 }  // namespace muster

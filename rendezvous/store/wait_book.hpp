@@ -7,6 +7,7 @@
 #include "rendezvous/store/entry.hpp"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -54,7 +55,14 @@ class WaitBook {
   void arrived(WaitId id, std::vector<Push>& out);
 
   std::unordered_map<WaitId, Wait> waits_;
-  std::unordered_map<SessionId, std::vector<WaitId>> by_session_;
+
+  // The waits of one session, in the order in which they came, and the keys of all of them.
+  struct Mine {
+    std::set<WaitId> waits;
+    std::uint64_t awaited = 0;
+  };
+
+  std::unordered_map<SessionId, Mine> by_session_;
   WaitId next_id_ = 1;
   std::uint64_t bytes_ = 0;
 };

@@ -9,9 +9,12 @@
 #include "support/catch.hpp"
 
 #include <csignal>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include <pthread.h>
+#include <unistd.h>
 
 using namespace muster;
 using testing::ServerThread;
@@ -195,3 +198,42 @@ TEST_CASE("blocking store: two prefixes share a server without meeting") {
   CHECK(below->list_keys() == std::vector<std::string>{"one/k", "two/k"});
   CHECK(one.barrier("b", 1, kTimeout));
 }
+
+#ifndef __SANITIZE_ADDRESS__  // which has a heap of its own
+namespace {
+
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t size = 0;
+  std::size_t resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+TEST_CASE("blocking store: a server gives the memory of deleted keys back to the system",
+          "[slow]") {
+  constexpr int kKeys = 20'000;
+  const std::string value(5000, 'v');  // below what malloc maps by itself
+  const std::size_t bytes = kKeys * value.size();
+  const ServerThread server;
+  const auto store = client_of(server);
+  const std::size_t before = resident_bytes();
+  for (int i = 0; i < kKeys; ++i) {
+    REQUIRE(store->set("key" + std::to_string(i), value));
+  }
+  REQUIRE(store->set("last", "v"));  // at the end of the heap, which so cannot shrink by itself
+  REQUIRE(*store->num_keys() == kKeys + 1);
+  REQUIRE(resident_bytes() > before + bytes * 3 / 4);
+  for (int i = 0; i < kKeys; ++i) {
+    REQUIRE(*store->delete_key("key" + std::to_string(i)));
+  }
+  // The server returns memory when nothing is ready for it.
+  const TimePoint end = steady_now() + kTimeout;
+  while (resident_bytes() > before + bytes / 4 && steady_now() < end) {
+    std::this_thread::yield();
+  }
+  CHECK(resident_bytes() <= before + bytes / 4);
+}
+#endif

@@ -3,6 +3,9 @@
 
 #include "support/catch.hpp"
 
+#include <chrono>
+#include <cstdint>
+
 using namespace muster;
 
 namespace {
@@ -88,4 +91,32 @@ TEST_CASE("wait book: a cancelled wait whose first key has come leaves nothing b
   f.map.erase("a");
   CHECK(f.book.cancel(1, f.map).size() == 2);
   CHECK(f.wake("b").empty());
+}
+
+// A cost that grows with the square of the number of waits needs minutes for this.
+TEST_CASE("wait book: what a wait costs does not grow with the number of waits") {
+  constexpr std::uint64_t kWaits = 131'072;  // ServerLimits::awaited_keys
+  constexpr auto kEnough = std::chrono::seconds(20);
+  Fixture f;
+  const auto start = std::chrono::steady_clock::now();
+  const auto in_time = [&] { return std::chrono::steady_clock::now() - start < kEnough; };
+  for (std::uint64_t i = 0; i < kWaits && in_time(); ++i) {
+    f.wait(1, {"a"});
+    REQUIRE(f.book.awaited(1) == i + 1);
+  }
+  SECTION("they are cancelled") {
+    CHECK(f.book.cancel(1, f.map).size() == kWaits);
+  }
+  SECTION("an element ends the first one, again and again") {
+    for (std::uint64_t i = 0; i < kWaits && in_time(); ++i) {
+      f.book.wake_first(f.map.at("a").make_extras(), f.pushes);
+    }
+    CHECK(f.pushes.size() == kWaits);
+  }
+  SECTION("the key comes") {
+    CHECK(f.wake("a").size() == kWaits);
+  }
+  CHECK(in_time());
+  CHECK(f.book.bytes() == 0);
+  CHECK(f.book.awaited(1) == 0);
 }
