@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/lost_connection.hpp"
 
+#include "agent/traceback.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
@@ -30,30 +31,12 @@ constexpr std::array<std::string_view, 15> kTexts{
     ") has died; it ",                // the same, where the program prints only the text
     "has died, or its host cannot be reached"};
 
-constexpr std::string_view kTracebackStart = "Traceback (most recent call last):";
 constexpr std::size_t kMessageLinesMax = 4;        // of an exception: NCCL's have several
 constexpr std::size_t kLinesWithoutTraceback = 4;  // of a program that is not Python
 
-// "[rank3]: " before each line of a traceback, since PyTorch 2.2.
-std::string_view without_rank(std::string_view line) {
-  if (line.starts_with("[rank")) {
-    const auto end = line.find("]: ");
-    if (end != std::string_view::npos) {
-      line.remove_prefix(end + 3);
-    }
-  }
-  return line;
-}
-
-bool is_frame(std::string_view line) {
-  return line.empty() || line.front() == ' ' || line.front() == '\t';
-}
-
 // The message of the exception whose frames begin at `at`.
 std::string message_at(const std::vector<std::string>& lines, std::size_t at) {
-  while (at < lines.size() && is_frame(without_rank(lines[at]))) {
-    ++at;
-  }
+  at = message_line(lines, at);
   std::string message;
   for (std::size_t i = at; i < std::min(at + kMessageLinesMax, lines.size()); ++i) {
     const std::string_view line = without_rank(lines[i]);

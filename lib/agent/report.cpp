@@ -2,6 +2,7 @@
 #include "agent/report.hpp"
 
 #include "agent/error_file.hpp"
+#include "agent/traceback.hpp"
 #include "base/text.hpp"
 
 #include <fmt/core.h>
@@ -11,7 +12,6 @@
 namespace muster {
 namespace {
 
-constexpr std::string_view kTracebackStart = "Traceback (most recent call last):";
 constexpr std::size_t kEvidenceLinesMax = 8;  // with the seven others: kReportLinesMax
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 
@@ -31,22 +31,6 @@ Lines lines_of(std::string_view text) {
     }
   }
   return lines;
-}
-
-// The last `count` lines; of a traceback also its first line, since it says that it is one.
-Lines last_lines(const Lines& lines, std::size_t count) {
-  if (lines.size() <= count) {
-    return lines;
-  }
-  const bool is_traceback = lines.front().find(kTracebackStart) != std::string::npos;
-  const std::size_t head = is_traceback && count > 3 ? 2 : 0;
-  Lines out;
-  if (head > 0) {
-    out.push_back(lines.front());
-    out.emplace_back("  ...");
-  }
-  out.insert(out.end(), lines.end() - static_cast<std::ptrdiff_t>(count - head), lines.end());
-  return out;
 }
 
 // Python prints the recorded error to stderr too, there with the frames around the decorated
@@ -95,9 +79,9 @@ std::size_t add_evidence(Lines& out, const WorkerFailure& root, std::size_t line
       shown.push_back(root.record->message);
     }
   } else if (root.record) {
-    besides = last_lines(said_besides(root, shown), kStderrLinesBesideTracebackMax);
+    besides = shorten(said_besides(root, shown), kStderrLinesBesideTracebackMax);
   }
-  shown = last_lines(shown, lines_max - besides.size());
+  shown = shorten(shown, lines_max - besides.size());
   shown.insert(shown.end(), besides.begin(), besides.end());
   for (const std::string& line : shown) {
     out.push_back("  | " + printable(line));
@@ -247,8 +231,7 @@ std::string traceback_of(const WorkerFailure& failure) {
   if (failure.record && !failure.record->traceback.empty()) {
     return failure.record->traceback;
   }
-  const auto start = failure.stderr_tail.rfind(kTracebackStart);
-  return start == std::string::npos ? std::string() : failure.stderr_tail.substr(start);
+  return last_chain(failure.stderr_tail);
 }
 
 std::vector<const WorkerFailure*> other_failures(const JobResult& result) {
@@ -299,7 +282,7 @@ std::string render_report(const JobResult& result, const ReportSite& site) {
                                                  : "not started"));
       break;
     case Outcome::orphaned:
-      lines.emplace_back("muster: the guarding process died; all workers were killed");
+      lines.emplace_back("muster: the launcher was killed; its workers were killed too");
       break;
   }
   add_leftovers(lines, result);

@@ -53,8 +53,8 @@ struct FailureStory {
 // kReportLinesMax lines, each with its line break.
 [[nodiscard]] std::string render_report(const JobResult& result, const ReportSite& site);
 
-// The Python traceback of a failure: from its error file, else the last one on its stderr; empty
-// where there is none.
+// The Python traceback of a failure: from its error file, else the last one on its stderr, each
+// with the exceptions that led to it; empty where there is none.
 [[nodiscard]] std::string traceback_of(const WorkerFailure& failure);
 
 // Failures that are neither the root cause nor workers that we stopped.

@@ -104,6 +104,60 @@ TEST_CASE("report: a recorded traceback is not repeated with the frames that std
   CHECK(report.find("<module>") == std::string::npos);
 }
 
+namespace {
+
+// As Python prints them; PyTorch puts `prefix` before each line.
+std::string chain_of(const std::string& prefix, const std::vector<std::string>& links) {
+  std::string out;
+  for (std::size_t i = 0; i <= links.size(); ++i) {
+    out += prefix + "Traceback (most recent call last):\n";
+    for (const int line : {1, 2, 3}) {
+      out += prefix + "  File \"train.py\", line " + std::to_string(line) + ", in f\n" + prefix +
+             "    g()\n";
+    }
+    out += prefix + "Error" + std::to_string(i) + ": no such file\n";
+    if (i < links.size()) {
+      out += prefix + "\n" + prefix + links[i] + "\n" + prefix + "\n";
+    }
+  }
+  return out;
+}
+
+const std::string kCause = "The above exception was the direct cause of the following exception:";
+const std::string kDuring = "During handling of the above exception, another exception occurred:";
+
+}  // namespace
+
+TEST_CASE("report: of a chain of exceptions the message of each is kept") {
+  for (const std::string prefix : {"", "[rank1]: "}) {
+    WorkerFailure root = failure_of(1, 1);
+    root.stderr_tail = "an older one\n" + chain_of(prefix, {}) + "and goes on\n" +
+                       chain_of(prefix, {kCause, kDuring});
+    const std::string text = render_report(failed({root}), kSite);
+    CHECK(text.find("  | " + prefix + "Error0: no such file\n  | " + prefix +
+                    "Error1: no such file\n  | ") != std::string::npos);
+    CHECK(text.find("g()\n  | " + prefix + "Error2: no such file\n") != std::string::npos);
+    CHECK(lines_in(text) == 11);
+    CHECK(traceback_of(root).find("goes on") == std::string::npos);
+    // The same as an error file has it.
+    root.record = ErrorRecord{"Error2", chain_of(prefix, {kCause, kDuring}), std::nullopt};
+    root.stderr_tail.clear();
+    CHECK(render_report(failed({root}), kSite) == text);
+  }
+}
+
+TEST_CASE("report: of a long chain the first exception is kept, and the last ones") {
+  WorkerFailure root = failure_of(1, 1);
+  root.stderr_tail = chain_of("", std::vector<std::string>(40, kDuring));
+  const std::string text = render_report(failed({root}), kSite);
+  for (const char* shown : {"Error0:", "Error37:", "Error38:", "Error39:", "Error40:"}) {
+    INFO(shown);
+    CHECK(text.find(shown) != std::string::npos);
+  }
+  CHECK(text.find("Error36:") == std::string::npos);
+  CHECK(lines_in(text) == 11);
+}
+
 TEST_CASE("report: without a traceback the last lines of stderr are shown") {
   WorkerFailure root = failure_of(0, 1);
   for (int i = 0; i < 50; ++i) {
