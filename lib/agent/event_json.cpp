@@ -72,6 +72,14 @@ Json nodes_json(const std::vector<RoundNode>& nodes) {
   return out;
 }
 
+Json names_json(const std::vector<channel::NodeRanks>& nodes) {
+  Json out = Json::array();
+  for (const channel::NodeRanks& node : nodes) {
+    out.push_back(node.node);
+  }
+  return out;
+}
+
 Named named(const event::RoundBegun& what) {
   const Assignment& here = what.assignment;
   return {"round_begun",
@@ -85,7 +93,9 @@ Named named(const event::RoundBegun& what) {
            {"store_address", here.master_addr},
            {"store_port", here.master_port},
            {"logs", what.logs},
-           {"nodes", nodes_json(what.nodes)}}};
+           {"nodes", nodes_json(what.nodes)},
+           {"left", names_json(what.change.left)},
+           {"joined", names_json(what.change.joined)}}};
 }
 
 Named named(const event::WorkerStarted& what) {

@@ -1,12 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/event_text.hpp"
+#include "base/printable.hpp"
 
 #include <fmt/core.h>
 
+#include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace muster {
 namespace {
+
+std::string counted(int count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string names_of(const std::vector<channel::NodeRanks>& nodes) {
+  return name_some(nodes, [](const channel::NodeRanks& node) { return node.node; });
+}
+
+// The nodes of the round before and of this one differ.
+EventLine continued_line(const event::RoundBegun& begun) {
+  const Assignment& here = begun.assignment;
+  std::string text = fmt::format("the job continues with {} and {}",
+                                 counted(here.group_world_size, "node"),
+                                 counted(here.world_size, "worker"));
+  if (!begun.change.left.empty()) {
+    text += "; lost: " + names_of(begun.change.left);
+  }
+  if (!begun.change.joined.empty()) {
+    text += "; joined: " + names_of(begun.change.joined);
+  }
+  return {LogLevel::warning, std::move(text), true};
+}
 
 EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
   const Assignment& here = begun.assignment;
@@ -19,6 +45,9 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                         store,
                         begun.run_folder)};
   }
+  if (!begun.change.left.empty() || !begun.change.joined.empty()) {
+    return continued_line(begun);
+  }
   return {LogLevel::info,
           fmt::format("round {}: group rank {} of {}, ranks {} to {} of {}, {}",
                       number,
@@ -28,6 +57,13 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                       here.rank_first + here.local_world_size - 1,
                       here.world_size,
                       store)};
+}
+
+// A change of nodes is news. The failure of a rank is reported once, by the node that leads.
+EventLine regroup_line(const event::RegroupAsked& asked) {
+  const bool is_failure = asked.reason.starts_with("rank ");
+  return {is_failure ? LogLevel::info : LogLevel::warning,
+          asked.reason + "; stopping the workers for another round"};
 }
 
 EventLine end_line(const event::WorkerEnded& ended) {
@@ -64,8 +100,7 @@ std::optional<EventLine> line_of(const JobEvent& event) {
         } else if constexpr (std::is_same_v<What, event::RestartDecided>) {
           return EventLine{LogLevel::warning, what.text};
         } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
-          return EventLine{LogLevel::info,
-                           "stopping the workers for another round: " + what.reason};
+          return regroup_line(what);
         } else if constexpr (std::is_same_v<What, event::NodeFenced>) {
           return EventLine{LogLevel::warning,
                            what.reason +

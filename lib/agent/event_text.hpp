@@ -17,6 +17,7 @@ inline constexpr int kEventsVersion = 1;
 struct EventLine {
   LogLevel level = LogLevel::info;
   std::string text;
+  bool is_news = false;  // printed at this level, without its name: nothing is wrong
 };
 
 // None where nothing is said of it as it happens.

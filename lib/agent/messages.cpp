@@ -28,7 +28,8 @@ void Messages::take(const JobEvent& event) {
     return;
   }
   before_();
-  show(log_line(line->level, printable(line->text, kLogLineBytesMax), has_colours()));
+  const std::string text = printable(line->text, kLogLineBytesMax);
+  show(line->is_news ? "muster: " + text + "\n" : log_line(line->level, text, has_colours()));
   const auto* hang = std::get_if<event::HangFound>(&event.what);
   if (hang != nullptr && hang->told_by.empty()) {
     const auto block = hang::block_of(hang->verdict, hang->facts);

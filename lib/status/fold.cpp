@@ -153,6 +153,8 @@ void fold_round_begun(JobStatus& status, const Json& json) {
   round.world_size = small_of(json, "world_size");
   round.group_rank = small_of(json, "group_rank");
   round.nodes = nodes_of(json, status);
+  status.nodes_lost += texts_of(json, "left").size();
+  status.nodes_joined += texts_of(json, "joined").size();
   status.logs = text_of(json, "logs");
   status.workers_here = small_of(json, "workers");
   status.restarts =

@@ -138,6 +138,8 @@ struct JobStatus {
   std::uint64_t rounds_count = 0;        // all that began
   std::uint64_t restarts = 0;            // of all workers, after a failure
   std::uint64_t regroups = 0;            // many nodes: rounds that ended for another one
+  std::uint64_t nodes_lost = 0;          // many nodes: in one round and not in the next
+  std::uint64_t nodes_joined = 0;        // the other way round
   std::uint64_t fences = 0;
   std::uint64_t warnings = 0;
   std::map<std::string, std::uint64_t> failures_by_cause;

@@ -159,6 +159,8 @@ void add_round(Json& json, const JobStatus& status) {
   json["leader"] = status.leads();
   json["restarts"] = status.restarts;
   json["regroups"] = status.regroups;
+  json["nodes_lost"] = status.nodes_lost;
+  json["nodes_joined"] = status.nodes_joined;
   json["roll_call"] = roll_call_json(status);
   json["hang"] = hang_json(status);
   json["straggler"] = straggler_json(status);

@@ -358,7 +358,8 @@ class ManyNodes(NodesCase):
         job.round(64)
         eventually(lambda: view.code("/readyz") == 200, "it is ready again")
         status = view.status()
-        self.assertEqual(status["regroups"], 1)
+        self.assertEqual((status["regroups"], status["nodes_lost"], status["nodes_joined"]),
+                         (1, 1, 1))
         last = status["rounds"][-1]
         self.assertEqual((last["left"], last["joined"]),
                          ([f"node{nodes.index(lost) + 1}"], ["node9"]))

@@ -107,12 +107,18 @@ class Agents(NodesCase):
         rest = [node for node in nodes if node is not nodes[victim]]
         again = job.round(2, nodes=[node.label for node in rest])
         self.assertEqual(again.restarts, 0, "a change of membership uses up nothing")
-        job.ends(nodes[victim], code=code)
+        lost, = job.ends(nodes[victim], code=code)
+        if kill is Node.kill_guard:
+            self.assertIn("the launcher was killed; its workers were killed too\n", lost.err)
         self.assert_nothing_left(nodes[victim])
         back = job.start(victim + 1)
         full = job.round(3)
         self.assertIn(back.label, full.nodes)
-        job.finish(*rest, back)
+        for ended in job.finish(*rest, back)[:2]:
+            self.assertRegex(ended.err, "muster: warning: node '.*is gone; stopping the workers")
+            self.assertRegex(ended.err, "the job continues with 2 nodes and 2 workers; lost: ")
+            self.assertRegex(ended.err, "muster: warning: node '.*' joins; stopping the workers")
+            self.assertRegex(ended.err, "with 3 nodes and 3 workers; joined: ")
 
     def test_agent_of_a_member(self):
         self.lose(2, Node.kill_agent, 137)

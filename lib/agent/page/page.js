@@ -54,6 +54,7 @@ function drawFacts(status) {
   const end = status.phase === "ended" ? status.phase_since : status.time;
   const facts = [["round", status.round], ["workers", status.world_size],
     ["nodes", status.nodes.length], ["regroups", status.regroups],
+    ["nodes lost", status.nodes_lost], ["nodes joined", status.nodes_joined],
     ["restarts", `${status.restarts} of ${status.max_restarts}`],
     ["failures", status.failures.length], ["running for", span(end - status.started)]];
   if (status.roll_call) {

@@ -51,6 +51,28 @@ TEST_CASE("event text: the lines on stderr") {
   CHECK_FALSE(line_of(event_of(event::WorkersKilled{})));
 }
 
+TEST_CASE("event text: a lost node, what remains and a new node are shown by default") {
+  const auto lost = line_of(event_of(event::RegroupAsked{"node 'n2' is gone", {8, 8}}));
+  CHECK(lost->level == LogLevel::warning);
+  CHECK(lost->text == "node 'n2' is gone; stopping the workers for another round");
+  CHECK(line_of(event_of(event::RegroupAsked{"rank 1 on 'n2' exited with code 1"}))->level ==
+        LogLevel::info);
+  event::RoundBegun next = begun(true);
+  next.assignment.group_world_size = 1;
+  next.assignment.world_size = 8;
+  next.change.left = {{"n2", 8, 8}};
+  const auto line = line_of(event_of(next));
+  CHECK(line->level == LogLevel::warning);
+  CHECK(line->is_news);
+  CHECK(line->text == "the job continues with 1 node and 8 workers; lost: n2");
+  next.assignment.group_world_size = 3;
+  next.assignment.world_size = 17;
+  next.change = {{}, {{"n3", 16, 1}}};
+  CHECK(line_of(event_of(next))->text ==
+        "the job continues with 3 nodes and 17 workers; joined: n3");
+  CHECK(event_json(event_of(next)).find(R"("left":[],"joined":["n3"])") != std::string::npos);
+}
+
 TEST_CASE("event text: a line of JSON has its version, time, name, node and round first") {
   CHECK(event_json(event_of(event::SignalTaken{SIGTERM, 42})) ==
         R"({"v":1,"time":1000.5,"event":"signal","node":"node1","round":4,)"

@@ -38,6 +38,8 @@ TEST_CASE("status: a node that is lost, and how long the others took") {
   const JobStatus status = regrouped_job();
   CHECK(status.ready());
   CHECK(status.regroups == 1);
+  CHECK(status.nodes_lost == 1);
+  CHECK(status.nodes_joined == 0);
   REQUIRE(status.rounds.size() == 2);
   CHECK(status.rounds[0].ended == 110);
   CHECK(status.rounds[0].why_ended == "node b is silent");

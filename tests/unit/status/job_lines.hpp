@@ -41,7 +41,7 @@ constexpr const char* kThreeNodes =
     R"({"name":"b","address":"10.0.0.2","workers":2},{"name":"c","workers":2}])";
 constexpr const char* kTwoNodes =
     R"("attempt":1,"restarts":0,"group_rank":0,"rank_first":0,"workers":2,"world_size":4,)"
-    R"("nodes":[{"name":"a","workers":2},{"name":"c","workers":2}])";
+    R"("nodes":[{"name":"a","workers":2},{"name":"c","workers":2}],"left":["b"],"joined":[])";
 
 // A job of three nodes that runs.
 inline JobStatus running_job() {
