@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Only the YAML that `accelerate config` writes: `key: value` lines without indentation, plain or
-// quoted values, empty maps. Sections with content belong to what is refused.
+// Only the YAML that `accelerate config` writes: `key: value` lines, plain or quoted values, empty
+// maps. Sections and unknown keys are refused unless all of their values ask for nothing.
 #include "config/accelerate_config.hpp"
 
 #include "base/text.hpp"
+#include "config/accelerate_json.hpp"
 #include "config/values.hpp"
 
 #include <fmt/core.h>
@@ -64,6 +65,10 @@ bool is_in(const auto& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// Values by which files of every age say that something is not wanted.
+constexpr std::array<std::string_view, 10> kOff{
+    "", "null", "~", "{}", "[]", "NO", "No", "no", "False", "false"};
+
 // Bytes of the file that an error repeats must not control the terminal.
 std::string plain(std::string_view text) {
   std::string out(text.substr(0, kShownMax));
@@ -75,7 +80,8 @@ std::string plain(std::string_view text) {
 // One file, read key by key.
 class Reader {
  public:
-  explicit Reader(std::string_view path) : path_(path) {}
+  // has_lines: errors name the line.
+  Reader(std::string_view path, bool has_lines) : path_(path), has_lines_(has_lines) {}
 
   Result<void> read(const std::string& text) {
     std::size_t number = 0;
@@ -123,8 +129,9 @@ class Reader {
 
   [[nodiscard]] std::unexpected<Error> refuse(std::size_t line, std::string_view why) const {
     return failure(Errc::usage,
-                   line == 0 ? fmt::format("accelerate config {}: {}", path_, why)
-                             : fmt::format("accelerate config {}, line {}: {}", path_, line, why));
+                   line == 0 || !has_lines_
+                       ? fmt::format("accelerate config {}: {}", path_, why)
+                       : fmt::format("accelerate config {}, line {}: {}", path_, line, why));
   }
 
   Result<void> take(std::string_view raw, std::size_t number) {
@@ -132,23 +139,26 @@ class Reader {
     if (trim(line).empty() || trim(line) == "---" || trim(line) == "...") {
       return {};
     }
+    const auto colon = line.find(':');
+    const bool is_key = colon != std::string_view::npos;
+    const Entry entry{is_key ? unquoted(trim(line.substr(colon + 1))) : "", number};
+    const bool is_off = is_key && is_in(kOff, entry.value);
     if (line.front() == ' ' || line.front() == '\t' || line.front() == '-') {
+      if (is_off && !trim(line).starts_with('-')) {
+        return {};
+      }
       return refuse(number,
                     fmt::format("'{}' belongs to a section, which needs accelerate launch",
                                 plain(trim(line))));
     }
-    const auto colon = line.find(':');
     const std::string key(trim(line.substr(0, std::min(colon, line.size()))));
-    if (colon == std::string_view::npos ||
-        !(is_in(kRead, key) || is_in(kSections, key) || is_in(kWithoutEffect, key))) {
+    if (!is_off && !is_in(kRead, key) && !is_in(kSections, key) && !is_in(kWithoutEffect, key)) {
       return refuse(number,
                     fmt::format("'{}' is no key that muster knows; use its own options, or "
                                 "accelerate launch",
                                 plain(key)));
     }
-    const Entry entry{unquoted(trim(line.substr(colon + 1))), number};
-    if (is_in(kSections, key) && !entry.value.empty() && entry.value != "{}" &&
-        entry.value != "null") {
+    if (is_in(kSections, key) && !is_off) {
       return refuse(number, fmt::format("{} needs accelerate launch", key));
     }
     if (!entries_.emplace(key, entry).second) {
@@ -174,6 +184,7 @@ class Reader {
   }
 
   std::string path_;
+  bool has_lines_;
   Entries entries_;
 };
 
@@ -272,9 +283,14 @@ void take_variables(const Reader& file, AccelerateConfig& out) {
 }  // namespace
 
 Result<AccelerateConfig> parse_accelerate_config(const std::string& text, std::string_view path) {
-  Reader file(path);
+  const bool is_json = trim(text).starts_with('{');
+  const auto yaml = is_json ? yaml_of_json(text) : text;
+  if (!yaml) {
+    return failure(Errc::usage, fmt::format("accelerate config {}: it is no JSON object", path));
+  }
+  Reader file(path, !is_json);
   AccelerateConfig out;
-  if (auto read = file.read(text); !read) {
+  if (auto read = file.read(*yaml); !read) {
     return std::unexpected(read.error());
   }
   if (auto checked = check_kind(file); !checked) {

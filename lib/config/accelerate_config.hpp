@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of --accelerate-config: YAML as `accelerate config` writes it, as options of ours and
-// variables for the workers. The text is read by the caller and may be anything. Pure.
+// The file of --accelerate-config: YAML or JSON as `accelerate config` writes it, as options of
+// ours and variables for the workers. The text is read by the caller and may be anything. Pure.
 #pragma once
 
 #include "base/error.hpp"

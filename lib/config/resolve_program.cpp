@@ -124,14 +124,16 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
     case FileKind::other:
       break;
   }
-  return failure(Errc::not_possible,
-                 fmt::format("{} is neither a Python script (its name does not end in .py) nor "
-                             "executable; try chmod +x, or name its interpreter first",
-                             quoted));
+  return failure(
+      Errc::not_possible,
+      fmt::format("{} is neither a Python script (its name does not end in .py or .pyz) nor "
+                  "executable; try chmod +x, or name its interpreter first",
+                  quoted));
 }
 
 bool is_python_name(const Resolution& r, const std::string& name) {
-  return name.ends_with(".py") || r.machine.file_kind(name + "/__main__.py") != FileKind::missing;
+  return name.ends_with(".py") || name.ends_with(".pyz") || name.ends_with(".pyzw") ||
+         r.machine.file_kind(name + "/__main__.py") != FileKind::missing;
 }
 
 // torchrun's rule: a script is Python unless it is said not to be. Ours looks at the file.

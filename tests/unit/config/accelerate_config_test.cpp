@@ -88,6 +88,56 @@ TEST_CASE("accelerate config: c10d gives ranks by itself") {
   CHECK(out.values.at(OptionId::rdzv_endpoint) == "head:1");
 }
 
+// As accelerate config 0.20 wrote it, with sections that later versions write.
+const std::string kOldFile =
+    "command_file: null\n"
+    "commands: null\n"
+    "compute_environment: LOCAL_MACHINE\n"
+    "deepspeed_config: {}\n"
+    "distributed_type: MULTI_GPU\n"
+    "downcast_bf16: 'no'\n"
+    "dynamo_backend: 'NO'\n"
+    "fsdp_config: {}\n"
+    "gpu_ids: all\n"
+    "ipex_config:\n"
+    "  ipex: false\n"
+    "machine_rank: 0\n"
+    "main_process_ip: null\n"
+    "main_process_port: null\n"
+    "main_training_function: main\n"
+    "megatron_lm_config: {}\n"
+    "mixed_precision: bf16\n"
+    "num_machines: 1\n"
+    "num_processes: 2\n"
+    "rdzv_backend: static\n"
+    "same_network: true\n"
+    "tpu_name: null\n"
+    "tpu_zone: null\n"
+    "use_cpu: false\n";
+
+TEST_CASE("accelerate config: what asks for nothing is taken, in YAML and in JSON") {
+  const AccelerateConfig wanted{
+      .values = {{OptionId::nproc_per_node, "2"}},
+      .variables = {{"ACCELERATE_MIXED_PRECISION", "bf16"}, {"ACCELERATE_USE_CPU", "false"}}};
+  CHECK(parsed(kOldFile) == wanted);
+  CHECK(parsed(R"({
+  "commands": null, "distributed_type": "NO", "ipex_config": {"ipex": false, "use_xpu": false},
+  "fsdp_config": {}, "tpu_env": [], "mixed_precision": "bf16", "num_machines": 1,
+  "num_processes": 2, "gpu_ids": "all", "use_cpu": false
+})") == wanted);
+}
+
+TEST_CASE("accelerate config: what is refused in JSON") {
+  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"num_processes": 2)", ": it is no JSON object"},
+           {R"({"num_processes": "many"})", ": num_processes: many: must be a number"},
+           {R"({"fsdp_config": {"fsdp_version": 2}})", ": 'fsdp_version: 2' belongs to a section"},
+           {R"({"a\nuse_cpu": 1})", R"(: 'a\nuse_cpu' is no key that muster knows)"},
+           {R"({"commands": ["a"]})", ": 'commands' is no key"}}) {
+    CHECK_THAT(refused(text), Catch::StartsWith("accelerate config job.yaml" + why));
+  }
+}
+
 TEST_CASE("accelerate config: what is refused, and where") {
   for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
            {"num_machines: 2\nnum_processes: 3\nmain_process_ip: a\nmain_process_port: 1\n",
@@ -100,6 +150,8 @@ TEST_CASE("accelerate config: what is refused, and where") {
            {"compute_environment: AMAZON_SAGEMAKER\n", "takes LOCAL_MACHINE"},
            {"fsdp_config:\n  fsdp_version: 2\n", "line 2: 'fsdp_version: 2' belongs to a section"},
            {"deepspeed_config: {zero_stage: 3}\n", "line 1: deepspeed_config needs accelerate"},
+           {"ipex_config:\n  ipex: true\n", "line 2: 'ipex: true' belongs to a section"},
+           {"commands:\n- echo\n", "line 2: '- echo' belongs to a section"},
            {"num_procesess: 2\n", "line 1: 'num_procesess' is no key that muster knows"},
            {"debug: true\ndebug: false\n", "line 2: 'debug' is set twice"},
            {"no colon\n", "line 1: 'no colon' is no key"},

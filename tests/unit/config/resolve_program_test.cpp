@@ -54,6 +54,11 @@ TEST_CASE("resolve: muster decides by the file how it is run") {
   folder.machine.kinds["app"] = FileKind::folder;
   folder.machine.kinds["app/__main__.py"] = FileKind::plain;
   CHECK(folder.program().kind == ProgramKind::python_script);
+  for (const std::string app : {"app.pyz", "app.pyzw"}) {  // of zipapp
+    Launch archive{{app}};
+    archive.machine.kinds[app] = FileKind::plain;
+    CHECK(archive.program().kind == ProgramKind::python_script);
+  }
 }
 
 TEST_CASE("resolve: an executable script is still Python, unless no-python says otherwise") {
