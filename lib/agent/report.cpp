@@ -2,6 +2,7 @@
 #include "agent/report.hpp"
 
 #include "agent/error_file.hpp"
+#include "agent/failure_hint.hpp"
 #include "agent/traceback.hpp"
 #include "base/text.hpp"
 
@@ -133,8 +134,14 @@ void add_failure(Lines& out, const FailureStory& story) {
     out.push_back("  " + printable(story.verdict));
   }
   const auto firm = std::ranges::count(story.early_gists, false, &EarlyGist::only_lost_root);
-  const auto lines_max = kEvidenceLinesMax - static_cast<std::size_t>(firm);
-  add_others(out, story, add_evidence(out, root, lines_max));
+  const std::string hint = hint_for(root);
+  const auto lines_max =
+      kEvidenceLinesMax - static_cast<std::size_t>(firm) - (hint.empty() ? 0 : 1);
+  const auto lines_left = add_evidence(out, root, lines_max);
+  if (!hint.empty()) {
+    out.push_back("  hint: " + hint);
+  }
+  add_others(out, story, lines_left);
 }
 
 Lines leftovers_of(const JobResult& result) {

@@ -128,6 +128,26 @@ const std::string kDuring = "During handling of the above exception, another exc
 
 }  // namespace
 
+TEST_CASE("report: an abort at the end of a PyTorch program is told from one of the program") {
+  WorkerFailure root = failure_of(1, 0);
+  root.status = ExitStatus{true, SIGABRT, true};
+  root.stderr_tail = "1\n2\n3\n4\n5\n6\n7\nterminate called without an active exception\n";
+  const std::string text = render_report(failed({root}), kSite);
+  CHECK(text.find("  | terminate called without an active exception\n  hint: after the end of a "
+                  "PyTorch program this is a bug of PyTorch (pytorch#190489): ") !=
+        std::string::npos);
+  CHECK(text.find("destroy_process_group()") != std::string::npos);
+  root.stderr_tail.clear();
+  const auto without = lines_in(render_report(failed({root}), kSite));
+  CHECK(lines_in(text) == without + 8);  // the hint takes the place of a line of evidence
+  for (const std::string other : {"Traceback (most recent call last):\nE: 1\nterminate called "
+                                  "without an active exception\n",
+                                  "terminate called after throwing an instance of 'E'\n"}) {
+    root.stderr_tail = other;
+    CHECK(render_report(failed({root}), kSite).find("hint") == std::string::npos);
+  }
+}
+
 TEST_CASE("report: of a chain of exceptions the message of each is kept") {
   for (const std::string prefix : {"", "[rank1]: "}) {
     WorkerFailure root = failure_of(1, 1);
