@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster.spark.TorchDistributor with a real Spark: on the driver, and as a barrier stage on two
 executors that are processes of their own."""
+import contextlib
+import io
 import os
 import signal
 import sys
+import types
 import unittest
+from unittest import mock
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["OMP_NUM_THREADS"] = "1"
 
+from pyspark.ml.torch import distributor  # noqa: E402
 from pyspark.ml.torch.distributor import TorchDistributor as Theirs  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
@@ -99,12 +104,18 @@ class OnTheDriver(SparkCase):
                     self.assertNotIsInstance(caught.exception, muster.JobError)
 
     def test_gpus_that_spark_gives(self):
-        self.assertEqual(spark.visible(["0", "3", "5"], 2), "0,3")
-        os.environ["CUDA_VISIBLE_DEVICES"] = "3,5"
-        self.addCleanup(os.environ.pop, "CUDA_VISIBLE_DEVICES")
-        self.assertEqual(spark.visible(["0", "3", "5"], 2), "3,5")
-        with self.assertRaisesRegex(RuntimeError, "3 GPUs are wanted, Spark gives 3 .*leaves 2"):
-            spark.visible(["0", "3", "5"], 3)
+        """As PySpark's own: addresses are indices into CUDA_VISIBLE_DEVICES."""
+        resources = {"gpu": types.SimpleNamespace(addresses=["2", "0"])}
+        given_by_spark = mock.patch.object(distributor, "_get_resources", lambda _: resources)
+        self.addCleanup(given_by_spark.stop)
+        given_by_spark.start()
+        for given in (None, "4,5,6"):
+            with mock.patch.dict(os.environ):
+                os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+                if given:
+                    os.environ["CUDA_VISIBLE_DEVICES"] = given
+                self.assertEqual(spark.visible(["2", "0"], 2),
+                                 ",".join(distributor._get_gpus_owned(None)))
 
 
 class OnExecutors(SparkCase):
@@ -119,6 +130,11 @@ class OnExecutors(SparkCase):
 
     def test_a_file(self):
         self.file(local=False)
+
+    def test_output_of_the_ranks_reaches_the_driver(self):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            spark.TorchDistributor(2, local_mode=False, use_gpu=False).run(lambda: print("here"))
+        self.assertEqual(sorted(out.getvalue().splitlines()), ["[rank 0]: here", "[rank 1]: here"])
 
     def test_encryption_is_not_silently_left_out(self):
         self.session.sparkContext._conf.set("spark.ssl.enabled", "true")
