@@ -67,6 +67,7 @@ class HostsLauncher final : public RshObserver {
   void start_all_shells();
   void take_hello(RshChild& child, const Frame& frame);
   void show(RshChild& child, const Frame& frame, int stream);
+  void assemble(const Frame& frame, int stream, ConsoleSink& sink);
   void finish_lines(std::size_t host);
   void read_link();
   void perform();
@@ -168,16 +169,30 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
   core_.hello(steady_now(), frame.host, *message, effects_);
 }
 
-// Whole lines of one machine, never torn by another's. At the end of the job, what the console does
-// not take is counted instead.
+// Whole lines of one machine, never torn by another's, and progress bars; of a single machine bytes
+// as they arrive. At the end of the job, what the console does not take is counted instead.
 void HostsLauncher::show(RshChild& child, const Frame& frame, int stream) {
   ConsoleSink& sink = console_.sink(stream);
   if (!sink.has_room() && core_.is_ending()) {
     sink.note_unshown(frame.payload.size());
     return;
   }
+  if (setup_.request.hosts.size() == 1) {
+    sink.buffer() += frame.payload;
+  } else {
+    assemble(frame, stream, sink);
+  }
+  sink.flush();
+  if (!sink.has_room()) {
+    children_.pause(child);
+  }
+}
+
+void HostsLauncher::assemble(const Frame& frame, int stream, ConsoleSink& sink) {
   const auto key = std::pair<std::size_t, int>(frame.host, stream);
-  LineAssembler& lines = lines_.try_emplace(key, LineStyle{}).first->second;
+  LineStyle style;
+  style.terminal = sink.is_terminal();
+  LineAssembler& lines = lines_.try_emplace(key, style).first->second;
   std::string whole;
   lines.feed(frame.payload, whole);
   if (stream == 2) {
@@ -185,10 +200,7 @@ void HostsLauncher::show(RshChild& child, const Frame& frame, int stream) {
   } else {
     sink.buffer() += whole;
   }
-  sink.flush();
-  if (!sink.has_room()) {
-    children_.pause(child);
-  }
+  lines.progress(sink.buffer());
 }
 
 void HostsLauncher::finish_lines(std::size_t host) {

@@ -4,10 +4,12 @@ fake_rsh.py, and the machines are loopback addresses of this one."""
 
 import os
 import pathlib
+import re
+import select
 import signal
 import unittest
 
-from harness import MUSTER, JobCase, children, eventually, is_sanitized, read, state
+from harness import DEADLINE, MUSTER, JobCase, children, eventually, is_sanitized, read, state
 
 RSH = str(pathlib.Path(__file__).with_name("fake_rsh.py"))
 
@@ -71,6 +73,26 @@ class Remote(JobCase):
         wanted = [f"[127.0.0.{rank // 2 + 1}:{rank}]:{rank}:{i}:{i}"
                   for rank in range(4) for i in range(500)]
         self.assertEqual(sorted(ended.out.splitlines()), sorted(wanted))
+
+    def shown_while_it_runs(self, hosts, text, wanted):
+        """The program writes `text`, which ends no line, and exits when the console has shown what
+        is wanted of it."""
+        job = self.hosts(hosts, *self.shell(
+            f"printf '{text}' >&2; until [ -e {self.folder}/seen ]; do sleep 0.01; done"))
+        shown = b""
+        while not re.search(wanted, shown):
+            self.assertTrue(select.select([job.process.stderr], [], [], DEADLINE)[0], shown)
+            data = os.read(job.process.stderr.fileno(), 4096)
+            self.assertTrue(data, shown)
+            shown += data
+        (self.folder / "seen").touch()
+        self.assertEqual(job.end().code, 0)
+
+    def test_a_progress_bar_of_each_machine_moves_while_it_runs(self):
+        self.shown_while_it_runs("127.0.0.1,127.0.0.2", r"\r10%%\r20%%", rb"(?s)10%.*10%")
+
+    def test_of_a_single_machine_what_ends_no_line_is_shown_at_once(self):
+        self.shown_while_it_runs("127.0.0.2", "...", rb"^\.\.\.$")
 
     def test_arguments_and_folder_arrive_as_they_are(self):
         words = ["a b", "'", '"', "$HOME", "`id`", "*", "", "\\", "x\ny", "ü", ";#&|<>!"]
