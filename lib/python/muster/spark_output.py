@@ -166,6 +166,8 @@ class _ToDriver(io.TextIOBase):
 @contextlib.contextmanager
 def to_driver(address: Address) -> Iterator[None]:
     """In a task: sys.stdout and sys.stderr are sent to the driver as well."""
+    out: Any  # enough of a text stream for print() and for us
+    err: Any
     with _ToDriver(address, 1, sys.stdout) as out, _ToDriver(address, 2, sys.stderr) as err:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield
