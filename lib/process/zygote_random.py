@@ -14,7 +14,7 @@ PASSED_ON = ("random", "secrets")
 # what they draw only tells objects of one process apart. A uuid is drawn again.
 KNOWN = ("multiprocessing.process", "numpy.random", "tempfile", "uuid", "rich.style",
          "sympy.core.symbol")
-TORCH_SEED = 67280421310721  # of a generator that nobody has seeded
+TORCH_SEED = 67280421310721  # of a torch.Generator() that nobody has seeded
 DRAWN_SEED = 2 ** 32  # seeds that are drawn have more bits, those that are typed have fewer
 
 
@@ -130,6 +130,9 @@ class Randomness:
             each.seed()
         if self.is_numpy_fresh:
             sys.modules["numpy.random"].seed()
+        torch = torch_generator()
+        if torch is not None and torch.initial_seed() >= DRAWN_SEED:
+            torch.seed()
         if "multiprocessing.process" in sys.modules:
             sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
         drawn = {old: uuid_of(os.urandom(16)) for old in self.uuids}
@@ -165,15 +168,21 @@ def numpy_generator():
     return "fresh" if same else "used"
 
 
+def torch_generator():
+    """torch's own, which torch seeds with random bits while it is imported."""
+    return getattr(sys.modules.get("torch"), "default_generator", None)
+
+
 def torch_was_seeded():
-    """torch's generators begin with the same number in each process, if they are left alone."""
+    """Generators other than torch's own begin with the same number, unless they are seeded."""
     kind = getattr(sys.modules.get("torch"), "Generator", None)
     if kind is None:
         return None
+    own = torch_generator()
     for module in list(sys.modules.values()):
         for name, value in list(getattr(module, "__dict__", {}).items()):
-            if type(value) is kind and value.initial_seed() >= DRAWN_SEED and \
-                    value.initial_seed() != TORCH_SEED:
+            if type(value) is kind and value is not own and \
+                    value.initial_seed() >= DRAWN_SEED and value.initial_seed() != TORCH_SEED:
                 return ("has seeded %s.%s, whose numbers all workers would share" %
                         (module.__name__, name))
     return None

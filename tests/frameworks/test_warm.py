@@ -63,6 +63,13 @@ class Warm(Case):
         self.assertIn("1 spawned [1.0, 2.0]", shown)
         self.assertEqual(shown[0], f"0 fork {[[2 * i, 2] for i in range(8)]}")
 
+    def test_numbers_of_torch(self):
+        """torch seeds its own generator while it is imported, so each worker must seed it again."""
+        script = self.write("numbers.py", "import torch\nprint(torch.rand(1))\n")
+        out, err = self.muster("--warm=torch", "--nproc-per-node=2", script)
+        self.assertNotIn(COLD, err)
+        self.assertEqual(len(set(out.splitlines())), 2, out)
+
     def covered(self, *warm):
         """{file: the lines that ran} as coverage has seen it, over both ranks."""
         for name in os.listdir(self.folder):
