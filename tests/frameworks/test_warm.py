@@ -65,7 +65,7 @@ class Warm(Case):
 
     def test_numbers_of_torch(self):
         """torch seeds its own generator while it is imported, so each worker must seed it again."""
-        script = self.write("numbers.py", "import torch\nprint(torch.rand(1))\n")
+        script = self.write("drawn.py", "import torch\nprint(torch.rand(1))\n")
         out, err = self.muster("--warm=torch", "--nproc-per-node=2", script)
         self.assertNotIn(COLD, err)
         self.assertEqual(len(set(out.splitlines())), 2, out)
