@@ -37,7 +37,7 @@ std::string Unshown::describe(std::string_view console) const {
   }
   if (worker_bytes > 0) {
     text.append(std::to_string(worker_bytes)).append(" bytes of the workers' output");
-    text.append(" (log files are complete)");
+    text.append(in_files ? " (log files are complete)" : "");
   }
   return text.append("\n");
 }
@@ -74,7 +74,7 @@ void ConsoleSink::flush() {
   // The line about what is missing goes where it is missing: behind all that was queued before.
   if (write_queue() && unshown_.any() && has_room()) {
     pending_.append(pending_.back() == '\n' ? "" : "\n");
-    pending_.append(std::exchange(unshown_, {}).describe("this console"));
+    pending_.append(take_unshown().describe("this console"));
     write_queue();
   }
   if (closed_ || written_ == pending_.size()) {
@@ -167,7 +167,13 @@ Unshown ConsoleSink::give_up_queue() {
   own_count_ = 0;
   own_end_ = 0;
   pending_.resize(line_end);
-  return std::exchange(unshown_, {});
+  return take_unshown();
+}
+
+Unshown ConsoleSink::take_unshown() {
+  Unshown out = std::exchange(unshown_, {});
+  out.in_files = in_files_;
+  return out;
 }
 
 bool same_place(int one, int other) {

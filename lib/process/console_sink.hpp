@@ -28,6 +28,7 @@ struct ConsoleWait {
 struct Unshown {
   std::uint64_t messages = 0;      // of muster
   std::uint64_t worker_bytes = 0;  // of the workers
+  bool in_files = true;            // log files hold all of these bytes
 
   [[nodiscard]] bool any() const { return messages > 0 || worker_bytes > 0; }
 
@@ -56,6 +57,9 @@ class ConsoleSink final : public Watcher {
   // So much of the workers' output will not come, because there was no room for too long.
   void note_unshown(std::size_t worker_bytes) { unshown_.worker_bytes += worker_bytes; }
 
+  // Some output that goes here is in no log file, or in one that was truncated.
+  void note_unfiled() { in_files_ = false; }
+
   [[nodiscard]] bool has_room() const { return queued() < kQueueBytesLow; }
 
   [[nodiscard]] bool empty() const { return pending_.empty(); }
@@ -80,6 +84,7 @@ class ConsoleSink final : public Watcher {
   void shrink();
   void watch();
   void clear();
+  [[nodiscard]] Unshown take_unshown();
 
   StreamWriter writer_;
   bool closed_ = false;
@@ -93,6 +98,7 @@ class ConsoleSink final : public Watcher {
   std::size_t own_end_ = 0;    // ... and where the last of them ends
   std::uint64_t own_count_ = 0;
   Unshown unshown_;  // since the last line that reported it
+  bool in_files_ = true;
 };
 
 // Whether descriptors 1 and 2 lead to the same place, so that they must share a sink.

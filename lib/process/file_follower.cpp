@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include <sys/inotify.h>
@@ -46,10 +47,10 @@ void FileFollower::arm(OutputSource& source) {
   if (!opened_) {
     open();
   }
+  // Through the descriptor: the path may lead to another file by now, or to none.
+  const std::string file = "/proc/self/fd/" + std::to_string(source.setup().file->fd());
   const int watch =
-      inotify_
-          ? ::inotify_add_watch(inotify_.get(), source.setup().path.c_str(), IN_MODIFY | IN_ONESHOT)
-          : -1;
+      inotify_ ? ::inotify_add_watch(inotify_.get(), file.c_str(), IN_MODIFY | IN_ONESHOT) : -1;
   if (watch >= 0) {
     watches_[watch] = &source;
     return;

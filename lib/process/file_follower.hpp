@@ -22,7 +22,7 @@ class FileFollower final : public Watcher {
   FileFollower(const FileFollower&) = delete;
   FileFollower& operator=(const FileFollower&) = delete;
 
-  // From now on; the caller reads once more after this call.
+  // From now on; its file is open, and the caller reads once more after this call.
   void arm(OutputSource& source);
 
   void forget_all();

@@ -288,7 +288,7 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
   auto streams = open_streams(spec);
   auto pid =
       streams ? fork_or_spawn(spec, *streams) : Result<pid_t>(std::unexpected(streams.error()));
-  pump.close_child_side();
+  pump.close_child_side(spec.local_rank, pid ? *pid : 0);
   if (pid) {
     workers.add(*pid, spec.local_rank);
     post_turn();

@@ -3,7 +3,9 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/printable.hpp"
 
+#include <climits>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +13,6 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace muster {
@@ -77,11 +78,9 @@ Result<int> OutputPump::open_stream(int local_rank, int stream, const OutputPlan
   MUSTER_CHECK(local_rank >= 0);
   MUSTER_CHECK(stream == 1 || stream == 2);
   MUSTER_CHECK(plan.kind != OutputKind::file || !plan.path.empty());
+  files_.erase({local_rank, stream});
   if (stream == 2) {
     tails_.erase(local_rank);
-    stderr_files_.erase(local_rank);
-  } else {
-    stdout_files_.erase(local_rank);
   }
   switch (plan.kind) {
     case OutputKind::inherit:
@@ -92,12 +91,6 @@ Result<int> OutputPump::open_stream(int local_rank, int stream, const OutputPlan
       return capture(setup_for(local_rank, stream, plan));
     case OutputKind::file:
       break;
-  }
-  (stream == 2 ? stderr_files_ : stdout_files_)[local_rank] = plan.path;
-  if (!plan.tee) {
-    auto file = open_output_file(plan.path);
-    return file ? Result<int>(child_fds_.emplace_back(std::move(*file)).get())
-                : std::unexpected(file.error());
   }
   return write_file(setup_for(local_rank, stream, plan), plan);
 }
@@ -111,13 +104,12 @@ OutputSource::Setup OutputPump::setup_for(int local_rank, int stream, const Outp
   setup.style.prefix = terminal && colours_ ? coloured(plan.prefix, local_rank) : plan.prefix;
   setup.style.terminal = terminal;
   setup.filtered_style = {.prefix = plan.prefix, .filters = plan.filters, .terminal = false};
-  setup.path = plan.path;
   return setup;
 }
 
 // Output may take half of our descriptors: the store's connections and much else need some, too.
-bool OutputPump::is_scarce(const UniqueFd& fd) const {
-  return static_cast<rlim_t>(fd.get()) >= descriptors_ / 2;
+int OutputPump::scarce_from() const {
+  return static_cast<int>(std::min<rlim_t>(descriptors_ / 2, INT_MAX));
 }
 
 // Without a free descriptor a worker gets our own stream: its lines may then be torn, and a report
@@ -137,7 +129,7 @@ Result<int> OutputPump::let_through(int local_rank) {
 
 Result<int> OutputPump::capture(OutputSource::Setup setup) {
   auto pipe = make_pipe();
-  if (!pipe || is_scarce(pipe->write)) {
+  if (!pipe || pipe->write.get() >= scarce_from()) {
     return let_through(setup.local_rank);
   }
   if (auto set = set_nonblocking(pipe->read.get()); !set) {
@@ -146,6 +138,7 @@ Result<int> OutputPump::capture(OutputSource::Setup setup) {
   if (sources_.size() < kWidePipesMax) {
     ::fcntl(pipe->read.get(), F_SETPIPE_SZ, kPipeBytes);
   }
+  setup.sink->note_unfiled();
   setup.kind = OutputSource::Kind::pipe;
   setup.fd = std::move(pipe->read);
   setup.on_ready = [this](OutputSource& source) { read_pipe(source); };
@@ -162,6 +155,16 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
   if (!file) {
     return std::unexpected(file.error());
   }
+  setup.file = std::make_shared<WorkerFile>(plan.path, file->get(), scarce_from());
+  files_[{setup.local_rank, setup.stream}] = setup.file;
+  const int given = child_fds_.emplace_back(std::move(*file)).get();
+  if (!plan.tee) {
+    setup.file->close_if_sparing();
+    return given;
+  }
+  if (!setup.file->open() && errno != EMFILE) {
+    return std::unexpected(system_error("reading back '" + plan.path + "'", errno));
+  }
   if (!plan.filtered_path.empty()) {
     auto filtered = filtered_file(plan.filtered_path);
     if (!filtered) {
@@ -170,14 +173,9 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
     setup.filtered = *filtered;
   }
   setup.kind = OutputSource::Kind::file;
-  setup.fd = UniqueFd(::open(plan.path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!setup.fd && errno != EMFILE) {
-    return std::unexpected(system_error("reading back '" + plan.path + "'", errno));
-  }
-  setup.sparing = !setup.fd || is_scarce(setup.fd);
   add(std::move(setup));
   busy_.insert(sources_.back().get());  // the first turn finds nothing and arms the watch
-  return child_fds_.emplace_back(std::move(*file)).get();
+  return given;
 }
 
 Result<SharedFile*> OutputPump::filtered_file(const std::string& path) {
@@ -196,8 +194,13 @@ void OutputPump::add(OutputSource::Setup setup) {
   sources_.push_back(std::make_unique<OutputSource>(std::move(setup)));
 }
 
-void OutputPump::close_child_side() {
+void OutputPump::close_child_side(int local_rank, pid_t pid) {
   child_fds_.clear();
+  for (const auto& [place, file] : files_) {
+    if (place.first == local_rank) {
+      file->set_writer(pid, place.second);
+    }
+  }
 }
 
 // A captured stream without a prefix that has the console to itself is not cut into lines.
@@ -222,7 +225,8 @@ long OutputPump::read_chunk(OutputSource& source, std::size_t limit) {
     chunk_ = std::make_unique_for_overwrite<char[]>(kChunkBytes);
   }
   MUSTER_CHECK(limit > 0);
-  const auto count = ::read(source.fd(), chunk_.get(), std::min(limit, kChunkBytes));
+  const auto count = source.read(chunk_.get(), std::min(limit, kChunkBytes));
+  note_lost(source);
   if (count > 0) {
     bytes_read_ += static_cast<std::uint64_t>(count);
     source.take(std::string_view(chunk_.get(), static_cast<std::size_t>(count)));
@@ -247,7 +251,11 @@ void OutputPump::read_pipe(OutputSource& source) {
 
 // Whether there may be more to read at once.
 bool OutputPump::read_file(OutputSource& source) {
-  if (!source.sink().has_room() || !source.open()) {
+  if (!source.sink().has_room()) {
+    static_cast<void>(source.setup().file->written());  // a truncation is noticed in time
+    return false;
+  }
+  if (!source.open()) {
     return false;
   }
   if (read_chunk(source, kChunkBytes) == static_cast<long>(kChunkBytes)) {
@@ -268,7 +276,29 @@ bool OutputPump::turn() {
   for (OutputSource* source : std::set<OutputSource*>(busy_)) {
     more = read_file(*source) || more;
   }
+  tell_lost();
   return more;
+}
+
+void OutputPump::note_lost(OutputSource& source) {
+  const auto lost = source.setup().file == nullptr ? 0 : source.setup().file->take_lost();
+  if (lost > 0) {
+    lost_bytes_ += lost;
+    lost_file_ = source.setup().file->path();
+    source.sink().note_unfiled();
+  }
+}
+
+// Once for all files that were truncated at about the same time.
+void OutputPump::tell_lost() {
+  if (const auto lost = std::exchange(lost_bytes_, 0); lost > 0) {
+    console_.say(log_line(
+        LogLevel::warning,
+        fmt::format("'{}' was truncated before muster had read it all: at least {} bytes of the "
+                    "workers' output are not shown on the console. Rotate logs by renaming them",
+                    printable(lost_file_),
+                    lost)));
+  }
 }
 
 void OutputPump::resume_paused() {
@@ -286,13 +316,9 @@ std::optional<std::uint64_t> OutputPump::output_bytes(int local_rank) const {
       out = out.value_or(0) + source->taken();
     }
   }
-  for (const auto* files : {&stdout_files_, &stderr_files_}) {
-    const auto file = files->find(local_rank);
-
-    struct stat facts {};
-
-    if (file != files->end() && ::stat(file->second.c_str(), &facts) == 0) {
-      out = out.value_or(0) + static_cast<std::uint64_t>(facts.st_size);
+  for (const auto& [place, file] : files_) {
+    if (place.first == local_rank) {
+      out = out.value_or(0) + file->written();
     }
   }
   return out;
@@ -310,8 +336,8 @@ OutputSource* OutputPump::captured_stderr(int local_rank) {
 }
 
 std::string OutputPump::stderr_tail(int local_rank) {
-  if (const auto file = stderr_files_.find(local_rank); file != stderr_files_.end()) {
-    return tail_of_file(file->second);
+  if (const auto file = files_.find({local_rank, 2}); file != files_.end()) {
+    return tail_of(*file->second);
   }
   if (OutputSource* const source = captured_stderr(local_rank)) {
     // A pipe holds little: it is read to its end even where the console is full.
@@ -347,7 +373,7 @@ void OutputPump::drain(OutputSource& source, ConsoleWait& wait) {
 void OutputPump::skip(OutputSource& source, std::size_t bytes) {
   source.hide();
   if (!source.is_read_in_full()) {
-    ::lseek(source.fd(), static_cast<off_t>(bytes), SEEK_CUR);
+    source.setup().file->skip(bytes);
     source.sink().note_unshown(bytes);
     return;
   }
@@ -367,6 +393,7 @@ void OutputPump::finish(ConsoleWait& wait) {
       tails_[source->setup().local_rank] = source->tail();
     }
   }
+  tell_lost();
   console_.write_all(wait);
   follower_.forget_all();
   busy_.clear();

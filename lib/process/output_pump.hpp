@@ -11,6 +11,7 @@
 #include "process/output_source.hpp"
 #include "process/poller.hpp"
 #include "process/process_spec.hpp"
+#include "process/worker_file.hpp"
 
 #include <array>
 #include <cstdint>
@@ -19,9 +20,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/resource.h>
+#include <sys/types.h>
 
 namespace muster {
 
@@ -35,8 +38,8 @@ class OutputPump {
   // What the worker's descriptor `stream` (1 or 2) shall be; -1: our own.
   [[nodiscard]] Result<int> open_stream(int local_rank, int stream, const OutputPlan& plan);
 
-  // The worker has its descriptors, or could not be started: closes our copies.
-  void close_child_side();
+  // The worker has its descriptors, or could not be started (pid 0): closes our copies.
+  void close_child_side(int local_rank, pid_t pid);
 
   // For a worker that shall read end-of-file.
   [[nodiscard]] Result<int> empty_input();
@@ -57,7 +60,7 @@ class OutputPump {
   void finish(ConsoleWait& wait);
 
  private:
-  [[nodiscard]] bool is_scarce(const UniqueFd& fd) const;
+  [[nodiscard]] int scarce_from() const;
   [[nodiscard]] Result<int> let_through(int local_rank);
   [[nodiscard]] Result<int> capture(OutputSource::Setup setup);
   [[nodiscard]] Result<int> write_file(OutputSource::Setup setup, const OutputPlan& plan);
@@ -67,6 +70,8 @@ class OutputPump {
   [[nodiscard]] long read_chunk(OutputSource& source, std::size_t limit);
   void read_pipe(OutputSource& source);
   [[nodiscard]] bool read_file(OutputSource& source);
+  void note_lost(OutputSource& source);
+  void tell_lost();
   void resume_paused();
   [[nodiscard]] Result<int> null_fd();
   void drain(OutputSource& source, ConsoleWait& wait);
@@ -91,8 +96,9 @@ class OutputPump {
   std::set<OutputSource*> paused_;    // pipes that wait for room on the console
   std::set<OutputSource*> busy_;      // files that may have more
   std::map<int, std::string> tails_;  // of ended captures, by local rank
-  std::map<int, std::string> stderr_files_;
-  std::map<int, std::string> stdout_files_;
+  std::map<std::pair<int, int>, std::shared_ptr<WorkerFile>> files_;  // by local rank and stream
+  std::uint64_t lost_bytes_ = 0;  // truncated before they were read, not yet reported
+  std::string lost_file_;         // the last of the files concerned
 };
 
 }  // namespace muster

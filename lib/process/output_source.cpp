@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace muster {
@@ -51,19 +50,8 @@ std::string TailKeeper::lines() const {
   return std::string(tail);
 }
 
-bool OutputSource::open() {
-  if (!setup_.fd && setup_.kind == Kind::file) {
-    setup_.fd = UniqueFd(::open(setup_.path.c_str(), O_RDONLY | O_CLOEXEC));
-    ::lseek(fd(), offset_, SEEK_SET);
-  }
-  return fd() >= 0;
-}
-
-void OutputSource::close_if_sparing() {
-  if (setup_.sparing && fd() >= 0) {
-    offset_ = ::lseek(fd(), 0, SEEK_CUR);
-    setup_.fd.reset();
-  }
+long OutputSource::read(char* buffer, std::size_t limit) {
+  return setup_.file != nullptr ? setup_.file->read(buffer, limit) : ::read(fd(), buffer, limit);
 }
 
 void OutputSource::hide() {
@@ -112,17 +100,12 @@ void OutputSource::flush() const {
 }
 
 std::size_t OutputSource::available() const {
-  if (setup_.kind == Kind::pipe) {
-    int count = 0;
-    ::ioctl(fd(), FIONREAD, &count);
-    return static_cast<std::size_t>(std::max(count, 0));
+  if (setup_.file != nullptr) {
+    return setup_.file->available();
   }
-
-  struct stat facts {};
-
-  const auto at = ::lseek(fd(), 0, SEEK_CUR);
-  const bool known = ::fstat(fd(), &facts) == 0 && at >= 0 && facts.st_size > at;
-  return known ? static_cast<std::size_t>(facts.st_size - at) : 0;
+  int count = 0;
+  ::ioctl(fd(), FIONREAD, &count);
+  return static_cast<std::size_t>(std::max(count, 0));
 }
 
 Result<UniqueFd> open_output_file(const std::string& path) {
@@ -142,21 +125,9 @@ Result<UniqueFd> open_output_file(const std::string& path) {
   return fd;
 }
 
-std::string tail_of_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-
-  struct stat facts {};
-
-  if (!fd || ::fstat(fd.get(), &facts) != 0) {
-    return {};
-  }
-  constexpr off_t kWanted = kStderrTailBytesMax + 1;  // one more shows that it was cut
-  std::string bytes(kWanted, '\0');
-  const auto count =
-      ::pread(fd.get(), bytes.data(), bytes.size(), std::max<off_t>(0, facts.st_size - kWanted));
-  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+std::string tail_of(WorkerFile& file) {
   TailKeeper tail;
-  tail.add(bytes);
+  tail.add(file.last_bytes(kStderrTailBytesMax + 1));  // one more shows that it was cut
   return tail.lines();
 }
 

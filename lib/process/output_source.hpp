@@ -6,9 +6,11 @@
 #include "base/fd.hpp"
 #include "process/console_sink.hpp"
 #include "process/line_assembler.hpp"
+#include "process/worker_file.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -41,9 +43,8 @@ class OutputSource final : public Watcher {
     int local_rank = 0;
     int stream = 1;
     Kind kind = Kind::pipe;
-    UniqueFd fd;           // non-blocking where it is a pipe
-    bool sparing = false;  // of a file: closed between two readings, for want of descriptors
-    std::string path;      // of a file, to watch it
+    UniqueFd fd;                       // of a pipe: non-blocking
+    std::shared_ptr<WorkerFile> file;  // of a file
     LineStyle style;
     ConsoleSink* sink = nullptr;
     LineStyle filtered_style;
@@ -58,14 +59,22 @@ class OutputSource final : public Watcher {
 
   [[nodiscard]] const Setup& setup() const { return setup_; }
 
+  // Of its pipe; -1: it is a file.
   [[nodiscard]] int fd() const { return setup_.fd.get(); }
 
   [[nodiscard]] ConsoleSink& sink() const { return *setup_.sink; }
 
-  // Before and after reading: a sparing source holds a descriptor in between only. False: it cannot
-  // be opened now.
-  [[nodiscard]] bool open();
-  void close_if_sparing();
+  // Before and after reading. False: its file cannot be opened now.
+  [[nodiscard]] bool open() { return setup_.file == nullptr || setup_.file->open(); }
+
+  void close_if_sparing() {
+    if (setup_.file != nullptr) {
+      setup_.file->close_if_sparing();
+    }
+  }
+
+  // As read(2); -1 where there is nothing for now.
+  [[nodiscard]] long read(char* buffer, std::size_t limit);
 
   // Nobody shares the place: bytes are passed on at once, prompts without a newline too.
   void pass_everything() { raw_ = true; }
@@ -101,13 +110,12 @@ class OutputSource final : public Watcher {
   bool raw_ = false;
   bool hidden_ = false;
   std::uint64_t taken_ = 0;
-  off_t offset_ = 0;  // of a sparing source that is closed
 };
 
 // Opens for writing from the start, with the folders on the way. Errors: not_possible, with path.
 [[nodiscard]] Result<UniqueFd> open_output_file(const std::string& path);
 
 // The last whole lines of a file, at most kStderrTailBytesMax bytes.
-[[nodiscard]] std::string tail_of_file(const std::string& path);
+[[nodiscard]] std::string tail_of(WorkerFile& file);
 
 }  // namespace muster

@@ -174,6 +174,7 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
 void HostsLauncher::show(RshChild& child, const Frame& frame, int stream) {
   ConsoleSink& sink = console_.sink(stream);
   if (!sink.has_room() && core_.is_ending()) {
+    sink.note_unfiled();  // whether machines have log files is not known here
     sink.note_unshown(frame.payload.size());
     return;
   }

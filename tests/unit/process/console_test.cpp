@@ -92,6 +92,14 @@ TEST_CASE("console: what workers wrote and nobody saw is counted behind what was
   CHECK(count_of("muster", reader.read_all()) == 0);  // told once
 }
 
+TEST_CASE("console: log files are called complete only if they hold all that was not shown") {
+  Reader reader;
+  reader.sink.note_unfiled();
+  reader.fill();
+  reader.sink.note_unshown(1234);
+  CHECK(reader.read_all().ends_with("not shown: 1234 bytes of the workers' output\n"));
+}
+
 TEST_CASE("console: one that took nothing is waited for once, and again after it took something") {
   Reader reader;
   reader.fill();

@@ -11,6 +11,7 @@
 #include <map>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +42,17 @@ std::string direct_output(const std::string& verb, const std::string& word, int 
   JobProbe puppet({.argv = {"/usr/bin/env", variable, kPuppet, verb, word}});
   REQUIRE(puppet.nothing_is_left());
   return puppet.out();
+}
+
+// The limits of a user namespace are its own.
+void refuse_inotify() {
+  if (::unshare(CLONE_NEWUSER) != 0) {
+    std::_Exit(1);
+  }
+  const int limit = ::open("/proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
+  if (::write(limit, "0", 1) != 1) {
+    std::_Exit(1);
+  }
 }
 
 }  // namespace
@@ -229,9 +241,8 @@ TEST_CASE("output: prefixes have colours on a terminal only where they are wante
         (plain ? "r0:x\r\n" : "\x1b[36mr0:\x1b[0mx\r\n"));
 }
 
-TEST_CASE("output: a followed file that was removed is looked at by a timer") {
+TEST_CASE("output: without inotify a followed file is looked at by a timer") {
   const TempDir dir;
-  const auto log = dir.path() + "/0/stdout.log";
   JobProbe job({.argv = quiet_job({"--out",
                                    "tee",
                                    "--dir",
@@ -246,17 +257,80 @@ TEST_CASE("output: a followed file that was removed is looked at by a timer") {
                                    dir.path() + "/1",
                                    "say",
                                    "b",
+                                   "wait"}),
+                .in_child = refuse_inotify});
+  if (!job.says("0:a\n")) {
+    WARN("needs a user namespace: skipped");
+    return;
+  }
+  write_file(dir.path() + "/1", "");
+  CHECK(job.says("0:b\n"));
+}
+
+TEST_CASE("output: a followed file that is renamed, removed or truncated is still followed") {
+  const TempDir dir;
+  const auto log = dir.path() + "/0/stdout.log";
+  const std::string how = GENERATE("rename", "remove", "truncate");
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "1",
+                                   kPuppet,
+                                   "say",
+                                   "a longer line",
+                                   "wait-file",
+                                   dir.path() + "/1",
+                                   "say",
+                                   "b",
                                    "wait-file",
                                    dir.path() + "/2",
                                    "say",
                                    "c",
                                    "wait"})});
-  REQUIRE(job.says("0:a\n"));
-  ::unlink(log.c_str());
+  REQUIRE(job.says("0:a longer line\n"));
+  if (how == "rename") {
+    REQUIRE(::rename(log.c_str(), (log + ".1").c_str()) == 0);
+    write_file(log, "");
+  } else {
+    REQUIRE((how == "remove" ? ::unlink(log.c_str()) : ::truncate(log.c_str(), 0)) == 0);
+  }
   write_file(dir.path() + "/1", "");
   REQUIRE(job.says("0:b\n"));
   write_file(dir.path() + "/2", "");
   CHECK(job.says("0:c\n"));
+}
+
+TEST_CASE("output: lines that were truncated before they were read are counted", "[slow]") {
+  const TempDir dir;
+  const auto log = dir.path() + "/0/stdout.log";
+  JobProbe job({.argv = quiet_job({"--out",
+                                   "tee",
+                                   "--dir",
+                                   dir.path(),
+                                   "--prefix",
+                                   "",
+                                   "1",
+                                   kPuppet,
+                                   "lines",
+                                   "60000",
+                                   "touch",
+                                   dir.path() + "/written",
+                                   "wait-file",
+                                   dir.path() + "/truncated",
+                                   "say",
+                                   "last"})});
+  // Nobody reads the console until the file is truncated.
+  JobProbe waiter({.argv = {kPuppet, "wait-file", dir.path() + "/written"}});
+  CHECK(waiter.exit_code() == 0);
+  REQUIRE(::truncate(log.c_str(), 0) == 0);
+  write_file(dir.path() + "/truncated", "");
+  REQUIRE(job.nothing_is_left());
+  CHECK(job.out().find("0:last\n") != std::string::npos);
+  CHECK(job.err().find("'" + log + "' was truncated before muster had read it all: at least ") !=
+        std::string::npos);
 }
 
 TEST_CASE("output: standard input is handed on where that is asked for") {

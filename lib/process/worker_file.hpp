@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// WorkerFile: a log file that a worker writes and muster reads, through a descriptor. Renaming or
+// removing the path changes nothing; after a truncation reading restarts at the beginning. A
+// sparing file gives its descriptor back between two readings, and is found again by its path or
+// through the worker's own descriptor. Owned by OutputPump. Resource; lives on the loop's thread.
+#pragma once
+
+#include "base/fd.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+namespace muster {
+
+class WorkerFile {
+ public:
+  // `path` is the file that `written`, the worker's descriptor, is open on. A descriptor that is
+  // `scarce_from` or higher is given back.
+  WorkerFile(std::string path, int written, int scarce_from);
+
+  // The process that holds the file as its descriptor `stream`.
+  void set_writer(pid_t pid, int stream);
+
+  // Before and after reading: a sparing file holds a descriptor in between only. False: it cannot
+  // be opened now, errno says why.
+  [[nodiscard]] bool open();
+  void close_if_sparing();
+
+  // For a watch; -1 while closed.
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  // The next bytes, of a file that is open; 0: nothing more for now.
+  [[nodiscard]] long read(char* buffer, std::size_t limit);
+
+  // How many bytes could be read now.
+  [[nodiscard]] std::size_t available();
+  void skip(std::size_t bytes);
+
+  // Bytes that the worker has written so far, as far as they were seen; truncation does not lower
+  // the number.
+  [[nodiscard]] std::uint64_t written();
+
+  // Bytes known to be truncated before they were read, since the last call. What was written and
+  // truncated between two calls of this class is not known.
+  [[nodiscard]] std::uint64_t take_lost();
+
+  // The last `bytes_max` bytes.
+  [[nodiscard]] std::string last_bytes(std::size_t bytes_max);
+
+ private:
+  [[nodiscard]] UniqueFd open_same(const std::string& path) const;
+  void look();
+  [[nodiscard]] long read_behind_mark(char* buffer, std::size_t limit);
+  void keep_mark(std::string_view bytes);
+  void note_truncated(off_t size_before);
+
+  std::string path_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  pid_t writer_ = 0;
+  int stream_ = 1;
+  UniqueFd fd_;
+  bool sparing_ = false;
+  off_t offset_ = 0;             // of the next byte to read
+  off_t size_ = 0;               // when last looked at
+  std::string mark_;             // the bytes before offset_, which only a truncation changes
+  std::uint64_t truncated_ = 0;  // sizes before truncations
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace muster

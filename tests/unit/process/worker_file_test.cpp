@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/worker_file.hpp"
+
+#include "job_probe.hpp"
+#include "process/output_pump.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace muster;
+using namespace muster::testing;
+
+namespace {
+
+constexpr int kPlentyOfDescriptors = 1 << 20;
+
+// A log file as a worker has it, and muster's view of it.
+struct Log {
+  explicit Log(int scarce_from = kPlentyOfDescriptors) : file(path, out.get(), scarce_from) {}
+
+  void print(std::string_view text) const {
+    REQUIRE(::write(out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+
+  std::string read() {
+    std::array<char, 4096> buffer{};
+    REQUIRE(file.open());
+    const auto count = file.read(buffer.data(), buffer.size());
+    file.close_if_sparing();
+    REQUIRE(count >= 0);
+    return std::string(buffer.data(), static_cast<std::size_t>(count));
+  }
+
+  TempDir dir;
+  std::string path = dir.path() + "/stdout.log";
+  UniqueFd out = *open_output_file(path);
+  WorkerFile file;
+};
+
+// As logrotate does with "create", and what a user may do.
+void rename_and_create(const std::string& path) {
+  REQUIRE(::rename(path.c_str(), (path + ".1").c_str()) == 0);
+  write_file(path, "somebody else's\n");
+}
+
+void remove_it(const std::string& path) {
+  REQUIRE(::unlink(path.c_str()) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("worker file: it is read on after its path was given to another file, or removed") {
+  Log log;
+  const auto rotate = GENERATE(&rename_and_create, &remove_it);
+  log.print("one\n");
+  CHECK(log.read() == "one\n");
+  rotate(log.path);
+  log.print("two\n");
+  CHECK(log.read() == "two\n");
+  CHECK(log.file.written() == 8);
+  CHECK(log.file.last_bytes(100) == "one\ntwo\n");
+  CHECK(log.file.take_lost() == 0);
+}
+
+TEST_CASE("worker file: a sparing one is found by its path, or through the worker's descriptor") {
+  Log log(0);
+  CHECK(log.read().empty());
+  CHECK(log.file.fd() < 0);
+  log.print("one\n");
+  CHECK(log.read() == "one\n");
+  rename_and_create(log.path);
+  log.print("two\n");
+  CHECK_FALSE(log.file.open());  // not the other file
+  log.file.set_writer(::getpid(), log.out.get());
+  CHECK(log.read() == "two\n");
+  CHECK(log.file.last_bytes(4) == "two\n");
+  CHECK(log.file.written() == 8);
+}
+
+TEST_CASE("worker file: after a truncation it is read from the start, and what was lost is known") {
+  Log log;
+  log.print("read before\n");
+  CHECK(log.read() == "read before\n");
+  log.print("never read\n");
+  CHECK(log.file.available() == 11);
+  REQUIRE(::truncate(log.path.c_str(), 0) == 0);
+  CHECK(log.file.written() == 23);  // no progress, but none is taken back
+  log.print("new\n");
+  CHECK(log.file.written() == 27);
+  CHECK(log.read() == "new\n");  // the worker appends: no hole before it
+  CHECK(log.file.take_lost() == 11);
+  CHECK(log.file.take_lost() == 0);
+}
+
+TEST_CASE(
+    "worker file: one that outgrew the old offset after a truncation is read from the start") {
+  Log log;
+  log.print("short\n");
+  CHECK(log.read() == "short\n");
+  REQUIRE(::truncate(log.path.c_str(), 0) == 0);
+  log.print("longer than before\n");
+  CHECK(log.read() == "longer than before\n");
+  CHECK(log.file.take_lost() == 0);
+  CHECK(log.file.written() == 25);
+}
+
+TEST_CASE("output: progress and the last lines of standard error are seen after a rotation") {
+  const TempDir dir;
+  const bool tee = GENERATE(false, true);
+  const auto rotate = GENERATE(&rename_and_create, &remove_it);
+  auto poller = *Poller::open();
+  Console console(poller);
+  OutputPump pump(poller, console, false);
+  OutputPlan plan;
+  plan.kind = OutputKind::file;
+  plan.path = dir.path() + "/stderr.log";
+  plan.tee = tee;
+  const auto given = pump.open_stream(0, 2, plan);
+  REQUIRE(given);
+  const UniqueFd worker(::dup(*given));
+  pump.close_child_side(0, ::getpid());
+  CHECK(pump.output_bytes(0) == 0);
+  rotate(plan.path);
+  const std::string_view text = "ValueError: bad batch\n";
+  REQUIRE(::write(worker.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  CHECK(pump.output_bytes(0) == text.size());
+  CHECK(pump.stderr_tail(0) == text);
+}
