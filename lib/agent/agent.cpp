@@ -253,6 +253,7 @@ int Agent::run() {
   }
   messages_.use(*runner_);
   place_.use(*runner_);
+  place_.set_notice([this](LogLevel level, const std::string& text) { events_.say(level, text); });
   watch_progress();
   watch_descendants();
   open_channel();

@@ -25,7 +25,9 @@ void EventLog::take(const JobEvent& event) {
     return;
   }
   const auto* begun = std::get_if<event::RoundBegun>(&event.what);
-  if (begun != nullptr && !write_ && !begun->logs.empty()) {
+  if (begun != nullptr && write_ && !begun->logs.empty()) {
+    open_again(begun->logs);
+  } else if (begun != nullptr && !write_ && !begun->logs.empty()) {
     open(begun->logs);
   } else if (begun != nullptr && !write_) {
     given_up_ = true;  // there will be no folder
@@ -46,6 +48,13 @@ void EventLog::open(const std::string& folder) {
   }
   write_ = std::move(*opened);
   write(std::exchange(kept_, {}));
+}
+
+// A file that was removed or renamed meanwhile gives way to a new one; one that is there stays.
+void EventLog::open_again(const std::string& folder) {
+  if (auto opened = open_(folder)) {
+    write_ = std::move(*opened);
+  }
 }
 
 void EventLog::write(std::string_view text) {

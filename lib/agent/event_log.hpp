@@ -36,7 +36,7 @@ class EventLog final : public EventSink {
  public:
   // Appends some bytes and returns how many, or -1 with errno, as ::write does.
   using Write = std::function<ssize_t(std::string_view)>;
-  // Makes the file in this folder and returns how to write to it.
+  // Makes the file in this folder, unless it is there, and returns how to write to it.
   using Open = std::function<Result<Write>(const std::string& folder)>;
 
   using Clock = std::function<TimePoint()>;
@@ -51,6 +51,7 @@ class EventLog final : public EventSink {
 
  private:
   void open(const std::string& folder);
+  void open_again(const std::string& folder);
   void write(std::string_view text);
   [[nodiscard]] bool append(std::string_view text);
   void count_time(Duration taken);

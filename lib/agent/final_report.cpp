@@ -28,10 +28,11 @@ void FinalReport::write_error_file(const JobResult& result) const {
     return;
   }
   const WorkerFailure& root = story->root;
-  const std::string text = root.error_file.empty()
-                               ? make_error_file(root, traceback_of(root))
-                               : with_error_code(read_some(root.error_file, kErrorFileBytesMax + 1),
-                                                 root.status.torchrun_code());
+  // The worker's own file may be gone by now.
+  const std::string own =
+      root.error_file.empty() ? "" : read_some(root.error_file, kErrorFileBytesMax + 1);
+  const std::string text = own.empty() ? make_error_file(root, traceback_of(root))
+                                       : with_error_code(own, root.status.torchrun_code());
   if (const auto written = write_file(path, text); !written) {
     events_.say(LogLevel::warning, written.error().message);
   }

@@ -50,6 +50,17 @@ void leave_out_printed_traceback(Lines& said, const Lines& recorded) {
   }
 }
 
+// PyTorch's error handler dies where it cannot write the error file; then its own exception follows
+// the one that it should have recorded.
+std::string_view without_handler_error(std::string_view text) {
+  constexpr std::string_view kChained =
+      "\nDuring handling of the above exception, another exception occurred:\n";
+  const auto chained = text.rfind(kChained);
+  const bool of_handler = chained != std::string_view::npos &&
+                          text.find(", in record_exception\n", chained) != std::string_view::npos;
+  return of_handler ? text.substr(0, chained) : text;
+}
+
 // What stderr says besides the traceback, which is not empty.
 Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   Lines said = lines_of(root.stderr_tail);
@@ -238,7 +249,7 @@ std::string traceback_of(const WorkerFailure& failure) {
   if (failure.record && !failure.record->traceback.empty()) {
     return failure.record->traceback;
   }
-  return last_chain(failure.stderr_tail);
+  return last_chain(without_handler_error(failure.stderr_tail));
 }
 
 std::vector<const WorkerFailure*> other_failures(const JobResult& result) {

@@ -125,7 +125,7 @@ bool remove_known(const std::string& run, const Names& of_worker, const Names& o
     remove_flights(attempt);
     remove_folder(attempt, of_attempt);
   }
-  return ::rmdir(run.c_str()) == 0;
+  return ::rmdir(run.c_str()) == 0 || errno == ENOENT;
 }
 
 // A folder of ours that nobody holds. One that was made just now may not be held yet.
@@ -181,25 +181,12 @@ void RunDir::remove_left(const std::string& place) {
   remove_known(place, {"error.json"}, {});
 }
 
-Result<RunDir> RunDir::make(const LaunchConfig& config,
-                            const Environ& environ,
-                            std::string_view random) {
+Result<RunDir> RunDir::make_at(std::string path, const LaunchConfig& config) {
   RunDir dir;
-  if (config.logs_disabled) {
-    return dir;
-  }
-  dir.path_ = place_of(config, environ, random);
+  dir.path_ = std::move(path);
   dir.temporary_ = config.log_dir.empty();
-  if (!dir.temporary_) {
-    if (const auto made = make_log_dir(config.log_dir); !made) {
-      return std::unexpected(made.error());
-    }
-  }
-  const auto made =
-      dir.temporary_ ? make_own_folder(dir.path_) : make_folder(dir.path_, kAsUmaskSays);
-  if (!made && dir.temporary_ && !writes_files(config)) {
-    return RunDir{};
-  }
+  const bool is_shared = dir.path_.starts_with(config.log_dir + "/") && !dir.temporary_;
+  const auto made = is_shared ? make_folder(dir.path_, kAsUmaskSays) : make_own_folder(dir.path_);
   if (!made) {
     return std::unexpected(made.error());
   }
@@ -211,6 +198,50 @@ Result<RunDir> RunDir::make(const LaunchConfig& config,
     remove_stale();
   }
   return dir;
+}
+
+Result<RunDir> RunDir::make(const LaunchConfig& config,
+                            const Environ& environ,
+                            std::string_view random) {
+  if (config.logs_disabled) {
+    return RunDir{};
+  }
+  if (!config.log_dir.empty()) {
+    if (const auto made = make_log_dir(config.log_dir); !made) {
+      return std::unexpected(made.error());
+    }
+  }
+  auto dir = make_at(place_of(config, environ, random), config);
+  if (!dir && config.log_dir.empty() && !writes_files(config)) {
+    return RunDir{};
+  }
+  return dir;
+}
+
+RunDir RunDir::make_again(const LaunchConfig& config,
+                          const Environ& environ,
+                          std::string_view random,
+                          int attempt) {
+  if (!config.log_dir.empty()) {
+    static_cast<void>(make_log_dir(config.log_dir));  // the folder inside it fails then, too
+  }
+  const std::string own = place_of(config, environ, random);
+  std::vector<std::string> places{own};
+  for (const std::string& parent :
+       {temporary_parent(config, environ), std::string("/tmp"), std::string(kInMemory)}) {
+    places.push_back(parent + "/" + kPrefix +
+                     run_dir_name(config.rdzv_id, random.substr(0, kRandomLetters)));
+  }
+  for (const std::string& place : places) {
+    auto dir = make_at(place, config);
+    if (dir && dir->make_attempt(attempt, config.nproc)) {
+      return std::move(*dir);
+    }
+    if (dir) {
+      remove_left(place);  // the part that could be made
+    }
+  }
+  return {};
 }
 
 Result<void> RunDir::make_attempt(int attempt, int nproc) {
@@ -246,7 +277,7 @@ bool RunDir::clean_up(bool failed) {
   }
   if (!temporary_) {
     std::ranges::for_each(folders_in(path_), remove_flights);
-    return true;
+    return make_log_dir(path_).has_value();  // for the report, where somebody removed it
   }
   if (only_tee_ && !failed) {
     return !remove_known(path_,

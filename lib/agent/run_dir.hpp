@@ -22,6 +22,14 @@ class RunDir {
                                            const Environ& environ,
                                            std::string_view random);
 
+  // For a run whose folder has disappeared or takes no more files: makes it again with the folders
+  // of an attempt, at its place or in another temporary folder. path() is empty where no folder can
+  // be made.
+  [[nodiscard]] static RunDir make_again(const LaunchConfig& config,
+                                         const Environ& environ,
+                                         std::string_view random,
+                                         int attempt);
+
   // Where the folder of a run lies, or would lie.
   [[nodiscard]] static std::string place_of(const LaunchConfig& config,
                                             const Environ& environ,
@@ -46,6 +54,9 @@ class RunDir {
   bool clean_up(bool failed);
 
  private:
+  // In a folder that is there.
+  [[nodiscard]] static Result<RunDir> make_at(std::string path, const LaunchConfig& config);
+
   std::string path_;
   bool temporary_ = false;
   bool only_tee_ = false;  // nothing is in the logs that was not shown

@@ -4,6 +4,8 @@
 #include "agent/error_file.hpp"
 #include "agent/files.hpp"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 namespace muster {
@@ -16,23 +18,52 @@ Result<std::vector<ProcessSpec>> RunPlace::prepare_round(const Assignment& assig
 }
 
 Result<void> RunPlace::prepare(int attempt) {
+  const auto made = make(attempt);
+  if (!made && !std::exchange(begun_, true)) {
+    return made;  // a wrong --log-dir: no worker has run yet
+  }
+  begun_ = true;
+  if (!made) {
+    make_again(attempt, made.error());
+  }
+  context_ = PlanContext{.run_dir = run_dir_.path(),
+                         .hostname = setup_.hostname,
+                         .stderr_is_terminal = setup_.stderr_is_terminal,
+                         .stdout_is_torn = setup_.stdout_is_torn,
+                         .agent_socket = agent_socket_};
+  if (setup_.config.watch_hangs) {
+    context_.flights = run_dir_.place_of_pipes(attempt);
+  }
+  return {};
+}
+
+Result<void> RunPlace::make(int attempt) {
   if (run_dir_.path().empty()) {
     auto made = RunDir::make(setup_.config, setup_.environ, setup_.random);
     if (!made) {
       return std::unexpected(made.error());
     }
     run_dir_ = std::move(*made);
-    context_ = PlanContext{.run_dir = run_dir_.path(),
-                           .hostname = setup_.hostname,
-                           .stderr_is_terminal = setup_.stderr_is_terminal,
-                           .stdout_is_torn = setup_.stdout_is_torn,
-                           .agent_socket = agent_socket_};
   }
-  auto made = run_dir_.make_attempt(attempt, setup_.config.nproc);
-  if (made && setup_.config.watch_hangs) {
-    context_.flights = run_dir_.place_of_pipes(attempt);
+  return run_dir_.make_attempt(attempt, setup_.config.nproc);
+}
+
+// The folder holds only files that a worker can do without: its loss must not end a job.
+void RunPlace::make_again(int attempt, const Error& why) {
+  const std::string lost = run_dir_.path();
+  run_dir_ = RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt);
+  if (run_dir_.path().empty()) {
+    notice_(LogLevel::warning,
+            why.message + "; workers run without log files and error files from now on");
+  } else if (run_dir_.path() != lost || !setup_.config.log_dir.empty()) {
+    notice_(LogLevel::warning,
+            fmt::format("the run folder '{}' was lost: {}; files of this attempt are in '{}'",
+                        lost,
+                        why.message,
+                        run_dir_.path()));
+  } else {
+    notice_(LogLevel::info, "the run folder '" + lost + "' was removed and made again");
   }
-  return made;
 }
 
 void RunPlace::add_record(WorkerFailure& failure) {

@@ -6,9 +6,12 @@
 #include "agent/agent.hpp"
 #include "agent/failure.hpp"
 #include "agent/run_dir.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
 #include "plan/process_specs.hpp"
 #include "process/process_runner.hpp"
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +40,11 @@ class RunPlace final : public Workplace {
   // Knows what workers wrote; before the first of them runs.
   void use(ProcessRunner& runner) { runner_ = &runner; }
 
+  // Reports what becomes of a run folder that has disappeared.
+  void set_notice(std::function<void(LogLevel, const std::string&)> notice) {
+    notice_ = std::move(notice);
+  }
+
   // The name of the agent's socket; empty: there is none.
   void tell_workers(std::string agent_socket) { agent_socket_ = std::move(agent_socket); }
 
@@ -53,10 +61,14 @@ class RunPlace final : public Workplace {
 
  private:
   [[nodiscard]] Result<void> prepare(int attempt);
+  [[nodiscard]] Result<void> make(int attempt);
+  void make_again(int attempt, const Error& why);
 
   const AgentSetup& setup_;
   ProcessRunner* runner_ = nullptr;
+  std::function<void(LogLevel, const std::string&)> notice_ = [](LogLevel, const std::string&) {};
   std::string agent_socket_;
+  bool begun_ = false;  // there was a round
   RunDir run_dir_;
   PlanContext context_;
 };

@@ -24,6 +24,34 @@ class Restarts(JobCase):
             self.assertEqual(log.read_text(), f"attempt {attempt} of 3\n")
         self.assertEqual(ended.err.count("restarting all workers"), 3, ended)
 
+    def test_a_temporary_folder_that_disappears_is_made_again_or_elsewhere(self):
+        for lost in "$run", "$TMPDIR":
+            with self.subTest(lost):
+                temporary = self.folder / "tmp"
+                temporary.mkdir(exist_ok=True)
+                ended = self.run_job(*self.by_rank(
+                    "run=${TORCHELASTIC_ERROR_FILE%/attempt_*}; "
+                    f"if test $TORCHELASTIC_RESTART_COUNT = 0; then rm -r {lost}; exit 3; fi; "
+                    "test -d ${TORCHELASTIC_ERROR_FILE%/*} && echo ${run%/*}",
+                    options=["--max-restarts", "1"]),
+                    env=dict(os.environ, TMPDIR=str(temporary)))
+                self.assertEqual(ended.code, 0, ended)
+                place = str(temporary) if lost == "$run" else "/tmp"
+                self.assertEqual(ended.out, place + "\n", ended)
+                if temporary.exists():
+                    self.assertEqual(list(temporary.iterdir()), [])
+
+    def test_a_log_folder_that_was_removed_is_made_again(self):
+        logs = self.folder / "logs"
+        ended = self.run_job(*self.by_rank(
+            f"echo attempt $TORCHELASTIC_RESTART_COUNT; rm -r {logs}; "
+            "exit $((10 + TORCHELASTIC_RESTART_COUNT))",
+            options=["--max-restarts", "1", "--tee", "3", "--log-dir", logs]))
+        self.assertEqual(ended.code, 11, ended)
+        self.assertEqual(ended.out, "[default0]:attempt 0\n[default0]:attempt 1\n", ended)
+        self.assertIn(f"the run folder '{logs}/", ended.err)
+        self.assertEqual(len(list(logs.glob("*/report.json"))), 1, ended)
+
     def test_the_budget_is_kept_and_the_last_code_is_the_jobs(self):
         ended = self.run_job(*self.by_rank(
             "echo x >> $DIR/starts; exit $((20 + TORCHELASTIC_RESTART_COUNT))",

@@ -82,6 +82,17 @@ TEST_CASE("event log: without a folder for logs there is no file, and nothing is
   CHECK(bench.trouble.empty());
 }
 
+TEST_CASE("event log: a file that was removed is made again with the next round") {
+  Bench bench;
+  bench.begin("/logs/run");
+  bench.begin("/elsewhere/run");
+  CHECK(bench.folder == "/elsewhere/run");
+  bench.can_be_made = false;  // it is there
+  bench.begin("/elsewhere/run");
+  CHECK(bench.lines() == 3);
+  CHECK(bench.trouble.empty());
+}
+
 TEST_CASE("event log: a write that takes a part only is continued") {
   Bench bench;
   bench.piece = 7;

@@ -178,6 +178,21 @@ TEST_CASE("report: of a long chain the first exception is kept, and the last one
   CHECK(lines_in(text) == 11);
 }
 
+TEST_CASE("report: an error handler that cannot write its file does not hide the exception") {
+  WorkerFailure root = failure_of(0, 1);
+  root.stderr_tail =
+      "Traceback (most recent call last):\n  File \"train.py\", line 6, in main\n"
+      "ValueError: bad batch\n\n"
+      "During handling of the above exception, another exception occurred:\n\n"
+      "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n"
+      "  File \"error_handler.py\", line 113, in record_exception\n"
+      "    with open(file, \"w\") as fp:\n"
+      "FileNotFoundError: [Errno 2] No such file or directory: 'error.json'\n";
+  const std::string report = render_report(failed({root}), kSite);
+  CHECK(report.find("ValueError: bad batch") != std::string::npos);
+  CHECK(report.find("FileNotFoundError") == std::string::npos);
+}
+
 TEST_CASE("report: without a traceback the last lines of stderr are shown") {
   WorkerFailure root = failure_of(0, 1);
   for (int i = 0; i < 50; ++i) {

@@ -150,3 +150,47 @@ TEST_CASE("run dir: output that was asked for and has no place is an error") {
   REQUIRE_FALSE(file);
   CHECK(file.error().code == Errc::usage);
 }
+
+TEST_CASE("run dir: one that was removed is made again at its place, else in another folder") {
+  const Parent parent;
+  const std::string place = parent.path() + "/muster_job_abcdefgh";
+  auto again = RunDir::make_again(config_of(), parent.as_tmpdir(), "abcdefghij", 1);
+  CHECK(again.path() == place);
+  CHECK(exists(place + "/attempt_1/0"));
+  // It is there, but takes no more files: another folder, since this one may be somebody else's.
+  auto elsewhere = RunDir::make_again(config_of(), parent.as_tmpdir(), "abcdefghij", 2);
+  CHECK(elsewhere.path() == "/tmp/muster_job_abcdefgh");
+  CHECK(exists(elsewhere.path() + "/attempt_2/0"));
+  CHECK_FALSE(elsewhere.clean_up(true));
+  CHECK_FALSE(again.clean_up(true));
+}
+
+TEST_CASE("run dir: a removed --log-dir is made again, and one that cannot be has a substitute") {
+  const Parent parent;
+  const std::string logs = parent.path() + "/logs";
+  auto dir = RunDir::make(config_of(logs), Environ(), "abcdefgh");
+  REQUIRE(dir);
+  std::filesystem::remove_all(logs);
+  CHECK_FALSE(dir->make_attempt(1, 1));
+  auto again = RunDir::make_again(config_of(logs), Environ(), "abcdefgh", 1);
+  CHECK(again.path() == dir->path());
+  CHECK(exists(again.path() + "/attempt_1/0"));
+  std::filesystem::remove_all(logs);
+  CHECK(again.clean_up(true));  // for the report
+  CHECK(exists(again.path()));
+  std::filesystem::remove_all(logs);
+  REQUIRE(write_file(logs, "a file\n"));
+  auto elsewhere = RunDir::make_again(config_of(logs), parent.as_tmpdir(), "abcdefgh", 1);
+  CHECK(elsewhere.path() == parent.path() + "/muster_job_abcdefgh");
+  CHECK(elsewhere.clean_up(false));  // logs were asked for: they stay
+  std::filesystem::remove_all(elsewhere.path());
+  ::unlink(logs.c_str());
+}
+
+TEST_CASE("run dir: a temporary one that was removed leaves nothing to speak of") {
+  const Parent parent;
+  auto dir = RunDir::make(config_of(), parent.as_tmpdir(), "abcdefgh");
+  REQUIRE(dir);
+  REQUIRE(::rmdir(dir->path().c_str()) == 0);
+  CHECK_FALSE(dir->clean_up(true));
+}
