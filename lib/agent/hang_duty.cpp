@@ -2,6 +2,7 @@
 #include "agent/hang_duty.hpp"
 
 #include "agent/files.hpp"
+#include "plan/process_specs.hpp"
 #include "process/linux_runner.hpp"
 
 #include <fmt/core.h>
@@ -31,6 +32,7 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup) {
   hang::HangWatchSettings out;
   out.core.limit = setup.config.hang_timeout;
   out.core.on_hang = on_hang_of(setup.config);
+  out.core.sees_output = sees_all_output(setup.config);
   out.environment = setup.environ.to_block();
   // A virtual environment need not be active: what lies beside its Python counts.
   const std::filesystem::path beside =
@@ -204,9 +206,8 @@ void HangDuty::sees_nothing() {
   }
   parts_.events.say(
       LogLevel::warning,
-      "--hang-timeout sees nothing of this program so far: no step that it tells "
-      "(muster.worker.progress), no operation of muster's collectives, and no output that passes "
-      "through us (--label, --tee); without these it is not judged");
+      "--hang-timeout sees nothing of this program so far (no progress() calls, no muster "
+      "collectives, no output through muster): hangs will not be detected. Use --label or --tee");
 }
 
 std::vector<std::optional<std::uint64_t>> HangDuty::steps() {

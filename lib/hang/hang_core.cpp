@@ -75,6 +75,22 @@ Duration HangCore::longest_quiet(TimePoint now) const {
   return out;
 }
 
+bool HangCore::has_source() const {
+  return any_source_ || (settings_.limit && settings_.sees_output);
+}
+
+bool HangCore::is_blind(TimePoint now) const {
+  if (has_source()) {
+    return false;
+  }
+  const Duration age = now - began_;
+  const bool lifeless =
+      settings_.limit && age >= limit() && std::ranges::all_of(ranks_, [&](const auto& entry) {
+        return now - entry.second.lived >= limit();
+      });
+  return lifeless || age >= (settings_.limit ? kBlindAfter : kBlindAfterAuto);
+}
+
 void HangCore::look_again(TimePoint now) {
   next_look_ = now + std::clamp<Duration>(limit() / 8, kLookMin, kLookMax);
 }
@@ -171,8 +187,7 @@ void HangCore::looked(TimePoint now,
   }
   const Duration limit = this->limit();
   const Duration quiet = longest_quiet(now);
-  const Duration blind_after = settings_.limit ? std::min(limit, kBlindAfter) : kBlindAfterAuto;
-  if (!any_source_ && !said_blind_ && now - began_ >= blind_after) {
+  if (!said_blind_ && is_blind(now)) {
     said_blind_ = true;
     out.emplace_back(SayBlind{});
   }
@@ -190,7 +205,7 @@ void HangCore::looked(TimePoint now,
   if (judging_ && now - judging_since_ >= kVerdictMax) {
     judging_ = false;
   }
-  if (any_source_ && !judging_ && !announced_ && (!judge_after_ || now >= *judge_after_)) {
+  if (has_source() && !judging_ && !announced_ && (!judge_after_ || now >= *judge_after_)) {
     judging_ = true;
     judging_since_ = now;
     out.emplace_back(Inspect{});

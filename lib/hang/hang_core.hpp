@@ -23,6 +23,8 @@ enum class OnHang { report, restart, stop };
 struct HangSettings {
   std::optional<Duration> limit{};  // none: auto
   OnHang on_hang = OnHang::report;
+  // All output of the program is seen: with a limit, silence since the start is no progress.
+  bool sees_output = false;
 };
 
 // Looked at so often at most, and often enough to see a short limit pass.
@@ -50,8 +52,9 @@ inline constexpr Duration kOwnPause = std::chrono::seconds(2);
 // Who asked for a verdict on all nodes and hears nothing for so long asks again.
 inline constexpr Duration kVerdictMax = std::chrono::seconds(30);
 
-// A program of which nothing is seen is told so after this, or after its limit where that is less.
-// With auto it may be compiling for minutes before its first step.
+// When the user learns that nothing is seen of the program: not while it may be importing modules.
+// A program that shows no sign of life for its limit is not. With auto it may be compiling for
+// minutes before its first step.
 inline constexpr Duration kBlindAfter = std::chrono::seconds(60);
 inline constexpr Duration kBlindAfterAuto = std::chrono::minutes(10);
 
@@ -140,6 +143,8 @@ class HangCore {
   [[nodiscard]] TimePoint progressed(const Rank& rank) const;
   [[nodiscard]] bool is_slow(int rank, TimePoint now) const;
   [[nodiscard]] Duration longest_quiet(TimePoint now) const;
+  [[nodiscard]] bool has_source() const;
+  [[nodiscard]] bool is_blind(TimePoint now) const;
   void look_again(TimePoint now);
   void forgive_own_pause(TimePoint now);
 

@@ -36,9 +36,14 @@ std::string line_prefix(const Place& place) {
                        MacroSyntax::python_template);
 }
 
-bool is_shown(const Place& place) {
-  const auto& filter = place.config.local_ranks_filter;
-  return !filter || filter->contains(place.local_rank);
+bool is_shown(const LaunchConfig& config, int local_rank) {
+  const auto& filter = config.local_ranks_filter;
+  return !filter || filter->contains(local_rank);
+}
+
+bool wants(const StdSpec& spec, int local_rank, Stream stream) {
+  return stream == Stream::standard_output ? spec.wants_stdout(local_rank)
+                                           : spec.wants_stderr(local_rank);
 }
 
 // Not in a file. stdout goes straight through, so that nothing is copied, unless several ranks
@@ -46,7 +51,7 @@ bool is_shown(const Place& place) {
 // its last lines; but a person who talks with the program on a terminal needs the terminal itself.
 OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
   OutputPlan plan;
-  if (!is_shown(place)) {
+  if (!is_shown(place.config, place.local_rank)) {
     plan.kind = OutputKind::discard;
     return plan;
   }
@@ -77,19 +82,16 @@ void add_filters(OutputPlan& plan, const Place& place, Stream stream) {
 
 OutputPlan output_plan(const Place& place, Stream stream) {
   const bool out = stream == Stream::standard_output;
-  const auto wanted = [&](const StdSpec& spec) {
-    return out ? spec.wants_stdout(place.local_rank) : spec.wants_stderr(place.local_rank);
-  };
-  const bool tee = wanted(place.config.tee);
+  const bool tee = wants(place.config.tee, place.local_rank, stream);
   const bool has_files = !place.context.run_dir.empty();
-  if (!has_files || (!tee && !wanted(place.config.redirects))) {
+  if (!has_files || (!tee && !wants(place.config.redirects, place.local_rank, stream))) {
     return console_plan(place, stream, place.config.label || (!has_files && tee));
   }
   OutputPlan plan;
   plan.kind = OutputKind::file;
   plan.path = worker_dir(place.context.run_dir, place.assignment.attempt, place.index) +
               (out ? "/stdout.log" : "/stderr.log");
-  plan.tee = tee && is_shown(place);
+  plan.tee = tee && is_shown(place.config, place.local_rank);
   if (plan.tee) {
     plan.prefix = line_prefix(place);
     add_filters(plan, place, stream);
@@ -97,7 +99,24 @@ OutputPlan output_plan(const Place& place, Stream stream) {
   return plan;
 }
 
+bool is_seen(const LaunchConfig& config, int local_rank, Stream stream) {
+  const bool tee = wants(config.tee, local_rank, stream);
+  const bool file = !config.logs_disabled && (tee || wants(config.redirects, local_rank, stream));
+  return file || (is_shown(config, local_rank) && (config.label || tee));
+}
+
 }  // namespace
+
+bool sees_all_output(const LaunchConfig& config) {
+  for (int index = 0; index < config.nproc; ++index) {
+    const int local_rank = place_on_machine(config, index);
+    if (!is_seen(config, local_rank, Stream::standard_output) ||
+        !is_seen(config, local_rank, Stream::standard_error)) {
+      return false;
+    }
+  }
+  return true;
+}
 
 std::string error_file_path(const PlanContext& context, int attempt, int local_rank) {
   return context.run_dir.empty() ? ""

@@ -32,6 +32,9 @@ struct PlanContext {
                                                              const Assignment& assignment,
                                                              const PlanContext& context);
 
+// The user asked for streams that muster sees, of all workers.
+[[nodiscard]] bool sees_all_output(const LaunchConfig& config);
+
 // <run_dir>/attempt_<n>/<local rank>/error.json; empty where run_dir is.
 [[nodiscard]] std::string error_file_path(const PlanContext& context, int attempt, int local_rank);
 

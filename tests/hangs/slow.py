@@ -161,7 +161,7 @@ def stop_own_agent():
 
 
 def silent():
-    """It would have been judged if it had printed something that we see."""
+    """It never prints: it is judged only where all of its output would be seen."""
     read_fifo()
 
 

@@ -131,6 +131,12 @@ class Actions(Case):
         self.assertIn("hang: rank 1: blocked in I/O on", done.stderr)
         self.assertIn("py-spy is not in PATH (pip install py-spy)", done.stderr)
 
+    def test_with_tee_silence_since_the_start_is_no_progress(self):
+        code, _, err = self.end(self.start(1, "silent", "--on-hang=stop"))
+        self.assertEqual(code, HUNG, err)
+        self.assertIn("hang: rank 0: blocked in I/O on", err)
+        self.assertNotIn("sees nothing of this program", err)
+
     def test_a_program_of_which_nothing_is_seen(self):
         with subprocess.Popen(
                 [MUSTER, "--hang-timeout=1", str(HERE / "slow.py"), "silent"],

@@ -14,7 +14,8 @@ using std::chrono::seconds;
 
 // Two ranks and a clock; looks each second, as the shell does.
 struct Bench {
-  explicit Bench(std::optional<Duration> limit) : core({.limit = limit}) {
+  explicit Bench(std::optional<Duration> limit, bool sees_output = false)
+      : core({.limit = limit, .sees_output = sees_output}) {
     core.begin(now, {0, 1});
   }
 
@@ -216,6 +217,28 @@ TEST_CASE("a program of which nothing is seen is told so once and never judged")
   REQUIRE(bench.quiet_for(9).empty());
   REQUIRE(is_one<SayBlind>(bench.look()));
   REQUIRE(bench.quiet_for(1000).empty());
+}
+
+TEST_CASE("the user is not told that nothing is seen while the program may be importing") {
+  Bench bench(seconds(10));
+  bench.zero.io_bytes = bench.one.io_bytes = 0;
+  for (int second = 1; second < 60; ++second) {
+    bench.one.cpu_seconds += 0.9;
+    REQUIRE(bench.look().empty());
+  }
+  bench.one.cpu_seconds += 0.9;
+  REQUIRE(is_one<SayBlind>(bench.look()));
+  REQUIRE(bench.quiet_for(1000).empty());
+}
+
+TEST_CASE("where all output is seen, silence since the start is no progress") {
+  Bench bench(seconds(10), true);
+  bench.zero.output = bench.one.output = 0;
+  REQUIRE(bench.quiet_for(9).empty());
+  REQUIRE(is_one<Inspect>(bench.look()));
+  REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
+  Bench automatic(std::nullopt, true);  // nobody said how long it may be silent
+  REQUIRE(is_one<SayBlind>(automatic.quiet_for(600)));
 }
 
 TEST_CASE("auto: a program may compile for minutes before anything is seen of it") {

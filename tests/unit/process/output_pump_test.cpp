@@ -303,36 +303,6 @@ TEST_CASE("output: a followed file that is renamed, removed or truncated is stil
   CHECK(job.says("0:c\n"));
 }
 
-TEST_CASE("output: lines that were truncated before they were read are counted", "[slow]") {
-  const TempDir dir;
-  const auto log = dir.path() + "/0/stdout.log";
-  JobProbe job({.argv = quiet_job({"--out",
-                                   "tee",
-                                   "--dir",
-                                   dir.path(),
-                                   "--prefix",
-                                   "",
-                                   "1",
-                                   kPuppet,
-                                   "lines",
-                                   "60000",
-                                   "touch",
-                                   dir.path() + "/written",
-                                   "wait-file",
-                                   dir.path() + "/truncated",
-                                   "say",
-                                   "last"})});
-  // Nobody reads the console until the file is truncated.
-  JobProbe waiter({.argv = {kPuppet, "wait-file", dir.path() + "/written"}});
-  CHECK(waiter.exit_code() == 0);
-  REQUIRE(::truncate(log.c_str(), 0) == 0);
-  write_file(dir.path() + "/truncated", "");
-  REQUIRE(job.nothing_is_left());
-  CHECK(job.out().find("0:last\n") != std::string::npos);
-  CHECK(job.err().find("'" + log + "' was truncated before muster had read it all: at least ") !=
-        std::string::npos);
-}
-
 TEST_CASE("output: standard input is handed on where that is asked for") {
   const TempDir dir;
   write_file(dir.path() + "/in", "four");

@@ -132,3 +132,35 @@ TEST_CASE("output: progress and the last lines of standard error are seen after 
   CHECK(pump.output_bytes(0) == text.size());
   CHECK(pump.stderr_tail(0) == text);
 }
+
+TEST_CASE("output: bytes that were truncated before they were read are counted in one warning") {
+  const TempDir dir;
+  const auto log = dir.path() + "/stderr.log";
+  const auto console_path = dir.path() + "/console";
+  {
+    const UniqueFd ours(::dup(2));
+    const UniqueFd file(::open(console_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    REQUIRE(::dup2(file.get(), 2) == 2);
+    auto poller = *Poller::open();
+    Console console(poller);
+    OutputPump pump(poller, console, false);
+    OutputPlan plan;
+    plan.kind = OutputKind::file;
+    plan.path = log;
+    plan.tee = true;
+    const auto given = pump.open_stream(0, 2, plan);
+    const bool wrote = given && ::write(*given, "never read\n", 11) == 11;
+    const auto seen = pump.output_bytes(0);
+    const bool cut = ::truncate(log.c_str(), 0) == 0 && ::write(*given, "new\n", 4) == 4;
+    static_cast<void>(pump.turn());
+    static_cast<void>(pump.turn());
+    ::dup2(ours.get(), 2);
+    REQUIRE((wrote && cut));
+    CHECK(seen == 11);
+  }
+  const auto shown = read_file(console_path);
+  CHECK(shown.starts_with("new\n"));
+  CHECK(
+      shown.find("'" + log + "' was truncated before muster had read it all: at least 11 bytes") !=
+      std::string::npos);
+}
