@@ -59,10 +59,13 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                       store)};
 }
 
-// A change of nodes is news. The failure of a rank is reported once, by the node that leads.
+// A lost or new node is news. The failure of a rank is reported once, by the node that leads. A
+// node that was asked to leave prints so itself; when a whole job is stopped, the others leave as
+// well.
 EventLine regroup_line(const event::RegroupAsked& asked) {
   const bool is_failure = asked.reason.starts_with("rank ");
-  return {is_failure ? LogLevel::info : LogLevel::warning,
+  const bool is_planned = asked.reason.find("' leaves: ") != std::string::npos;
+  return {is_failure || is_planned ? LogLevel::info : LogLevel::warning,
           asked.reason + "; stopping the workers for another round"};
 }
 

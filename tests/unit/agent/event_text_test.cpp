@@ -57,6 +57,9 @@ TEST_CASE("event text: a lost node, what remains and a new node are shown by def
   CHECK(lost->text == "node 'n2' is gone; stopping the workers for another round");
   CHECK(line_of(event_of(event::RegroupAsked{"rank 1 on 'n2' exited with code 1"}))->level ==
         LogLevel::info);
+  CHECK(
+      line_of(event_of(event::RegroupAsked{"node 'n2' leaves: asked to end by SIGTERM"}))->level ==
+      LogLevel::info);
   event::RoundBegun next = begun(true);
   next.assignment.group_world_size = 1;
   next.assignment.world_size = 8;
