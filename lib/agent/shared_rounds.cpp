@@ -267,7 +267,8 @@ void SharedRounds::ended(const NodeEnd& end) {
         if constexpr (std::is_same_v<End, EndClosed>) {
           if (!how.close.succeeded && how.close.root_rank < 0) {  // no worker's failure
             closed.outcome = Outcome::not_started;
-            closed.error = Error{Errc::timed_out, how.close.reason};
+            const bool is_usage = how.close.exit_code == kUsageExitCode;
+            closed.error = Error{is_usage ? Errc::usage : Errc::timed_out, how.close.reason};
             user_.handle(closed);
             return;
           }

@@ -242,7 +242,7 @@ void LinkSockets::note_input(Link& link) {
 void LinkSockets::take_message(Link& link, RoundMessage message) {
   // In the clear it is a Refuse. A node that has met its own need not believe a stranger, who may
   // listen now where one of them was.
-  if (has_keys() && !link.sealed && met_trusted_) {
+  if (keys_.any() && !link.sealed && keys_.met) {
     fail(link, LinkEnd::broken, "refused by somebody who does not show the job's token");
     return;
   }
@@ -405,7 +405,7 @@ void LinkSockets::expire(Link& link) {
 
 void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   if (how == LinkEnd::broken && !link.greeted && link.state == LinkState::open) {
-    credential_fault_.clear();  // what we can prove is tried in turn
+    keys_.munge_fault.clear();  // what we can prove is tried in turn
   }
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;
   bury(link);

@@ -9,9 +9,9 @@
 #include "base/fd.hpp"
 #include "base/time.hpp"
 #include "io/admission.hpp"
-#include "rendezvous/node/credential_keys.hpp"
 #include "rendezvous/node/introductions.hpp"
 #include "rendezvous/node/link.hpp"
+#include "rendezvous/node/link_keys.hpp"
 #include "rendezvous/node/link_limits.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/server/admission_queue.hpp"
@@ -146,7 +146,8 @@ class LinkSockets {
   void take_turns();
   void lose_trust(Link& link);
   void turn_away(Link& link, const Refuse& why);
-  void tell_refused(const Link& link, const Refuse& why);
+  void turn_away_foreign(Link& link);
+  void tell_refused(const std::string& from, const Refuse& why);
   void take_message(Link& link, RoundMessage message);
   void flush(Link& link);
   [[nodiscard]] int send_some(Link& link);
@@ -156,8 +157,6 @@ class LinkSockets {
   void expire(Link& link);
   void start_lingering(Link& link);
   void refuse_version_of(Link& link);
-
-  [[nodiscard]] bool has_keys() const { return trust_ != nullptr || keys_ != nullptr; }
 
   [[nodiscard]] Link* find_live(LinkId id);
   void dismiss(Link& link);
@@ -185,11 +184,7 @@ class LinkSockets {
   std::vector<LinkId> to_dial_;
   std::vector<LinkId> dead_;
   std::unique_ptr<char[]> buffer_;
-  Introduction introduction_;
-  const JobTrust* trust_ = nullptr;
-  CredentialKeys* keys_ = nullptr;
-  std::string credential_fault_;  // why the last credential was useless: so the token is tried
-  bool met_trusted_ = false;      // somebody has proved to us that he has the key
+  LinkKeys keys_;
   std::optional<SocketAddress> source_;
   TimePoint now_{};
   LinkId next_id_ = 2;

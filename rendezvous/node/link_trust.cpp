@@ -8,6 +8,9 @@
 namespace muster {
 namespace {
 
+// TLS's alert of that name (RFC 8446 §6), fatal: in the place of a ClientHello.
+constexpr std::string_view kAccessDenied("\x15\x03\x03\x00\x02\x02\x31", 7);
+
 bool may_reply(RoundReply reply, Proofs asked) {
   return (reply == RoundReply::plain && asked == Proofs::none) ||
          (reply == RoundReply::sealed && has(asked, Proofs::token)) ||
@@ -19,9 +22,9 @@ bool may_reply(RoundReply reply, Proofs asked) {
 void LinkSockets::set_job(std::string job, const JobTrust* trust, CredentialKeys* keys) {
   const Proofs with = trust != nullptr ? Proofs::both : Proofs::munge;
   const Proofs without = trust != nullptr ? Proofs::token : Proofs::none;
-  introduction_ = {.proofs = keys != nullptr ? with : without, .job = std::move(job)};
-  trust_ = trust;
-  keys_ = keys;
+  keys_.introduction = {.proofs = keys != nullptr ? with : without, .job = std::move(job)};
+  keys_.token = trust;
+  keys_.munge = keys;
 }
 
 Link* LinkSockets::find_live(LinkId id) {
@@ -34,14 +37,14 @@ Link* LinkSockets::find_live(LinkId id) {
 // With a token alone the first words of TLS go along: if the other side agrees, it has them
 // already. After a credential that was of no use the next connection does without.
 void LinkSockets::introduce(Link& link) {
-  Introduction ours = introduction_;
-  if (!credential_fault_.empty()) {
+  Introduction ours = keys_.introduction;
+  if (!keys_.munge_fault.empty()) {
     ours.proofs = ours.proofs & Proofs::token;
   }
   link.offered = ours.proofs;
   link.output.push(std::make_shared<const std::string>(round_introduction(ours)));
   if (link.offered == Proofs::token) {
-    link.trust = trust_;
+    link.trust = keys_.token;
     begin_tls(link);
   }
   touch(link);
@@ -55,15 +58,15 @@ void LinkSockets::begin_tls(Link& link) {
 
 void LinkSockets::take_introduction(Link& link) {
   const Introduction& theirs = link.decoder.introduction();
-  if (const auto refusal = refusal_of(theirs, introduction_)) {
+  if (const auto refusal = refusal_of(theirs, keys_.introduction)) {
     link.output.push(std::make_shared<const std::string>(refuse_introduction(*refusal)));
     turn_away(link, *refusal);
     return;
   }
-  link.offered = theirs.proofs & introduction_.proofs;
+  link.offered = theirs.proofs & keys_.introduction.proofs;
   if (has(link.offered, Proofs::munge)) {
     link.sealed = true;
-    keys_->tell(now_, [this, id = link.id](const Result<std::string>& credential) {
+    keys_.munge->tell(now_, [this, id = link.id](const Result<std::string>& credential) {
       give_credential(id, credential);
     });
   } else if (link.offered == Proofs::token) {
@@ -76,7 +79,7 @@ void LinkSockets::take_introduction(Link& link) {
 
 void LinkSockets::reply_sealed(Link& link) {
   link.sealed = true;
-  link.trust = trust_;
+  link.trust = keys_.token;
   link.output.push(std::make_shared<const std::string>(round_reply(RoundReply::sealed)));
   touch(link);
 }
@@ -87,7 +90,7 @@ void LinkSockets::give_credential(LinkId id, const Result<std::string>& credenti
     return;
   }
   if (credential) {
-    link->trust = &keys_->own();
+    link->trust = &keys_.munge->own();
     link->output.push(std::make_shared<const std::string>(round_credential(*credential)));
     touch(*link);
   } else if (has(link->offered, Proofs::token)) {
@@ -116,10 +119,10 @@ void LinkSockets::take_reply(Link& link) {
   }
   link.sealed = true;
   if (reply == RoundReply::credential) {
-    keys_->learn(link.decoder.credential(),
-                 [this, id = link.id](const auto& key) { take_credential(id, key); });
+    keys_.munge->learn(link.decoder.credential(),
+                       [this, id = link.id](const auto& key) { take_credential(id, key); });
   } else if (!link.channel) {
-    link.trust = trust_;
+    link.trust = keys_.token;
     begin_tls(link);
   }
 }
@@ -140,23 +143,25 @@ void LinkSockets::take_credential(LinkId id, const Result<CredentialKeys::Key>& 
 
 // A node that has a token, too, tries that next; then both again.
 void LinkSockets::lose_credential(Link& link, const std::string& why) {
-  if (trust_ == nullptr && !met_trusted_) {
+  if (keys_.token == nullptr && !keys_.met) {
+    link.output.push(std::make_shared<const std::string>(kAccessDenied));
+    static_cast<void>(link.output.flush(link.fd.get()));  // it is lost at the end of this function
     sink_(MessageReceived{.link = link.id,
                           .message = std::make_shared<const RoundMessage>(other_munge(why))});
   }
   if (link.state != LinkState::dead) {
     fail(link, LinkEnd::broken, why);
   }
-  if (trust_ != nullptr) {
-    credential_fault_ = why;
+  if (keys_.token != nullptr) {
+    keys_.munge_fault = why;
   }
 }
 
 // A node that has a token as well comes again with it, and only then it is worth a word.
 void LinkSockets::note_departure(const Link& link) {
-  if (link.state == LinkState::stranger && keys_ != nullptr && link.trust == &keys_->own() &&
+  if (link.state == LinkState::stranger && keys_.is_own_munge(link.trust) &&
       link.offered == Proofs::munge && !link.channel) {
-    tell_refused(link, left_munge());
+    tell_refused(peer_address(link.fd.get()).host(), left_munge());
   }
 }
 
@@ -167,11 +172,15 @@ void LinkSockets::greet(Link& link) {
 
 void LinkSockets::turn_away(Link& link, const Refuse& why) {
   dismiss(link);
-  tell_refused(link, why);
+  const std::string from = peer_address(link.fd.get()).host();
+  if (why.why == Refusal::wrong_token) {
+    sink_(TokenRefused{from, why.text});
+  }
+  tell_refused(from, why);
 }
 
-void LinkSockets::tell_refused(const Link& link, const Refuse& why) {
-  const auto sentence = refusals_.add(now_, peer_address(link.fd.get()).host(), why);
+void LinkSockets::tell_refused(const std::string& from, const Refuse& why) {
+  const auto sentence = refusals_.add(now_, from, why);
   if (notice_ && sentence) {
     notice_(*sentence);
   }
@@ -204,7 +213,7 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
     return;
   }
   if (!link.greeted && link.channel->state() == SecureChannel::State::open) {
-    met_trusted_ = true;
+    keys_.met = true;
     end_handshake(link);
     if (link.state == LinkState::stranger) {
       set_deadline(link, now_ + limits_.hello);
@@ -222,7 +231,7 @@ bool LinkSockets::begin_handshake(Link& link) {
   const FirstRecord first =
       link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);
   if (first == FirstRecord::foreign) {
-    turn_away(link, other_token());
+    turn_away_foreign(link);
   }
   if (first != FirstRecord::whole) {
     return false;
@@ -239,6 +248,16 @@ bool LinkSockets::begin_handshake(Link& link) {
   return true;
 }
 
+// A node of the job says by TLS that it cannot use our credential. Anything else is no node.
+void LinkSockets::turn_away_foreign(Link& link) {
+  if (keys_.is_own_munge(link.trust) && link.input == kAccessDenied) {
+    turn_away(link, left_munge());
+    return;
+  }
+  dismiss(link);
+  tell_refused(peer_address(link.fd.get()).host(), other_token());
+}
+
 void LinkSockets::take_handshake(Link& link) {
   const std::string first = std::exchange(link.input, {});
   note_input(link);
@@ -247,7 +266,7 @@ void LinkSockets::take_handshake(Link& link) {
   // It has our answer now, or it has sent a part of its words as if they were all.
   const bool has_answer = link.output.bytes() > before;
   if (link.state == LinkState::stranger && !link.greeted && !has_answer) {
-    turn_away(link, other_token());
+    turn_away_foreign(link);
   }
 }
 
@@ -276,10 +295,10 @@ void LinkSockets::lose_trust(Link& link) {
     return;
   }
   // Nobody's word in the clear counts for a node that has met its own.
-  if (!link.greeted && link.channel->was_refused() && !met_trusted_) {
+  if (!link.greeted && link.channel->was_refused() && !keys_.met) {
     sink_(MessageReceived{.link = link.id,
                           .message = std::make_shared<const RoundMessage>(
-                              other_token(std::exchange(credential_fault_, {})))});
+                              other_token(std::exchange(keys_.munge_fault, {})))});
   }
   if (link.state != LinkState::dead) {
     fail(link, LinkEnd::broken, why);

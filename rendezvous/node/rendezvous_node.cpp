@@ -2,8 +2,8 @@
 #include "rendezvous/node/rendezvous_node.hpp"
 
 #include "base/clock.hpp"
-#include "io/name_lookup.hpp"
 #include "rendezvous/node/credential_keys.hpp"
+#include "rendezvous/node/dialler.hpp"
 #include "rendezvous/node/endpoint_binder.hpp"
 #include "rendezvous/node/link_sockets.hpp"
 #include "rendezvous/node/store_carrier.hpp"
@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
-#include <map>
 #include <type_traits>
 #include <utility>
 
@@ -35,7 +34,6 @@ constexpr Duration kNamesAgain = std::chrono::seconds(1);
 
 // Looks at what is ready before a deadline is believed, 256 links each: enough for 65,536 links.
 constexpr int kCatchUpMost = 256;
-constexpr Duration kConnectAtLeast = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -53,7 +51,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   asio::steady_timer names_again;
   StoreCarrier carrier;
   EndpointBinder binder;
-  std::map<LinkId, std::unique_ptr<NameLookup>> lookups;
+  Dialler dialler;
   std::deque<NodeEvent> queue;
   TurnFrames frames;
   std::optional<NodeEnd> end;
@@ -80,8 +78,12 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
         timer(on),
         names_again(on),
         carrier(on, settings.core.terms, settings.self, [this](const auto& work) { turn(work); }),
-        binder(on, settings.core.endpoints, [this](UniqueFd fd) { take_endpoint(std::move(fd)); }) {
-  }
+        binder(on, settings.core.endpoints, [this](UniqueFd fd) { take_endpoint(std::move(fd)); }),
+        dialler(
+            on,
+            settings.core.endpoints,
+            [this](const auto& work) { turn([&] { work(now); }); },
+            [this](LinkClosed failed) { push(std::move(failed)); }) {}
 
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -95,7 +97,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     }
     timer.cancel();
     names_again.cancel();
-    lookups.clear();
+    dialler.cancel_all();
     carrier.stop();
     sockets.reset();
   }
@@ -262,6 +264,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     }
     own_address = own->address;
     own_port = own->port;
+    dialler.set_own_address(own_address);
     sockets->add_listener(std::move(own->fd));
     if (!settings.trust && !keys && !settings.why_no_token.empty() && !is_loopback(own_address)) {
       owner.say(without_token(own_address, settings.why_no_token));
@@ -285,39 +288,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   // -- effects on the network ------------------------------------------------------------------
 
-  // A peer told its link-local address with its name of the interface; the user types ours.
-  [[nodiscard]] std::string as_seen_here(const std::string& host) const {
-    const auto& typed = settings.core.endpoints;
-    const bool is_typed = std::ranges::find(typed, host, &Endpoint::host) != typed.end();
-    return is_typed ? host : with_our_interface(host, own_address);
-  }
-
-  void carry_out(const OpenLink& wanted) {
-    if (auto numeric = SocketAddress::parse(as_seen_here(wanted.host), wanted.port)) {
-      sockets->connect(wanted.link, {*numeric}, wanted.timeout);
-      return;
-    }
-    auto lookup = std::make_unique<NameLookup>(
-        loop,
-        wanted.host,
-        wanted.timeout,
-        [this, wanted, asked = now](Result<std::vector<std::string>> found) {
-          turn([&] { name_found(wanted, asked, std::move(found)); });
-        });
-    lookups.emplace(wanted.link, std::move(lookup));
-  }
-
-  void name_found(const OpenLink& wanted, TimePoint asked, Result<std::vector<std::string>> found) {
-    // A lookup may not be destroyed by its own callback.
-    auto node = lookups.extract(wanted.link);
-    asio::post(loop, [gone = std::shared_ptr<NameLookup>(std::move(node.mapped()))] {});
-    if (!found) {
-      push(LinkClosed{wanted.link, LinkEnd::no_name, found.error().message});
-      return;
-    }
-    const Duration left = std::max(wanted.timeout - (now - asked), kConnectAtLeast);
-    sockets->connect(wanted.link, addresses_of(*found, wanted.port), left);
-  }
+  void carry_out(const OpenLink& wanted) { dialler.dial(now, wanted); }
 
   void carry_out(const SendMessage& wanted) {
     auto frame = frames.of(wanted.message);
@@ -336,7 +307,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   }
 
   void carry_out(const CloseLink& wanted) {
-    lookups.erase(wanted.link);
+    dialler.cancel(wanted.link);
     sockets->close(wanted.link);
   }
 
@@ -348,7 +319,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void carry_out(const RunRound& wanted) {
     RunRound run = wanted;
-    run.master_addr = as_seen_here(run.master_addr);
+    run.master_addr = dialler.as_seen_here(run.master_addr);
     owner.run_round(run);
   }
 
@@ -386,7 +357,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     }
     end = std::move(how);
     end_by = now + kEndTimeout;
-    lookups.clear();
+    dialler.cancel_all();
     sockets->close_listeners();
     sockets->close_all();
   }
@@ -422,8 +393,13 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
     impl->keys = std::make_unique<CredentialKeys>(*ours.credentials, ours.core.terms.job_id, turn);
   }
   impl->sockets->set_job(ours.core.terms.job_id, ours.trust.get(), impl->keys.get());
-  impl->sockets->set_notice([raw = impl.get()](const std::string& text) { raw->owner.say(text); });
+  impl->sockets->set_notice([raw = impl.get()](const std::string& text) {
+    if (!raw->core.is_closing() && !raw->end) {  // else the reason of the end says it
+      raw->owner.say(text);
+    }
+  });
   impl->carrier.use(*impl->sockets);
+  impl->dialler.use(*impl->sockets);
   impl->watch.assign(impl->sockets->fd());
   impl->await_ready();
   impl->prepare();

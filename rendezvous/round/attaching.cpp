@@ -106,6 +106,20 @@ bool RoundCore::is_place_in_doubt(TimePoint now, const NodeInfo& comes) {
   return holder->heard <= since;
 }
 
+// The refused node has exited. Without it too few nodes would wait until the join timeout. Once a
+// round was formed, a stranger's token ends nothing.
+void RoundCore::give_up_refused(TimePoint now, const TokenRefused& refused, NodeEffects& out) {
+  const bool is_first = base_->id.number == 0 && accepted_.empty();
+  const auto least = static_cast<std::size_t>(settings_.terms.nodes_min);
+  if (phase_ != Phase::gathering || !is_first || nodes_.size() >= least) {
+    return;
+  }
+  Close ending;
+  ending.exit_code = kUsageExitCode;
+  ending.reason = fmt::format("refused node at {}: {}", refused.from, refused.text);
+  close(now, std::move(ending), out);
+}
+
 void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
   if (const auto refused = refusal_of(now, hello)) {
     if (is_place_in_doubt(now, hello.node)) {

@@ -84,6 +84,8 @@ void NodeCore::route(TimePoint now,
           addresses_.emplace(happened.link, happened.from);
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
           take_message(now, happened, from_link, from_round);
+        } else if constexpr (std::is_same_v<Event, TokenRefused>) {
+          round_.give_up_refused(now, happened, from_round);
         } else if constexpr (std::is_same_v<Event, NodeStarted>) {
           link_.begin(now, happened.hosts, from_link);
         } else if constexpr (std::is_same_v<Event, ListenerKnown>) {

@@ -35,6 +35,9 @@ class NodeCore {
 
   [[nodiscard]] const RoundCore& coordinator() const { return round_; }
 
+  // The end of the job is decided; the other nodes still have to learn it.
+  [[nodiscard]] bool is_closing() const { return round_.phase() == Phase::closed; }
+
   [[nodiscard]] std::string describe() const;
 
   // What must hold between two events; empty: all holds (invariants.cpp).

@@ -49,6 +49,13 @@ struct MessageReceived {
   std::shared_ptr<const RoundMessage> message;
 };
 
+// A node that introduced itself as one of this job was refused, since its token is another one or
+// its kind of proof is. It will not come again; `text` says why and what to do.
+struct TokenRefused {
+  std::string from;
+  std::string text;
+};
+
 // -- from the agent of this node ---------------------------------------------------------------
 
 // The first event but for ListenerKnown, which precedes it where the listener is known already.
@@ -142,6 +149,7 @@ using NodeEvent = std::variant<LinkOpened,
                                LinkClosed,
                                LinkAccepted,
                                MessageReceived,
+                               TokenRefused,
                                NodeStarted,
                                ListenerKnown,
                                WorkersGone,

@@ -37,6 +37,9 @@ class RoundCore {
   // Sends everybody to `other`; idle afterwards.
   void yield_to(const NodeInfo& other, NodeEffects& out);
 
+  // A node was refused for its token. Before the first round the job ends if it lacks that node.
+  void give_up_refused(TimePoint now, const TokenRefused& refused, NodeEffects& out);
+
   // A Hello for joining. Link 0 is this node itself.
   void attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out);
   void receive(TimePoint now, LinkId link, const RoundMessage& message, NodeEffects& out);

@@ -112,6 +112,9 @@ struct OtherFailure {
   bool operator==(const OtherFailure&) const = default;
 };
 
+// Exit code of a job that cannot begin, because its nodes were started with different tokens.
+inline constexpr std::int32_t kUsageExitCode = 2;
+
 // The job is over.
 struct Close {
   bool succeeded = false;

@@ -16,7 +16,7 @@ import threading
 import unittest
 
 from harness import eventually, read
-from nodes import NodesCase
+from nodes import NodesCase, last_block
 
 NEVER = "last_call_timeout=500"
 OTHER = "another token: is ~/.config shared?"
@@ -209,17 +209,34 @@ class TrustAgents(NodesCase):
     # -- those who do not -----------------------------------------------------------------------
 
     def refuse(self, sentence, first, second):
-        """A job that waits for its second node; one with another token comes before."""
+        """Neither of two nodes waits for the other one, and both say what to do."""
         job = self.cluster("2", conf=NEVER)
         one = job.start(1, options=first)
         one.wait_for_text("1 of 2")
-        wrong, = job.ends(job.start(2, label="wrong", options=second), code=2)
+        wrong, waited = job.ends(job.start(2, label="wrong", options=second), one, code=2)
         self.assertIn(sentence, wrong.err)
         self.assertEqual(len(wrong.err.splitlines()), 1, wrong)
-        one.wait_for_text("refused node at 127.0.0.2", sentence)
-        job.start(2, options=first)
-        self.assertEqual(job.round(2).nodes, ["n1", "n2"])
-        job.finish()
+        self.assertEqual(waited.err.count(sentence), 1, waited)
+        self.assertIn("refused node at 127.0.0.2", "".join(last_block(waited)))
+
+    def test_another_token_ends_a_third_node_that_has_the_right_one(self):
+        job = self.cluster("3", conf=NEVER)
+        right = ["--token-file", self.token()]
+        nodes = [job.start(number, options=right) for number in (1, 2)]
+        nodes[0].wait_for_text("2 of 3")
+        nodes.append(job.start(3, options=["--token-file", self.token("other", "f" * 32)]))
+        for ended in job.ends(*nodes, code=2):
+            self.assertIn(OTHER, ended.err)
+
+    def test_another_token_ends_nothing_that_can_do_without_that_node(self):
+        right = ["--token-file", self.token()]
+        job = self.cluster("1:3", conf="last_call_timeout=0.1", options=right)
+        first = job.start(1)
+        one = job.round(1)
+        job.ends(job.start(2, options=["--token-file", self.token("other", "f" * 32)]), code=2)
+        first.wait_for_text("refused node at 127.0.0.2", OTHER)
+        self.assertEqual([each.name for each in job.story.rounds()], [one.name])
+        job.finish(first)
 
     def test_another_token(self):
         self.refuse(OTHER, ["--token-file", self.token()],
@@ -299,7 +316,8 @@ class TrustAgents(NodesCase):
     def test_another_tls_client_is_let_in_with_the_key_only(self):
         path = self.token()
         job = self.cluster("2", conf=NEVER, options=["--token-file", path])
-        job.start(1).wait_for_text("1 of 2")
+        job.start_all(2)
+        job.round(2)
         right = job_key(path.read_text().strip(), job.name)
         wrong = job_key("another token", job.name)
         for key, name, code in ((right, job.name, 0), (wrong, job.name, 1), (right, "other", 1)):
@@ -311,8 +329,6 @@ class TrustAgents(NodesCase):
             said = done.stdout + done.stderr
             self.assertEqual("Reused, TLSv1.3" in said, code == 0, said)
             self.assertEqual("alert" in said, code != 0, said)
-        job.start(2)
-        job.round(2)
         job.finish()
 
 

@@ -228,6 +228,8 @@ struct EventText {
     return fmt::format("waited: {} sums", e.message.sums.size());
   }
 
+  std::string operator()(const TokenRefused& e) const { return "refused token of " + e.from; }
+
   std::string operator()(const NodeTick& /*e*/) const { return "tick"; }
 };
 

@@ -82,7 +82,11 @@ TEST_CASE("trusted links: another token is refused on both sides, once in the lo
     CHECK(std::get<Refuse>(*heard[0].message) == other_token());
   }
   REQUIRE(until({&right.party}, [&] { return right.party.sockets->drained(); }));
-  CHECK(right.party.events.empty());
+  const auto refused = right.party.all<TokenRefused>();
+  REQUIRE(refused.size() == 3);
+  CHECK(right.party.events.size() == 3);
+  CHECK(refused[0].from == "127.0.0.1");
+  CHECK(refused[0].text == other_token().text);
   REQUIRE(right.notices.size() == 1);
   CHECK_THAT(right.notices[0],
              Catch::StartsWith("refused node at 127.0.0.1: another token: is ~/.config shared?"));
@@ -100,7 +104,8 @@ TEST_CASE("trusted links: with a token and without do not meet, and both are tol
     CHECK(refuse.why == Refusal::wrong_token);
     CHECK_THAT(refuse.text,
                Catch::StartsWith(first_has ? "this job needs a token" : "this job runs"));
-    CHECK(first.party.events.empty());
+    REQUIRE(first.party.all<TokenRefused>().size() == 1);
+    CHECK(first.party.events.size() == 1);
     REQUIRE(first.notices.size() == 1);
     CHECK_THAT(first.notices[0], Catch::EndsWith(refuse.text));
   }
@@ -125,7 +130,9 @@ TEST_CASE("trusted links: frames in the clear are never looked at") {
     write(client, bytes);
     static_cast<void>(read_until_closed(right, client));
   }
-  CHECK(right.party.events.empty());
+  // The second one said that it has no token.
+  CHECK(right.party.all<TokenRefused>().size() == 1);
+  CHECK(right.party.events.size() == 1);
 }
 
 TEST_CASE("trusted links: a part of a client's first words takes no place, and is closed") {

@@ -93,6 +93,39 @@ Alone refused_by_first(const std::vector<Endpoint>& endpoints, Refusal why) {
 
 }  // namespace
 
+TEST_CASE("refusals: a node with another token ends the wait of those that lack it") {
+  Alone host(settings(2, 3), numbered(1, -1), true);
+  host.step(TokenRefused{"10.0.0.2", "another token: share it"});
+  REQUIRE(host.asked<EndClosed>() != nullptr);
+  CHECK(host.asked<EndClosed>()->close.exit_code == 2);
+  CHECK(host.asked<EndClosed>()->close.reason ==
+        "refused node at 10.0.0.2: another token: share it");
+}
+
+TEST_CASE("refusals: a node with another token ends nothing that can do without it") {
+  Alone alone(settings(1, 2), numbered(1, -1), true);
+  alone.step(TokenRefused{"10.0.0.2", "another token"});
+  CHECK(alone.asked<EndClosed>() == nullptr);
+  Alone host(settings(2, 3), numbered(1, -1), true);
+  CHECK(host.greet(2, settings(2, 3), numbered(2, -1)).empty());
+  host.step(TokenRefused{"10.0.0.3", "another token"});
+  CHECK(host.asked<EndClosed>() == nullptr);
+}
+
+TEST_CASE("refusals: once a round was started, a stranger's token ends nothing") {
+  SmallWorld world(settings(2, 2));
+  world.add("n1", true);
+  world.add("n2");
+  world.pass(1s);
+  REQUIRE(world.nodes[0].runs == 1);
+  world.feed(0, TokenRefused{"10.0.0.9", "another token"});
+  world.kill(1);
+  world.pass(1s);
+  REQUIRE_FALSE(world.nodes[0].running);
+  world.feed(0, TokenRefused{"10.0.0.9", "another token"});
+  CHECK(world.nodes[0].ended.empty());
+}
+
 TEST_CASE("refusals: two nodes with one number of the platform's are told of both") {
   const std::string expected =
       "--node-rank=1 is taken by 'n2' (10.0.0.2), and 'n3' (10.0.0.3) asks for it too; each node "
