@@ -243,6 +243,16 @@ void Agent::guard_doors() {
   if (shared_rounds_ != nullptr && setup_.config.store_via != StoreVia::open) {
     store_admission_.set_elsewhere(&shared_rounds_->vouching());
   }
+  if (shared_rounds_ != nullptr) {
+    admission_.set_advice(
+        ", or, if it forwards connections of other machines (a side car, ssh -L), give all nodes "
+        "the same --token-file, or --token=none");
+  }
+  if (shared_rounds_ != nullptr && setup_.config.store_via == StoreVia::direct) {
+    store_admission_.set_advice(
+        ", or, if it forwards connections of other machines (a side car, ssh -L), use "
+        "--store-via=proxy");
+  }
   local_store_.set_admission(&store_admission_);
 }
 
@@ -370,6 +380,11 @@ Result<void> Agent::join_others(bool with_munge) {
   auto token = read_token(setup_.config.token);
   if (!token) {
     return std::unexpected(token.error());
+  }
+  if (with_munge || !token->secret.empty()) {
+    admission_.set_others(OtherUsers::admitted);  // the key decides
+  } else if (setup_.config.token.is_off) {
+    admission_.set_others(OtherUsers::warned_of);
   }
   RendezvousSettings settings = rendezvous_settings(setup_);
   settings.why_no_token = token->why_none;

@@ -79,16 +79,23 @@ PeerFacts UserAdmission::facts_of(const PeerAddress& peer) {
   return facts;
 }
 
-Result<void> UserAdmission::judge_stranger(const SocketOwner& owner) const {
-  if (exception_ && exception_(owner)) {
+Result<void> UserAdmission::judge_stranger(const SocketOwner& owner) {
+  if (others_ == OtherUsers::admitted || (exception_ && exception_(owner))) {
     return {};
   }
   const std::string whose =
       owner.uid ? name_of(*owner.uid) + "'s" : "of a user without a number in our user namespace";
+  if (others_ == OtherUsers::warned_of) {
+    if (notice_ && !std::exchange(told_of_others_, true)) {
+      notice_("admitted a connection from this machine that is " + whose +
+              ", since this job has no token: other users of this machine can join");
+    }
+    return {};
+  }
   return failure(Errc::not_possible,
                  "it is " + whose + ", and only " + name_of(user_) +
                      (user_ == kRoot ? "" : " and root") +
-                     " may connect on this machine; run it as " + name_of(user_));
+                     " may connect on this machine; run it as " + name_of(user_) + advice_);
 }
 
 void UserAdmission::admit_unknowable(const PeerFacts& facts) {

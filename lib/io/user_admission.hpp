@@ -34,6 +34,14 @@ enum class PeerVerdict {
   closed,      // it was closed before the question
 };
 
+// What becomes of another user's connection from this machine. A program that forwards connections
+// of other machines, such as a side car, makes them under its own user.
+enum class OtherUsers {
+  refused,
+  warned_of,  // admitted; one notice names the first of them
+  admitted,   // a key decides later
+};
+
 [[nodiscard]] PeerVerdict judge_peer(const PeerFacts& facts, uid_t user);
 
 // The number of a user, from a number or from a name in the text of /etc/passwd. Error: usage.
@@ -54,6 +62,11 @@ class UserAdmission final : public Admission {
   // Given one sentence, once, if this kernel cannot say whose a socket is: all are admitted then.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
 
+  void set_others(OtherUsers others) { others_ = others; }
+
+  // Added to the reason of a refusal: what to do where the other user forwards connections.
+  void set_advice(std::string advice) { advice_ = std::move(advice); }
+
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;
 
   // How often it was asked about a peer.
@@ -61,7 +74,7 @@ class UserAdmission final : public Admission {
 
  private:
   [[nodiscard]] PeerFacts facts_of(const PeerAddress& peer);
-  [[nodiscard]] Result<void> judge_stranger(const SocketOwner& owner) const;
+  [[nodiscard]] Result<void> judge_stranger(const SocketOwner& owner);
   void admit_unknowable(const PeerFacts& facts);
 
   uid_t user_;
@@ -70,7 +83,10 @@ class UserAdmission final : public Admission {
   Admission* elsewhere_ = &everybody_;
   Exception exception_;
   std::function<void(const std::string&)> notice_;
+  OtherUsers others_ = OtherUsers::refused;
+  std::string advice_;
   bool told_ = false;
+  bool told_of_others_ = false;
   std::uint64_t asked_ = 0;
 };
 

@@ -32,7 +32,9 @@ TokenSource home_token(const Environ& environ) {
 
 TokenSource choose_token_source(const TokenWish& wish, const Environ& environ) {
   if (wish.off) {
-    return {TokenFrom::nowhere, "", "--token=none"};
+    TokenSource off{TokenFrom::nowhere, "", "--token=none"};
+    off.is_off = true;
+    return off;
   }
   if (!wish.file.empty()) {
     return {TokenFrom::file, std::string(wish.file), ""};

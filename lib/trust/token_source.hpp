@@ -26,6 +26,7 @@ struct TokenSource {
   std::string why_none;        // nowhere: the reason, in words
   std::string why_not_made{};  // home: a file that is missing stays so, for this reason
   MungeUse munge = MungeUse::none;
+  bool is_off = false;  // --token=none
   bool operator==(const TokenSource&) const = default;
 };
 

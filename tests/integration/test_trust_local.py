@@ -23,6 +23,10 @@ NODE_PREAMBLE = b"\xA7MUSTER\x01\x00"
 TIMEOUT = 60.0  # reached only when something is broken
 
 
+# No token can be had there, so that the user of a connection decides.
+NO_HOME = {"HOME": "/proc/nobody", "XDG_CONFIG_HOME": ""}
+
+
 def text_of(text):
     return struct.pack("<q", len(text)) + text
 
@@ -179,7 +183,7 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
 
     def test_the_doors_of_nodes_are_closed_to_them_and_the_job_goes_on(self):
         job = self.cluster("2")
-        job.start_all(2)
+        job.start_all(2, env=NO_HOME)
         one = job.round(2)
         places = listening([node.agent() for node in job.nodes])
         self.assertGreaterEqual(len(places), 3)  # the endpoint, a port of each node, the store
@@ -192,7 +196,7 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
 
     def test_an_agent_of_another_user_cannot_join(self):
         job = self.cluster("1:2", conf="last_call_timeout=0.1")
-        first = job.start(1)
+        first = job.start(1, env=NO_HOME)
         job.round(1)
         args = job.launcher_args(2, conf="join_timeout=3", program=["--no-python", "/bin/true"])
         self.folder.chmod(0o777)

@@ -121,6 +121,29 @@ TEST_CASE("user admission: our own connection is admitted, another user's is not
                                                    "'s, and only user "));
 }
 
+TEST_CASE("user admission: another user is admitted where a key decides, or with a warning") {
+  if (::geteuid() == 0) {
+    WARN("skipped: root is admitted by all");
+    return;
+  }
+  const Connection connection;
+  const uid_t somebody = ::geteuid() + 1;
+  for (const auto& [others, warnings] :
+       {std::pair(OtherUsers::admitted, 0U), std::pair(OtherUsers::warned_of, 1U)}) {
+    Answers answers;
+    std::vector<std::string> notices;
+    UserAdmission admission(somebody);
+    admission.set_notice([&](const std::string& text) { notices.push_back(text); });
+    admission.set_others(others);
+    admission.admit(connection.peer, answers.taker());
+    admission.admit(connection.peer, answers.taker());
+    REQUIRE(answers.all.size() == 2);
+    CHECK(answers.all[0]);
+    CHECK(answers.all[1]);
+    CHECK(notices.size() == warnings);
+  }
+}
+
 TEST_CASE("user admission: who has closed already is refused, whatever he sent") {
   Connection connection;
   connection.client.reset();

@@ -15,8 +15,9 @@ Environ with(std::map<std::string, std::string, std::less<>> variables) {
 
 TEST_CASE("token source: the first that is there") {
   const Environ home = with({{"HOME", "/home/u"}});
-  CHECK(choose_token_source({.off = true, .file = "f"}, home) ==
-        TokenSource{TokenFrom::nowhere, "", "--token=none"});
+  TokenSource off{TokenFrom::nowhere, "", "--token=none"};
+  off.is_off = true;
+  CHECK(choose_token_source({.off = true, .file = "f"}, home) == off);
   CHECK(choose_token_source({.file = "f"}, home) == TokenSource{TokenFrom::file, "f", ""});
   CHECK(choose_token_source({}, home) ==
         TokenSource{TokenFrom::home, "/home/u/.config/muster/token", ""});
