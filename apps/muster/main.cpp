@@ -187,7 +187,7 @@ Result<std::string> token_to_send(const HostsRequest& request) {
   if (request.token_file.empty()) {
     return make_token();
   }
-  auto token = read_token({TokenFrom::file, request.token_file, ""});
+  auto token = read_token(token_file_source(request.token_file));
   if (!token) {
     return std::unexpected(std::move(token.error()));
   }

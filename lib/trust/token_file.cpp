@@ -78,8 +78,10 @@ UniqueFd open_token(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
-Result<std::string> read_opened(const std::string& path, int fd) {
-  if (const auto fault = fault_of_token_file(facts_of(path, fd), ::geteuid()); !fault.empty()) {
+Result<std::string> read_opened(const std::string& path, int fd, bool is_shared = false) {
+  TokenFileFacts facts = facts_of(path, fd);
+  facts.is_shared = is_shared;
+  if (const auto fault = fault_of_token_file(facts, ::geteuid()); !fault.empty()) {
     return std::unexpected(unusable(path, fault));
   }
   return read_all(path, fd);
@@ -90,14 +92,35 @@ std::string parent_of(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-// A container's own layer is shared with nobody, so that each would make another token.
-bool is_containers_own(std::string folder) {
-  struct statfs facts {};
+// The folder itself, or the nearest one above it that exists.
+std::string existing_part(std::string folder) {
+  struct stat facts {};
 
-  while (::statfs(folder.c_str(), &facts) != 0 && folder != "/") {
+  while (::stat(folder.c_str(), &facts) != 0 && folder != "/") {
     folder = parent_of(folder);
   }
-  return static_cast<long>(facts.f_type) == kOverlayFileSystem;
+  return folder;
+}
+
+// A container's own layer is shared with nobody, so that each would make another token.
+bool is_containers_own(const std::string& folder) {
+  struct statfs facts {};
+
+  return ::statfs(existing_part(folder).c_str(), &facts) == 0 &&
+         static_cast<long>(facts.f_type) == kOverlayFileSystem;
+}
+
+// Why this folder is not ours, as with HOME=/root kept by another user; empty: it may be ours.
+std::string fault_of_folder(const std::string& folder) {
+  struct stat facts {};
+
+  const std::string nearest = existing_part(folder);
+  if (::stat(nearest.c_str(), &facts) != 0 || ::access(nearest.c_str(), X_OK) != 0) {
+    return fmt::format("{} is not accessible", nearest);
+  }
+  return facts.st_uid == ::geteuid() || facts.st_uid == 0
+             ? ""
+             : fmt::format("{} belongs to user {}", nearest, facts.st_uid);
 }
 
 // 0 or the errno. The user's own folders, as the specification wants them.
@@ -152,6 +175,9 @@ Token none(const std::string& path, const std::string& why) {
 }
 
 Result<Token> read_home(const TokenSource& source) {
+  if (const auto fault = fault_of_folder(parent_of(source.path)); !fault.empty()) {
+    return none(source.path, fault);
+  }
   UniqueFd fd = open_token(source.path);
   if (!fd && (errno == ENOENT || errno == ENOTDIR)) {
     if (!source.why_not_made.empty()) {
@@ -182,6 +208,9 @@ std::string fault_of_token_file(const TokenFileFacts& facts, uid_t self) {
   if (!facts.is_regular) {
     return "it is no regular file";
   }
+  if (facts.is_shared) {
+    return "";
+  }
   if (is_strange(facts.owner)) {
     return fmt::format("it belongs to user {}, and has to be yours or root's", facts.owner);
   }
@@ -192,7 +221,8 @@ std::string fault_of_token_file(const TokenFileFacts& facts, uid_t self) {
   const mode_t forbidden = facts.owner == 0 ? 0027U : 0077U;
   if ((facts.mode & forbidden) != 0) {
     return fmt::format(
-        "others may use it (mode {:04o}); chmod 600 it, or defaultMode: 0400 for a pod's secret",
+        "others may use it (mode {:04o}); chmod 600 it. For a pod's secret, set fsGroup and "
+        "defaultMode: 0440. Where its mount cannot change modes (cifs): --token-file=FILE,shared",
         facts.mode);
   }
   return "";
@@ -227,7 +257,7 @@ Result<Token> read_token(const TokenSource& source) {
   if (!fd) {
     return std::unexpected(unusable(source.path, errno_text(errno)));
   }
-  auto secret = read_opened(source.path, fd.get());
+  auto secret = read_opened(source.path, fd.get(), source.is_shared);
   if (!secret) {
     return std::unexpected(std::move(secret.error()));
   }

@@ -24,6 +24,7 @@ struct TokenFileFacts {
   uid_t owner = 0;
   mode_t mode = 0600;
   std::optional<uid_t> link_owner{};  // if the path itself is a symbolic link
+  bool is_shared = false;             // the user vouches for who can use it
 };
 
 // Why nobody may rely on this file, and what to do; empty: it is good.
@@ -39,7 +40,7 @@ struct Token {
 
 // Reads it. In the home it is made first if it is missing and can be made: of many nodes that
 // share it and start at one time, one makes it and all read the same. A file that is there and
-// cannot be used is an error; a home that cannot be written to is none.
+// cannot be used is an error. A home that cannot be written to, or is another user's, is none.
 [[nodiscard]] Result<Token> read_token(const TokenSource& source);
 
 // 64 random hexadecimal digits.

@@ -30,6 +30,15 @@ TokenSource home_token(const Environ& environ) {
 
 }  // namespace
 
+TokenSource token_file_source(std::string_view given) {
+  constexpr std::string_view kShared = ",shared";
+  TokenSource file{TokenFrom::file, "", ""};
+  file.is_shared = given.ends_with(kShared);
+  given.remove_suffix(file.is_shared ? kShared.size() : 0);
+  file.path = given;
+  return file;
+}
+
 TokenSource choose_token_source(const TokenWish& wish, const Environ& environ) {
   if (wish.off) {
     TokenSource off{TokenFrom::nowhere, "", "--token=none"};
@@ -37,7 +46,7 @@ TokenSource choose_token_source(const TokenWish& wish, const Environ& environ) {
     return off;
   }
   if (!wish.file.empty()) {
-    return {TokenFrom::file, std::string(wish.file), ""};
+    return token_file_source(wish.file);
   }
   if (wish.munge) {
     TokenSource munge{TokenFrom::nowhere, "", "--token=munge"};

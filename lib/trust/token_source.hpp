@@ -26,16 +26,20 @@ struct TokenSource {
   std::string why_none;        // nowhere: the reason, in words
   std::string why_not_made{};  // home: a file that is missing stays so, for this reason
   MungeUse munge = MungeUse::none;
-  bool is_off = false;  // --token=none
+  bool is_off = false;     // --token=none
+  bool is_shared = false;  // file: the user vouches for who can use it
   bool operator==(const TokenSource&) const = default;
 };
 
 struct TokenWish {
   bool off = false;        // --token=none
-  std::string_view file;   // as given; empty: none
+  std::string_view file;   // FILE or FILE,shared as given; empty: none
   bool munge = false;      // --token=munge
   bool has_munge = false;  // this machine has a munged's socket
 };
+
+// --token-file=FILE, or FILE,shared where the modes of its mount cannot be changed.
+[[nodiscard]] TokenSource token_file_source(std::string_view given);
 
 [[nodiscard]] TokenSource choose_token_source(const TokenWish& wish, const Environ& environ);
 

@@ -54,6 +54,33 @@ const std::string kSecret = "0123456789abcdef";
 
 }  // namespace
 
+TEST_CASE("token file: where modes cannot be changed, the user vouches for it") {
+  CHECK_FALSE(fault_of_token_file({.owner = kStranger, .mode = 0777}, kUs).empty());
+  CHECK(fault_of_token_file({.owner = kStranger, .mode = 0777, .is_shared = true}, kUs).empty());
+  CHECK_FALSE(fault_of_token_file({.is_regular = false, .is_shared = true}, kUs).empty());
+  const Home home;
+  const std::string path = write(home / "token", kSecret + "\n", 0777);
+  CHECK_FALSE(read_token(token_file_source(path)));
+  const auto token = read_token(token_file_source(path + ",shared"));
+  REQUIRE(token);
+  CHECK(token->secret == kSecret);
+}
+
+TEST_CASE("token file: another user's home is none") {
+  const Home home;
+  const std::string folder = home / "home";
+  REQUIRE(::mkdir(folder.c_str(), 0755) == 0);
+  if (::chown(folder.c_str(), kStranger, kStranger) != 0) {
+    WARN("skipped: only root can give folders away");
+    return;
+  }
+  const auto token = read_token({TokenFrom::home, folder + "/.config/muster/token", ""});
+  REQUIRE(token);
+  CHECK(token->secret.empty());
+  CHECK(token->why_none.find("belongs to user 1001") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder + "/.config"));
+}
+
 TEST_CASE("token file: who may own it, and who may read it") {
   CHECK(fault_of_token_file({.owner = kUs, .mode = 0600}, kUs).empty());
   CHECK(fault_of_token_file({.owner = kUs, .mode = 0400}, kUs).empty());

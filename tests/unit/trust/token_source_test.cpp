@@ -19,6 +19,9 @@ TEST_CASE("token source: the first that is there") {
   off.is_off = true;
   CHECK(choose_token_source({.off = true, .file = "f"}, home) == off);
   CHECK(choose_token_source({.file = "f"}, home) == TokenSource{TokenFrom::file, "f", ""});
+  TokenSource shared{TokenFrom::file, "f", ""};
+  shared.is_shared = true;
+  CHECK(choose_token_source({.file = "f,shared"}, home) == shared);
   CHECK(choose_token_source({}, home) ==
         TokenSource{TokenFrom::home, "/home/u/.config/muster/token", ""});
   CHECK(choose_token_source({}, with({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "/c"}})).path ==
