@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -137,7 +138,31 @@ struct SignalWorkers {
   int signo = 0;
 };
 
-struct KillEverything {};
+// The workers are done. NothingLeft follows once nothing that they left behind is left.
+struct AwaitNothingLeft {};
+
+// The workers have all succeeded: what they left behind has so long to finish. For people.
+struct NameLeftovers {
+  Duration left{};
+};
+
+// SIGTERM to what the workers left behind.
+struct AskLeftovers {};
+
+// SIGKILL to the workers, but not to helpers that exit by themselves then. NothingLeft follows.
+struct KillWorkers {
+  bool names = false;  // what is killed was left behind by workers that had ended
+};
+
+struct KillEverything {
+  bool names = false;
+};
+
+// A second request to stop: these had not ended.
+struct TellKilledEarly {
+  int signo = 0;
+  std::vector<int> local_ranks;
+};
 
 // Put what is still there into the result: it could not be killed in time.
 struct NameSurvivors {};
@@ -160,7 +185,12 @@ using SupervisorEffect = std::variant<AwaitRound,
                                       SpawnWorker,
                                       SignalGroups,
                                       SignalWorkers,
+                                      AwaitNothingLeft,
+                                      NameLeftovers,
+                                      AskLeftovers,
+                                      KillWorkers,
                                       KillEverything,
+                                      TellKilledEarly,
                                       NameSurvivors,
                                       CloseAttempt,
                                       Finish>;

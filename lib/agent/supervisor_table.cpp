@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of SupervisorCore: one row a state, one cell an event. The actions are in
-// supervisor_core.cpp and supervisor_shared.cpp; README.md shows the same table as text.
+// supervisor_core.cpp, supervisor_clearing.cpp and
+// supervisor_shared.cpp; README.md shows the same table as text.
 #include "agent/supervisor_core.hpp"
 #include "base/check.hpp"
 
@@ -9,7 +10,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kStates = 6;
+constexpr std::size_t kStates = 7;
 constexpr std::size_t kEvents = std::variant_size_v<SupervisorEvent>;
 
 }  // namespace
@@ -57,7 +58,7 @@ struct SupervisorCore::Table {
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
           &Core::note_late_exit,      // WorkerExited
-          &Core::sweep_leftovers,     // GroupsEmpty
+          &Core::clear_leftovers,     // GroupsEmpty
           &Core::impossible,          // NothingLeft
           &Core::take_second_signal,  // SignalReceived
           &Core::kill_orphaned,       // LinkLost
@@ -65,19 +66,34 @@ struct SupervisorCore::Table {
           &Core::kill_fenced,         // Fenced
           &Core::hurry_closed,        // RoundClosed
           &Core::note_also_dying}},   // WorkerDying
+      {{  // clearing
+          &Core::impossible,            // Started
+          &Core::impossible,            // RoundFormed
+          &Core::raise_while_clearing,  // RegroupNotice
+          &Core::impossible,            // WorkerSpawned
+          &Core::impossible,            // SpawnFailed
+          &Core::note_worker_gone,      // WorkerExited
+          &Core::ignore,                // GroupsEmpty
+          &Core::go_on,                 // NothingLeft
+          &Core::take_signal_clearing,  // SignalReceived
+          &Core::kill_orphaned,         // LinkLost
+          &Core::go_on_clearing,        // Tick
+          &Core::kill_fenced,           // Fenced
+          &Core::close_while_clearing,  // RoundClosed
+          &Core::ignore}},              // WorkerDying
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
           &Core::raise_to_regroup,    // RegroupNotice
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
-          &Core::note_late_exit,      // WorkerExited
+          &Core::note_worker_gone,    // WorkerExited
           &Core::ignore,              // GroupsEmpty
           &Core::go_on,               // NothingLeft
           &Core::take_late_signal,    // SignalReceived
           &Core::kill_orphaned,       // LinkLost
           &Core::abandon_unkillable,  // Tick
-          &Core::raise_to_regroup,    // Fenced
+          &Core::kill_fenced_last,    // Fenced
           &Core::hurry_closed,        // RoundClosed
           &Core::ignore}},            // WorkerDying
       {{  // waiting

@@ -56,6 +56,14 @@ std::vector<pid_t> WorkerTable::live() const {
   return pids;
 }
 
+std::set<pid_t> WorkerTable::groups() const {
+  std::set<pid_t> groups = leaderless_;
+  for (const auto& [pid, worker] : live_) {
+    groups.insert(pid);
+  }
+  return groups;
+}
+
 bool WorkerTable::take_groups_empty() {
   MUSTER_CHECK(armed_ || live_.empty());
   return live_.empty() && leaderless_.empty() && std::exchange(armed_, false);

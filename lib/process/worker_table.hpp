@@ -36,6 +36,9 @@ class WorkerTable {
   // Workers' pids, which are also their groups' numbers.
   [[nodiscard]] std::vector<pid_t> live() const;
 
+  // The process groups of all workers, also of those that have ended.
+  [[nodiscard]] std::set<pid_t> groups() const;
+
   // Groups without their worker, by number.
   [[nodiscard]] std::set<pid_t>& leaderless() { return leaderless_; }
 

@@ -22,6 +22,8 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
   std::function<void()> on_tell_gone = [] {};
   std::optional<TimePoint> alarm;
   std::vector<event::What> events;
+  std::vector<Leftover> left;
+  std::vector<Leftover> killed;
   std::string said;  // by whoever fails, on its standard error
 
   template <class Event>
@@ -93,7 +95,20 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
 
   void signal_workers(int /*signo*/) override {}
 
+  void await_nothing_left() override { asked.emplace_back("clear"); }
+
+  void kill_workers() override { asked.emplace_back("kill workers"); }
+
   void kill_everything() override { asked.emplace_back("kill"); }
+
+  std::vector<Leftover> ask_leftovers() override {
+    asked.emplace_back("ask");
+    return left;
+  }
+
+  std::vector<Leftover> leftovers() const override { return left; }
+
+  std::vector<Leftover> take_killed() override { return std::exchange(killed, {}); }
 
   std::vector<Survivor> survivors() const override { return {}; }
 
@@ -141,7 +156,7 @@ TEST_CASE("supervisor: what keeps a node from running its part is its first work
   supervisor.handle(Started{});
   site.asked.clear();
   supervisor.run_round({2, 4, failure(Errc::system, "cannot create the folder '/x'")});
-  CHECK(site.asked == Words{"failed could not be started: cannot create the folder '/x'", "kill"});
+  CHECK(site.asked == Words{"failed could not be started: cannot create the folder '/x'", "clear"});
 }
 
 TEST_CASE("supervisor: the job's end that comes in between is heard too") {
@@ -197,7 +212,7 @@ TEST_CASE("supervisor: events tell of each worker's start, end and stop by its r
   supervisor.on_worker_exit(exited(0));
   CHECK(site.told<event::WorkerEnded>().front().rank == 5);
   supervisor.on_groups_empty();
-  CHECK(site.told<event::WorkersKilled>().size() == 1);
+  CHECK(site.told<event::WorkersKilled>().empty());
 }
 
 TEST_CASE("supervisor: failures of an attempt are reported before the next one begins") {

@@ -2,6 +2,7 @@
 #include "process/descendants.hpp"
 
 #include "job_probe.hpp"
+#include "process/sweeper.hpp"
 #include "support/catch.hpp"
 
 #include <chrono>
@@ -83,6 +84,18 @@ TEST_CASE("descendants: zombies are no survivors") {
   CHECK(left[0].pid == 3);
   CHECK(left[0].state == 'D');
   CHECK(survivors_among({zombie, stuck}, 1).size() == 2);
+}
+
+TEST_CASE("descendants: leftovers are named, long lists are cut") {
+  CHECK(describe_leftovers({{7, "rsync", 0}}) ==
+        "1 process that a worker left running: 7 (rsync, rank 0)");
+  std::vector<Leftover> many;
+  for (int i = 0; i < 10; ++i) {
+    many.push_back({10 + i, "sh", std::nullopt});
+  }
+  const std::string text = describe_leftovers(many);
+  CHECK(text.starts_with("10 processes that workers left running: 10 (sh), 11 (sh), "));
+  CHECK(text.ends_with(" and 2 more"));
 }
 
 TEST_CASE("descendants: one that cannot be reaped is named at the deadline") {
