@@ -2,9 +2,9 @@
 #include "rendezvous/node/rendezvous_node.hpp"
 
 #include "base/clock.hpp"
-#include "io/name_lookup.hpp"
 #include "rendezvous/node/credential_keys.hpp"
 #include "rendezvous/node/endpoint_binder.hpp"
+#include "rendezvous/node/link_dialler.hpp"
 #include "rendezvous/node/link_sockets.hpp"
 #include "rendezvous/node/store_carrier.hpp"
 #include "rendezvous/node/turn_frames.hpp"
@@ -35,7 +35,6 @@ constexpr Duration kNamesAgain = std::chrono::seconds(1);
 
 // Looks at what is ready before a deadline is believed, 256 links each: enough for 65,536 links.
 constexpr int kCatchUpMost = 256;
-constexpr Duration kConnectAtLeast = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -52,8 +51,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   asio::steady_timer timer;
   asio::steady_timer names_again;
   StoreCarrier carrier;
+  LinkDialler dialler;
   EndpointBinder binder;
-  std::map<LinkId, std::unique_ptr<NameLookup>> lookups;
   std::deque<NodeEvent> queue;
   TurnFrames frames;
   std::optional<NodeEnd> end;
@@ -80,6 +79,12 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
         timer(on),
         names_again(on),
         carrier(on, settings.core.terms, settings.self, [this](const auto& work) { turn(work); }),
+        dialler(
+            on,
+            [this](const auto& work) { turn(work); },
+            [this](LinkId link, const std::string& why) {
+              push(LinkClosed{link, LinkEnd::no_name, why});
+            }),
         binder(on, settings.core.endpoints, [this](UniqueFd fd) { take_endpoint(std::move(fd)); }) {
   }
 
@@ -95,7 +100,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     }
     timer.cancel();
     names_again.cancel();
-    lookups.clear();
+    dialler.forget_all();
     carrier.stop();
     sockets.reset();
   }
@@ -201,7 +206,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   void prepare() {
     names_by = steady_now() + settings.core.join_timeout;
     if (settings.is_host == false) {
-      asio::post(loop, [self = shared_from_this()] { self->turn([&] { self->begin(false); }); });
+      asio::post(loop, [self = shared_from_this()] { self->turn([&] { self->begin({}); }); });
       return;
     }
     look_up_endpoints();
@@ -221,9 +226,9 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
       }
     }
     if (settings.is_host == true || ours) {
-      begin(true);
+      begin({.hosts = true});
     } else if (binder.any_known()) {
-      begin(false);
+      begin({.hosts = false, .may_host = binder.may_have_first()});
     } else if (now >= names_by) {
       finish(EndFailed{Error{Errc::timed_out, binder.trouble()}});
     } else {
@@ -242,15 +247,30 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     sockets->add_listener(std::move(fd));
   }
 
-  void begin(bool hosts) {
+  void begin(const NodeStarted& how) {
     begun = true;
     const std::string& announced = settings.core.local_addr;
-    if (hosts || !announced.empty()) {
+    const bool is_here = how.hosts || binder.first().state == EndpointState::taken;
+    if (is_here || !announced.empty()) {
       open_own(announced.empty() ? binder.first().address : announced);
     }
     if (!end) {
-      push(NodeStarted{hosts});
+      push(how);
     }
+  }
+
+  // Another program has had the port of our endpoint, and may have left it.
+  void carry_out(const BindEndpoint& /*wanted*/) {
+    binder.try_all([this] {
+      turn([this] {
+        if (!end && binder.first().state == EndpointState::ours) {
+          if (own_port == 0) {
+            open_own(binder.first().address);
+          }
+          push(EndpointBound{});
+        }
+      });
+    });
   }
 
   // Before the core hears of the first connection: it tells the others where we listen.
@@ -292,32 +312,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     return is_typed ? host : with_our_interface(host, own_address);
   }
 
-  void carry_out(const OpenLink& wanted) {
-    if (auto numeric = SocketAddress::parse(as_seen_here(wanted.host), wanted.port)) {
-      sockets->connect(wanted.link, {*numeric}, wanted.timeout);
-      return;
-    }
-    auto lookup = std::make_unique<NameLookup>(
-        loop,
-        wanted.host,
-        wanted.timeout,
-        [this, wanted, asked = now](Result<std::vector<std::string>> found) {
-          turn([&] { name_found(wanted, asked, std::move(found)); });
-        });
-    lookups.emplace(wanted.link, std::move(lookup));
-  }
-
-  void name_found(const OpenLink& wanted, TimePoint asked, Result<std::vector<std::string>> found) {
-    // A lookup may not be destroyed by its own callback.
-    auto node = lookups.extract(wanted.link);
-    asio::post(loop, [gone = std::shared_ptr<NameLookup>(std::move(node.mapped()))] {});
-    if (!found) {
-      push(LinkClosed{wanted.link, LinkEnd::no_name, found.error().message});
-      return;
-    }
-    const Duration left = std::max(wanted.timeout - (now - asked), kConnectAtLeast);
-    sockets->connect(wanted.link, addresses_of(*found, wanted.port), left);
-  }
+  void carry_out(const OpenLink& wanted) { dialler.open(wanted, as_seen_here(wanted.host)); }
 
   void carry_out(const SendMessage& wanted) {
     auto frame = frames.of(wanted.message);
@@ -336,7 +331,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   }
 
   void carry_out(const CloseLink& wanted) {
-    lookups.erase(wanted.link);
+    dialler.forget(wanted.link);
     sockets->close(wanted.link);
   }
 
@@ -386,7 +381,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     }
     end = std::move(how);
     end_by = now + kEndTimeout;
-    lookups.clear();
+    dialler.forget_all();
     sockets->close_listeners();
     sockets->close_all();
   }
@@ -424,6 +419,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
   impl->sockets->set_job(ours.core.terms.job_id, ours.trust.get(), impl->keys.get());
   impl->sockets->set_notice([raw = impl.get()](const std::string& text) { raw->owner.say(text); });
   impl->carrier.use(*impl->sockets);
+  impl->dialler.use(*impl->sockets);
   impl->watch.assign(impl->sockets->fd());
   impl->await_ready();
   impl->prepare();

@@ -85,7 +85,9 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
           take_message(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, NodeStarted>) {
-          link_.begin(now, happened.hosts, from_link);
+          link_.begin(now, happened, from_link);
+        } else if constexpr (std::is_same_v<Event, EndpointBound>) {
+          link_.endpoint_bound(now, from_link);
         } else if constexpr (std::is_same_v<Event, ListenerKnown>) {
           link_.set_listener(happened.address, happened.port);
           round_.set_self(link_.self());
