@@ -133,6 +133,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     out.emplace_back(CloseLink{link});
     return;
   }
+  succeed(now, hello, out);
   const NodeId id = hello.node.id;
   if (phase_ == Phase::closed && !is_member(id)) {
     send(link, Refuse{Refusal::closed, "the job has ended"}, out);
@@ -176,13 +177,64 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     return round <= base_->id ||
            std::ranges::any_of(accepted_, [&](const auto& known) { return known->id == round; });
   };
-  node.knows_past = is_known(hello.started) && is_known(hello.accepted);
+  // A record of another job: its node forgets it with the first proposal.
+  const bool is_stale = !hello.formerly.empty() && hello.job != base_->job;
+  node.knows_past = is_stale || (is_known(hello.started) && is_known(hello.accepted));
+  recalled_ = recalled_ && (!hello.formerly.empty() || hello.started.number == 0);
   if (!node.knows_past) {
     MUSTER_MARK("a node knows rounds that its coordinator does not");
     send(link, ShowRounds{}, out);
   }
   recount(node);
   resume(now, node, hello, out);
+}
+
+// -- agents that are started again ---------------------------------------------------------------
+
+bool RoundCore::testifies(const Hello& hello) const {
+  return !hello.formerly.empty() && hello.job != 0 && hello.job == base_->job &&
+         phase_ != Phase::closed;
+}
+
+// The agent has the memory of those before it on its host, which are gone with their workers. So it
+// takes their place in the rounds that we know: a quorum counts it as it would count them.
+void RoundCore::succeed(TimePoint now, const Hello& hello, NodeEffects& out) {
+  if (!testifies(hello)) {
+    return;
+  }
+  for (const NodeId gone : hello.formerly) {
+    const bool is_other = gone != hello.node.id && gone != self_.id;
+    if (is_other && is_member(gone) && !finished_.contains(gone)) {
+      MUSTER_MARK("a node takes the place of its predecessor");
+      succeed_one(now, gone, hello.node, out);
+    }
+  }
+}
+
+void RoundCore::succeed_one(TimePoint now, NodeId gone, const NodeInfo& heir, NodeEffects& out) {
+  if (phase_ == Phase::running && is_in_base(gone)) {
+    regroup(now,
+            {fmt::format("node '{}' was started again", heir.name), ranks_of(*base_, gone)},
+            true,
+            out);
+  } else if (phase_ == Phase::stopping) {
+    membership_changed_ = true;
+  }
+  const auto found = nodes_.find(gone);
+  if (found != nodes_.end() && found->second.attached) {
+    out.emplace_back(CloseLink{found->second.link});
+    lose(now, gone, out);
+  }
+  forget(gone);
+  asker_.forget(gone, out);
+  losses_.erase(gone);
+  for (RoundPtr& round : accepted_) {
+    round = inherited(round, {gone}, heir);
+  }
+  set_base(inherited(base_, {gone}, heir));
+  Follower& node = nodes_[heir.id];  // attach fills it in
+  node.info = heir;
+  count_expected(now);
 }
 
 // It stops its workers itself where another node led their round.

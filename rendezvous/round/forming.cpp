@@ -262,6 +262,10 @@ void RoundCore::propose(TimePoint now, std::vector<NodeInfo> members, NodeEffect
   enough_since_.reset();
   auto round = std::make_shared<Round>();
   round->id = RoundId{++number_, self_.id};
+  round->job = base_->job != 0 ? base_->job : self_.id;
+  // All launchers are new: none has used up a restart.
+  restart_count_ = recalled_ ? 0 : restart_count_;
+  recalled_ = false;
   round->restart_count = restart_count_;
   round->members = std::move(members);
   proposal_ = std::move(round);

@@ -135,6 +135,7 @@ void LinkCore::end_lease(NodeEffects& out) {
 // its workers run, and no round that is not later than its last one. Group rank 0 opens the store
 // first: the others are told its address with the order to start.
 void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
+  forget_other_job(propose.round->job);
   const bool is_newer = propose.round->id.number > started_->id.number;
   const auto self = std::ranges::find(propose.round->members, self_.id, &NodeInfo::id);
   if (work_ != Work::none || leaving_ || !is_newer || self == propose.round->members.end()) {
@@ -143,12 +144,45 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   accepted_ = propose.round;
   accepted_base_ = propose.base;
   accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
-  if (self == propose.round->members.begin()) {
+  if (settings_.records) {
+    record(out);
+  } else {
+    accept_recorded(now, accepted_->id, out);
+  }
+}
+
+// The ids of agents before us stay: a coordinator may know only an older round, with one of them.
+void LinkCore::record(NodeEffects& out) const {
+  if (settings_.records) {
+    std::vector<NodeId> ids = formerly_;
+    ids.push_back(self_.id);
+    if (ids.size() > kMaxFormerIds) {
+      ids.erase(ids.begin(), ids.end() - kMaxFormerIds);
+    }
+    out.emplace_back(RecordRound{Memory{started_, accepted_, accepted_base_, std::move(ids)}});
+  }
+}
+
+// Whoever accepts before that is on disk could forget it, and testify that it never did.
+void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
+  const bool is_wanted = round == accepted_->id && round.number > 0;
+  if (!is_wanted || state_ != State::attached || work_ != Work::none || leaving_) {
+    return;
+  }
+  if (accepted_rank_ == 0) {
     out.emplace_back(OpenStore{accepted_->id});
     return;
   }
   accept_sent_ = now;
   send(Accept{accepted_->id, "", 0}, out);
+}
+
+// The older record is still there, and would be a false testimony.
+void LinkCore::record_failed(const RecordFailed& failed, NodeEffects& out) {
+  if (failed.round == accepted_->id && state_ != State::ended) {
+    send(Leave{failed.error.message, true}, out);
+    end(EndFailed{failed.error}, out);
+  }
 }
 
 // A round runs without us: we join it soon, or are a spare, who waits as long as the job runs.
@@ -202,6 +236,8 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
     return;
   }
   work_ = Work::running;
+  recalled_ = false;
+  record(out);
   lost_touch_ = false;
   join_by_.reset();
   untold_.clear();
@@ -243,6 +279,10 @@ void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
     store_opened(now, *opened, out);
   } else if (const auto* store = std::get_if<StoreFailed>(&event)) {
     store_failed(*store, out);
+  } else if (const auto* recorded = std::get_if<RoundRecorded>(&event)) {
+    accept_recorded(now, recorded->round, out);
+  } else if (const auto* unrecorded = std::get_if<RecordFailed>(&event)) {
+    record_failed(*unrecorded, out);
   } else if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
     worker_failed(now, *failed, out);
   } else if (const auto* details = std::get_if<DetailsKnown>(&event)) {

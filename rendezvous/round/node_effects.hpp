@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/time.hpp"
+#include "rendezvous/round/memory.hpp"
 #include "rendezvous/wire/round_messages.hpp"
 
 #include <cstdint>
@@ -51,6 +52,11 @@ struct HostEndpoints {};
 // No leader answers at the first endpoint, which may be this machine's: try to bind it. Answer, if
 // that succeeds: EndpointBound.
 struct BindEndpoint {};
+
+// Record this durably, in place of what was recorded before. Answer: RoundRecorded, RecordFailed.
+struct RecordRound {
+  Memory memory;
+};
 
 // We are group rank 0 of this proposal: open the workers' store, or hold a port for it. Answer:
 // StoreOpened, StoreFailed.
@@ -168,6 +174,7 @@ using NodeEffect = std::variant<OpenLink,
                                 CloseLink,
                                 HostEndpoints,
                                 BindEndpoint,
+                                RecordRound,
                                 OpenStore,
                                 RunRound,
                                 StopWorkers,

@@ -43,6 +43,7 @@ void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
   quiet_since_ = lead.waited ? TimePoint::min() : now;
   in_touch_until_ = lead.in_touch_until;
   gone_in_time_ = lead.gone;
+  recalled_ = lead.recalled;
   scan_due_ = now + settings_.lease / 16;
   roll_call_due_ = now + kRollCallInterval;
   learn_rounds(now, Rounds{lead.started, lead.accepted, lead.base});

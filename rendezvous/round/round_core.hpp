@@ -110,6 +110,9 @@ class RoundCore {
   [[nodiscard]] const Follower* holder_of_place(TimePoint now, const NodeInfo& comes) const;
   [[nodiscard]] bool is_place_in_doubt(TimePoint now, const NodeInfo& comes);
   [[nodiscard]] std::optional<Refuse> refusal_of_place(TimePoint now, const NodeInfo& comes) const;
+  [[nodiscard]] bool testifies(const Hello& hello) const;
+  void succeed(TimePoint now, const Hello& hello, NodeEffects& out);
+  void succeed_one(TimePoint now, NodeId gone, const NodeInfo& heir, NodeEffects& out);
   void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
   void resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out);
   void learn_rounds(TimePoint now, const Rounds& rounds);
@@ -219,6 +222,7 @@ class RoundCore {
   TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted anything later
   TimePoint in_touch_until_ = TimePoint::min();  // from Lead, as is the next one
   std::set<NodeId> gone_in_time_;
+  bool recalled_ = false;  // what we know is from our record alone: no living node remembers it
   std::optional<TimePoint> quorum_until_;
   TimePoint quorum_checked_ = TimePoint::min();
   std::uint64_t arrivals_ = 0;

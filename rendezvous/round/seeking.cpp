@@ -36,10 +36,47 @@ void LinkCore::begin(TimePoint now, const NodeStarted& started, NodeEffects& out
   join_by_ = now + settings_.join_timeout;
   trouble_due_ = now + kTroubleAfter;
   may_host_ = started.may_host;
+  if (started.memory) {
+    recall(now, *started.memory);
+  }
   if (started.hosts) {
     ask_to_lead(now, true, out);
   } else {
     turn(now, out);
+  }
+}
+
+// As if we had been the agent before us, and had lost our coordinator a moment ago: that one may
+// have granted leases until now. If it was that agent itself, it is gone; its own grants are not.
+void LinkCore::recall(TimePoint now, const Memory& memory) {
+  MUSTER_MARK("a node recalls what its predecessor has promised");
+  formerly_ = memory.ids;
+  recalled_ = true;
+  started_ = inherited(memory.started, formerly_, self_);
+  accepted_ = inherited(memory.accepted, formerly_, self_);
+  accepted_base_ = inherited(memory.base, formerly_, self_);
+  const auto place = std::ranges::find(accepted_->members, self_.id, &NodeInfo::id);
+  accepted_rank_ = static_cast<std::int32_t>(place - accepted_->members.begin());
+  lost_touch_ = true;
+  const Round& last = members();
+  const NodeId leader = last.id.coordinator;
+  const auto known = std::ranges::find(last.members, leader, &NodeInfo::id);
+  lost_ = known != last.members.end() ? *known : NodeInfo{};
+  lost_.id = leader;
+  lost_proven_ = known == last.members.end();  // our predecessor, or nobody whom we could ask
+  turn_at_ = now + settings_.lease;
+}
+
+// A record of another job with the same id: nobody remembers that job, and we need not either.
+void LinkCore::forget_other_job(std::uint64_t job) {
+  const RoundPtr& last = accepted_->id.number > 0 ? accepted_ : started_;
+  if (recalled_ && work_ == Work::none && job != 0 && job != last->job) {
+    MUSTER_MARK("the record of another job is dropped");
+    started_ = std::make_shared<const Round>();
+    accepted_ = started_;
+    accepted_base_ = started_;
+    formerly_.clear();
+    recalled_ = false;
   }
 }
 
@@ -215,6 +252,8 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.lost = lost_.id;
   hello.waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
   hello.running = work_ == Work::running || work_ == Work::ending;
+  hello.job = (accepted_->id.number > 0 ? accepted_ : started_)->job;
+  hello.formerly = formerly_;
   return hello;
 }
 
@@ -348,7 +387,8 @@ void LinkCore::ask_to_lead(TimePoint now, bool founder, NodeEffects& out) {
                founder,
                hello(now).waited,
                gone_.in_touch_until(),
-               gone_.in_time()};
+               gone_.in_time(),
+               recalled_};
   if (MUSTER_MUTATE("proposals forgotten")) {
     lead_->accepted = std::make_shared<const Round>();
   }

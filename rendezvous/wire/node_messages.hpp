@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace muster {
 
@@ -47,6 +48,10 @@ struct Hello {
   bool running = false;      // its workers of `started` run
   bool coordinates = false;  // it leads others (purpose ask: a claim)
   bool has_quorum = false;   // and may form rounds
+  std::uint64_t job = 0;     // of `started` and `accepted` (Round::job)
+  // Agents of this host that are gone, with their workers, and whose promises are all among
+  // `started` and `accepted`.
+  std::vector<NodeId> formerly{};
   bool operator==(const Hello&) const = default;
 };
 

@@ -29,6 +29,8 @@ void fields(A& a, Of<A, Hello>& m) {
   a.flag(m.running);
   a.flag(m.coordinates);
   a.flag(m.has_quorum);
+  a.number(m.job);
+  a.list(m.formerly, kMaxFormerIds);
 }
 
 template <class A>

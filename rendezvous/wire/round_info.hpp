@@ -58,6 +58,7 @@ struct RoundId {
 // A membership that was agreed on, or is proposed.
 struct Round {
   RoundId id;
+  std::uint64_t job = 0;  // the node that made the job's first proposal: no other job has the same
   std::int32_t restart_count = 0;  // times that a failure restarted the job's workers
   std::vector<NodeInfo> members;   // in the order of their group ranks
   bool operator==(const Round&) const = default;

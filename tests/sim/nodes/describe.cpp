@@ -36,7 +36,8 @@ struct MessageText {
                        sim::words_of(m.accepted),
                        m.lost == 0 ? "" : " lost=" + words_of(m.lost),
                        m.running ? " running" : "",
-                       m.coordinates ? " coordinates" : "",
+                       std::string(m.coordinates ? " coordinates" : "") +
+                           (m.formerly.empty() ? "" : " was=" + words_of(m.formerly.back())),
                        m.has_quorum ? " quorum" : "");
   }
 
@@ -186,6 +187,14 @@ struct EventText {
 
   std::string operator()(const EndpointBound& /*e*/) const { return "endpoint bound"; }
 
+  std::string operator()(const RoundRecorded& e) const {
+    return "recorded " + sim::words_of(e.round);
+  }
+
+  std::string operator()(const RecordFailed& e) const {
+    return "not recorded: " + e.error.message;
+  }
+
   std::string operator()(const ListenerKnown& e) const {
     return fmt::format("listens at {}:{}", e.address, e.port);
   }
@@ -247,6 +256,11 @@ struct EffectText {
   std::string operator()(const HostEndpoints& /*e*/) const { return "host the endpoints"; }
 
   std::string operator()(const BindEndpoint& /*e*/) const { return "bind the endpoint"; }
+
+  std::string operator()(const RecordRound& e) const {
+    return "record accepted=" + sim::words_of(e.memory.accepted->id) +
+           " started=" + sim::words_of(e.memory.started->id);
+  }
 
   std::string operator()(const OpenStore& e) const {
     return "open the store of " + sim::words_of(e.round);

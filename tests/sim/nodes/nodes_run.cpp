@@ -62,9 +62,10 @@ bool Verdict::has_quorum(const Round& round) const {
   std::size_t here = 0;
   bool first = false;
   for (const NodeInfo& member : round.members) {
-    const auto agent =
-        std::ranges::find(world_.agents(), member.id, [](const Agent& a) { return a.info.id; });
-    if (world_.lives(*agent)) {
+    const bool is_here = std::ranges::any_of(world_.agents(), [&](const Agent& a) {
+      return world_.lives(a) && (a.info.id == member.id || a.formerly.contains(member.id));
+    });
+    if (is_here) {
       ++here;
       first = first || member.id == round.members.front().id;
     }

@@ -125,6 +125,11 @@ class NodesWorld final : public NetworkUser {
   void end(std::uint32_t agent, Ending how, std::string text);
   void host_endpoints(std::uint32_t agent);
   void bind_endpoint(std::uint32_t agent);
+  void take_file(std::uint32_t agent);
+  void record(std::uint32_t agent, const Memory& memory);
+  void on_recorded(std::uint32_t agent);
+  void lose_file(std::uint32_t agent);
+  void remove_file(std::uint32_t agent);
 
   // clients of the workers' store (world_clients.cpp)
   struct Client {
