@@ -104,6 +104,10 @@ std::optional<FoundJob> ask_for_status(const std::string& socket, Duration timeo
 
 Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline) const {
   auto fd = endpoint ? connect_tcp(*endpoint, deadline) : connect_unix(socket);
+  if (!fd && endpoint) {
+    return failure(fd.error().code,
+                   fmt::format("cannot reach {}: {}", endpoint->describe(), fd.error().message));
+  }
   if (!fd) {
     return std::unexpected(fd.error());
   }

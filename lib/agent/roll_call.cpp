@@ -74,10 +74,23 @@ std::string RollCallView::take(TimePoint now, const RollCall& call, const std::s
   return now >= *since_ + kRollCallQuiet ? show(now) : std::string();
 }
 
-// Only while somebody is missing: who waits as a spare may do so for days.
+// A spare, for which no node is missing, may wait for days.
+bool RollCallView::is_missing() const {
+  return call_.present < call_.needed || !call_.awaited.empty() || !trouble_.empty();
+}
+
 bool RollCallView::repeats() const {
-  const bool missing = call_.present < call_.needed || !call_.awaited.empty();
-  return repeats_ && !shown_.empty() && (missing || !trouble_.empty());
+  return repeats_ && !shown_.empty() && is_missing();
+}
+
+// Of the start; later waits have other ends.
+std::string RollCallView::time_left(TimePoint now) const {
+  const Duration left = *since_ + style_.give_up - now;
+  if (!repeats_ || !is_missing() || style_.give_up <= Duration::zero() ||
+      left <= Duration::zero()) {
+    return {};
+  }
+  return fmt::format("; giving up in {} s", std::chrono::ceil<std::chrono::seconds>(left).count());
 }
 
 std::optional<TimePoint> RollCallView::next_deadline() const {
@@ -97,7 +110,7 @@ std::string RollCallView::tick(TimePoint now) {
   }
   shown_at_ = now;
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - *since_);
-  return line(fmt::format("after {} s: {}", waited.count(), shown_));
+  return line(fmt::format("after {} s: {}{}", waited.count(), shown_, time_left(now)));
 }
 
 // Refusals stay on a terminal too: they are for somebody to act on.
@@ -112,7 +125,7 @@ std::string RollCallView::show(TimePoint now) {
   }
   const std::string text = trouble_.empty() ? describe(call_) : trouble_ + "; trying again";
   if (!text.empty() && (text != shown_ || !out.empty())) {
-    out += text != shown_ || style_.live ? line(text) : std::string();
+    out += text != shown_ || style_.live ? line(text + time_left(now)) : std::string();
     shown_ = text;
   }
   return out;

@@ -24,6 +24,7 @@ struct RollCallStyle {
   bool live = false;         // a terminal
   std::size_t columns = 80;  // of the terminal
   bool silent = false;       // --log-level=error
+  Duration give_up{};        // how long the start may take; 0: for ever
 };
 
 class RollCallView {
@@ -52,8 +53,10 @@ class RollCallView {
   [[nodiscard]] std::string summary() const;
 
  private:
+  [[nodiscard]] bool is_missing() const;
   [[nodiscard]] bool repeats() const;
   [[nodiscard]] std::string show(TimePoint now);
+  [[nodiscard]] std::string time_left(TimePoint now) const;
   [[nodiscard]] std::string line(const std::string& text);
 
   RollCallStyle style_;

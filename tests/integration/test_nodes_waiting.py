@@ -27,8 +27,8 @@ class RollCall(NodesCase):
         job.finish()
         lines = first.err().splitlines()
         self.assertEqual(len(lines), 2, lines)
-        self.assertRegex(lines[0], r"^muster: 1 of 3 nodes is here: \S+; waiting for 2 more$")
-        self.assertRegex(lines[1], r"^muster: 2 of 3 nodes are here: \S+, \S+; waiting for 1 more$")
+        self.assertRegex(lines[0], r"^muster: 1 of 3 nodes is here: \S+; waiting for 2 more; giving up in \d+ s$")
+        self.assertRegex(lines[1], r"^muster: 2 of 3 nodes are here: \S+, \S+; waiting for 1 more; giving up in \d+ s$")
         self.assertEqual(third.err(), "", "whoever had not to wait says nothing")
 
     def test_quiet_where_asked(self):
@@ -118,7 +118,7 @@ class GivesUp(NodesCase):
         first, second = job.ends(*job.start_all(2), code=69)
         self.assertRegex(first.err.splitlines()[-1],
                          r"^muster: no round of job .* was formed within 3s; 2 of 4 nodes are "
-                         r"here: \S+, \S+; waiting for 2 more$")
+                         r"here: \S+, \S+; waiting for 2 more; giving up in \d+ s$")
         # The second one gives up when it does itself, or is left alone a moment before.
         self.assertIn("2 of 4 nodes are here", second.err)
         self.assertIn("was formed within 3s", second.err)

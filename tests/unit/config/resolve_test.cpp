@@ -263,3 +263,27 @@ TEST_CASE("resolve: LOGLEVEL is the weakest source of the log level") {
   CHECK(Launch{{}, {{"LOGLEVEL", "LOUD"}}}.warnings().size() == 1);
   CHECK(error({"--log-level=loud"}).find("must be one of trace, debug") != std::string::npos);
 }
+
+TEST_CASE("resolve: a module's name without -m is recognised") {
+  Launch launch{{}, {}};
+  launch.program = {"my_pkg.train"};
+  CHECK(launch.error(Errc::not_found) ==
+        "the program my_pkg.train is neither in PATH nor in this folder; did you mean -m "
+        "my_pkg.train?");
+  launch.program = {"train"};
+  CHECK(launch.error(Errc::not_found).ends_with("; did you mean -m train?"));
+  launch.program = {"no_such"};
+  CHECK(launch.error(Errc::not_found).ends_with("in this folder"));
+}
+
+TEST_CASE("resolve: a launcher's option behind the program is named") {
+  Launch launch{{}, {}};
+  launch.program = {"train.py", "--lr=0.1", "--nproc_per_node=2"};
+  CHECK(launch.warnings() ==
+        std::vector<std::string>{"--nproc_per_node=2 stands behind train.py, so the program gets "
+                                 "it; for the launcher, write it before the program"});
+  launch.program = {"train.py", "--role=x", "nnodes"};
+  CHECK(launch.warnings().empty());
+  launch.program = {"./solver", "--nnodes=2"};  // may be a launcher itself
+  CHECK(launch.warnings().empty());
+}
