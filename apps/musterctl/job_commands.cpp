@@ -39,8 +39,15 @@ Result<int> status_of_folder(const ControlOptions& options) {
 // Many are a list, by which one can be chosen.
 Result<int> status_of_machine(const ControlOptions& options) {
   std::vector<FoundJob> jobs = chosen_jobs(options);
+  const std::vector<FoundJob> silent = take_silent(jobs);
+  if (jobs.empty() && !silent.empty()) {
+    return std::unexpected(silent_error(silent, options.time_to_find()));
+  }
+  if (!silent.empty()) {
+    warn(silent_error(silent, options.time_to_find()).message);
+  }
   if (jobs.size() < 2) {
-    const auto job = find_job(options);
+    const auto job = choose_job(std::move(jobs), options);
     return job ? Result<int>(show_status(options, job->status)) : std::unexpected(job.error());
   }
   for (const FoundJob& job : jobs) {

@@ -27,7 +27,8 @@ constexpr const char* kHelp = R"(musterctl: shows jobs, looks into stores, names
   musterctl drain NODE       let this machine's node leave a job of several, by the same signal
 
 Jobs are found on this machine and asked over a socket of their own, which answers their user and
-root. With DIR, a log folder or a folder of such, their files are read instead, also after the end.
+root. All are asked at once; those that do not answer within 1 s (--timeout, except for stop and
+drain) are named. stop --pid also ends one that does not answer. With DIR, a log folder or a folder of such, their files are read instead, also after the end.
 In a job of many nodes the launcher of each node tells what that node knows; stop ends the part of
 this node, and what the others then do is theirs to decide (--nnodes). drain does the same where
 there are others; a node of another machine is drained there.

@@ -76,7 +76,8 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
 }  // namespace
 
 Result<int> run_stop(const ControlOptions& options) {
-  const auto job = find_job(options);
+  // Also one that does not answer: its guard takes the signal.
+  const auto job = choose_job(chosen_jobs(options), options);
   if (!job) {
     return std::unexpected(job.error());
   }
@@ -88,13 +89,17 @@ Result<int> run_stop(const ControlOptions& options) {
 }
 
 Result<int> run_drain(const ControlOptions& options) {
-  const auto jobs = chosen_jobs(options);
+  auto jobs = chosen_jobs(options);
+  const auto silent = take_silent(jobs);
   if (jobs.empty()) {
-    return std::unexpected(find_job(options).error());
+    return silent.empty() ? std::unexpected(choose_job({}, options).error())
+                          : std::unexpected(silent_error(silent, options.time_to_find()));
   }
   const auto job = launcher_of_node(options.node, jobs);
   if (!job) {
-    return std::unexpected(job.error());
+    return std::unexpected(silent.empty() || job.error().code != Errc::not_found
+                               ? job.error()
+                               : silent_error(silent, options.time_to_find()));
   }
   if (nodes_of(*job).others.empty()) {
     return failure(Errc::not_possible,

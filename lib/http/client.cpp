@@ -105,6 +105,20 @@ Result<HttpStream> HttpStream::get(UniqueFd socket,
                                    std::string_view host,
                                    std::string_view target,
                                    TimePoint deadline) {
+  auto stream = begin(std::move(socket), host, target, deadline);
+  if (!stream) {
+    return stream;
+  }
+  if (const auto got = stream->await_head(deadline); !got) {
+    return std::unexpected(got.error());
+  }
+  return stream;
+}
+
+Result<HttpStream> HttpStream::begin(UniqueFd socket,
+                                     std::string_view host,
+                                     std::string_view target,
+                                     TimePoint deadline) {
   HttpStream stream(std::make_unique<Impl>(std::move(socket)));
   std::string request = "GET ";
   request.append(target).append(" HTTP/1.1\r\nHost: ").append(host);
@@ -112,12 +126,16 @@ Result<HttpStream> HttpStream::get(UniqueFd socket,
   if (const auto sent = send_all(stream.fd(), request, deadline); !sent) {
     return std::unexpected(sent.error());
   }
-  while (!stream.impl_->head_there) {
-    if (const auto got = stream.impl_->read(deadline); !got) {
-      return std::unexpected(got.error());
+  return stream;
+}
+
+Result<void> HttpStream::await_head(TimePoint deadline) {
+  while (!impl_->head_there) {
+    if (const auto got = impl_->read(deadline); !got) {
+      return got;
     }
   }
-  return stream;
+  return {};
 }
 
 int HttpStream::status() const {

@@ -25,6 +25,14 @@ class HttpStream {
                                               std::string_view host,
                                               std::string_view target,
                                               TimePoint deadline);
+
+  // The two halves of it, to ask several servers at once: sends the request; waits for the head.
+  [[nodiscard]] static Result<HttpStream> begin(UniqueFd socket,
+                                                std::string_view host,
+                                                std::string_view target,
+                                                TimePoint deadline);
+  [[nodiscard]] Result<void> await_head(TimePoint deadline);
+
   ~HttpStream();
   HttpStream(HttpStream&&) noexcept;
   HttpStream& operator=(HttpStream&&) noexcept;

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 import unittest
 
 from harness import JobCase, children, eventually
@@ -78,6 +79,27 @@ class Jobs(JobCase):
         self.assertIn("no such job", ctl("status", "--run-id", "none", code=1))
         for command in ("stop", "report", "stacks", "flights"):
             self.assertIn("no such job", ctl(command, "--pid", 1, code=1))
+
+    def test_launchers_that_do_not_answer_are_asked_together_and_named(self):
+        running = self.running()
+        stopped = [self.running() for _ in range(4)]
+        for job in stopped:
+            agent = job.agent()
+            os.kill(agent, signal.SIGSTOP)
+            self.addCleanup(os.kill, agent, signal.SIGCONT)
+        pids = sorted(str(job.process.pid) for job in stopped)
+        begun = time.monotonic()
+        done = subprocess.run([MUSTERCTL, "status"], capture_output=True, text=True)
+        # One second together, not one after the other; the rest is for a machine that is busy.
+        self.assertLess(time.monotonic() - begun, 1 * len(stopped))
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn(str(running.process.pid), done.stdout)
+        for pid in pids:
+            self.assertIn(pid, done.stderr)
+        self.assertIn("no answer within 1 s from the launcher with pid " + pids[0],
+                      ctl("status", "--pid", pids[0], code=69))
+        self.assertIn("does not answer", ctl("stop", code=2))
+        self.assertIn(f"pid {pids[0]}: stopped", ctl("stop", "--pid", pids[0]))
 
     def test_wrong_command_lines(self):
         for args, said in ((("status", "--pid", "x"), "'x' is no pid"),
