@@ -231,8 +231,8 @@ std::string describe(const FoundJob& job) {
 }
 
 std::vector<FoundJob> take_silent(std::vector<FoundJob>& jobs) {
-  const auto rest = std::ranges::stable_partition(
-      jobs, [](const FoundJob& job) { return !job.is_silent(); });
+  const auto rest =
+      std::ranges::stable_partition(jobs, [](const FoundJob& job) { return !job.is_silent(); });
   std::vector<FoundJob> out(std::make_move_iterator(rest.begin()),
                             std::make_move_iterator(rest.end()));
   jobs.erase(rest.begin(), rest.end());

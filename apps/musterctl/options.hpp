@@ -53,6 +53,7 @@ struct ControlOptions {
     const bool is_for_end = command == Command::stop || command == Command::drain;
     return timeout_given && !is_for_end ? timeout : kFindTimeout;
   }
+
   // Which running job.
   std::optional<std::int64_t> pid;   // of its launcher
   std::string run_id;                // --rdzv-id of the job

@@ -96,7 +96,7 @@ class Jobs(JobCase):
         self.assertIn(str(running.process.pid), done.stdout)
         for pid in pids:
             self.assertIn(pid, done.stderr)
-        self.assertIn("no answer within 1 s from the launcher with pid " + pids[0],
+        self.assertIn("no answer within 1s from the launcher with pid " + pids[0],
                       ctl("status", "--pid", pids[0], code=69))
         self.assertIn("does not answer", ctl("stop", code=2))
         self.assertIn(f"pid {pids[0]}: stopped", ctl("stop", "--pid", pids[0]))
