@@ -75,7 +75,7 @@ HttpResponse redirect_with_cookie(const HttpRequest& request, const std::string&
 }
 
 std::optional<HttpResponse> check_key(const HttpRequest& request, const HttpAccess& access) {
-  if (access.key.empty() || std::ranges::contains(access.open_paths, request.path)) {
+  if (access.key.empty() || std::ranges::find(access.open_paths, request.path) != access.open_paths.end()) {
     return std::nullopt;
   }
   if (query_has_key(request, access.key)) {
@@ -94,8 +94,8 @@ std::optional<HttpResponse> check_key(const HttpRequest& request, const HttpAcce
 bool same_secret(std::string_view given, std::string_view secret) {
   unsigned differs = given.size() == secret.size() ? 0U : 1U;
   for (std::size_t i = 0; i < given.size() && !secret.empty(); ++i) {
-    differs |= static_cast<unsigned char>(given[i]) ^
-               static_cast<unsigned char>(secret[i % secret.size()]);
+    differs |= static_cast<unsigned>(static_cast<unsigned char>(given[i])) ^
+               static_cast<unsigned>(static_cast<unsigned char>(secret[i % secret.size()]));
   }
   return differs == 0 && !secret.empty();
 }
