@@ -3,6 +3,7 @@
 
 #include "agent/error_file.hpp"
 #include "agent/failure_hint.hpp"
+#include "agent/lost_connection.hpp"
 #include "agent/traceback.hpp"
 #include "base/text.hpp"
 
@@ -208,6 +209,8 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   return story;
 }
 
+// What a rank prints when it is stopped is noise. That it lost its connection is not: whether such
+// a rank exits before or after the stop request is chance.
 FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;
@@ -222,10 +225,12 @@ FailureStory own_story(const WorkerFailure& root, const JobResult& result, const
     story.others.push_back(OtherFailure{other->rank, site.node, describe_end(*other)});
     const bool same = !traceback.empty() && traceback_of(*other) == traceback;
     story.same_traceback += same ? 1U : 0U;
-    const std::string gist = other->after_stop || same ? std::string() : gist_of(*other);
+    const bool lost = other->after_stop ? is_lost_connection(*other) : other->lost_connection;
+    const bool is_silent = same || (other->after_stop && !lost);
+    const std::string gist = is_silent ? std::string() : gist_of(*other);
     if (!gist.empty() && story.early_gists.size() < kEarlyGistsMax) {
       story.early_gists.push_back({fmt::format("rank {}: {}", other->rank, gist),
-                                   other->lost_connection && !root.lost_connection});
+                                   lost && (other->after_stop || !root.lost_connection)});
     }
   }
   story.logs = site.logs;

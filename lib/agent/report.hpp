@@ -21,7 +21,7 @@ struct ReportSite {
   bool colour = false;
 };
 
-// What another rank said that failed before we stopped any.
+// What another rank printed that failed before we stopped any, or that lost its connection.
 struct EarlyGist {
   std::string line;  // "rank 0: …"
   bool only_lost_root = false;

@@ -74,8 +74,7 @@ class Report(JobCase):
 
     def test_a_rank_that_closes_its_group_before_it_ends_is_named(self):
         # Rank 1 raises, closes its connection, and ends after rank 0, who lost it: it waits until
-        # rank 0 is a zombie or reaped. The report names rank 1. It shows what rank 0 said only if
-        # rank 0 was reported first: a rank that is seen to die after the root has no evidence.
+        # rank 0 is a zombie or reaped. The report names rank 1 and shows what rank 0 said.
         os.mkfifo(self.folder / "fifo")
         ended = self.run_job(*self.by_rank(
             "echo $$ > $DIR/fifo; echo 'RuntimeError: Connection closed by peer' >&2; exit 1",
@@ -88,6 +87,7 @@ class Report(JobCase):
         self.assertIn("rank 1 exited with code 7", report)
         self.assertIn("  | ValueError: bad batch 17", report)
         self.assertIn("  1 other rank failed after it: 0", report)
+        self.assertIn("  | rank 0: RuntimeError: Connection closed by peer", report)
 
     def test_hidden_marks_of_workers_stay_out_of_report_and_json(self):
         # C1 (CSI as one character), a right-to-left override, and a byte that is no UTF-8.

@@ -60,6 +60,18 @@ TEST_CASE("report: a failure names rank, end, node, pid, traceback, others and l
         "  logs: /logs/job_x\n");
 }
 
+TEST_CASE("report: of ranks that exit after the stop request, only a lost connection is shown") {
+  const auto report_with = [](const std::string& text) {
+    WorkerFailure late = failure_of(0, 1);
+    late.after_stop = true;
+    late.stderr_tail = text + "\n";
+    return render_report(failed({failure_of(1, 7), late}), kSite);
+  };
+  CHECK(report_with("RuntimeError: Connection closed by peer")
+            .find("  | rank 0: RuntimeError: Connection closed by peer\n") != std::string::npos);
+  CHECK(report_with("ValueError: interrupted").find("interrupted") == std::string::npos);
+}
+
 TEST_CASE("report: what others say takes lines of evidence, unless they only lost the root") {
   WorkerFailure root = failure_of(2, 1);
   for (int i = 0; i < 20; ++i) {
