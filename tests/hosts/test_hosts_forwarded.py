@@ -61,7 +61,8 @@ class Forwarded(HostsCase):
 
     def test_where_no_secret_can_be_had_the_line_names_both_ways(self):
         _, nodes = self.begin("--store-via=proxy")
-        nodes[0].wait_for_text(f"it is user {USER}'s", "the same --token-file, or --token=none")
+        nodes[0].wait_for_text(f"it is user {USER}'s", "if it forwards connections",
+                               "the same --token-file, or --token=none")
         for node in nodes:
             node.kill_all()
 

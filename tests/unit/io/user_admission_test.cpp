@@ -44,6 +44,23 @@ struct Connection {
   PeerAddress peer;
 };
 
+// Sockets belong to the user that makes them. Root is admitted everywhere, so it makes them as a
+// user without rights.
+struct UsersConnection {
+  UsersConnection() {
+    if (::geteuid() == 0) {
+      REQUIRE(::seteuid(kNobody) == 0);
+    }
+    user = ::geteuid();
+    connection.emplace();
+    REQUIRE(::seteuid(::getuid()) == 0);
+  }
+
+  static constexpr uid_t kNobody = 65534;
+  uid_t user = 0;
+  std::optional<Connection> connection;
+};
+
 struct Answers {
   AdmissionAnswer taker() {
     return [this](Result<void> said) { all.push_back(std::move(said)); };
@@ -110,33 +127,25 @@ TEST_CASE("user admission: our own connection is admitted, another user's is not
   ours.admit(connection.peer, answers.taker());
   REQUIRE(answers.all.size() == 1);
   CHECK(answers.all[0]);
-  if (::geteuid() == 0) {
-    WARN("skipped: root is admitted by all");
-    return;
-  }
-  UserAdmission theirs(::geteuid() + 1);
-  theirs.admit(connection.peer, answers.taker());
+  const UsersConnection other;
+  UserAdmission theirs(other.user + 1);
+  theirs.admit(other.connection->peer, answers.taker());
   REQUIRE_FALSE(answers.all[1]);
-  CHECK(answers.all[1].error().message.starts_with("it is user " + std::to_string(::geteuid()) +
+  CHECK(answers.all[1].error().message.starts_with("it is user " + std::to_string(other.user) +
                                                    "'s, and only user "));
 }
 
 TEST_CASE("user admission: another user is admitted where a key decides, or with a warning") {
-  if (::geteuid() == 0) {
-    WARN("skipped: root is admitted by all");
-    return;
-  }
-  const Connection connection;
-  const uid_t somebody = ::geteuid() + 1;
+  const UsersConnection other;
   for (const auto& [others, warnings] :
        {std::pair(OtherUsers::admitted, 0U), std::pair(OtherUsers::warned_of, 1U)}) {
     Answers answers;
     std::vector<std::string> notices;
-    UserAdmission admission(somebody);
+    UserAdmission admission(other.user + 1);
     admission.set_notice([&](const std::string& text) { notices.push_back(text); });
     admission.set_others(others);
-    admission.admit(connection.peer, answers.taker());
-    admission.admit(connection.peer, answers.taker());
+    admission.admit(other.connection->peer, answers.taker());
+    admission.admit(other.connection->peer, answers.taker());
     REQUIRE(answers.all.size() == 2);
     CHECK(answers.all[0]);
     CHECK(answers.all[1]);
