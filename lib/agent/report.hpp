@@ -17,7 +17,7 @@ inline constexpr std::size_t kReportLinesMax = 15;
 struct ReportSite {
   std::string node;     // name of this machine
   std::string program;  // as typed
-  std::string logs;     // folder with output and report.json; empty where there is none
+  std::string logs;     // folder with output and report.json; empty if there are none
   bool colour = false;
 };
 
