@@ -226,17 +226,22 @@ class Guard {
                               .code = info.ssi_code,
                               .sender_pid = static_cast<pid_t>(info.ssi_pid),
                               .sender_uid = info.ssi_uid};
+    // SIGCONT comes first: an agent that has read the notice may end at once, and a tracer may be
+    // about to stop it (see run_agent).
+    if (asks_to_end_or_go_on(notice.signo) && !agent_is_done()) {
+      ::kill(agent_, SIGCONT);  // a stopped agent handles no signal
+    }
     // As a whole or not at all: the pipe does not block, and a notice is smaller than PIPE_BUF.
-    const auto written = ::write(link_.get(), &notice, sizeof(notice));
-    // It has closed its end: it is done, and a tracer may be about to stop it (see run_agent).
-    const bool agent_is_done = written < 0 && errno == EPIPE;
-    if (asks_to_end_or_go_on(notice.signo)) {
-      if (!agent_is_done) {
-        ::kill(agent_, SIGCONT);  // a stopped agent handles no signal
-      }
-    } else if (notice.signo == SIGTSTP) {
+    [[maybe_unused]] const auto written = ::write(link_.get(), &notice, sizeof(notice));
+    if (notice.signo == SIGTSTP) {
       stop();
     }
+  }
+
+  // It has closed its end of the link.
+  [[nodiscard]] bool agent_is_done() const {
+    pollfd link{.fd = link_.get(), .events = 0, .revents = 0};
+    return ::poll(&link, 1, 0) > 0 && (link.revents & POLLERR) != 0;
   }
 
   // The shell that we were started from takes the terminal back. To stop would take back a request
