@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
 
+#include "choose_job.hpp"
 #include "io/resolver.hpp"
-#include "job_source.hpp"
 #include "run_folder.hpp"
 #include "status/json.hpp"
 
@@ -38,6 +38,10 @@ Result<std::string> logs_of_job(const ControlOptions& options) {
 
 void print(std::string_view text) {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
+}
+
+void warn(const std::string& text) {
+  static_cast<void>(std::fputs(("musterctl: warning: " + text + "\n").c_str(), stderr));
 }
 
 Result<int> run_resolve(const ControlOptions& options) {

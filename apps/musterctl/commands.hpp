@@ -19,6 +19,9 @@ inline constexpr std::size_t kStackLineBytesMax = 400;
 // To stdout; main asks at the end whether all of it arrived.
 void print(std::string_view text);
 
+// One line on standard error.
+void warn(const std::string& text);
+
 [[nodiscard]] Result<int> run_status(const ControlOptions& options);
 [[nodiscard]] Result<int> run_events(const ControlOptions& options);
 [[nodiscard]] Result<int> run_timeline(const ControlOptions& options);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // status, events, timeline: of a running job, or of the files of one that may have ended.
 #include "base/clock.hpp"
+#include "choose_job.hpp"
 #include "commands.hpp"
-#include "job_source.hpp"
 #include "run_folder.hpp"
 #include "status/json.hpp"
 #include "status/status_json.hpp"
@@ -38,12 +38,16 @@ Result<int> status_of_folder(const ControlOptions& options) {
 
 // Many are a list, by which one can be chosen.
 Result<int> status_of_machine(const ControlOptions& options) {
-  std::vector<FoundJob> jobs = chosen_jobs(options);
-  if (jobs.size() < 2) {
-    const auto job = find_job(options);
+  ChosenJobs jobs = chosen_jobs(options);
+  if (jobs.answered.empty() && !jobs.silent.empty()) {
+    return std::unexpected(silent_error(jobs.silent, options));
+  }
+  warn_of_silent(std::exchange(jobs.silent, {}), options);
+  if (jobs.answered.size() < 2) {
+    const auto job = choose_job(std::move(jobs), options);
     return job ? Result<int>(show_status(options, job->status)) : std::unexpected(job.error());
   }
-  for (const FoundJob& job : jobs) {
+  for (const FoundJob& job : jobs.answered) {
     print(options.json ? job.status : describe(job) + "\n");
   }
   return 0;

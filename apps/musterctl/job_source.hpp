@@ -5,17 +5,17 @@
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
+#include "base/fd.hpp"
 #include "base/time.hpp"
 #include "http/client.hpp"
-#include "options.hpp"
 
 #include <optional>
 #include <string>
-#include <vector>
-
-#include <sys/types.h>
 
 namespace muster {
+
+// Of the Host header on a job's Unix socket.
+inline constexpr const char* kJobSocketHost = "localhost";
 
 struct JobSource {
   std::string socket;                // abstract name; empty: `endpoint`
@@ -29,27 +29,9 @@ struct JobSource {
   [[nodiscard]] Result<std::string> get(const std::string& target, Duration timeout) const;
 };
 
-// A job of this machine that answered.
-struct FoundJob {
-  JobSource source;
-  std::string status;  // JSON
-  pid_t launcher_pid = 0;
-  pid_t agent_pid = 0;  // as the kernel says
-};
-
-// All that let us ask, by the pid of their launchers.
-[[nodiscard]] std::vector<FoundJob> find_jobs(Duration timeout);
-
-// Those of --pid and --run-id.
-[[nodiscard]] std::vector<FoundJob> chosen_jobs(const ControlOptions& options);
-
-// The one of --pid, --run-id; the only one without. Errors: not_found, usage (several).
-[[nodiscard]] Result<FoundJob> find_job(const ControlOptions& options);
-
-// The one of --endpoint, else as find_job.
-[[nodiscard]] Result<JobSource> find_source(const ControlOptions& options);
-
-// "pid 4242  train.py, job night, running"
-[[nodiscard]] std::string describe(const FoundJob& job);
+// Connects without waiting. Anybody may listen on such a name: only our own user's launchers are
+// believed; root asks all. Errors: timed_out (the backlog is full: a later try may succeed),
+// unreachable, not_possible (another user's).
+[[nodiscard]] Result<UniqueFd> connect_job_socket(const std::string& name);
 
 }  // namespace muster

@@ -2,16 +2,14 @@
 #include "launcher.hpp"
 
 #include "base/clock.hpp"
+#include "choose_job.hpp"
 #include "io/wait_ready.hpp"
+#include "process_status.hpp"
 
 #include <fmt/core.h>
 
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <fstream>
-#include <optional>
-#include <string>
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -20,26 +18,10 @@
 namespace muster {
 namespace {
 
-struct Process {
-  pid_t parent = 0;
-  uid_t user = 0;
-};
-
-std::optional<Process> look_at(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/status");
-  Process out;
-  int found = 0;
-  for (std::string line; std::getline(file, line);) {
-    found += std::sscanf(line.c_str(), "PPid: %d", &out.parent) == 1 ? 1 : 0;
-    found += std::sscanf(line.c_str(), "Uid: %*u %u", &out.user) == 1 ? 1 : 0;
-  }
-  return found == 2 ? std::optional(out) : std::nullopt;
-}
-
 // Who answers may claim anything: root must signal nothing for others that is not theirs.
 bool is_launcher_of(pid_t launcher, pid_t agent) {
-  const auto above = look_at(launcher);
-  const auto below = look_at(agent);
+  const auto above = read_process_status(launcher);
+  const auto below = read_process_status(agent);
   return above && below && below->parent == launcher && below->user == above->user;
 }
 

@@ -2,6 +2,7 @@
 #include "local_job.hpp"
 
 #include "base/printable.hpp"
+#include "choose_job.hpp"
 #include "process/descendants.hpp"
 #include "status/json.hpp"
 

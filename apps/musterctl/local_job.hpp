@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "job_source.hpp"
+#include "find_jobs.hpp"
 #include "options.hpp"
 
 #include <vector>

@@ -27,7 +27,10 @@ constexpr const char* kHelp = R"(musterctl: shows jobs, looks into stores, names
   musterctl drain NODE       let this machine's node leave a job of several, by the same signal
 
 Jobs are found on this machine and asked over a socket of their own, which answers their user and
-root. With DIR, a log folder or a folder of such, their files are read instead, also after the end.
+root. All launchers on the machine are queried at the same time; those that do not answer within 1 s
+are reported (--timeout changes the limit, except for stop and drain). stop --pid also stops a job
+whose launcher does not answer. With DIR, a log folder or a folder of such, their files are read
+instead, also after the end.
 In a job of many nodes the launcher of each node tells what that node knows; stop ends the part of
 this node, and what the others then do is theirs to decide (--nnodes). drain does the same where
 there are others; a node of another machine is drained there.
@@ -60,8 +63,8 @@ ranks or their launchers.
   musterctl resolve NAME                     addresses of a name, as muster would dial it
 
 Options:
-  --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [5s]; for the end, with
-                       stop and drain [no limit]
+  --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [1 s for the launchers on this
+                       machine, then 5 s]; with stop and drain, for the exit [no limit]
   --version            print the version and end
   --help, -h           print this and end
 

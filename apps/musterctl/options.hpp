@@ -37,6 +37,8 @@ enum class Command {
   top,
 };
 
+inline constexpr Duration kFindTimeout = std::chrono::seconds(1);
+
 struct ControlOptions {
   Command command = Command::print;
   std::string text;               // print
@@ -45,6 +47,13 @@ struct ControlOptions {
   std::vector<std::string> args;  // store commands: key, value; flights: places
   Duration timeout = std::chrono::seconds(5);
   bool timeout_given = false;
+
+  // For all launchers on this machine together. With stop and drain, --timeout is for the exit.
+  [[nodiscard]] Duration time_to_find() const {
+    const bool is_for_end = command == Command::stop || command == Command::drain;
+    return timeout_given && !is_for_end ? timeout : kFindTimeout;
+  }
+
   // Which running job.
   std::optional<std::int64_t> pid;   // of its launcher
   std::string run_id;                // --rdzv-id of the job

@@ -2,8 +2,8 @@
 // stop: the launcher of a job gets SIGTERM, as if the user had sent it, and is waited for. drain:
 // the same for that of one node of many, which then leaves the job.
 #include "base/printable.hpp"
+#include "choose_job.hpp"
 #include "commands.hpp"
-#include "job_source.hpp"
 #include "launcher.hpp"
 #include "status/json.hpp"
 
@@ -76,7 +76,8 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
 }  // namespace
 
 Result<int> run_stop(const ControlOptions& options) {
-  const auto job = find_job(options);
+  // A silent one, too: its guard takes the signal.
+  const auto job = choose_job(chosen_jobs(options), options);
   if (!job) {
     return std::unexpected(job.error());
   }
@@ -88,12 +89,16 @@ Result<int> run_stop(const ControlOptions& options) {
 }
 
 Result<int> run_drain(const ControlOptions& options) {
-  const auto jobs = chosen_jobs(options);
-  if (jobs.empty()) {
-    return std::unexpected(find_job(options).error());
+  const ChosenJobs jobs = chosen_jobs(options);
+  if (jobs.answered.empty() && jobs.silent.empty()) {
+    return std::unexpected(choose_job({}, options).error());
   }
-  const auto job = launcher_of_node(options.node, jobs);
+  const auto job = launcher_of_node(options.node, jobs.answered);
+  if (!job && job.error().code == Errc::not_found && !jobs.silent.empty()) {
+    return std::unexpected(silent_error(jobs.silent, options));
+  }
   if (!job) {
+    warn_of_silent(jobs.silent, options);
     return std::unexpected(job.error());
   }
   if (nodes_of(*job).others.empty()) {

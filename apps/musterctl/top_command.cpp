@@ -3,9 +3,9 @@
 // the job ends or q is pressed. The terminal is left as it was.
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "choose_job.hpp"
 #include "commands.hpp"
 #include "io/wait_ready.hpp"
-#include "job_source.hpp"
 #include "status/fold.hpp"
 #include "status/status_json.hpp"
 #include "status/status_text.hpp"

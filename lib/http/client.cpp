@@ -21,6 +21,10 @@ std::unexpected<Error> no_answer() {
   return failure(Errc::timed_out, "no answer in time");
 }
 
+std::unexpected<Error> too_long() {
+  return failure(Errc::protocol, "the answer is too long");
+}
+
 Result<void> send_all(int fd, std::string_view text, TimePoint deadline) {
   while (!text.empty()) {
     const ssize_t count = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -71,11 +75,13 @@ struct HttpStream::Impl {
 
   // Reads once, waiting for it.
   Result<void> read(TimePoint deadline) {
+    return wait_ready(socket.get(), POLLIN, deadline) ? read_ready() : no_answer();
+  }
+
+  // Reads once what is there.
+  Result<void> read_ready() {
     static const http_parser_settings kSettings = settings();
     std::array<char, kReadBytes> bytes;
-    if (!wait_ready(socket.get(), POLLIN, deadline)) {
-      return no_answer();
-    }
     const ssize_t count = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
       return {};
@@ -105,6 +111,22 @@ Result<HttpStream> HttpStream::get(UniqueFd socket,
                                    std::string_view host,
                                    std::string_view target,
                                    TimePoint deadline) {
+  auto stream = begin(std::move(socket), host, target, deadline);
+  if (!stream) {
+    return stream;
+  }
+  while (!stream->impl_->head_there) {
+    if (const auto got = stream->impl_->read(deadline); !got) {
+      return std::unexpected(got.error());
+    }
+  }
+  return stream;
+}
+
+Result<HttpStream> HttpStream::begin(UniqueFd socket,
+                                     std::string_view host,
+                                     std::string_view target,
+                                     TimePoint deadline) {
   HttpStream stream(std::make_unique<Impl>(std::move(socket)));
   std::string request = "GET ";
   request.append(target).append(" HTTP/1.1\r\nHost: ").append(host);
@@ -112,12 +134,17 @@ Result<HttpStream> HttpStream::get(UniqueFd socket,
   if (const auto sent = send_all(stream.fd(), request, deadline); !sent) {
     return std::unexpected(sent.error());
   }
-  while (!stream.impl_->head_there) {
-    if (const auto got = stream.impl_->read(deadline); !got) {
-      return std::unexpected(got.error());
-    }
-  }
   return stream;
+}
+
+Result<bool> HttpStream::take_ready() {
+  if (const auto got = impl_->read_ready(); !got) {
+    return std::unexpected(got.error());
+  }
+  if (impl_->body.size() > kAnswerBytesMax) {
+    return too_long();
+  }
+  return impl_->over;
 }
 
 int HttpStream::status() const {
@@ -146,7 +173,7 @@ Result<std::string> HttpStream::read_all(TimePoint deadline) {
     }
     out += *part;
     if (out.size() > kAnswerBytesMax) {
-      return failure(Errc::protocol, "the answer is too long");
+      return too_long();
     }
   }
 }

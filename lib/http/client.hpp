@@ -25,6 +25,15 @@ class HttpStream {
                                               std::string_view host,
                                               std::string_view target,
                                               TimePoint deadline);
+
+  // For one thread that queries several servers: begin sends the request; take_ready reads what has
+  // arrived, without waiting, and returns whether the answer is complete. read_all then returns it.
+  [[nodiscard]] static Result<HttpStream> begin(UniqueFd socket,
+                                                std::string_view host,
+                                                std::string_view target,
+                                                TimePoint deadline);
+  [[nodiscard]] Result<bool> take_ready();
+
   ~HttpStream();
   HttpStream(HttpStream&&) noexcept;
   HttpStream& operator=(HttpStream&&) noexcept;

@@ -21,6 +21,9 @@
 
 namespace muster {
 
+// ProcessRow::command of the agent, the launcher's child.
+inline constexpr const char* kAgentName = "job-agent";
+
 struct ProcessRow {
   pid_t pid = 0;
   pid_t parent = 0;

@@ -28,7 +28,6 @@
 namespace muster {
 namespace {
 
-constexpr const char* kAgentName = "job-agent";
 constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kConsoleTimeout = std::chrono::milliseconds(200);
 constexpr int kInternalError = 70;  // as agent/job_result

@@ -52,6 +52,33 @@ TEST_CASE("http client: a body that ends with the connection, and one that does 
   CHECK(torn->read_all(soon()).error().code == Errc::closed);
 }
 
+TEST_CASE("http client: an answer that is taken without waiting") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  UniqueFd server(ends[1]);
+  auto stream = HttpStream::begin(UniqueFd(ends[0]), "h", "/", steady_now());
+  REQUIRE(stream);
+  CHECK(stream->take_ready() == false);  // nothing has arrived
+  for (const std::string_view part : {"HTTP/1.1 200 OK\r\nContent-", "Length: 5\r\n\r\nhe"}) {
+    REQUIRE(::send(server.get(), part.data(), part.size(), 0) == ssize_t(part.size()));
+    CHECK(stream->take_ready() == false);
+  }
+  REQUIRE(::send(server.get(), "llo", 3, 0) == 3);
+  CHECK(stream->take_ready() == true);
+  CHECK(stream->status() == 200);
+  CHECK(stream->read_all(steady_now()) == "hello");
+}
+
+TEST_CASE("http client: an answer taken without waiting that ends too early") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  UniqueFd server(ends[1]);
+  auto stream = HttpStream::begin(UniqueFd(ends[0]), "h", "/", steady_now());
+  REQUIRE(stream);
+  server.reset();
+  CHECK(stream->take_ready().error().code == Errc::closed);
+}
+
 TEST_CASE("http client: a stream may go on for longer than any answer that is read as a whole") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choose_job.hpp"
+
+#include "base/printable.hpp"
+#include "commands.hpp"
+#include "status/json.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+namespace muster {
+namespace {
+
+std::string pid_text(const FoundJob& job) {
+  return job.launcher_pid > 0 ? std::to_string(job.launcher_pid)
+                              : "unknown (in another pid namespace)";
+}
+
+bool fits(const FoundJob& job, const ControlOptions& options) {
+  const bool pid_fits =
+      !options.pid || job.launcher_pid == *options.pid || job.agent_pid == *options.pid;
+  const bool id_fits = options.run_id.empty() || job.is_silent() ||
+                       text_of(parse_json(job.status), "job") == options.run_id;
+  return pid_fits && id_fits;
+}
+
+}  // namespace
+
+std::string describe(const FoundJob& job) {
+  if (job.is_silent()) {
+    return fmt::format("pid {}  does not answer", pid_text(job));
+  }
+  const Json status = parse_json(job.status);
+  return fmt::format("pid {}  {}, job {}, {}",
+                     job.launcher_pid,
+                     printable(text_of(status, "program")),
+                     printable(text_of(status, "job")),
+                     printable(text_of(status, "phase")));
+}
+
+Error silent_error(const std::vector<FoundJob>& silent, const ControlOptions& options) {
+  return Error{
+      Errc::unreachable,
+      fmt::format("no answer within {:.4g} s from the launcher{} with pid {}: stopped, or the "
+                  "machine is overloaded. musterctl stop --pid PID stops such a job",
+                  std::chrono::duration<double>(options.time_to_find()).count(),
+                  silent.size() == 1 ? "" : "s",
+                  name_some(silent, pid_text))};
+}
+
+void warn_of_silent(const std::vector<FoundJob>& silent, const ControlOptions& options) {
+  if (!silent.empty()) {
+    warn(silent_error(silent, options).message);
+  }
+}
+
+ChosenJobs chosen_jobs(const ControlOptions& options) {
+  ChosenJobs out;
+  for (FoundJob& job : find_jobs(options.time_to_find())) {
+    if (fits(job, options)) {
+      (job.is_silent() ? out.silent : out.answered).push_back(std::move(job));
+    }
+  }
+  return out;
+}
+
+Result<FoundJob> choose_job(ChosenJobs jobs, const ControlOptions& options) {
+  std::vector<FoundJob> candidates = std::move(jobs.answered);
+  if (options.run_id.empty()) {
+    std::ranges::move(jobs.silent, std::back_inserter(candidates));
+  } else if (candidates.empty() && !jobs.silent.empty()) {
+    return std::unexpected(silent_error(jobs.silent, options));
+  } else {
+    warn_of_silent(jobs.silent, options);
+  }
+  if (candidates.empty()) {
+    const bool any = !options.pid && options.run_id.empty();
+    return failure(Errc::not_found,
+                   any ? "no job of yours runs on this machine"
+                       : "no such job of yours runs on this machine: see musterctl status");
+  }
+  if (candidates.size() > 1) {
+    return failure(
+        Errc::usage,
+        fmt::format("{} jobs run here: choose one by --pid; {}",
+                    candidates.size(),
+                    name_some(candidates, [](const FoundJob& job) { return describe(job); })));
+  }
+  return std::move(candidates.front());
+}
+
+Result<FoundJob> find_job(const ControlOptions& options) {
+  auto job = choose_job(chosen_jobs(options), options);
+  if (job && job->is_silent()) {
+    return std::unexpected(silent_error({*job}, options));
+  }
+  return job;
+}
+
+Result<JobSource> find_source(const ControlOptions& options) {
+  if (options.endpoint) {
+    JobSource source;
+    source.endpoint = options.endpoint;
+    return source;
+  }
+  auto job = find_job(options);
+  return job ? Result<JobSource>(std::move(job->source)) : std::unexpected(job.error());
+}
+
+}  // namespace muster
