@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // muster-store: the store server of muster on its own.
 #include "base/error.hpp"
+#include "base/stream_writer.hpp"
 #include "io/user_admission.hpp"
 #include "options.hpp"
 #include "rendezvous/server/server.hpp"
@@ -100,7 +101,11 @@ int run(int argc, const char* const* argv) {
   }
   if (options->print) {
     const bool printed = std::fputs(options->print->c_str(), stdout) >= 0;
-    return printed && std::fflush(stdout) == 0 ? 0 : kExitInternal;
+    if (!printed || std::fflush(stdout) != 0) {
+      say("cannot write standard output: " + errno_text(errno));
+      return kOutputLostCode;
+    }
+    return 0;
   }
   return serve(*options);
 }

@@ -44,10 +44,14 @@ constexpr int kWidthWithoutTerminal = 80;
 constexpr Duration kPagerTimeout = std::chrono::hours(1);
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
 
-// Somebody may read it page by page.
+// Somebody may read it page by page. A reader that left has read enough.
 int print(std::string_view text) {
-  write_within(1, text, kPagerTimeout);
-  return 0;
+  if (write_within(1, text, kPagerTimeout) || errno == EPIPE) {
+    return 0;
+  }
+  const std::string why = errno_text(errno);
+  write_within(2, "muster: cannot write standard output: " + why + "\n", kMessageTimeout);
+  return kOutputLostCode;
 }
 
 int refuse(const Error& error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // musterctl: shows jobs, and looks into stores, names, failure reports and flight recorders.
 #include "base/error.hpp"
+#include "base/stream_writer.hpp"
 #include "commands.hpp"
 #include "options.hpp"
 
@@ -78,7 +79,7 @@ int run(int argc, const char* const* argv) {
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     print_error("cannot write to the standard output");
-    return kExitInternal;
+    return kOutputLostCode;
   }
   return *code;
 }

@@ -68,7 +68,8 @@ Options:
   --version            print the version and end
   --help, -h           print this and end
 
-Exit codes: 0 done, 1 not there, 2 usage, 69 no answer, 70 internal error.
+Exit codes: 0 done, 1 not there, 2 usage, 69 no answer, 70 internal error,
+74 the output cannot be written.
 )";
 
 struct StoreCommand {

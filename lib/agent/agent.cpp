@@ -471,7 +471,9 @@ void Agent::add_evidence(WorkerFailure& failure) {
   }
 }
 
-void Agent::finished(const JobResult& result) {
+void Agent::finished(const JobResult& ended) {
+  JobResult result = ended;
+  result.output_lost = runner_ && runner_->has_lost_output();
   exit_code_ = exit_code_of(result);
   channel_.end_round();
   final_report_.write_error_file(result);

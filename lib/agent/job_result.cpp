@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/job_result.hpp"
 
+#include "base/stream_writer.hpp"
+
 #include <csignal>
 
 namespace muster {
@@ -48,7 +50,7 @@ int exit_code_of(const Error& error) {
 int exit_code_of(const JobResult& result) {
   switch (result.outcome) {
     case Outcome::succeeded:
-      return 0;
+      return result.output_lost ? kOutputLostCode : 0;
     case Outcome::failed: {
       if (result.close) {
         return result.close->exit_code == 0 ? kInternal : result.close->exit_code;

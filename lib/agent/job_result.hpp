@@ -35,6 +35,7 @@ struct JobResult {
   std::string verdict;         // why there was no further restart; may be empty
   std::vector<int> overdue;    // local ranks that outlived the grace period
   std::vector<Survivor> survivors;  // what could not be killed
+  bool output_lost = false;         // of workers: the console refused it, and no log file has it
 
   bool operator==(const JobResult&) const = default;
 };

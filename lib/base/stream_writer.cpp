@@ -118,7 +118,11 @@ bool write_within(int fd, std::string_view text, Duration timeout) {
       continue;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
-    if (errno != EAGAIN || left.count() <= 0) {
+    if (errno != EAGAIN) {
+      return false;
+    }
+    if (left.count() <= 0) {
+      errno = ETIMEDOUT;
       return false;
     }
     pollfd room{.fd = writer.fd(), .events = POLLOUT, .revents = 0};

@@ -14,6 +14,10 @@
 
 namespace muster {
 
+// The exit code of a program whose output could not be written although all else went well: as
+// EX_IOERR of sysexits.h.
+inline constexpr int kOutputLostCode = 74;
+
 class StreamWriter {
  public:
   // `fd` is borrowed and must stay open.
@@ -42,8 +46,8 @@ class StreamWriter {
   bool terminal_ = false;
 };
 
-// Writes as much as `fd` takes within `timeout`; whether that was all. Nothing is returned of why:
-// nobody is left who could hear of it.
+// Writes as much as `fd` takes within `timeout`; whether that was all. If not, errno says why:
+// ETIMEDOUT after the timeout.
 bool write_within(int fd, std::string_view text, Duration timeout);
 
 }  // namespace muster

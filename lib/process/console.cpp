@@ -36,6 +36,22 @@ void Console::tell_unshown() {
   if (const Unshown lost = output_ ? output_->give_up_queue() : Unshown{}; lost.any()) {
     say(lost.describe("standard output"));
   }
+  tell_refused();
+}
+
+// What standard error refused can only be told on a terminal: standard output may be data.
+void Console::tell_refused() {
+  if (const Refused lost = output_ ? output_->refused() : Refused{}; lost.why != 0) {
+    say(lost.describe("standard output"));
+  }
+  if (const Refused lost = error_ ? error_->refused() : Refused{}; lost.why != 0) {
+    const bool elsewhere = !one_place_ && sink(1).is_terminal();
+    sink(elsewhere ? 1 : 2).say(lost.describe("standard error"));
+  }
+}
+
+bool Console::has_lost_output() const {
+  return (output_ && output_->refused().is_loss()) || (error_ && error_->refused().is_loss());
 }
 
 }  // namespace muster

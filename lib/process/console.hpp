@@ -36,8 +36,12 @@ class Console {
   // was on standard error.
   void tell_unshown();
 
+  // Output of workers was refused (a full disk), and no log file holds it.
+  [[nodiscard]] bool has_lost_output() const;
+
  private:
   [[nodiscard]] std::unique_ptr<ConsoleSink> open(int fd);
+  void tell_refused();
 
   Poller& poller_;
   std::function<void()> on_room_ = [] {};

@@ -2,6 +2,7 @@
 #include "process/console_sink.hpp"
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 
 #include <climits>
 
@@ -26,18 +27,44 @@ int as_milliseconds(Duration duration) {
   return static_cast<int>(std::clamp<long>(ms, 0, INT_MAX));
 }
 
+// The reader left, or the terminal hung up.
+bool is_reader_gone(int why, bool terminal) {
+  return why == EPIPE || why == ECONNRESET || (why == EIO && terminal);
+}
+
+std::uint64_t count_lines(std::string_view text) {
+  return static_cast<std::uint64_t>(std::ranges::count(text, '\n'));
+}
+
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return std::to_string(count).append(" ").append(noun).append(count == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string Unshown::describe(std::string_view console) const {
   std::string text = "muster: warning: ";
   text.append(console).append(" was not read in time; not shown: ");
   if (messages > 0) {
-    text.append(std::to_string(messages)).append(messages == 1 ? " message" : " messages");
+    text.append(counted(messages, "message"));
     text.append(" of muster").append(worker_bytes > 0 ? ", " : "");
   }
   if (worker_bytes > 0) {
     text.append(std::to_string(worker_bytes)).append(" bytes of the workers' output");
     text.append(in_files ? " (log files are complete)" : "");
+  }
+  return text.append("\n");
+}
+
+std::string Refused::describe(std::string_view stream) const {
+  std::string text = "muster: warning: cannot write ";
+  text.append(stream).append(": ").append(errno_text(why)).append("; lost: ");
+  if (messages > 0) {
+    text.append(counted(messages, "message")).append(" of muster").append(bytes > 0 ? ", " : "");
+  }
+  if (bytes > 0) {
+    text.append(lines > 0 ? counted(lines, "line") : counted(bytes, "byte"));
+    text.append(" of the workers' output").append(in_files ? " (log files are complete)" : "");
   }
   return text.append("\n");
 }
@@ -51,23 +78,57 @@ ConsoleSink::~ConsoleSink() {
 
 // Whether the console took anything.
 bool ConsoleSink::write_queue() {
-  const std::size_t written_before = written_;
+  bool took = false;
   while (!closed_ && written_ < pending_.size()) {
-    const auto count = writer_.write_some(std::string_view(pending_).substr(written_));
+    // A line whose end was refused is ended now.
+    const auto rest = torn_ ? std::string_view("\n") : std::string_view(pending_).substr(written_);
+    const auto count = writer_.write_some(rest);
     if (count > 0) {
-      written_ += static_cast<std::size_t>(count);
+      written_ += torn_ ? 0 : static_cast<std::size_t>(count);
+      torn_ = false;
       stalled_ = false;
+      took = true;
     } else if (count == 0 || errno == EAGAIN) {
       break;
     } else {
-      closed_ = true;  // the reader left, the disk is full, the terminal hung up: files go on
+      give_up_write(errno);
     }
   }
   if (written_ >= own_end_) {
-    own_bytes_ = 0;
-    own_count_ = 0;
+    forget_own();
   }
-  return written_ > written_before;
+  return took;
+}
+
+void ConsoleSink::give_up_write(int why) {
+  if (is_reader_gone(why, writer_.is_terminal())) {
+    closed_ = true;
+    return;
+  }
+  refused_.why = refused_.why == 0 ? why : refused_.why;
+  count_refused(std::string_view(pending_).substr(written_));
+  torn_ = torn_ || (written_ > 0 && pending_[written_ - 1] != '\n');
+  written_ = pending_.size();
+}
+
+// A line that is half written counts as lost.
+void ConsoleSink::count_refused(std::string_view rest) {
+  const std::uint64_t lines = count_lines(rest);
+  refused_.lines += lines - std::min(lines, own_lines_);
+  refused_.bytes += rest.size() - std::min(rest.size(), own_bytes_);
+  refused_.messages += own_count_;
+}
+
+Refused ConsoleSink::refused() const {
+  Refused out = refused_;
+  out.in_files = in_files_;
+  return out;
+}
+
+void ConsoleSink::forget_own() {
+  own_bytes_ = 0;
+  own_count_ = 0;
+  own_lines_ = 0;
 }
 
 void ConsoleSink::flush() {
@@ -92,6 +153,7 @@ void ConsoleSink::say(std::string_view text) {
   }
   pending_.append(text);
   own_bytes_ += text.size();
+  own_lines_ += count_lines(text);
   ++own_count_;
   own_end_ = pending_.size();
   flush();
@@ -114,8 +176,7 @@ void ConsoleSink::watch() {
 void ConsoleSink::clear() {
   pending_.clear();
   written_ = 0;
-  own_bytes_ = 0;
-  own_count_ = 0;
+  forget_own();
   own_end_ = 0;
   if (pending_.capacity() > kBufferKeptBytesMax) {
     pending_.shrink_to_fit();
@@ -163,8 +224,7 @@ Unshown ConsoleSink::give_up_queue() {
   const std::size_t dropped = pending_.size() - line_end;
   unshown_.messages += own_count_;
   unshown_.worker_bytes += dropped - std::min(dropped, own_bytes_);
-  own_bytes_ = 0;
-  own_count_ = 0;
+  forget_own();
   own_end_ = 0;
   pending_.resize(line_end);
   return take_unshown();

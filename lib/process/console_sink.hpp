@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ConsoleSink: our own standard output or error, as a place where whole lines go without ever
-// waiting. A reader that is gone closes the sink. One that is slow or has stopped fills a bounded
-// queue: `has_room` then tells the sources to leave the workers' bytes where they are (in a file or
-// in the worker's pipe), and muster's own messages have a share of their own. What finds no place
-// is dropped and counted, and a line with the count is shown once the reader goes on. Made by
+// waiting. A reader that is gone closes the sink. What a stream refuses for another reason (a full
+// disk) is counted, and later writes are tried again. A reader that is slow or has stopped fills a
+// bounded queue: `has_room` then tells the sources to leave the workers' bytes where they are (in a
+// file or in the worker's pipe), and muster's own messages have a share of their own. What finds no
+// room is dropped and counted, and a line with the count is shown once the reader goes on. Made by
 // Console; resource; lives on the loop's thread.
 #pragma once
 
@@ -34,6 +35,21 @@ struct Unshown {
 
   // One line for people: "muster: warning: … 3 messages of muster and 120 bytes … not shown".
   [[nodiscard]] std::string describe(std::string_view console) const;
+};
+
+// What a stream refused to take, although its reader is there: the disk is full, as a rule.
+struct Refused {
+  int why = 0;              // the first errno; 0: nothing was refused
+  std::uint64_t lines = 0;  // of the workers
+  std::uint64_t bytes = 0;  // of the workers
+  std::uint64_t messages = 0;
+  bool in_files = true;
+
+  // "muster: warning: cannot write standard output: No space left on device; lost: 12 lines …"
+  [[nodiscard]] std::string describe(std::string_view stream) const;
+
+  // Output of workers that is in no log file either.
+  [[nodiscard]] bool is_loss() const { return bytes > 0 && !in_files; }
 };
 
 class ConsoleSink final : public Watcher {
@@ -72,6 +88,9 @@ class ConsoleSink final : public Watcher {
   // that a slow reader sees how the job ended. Everything that was not shown until now.
   [[nodiscard]] Unshown give_up_queue();
 
+  // All that was refused since the start.
+  [[nodiscard]] Refused refused() const;
+
   void on_ready() override;
 
  private:
@@ -81,9 +100,12 @@ class ConsoleSink final : public Watcher {
   [[nodiscard]] std::size_t queued() const { return pending_.size() - written_; }
 
   bool write_queue();
+  void give_up_write(int why);
+  void count_refused(std::string_view rest);
   void shrink();
   void watch();
   void clear();
+  void forget_own();
   [[nodiscard]] Unshown take_unshown();
 
   StreamWriter writer_;
@@ -97,7 +119,10 @@ class ConsoleSink final : public Watcher {
   std::size_t own_bytes_ = 0;  // of muster's messages in pending_ ...
   std::size_t own_end_ = 0;    // ... and where the last of them ends
   std::uint64_t own_count_ = 0;
+  std::uint64_t own_lines_ = 0;
   Unshown unshown_;  // since the last line that reported it
+  Refused refused_;
+  bool torn_ = false;  // the stream ends inside a line whose rest was refused
   bool in_files_ = true;
 };
 

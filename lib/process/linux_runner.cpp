@@ -444,4 +444,8 @@ void LinuxRunner::tell_unshown() {
   impl_->console.tell_unshown();
 }
 
+bool LinuxRunner::has_lost_output() const {
+  return impl_->console.has_lost_output();
+}
+
 }  // namespace muster

@@ -77,6 +77,9 @@ class LinuxRunner final : public ProcessRunner {
   // Output that nobody read is reported before the last lines.
   void tell_unshown();
 
+  // Output of workers that the console refused (a full disk) and no log file holds.
+  [[nodiscard]] bool has_lost_output() const;
+
  private:
   struct Impl;
 

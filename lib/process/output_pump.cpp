@@ -37,7 +37,8 @@ OutputPump::OutputPump(Poller& poller, Console& console, bool colours)
     : poller_(poller),
       console_(console),
       colours_(colours),
-      follower_(poller, [this](OutputSource& source) { busy_.insert(&source); }) {
+      follower_(poller, [this](OutputSource& source) { busy_.insert(&source); }),
+      log_space_(poller, [this](const std::string& folder, int why) { tell_full(folder, why); }) {
   console_.set_on_room([this] { resume_paused(); });
   rlimit limit{};
   descriptors_ = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : kDescriptorsUsual;
@@ -157,6 +158,7 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
   }
   setup.file = std::make_shared<WorkerFile>(plan.path, file->get(), scarce_from());
   files_[{setup.local_rank, setup.stream}] = setup.file;
+  log_space_.note_file(plan.path);
   const int given = child_fds_.emplace_back(std::move(*file)).get();
   if (!plan.tee) {
     setup.file->close_if_sparing();
@@ -262,6 +264,7 @@ bool OutputPump::read_file(OutputSource& source) {
     return true;
   }
   follower_.arm(source);
+  log_space_.note_growth();
   if (read_chunk(source, kChunkBytes) > 0) {
     return true;  // it grew before the watch was armed
   }
@@ -299,6 +302,28 @@ void OutputPump::tell_lost() {
                     printable(lost_file_),
                     lost)));
   }
+}
+
+// The copies of tee'd lines that contain a filter.
+void OutputPump::tell_unfiltered() {
+  for (const auto& [path, file] : filtered_) {
+    if (file.why != 0) {
+      console_.say(log_line(LogLevel::warning,
+                            fmt::format("cannot write '{}': {}; lost: {} lines",
+                                        printable(path),
+                                        errno_text(file.why),
+                                        file.lost_lines)));
+    }
+  }
+}
+
+// How much does not fit is known to the workers only.
+void OutputPump::tell_full(const std::string& folder, int why) {
+  console_.say(log_line(LogLevel::warning,
+                        fmt::format("cannot write log files to '{}': {}; what workers print may be "
+                                    "missing there and on the console",
+                                    printable(folder),
+                                    errno_text(why))));
 }
 
 void OutputPump::resume_paused() {
@@ -394,6 +419,8 @@ void OutputPump::finish(ConsoleWait& wait) {
     }
   }
   tell_lost();
+  tell_unfiltered();
+  log_space_.check();
   console_.write_all(wait);
   follower_.forget_all();
   busy_.clear();

@@ -8,6 +8,7 @@
 #include "base/fd.hpp"
 #include "process/console.hpp"
 #include "process/file_follower.hpp"
+#include "process/log_space.hpp"
 #include "process/output_source.hpp"
 #include "process/poller.hpp"
 #include "process/process_spec.hpp"
@@ -72,6 +73,8 @@ class OutputPump {
   [[nodiscard]] bool read_file(OutputSource& source);
   void note_lost(OutputSource& source);
   void tell_lost();
+  void tell_unfiltered();
+  void tell_full(const std::string& folder, int why);
   void resume_paused();
   [[nodiscard]] Result<int> null_fd();
   void drain(OutputSource& source, ConsoleWait& wait);
@@ -93,6 +96,7 @@ class OutputPump {
   std::map<std::string, SharedFile> filtered_;
   std::vector<std::unique_ptr<OutputSource>> sources_;
   FileFollower follower_;
+  LogSpace log_space_;
   std::set<OutputSource*> paused_;    // pipes that wait for room on the console
   std::set<OutputSource*> busy_;      // files that may have more
   std::map<int, std::string> tails_;  // of ended captures, by local rank

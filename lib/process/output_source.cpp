@@ -3,6 +3,7 @@
 
 #include "process/process_runner.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -18,7 +19,9 @@ void SharedFile::flush() {
   while (!rest.empty()) {
     const auto count = ::write(fd.get(), rest.data(), rest.size());
     if (count <= 0 && errno != EINTR) {
-      break;  // the disk is full: the workers' own files matter more than this copy
+      why = why == 0 ? errno : why;  // the disk is full, as a rule
+      lost_lines += static_cast<std::uint64_t>(std::ranges::count(rest, '\n'));
+      break;
     }
     rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   }

@@ -20,6 +20,8 @@ namespace muster {
 struct SharedFile {
   UniqueFd fd;
   std::string buffer;
+  int why = 0;  // the first errno of a write; 0: none failed
+  std::uint64_t lost_lines = 0;
 
   void flush();
 };

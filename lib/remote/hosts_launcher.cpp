@@ -2,6 +2,7 @@
 #include "remote/hosts_launcher.hpp"
 
 #include "base/clock.hpp"
+#include "base/stream_writer.hpp"
 #include "base/text.hpp"
 #include "io/wait_ready.hpp"
 #include "process/console.hpp"
@@ -124,7 +125,7 @@ int HostsLauncher::run() {
   console_.tell_unshown();
   console_.write_all(wait);
   static_cast<void>(kill_descendants_until_none({}, kSweepTimeout));
-  return *code_;
+  return *code_ == 0 && console_.has_lost_output() ? kOutputLostCode : *code_;
 }
 
 void HostsLauncher::on_frame(RshChild& child, const Frame& frame) {
@@ -173,8 +174,8 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
 // as they arrive. At the end of the job, what the console does not take is counted instead.
 void HostsLauncher::show(RshChild& child, const Frame& frame, int stream) {
   ConsoleSink& sink = console_.sink(stream);
+  sink.note_unfiled();  // whether machines have log files is not known here
   if (!sink.has_room() && core_.is_ending()) {
-    sink.note_unfiled();  // whether machines have log files is not known here
     sink.note_unshown(frame.payload.size());
     return;
   }

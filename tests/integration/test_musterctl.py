@@ -55,6 +55,15 @@ class OtherServer(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Printing(JobCase):
+    def test_text_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([MUSTERCTL, "--help"], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (
+            74, "musterctl: error: cannot write to the standard output\n"))
+
+
 class Jobs(JobCase):
     def running(self, *options, workers=2):
         job = self.job(*self.puppets(workers, "wait", options=options))

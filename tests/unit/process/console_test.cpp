@@ -4,6 +4,9 @@
 #include "base/clock.hpp"
 #include "support/catch.hpp"
 
+#include <cerrno>
+#include <csignal>
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -136,4 +139,36 @@ TEST_CASE("console: at the end the queue gives way to the last lines, at the end
   CHECK(shown.ends_with("w\nthe last line\n"));
   CHECK((shown.size() - 14) % 10'000 == 0);
   CHECK_FALSE(reader.sink.give_up_queue().any());
+}
+
+TEST_CASE("console: what a full disk refuses is counted by whose it was, and never closes a sink") {
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  Poller poller = *Poller::open();
+  ConsoleSink sink(full.get(), poller, [] {});
+  sink.buffer() = "one\ntwo\n";
+  sink.say("own\n");
+  sink.buffer() = "thr";
+  sink.flush();
+  CHECK(sink.empty());
+  const Refused lost = sink.refused();
+  CHECK(lost.why == ENOSPC);
+  CHECK(lost.lines == 2);
+  CHECK(lost.bytes == 11);
+  CHECK(lost.messages == 1);
+  CHECK_FALSE(lost.is_loss());
+  CHECK(lost.describe("standard output") ==
+        "muster: warning: cannot write standard output: No space left on device; lost: 1 message "
+        "of muster, 2 lines of the workers' output (log files are complete)\n");
+  sink.note_unfiled();
+  CHECK(sink.refused().is_loss());
+}
+
+TEST_CASE("console: a reader that left refuses nothing") {
+  Reader reader;
+  reader.pipe.read.reset();
+  auto* const before = ::signal(SIGPIPE, SIG_IGN);
+  reader.sink.buffer() = "one\n";
+  reader.sink.flush();
+  static_cast<void>(::signal(SIGPIPE, before));
+  CHECK(reader.sink.refused().why == 0);
 }
