@@ -16,6 +16,7 @@
 #include "muster/version.hpp"
 #include "plan/explain.hpp"
 #include "plan/process_specs.hpp"
+#include "process/console_sink.hpp"
 #include "process/guard.hpp"
 #include "process/inherited_state.hpp"
 #include "process/lease_timer.hpp"
@@ -95,6 +96,7 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
   setup.random = machine.random_hex();
   setup.stderr_is_terminal = ::isatty(2) == 1;
   setup.stdout_is_torn = is_torn(1);
+  setup.one_sink = setup.stdout_is_torn && same_place(1, 2);
   setup.stderr_columns = static_cast<std::size_t>(terminal_width(2));
   return setup;
 }
@@ -107,6 +109,7 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ
                       setup.hostname,
                       setup.stderr_is_terminal,
                       setup.stdout_is_torn,
+                      setup.one_sink,
                       std::string(kUnknownSocket)};
   if (config.logs_disabled) {
     context.run_dir.clear();

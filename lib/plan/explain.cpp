@@ -18,6 +18,10 @@ std::string describe_output(const OutputPlan& plan) {
       return "nowhere";
     case OutputKind::capture:
       return "ours, by whole lines";
+    case OutputKind::joined:
+      return "together with stdout";
+    case OutputKind::keep:
+      return "nowhere; the last lines are kept for a report";
     case OutputKind::file:
       break;
   }

@@ -7,6 +7,8 @@
 #include "plan/worker_argv.hpp"
 #include "plan/worker_env.hpp"
 
+#include <utility>
+
 namespace muster {
 namespace {
 
@@ -48,11 +50,12 @@ bool wants(const StdSpec& spec, int local_rank, Stream stream) {
 
 // Not in a file. stdout goes straight through, so that nothing is copied, unless several ranks
 // would tear each other's lines there. stderr is copied by us, for the report of a failure needs
-// its last lines; but a person who talks with the program on a terminal needs the terminal itself.
+// its last lines, also of a rank that is not shown; but a person who talks with the program on a
+// terminal needs the terminal itself.
 OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
   OutputPlan plan;
   if (!is_shown(place.config, place.local_rank)) {
-    plan.kind = OutputKind::discard;
+    plan.kind = stream == Stream::standard_output ? OutputKind::discard : OutputKind::keep;
     return plan;
   }
   if (labelled) {
@@ -97,6 +100,19 @@ OutputPlan output_plan(const Place& place, Stream stream) {
     add_filters(plan, place, stream);
   }
   return plan;
+}
+
+// Where both of our streams are one pipe or file, a worker gets one pipe for both, so that its
+// lines come in the order in which it wrote them.
+void join_streams(ProcessSpec& spec, const PlanContext& context) {
+  OutputPlan& out = spec.standard_output;
+  OutputPlan& err = spec.standard_error;
+  const bool is_alike = out.kind == OutputKind::inherit ||
+                        (out.kind == OutputKind::capture && out.prefix == err.prefix);
+  if (context.one_sink && is_alike && err.kind == OutputKind::capture) {
+    err.hangs_up = out.kind == OutputKind::inherit;
+    out = std::exchange(err, OutputPlan{.kind = OutputKind::joined});
+  }
 }
 
 bool is_seen(const LaunchConfig& config, int local_rank, Stream stream) {
@@ -153,6 +169,7 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
         config, assignment, context, local_rank, place_on_machine(config, local_rank), spec.rank};
     spec.standard_output = output_plan(place, Stream::standard_output);
     spec.standard_error = output_plan(place, Stream::standard_error);
+    join_streams(spec, context);
     specs.push_back(std::move(spec));
   }
   return specs;

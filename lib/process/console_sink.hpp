@@ -78,6 +78,9 @@ class ConsoleSink final : public Watcher {
 
   [[nodiscard]] bool has_room() const { return queued() < kQueueBytesLow; }
 
+  // The reader is gone.
+  [[nodiscard]] bool is_closed() const { return closed_; }
+
   [[nodiscard]] bool empty() const { return pending_.empty(); }
 
   // Blocks until the queue has room (or, with `all`, is empty); false when that is given up. A

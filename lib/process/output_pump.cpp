@@ -89,7 +89,10 @@ Result<int> OutputPump::open_stream(int local_rank, int stream, const OutputPlan
     case OutputKind::discard:
       return null_fd();
     case OutputKind::capture:
+    case OutputKind::keep:
       return capture(setup_for(local_rank, stream, plan));
+    case OutputKind::joined:
+      return join_output(local_rank);
     case OutputKind::file:
       break;
   }
@@ -104,6 +107,9 @@ OutputSource::Setup OutputPump::setup_for(int local_rank, int stream, const Outp
   const bool terminal = setup.sink->is_terminal();
   setup.style.prefix = terminal && colours_ ? coloured(plan.prefix, local_rank) : plan.prefix;
   setup.style.terminal = terminal;
+  setup.is_shown = plan.kind != OutputKind::keep;
+  setup.hangs_up = plan.hangs_up;
+  setup.keeps_tail = stream == 2 && plan.kind != OutputKind::file;
   setup.filtered_style = {.prefix = plan.prefix, .filters = plan.filters, .terminal = false};
   return setup;
 }
@@ -139,7 +145,9 @@ Result<int> OutputPump::capture(OutputSource::Setup setup) {
   if (sources_.size() < kWidePipesMax) {
     ::fcntl(pipe->read.get(), F_SETPIPE_SZ, kPipeBytes);
   }
-  setup.sink->note_unfiled();
+  if (setup.is_shown) {
+    setup.sink->note_unfiled();
+  }
   setup.kind = OutputSource::Kind::pipe;
   setup.fd = std::move(pipe->read);
   setup.on_ready = [this](OutputSource& source) { read_pipe(source); };
@@ -149,6 +157,16 @@ Result<int> OutputPump::capture(OutputSource::Setup setup) {
     return std::unexpected(watched.error());
   }
   return child_fds_.emplace_back(std::move(pipe->write)).get();
+}
+
+// Without a pipe for standard output (no free descriptor) both go to our own streams.
+Result<int> OutputPump::join_output(int local_rank) {
+  OutputSource* const output = captured(local_rank, 1);
+  if (output == nullptr) {
+    return -1;
+  }
+  output->keep_tail();
+  return child_fds_.back().get();
 }
 
 Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& plan) {
@@ -209,8 +227,9 @@ void OutputPump::close_child_side(int local_rank, pid_t pid) {
 void OutputPump::decide_who_is_alone() {
   alone_decided_ = true;
   for (const auto& source : sources_) {
-    const auto same_sink = std::ranges::count_if(
-        sources_, [&](const auto& other) { return &other->sink() == &source->sink(); });
+    const auto same_sink = std::ranges::count_if(sources_, [&](const auto& other) {
+      return other->setup().is_shown && &other->sink() == &source->sink();
+    });
     if (same_sink == 1 && source->setup().style.prefix.empty() &&
         source->setup().kind == OutputSource::Kind::pipe) {
       source->pass_everything();
@@ -237,7 +256,7 @@ long OutputPump::read_chunk(OutputSource& source, std::size_t limit) {
 }
 
 void OutputPump::read_pipe(OutputSource& source) {
-  if (!source.sink().has_room()) {
+  if (!source.has_room()) {
     poller_.forget(source.fd());
     paused_.insert(&source);
     return;
@@ -248,6 +267,10 @@ void OutputPump::read_pipe(OutputSource& source) {
     source.finish();
   } else if (count < static_cast<long>(kChunkBytes)) {
     source.drained();
+  }
+  if (source.setup().hangs_up && source.sink().is_closed()) {
+    poller_.forget(source.fd());
+    source.hang_up();
   }
 }
 
@@ -349,10 +372,10 @@ std::optional<std::uint64_t> OutputPump::output_bytes(int local_rank) const {
   return out;
 }
 
-OutputSource* OutputPump::captured_stderr(int local_rank) {
+OutputSource* OutputPump::captured(int local_rank, int stream) {
   for (const auto& source : sources_) {
     const auto& setup = source->setup();
-    if (setup.local_rank == local_rank && setup.stream == 2 &&
+    if (setup.local_rank == local_rank && setup.stream == stream &&
         setup.kind == OutputSource::Kind::pipe) {
       return source.get();
     }
@@ -360,11 +383,18 @@ OutputSource* OutputPump::captured_stderr(int local_rank) {
   return nullptr;
 }
 
+// Standard error, or what both streams go to.
+OutputSource* OutputPump::kept_stderr(int local_rank) {
+  OutputSource* const error = captured(local_rank, 2);
+  OutputSource* const source = error != nullptr ? error : captured(local_rank, 1);
+  return source != nullptr && source->setup().keeps_tail ? source : nullptr;
+}
+
 std::string OutputPump::stderr_tail(int local_rank) {
   if (const auto file = files_.find({local_rank, 2}); file != files_.end()) {
     return tail_of(*file->second);
   }
-  if (OutputSource* const source = captured_stderr(local_rank)) {
+  if (OutputSource* const source = kept_stderr(local_rank)) {
     // A pipe holds little: it is read to its end even where the console is full.
     for (auto left = source->available(); left > 0;) {
       const auto count = read_chunk(*source, left);
@@ -381,7 +411,7 @@ std::string OutputPump::stderr_tail(int local_rank) {
 void OutputPump::drain(OutputSource& source, ConsoleWait& wait) {
   auto left = source.open() ? source.available() : 0;
   while (left > 0) {
-    if (!source.sink().wait_for_room(wait, false)) {
+    if (source.setup().is_shown && !source.sink().wait_for_room(wait, false)) {
       skip(source, left);
       return;
     }
@@ -414,7 +444,7 @@ void OutputPump::finish(ConsoleWait& wait) {
     drain(*source, wait);
     source->finish();
     source->close_if_sparing();
-    if (source->setup().stream == 2 && source->setup().kind == OutputSource::Kind::pipe) {
+    if (source->setup().keeps_tail) {
       tails_[source->setup().local_rank] = source->tail();
     }
   }

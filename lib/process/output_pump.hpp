@@ -36,7 +36,7 @@ class OutputPump {
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // What the worker's descriptor `stream` (1 or 2) shall be; -1: our own.
+  // What the worker's descriptor `stream` (1 or 2) shall be; -1: our own. Output before error.
   [[nodiscard]] Result<int> open_stream(int local_rank, int stream, const OutputPlan& plan);
 
   // The worker has its descriptors, or could not be started (pid 0): closes our copies.
@@ -64,6 +64,7 @@ class OutputPump {
   [[nodiscard]] int scarce_from() const;
   [[nodiscard]] Result<int> let_through(int local_rank);
   [[nodiscard]] Result<int> capture(OutputSource::Setup setup);
+  [[nodiscard]] Result<int> join_output(int local_rank);
   [[nodiscard]] Result<int> write_file(OutputSource::Setup setup, const OutputPlan& plan);
   [[nodiscard]] Result<SharedFile*> filtered_file(const std::string& path);
   [[nodiscard]] OutputSource::Setup setup_for(int local_rank, int stream, const OutputPlan& plan);
@@ -79,7 +80,8 @@ class OutputPump {
   [[nodiscard]] Result<int> null_fd();
   void drain(OutputSource& source, ConsoleWait& wait);
   void skip(OutputSource& source, std::size_t bytes);
-  [[nodiscard]] OutputSource* captured_stderr(int local_rank);
+  [[nodiscard]] OutputSource* captured(int local_rank, int stream);
+  [[nodiscard]] OutputSource* kept_stderr(int local_rank);
   void decide_who_is_alone();
 
   Poller& poller_;

@@ -64,8 +64,11 @@ void OutputSource::hide() {
 
 void OutputSource::take(std::string_view bytes) {
   taken_ += bytes.size();
-  if (setup_.stream == 2 && setup_.kind == Kind::pipe) {
+  if (setup_.keeps_tail) {
     tail_.add(bytes);
+  }
+  if (!setup_.is_shown) {
+    return;
   }
   if (hidden_) {
     sink().note_unshown(bytes.size());

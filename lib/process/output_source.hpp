@@ -49,6 +49,9 @@ class OutputSource final : public Watcher {
     std::shared_ptr<WorkerFile> file;  // of a file
     LineStyle style;
     ConsoleSink* sink = nullptr;
+    bool keeps_tail = false;  // for the report of a failure
+    bool is_shown = true;     // false: nothing goes to the sink
+    bool hangs_up = false;    // a pipe that is closed when the reader of the sink leaves
     LineStyle filtered_style;
     SharedFile* filtered = nullptr;
     std::function<void(OutputSource&)> on_ready;  // a pipe has something
@@ -65,6 +68,14 @@ class OutputSource final : public Watcher {
   [[nodiscard]] int fd() const { return setup_.fd.get(); }
 
   [[nodiscard]] ConsoleSink& sink() const { return *setup_.sink; }
+
+  [[nodiscard]] bool has_room() const { return !setup_.is_shown || sink().has_room(); }
+
+  // The worker's next write fails, as one to our own stream would.
+  void hang_up() { setup_.fd.reset(); }
+
+  // It carries standard error as well.
+  void keep_tail() { setup_.keeps_tail = true; }
 
   // Before and after reading. False: its file cannot be opened now.
   [[nodiscard]] bool open() { return setup_.file == nullptr || setup_.file->open(); }

@@ -20,17 +20,21 @@ enum class OutputKind {
   discard,  // /dev/null
   file,     // writes to `path` itself; we follow the file where `tee` asks for it
   capture,  // writes to a pipe; we pass whole lines on to our own stream and keep the last ones
+  joined,   // standard error only: the pipe of a captured standard output, in the worker's order
+  keep,     // writes to a pipe; nothing is shown, and we keep the last lines
 };
 
 struct OutputPlan {
   OutputKind kind = OutputKind::inherit;
-  std::string path;    // file: created with its folders, truncated
-  bool tee = false;    // file: each whole line also goes to our own stream, behind `prefix`
-  std::string prefix;  // tee and capture: put before each line as it is; may be empty
+  std::string path = {};    // file: created with its folders, truncated
+  bool tee = false;         // file: each whole line also goes to our own stream, behind `prefix`
+  std::string prefix = {};  // tee and capture: put before each line as it is; may be empty
+  // capture: a reader of our stream that leaves is felt by the worker, as if it wrote there itself
+  bool hangs_up = false;
   // Lines that contain one of `filters` also go to `filtered_path`, behind `prefix`; an empty
   // filter matches every line. Used with tee only; empty path: no such file.
-  std::vector<std::string> filters;
-  std::string filtered_path;
+  std::vector<std::string> filters = {};
+  std::string filtered_path = {};
 
   bool operator==(const OutputPlan&) const = default;
 };

@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import subprocess
 import unittest
 
 from harness import JobCase
@@ -98,6 +99,88 @@ while text:
                         for rank in range(4) for number in range(4000)}
             lines = shown.splitlines()
             self.assertEqual((len(lines), set(lines) - expected), (16000, set()))
+
+    ORDER = '''
+import os, sys
+for number in range(0, 2000, 2):
+    os.write(2, b"%d\\n" % number)
+    os.write(1, b"%d\\n" % (number + 1))
+if len(sys.argv) > 1 and os.environ["RANK"] == "0":
+    raise ValueError("the reason")
+'''
+
+    def shown_in_one(self, kind, *args):
+        """Code and text of a job whose output and error are one file or pipe."""
+        if kind == "file":
+            file = self.folder / "console"
+            with file.open("wb") as stream:
+                code = self.run_job(*args, stdout=stream, stderr=stream).code
+            return code, file.read_text()
+        job = self.job(*args, stderr=subprocess.STDOUT)
+        out, _ = job.process.communicate(timeout=60)
+        return job.process.returncode, out.decode()
+
+    def test_output_and_error_in_one_place_come_in_the_order_in_which_they_were_written(self):
+        script = self.python(self.ORDER)
+        for kind in ("file", "pipe"):
+            for ranks, options in ((1, []), (2, []), (2, ["-l"])):
+                with self.subTest(kind, ranks=ranks, options=options):
+                    code, shown = self.shown_in_one(
+                        kind, "--nproc-per-node", ranks, *options, script)
+                    self.assertEqual(code, 0, shown)
+                    if ranks == 1 or options:
+                        for rank in range(ranks):
+                            prefix = f"[default{rank}]:" if options else ""
+                            self.assertEqual(
+                                [line for line in shown.splitlines() if line.startswith(prefix)],
+                                [f"{prefix}{number}" for number in range(2000)])
+                    else:
+                        self.assertEqual(sorted(map(int, shown.split())),
+                                         sorted([*range(2000), *range(2000)]))
+
+    def test_a_traceback_comes_after_what_was_printed_before_and_is_in_the_report(self):
+        script = self.python(self.ORDER)
+        for ranks in (1, 2):
+            code, shown = self.shown_in_one(
+                "file", "--nproc-per-node", ranks, "-l", script, "fail")
+            self.assertEqual(code, 1)
+            lines = [line for line in shown.splitlines() if line.startswith("[default0]:")]
+            self.assertEqual(lines[:2001], [f"[default0]:{number}" for number in range(2000)] +
+                             ["[default0]:Traceback (most recent call last):"])
+            self.assertIn("  | ValueError: the reason", shown)
+
+    def test_streams_that_are_kept_apart_on_purpose_stay_apart(self):
+        script = self.python(self.ORDER)
+        _, shown = self.shown_in_one("file", "--redirects=2", "--log-dir", self.folder / "logs",
+                                     script)
+        self.assertEqual(shown.split(), [str(number) for number in range(1, 2000, 2)])
+        ended = self.run_job(script)
+        self.assertEqual(ended.out.split(), [str(number) for number in range(1, 2000, 2)])
+        self.assertEqual(ended.err.split(), [str(number) for number in range(0, 2000, 2)])
+
+    def test_a_lone_worker_feels_that_the_reader_of_both_streams_left(self):
+        # As `muster x.py 2>&1 | head`: it would run on for nobody.
+        job = self.job(*self.puppets(1, "say", "first", "wait-file", self.folder / "go",
+                                     "lines", "200000", "touch", self.folder / "done", "exit", "0"),
+                       stderr=subprocess.STDOUT)
+        self.assertEqual(job.process.stdout.readline(), b"first\n")
+        job.process.stdout.close()
+        job.process.stdout = None
+        (self.folder / "go").touch()
+        self.assertIn(job.process.wait(30), (141, 99))
+        self.assertFalse((self.folder / "done").exists())
+
+    def test_the_report_has_the_reason_of_a_rank_that_is_not_shown(self):
+        script = self.python(self.ORDER)
+        for options in ([], ["-l"]):
+            ended = self.run_job("--nproc-per-node=2", "--local-ranks-filter=1", *options, script,
+                                 "fail")
+            self.assertEqual(ended.code, 1, ended)
+            self.assertIn("  | ValueError: the reason", ended.err)
+            self.assertIn("rank 0 exited with code 1", ended.err)
+            before, _, _ = ended.err.partition("muster: ")
+            self.assertNotIn("Traceback", before)
+            self.assertNotIn("[default0]", ended.out + ended.err)
 
     def test_eight_ranks_of_ten_thousand_lines_lose_tear_and_glue_none(self):
         ended = self.run_job(*self.puppets(

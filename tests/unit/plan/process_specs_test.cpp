@@ -159,9 +159,8 @@ TEST_CASE("process specs: without files the error file's name is empty") {
   const auto specs = job.specs();
   CHECK(std::ranges::find(specs[0].environment, "TORCHELASTIC_ERROR_FILE=") !=
         specs[0].environment.end());
-  CHECK(specs[0].standard_output ==
-        OutputPlan{OutputKind::capture, "", false, "[default0]:", {}, ""});
-  CHECK(specs[0].standard_error == OutputPlan{OutputKind::capture, "", false, "", {}, ""});
+  CHECK(specs[0].standard_output == OutputPlan{OutputKind::capture, "", false, "[default0]:"});
+  CHECK(specs[0].standard_error == OutputPlan{OutputKind::capture, "", false, ""});
 }
 
 TEST_CASE("process specs: with --label both streams of all shown ranks have a prefix") {
@@ -170,8 +169,7 @@ TEST_CASE("process specs: with --label both streams of all shown ranks have a pr
   job.config.redirects.by_rank = {{0, 2}};
   job.config.tee.by_rank = {{1, 1}};
   auto specs = job.specs();
-  CHECK(specs[0].standard_output ==
-        OutputPlan{OutputKind::capture, "", false, "[default0]:", {}, ""});
+  CHECK(specs[0].standard_output == OutputPlan{OutputKind::capture, "", false, "[default0]:"});
   CHECK(specs[0].standard_error.kind == OutputKind::file);
   CHECK(specs[1].standard_output.kind == OutputKind::file);
   CHECK(specs[1].standard_error.prefix == "[default1]:");
@@ -182,10 +180,39 @@ TEST_CASE("process specs: with --label both streams of all shown ranks have a pr
 TEST_CASE("process specs: stdout of several ranks is passed on by lines where it would be torn") {
   Job two(2);
   two.context.stdout_is_torn = true;
-  CHECK(two.specs()[0].standard_output == OutputPlan{OutputKind::capture, "", false, "", {}, ""});
+  CHECK(two.specs()[0].standard_output == OutputPlan{OutputKind::capture, "", false, ""});
   Job alone(1);
   alone.context.stdout_is_torn = true;
   CHECK(alone.specs()[0].standard_output.kind == OutputKind::inherit);
+}
+
+TEST_CASE("process specs: where both of our streams are one, so are those of a worker") {
+  Job job(2);
+  job.context.stdout_is_torn = true;
+  job.context.one_sink = true;
+  for (const int nproc : {1, 2}) {
+    job.config.nproc = nproc;
+    const ProcessSpec spec = job.specs()[0];
+    CHECK(spec.standard_output.kind == OutputKind::capture);
+    CHECK(spec.standard_output.hangs_up == (nproc == 1));
+    CHECK(spec.standard_error == OutputPlan{.kind = OutputKind::joined});
+  }
+  job.config.label = true;
+  CHECK(job.specs()[1].standard_output.prefix == "[default1]:");
+  CHECK(job.specs()[1].standard_error.kind == OutputKind::joined);
+  job.config.label = false;
+  job.config.redirects.by_rank = {{0, 1}, {1, 2}};
+  CHECK(job.specs()[0].standard_error.kind == OutputKind::capture);
+  CHECK(job.specs()[1].standard_output.kind == OutputKind::capture);
+  CHECK(job.specs()[1].standard_error.kind == OutputKind::file);
+}
+
+TEST_CASE("process specs: streams that are shown in different ways are not joined") {
+  Job job(2);
+  job.context = {.run_dir = "", .hostname = "n", .stdout_is_torn = true, .one_sink = true};
+  job.config.tee.all = 1;
+  CHECK(job.specs()[0].standard_output.prefix == "[default0]:");
+  CHECK(job.specs()[0].standard_error == OutputPlan{OutputKind::capture, "", false, ""});
 }
 
 TEST_CASE("process specs: stdout goes straight through, stderr by whole lines") {
@@ -221,7 +248,7 @@ TEST_CASE("process specs: redirected streams are files of their own, of any numb
   job.attempt = 3;
   const auto specs = job.specs();
   CHECK(specs[11].standard_output ==
-        OutputPlan{OutputKind::file, "logs/run/attempt_3/11/stdout.log", false, "", {}, ""});
+        OutputPlan{OutputKind::file, "logs/run/attempt_3/11/stdout.log", false, ""});
   CHECK(specs[11].standard_error.kind == OutputKind::capture);
   CHECK(specs[2].standard_error.path == "logs/run/attempt_3/2/stderr.log");
   CHECK(specs[2].standard_output.kind == OutputKind::inherit);
@@ -232,9 +259,8 @@ TEST_CASE("process specs: tee is a file and the console behind a prefix, stronge
   job.config.redirects.all = 3;
   job.config.tee.all = 1;
   const auto specs = job.specs();
-  CHECK(
-      specs[1].standard_output ==
-      OutputPlan{OutputKind::file, "logs/run/attempt_0/1/stdout.log", true, "[default1]:", {}, ""});
+  CHECK(specs[1].standard_output ==
+        OutputPlan{OutputKind::file, "logs/run/attempt_0/1/stdout.log", true, "[default1]:"});
   CHECK_FALSE(specs[1].standard_error.tee);
 }
 
@@ -251,7 +277,7 @@ TEST_CASE("process specs: a filtered-out rank keeps its files and is silent on t
   job.config.local_ranks_filter = std::set<int>{0};
   CHECK(job.specs()[0].standard_output.kind == OutputKind::inherit);
   CHECK(job.specs()[1].standard_output.kind == OutputKind::discard);
-  CHECK(job.specs()[1].standard_error.kind == OutputKind::discard);
+  CHECK(job.specs()[1].standard_error.kind == OutputKind::keep);
   job.config.tee.all = 1;
   job.config.duplicate_stdout_filters = Words{"loss"};
   CHECK(job.specs()[0].standard_output.tee);
