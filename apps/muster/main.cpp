@@ -6,6 +6,7 @@
 #include "agent/run_dir.hpp"
 #include "base/environ.hpp"
 #include "base/log.hpp"
+#include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 #include "base/text.hpp"
 #include "config/command_line.hpp"
@@ -44,6 +45,7 @@ namespace {
 constexpr int kWidthWithoutTerminal = 80;
 constexpr Duration kPagerTimeout = std::chrono::hours(1);
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
+constexpr std::size_t kMessageLineBytesMax = 2000;  // names that users chose are in it
 
 // Somebody may read it page by page. A reader that left has read enough.
 int print(std::string_view text) {
@@ -56,7 +58,8 @@ int print(std::string_view text) {
 }
 
 int refuse(const Error& error) {
-  write_within(2, "muster: " + error.message + "\n", kMessageTimeout);
+  write_within(
+      2, "muster: " + printable_lines(error.message, kMessageLineBytesMax) + "\n", kMessageTimeout);
   return exit_code_of(error);
 }
 
@@ -64,7 +67,7 @@ int refuse(const Error& error) {
 void warn(const LaunchConfig& config, const std::vector<std::string>& warnings) {
   std::string lines;
   for (const std::string& warning : warnings) {
-    lines += log_line(LogLevel::warning, warning);
+    lines += log_line(LogLevel::warning, printable_lines(warning, kMessageLineBytesMax));
   }
   if (config.log_level <= LogLevel::warning) {
     write_within(2, lines, kMessageTimeout);

@@ -143,7 +143,7 @@ std::string FlightGroups::json(const std::vector<std::string>& gaps) const {
     groups.push_back(
         {{"group", name}, {"size", size > 0 ? Json(size) : Json()}, {"ranks", std::move(ranks)}});
   }
-  return dump_json({{"v", 1}, {"groups", std::move(groups)}, {"gaps", gaps}}) + "\n";
+  return dump_json(Json{{"v", 1}, {"groups", std::move(groups)}, {"gaps", gaps}}) + "\n";
 }
 
 }  // namespace muster

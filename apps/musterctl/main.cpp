@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // musterctl: shows jobs, and looks into stores, names, failure reports and flight recorders.
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 #include "commands.hpp"
 #include "options.hpp"
@@ -15,9 +16,12 @@ namespace {
 constexpr int kExitUsage = 2;
 constexpr int kExitUnreachable = 69;
 constexpr int kExitInternal = 70;
+constexpr std::size_t kMessageLineBytesMax = 2000;  // names of files and hosts are in it
 
 void print_error(const std::string& message) {
-  static_cast<void>(std::fputs(("musterctl: error: " + message + "\n").c_str(), stderr));
+  static_cast<void>(std::fputs(
+      ("musterctl: error: " + printable_lines(message, kMessageLineBytesMax) + "\n").c_str(),
+      stderr));
 }
 
 int exit_code(Errc code) {

@@ -3,6 +3,7 @@
 
 #include "agent/report.hpp"
 #include "agent/report_json.hpp"
+#include "base/json_dump.hpp"
 #include "base/printable.hpp"
 
 #include <fmt/core.h>
@@ -80,10 +81,7 @@ std::optional<Json> parse(std::string_view text) {
   return json;
 }
 
-// Bytes that are no UTF-8 are replaced: a worker may print anything.
-std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
-}
+constexpr int kIndent = 2;
 
 void add_failures(Json& json, const JobResult& result, const ReportSite& site) {
   const auto story = story_of(result, site);
@@ -184,7 +182,7 @@ std::string with_error_code(std::string_view text, int code) {
     return std::string(text);
   }
   (*json)["message"]["errorCode"] = code;
-  return dump(*json);
+  return dump_json(*std::move(json), kIndent);
 }
 
 std::string make_error_file(const WorkerFailure& failure, const std::string& traceback) {
@@ -196,7 +194,7 @@ std::string make_error_file(const WorkerFailure& failure, const std::string& tra
   if (!failure.spawn_error) {
     message["errorCode"] = failure.status.torchrun_code();
   }
-  return dump(Json{{"message", message}});
+  return dump_json(Json{{"message", message}}, kIndent);
 }
 
 // -- evidence for the other nodes ---------------------------------------------------------------
@@ -218,7 +216,7 @@ std::string evidence_text(const Evidence& evidence) {
   json["message"] =
       failure.record ? Json(failure.record->message.substr(0, kEvidenceTextBytesMax)) : Json();
   json["traceback"] = failure.record ? last_bytes(failure.record->traceback) : std::string();
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dump_json(std::move(json));
 }
 
 std::optional<Evidence> parse_evidence(std::string_view text) {
@@ -312,7 +310,7 @@ std::string report_json(const JobResult& result, const ReportSite& site) {
   add_outcome(json, result);
   add_failures(json, result, site);
   add_leftovers(json, result);
-  return without_hidden_marks(dump(json)) + "\n";
+  return without_hidden_marks(dump_json(std::move(json), kIndent)) + "\n";
 }
 
 }  // namespace muster

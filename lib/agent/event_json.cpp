@@ -3,6 +3,7 @@
 #include "agent/event_text.hpp"
 #include "agent/report.hpp"
 #include "agent/report_json.hpp"
+#include "base/json_dump.hpp"
 #include "base/printable.hpp"
 
 #include <utility>
@@ -230,7 +231,7 @@ std::string event_json(const JobEvent& event) {
   json["node"] = event.node;
   json["round"] = event.round;
   json.update(fields);
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = dump_json(std::move(json));
   return without_hidden_marks(text) + "\n";
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace muster {
@@ -16,6 +17,14 @@ struct Character {
 
 std::uint32_t byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
+}
+
+// The lowest code that takes so many bytes: a longer form of a character is not valid.
+constexpr std::array<std::uint32_t, 5> kLowestCode{0, 0, 0x80, 0x800, 0x10000};
+
+bool is_character(std::uint32_t code, std::size_t bytes) {
+  const bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
+  return code >= kLowestCode.at(bytes) && code <= 0x10ffff && !is_surrogate;
 }
 
 // The first character of UTF-8 text. None where it is not valid, or cut off.
@@ -37,7 +46,12 @@ std::optional<Character> first_character(std::string_view text) {
     }
     code = (code << 6U) | (byte_at(text, i) & 0x3fU);
   }
-  return Character{code, bytes};
+  return is_character(code, bytes) ? std::optional(Character{code, bytes}) : std::nullopt;
+}
+
+std::string escaped(std::uint32_t byte) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 0xfU]};
 }
 
 struct Range {
@@ -59,31 +73,55 @@ bool is_unwanted(std::uint32_t code) {
       kUnwanted, [code](const Range& range) { return code >= range.first && code <= range.last; });
 }
 
+// As much of `text` as has `bytes_max` bytes before and after; the rest is left in `text`.
 template <class Drop>
-std::string without(std::string_view text, Drop drops) {
+std::string without(std::string_view& text, Drop drops, std::size_t bytes_max) {
   std::string out;
+  const std::size_t whole = text.size();
   while (!text.empty()) {
     const auto character = first_character(text);
     const std::size_t bytes = character ? character->bytes : 1;
-    if (character && !drops(character->code)) {
-      out += text.substr(0, bytes);
+    std::string piece = character ? std::string(text.substr(0, bytes)) : escaped(byte_at(text, 0));
+    if (character && drops(character->code)) {
+      piece.clear();
     }
+    if (whole - text.size() + bytes > bytes_max || out.size() + piece.size() > bytes_max) {
+      break;
+    }
+    out += piece;
     text.remove_prefix(bytes);
   }
   return out;
 }
 
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
 }  // namespace
 
 std::string printable(std::string_view line, std::size_t bytes_max) {
-  std::string out = without(line.substr(0, bytes_max), [](std::uint32_t code) {
-    return is_control(code) || is_unwanted(code);
-  });
-  return line.size() > bytes_max ? out + "..." : out;
+  const std::string out = without(
+      line, [](std::uint32_t code) { return is_control(code) || is_unwanted(code); }, bytes_max);
+  return line.empty() ? out : out + "...";
+}
+
+std::string printable_lines(std::string_view text, std::size_t line_bytes_max) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    out += printable(text.substr(at, end - at), line_bytes_max);
+    out += end < text.size() ? "\n" : "";
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string as_utf8(std::string_view text) {
+  return without(
+      text, [](std::uint32_t) { return false; }, kNoLimit);
 }
 
 std::string without_hidden_marks(std::string_view text) {
-  return without(text, is_unwanted);
+  return without(text, is_unwanted, kNoLimit);
 }
 
 }  // namespace muster

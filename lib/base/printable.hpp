@@ -11,14 +11,20 @@ namespace muster {
 
 inline constexpr std::size_t kReportLineBytesMax = 200;
 
-// Without control characters (C0 and C1), starts of escape sequences, marks that change the
-// direction of text, and bytes that are no UTF-8. Longer ones are cut, "...", not in the middle of
-// a character.
+// Without control characters (C0 and C1), starts of escape sequences and marks that change the
+// direction of text. Bytes that are no UTF-8 are escaped: \xff. Longer text is cut, "...", not in
+// the middle of a character.
 [[nodiscard]] std::string printable(std::string_view line,
                                     std::size_t bytes_max = kReportLineBytesMax);
 
+// Each line of a text of several.
+[[nodiscard]] std::string printable_lines(std::string_view text, std::size_t line_bytes_max);
+
+// Bytes that are no UTF-8 are escaped, all others stay: names of files and hosts are any bytes.
+[[nodiscard]] std::string as_utf8(std::string_view text);
+
 // Text of several lines, or JSON, whose C0 controls are escaped or wanted: without C1 controls and
-// marks that change the direction of text.
+// marks that change the direction of text. Bytes that are no UTF-8 are escaped.
 [[nodiscard]] std::string without_hidden_marks(std::string_view text);
 
 // "0, 2, 3 and 5 more": at most so many things are named.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "channel/frames.hpp"
 
+#include "base/json_dump.hpp"
+
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -339,7 +341,7 @@ std::string write(const Frame& frame, const char* const* types) {
   Json out;
   out["type"] = types[frame.index()];
   out.update(std::visit([](const auto& one) { return json_of(one); }, frame));
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump_json(std::move(out)) + "\n";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/json_dump.hpp"
 #include "hang/collective_places.hpp"
 #include "hang/verdict_text.hpp"
 
@@ -85,7 +86,7 @@ Json ranks_json(const Evidence& evidence) {
 }
 
 std::string text_of(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump_json(json, 1) + "\n";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "process/guard.hpp"
 
 #include "base/log.hpp"
+#include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 #include "process/descendants.hpp"
 #include "process/exit_status.hpp"
@@ -277,8 +278,8 @@ class Guard {
     std::string lines;  // written at once, so that the console is waited for once
     for (const auto& left : survivors) {
       lines += log_line(LogLevel::error,
-                        "process " + std::to_string(left.pid) + " (" + left.command + ", state " +
-                            left.state + ") was killed but does not end; " + outcome);
+                        "process " + std::to_string(left.pid) + " (" + printable(left.command) +
+                            ", state " + left.state + ") was killed but does not end; " + outcome);
     }
     write_within(2, lines, kConsoleTimeout);
   }

@@ -3,6 +3,8 @@
 // For the files of this room and of musterctl. Pure.
 #pragma once
 
+#include "base/json_dump.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -50,11 +52,6 @@ inline constexpr double kSecondsMax = 1e11;
 [[nodiscard]] inline bool flag_of(const Json& object, const char* name) {
   const Json& value = field(object, name);
   return value.is_boolean() && value.get<bool>();
-}
-
-// Bytes that are no UTF-8 are replaced, so that it cannot fail.
-[[nodiscard]] inline std::string dump_json(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace muster

@@ -6,7 +6,7 @@ import os
 import pathlib
 import unittest
 
-from harness import JobCase
+from harness import Ended, Job, JobCase
 
 RAISES = """import sys
 def compute(step):
@@ -96,11 +96,51 @@ class Report(JobCase):
             r"printf 'a\302\2331mb\342\200\256c\233d\033[1m\n' >&2; exit 7",
             options=["--log-dir", logs]))
         self.assertEqual(ended.code, 7, ended)
-        self.assertIn("  | a1mbcd[1m\n", ended.err[ended.err.rindex("muster: "):])
+        self.assertIn("  | a1mbc\\x9bd[1m\n", ended.err[ended.err.rindex("muster: "):])
         text = next(logs.glob("*/report.json")).read_text()
         self.assertEqual(json.loads(text)["root_cause"]["exit_code"], 7)
         for mark in ("\x9b", "\u202e", "\x1b"):
             self.assertNotIn(mark, text)
+
+    def test_names_that_are_not_utf8_are_escaped_everywhere(self):
+        script = os.fsencode(self.folder) + b"/tr\xe4iner.sh"
+        with open(script, "wb") as file:
+            file.write(b"#!/bin/sh\necho caf\xe9 >&2; exit 7\n")
+        os.chmod(script, 0o755)
+        logs = os.fsencode(self.folder) + b"/l\xf6gs"
+        ended = self.run_bytes(b"--nproc-per-node=1", b"--log-dir=" + logs, b"--no-python", script)
+        self.assertEqual(ended.code, 7, ended)
+        self.assertIn(b"caf\xe9\n", ended.error_bytes)  # the worker's own line stays as it is
+        report = ended.error_bytes[ended.error_bytes.index(b"muster: "):].decode()
+        self.assertIn(r"/tr\xe4iner.sh: rank 0 exited with code 7", report)
+        self.assertIn(r"  | caf\xe9", report)
+        self.assertIn(r"/l\xf6gs/", report)
+        run_dir, = pathlib.Path(os.fsdecode(logs)).iterdir()
+        written = json.loads((run_dir / "report.json").read_text())
+        self.assertEqual(written["program"], f"{self.folder}/tr\\xe4iner.sh")
+        self.assertEqual(written["root_cause"]["stderr_tail"], "caf\\xe9\n")
+        events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+        self.assertIn(f"{self.folder}/tr\\xe4iner.sh", [event.get("program") for event in events])
+
+    def test_names_that_are_not_utf8_are_escaped_in_errors(self):
+        missing = os.fsencode(self.folder) + b"/\xe4\x1b[31m"
+        script = os.fsencode(self.python(""))
+        for args in ((b"--no-python", missing), (b"--config=/\xe4", script),
+                     (b"--log-dir=/dev/full/\xe4", b"--tee=3", script),
+                     (b"--nproc-per-node=\xe4", script), (b"/\xe4.py",)):
+            ended = self.run_bytes(*args)
+            said = ended.error_bytes.decode()  # it is UTF-8
+            self.assertIn(r"\xe4", said)
+            self.assertNotIn("\x1b", said)
+            self.assertNotEqual(ended.code, 0, ended)
+
+    def run_bytes(self, *args):
+        job = Job(list(args))
+        self.addCleanup(job.__exit__)
+        out, err = job.process.communicate(timeout=60)
+        ended = Ended(job.process.returncode, out, err, 0)
+        ended.error_bytes = err
+        return ended
 
     def test_peers_that_we_stopped_are_no_failures(self):
         ended = self.run_job(*self.by_rank(

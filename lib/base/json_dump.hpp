@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// dump_json: a JSON value as text. Strings may have any bytes, as names of files and hosts do:
+// bytes that are no UTF-8 are escaped (\\xff), so that different names stay different. Pure; for
+// the classes of nlohmann/json.hpp, which this header does not need.
+#pragma once
+
+#include "base/printable.hpp"
+
+#include <string>
+
+namespace muster {
+
+template <class Json>
+void escape_strings(Json& json) {
+  if (json.is_string()) {
+    auto& text = json.template get_ref<std::string&>();
+    text = as_utf8(text);
+  } else if (json.is_structured()) {
+    for (auto& member : json) {
+      escape_strings(member);
+    }
+  }
+}
+
+// `indent` -1: on one line.
+template <class Json>
+[[nodiscard]] std::string dump_json(Json json, int indent = -1) {
+  escape_strings(json);
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace muster
