@@ -2,6 +2,7 @@
 #include "agent/rendezvous_settings.hpp"
 
 #include "agent/reserved_ports.hpp"
+#include "base/printable.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -17,6 +18,30 @@ std::uint64_t number_from(std::string_view hex) {
   return std::max<std::uint64_t>(number, 1);
 }
 
+constexpr std::size_t kCommandMax = 200;  // bytes, of the program and its arguments in messages
+
+// FNV-1a. The end of each word counts, so that "a b" and "ab" differ.
+std::uint64_t digest_of(const Program& program) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  const auto add_word = [&add](std::string_view word) {
+    std::ranges::for_each(word, add);
+    add(0);
+  };
+  add(static_cast<unsigned char>(program.kind));
+  add_word(program.name);
+  std::ranges::for_each(program.args, add_word);
+  return std::max<std::uint64_t>(hash, 1);
+}
+
+std::string command_of(const Program& program) {
+  std::string text = program.name;
+  for (const std::string& arg : program.args) {
+    text += " " + arg;
+  }
+  return printable(text, kCommandMax);
+}
+
 JobTerms terms_of(const LaunchConfig& config, const std::string& version) {
   JobTerms terms;
   terms.job_id = config.rdzv_id;
@@ -27,6 +52,8 @@ JobTerms terms_of(const LaunchConfig& config, const std::string& version) {
   terms.max_restarts = config.max_restarts;
   terms.version = version;
   terms.leader_ports = config.leader_ports;
+  terms.program = config.rendezvous.any_program ? 0 : digest_of(config.program);
+  terms.command = command_of(config.program);
   return terms;
 }
 

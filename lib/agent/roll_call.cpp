@@ -42,8 +42,13 @@ std::string describe(const RollCall& call) {
                        call.present == 1 ? "" : "s",
                        names_of(call));
   }
-  std::string text = fmt::format(
-      "{} of {} nodes {} here", call.present, call.needed, call.present == 1 ? "is" : "are");
+  const std::string count = call.present < call.needed
+                                ? fmt::format("{} of {}", call.present, call.needed)
+                                : fmt::format("{}", call.present);
+  std::string text = fmt::format("{} node{} {} here",
+                                 count,
+                                 call.present == 1 && call.needed == 1 ? "" : "s",
+                                 call.present == 1 ? "is" : "are");
   if (!call.names.empty()) {
     text += ": " + names_of(call);
   }

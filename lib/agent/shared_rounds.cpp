@@ -272,6 +272,9 @@ void SharedRounds::ended(const NodeEnd& end) {
             user_.handle(closed);
             return;
           }
+          if (how.close.succeeded && round_->id.number == 0) {
+            say("the job ended; this node ran nothing, since the others needed no further node");
+          }
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;
         } else if constexpr (std::is_same_v<End, EndFailed>) {

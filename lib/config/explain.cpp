@@ -144,7 +144,8 @@ std::string describe_rdzv(const RendezvousConfig& rdzv) {
       "last_call_timeout=" + describe(rdzv.last_call_timeout),
       "lease=" + describe(rdzv.lease),
       "join_delay=" + (rdzv.join_delay ? describe(*rdzv.join_delay) : "never"),
-      "allow_split_brain=" + yes_no(rdzv.allow_split_brain)};
+      "allow_split_brain=" + yes_no(rdzv.allow_split_brain),
+      "any_program=" + yes_no(rdzv.any_program)};
   if (rdzv.is_host) {
     parts.push_back("is_host=" + yes_no(*rdzv.is_host));
   }

@@ -20,7 +20,7 @@ using Conf = std::map<std::string, std::string>;
 constexpr std::array<std::string_view, 6> kReserved{
     "backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr"};
 
-constexpr std::array<RdzvKey, 14> kKeys{{
+constexpr std::array<RdzvKey, 15> kKeys{{
     {.name = "join_timeout",
      .default_value = "600",
      .in_c10d = true,
@@ -66,6 +66,12 @@ constexpr std::array<RdzvKey, 14> kKeys{{
      .help = "true: when the network is cut, go on also without a majority of the machines. Both "
              "halves may then run, and write the same files; for two machines where waiting is "
              "worse"},
+    {.name = "any_program",
+     .default_value = "false",
+     .in_c10d = true,
+     .in_static = true,
+     .help = "true: machines may run different programs, or pass different arguments. By default "
+             "a machine whose command differs is refused"},
     {.name = "close_timeout",
      .help = "the end of a job is sent to all at once, over open connections"},
     {.name = "read_timeout", .help = "no state is read from a store"},
@@ -200,6 +206,7 @@ void read_own(Reader& reader, RendezvousConfig& out) {
   }
   reader.renamed("risk_two_worlds", "allow_split_brain");
   out.allow_split_brain = reader.flag("allow_split_brain").value_or(false);
+  out.any_program = reader.flag("any_program").value_or(false);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RendezvousConfig: how long nodes wait for each other, from --rdzv-conf: torchrun's keys and our
-// own (`lease`, `join_delay`, `allow_split_brain`; the manual page says what each is). Part of
-// LaunchConfig; value type.
+// own (`lease`, `join_delay`, `allow_split_brain`, `any_program`; the manual page says what each
+// is). Part of LaunchConfig; value type.
 #pragma once
 
 #include "base/time.hpp"
@@ -19,6 +19,7 @@ struct RendezvousConfig {
   // wait until it regroups for another reason.
   std::optional<Duration> join_delay = Duration::zero();
   bool allow_split_brain = false;  // a side without a majority goes on instead of waiting
+  bool any_program = false;        // nodes may run different programs
   std::optional<bool> is_host;  // whether this node hosts the rendezvous; none: who can bind does
   bool operator==(const RendezvousConfig&) const = default;
 };

@@ -29,18 +29,23 @@ Refuse other_job(const std::string& theirs) {
 std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) const {
   const JobTerms& ours = settings_.terms;
   const JobTerms& theirs = hello.terms;
-  const auto differ = [](std::string_view what, const auto& here, const auto& there) {
+  // Both sides print it.
+  const auto differ = [](std::string_view what, const auto& job, const auto& node) {
     return Refuse{
         Refusal::wrong_terms,
-        fmt::format(
-            "{} is {} there and {} here; all nodes need the same command line", what, here, there)};
+        fmt::format("{} is {} in the job and {} on the refused node; all nodes need the same "
+                    "command line",
+                    what,
+                    job,
+                    node)};
   };
   if (theirs.job_id != ours.job_id) {
     return other_job(theirs.job_id);
   }
   if (theirs.version != ours.version) {
     return Refuse{Refusal::wrong_version,
-                  fmt::format("muster is version {} there and {} here; all nodes need the same",
+                  fmt::format("muster is version {} in the job and {} on the refused node; all "
+                              "nodes need the same",
                               ours.version,
                               theirs.version)};
   }
@@ -57,6 +62,16 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   }
   if (theirs.leader_ports != ours.leader_ports) {
     return differ("--leader-ports", ours.leader_ports, theirs.leader_ports);
+  }
+  const bool is_compared =
+      theirs.program != 0 && ours.program != 0 && hello.node.role == self_.role;
+  if (is_compared && theirs.program != ours.program) {
+    return Refuse{Refusal::wrong_terms,
+                  fmt::format("the job runs '{}' and the refused node '{}'; start another job with "
+                              "another --rdzv-id and port; if one job runs both, set "
+                              "--rdzv-conf=any_program=true on all nodes",
+                              ours.command,
+                              theirs.command)};
   }
   return refusal_of_place(now, hello.node);
 }

@@ -18,7 +18,7 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions begin with this and the version. Neither ever changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 6;
+inline constexpr std::uint16_t kRoundVersion = 7;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
 // What follows the preamble, always in the clear: of who connected, whether TLS is to follow, and

@@ -29,6 +29,8 @@ void fields(A& a, Of<A, JobTerms>& m) {
   a.number(m.max_restarts, 0, INT32_MAX);
   a.name(m.version);
   a.number(m.leader_ports, 0, kMaxLeaderPorts);
+  a.number(m.program);
+  a.text(m.command);
 }
 
 template <class A>

@@ -88,7 +88,7 @@ class OutOfBudget(NodesCase):
         script = self.folder / "script"
         script.write_text("#!/no/such/interpreter\n")
         script.chmod(0o755)
-        job = self.cluster("2", conf=NEVER, options=["--max-restarts", 5])
+        job = self.cluster("2", conf=NEVER + ",any_program=true", options=["--max-restarts", 5])
         job.start(1)
         job.start(2, program=str(script))
         first, second = job.ends(code=127)

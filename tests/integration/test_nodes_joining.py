@@ -108,7 +108,8 @@ class Spares(NodesCase):
         spare = job.start(3)
         spare.wait_for_text(SPARE)
         job.finish(*nodes)
-        job.ends(spare, code=0)
+        ended, = job.ends(spare, code=0)
+        self.assertIn("the job ended; this node ran nothing", ended.err)
 
     def test_a_spare_outlives_its_join_timeout(self):
         job = self.cluster("2", conf=CONF + ",join_timeout=2")

@@ -4,7 +4,7 @@
 import socket
 import unittest
 
-from nodes import NodesCase
+from nodes import WORKER, NodesCase
 
 NEVER = "last_call_timeout=500"
 
@@ -33,7 +33,18 @@ class Refused(NodesCase):
         self.refuse("'wrong'", hidden="right", id="wrong")
 
     def test_another_number_of_nodes(self):
-        self.refuse("--nnodes", "2:2", "2:3", nnodes="2:3")
+        self.refuse("--nnodes is 2:2 in the job and 2:3 on the refused node", nnodes="2:3")
+
+    def test_another_program_or_other_arguments(self):
+        self.refuse(f"the job runs '{WORKER}' and the refused node '{WORKER} --lr=0.2'",
+                    "any_program=true", program=[WORKER, "--lr=0.2"])
+
+    def test_two_programs_in_one_job_where_asked_for(self):
+        job = self.cluster("2", conf=NEVER + ",any_program=true")
+        job.start(1)
+        job.start(2, program=[WORKER, "--lr=0.2"])
+        job.round(2)
+        job.finish()
 
     def test_another_budget(self):
         self.refuse("--max-restarts", " 1 ", " 7 ", options=["--max-restarts", "7"])
@@ -69,7 +80,7 @@ class Refused(NodesCase):
         host, port = job.endpoint.rsplit(":", 1)
         open_ones = []
         for rubbish in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 64, b"\xa7MUSTER",
-                        b"\xa7MUSTER\x06\x00\xff\xff\xff\xff", b"\x00\xce\xf7\x85\x3c"):
+                        b"\xa7MUSTER\x07\x00\xff\xff\xff\xff", b"\x00\xce\xf7\x85\x3c"):
             stranger = socket.create_connection((host, int(port)))
             self.addCleanup(stranger.close)
             stranger.sendall(rubbish)
@@ -89,7 +100,7 @@ class Refused(NodesCase):
             answer = b""
             while part := newer.recv(4096):
                 answer += part
-        self.assertEqual(answer[:9], b"\xa7MUSTER\x06\x00")
+        self.assertEqual(answer[:9], b"\xa7MUSTER\x07\x00")
         self.assertEqual(answer[13:15], b"\x02\x02", answer)
         self.assertIn(b"version", answer)
         job.start(2)

@@ -137,7 +137,7 @@ class ReservedPorts(NodesCase):
         eventually(job.is_hosted, "the first node hosts")
         job.options = ["--leader-ports=1"]
         ended, = job.ends(job.start(2), code=2)
-        self.assertIn("--leader-ports is 2 there and 1 here; all nodes need the same command line",
+        self.assertIn("--leader-ports is 2 in the job and 1 on the refused node; all nodes need",
                       ended.err)
         first.kill(15)
         job.ends(first, code=143)

@@ -193,6 +193,12 @@ class Command(unittest.TestCase):
             words = command.command("m", 2, options, ["f"])
             self.assertEqual([word for word in HERE if word in words], [], options)
 
+    def test_launchers_of_several_machines_do_not_compare_the_call(self):
+        self.assertEqual(command.uncompared({"label": True}), {"label": True})
+        for conf, words in ((None, []), ("lease=3", ["lease=3"]), (("lease=3",), ["lease=3"])):
+            self.assertEqual(command.uncompared({"nnodes": 2, "rdzv_conf": conf}),
+                             {"nnodes": 2, "rdzv_conf": [*words, "any_program=true"]})
+
     def test_machines_of_a_notebook(self):
         master = ("node1", "29500")
         for given, options in (

@@ -18,6 +18,7 @@ import secrets
 import socket
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
+from .jobs.command import uncompared
 from .jobs.errors import JobError
 from .jobs.launching import launch_function, launch_program
 from .jobs.pickling import pack_call, with_context
@@ -77,7 +78,7 @@ def start(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]) 
     """Runs the ranks of one node; what they returned."""
     if isinstance(work, bytes):
         return launch_function(with_context(work), ranks, env, options)
-    return launch_program(work, ranks, env, options)
+    return launch_program(work, ranks, env, uncompared(options))
 
 
 def outcome(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]) -> bytes:

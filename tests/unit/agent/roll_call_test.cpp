@@ -100,6 +100,16 @@ TEST_CASE("roll call: one line for each change and none without one") {
         "muster: 3 of 4 nodes are here: node1, node2, node3; waiting for 1 more\n");
 }
 
+TEST_CASE("roll call: newcomers do not make up for a node without which no round is formed") {
+  RollCall call = call_of(4, {"node5 (silent)"});
+  call.needed = 3;
+  CHECK(describe(call) ==
+        "4 nodes are here: node1, node2, node3, node4; waiting for node5 (silent)");
+  call = call_of(1, {"node5 (silent)"});
+  call.needed = 1;
+  CHECK(describe(call) == "1 node is here: node1; waiting for node5 (silent)");
+}
+
 TEST_CASE("roll call: why we cannot connect ourselves") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, RollCall{}, "cannot reach h1:29400: connection refused") ==

@@ -176,6 +176,7 @@ TEST_CASE("effects: each key of --rdzv-conf changes what the rendezvous does, or
                                                        {"join_delay", "5"},
                                                        {"is_host", "true"},
                                                        {"allow_split_brain", "true"},
+                                                       {"any_program", "true"},
                                                        {"close_timeout", "5"},
                                                        {"read_timeout", "5"},
                                                        {"heartbeat_timeout", "6"},

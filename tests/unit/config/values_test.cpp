@@ -159,7 +159,8 @@ TEST_CASE("rdzv conf: each key sets what it says, with fractions of a second") {
                                            {"lease", "0.5"},
                                            {"join_delay", "2"},
                                            {"is_host", "No"},
-                                           {"allow_split_brain", "yes"}},
+                                           {"allow_split_brain", "yes"},
+                                           {"any_program", "1"}},
                                           "c10d");
   REQUIRE(out);
   CHECK(out->join_timeout == std::chrono::seconds(5));
@@ -168,6 +169,7 @@ TEST_CASE("rdzv conf: each key sets what it says, with fractions of a second") {
   CHECK(out->join_delay == std::chrono::seconds(2));
   CHECK(out->is_host == false);
   CHECK(out->allow_split_brain);
+  CHECK(out->any_program);
   CHECK(read_rendezvous_config({{"timeout", "0.5"}}, "static")->join_timeout ==
         std::chrono::milliseconds(500));
   CHECK_FALSE(read_rendezvous_config({{"join_delay", "never"}}, "c10d")->join_delay);

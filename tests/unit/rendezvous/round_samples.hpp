@@ -37,7 +37,9 @@ inline JobTerms sample_terms() {
           .nodes_max = 4,
           .max_restarts = 5,
           .version = "0.1.0",
-          .leader_ports = 2};
+          .leader_ports = 2,
+          .program = 0xfedcba9876543210,
+          .command = "train.py --lr=0.1"};
 }
 
 inline LeaderOffer sample_offer() {

@@ -140,6 +140,32 @@ TEST_CASE("refusals: other numbers, and numbers that only a user has typed, are 
   CHECK(greeted_as(numbering("c10d", false), 1, 1).empty());
 }
 
+TEST_CASE("refusals: what differs is said the same on both sides") {
+  const NodeSettings ours = settings(2, 2);
+  Alone host(ours, numbered(1, -1), true);
+  CHECK(host.greet(2, settings(2, 3), numbered(2, -1)) ==
+        "--nnodes is 2:2 in the job and 2:3 on the refused node; all nodes need the same command "
+        "line");
+}
+
+TEST_CASE("refusals: another program, unless one of the two compares nothing or has another role") {
+  NodeSettings ours = settings(2, 2);
+  ours.terms.program = 7;
+  ours.terms.command = "a.py";
+  NodeSettings theirs = ours;
+  theirs.terms.program = 8;
+  theirs.terms.command = "b.py --lr=1";
+  Alone host(ours, numbered(1, -1), true);
+  CHECK(host.greet(2, theirs, numbered(2, -1)) ==
+        "the job runs 'a.py' and the refused node 'b.py --lr=1'; start another job with another "
+        "--rdzv-id and port; if one job runs both, set --rdzv-conf=any_program=true on all nodes");
+  NodeInfo reader = numbered(3, -1);
+  reader.role = "reader";
+  CHECK(host.greet(4, theirs, reader).empty());
+  theirs.terms.program = 0;
+  CHECK(host.greet(6, theirs, numbered(4, -1)).empty());
+}
+
 TEST_CASE("refusals: a node comes again in the place of one that is silent, or the same one") {
   Alone host(numbering(), numbered(1, 0), true);
   CHECK(host.greet(2, numbering(), numbered(2, 1)).empty());

@@ -43,6 +43,16 @@ def command(muster: str, nproc: Union[int, str], options: Options,
     return [*args, *program]
 
 
+def uncompared(options: Options) -> Options:
+    """Launchers of several machines compare their programs. These are the same call, though each
+    machine may have its file somewhere else."""
+    if not any(options.get(name) for name in SEVERAL_MACHINES):
+        return options
+    conf = options.get("rdzv_conf") or []
+    words = [conf] if isinstance(conf, str) else list(conf)
+    return {**options, "rdzv_conf": [*words, "any_program=true"]}
+
+
 def environment(ours: Mapping[str, str], python: str, more: Mapping[str, str]) -> Dict[str, str]:
     """The launcher's environment: ours, with this interpreter for the workers."""
     return {**ours, "PYTHON_EXEC": python, **more}

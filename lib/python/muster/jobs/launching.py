@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Unio
 
 from . import program, worker
 from .answers import Answers, root_cause
-from .command import command, environment
+from .command import command, environment, uncompared
 from .listener import Listener
 from .logs import Logs
 from .errors import JobError, WorkerError
@@ -87,8 +87,9 @@ def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
     with Logs(options) as logs:
         listener = Listener(job, answers)
         try:
-            code, report = _run(command(program.find(), nproc, options,
-                                        [worker.__file__, listener.path]), env, logs, listener)
+            words = command(program.find(), nproc, uncompared(options),
+                            [worker.__file__, listener.path])
+            code, report = _run(words, env, logs, listener)
         finally:
             listener.close()
         return answers.results(code, report)
