@@ -34,7 +34,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
   asio::steady_timer again;
   std::vector<Place> places;
   Take take;
-  std::function<void()> done;
+  std::vector<std::function<void()>> done;
   std::string looked_for_at;
   std::size_t under_way = 0;
   bool open = true;
@@ -51,7 +51,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
   }
 
   void try_all(std::function<void()> when_done) {
-    done = std::move(when_done);
+    done.push_back(std::move(when_done));
     ++under_way;
     for (Place& place : places) {
       if (place.binding.state != EndpointState::ours && !place.lookup) {
@@ -89,8 +89,10 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
   }
 
   void one_less() {
-    if (--under_way == 0 && open && done) {
-      std::exchange(done, nullptr)();
+    if (--under_way == 0 && open) {
+      for (const auto& told : std::exchange(done, {})) {
+        told();
+      }
     }
   }
 
@@ -169,6 +171,11 @@ ShowRollCall EndpointBinder::with_place(ShowRollCall show) const {
 
 const EndpointBinding& EndpointBinder::first() const {
   return impl_->places.front().binding;
+}
+
+bool EndpointBinder::may_have_first() const {
+  const Place& place = impl_->places.front();
+  return place.binding.state == EndpointState::taken || !place.trouble.empty();
 }
 
 bool EndpointBinder::any_known() const {

@@ -45,6 +45,10 @@ class EndpointBinder {
 
   [[nodiscard]] const EndpointBinding& first() const;
 
+  // The first endpoint is this machine's and another program listens there, or its name could not
+  // be looked up.
+  [[nodiscard]] bool may_have_first() const;
+
   // Whether a single name could be looked up; if not, why.
   [[nodiscard]] bool any_known() const;
   [[nodiscard]] std::string trouble() const;

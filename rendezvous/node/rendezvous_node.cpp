@@ -203,7 +203,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   void prepare() {
     names_by = steady_now() + settings.core.join_timeout;
     if (settings.is_host == false) {
-      asio::post(loop, [self = shared_from_this()] { self->turn([&] { self->begin(false); }); });
+      asio::post(loop, [self = shared_from_this()] { self->turn([&] { self->begin({}); }); });
       return;
     }
     look_up_endpoints();
@@ -223,9 +223,9 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
       }
     }
     if (settings.is_host == true || ours) {
-      begin(true);
+      begin({.hosts = true});
     } else if (binder.any_known()) {
-      begin(false);
+      begin({.hosts = false, .may_host = binder.may_have_first()});
     } else if (now >= names_by) {
       finish(EndFailed{Error{Errc::timed_out, binder.trouble()}});
     } else {
@@ -244,15 +244,30 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     sockets->add_listener(std::move(fd));
   }
 
-  void begin(bool hosts) {
+  void begin(const NodeStarted& how) {
     begun = true;
     const std::string& announced = settings.core.local_addr;
-    if (hosts || !announced.empty()) {
+    const bool is_here = how.hosts || binder.first().state == EndpointState::taken;
+    if (is_here || !announced.empty()) {
       open_own(announced.empty() ? binder.first().address : announced);
     }
     if (!end) {
-      push(NodeStarted{hosts});
+      push(how);
     }
+  }
+
+  // Another program has had the port of our endpoint, and may have left it.
+  void carry_out(const BindEndpoint& /*wanted*/) {
+    binder.try_all([this] {
+      turn([this] {
+        if (!end && binder.first().state == EndpointState::ours) {
+          if (own_port == 0) {
+            open_own(binder.first().address);
+          }
+          push(EndpointBound{});
+        }
+      });
+    });
   }
 
   // Before the core hears of the first connection: it tells the others where we listen.

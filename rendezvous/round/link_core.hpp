@@ -23,7 +23,8 @@ class LinkCore {
   LinkCore(NodeSettings settings, NodeInfo self, std::uint64_t seed);
 
   void set_listener(const std::string& address, std::uint16_t port);
-  void begin(TimePoint now, bool hosts, NodeEffects& out);
+  void begin(TimePoint now, const NodeStarted& started, NodeEffects& out);
+  void endpoint_bound(TimePoint now, NodeEffects& out);
 
   // Of our connection (owns).
   void opened(TimePoint now, NodeEffects& out);
@@ -98,6 +99,8 @@ class LinkCore {
 
   // seeking (seeking.cpp)
   [[nodiscard]] bool may_turn(TimePoint now) const;
+  [[nodiscard]] bool may_found() const;
+  [[nodiscard]] bool is_seeking() const;
 
   // Still tries the coordinator that it has lost.
   [[nodiscard]] bool is_reconnecting() const {
@@ -178,6 +181,7 @@ class LinkCore {
 
   // seeking
   NodeInfo lost_;             // whom we followed last; id 0: nobody
+  bool may_host_ = false;     // the first endpoint may be ours, and is not bound yet
   bool lost_proven_ = false;  // it is gone
   bool lost_released_ = false;
   TimePoint turn_at_{};  // a lease after its last word

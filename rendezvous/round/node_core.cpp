@@ -87,7 +87,9 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, TokenRefused>) {
           round_.give_up_refused(now, happened, from_round);
         } else if constexpr (std::is_same_v<Event, NodeStarted>) {
-          link_.begin(now, happened.hosts, from_link);
+          link_.begin(now, happened, from_link);
+        } else if constexpr (std::is_same_v<Event, EndpointBound>) {
+          link_.endpoint_bound(now, from_link);
         } else if constexpr (std::is_same_v<Event, ListenerKnown>) {
           link_.set_listener(happened.address, happened.port);
           round_.set_self(link_.self());

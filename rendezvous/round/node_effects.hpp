@@ -48,6 +48,10 @@ struct CloseLink {
 // that newcomers find the job.
 struct HostEndpoints {};
 
+// No leader answers at the first endpoint, which may be this machine's: try to bind it. Answer, if
+// that succeeds: EndpointBound.
+struct BindEndpoint {};
+
 // We are group rank 0 of this proposal: open the workers' store, or hold a port for it. Answer:
 // StoreOpened, StoreFailed.
 struct OpenStore {
@@ -163,6 +167,7 @@ using NodeEffect = std::variant<OpenLink,
                                 SendMessage,
                                 CloseLink,
                                 HostEndpoints,
+                                BindEndpoint,
                                 OpenStore,
                                 RunRound,
                                 StopWorkers,

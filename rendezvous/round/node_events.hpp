@@ -59,10 +59,15 @@ struct TokenRefused {
 // -- from the agent of this node ---------------------------------------------------------------
 
 // The first event but for ListenerKnown, which precedes it where the listener is known already.
-// `hosts`: this node has bound the first endpoint and so may found the job.
+// `hosts`: this node has bound the first endpoint and so may found the job. `may_host`: it has not,
+// but the endpoint may be this machine's: another program listens there, or its name is unknown.
 struct NodeStarted {
   bool hosts = false;
+  bool may_host = false;
 };
+
+// Answer to BindEndpoint: this node has bound the first endpoint.
+struct EndpointBound {};
 
 // Our own listener's place is known (before the first LinkOpened at the latest).
 struct ListenerKnown {
@@ -151,6 +156,7 @@ using NodeEvent = std::variant<LinkOpened,
                                MessageReceived,
                                TokenRefused,
                                NodeStarted,
+                               EndpointBound,
                                ListenerKnown,
                                WorkersGone,
                                StoreOpened,

@@ -32,14 +32,36 @@ bool is_candidate(const std::vector<Endpoint>& endpoints,
 
 }  // namespace
 
-void LinkCore::begin(TimePoint now, bool hosts, NodeEffects& out) {
+void LinkCore::begin(TimePoint now, const NodeStarted& started, NodeEffects& out) {
   join_by_ = now + settings_.join_timeout;
   trouble_due_ = now + kTroubleAfter;
-  if (hosts) {
+  may_host_ = started.may_host;
+  if (started.hosts) {
     ask_to_lead(now, true, out);
   } else {
     turn(now, out);
   }
+}
+
+bool LinkCore::is_seeking() const {
+  return state_ == State::pausing || state_ == State::connecting ||
+         (state_ == State::joining && link_ != LinkId{0});
+}
+
+// No round is known here, and the leader that we followed, if there was one, is proven gone.
+bool LinkCore::may_found() const {
+  return members().id.number == 0 && (lost_.id == 0 || lost_proven_);
+}
+
+// The endpoint has become free. If a leader has welcomed us meanwhile, we only listen there.
+void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
+  if (!is_seeking() || !may_found()) {
+    return;
+  }
+  MUSTER_MARK("the endpoint is bound after the start");
+  drop_link(out);
+  hint_.reset();
+  ask_to_lead(now, true, out);
 }
 
 // Proof, a whole lease of silence, or its own word.
@@ -162,6 +184,9 @@ Hello LinkCore::hello(TimePoint now) const {
 void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out) {
   state_ = State::pausing;
   trouble_ = fmt::format("cannot reach {}: {}", target_.name, text);
+  if (may_host_ && target_.id == 0 && may_found()) {
+    out.emplace_back(BindEndpoint{});
+  }
   if (how == LinkEnd::refused && target_.id != 0) {
     const auto members = std::max(started_->members.size(), accepted_->members.size());
     gone_.add(now, target_.id, members);
@@ -298,9 +323,7 @@ std::optional<Lead> LinkCore::take_lead() {
 }
 
 void LinkCore::hint(TimePoint now, const NodeInfo& leader, NodeEffects& out) {
-  const bool is_seeking = state_ == State::pausing || state_ == State::connecting ||
-                          (state_ == State::joining && link_ != LinkId{0});
-  if (!is_seeking || !may_turn(now) || leader.id == target_.id) {
+  if (!is_seeking() || !may_turn(now) || leader.id == target_.id) {
     return;
   }
   drop_link(out);

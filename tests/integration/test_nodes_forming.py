@@ -2,6 +2,7 @@
 """Nodes find each other: at MAX at once, at MIN after the last call, whoever comes first."""
 
 import os
+import socket
 import time
 import unittest
 
@@ -68,6 +69,20 @@ class Forming(NodesCase):
         one = job.round(3)
         self.assertEqual(one.nodes, ["n1", "n2", "n3"])
         job.finish(late, *early)
+
+    def test_the_port_of_the_endpoint_is_taken_for_a_moment(self):
+        for name in ("127.0.0.1", "localhost"):
+            with self.subTest(name), socket.socket() as other:
+                other.bind(("127.0.0.1", 0))
+                other.listen()
+                job = self.cluster("2", conf=NEVER, addresses=None,
+                                   endpoint=f"{name}:{other.getsockname()[1]}")
+                nodes = [job.start(number) for number in (1, 2)]
+                for _ in nodes:
+                    other.accept()[0].close()
+                other.close()
+                job.round(2)
+                job.finish(*nodes)
 
     def test_whoever_is_told_to_host_does(self):
         job = self.cluster("2", conf=NEVER)

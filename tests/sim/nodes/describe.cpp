@@ -184,6 +184,8 @@ struct EventText {
     return e.hosts ? "started, hosts" : "started";
   }
 
+  std::string operator()(const EndpointBound& /*e*/) const { return "endpoint bound"; }
+
   std::string operator()(const ListenerKnown& e) const {
     return fmt::format("listens at {}:{}", e.address, e.port);
   }
@@ -245,6 +247,8 @@ struct EffectText {
   std::string operator()(const CloseLink& e) const { return fmt::format("close {}", e.link); }
 
   std::string operator()(const HostEndpoints& /*e*/) const { return "host the endpoints"; }
+
+  std::string operator()(const BindEndpoint& /*e*/) const { return "bind the endpoint"; }
 
   std::string operator()(const OpenStore& e) const {
     return "open the store of " + sim::words_of(e.round);

@@ -44,6 +44,7 @@ enum class Kind : std::uint8_t {
   swept,     // the workers of a dead agent are gone
   exited,
   store_opens,
+  endpoint_bound,
   details,
   leaves,
   client_connects,

@@ -77,7 +77,8 @@ bool Verdict::has_quorum(const Round& round) const {
 // ask. It ends when its time to join is over.
 bool Verdict::has_founder() const {
   return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
-    return world_.lives(agent) && agent.hosts && (!agent.met || agent.core->coordinator().leads());
+    const bool may_host = agent.hosts || agent.machine == 0;
+    return world_.lives(agent) && may_host && (!agent.met || agent.core->coordinator().leads());
   });
 }
 

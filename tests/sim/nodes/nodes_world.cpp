@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/nodes/nodes_world.hpp"
 
+#include "base/mark.hpp"
 #include "sim/nodes/describe.hpp"
 
 #include <fmt/format.h>
@@ -221,6 +222,10 @@ void NodesWorld::handle_agent(Happening& what) {
     case Kind::store_opens:
       on_store(agent);
       break;
+    case Kind::endpoint_bound:
+      know_listener(agent);
+      to_agent(agent, EndpointBound{});
+      break;
     case Kind::leaves:
       leave(agent);
       break;
@@ -274,7 +279,7 @@ void NodesWorld::start(std::uint32_t number) {
   if (made.hosts || random_.chance(30)) {  // the others learn from their first connection
     know_listener(agent);
   }
-  to_agent(agent, NodeStarted{made.hosts});
+  to_agent(agent, NodeStarted{made.hosts, !made.hosts && made.machine == 0});
 }
 
 NodeSettings NodesWorld::settings(bool stranger) const {
@@ -299,10 +304,25 @@ NodeSettings NodesWorld::settings(bool stranger) const {
 // again for what has become free.
 void NodesWorld::host_endpoints(std::uint32_t number) {
   Agent& agent = agents_[number];
-  if (static_cast<int>(agent.machine) < options_.endpoints &&
+  const bool taken = agent.machine == 0 && now() < VirtualTime{} + options_.endpoint_taken;
+  if (!taken && static_cast<int>(agent.machine) < options_.endpoints &&
       network_.port_free(agent.machine, kEndpointPort)) {
     network_.listen(agent.machine, kEndpointPort, number);
     agent.hosts = agent.machine == 0;
+  }
+}
+
+// Whoever founds a job beside one that runs is left out as in Faults::may_found.
+void NodesWorld::bind_endpoint(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  if (agent.hosts || (is_any_round_known() && !(network_.whole() && awake()))) {
+    return;
+  }
+  host_endpoints(number);
+  if (agent.hosts) {
+    MUSTER_MARK("an endpoint that was taken is bound");
+    agent.met = false;
+    post(between(microseconds(10), milliseconds(1)), Kind::endpoint_bound, number);
   }
 }
 

@@ -123,6 +123,7 @@ class NodesWorld final : public NetworkUser {
   void lease_until(std::uint32_t agent, TimePoint when);
   void end(std::uint32_t agent, Ending how, std::string text);
   void host_endpoints(std::uint32_t agent);
+  void bind_endpoint(std::uint32_t agent);
 
   // clients of the workers' store (world_clients.cpp)
   struct Client {

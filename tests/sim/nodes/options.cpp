@@ -96,6 +96,10 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
   // Of a sequence of its own, as those of guards.
   Random apart = random;
   options.fails_at_start = Random(apart.next() ^ 0x57a27).chance(3);
+  Random of_endpoint(apart.next() ^ 0xe4d);
+  if (of_endpoint.chance(10)) {
+    options.endpoint_taken = options.lease * of_endpoint.between(1, 40) / 10;
+  }
   options.calm_network = options.only_workers_fail();
   return options;
 }
@@ -111,14 +115,16 @@ NodesOptions quiet_options(std::uint32_t nodes) {
 }
 
 bool NodesOptions::only_workers_fail() const {
-  return faults == 0 && late_percent == 0 && start_spread == Duration{} && dial_lost_percent == 0 &&
-         dial_slow_percent == 0 && store_fails_percent == 0 && start_lost_percent == 0;
+  return faults == 0 && late_percent == 0 && start_spread == Duration{} &&
+         endpoint_taken == Duration{} && dial_lost_percent == 0 && dial_slow_percent == 0 &&
+         store_fails_percent == 0 && start_lost_percent == 0;
 }
 
 std::string NodesOptions::describe() const {
   return fmt::format(
       "nodes={} min={} max={} max_restarts={} lease={} last_call={} join_timeout={} join_delay={} "
-      "endpoints={} ranked={} per_machine={} latency={} ppm={} tcp_timeout={} dial_lost={}% "
+      "endpoints={} taken={} ranked={} per_machine={} latency={} ppm={} tcp_timeout={} "
+      "dial_lost={}% "
       "dial_slow={}% late={}% spread={} fails={}% at_start={} finishes={}% cascade={}% "
       "stubborn={}% grace={} "
       "store_fails={}% store_slow={}% start_lost={}% strangers={}% faults={} weights={} trouble={} "
@@ -132,6 +138,7 @@ std::string NodesOptions::describe() const {
       muster::describe(join_timeout),
       join_delay ? muster::describe(*join_delay) : "none",
       endpoints,
+      muster::describe(endpoint_taken),
       ranked,
       agents_per_machine,
       muster::describe(latency_max),

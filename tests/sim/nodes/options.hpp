@@ -43,7 +43,8 @@ struct NodesOptions {
   Duration join_timeout = std::chrono::seconds(3600);
   std::optional<Duration> join_delay = Duration{};
   int endpoints = 1;
-  bool ranked = false;  // every node asks for its rank
+  Duration endpoint_taken{};  // another program has its port for so long
+  bool ranked = false;        // every node asks for its rank
 
   // machines and network
   int agents_per_machine = 1;

@@ -54,6 +54,8 @@ struct Performer {
 
   void operator()(const HostEndpoints& /*e*/) const { world.host_endpoints(agent); }
 
+  void operator()(const BindEndpoint& /*e*/) const { world.bind_endpoint(agent); }
+
   // The first of a list is bound by it before it can say so.
   void operator()(const OpenStore& e) const {
     bind(e.round);

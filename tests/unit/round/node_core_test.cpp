@@ -396,6 +396,39 @@ TEST_CASE("node core: a restarted host is found by its successor") {
   REQUIRE(ranks(world) == std::vector{-1, 1, 2, 0});
 }
 
+TEST_CASE("node core: an endpoint that another program has for a moment is bound when it is free") {
+  NodeCore core(settings(2, 2), NodeInfo{1, "a", "10.0.0.1", 2, 1, "", -1}, 0);
+  const TimePoint now{};
+  NodeEffects out;
+  core.step(now, NodeStarted{.hosts = false, .may_host = true}, out);
+  core.step(now, LinkClosed{1, LinkEnd::refused, "Connection refused"}, out);
+  const auto asks = [&] {
+    return std::ranges::any_of(
+        out, [](const NodeEffect& effect) { return std::holds_alternative<BindEndpoint>(effect); });
+  };
+  CHECK(asks());
+  CHECK_FALSE(core.coordinator().leads());
+  core.step(now, EndpointBound{}, out);
+  CHECK(core.coordinator().leads());
+}
+
+TEST_CASE("node core: an endpoint of another machine, or one with a leader, is not bound") {
+  NodeCore core(settings(2, 2), NodeInfo{1, "a", "10.0.0.1", 2, 1, "", -1}, 0);
+  const TimePoint now{};
+  NodeEffects out;
+  core.step(now, NodeStarted{}, out);
+  core.step(now, LinkClosed{1, LinkEnd::refused, "Connection refused"}, out);
+  CHECK(std::ranges::none_of(
+      out, [](const NodeEffect& effect) { return std::holds_alternative<BindEndpoint>(effect); }));
+  NodeCore led(settings(2, 2), NodeInfo{1, "a", "10.0.0.1", 2, 1, "", -1}, 0);
+  led.step(now, NodeStarted{.hosts = false, .may_host = true}, out);
+  led.step(now, LinkOpened{1}, out);
+  Welcome welcome{NodeInfo{2, "b", "10.0.0.2", 2, 1, "", -1}, 9s};
+  led.step(now, MessageReceived{1, std::make_shared<const RoundMessage>(welcome)}, out);
+  led.step(now, EndpointBound{}, out);
+  CHECK_FALSE(led.coordinator().leads());
+}
+
 TEST_CASE("node core: the end of workers that have ended already is not told again") {
   NodeCore core(settings(2, 2), NodeInfo{1, "a", "10.0.0.1", 2, 1, "", -1}, 0);
   const TimePoint now{};
