@@ -11,6 +11,7 @@ namespace muster {
 namespace {
 
 constexpr const char* kRewrite = "\r\x1b[K";
+constexpr std::size_t kRefusalBytesMax = 800;  // it may contain two commands
 constexpr std::size_t kRefusalsShownMax = 64;  // a stranger may come again and again
 
 std::string names_of(const RollCall& call) {
@@ -112,7 +113,7 @@ std::string RollCallView::show(TimePoint now) {
   std::string out;
   for (const std::string& refused : call_.refused) {
     if (refusals_shown_.size() < kRefusalsShownMax && refusals_shown_.insert(refused).second) {
-      out += end() + fmt::format("muster: refused node {}\n", printable(refused));
+      out += end() + fmt::format("muster: refused node {}\n", printable(refused, kRefusalBytesMax));
     }
   }
   const std::string text = trouble_.empty() ? describe(call_) : trouble_ + "; trying again";

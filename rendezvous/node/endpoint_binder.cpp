@@ -19,6 +19,9 @@ constexpr Duration kLookupTimeout = std::chrono::seconds(5);
 // Between two attempts in the background.
 constexpr Duration kTryAgain = std::chrono::seconds(1);
 
+// From the first name that is known until the others are not waited for any longer.
+constexpr Duration kNamesGrace = std::chrono::milliseconds(50);
+
 struct Place {
   EndpointPlace place;
   EndpointBinding binding;
@@ -32,16 +35,19 @@ struct Place {
 struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl> {
   asio::io_context& loop;
   asio::steady_timer again;
+  asio::steady_timer grace;
   std::vector<Place> places;
   Take take;
   std::vector<std::function<void()>> done;
+  std::function<void()> enough;
+  bool in_grace = false;
   std::string looked_for_at;
   std::size_t under_way = 0;
   bool open = true;
   bool trying = false;
 
   Impl(asio::io_context& on, const std::vector<Endpoint>& endpoints, Take given)
-      : loop(on), again(on), take(std::move(given)) {
+      : loop(on), again(on), grace(on), take(std::move(given)) {
     for (const Endpoint& endpoint : endpoints) {
       Place place;
       place.place.host = endpoint.host;
@@ -77,6 +83,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
           } else {
             place.trouble = found.error().message;
           }
+          note_settled();
           one_less();
         });
   }
@@ -85,6 +92,34 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
     place.binding = bind_endpoint(place.place);
     for (UniqueFd& listener : std::exchange(place.binding.listeners, {})) {
       take(std::move(listener));
+    }
+  }
+
+  [[nodiscard]] bool any_known() const {
+    return std::ranges::any_of(places,
+                               [](const Place& place) { return !place.place.addresses.empty(); });
+  }
+
+  void tell_enough() {
+    if (open && enough) {
+      std::exchange(enough, nullptr)();
+    }
+  }
+
+  // A name that nobody answers for delays no node that can reach another endpoint.
+  void note_settled() {
+    if (!enough || !any_known()) {
+      return;
+    }
+    if (places.front().lookup == nullptr) {
+      tell_enough();
+    } else if (!std::exchange(in_grace, true)) {
+      grace.expires_after(kNamesGrace);
+      grace.async_wait([self = shared_from_this()](const std::error_code& error) {
+        if (!error) {
+          self->tell_enough();
+        }
+      });
     }
   }
 
@@ -127,11 +162,18 @@ EndpointBinder::EndpointBinder(asio::io_context& loop,
 EndpointBinder::~EndpointBinder() {
   impl_->open = false;
   impl_->again.cancel();
+  impl_->grace.cancel();
   impl_->places.clear();
 }
 
 void EndpointBinder::try_all(std::function<void()> done) {
   impl_->try_all(std::move(done));
+}
+
+void EndpointBinder::try_enough(std::function<void()> done) {
+  impl_->enough = std::move(done);
+  impl_->in_grace = false;
+  impl_->try_all([impl = impl_.get()] { impl->tell_enough(); });
 }
 
 void EndpointBinder::keep_trying() {
@@ -175,12 +217,12 @@ const EndpointBinding& EndpointBinder::first() const {
 
 bool EndpointBinder::may_have_first() const {
   const Place& place = impl_->places.front();
-  return place.binding.state == EndpointState::taken || !place.trouble.empty();
+  return place.binding.state == EndpointState::taken || !place.trouble.empty() ||
+         place.lookup != nullptr;
 }
 
 bool EndpointBinder::any_known() const {
-  return std::ranges::any_of(impl_->places,
-                             [](const Place& place) { return !place.place.addresses.empty(); });
+  return impl_->any_known();
 }
 
 std::string EndpointBinder::trouble() const {

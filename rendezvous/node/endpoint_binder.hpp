@@ -33,6 +33,11 @@ class EndpointBinder {
   // Tries those that are not ours yet; `done` is called once, never from inside.
   void try_all(std::function<void()> done);
 
+  // The same, but `done` is called once it is known whether the first endpoint is ours, and another
+  // one can be dialled or all are tried; and soon after a name is known while the first one's is
+  // not.
+  void try_enough(std::function<void()> done);
+
   // Tries again until nothing of this machine is left to others; in the background.
   void keep_trying();
 
@@ -45,8 +50,8 @@ class EndpointBinder {
 
   [[nodiscard]] const EndpointBinding& first() const;
 
-  // The first endpoint is this machine's and another program listens there, or its name could not
-  // be looked up.
+  // The first endpoint is this machine's and another program listens there, or its name is not
+  // known yet.
   [[nodiscard]] bool may_have_first() const;
 
   // Whether a single name could be looked up; if not, why.

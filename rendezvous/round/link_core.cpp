@@ -28,7 +28,8 @@ LinkCore::LinkCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
       accepted_(started_),
       accepted_base_(started_),
       heard_of_(started_),
-      gone_(settings_.lease) {}
+      gone_(settings_.lease),
+      dialler_(settings_.endpoints) {}
 
 void LinkCore::set_listener(const std::string& address, std::uint16_t port) {
   self_.address = address;
@@ -358,7 +359,11 @@ void LinkCore::released(TimePoint now, const Redirect& redirect, NodeEffects& ou
   turn(now, out);
 }
 
-void LinkCore::closed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out) {
+void LinkCore::closed(TimePoint now, const LinkClosed& ended, NodeEffects& out) {
+  if (const auto index = dialler_.index_of(ended.link)) {
+    endpoint_failed(now, *index, ended.text, out);
+    return;
+  }
   link_.reset();
   answer_by_.reset();
   if (state_ == State::attached) {
@@ -367,7 +372,7 @@ void LinkCore::closed(TimePoint now, LinkEnd how, const std::string& text, NodeE
     return;
   }
   if (state_ != State::ended) {
-    try_failed(now, how, text, out);
+    try_failed(now, ended.how, ended.text, out);
   }
 }
 
@@ -376,6 +381,7 @@ void LinkCore::drop_link(NodeEffects& out) {
     out.emplace_back(CloseLink{*link_});
   }
   link_.reset();
+  dialler_.drop(out);
   answer_by_.reset();
   beats_.clear();  // a new connection brings no answers to them
 }
@@ -395,7 +401,7 @@ void LinkCore::tick(TimePoint now, NodeEffects& out) {
         "no word from node '{}' for {}", coordinator_.name, muster::describe(now - last_word_))});
   }
   if (join_by_ && now >= *join_by_ && work_ == Work::none) {
-    if (trouble_.empty() && (state_ == State::connecting || state_ == State::joining)) {
+    if (trouble_.empty() && is_seeking()) {
       trouble_ = fmt::format("{} does not answer", target_.name);
     }
     send(Leave{"nobody met in time", true}, out);
@@ -427,6 +433,8 @@ void LinkCore::tick(TimePoint now, NodeEffects& out) {
   } else if (is_reconnecting() && now >= turn_at_) {
     drop_link(out);
     turn(now, out);
+  } else if (state_ == State::dialling) {
+    dialler_.tick(now, next_link_, out);
   }
   show_trouble(now, out);
 }
@@ -454,6 +462,9 @@ std::optional<TimePoint> LinkCore::next_deadline() const {
   }
   also(retry_at_);
   also(answer_by_);
+  if (state_ == State::dialling) {
+    also(dialler_.next_deadline());
+  }
   if (is_reconnecting()) {
     also(turn_at_);
   }
@@ -471,7 +482,7 @@ void LinkCore::send(RoundMessage message, NodeEffects& out) const {
 
 std::string LinkCore::describe() const {
   static constexpr std::array kStates{
-      "idle", "pausing", "connecting", "joining", "attached", "ended"};
+      "idle", "pausing", "dialling", "connecting", "joining", "attached", "ended"};
   static constexpr std::array kWorks{"none", "running", "ending", "finished"};
   return fmt::format("{} work={} started={} accepted={} to={}",
                      kStates.at(static_cast<std::size_t>(state_)),

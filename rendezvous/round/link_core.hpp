@@ -4,6 +4,7 @@
 // pure, value-like. Functions of seeking are in seeking.cpp, those of following in link_core.cpp.
 #pragma once
 
+#include "rendezvous/round/endpoint_dialler.hpp"
 #include "rendezvous/round/gone_nodes.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
@@ -27,9 +28,9 @@ class LinkCore {
   void endpoint_bound(TimePoint now, NodeEffects& out);
 
   // Of our connection (owns).
-  void opened(TimePoint now, NodeEffects& out);
+  void opened(TimePoint now, LinkId link, NodeEffects& out);
   void received(TimePoint now, const RoundMessage& message, NodeEffects& out);
-  void closed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out);
+  void closed(TimePoint now, const LinkClosed& ended, NodeEffects& out);
 
   // From the agent; VouchWanted and OwnerFound are NodeCore's.
   void take(TimePoint now, const NodeEvent& event, NodeEffects& out);
@@ -43,7 +44,7 @@ class LinkCore {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] std::optional<LinkId> coordinator_link() const;  // while attached
 
-  [[nodiscard]] bool owns(LinkId link) const { return link_ == link; }
+  [[nodiscard]] bool owns(LinkId link) const { return link_ == link || dialler_.index_of(link); }
 
   [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
 
@@ -77,6 +78,7 @@ class LinkCore {
   enum class State : std::uint8_t {
     idle,        // before begin
     pausing,     // no connection; retry_at_
+    dialling,    // fresh: all endpoints are tried (dialler_)
     connecting,  // link_ is being opened
     joining,     // Hello is sent
     attached,
@@ -95,6 +97,7 @@ class LinkCore {
     std::string name;
     std::string host;
     std::uint16_t port = 0;
+    std::size_t endpoint = 0;  // which, where id is 0
   };
 
   // seeking (seeking.cpp)
@@ -112,6 +115,9 @@ class LinkCore {
   void seek(TimePoint now, NodeEffects& out);
   void turn(TimePoint now, NodeEffects& out);
   void try_next(TimePoint now, NodeEffects& out);
+  void dial_endpoints(TimePoint now, NodeEffects& out);
+  void endpoint_failed(TimePoint now, std::size_t index, const std::string& why, NodeEffects& out);
+  [[nodiscard]] Target endpoint_target(std::size_t index) const;
   void try_target(Target target, Duration timeout, NodeEffects& out);
   void try_failed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out);
   void pause(TimePoint now, Duration pause);
@@ -186,6 +192,7 @@ class LinkCore {
   bool lost_released_ = false;
   TimePoint turn_at_{};  // a lease after its last word
   GoneNodes gone_;
+  EndpointDialler dialler_;
   std::optional<NodeInfo> hint_;
   Target target_;
   std::vector<Target> walk_;

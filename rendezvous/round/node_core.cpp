@@ -74,7 +74,7 @@ void NodeCore::route(TimePoint now,
           if (round_.owns(happened.link)) {
             round_.question_opened(now, happened.link, from_round);
           } else if (link_.owns(happened.link)) {
-            link_.opened(now, from_link);
+            link_.opened(now, happened.link, from_link);
           }
         } else if constexpr (std::is_same_v<Event, LinkClosed>) {
           end_link(now, happened, from_link, from_round);
@@ -120,7 +120,7 @@ void NodeCore::end_link(TimePoint now,
   } else if (round_.knows(ended.link)) {
     round_.link_ended(now, ended.link, from_round);
   } else if (link_.owns(ended.link)) {
-    link_.closed(now, ended.how, ended.text, from_link);
+    link_.closed(now, ended, from_link);
   }
 }
 

@@ -44,7 +44,7 @@ void LinkCore::begin(TimePoint now, const NodeStarted& started, NodeEffects& out
 }
 
 bool LinkCore::is_seeking() const {
-  return state_ == State::pausing || state_ == State::connecting ||
+  return state_ == State::pausing || state_ == State::dialling || state_ == State::connecting ||
          (state_ == State::joining && link_ != LinkId{0});
 }
 
@@ -95,10 +95,15 @@ std::vector<LinkCore::Target> LinkCore::make_walk() const {
     walk.push_back(Target{self_.id, self_.name, "", 0});
     return walk;
   }
-  for (const Endpoint& endpoint : settings_.endpoints) {
-    walk.push_back(Target{0, endpoint.describe(), endpoint.host, endpoint.port.value_or(0)});
+  for (std::size_t i = 0; i < settings_.endpoints.size(); ++i) {
+    walk.push_back(endpoint_target(i));
   }
   return walk;
+}
+
+LinkCore::Target LinkCore::endpoint_target(std::size_t index) const {
+  const Endpoint& endpoint = settings_.endpoints[index];
+  return Target{0, endpoint.describe(), endpoint.host, endpoint.port.value_or(0), index};
 }
 
 void LinkCore::seek(TimePoint now, NodeEffects& out) {
@@ -133,6 +138,10 @@ void LinkCore::try_next(TimePoint now, NodeEffects& out) {
     try_target(Target{leader.id, leader.name, leader.address, leader.port}, timeout, out);
     return;
   }
+  if (is_fresh && settings_.endpoints.size() > 1) {
+    dial_endpoints(now, out);
+    return;
+  }
   if (walked_ >= walk_.size()) {
     walk_.clear();
     walked_ = 0;
@@ -148,6 +157,31 @@ void LinkCore::try_next(TimePoint now, NodeEffects& out) {
   try_target(std::move(target), timeout, out);
 }
 
+// A fresh node knows nobody but the endpoints, and tries all of them.
+void LinkCore::dial_endpoints(TimePoint now, NodeEffects& out) {
+  state_ = State::dialling;
+  target_ = endpoint_target(0);
+  retry_at_.reset();
+  dialler_.begin(now);
+  dialler_.tick(now, next_link_, out);
+}
+
+void LinkCore::endpoint_failed(TimePoint now,
+                               std::size_t index,
+                               const std::string& why,
+                               NodeEffects& out) {
+  if (settings_.endpoints.size() > 1) {
+    dialler_.fail(now, index, why, now + jitter(dialler_.pause_of(index)));
+    trouble_ = "cannot reach " + dialler_.trouble();
+  }
+  if (may_host_ && may_found()) {
+    out.emplace_back(BindEndpoint{});
+  }
+  if (state_ == State::dialling) {
+    dialler_.tick(now, next_link_, out);
+  }
+}
+
 void LinkCore::try_target(Target target, Duration timeout, NodeEffects& out) {
   target_ = std::move(target);
   state_ = State::connecting;
@@ -157,8 +191,13 @@ void LinkCore::try_target(Target target, Duration timeout, NodeEffects& out) {
   out.emplace_back(OpenLink{*link_, target_.host, target_.port, timeout});
 }
 
-void LinkCore::opened(TimePoint now, NodeEffects& out) {
-  if (state_ != State::connecting) {
+void LinkCore::opened(TimePoint now, LinkId link, NodeEffects& out) {
+  if (const auto index = dialler_.index_of(link)) {
+    dialler_.take(*index);
+    dialler_.drop(out);
+    target_ = endpoint_target(*index);
+    link_ = link;
+  } else if (state_ != State::connecting) {
     return;
   }
   state_ = State::joining;
@@ -184,8 +223,8 @@ Hello LinkCore::hello(TimePoint now) const {
 void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, NodeEffects& out) {
   state_ = State::pausing;
   trouble_ = fmt::format("cannot reach {}: {}", target_.name, text);
-  if (may_host_ && target_.id == 0 && may_found()) {
-    out.emplace_back(BindEndpoint{});
+  if (target_.id == 0) {
+    endpoint_failed(now, target_.endpoint, text, out);
   }
   if (how == LinkEnd::refused && target_.id != 0) {
     const auto members = std::max(started_->members.size(), accepted_->members.size());
@@ -242,6 +281,7 @@ void LinkCore::answered(TimePoint now, const RoundMessage& message, NodeEffects&
     if (passes_over) {
       drop_link(out);
       state_ = State::pausing;
+      endpoint_failed(now, target_.endpoint, "it serves another job", out);
       trouble_ =
           fmt::format("{} serves another job than '{}'", target_.name, settings_.terms.job_id);
       try_next(now, out);
@@ -289,6 +329,7 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   walked_ = 0;
   redirects_ = 0;
   pause_ = kSeekPauseFirst;
+  dialler_.forget_failures();
   trouble_.clear();
   beats_.clear();
   heard_ = 0;

@@ -35,7 +35,7 @@ struct JobTerms {
   std::string version;            // of muster
   std::int32_t leader_ports = 0;  // reserved on the node of rank 0
   std::uint64_t program = 0;      // digest of the program and its arguments; 0: not compared
-  std::string command;            // the same, for people
+  std::string command{};          // the same, for people
   bool operator==(const JobTerms&) const = default;
 };
 

@@ -202,16 +202,10 @@ void NodesWorld::handle_agent(Happening& what) {
       on_noticed(agent, what.side, what.detail);
       break;
     case Kind::guard:
-      on_guard(agent);
-      break;
     case Kind::guard_goes_on:
-      let_guard_run(agent);
-      break;
     case Kind::guard_dies:
-      kill_guard(agent);
-      break;
     case Kind::orphaned:
-      on_orphaned(agent);
+      handle_guard(what.kind, agent);
       break;
     case Kind::swept:
       on_swept(agent);
@@ -246,6 +240,18 @@ void NodesWorld::handle_agent(Happening& what) {
     default:
       handle_hang(what, current);
       break;
+  }
+}
+
+void NodesWorld::handle_guard(Kind kind, std::uint32_t agent) {
+  if (kind == Kind::guard) {
+    on_guard(agent);
+  } else if (kind == Kind::guard_goes_on) {
+    let_guard_run(agent);
+  } else if (kind == Kind::guard_dies) {
+    kill_guard(agent);
+  } else {
+    on_orphaned(agent);
   }
 }
 

@@ -103,6 +103,7 @@ class NodesWorld final : public NetworkUser {
   void make_machines();
   void handle(Happening& what);
   void handle_agent(Happening& what);
+  void handle_guard(Kind kind, std::uint32_t agent);
   void to_agent(std::uint32_t agent, NodeEvent event);
   void check_core(Agent& agent);
   void step(std::uint32_t agent, const NodeEvent& event);
