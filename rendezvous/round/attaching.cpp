@@ -121,9 +121,9 @@ bool RoundCore::is_place_in_doubt(TimePoint now, const NodeInfo& comes) {
   return holder->heard <= since;
 }
 
-// The refused node has exited. Without it too few nodes would wait until the join timeout. Once a
-// round was formed, a stranger's token ends nothing.
-void RoundCore::give_up_refused(TimePoint now, const TokenRefused& refused, NodeEffects& out) {
+// The refused node has exited. Without it too few nodes would wait until the join timeout. After
+// the first round a refused node ends nothing.
+void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEffects& out) {
   const bool is_first = base_->id.number == 0 && accepted_.empty();
   const auto least = static_cast<std::size_t>(settings_.terms.nodes_min);
   if (phase_ != Phase::gathering || !is_first || nodes_.size() >= least) {
@@ -131,8 +131,24 @@ void RoundCore::give_up_refused(TimePoint now, const TokenRefused& refused, Node
   }
   Close ending;
   ending.exit_code = kUsageExitCode;
-  ending.reason = fmt::format("refused node at {}: {}", refused.from, refused.text);
+  ending.reason = reason;
   close(now, std::move(ending), out);
+}
+
+// The same program with the same arguments is a node of this job, started with other options or
+// another muster. A node with another program may belong to another job, and one with a place that
+// is taken may be started again: those end nothing.
+void RoundCore::refuse(
+    TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out) {
+  MUSTER_MARK("a node is refused");
+  refused_.insert_or_assign(hello.node.name, why.text);
+  send(link, why, out);
+  out.emplace_back(CloseLink{link});
+  const bool is_ours = hello.terms.job_id == settings_.terms.job_id && hello.terms.program != 0 &&
+                       hello.terms.program == settings_.terms.program;
+  if (is_ours && !refusal_of_place(now, hello.node)) {
+    give_up_refused(now, fmt::format("refused node '{}': {}", hello.node.name, why.text), out);
+  }
 }
 
 void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
@@ -141,10 +157,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
       out.emplace_back(CloseLink{link});
       return;
     }
-    MUSTER_MARK("a node is refused");
-    refused_.insert_or_assign(hello.node.name, refused->text);
-    send(link, *refused, out);
-    out.emplace_back(CloseLink{link});
+    refuse(now, link, hello, *refused, out);
     return;
   }
   const NodeId id = hello.node.id;

@@ -85,7 +85,9 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
           take_message(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, TokenRefused>) {
-          round_.give_up_refused(now, happened, from_round);
+          const std::string what =
+              fmt::format("refused node at {}: {}", happened.from, happened.text);
+          round_.give_up_refused(now, what, from_round);
         } else if constexpr (std::is_same_v<Event, NodeStarted>) {
           link_.begin(now, happened, from_link);
         } else if constexpr (std::is_same_v<Event, EndpointBound>) {

@@ -37,8 +37,8 @@ class RoundCore {
   // Sends everybody to `other`; idle afterwards.
   void yield_to(const NodeInfo& other, NodeEffects& out);
 
-  // A node was refused for its token. Before the first round the job ends if it lacks that node.
-  void give_up_refused(TimePoint now, const TokenRefused& refused, NodeEffects& out);
+  // A node of this job was refused. Before the first round the job ends if it lacks that node.
+  void give_up_refused(TimePoint now, const std::string& reason, NodeEffects& out);
 
   // A Hello for joining. Link 0 is this node itself.
   void attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out);
@@ -113,6 +113,7 @@ class RoundCore {
   [[nodiscard]] const Follower* holder_of_place(TimePoint now, const NodeInfo& comes) const;
   [[nodiscard]] bool is_place_in_doubt(TimePoint now, const NodeInfo& comes);
   [[nodiscard]] std::optional<Refuse> refusal_of_place(TimePoint now, const NodeInfo& comes) const;
+  void refuse(TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out);
   void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
   void resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out);
   void learn_rounds(TimePoint now, const Rounds& rounds);

@@ -32,8 +32,17 @@ class Refused(NodesCase):
     def test_another_job(self):
         self.refuse("'wrong'", hidden="right", id="wrong")
 
+    def end_both(self, text, **changed):
+        """The same program with other options: neither of two nodes waits for the other one."""
+        job = self.cluster("2", conf=NEVER, options=["--max-restarts", "1"])
+        first = job.start(1)
+        first.wait_for_text("1 of 2")
+        refused, waited = job.ends(job.start(2, label="wrong", **changed), first, code=2)
+        self.assertIn(text, refused.err)
+        self.assertRegex(waited.err, f"refused node '[^']+': {text}")
+
     def test_another_number_of_nodes(self):
-        self.refuse("--nnodes is 2:2 in the job and 2:3 on the refused node", nnodes="2:3")
+        self.end_both("--nnodes is 2:2 in the job and 2:3 on the refused node", nnodes="2:3")
 
     def test_another_program_or_other_arguments(self):
         self.refuse(f"the job runs '{WORKER}' and the refused node '{WORKER} --lr=0.2'",
@@ -47,7 +56,12 @@ class Refused(NodesCase):
         job.finish()
 
     def test_another_budget(self):
-        self.refuse("--max-restarts", " 1 ", " 7 ", options=["--max-restarts", "7"])
+        self.end_both("--max-restarts is 1 in the job and 7 on the refused node",
+                      options=["--max-restarts", "7"])
+
+    def test_other_options_with_another_program_may_be_another_job(self):
+        self.refuse("--nnodes is 2:2 in the job and 2:3 on the refused node", nnodes="2:3",
+                    program=[WORKER, "--lr=0.2"])
 
     def test_while_the_job_runs(self):
         job = self.cluster("2:3", conf="last_call_timeout=0.5", id="right")

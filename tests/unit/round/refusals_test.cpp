@@ -166,6 +166,39 @@ TEST_CASE("refusals: another program, unless one of the two compares nothing or 
   CHECK(host.greet(6, theirs, numbered(4, -1)).empty());
 }
 
+TEST_CASE("refusals: the same program with other options ends the wait of those that lack it") {
+  NodeSettings ours = settings(2, 2);
+  ours.terms.program = 7;
+  NodeSettings theirs = ours;
+  theirs.terms.nodes_max = 3;
+  Alone host(ours, numbered(1, -1), true);
+  const std::string why = host.greet(2, theirs, numbered(2, -1));
+  CHECK_FALSE(why.empty());
+  REQUIRE(host.asked<EndClosed>() != nullptr);
+  CHECK(host.asked<EndClosed>()->close.exit_code == 2);
+  CHECK(host.asked<EndClosed>()->close.reason == "refused node 'n2': " + why);
+}
+
+TEST_CASE("refusals: another program, another job or a taken place ends no wait") {
+  NodeSettings ours = numbering("static");
+  ours.terms.program = 7;
+  Alone host(ours, numbered(1, 0), true);
+  CHECK_FALSE(host.greet(2, ours, numbered(2, 0)).empty());
+  CHECK(host.asked<EndClosed>() == nullptr);
+  NodeSettings theirs = ours;
+  theirs.terms.nodes_max = 2;
+  theirs.terms.program = 8;
+  CHECK_FALSE(host.greet(4, theirs, numbered(3, 1)).empty());
+  CHECK(host.asked<EndClosed>() == nullptr);
+  theirs.terms.program = 0;
+  CHECK_FALSE(host.greet(6, theirs, numbered(4, 1)).empty());
+  CHECK(host.asked<EndClosed>() == nullptr);
+  theirs = ours;
+  theirs.terms.job_id = "another";
+  CHECK_FALSE(host.greet(8, theirs, numbered(5, 1)).empty());
+  CHECK(host.asked<EndClosed>() == nullptr);
+}
+
 TEST_CASE("refusals: a node comes again in the place of one that is silent, or the same one") {
   Alone host(numbering(), numbered(1, 0), true);
   CHECK(host.greet(2, numbering(), numbered(2, 1)).empty());
