@@ -78,16 +78,17 @@ Nothing starts before all machines have answered; one that cannot be reached is 
 remote shell's last words, and exit status 69. So is one that is lost later, unless
 \-\-nnodes=MIN:MAX says that fewer are enough. ssh must be able to log in without a question.
 \-\-rsh=COMMAND takes another remote shell, or ssh with options of your own, which then stands
-alone: the usual one is ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval.
+alone: the usual one is ssh \-T \-x with BatchMode, ConnectTimeout, ServerAliveInterval and
+ControlMaster=no.
 Signals go to all machines. However this muster or a connection ends, nothing is left there.
 .PP
 All settings travel, and of the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
-PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, OMP_, PYTHON, PYTORCH_ or
-TORCH; \-x NAME or \-x NAME=VALUE adds others. They go through the connection, never on a command
-line. Standard input does not travel. With \-\-label each line begins with [machine:rank]. Of more
-than \-\-rsh\-fanout (32) machines, the first ones start the others, and must be allowed to log in
-there. The machines meet where the first one was reached, at a free port of it, or where
-\-\-rdzv\-endpoint says.
+PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, UCX_, FI_, HF_, OMP_,
+PYTHON, PYTORCH_ or TORCH; \-x NAME or \-x NAME=VALUE adds others. They go through the connection,
+never on a command line. Standard input does not travel. With \-\-label each line begins with
+[machine:rank]. Of more than \-\-rsh\-fanout (32) machines, the first ones start the others, and
+must be allowed to log in there. The machines meet where the first one was reached, at a free port
+of it, or where \-\-rdzv\-endpoint says.
 .SS Keys of \-\-rdzv\-conf
 Times are in seconds, with fractions where wanted. A key that muster does not know is ignored, with
 a warning if it looks like one of these.

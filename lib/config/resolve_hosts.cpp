@@ -53,8 +53,17 @@ constexpr auto kOwn = std::to_array<OptionId>({hosts,
 // describes one machine (CUDA_VISIBLE_DEVICES) is not among it.
 constexpr auto kTravelling = std::to_array<std::string_view>(
     {"CONDA_PREFIX", "LD_LIBRARY_PATH", "PATH", "PYTHON_EXEC", "VIRTUAL_ENV"});
-constexpr auto kTravellingPrefixes = std::to_array<std::string_view>(
-    {"MUSTER_", "PET_", "NCCL_", "GLOO_", "OMP_", "PYTHON", "PYTORCH_", "TORCH"});
+constexpr auto kTravellingPrefixes = std::to_array<std::string_view>({"FI_",
+                                                                      "GLOO_",
+                                                                      "HF_",
+                                                                      "MUSTER_",
+                                                                      "NCCL_",
+                                                                      "OMP_",
+                                                                      "PET_",
+                                                                      "PYTHON",
+                                                                      "PYTORCH_",
+                                                                      "TORCH",
+                                                                      "UCX_"});
 
 bool is_setting(std::string_view variable) {
   return std::ranges::any_of(all_options(), [&](const Option& row) {
@@ -201,6 +210,7 @@ Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
                    {"-T",
                     "-x",
                     "-oBatchMode=yes",
+                    "-oControlMaster=no",
                     "-oConnectTimeout=20",
                     "-oServerAliveInterval=15",
                     "-oServerAliveCountMax=4"});

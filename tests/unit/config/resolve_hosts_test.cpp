@@ -84,23 +84,30 @@ TEST_CASE("hosts: some variables travel, settings and what one machine has do no
   const HostsRequest out = request(Launch{{"--hosts=a", "-xFOO", "-x", "BAR=x=y", "-x", "EMPTY="},
                                           {{"FOO", "1"},
                                            {"OTHER", "1"},
+                                           {"FI_PROVIDER", "efa"},
+                                           {"HF_HOME", "/data/hf"},
                                            {"NCCL_DEBUG", "INFO"},
+                                           {"UCX_TLS", "tcp"},
                                            {"CUDA_VISIBLE_DEVICES", "0"},
                                            {"MUSTER_COLLECTIVE_TIMEOUT", "5"},
                                            {"MUSTER_TEE", "3"},
                                            {"PET_ROLE", "x"}}});
   CHECK(out.environment == std::map<std::string, std::string>{{"BAR", "x=y"},
                                                               {"EMPTY", ""},
+                                                              {"FI_PROVIDER", "efa"},
                                                               {"FOO", "1"},
+                                                              {"HF_HOME", "/data/hf"},
                                                               {"MUSTER_COLLECTIVE_TIMEOUT", "5"},
                                                               {"NCCL_DEBUG", "INFO"},
-                                                              {"PATH", "/opt/bin:/usr/bin"}});
+                                                              {"PATH", "/opt/bin:/usr/bin"},
+                                                              {"UCX_TLS", "tcp"}});
 }
 
 TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken as it is") {
   const Words ssh = request({"--hosts=a"}).rsh;
   CHECK(ssh.front() == "ssh");
   CHECK(has(ssh, "-oBatchMode=yes"));
+  CHECK(has(ssh, "-oControlMaster=no"));  // the end of a job would end a master that others use
   CHECK(request({"--hosts=a", "--rsh=ssh -p 22"}).rsh == Words{"ssh", "-p", "22"});
   CHECK(request({"--hosts=a"}).muster == "/usr/bin/muster");
   CHECK(request({"--hosts=a", "--rsh-muster=/opt/muster"}).muster == "/opt/muster");
