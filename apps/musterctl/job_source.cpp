@@ -60,6 +60,10 @@ Result<UniqueFd> connect_job_socket(const std::string& name) {
 
 Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline) const {
   auto fd = endpoint ? connect_tcp(*endpoint, deadline) : connect_job_socket(socket);
+  if (!fd && endpoint) {
+    return failure(fd.error().code,
+                   fmt::format("cannot reach {}: {}", endpoint->describe(), fd.error().message));
+  }
   if (!fd) {
     return std::unexpected(fd.error());
   }

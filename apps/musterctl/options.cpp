@@ -4,7 +4,9 @@
 #include "base/text.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
@@ -254,6 +256,23 @@ Result<ControlOptions> finish(Typed typed) {
   return std::move(options);
 }
 
+// The command that shares a prefix with a mistyped one: status for "stats".
+std::string meant_command(const CLI::App& app, std::string_view typed) {
+  constexpr std::size_t kAlike = 3;
+  std::string best;
+  std::size_t alike = kAlike - 1;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    const std::string& name = command->get_name();
+    const auto same =
+        static_cast<std::size_t>(std::ranges::mismatch(typed, name).in1 - typed.begin());
+    if (same > alike) {
+      alike = same;
+      best = name;
+    }
+  }
+  return best.empty() ? "" : fmt::format(" (did you mean {}?)", best);
+}
+
 }  // namespace
 
 Result<ControlOptions> parse_control_options(int argc, const char* const* argv) {
@@ -280,7 +299,9 @@ Result<ControlOptions> parse_control_options(int argc, const char* const* argv) 
     typed.options.text = typed.help ? kHelp : "musterctl " MUSTER_VERSION "\n";
     return std::move(typed.options);
   }
-  if (problem.empty() && app.get_subcommands().empty()) {
+  if (app.get_subcommands().empty() && argc > 1 && *argv[1] != '-') {
+    problem = fmt::format("unknown command {}{}", argv[1], meant_command(app, argv[1]));
+  } else if (problem.empty() && app.get_subcommands().empty()) {
     problem = "no command given";
   }
   if (!problem.empty()) {

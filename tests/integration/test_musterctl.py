@@ -97,6 +97,8 @@ class Jobs(JobCase):
                            (("timeline",), "--svg"), (("top",), "terminal"),
                            (("stacks", "x"), "'x' is no rank"), (("stacks", "-1"), "-1"),
                            (("flights", "/tmp", "--pid", "1"), "not both"),
+                           (("stats",), "unknown command stats (did you mean status?); see"),
+                           (("wrong",), "unknown command wrong; see"),
                            (("drain",), "NODE"), (("flight", "/tmp"), "flight")):
             with self.subTest(args):
                 self.assertIn(said, ctl(*args, code=2))
@@ -108,7 +110,8 @@ class Jobs(JobCase):
                       ctl("report", self.folder, code=1))
 
     def test_nobody_listens_at_the_endpoint(self):
-        self.assertIn("refused", ctl("status", "--endpoint", "http://127.0.0.1:1", code=69))
+        self.assertIn("cannot reach 127.0.0.1:1: Connection refused",
+                      ctl("status", "--endpoint", "http://127.0.0.1:1", code=69))
 
     def test_an_answer_of_another_server_is_an_error(self):
         server = http.server.HTTPServer(("127.0.0.1", 0), OtherServer)
