@@ -74,6 +74,7 @@ RollCallStyle style_of(const AgentSetup& setup) {
   style.live = setup.stderr_is_terminal;
   style.columns = setup.stderr_columns;
   style.silent = setup.config.log_level > LogLevel::warning;
+  style.give_up = setup.config.rendezvous.join_timeout;
   return style;
 }
 

@@ -61,6 +61,7 @@ std::string describe(const RollCall& call) {
 
 void RollCallView::begin(TimePoint now) {
   since_ = now;
+  counts_from_ = now;
   repeats_ = true;
   news_ = false;
   call_ = RollCall{};
@@ -77,13 +78,36 @@ std::string RollCallView::take(TimePoint now, const RollCall& call, const std::s
   }
   trouble_ = trouble;
   news_ = true;
+  if (!is_missing()) {
+    counts_from_.reset();  // a node that waits to be admitted never gives up
+  }
   return now >= *since_ + kRollCallQuiet ? show(now) : std::string();
 }
 
-// Only while somebody is missing: who waits as a spare may do so for days.
+void RollCallView::worker_ended(TimePoint now) {
+  if (counts_from_) {
+    counts_from_ = now;
+  }
+}
+
+// A spare, for which no node is missing, may wait for days.
+bool RollCallView::is_missing() const {
+  return call_.present < call_.needed || !call_.awaited.empty() || !trouble_.empty();
+}
+
 bool RollCallView::repeats() const {
-  const bool missing = call_.present < call_.needed || !call_.awaited.empty();
-  return repeats_ && !shown_.empty() && (missing || !trouble_.empty());
+  return repeats_ && !shown_.empty() && is_missing();
+}
+
+std::string RollCallView::time_left(TimePoint now) const {
+  if (!repeats_ || !is_missing() || !counts_from_) {
+    return {};
+  }
+  const Duration left = *counts_from_ + style_.give_up - now;
+  if (left <= Duration::zero()) {
+    return {};
+  }
+  return fmt::format("; giving up in {} s", std::chrono::ceil<std::chrono::seconds>(left).count());
 }
 
 std::optional<TimePoint> RollCallView::next_deadline() const {
@@ -103,7 +127,7 @@ std::string RollCallView::tick(TimePoint now) {
   }
   shown_at_ = now;
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - *since_);
-  return line(fmt::format("after {} s: {}", waited.count(), shown_));
+  return line(fmt::format("after {} s: {}{}", waited.count(), shown_, time_left(now)));
 }
 
 // Refusals stay on a terminal too: they are for somebody to act on.
@@ -118,7 +142,7 @@ std::string RollCallView::show(TimePoint now) {
   }
   const std::string text = trouble_.empty() ? describe(call_) : trouble_ + "; trying again";
   if (!text.empty() && (text != shown_ || !out.empty())) {
-    out += text != shown_ || style_.live ? line(text) : std::string();
+    out += text != shown_ || style_.live ? line(text + time_left(now)) : std::string();
     shown_ = text;
   }
   return out;

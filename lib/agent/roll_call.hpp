@@ -24,6 +24,7 @@ struct RollCallStyle {
   bool live = false;         // a terminal
   std::size_t columns = 80;  // of the terminal
   bool silent = false;       // --log-level=error
+  Duration give_up{};        // a node without workers waits this long for a round
 };
 
 class RollCallView {
@@ -32,6 +33,9 @@ class RollCallView {
 
   // A round is awaited from now on.
   void begin(TimePoint now);
+
+  // A node gives up a time after its last worker of the round before has exited.
+  void worker_ended(TimePoint now);
 
   // The latest news. Empty: nothing is to be written now.
   [[nodiscard]] std::string take(TimePoint now, const RollCall& call, const std::string& trouble);
@@ -52,13 +56,16 @@ class RollCallView {
   [[nodiscard]] std::string summary() const;
 
  private:
+  [[nodiscard]] bool is_missing() const;
   [[nodiscard]] bool repeats() const;
   [[nodiscard]] std::string show(TimePoint now);
+  [[nodiscard]] std::string time_left(TimePoint now) const;
   [[nodiscard]] std::string line(const std::string& text);
 
   RollCallStyle style_;
-  std::optional<TimePoint> since_;  // none: nothing is awaited
-  bool news_ = false;               // not shown yet
+  std::optional<TimePoint> since_;        // none: nothing is awaited
+  std::optional<TimePoint> counts_from_;  // none: it does not give up
+  bool news_ = false;                     // not shown yet
   bool repeats_ = false;
   TimePoint shown_at_{};
   bool line_there_ = false;  // the live line is on the terminal

@@ -14,6 +14,8 @@ RollCallLines::RollCallLines(asio::io_context& loop, const RollCallStyle& style,
 void RollCallLines::take(const JobEvent& event) {
   if (std::holds_alternative<event::RoundAwaited>(event.what)) {
     view_.begin(steady_now());
+  } else if (std::holds_alternative<event::WorkerEnded>(event.what)) {
+    view_.worker_ended(steady_now());
   } else if (std::holds_alternative<event::PartDone>(event.what)) {
     view_.stop_repeating();
   } else if (const auto* heard = std::get_if<event::RollCallHeard>(&event.what)) {

@@ -27,8 +27,10 @@ class RollCall(NodesCase):
         job.finish()
         lines = first.err().splitlines()
         self.assertEqual(len(lines), 2, lines)
-        self.assertRegex(lines[0], r"^muster: 1 of 3 nodes is here: \S+; waiting for 2 more$")
-        self.assertRegex(lines[1], r"^muster: 2 of 3 nodes are here: \S+, \S+; waiting for 1 more$")
+        self.assertRegex(lines[0], r"^muster: 1 of 3 nodes is here: \S+; waiting for 2 more; "
+                                   r"giving up in \d+ s$")
+        self.assertRegex(lines[1], r"^muster: 2 of 3 nodes are here: \S+, \S+; waiting for 1 "
+                                   r"more; giving up in \d+ s$")
         self.assertEqual(third.err(), "", "whoever had not to wait says nothing")
 
     def test_quiet_where_asked(self):

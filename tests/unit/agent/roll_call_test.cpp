@@ -189,3 +189,31 @@ TEST_CASE("roll call: who asked for errors only sees none of it") {
   CHECK(roll.take(kStart + 5s, call_of(1), "x").empty());
   CHECK_FALSE(roll.next_deadline());
 }
+
+TEST_CASE("roll call: the lines show when the node gives up") {
+  RollCallStyle style;
+  style.give_up = 600s;
+  RollCallView roll{style};
+  roll.begin(kStart);
+  CHECK(roll.take(kStart + 2s, call_of(1), "") ==
+        "muster: 1 of 4 nodes is here: node1; waiting for 3 more; giving up in 598 s\n");
+  CHECK(
+      roll.tick(kStart + 32s) ==
+      "muster: after 32 s: 1 of 4 nodes is here: node1; waiting for 3 more; giving up in 568 s\n");
+  CHECK(roll.summary() == "1 of 4 nodes is here: node1; waiting for 3 more");
+  CHECK(
+      roll.take(kStart + 40s, call_of(4), "") ==
+      "muster: the job runs on 4 nodes: node1, node2, node3, node4; this one waits to be let in\n");
+  CHECK(roll.take(kStart + 50s, call_of(1), "") ==
+        "muster: 1 of 4 nodes is here: node1; waiting for 3 more\n");  // a spare waits on
+}
+
+TEST_CASE("roll call: in a regroup the time counts from the end of the last worker") {
+  RollCallStyle style;
+  style.give_up = 600s;
+  RollCallView roll{style};
+  roll.begin(kStart);
+  roll.worker_ended(kStart + 10s);
+  CHECK(roll.take(kStart + 12s, call_of(1), "") ==
+        "muster: 1 of 4 nodes is here: node1; waiting for 3 more; giving up in 598 s\n");
+}
