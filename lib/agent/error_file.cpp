@@ -213,6 +213,7 @@ std::string evidence_text(const Evidence& evidence) {
   json["lost_child"] = failure.lost_child;
   json["spawn_error"] = failure.spawn_error ? Json(failure.spawn_error->message) : Json();
   json["stderr_tail"] = last_bytes(failure.stderr_tail);
+  json["python"] = failure.python;
   json["message"] =
       failure.record ? Json(failure.record->message.substr(0, kEvidenceTextBytesMax)) : Json();
   json["traceback"] = failure.record ? last_bytes(failure.record->traceback) : std::string();
@@ -242,6 +243,7 @@ std::optional<Evidence> parse_evidence(std::string_view text) {
     failure.spawn_error = Error{Errc::system, std::move(why)};
   }
   failure.stderr_tail = text_of(member(*json, "stderr_tail"));
+  failure.python = text_of(member(*json, "python"));
   const std::string message = text_of(member(*json, "message"));
   const std::string traceback = text_of(member(*json, "traceback"));
   if (!message.empty() || !traceback.empty()) {

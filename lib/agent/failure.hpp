@@ -41,6 +41,7 @@ struct WorkerFailure {
   double wall_seconds = 0;       // unix time at which it was seen
   // Evidence, gathered after the attempt.
   std::string stderr_tail;
+  std::string python;      // that ran it; empty where muster did not choose one
   std::string error_file;  // path; empty where there is none
   std::optional<ErrorRecord> record;
 

@@ -3,12 +3,28 @@
 
 #include "agent/error_file.hpp"
 #include "agent/files.hpp"
+#include "process/exec_search.hpp"
 
 #include <fmt/core.h>
 
 #include <utility>
 
+#include <unistd.h>
+
 namespace muster {
+namespace {
+
+// The path that execvp finds for this name.
+std::string path_of(const std::string& program, const Environ& environ) {
+  for (const std::string& path : program_paths(program, environ.to_block())) {
+    if (::access(path.c_str(), X_OK) == 0) {
+      return path;
+    }
+  }
+  return program;
+}
+
+}  // namespace
 
 Result<std::vector<ProcessSpec>> RunPlace::prepare_round(const Assignment& assignment) {
   if (const auto ready = prepare(assignment.attempt); !ready) {
@@ -79,6 +95,8 @@ void RunPlace::add_record(WorkerFailure& failure) {
 void RunPlace::add_stderr_tail(WorkerFailure& failure) {
   if (!failure.spawn_error) {
     failure.stderr_tail = runner_->stderr_tail(failure.local_rank);
+    const std::string& python = setup_.config.program.python;
+    failure.python = python.empty() ? "" : path_of(python, setup_.environ);
   }
 }
 

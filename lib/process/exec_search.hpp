@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a program may lie, as execvp searches it, and why it could not be started. Used
-// by spawn only: the first part before the child exists, the second after it failed.
+// by spawn, the first part before the child exists, the second after it failed; and by the report,
+// which shows the path of the Python that ran.
 #pragma once
 
 #include "base/error.hpp"

@@ -38,6 +38,14 @@ class Report(JobCase):
         self.assertEqual(lines[2], "  | Traceback (most recent call last):")
         self.assertEqual(lines[-1], "  | ValueError: boom at step 3")
 
+    def test_a_missing_module_shows_the_path_of_the_python_that_ran(self):
+        script = self.python("import no_such_module\n")
+        env = {**os.environ, "PATH": "/no/such/folder:/usr/bin:/bin"}
+        env.pop("VIRTUAL_ENV", None)
+        ended = self.run_job(script, env=env)
+        self.assertEqual(ended.code, 1, ended)
+        self.assertIn("\n  hint: the worker ran with /usr/bin/python3; ", ended.err)
+
     def test_the_same_traceback_of_many_ranks_is_printed_once_with_a_count(self):
         # All fail before any is asked to stop: they wait for each other first.
         script = self.python(

@@ -160,6 +160,26 @@ TEST_CASE("report: an abort at the end of a PyTorch program is told from one of 
   }
 }
 
+TEST_CASE("report: a missing module shows which Python ran") {
+  WorkerFailure root = failure_of(1, 1);
+  root.python = "/usr/bin/python3";
+  for (const std::string prefix : {"", "[rank1]: "}) {
+    root.stderr_tail = prefix + "Traceback (most recent call last):\n" + prefix +
+                       "  File \"a.py\", line 1, in <module>\n" + prefix +
+                       "ModuleNotFoundError: No module named 'torch'\n";
+    CHECK(render_report(failed({root}), kSite)
+              .find("\n  hint: the worker ran with /usr/bin/python3;") != std::string::npos);
+  }
+  root.python.clear();  // a program that starts Python on its own
+  CHECK(render_report(failed({root}), kSite).find("hint") == std::string::npos);
+  root.python = "/usr/bin/python3";
+  root.stderr_tail +=
+      "\nDuring handling of the above exception, another exception occurred:\n\n"
+      "Traceback (most recent call last):\n  File \"a.py\", line 2, in <module>\n"
+      "ValueError: 1\n";
+  CHECK(render_report(failed({root}), kSite).find("hint") == std::string::npos);
+}
+
 TEST_CASE("report: of a chain of exceptions the message of each is kept") {
   for (const std::string prefix : {"", "[rank1]: "}) {
     WorkerFailure root = failure_of(1, 1);
