@@ -59,7 +59,8 @@ std::string did_you_mean(std::string_view name, Personality personality) {
     return fmt::format(": {}", instead);
   }
   const Option* meant = nearest_option(name, personality);
-  return meant == nullptr ? "" : fmt::format("; did you mean {}?", long_flag(*meant));
+  return meant == nullptr ? "; options of the program come after its name"
+                          : fmt::format("; did you mean {}?", long_flag(*meant));
 }
 
 class Parser {

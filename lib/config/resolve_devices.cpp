@@ -131,7 +131,12 @@ Result<void> resolve_devices(const Machine& machine, const Layers& layers, Resol
   if (const auto list = inherited_list(out.environ, choice.visible_by)) {
     choice.visible = split(*list, ',');
   } else {
-    choice.present = machine.usable_gpus(out.environ).count;
+    const Count seen = machine.usable_gpus(out.environ);
+    choice.present = seen.count;
+    if (seen.count == 0) {
+      out.warnings.push_back(
+          fmt::format("--devices={}: {}", layers.text(OptionId::devices), seen.reason));
+    }
   }
   auto entries = chosen(choice);
   if (!entries) {

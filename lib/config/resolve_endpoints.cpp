@@ -156,6 +156,12 @@ Result<void> resolve_c10d(const Resolution& r) {
   for (Endpoint& endpoint : config.rdzv_endpoints) {
     endpoint.port = endpoint.port.value_or(kC10dPortDefault);
   }
+  for (const OptionId id : {OptionId::master_addr, OptionId::master_port}) {
+    if (r.layers.is_typed(id)) {
+      r.warn(fmt::format("{} has no effect with --rdzv-backend=c10d; nodes meet at --rdzv-endpoint",
+                         long_flag(option(id))));
+    }
+  }
   return check_can_be_found(r, OptionId::rdzv_endpoint);
 }
 

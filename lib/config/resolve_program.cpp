@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <string>
 #include <vector>
@@ -96,6 +97,25 @@ Result<void> check_script(const Resolution& r, const std::string& name) {
   return failure(Errc::not_found, not_there(r, "script", name));
 }
 
+bool is_module_name(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return c == '_' || c == '.' || std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           static_cast<unsigned char>(c) >= 0x80;
+  });
+}
+
+// "my_package.train" is how Python names my_package/train.py.
+std::string hint_of_module(const Resolution& r, const std::string& name) {
+  std::string path = name;
+  std::ranges::replace(path, '.', '/');
+  const bool is_there = std::ranges::any_of(
+      std::array{".py", "/__main__.py", "/__init__.py"},
+      [&](const char* end) { return r.machine.file_kind(path + end) != FileKind::missing; });
+  return is_there || (name.find('.') != std::string::npos && is_module_name(name))
+             ? fmt::format("; did you mean -m {}?", name)
+             : "";
+}
+
 Result<void> check_executable(const Resolution& r, const std::string& name) {
   if (has_macro(r, name)) {
     return {};
@@ -114,10 +134,12 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
                                              quoted,
                                              quoted));
     case FileKind::missing:
-      return failure(
-          Errc::not_found,
-          has_slash ? not_there(r, "program", name)
-                    : fmt::format("the program {} is neither in PATH nor in this folder", quoted));
+      return failure(Errc::not_found,
+                     has_slash
+                         ? not_there(r, "program", name)
+                         : fmt::format("the program {} is neither in PATH nor in this folder{}",
+                                       quoted,
+                                       hint_of_module(r, name)));
     case FileKind::folder:
       return failure(Errc::not_possible, fmt::format("{} is a folder, not a program", quoted));
     case FileKind::plain:
@@ -198,13 +220,6 @@ Result<void> look_for_program(const Resolution& r) {
   return python ? Result<void>{} : std::unexpected(python.error());
 }
 
-bool is_module_name(const std::string& name) {
-  return !name.empty() && std::ranges::all_of(name, [](char c) {
-    return c == '_' || c == '.' || std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           static_cast<unsigned char>(c) >= 0x80;
-  });
-}
-
 // A variable may be there for all programs of a user; who types the option means this one.
 Result<void> resolve_warm(const Resolution& r) {
   const std::string text(trim(r.layers.text(OptionId::warm)));
@@ -230,6 +245,31 @@ Result<void> resolve_warm(const Resolution& r) {
   return {};
 }
 
+// Few scripts have options of these names; a launcher's option after the script is a mistake.
+void note_wrong_side(const Resolution& r) {
+  constexpr std::array kOfLaunchers{OptionId::nproc_per_node,
+                                    OptionId::nnodes,
+                                    OptionId::node_rank,
+                                    OptionId::rdzv_backend,
+                                    OptionId::rdzv_endpoint,
+                                    OptionId::rdzv_id};
+  if (r.config().program.kind == ProgramKind::executable) {
+    return;
+  }
+  for (const std::string& arg : r.config().program.args) {
+    const std::string name = arg.substr(0, arg.find('='));
+    const Option* found = name.starts_with("--") ? find_option(name.substr(2)) : nullptr;
+    if (found != nullptr && std::ranges::find(kOfLaunchers, found->id) != kOfLaunchers.end()) {
+      r.warn(
+          fmt::format("{} comes after {}, so it is passed to the program; to set it for muster, "
+                      "put it before the program",
+                      arg,
+                      r.config().program.name));
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 Result<void> resolve_program(const Resolution& r) {
@@ -243,6 +283,7 @@ Result<void> resolve_program(const Resolution& r) {
     return failure(Errc::usage, "the name of the program to run is empty");
   }
   program.kind = kind_of(r, program.name);
+  note_wrong_side(r);
   if (auto warm = resolve_warm(r); !warm) {
     return warm;
   }

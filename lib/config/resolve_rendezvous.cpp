@@ -8,6 +8,10 @@
 
 #include <fmt/core.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 namespace muster {
 namespace {
 
@@ -126,6 +130,28 @@ void resolve_id(const Resolution& r) {
   }
 }
 
+// Names the other back end's keys in one line. torchrun's keys that do nothing here are harmless.
+void warn_of_idle_keys(const Resolution& r, const std::map<std::string, std::string>& conf) {
+  if (!many_nodes(r.config())) {
+    return;
+  }
+  const bool is_static = r.config().rdzv_backend == "static";
+  std::vector<std::string> idle;
+  for (const RdzvKey& key : rdzv_keys()) {
+    const bool is_other = is_static ? key.in_c10d && !key.in_static : key.in_static && !key.in_c10d;
+    if (is_other && conf.contains(std::string(key.name))) {
+      idle.emplace_back(key.name);
+    }
+  }
+  if (!idle.empty()) {
+    r.warn(fmt::format("--rdzv-conf: {} {} no effect with --rdzv-backend={}, which waits for {}=",
+                       join(idle, ", "),
+                       idle.size() == 1 ? "has" : "have",
+                       r.config().rdzv_backend,
+                       is_static ? "timeout" : "join_timeout"));
+  }
+}
+
 Result<void> resolve_conf(const Resolution& r) {
   LaunchConfig& config = r.config();
   auto conf = parse_rdzv_conf(r.layers.text(OptionId::rdzv_conf));
@@ -136,6 +162,7 @@ Result<void> resolve_conf(const Resolution& r) {
   if (!rdzv) {
     return r.layers.refuse(OptionId::rdzv_conf, rdzv.error().message);
   }
+  warn_of_idle_keys(r, *conf);
   for (std::string& warning : mistyped_keys(*conf)) {
     r.warn(std::move(warning));
   }

@@ -99,6 +99,23 @@ void resolve_cpus(const Resolution& r) {
   r.config().usable_cpus_reason = std::move(cpus.reason);
 }
 
+// mpirun binds what it starts to one core by default, and workers inherit that.
+void note_narrow_mask(const Resolution& r) {
+  const LaunchConfig& config = r.config();
+  const bool is_counted = config.usable_cpus > 0;
+  if (!is_counted || config.usable_cpus >= config.nproc || !r.machine.has_own_cpus(std::nullopt)) {
+    return;
+  }
+  const std::string& by = config.platform.name;
+  r.warn(fmt::format("{} workers share {}: {}",
+                     config.nproc,
+                     config.usable_cpus_reason,
+                     by == "open-mpi" ? "pass --bind-to none to mpirun"
+                     : by == "slurm"  ? "pass --cpus-per-task=N or --cpu-bind=none to srun"
+                     : by == "hydra"  ? "pass -bind-to none to mpiexec"
+                                     : "muster was started bound to them; widen its CPU affinity"));
+}
+
 // Whether one of the lists is too short for all workers, whatever GPUs there are.
 bool is_narrowed(const Resolution& r) {
   constexpr std::array kVariables{
@@ -163,6 +180,7 @@ Result<void> resolve_workers(const Resolution& r) {
   r.config().role = r.layers.text(OptionId::role);
   r.config().virtual_local_rank = r.layers.is_on(OptionId::virtual_local_rank);
   note_narrowed_gpus(r);
+  note_narrow_mask(r);
   return resolve_stdin_rank(r);
 }
 

@@ -156,7 +156,8 @@ TEST_CASE("command line: near misses are answered with what was meant") {
   CHECK(error({"--log_dirs=x", "x.py"}) == "unknown option --log_dirs; did you mean --log-dir?");
   CHECK(error({"-np", "4", "x.py"}) == "unknown option -np; did you mean --nproc-per-node?");
   CHECK(error({"--gpus=4", "x.py"}) == "unknown option --gpus; did you mean --nproc-per-node?");
-  CHECK(error({"--exit-barrier-timeout=4", "x.py"}) == "unknown option --exit-barrier-timeout");
+  CHECK(error({"--exit-barrier-timeout=4", "x.py"}) ==
+        "unknown option --exit-barrier-timeout; options of the program come after its name");
   CHECK(error({"--use-env", "x.py"}).starts_with("unknown option --use-env"));
 }
 

@@ -70,6 +70,7 @@ TEST_CASE("devices: where no GPU is seen the numbers are the user's affair") {
   Launch launch{{"--devices=9"}, {}};
   launch.machine.gpus = {0, "none seen"};
   CHECK(launch.config().devices == "9");
+  CHECK(launch.warnings() == std::vector<std::string>{"--devices=9: none seen"});
 }
 
 TEST_CASE("devices: what is no list is refused") {

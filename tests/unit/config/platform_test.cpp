@@ -243,3 +243,20 @@ TEST_CASE("platform: --as-node is for explanations") {
   CHECK(launch({"--explain", "--as-node=4"}, step(0, 4)).error() ==
         "--as-node=4: the job has 4 of them, numbered from 0");
 }
+
+TEST_CASE("platform: several workers on fewer processors, to which somebody bound us, are named") {
+  const Variables mpirun{{"OMPI_COMM_WORLD_RANK", "0"},
+                         {"OMPI_COMM_WORLD_SIZE", "1"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}};
+  auto bound = launch({"--nproc-per-node=2"}, mpirun);
+  bound.machine.cpus = {1, "1 CPU by affinity"};
+  const auto warnings = bound.warnings();
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings.front().starts_with("2 workers share 1 CPU by affinity: "));
+  bound.machine.own_cpus = false;  // a small machine is no mistake
+  CHECK(bound.warnings().empty());
+  bound.machine.own_cpus = true;
+  bound.args = {"--nproc-per-node=1"};
+  CHECK(bound.warnings().empty());
+}

@@ -344,3 +344,19 @@ TEST_CASE("resolve: the order of ranks comes from a file of names") {
   CHECK(error({"--nnodes=2", "--node-rank=1", "--master-addr=h", "--rank-order=file:o"})
             .find("static orders") != std::string::npos);
 }
+
+TEST_CASE("resolve: a setting without an effect in this run is named in one warning") {
+  const std::vector<std::string> numbered{"--nnodes=2", "--node-rank=1", "--master-addr=h"};
+  auto args = numbered;
+  args.emplace_back("--rdzv-conf=join_timeout=5,last_call_timeout=3,lease=4");
+  CHECK(Launch{args, {}}.warnings() ==
+        std::vector<std::string>{"--rdzv-conf: join_timeout, last_call_timeout have no effect with "
+                                 "--rdzv-backend=static, which waits for timeout="});
+  args = {"--nnodes=2", "--rdzv-endpoint=h", "--rdzv-conf=timeout=5", "--master-port=7"};
+  CHECK(Launch{args, {}}.warnings() ==
+        std::vector<std::string>{
+            "--rdzv-conf: timeout has no effect with --rdzv-backend=c10d, which waits for "
+            "join_timeout=",
+            "--master-port has no effect with --rdzv-backend=c10d; nodes meet at --rdzv-endpoint"});
+  CHECK(Launch{{"--rdzv-conf=timeout=5"}, {}}.warnings().empty());
+}

@@ -263,3 +263,28 @@ TEST_CASE("resolve: LOGLEVEL is the weakest source of the log level") {
   CHECK(Launch{{}, {{"LOGLEVEL", "LOUD"}}}.warnings().size() == 1);
   CHECK(error({"--log-level=loud"}).find("must be one of trace, debug") != std::string::npos);
 }
+
+TEST_CASE("resolve: a module's name without -m is recognised") {
+  Launch launch{{}, {}};
+  launch.program = {"my_pkg.train"};
+  CHECK(launch.error(Errc::not_found) ==
+        "the program my_pkg.train is neither in PATH nor in this folder; did you mean -m "
+        "my_pkg.train?");
+  launch.program = {"train"};
+  CHECK(launch.error(Errc::not_found).ends_with("; did you mean -m train?"));
+  launch.program = {"no_such"};
+  CHECK(launch.error(Errc::not_found).ends_with("in this folder"));
+}
+
+TEST_CASE("resolve: a launcher's option after the program is named in a warning") {
+  Launch launch{{}, {}};
+  launch.program = {"train.py", "--lr=0.1", "--nproc_per_node=2"};
+  CHECK(launch.warnings() ==
+        std::vector<std::string>{
+            "--nproc_per_node=2 comes after train.py, so it is passed to the program; "
+            "to set it for muster, put it before the program"});
+  launch.program = {"train.py", "--role=x", "nnodes"};
+  CHECK(launch.warnings().empty());
+  launch.program = {"./solver", "--nnodes=2"};  // may be a launcher itself
+  CHECK(launch.warnings().empty());
+}
