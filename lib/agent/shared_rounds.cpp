@@ -5,6 +5,7 @@
 #include "agent/membership_change.hpp"
 #include "base/clock.hpp"
 #include "base/printable.hpp"
+#include "host/own_addresses.hpp"
 #include "io/socket_address.hpp"
 #include "restart/restart_policy.hpp"
 
@@ -159,10 +160,14 @@ Result<Assignment> SharedRounds::assignment_of(const RunRound& run) {
   out->agent_store = run.offer.serves_store;
   out->leader_ports = run.offer.ports;
   out->ports = std::move(*ports);
+  const auto& members = run.round->members;
+  const std::string& own = members[static_cast<std::size_t>(run.group_rank)].address;
+  if (members.size() > 1) {
+    out->interface = interface_of(own, own_addresses().value_or(std::vector<OwnAddress>{}));
+  }
   if (run.offer.is_carried) {
-    const auto& members = run.round->members;
     out->leader_addr = members.front().address;
-    out->node_addr = members[static_cast<std::size_t>(run.group_rank)].address;
+    out->node_addr = own;
   }
   return out;
 }

@@ -100,6 +100,18 @@ std::string describe_range(const LaunchConfig& config) {
              : "any";
 }
 
+// Which variables name the network interface for the workers' libraries.
+std::string describe_ifname(const LaunchConfig& config) {
+  if (!config.socket_ifname) {
+    return "yes";
+  }
+  if (!many_nodes(config)) {
+    return "no";
+  }
+  return config.iface.empty() ? "no: GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME are set"
+                              : "no: GLOO_, TP_ and NCCL_SOCKET_IFNAME are " + config.iface;
+}
+
 std::string describe_place(const LaunchConfig& config) {
   if (config.node_rank) {
     return std::to_string(*config.node_rank);
@@ -176,6 +188,8 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
       return or_none(config.local_addr);
     case OptionId::iface:
       return or_none(config.iface);
+    case OptionId::no_socket_ifname:
+      return describe_ifname(config);
     case OptionId::port_range:
       return describe_range(config);
     case OptionId::store_via:

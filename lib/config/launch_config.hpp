@@ -84,6 +84,8 @@ struct LaunchConfig {
   bool nodes_are_numbered = false;  // node_rank is the platform's, and so another one on each node
   std::vector<std::string> rank_order;  // node names of --rank-order; empty: natural order
   std::string iface;                    // as typed; its address is in local_addr
+  // Workers of many nodes get GLOO_SOCKET_IFNAME, and with --iface NCCL_SOCKET_IFNAME.
+  bool socket_ifname = true;
   std::string local_addr;  // this node's, of --local-addr or --iface; empty: chosen by us
   // Both ends belong to it; every listening socket lies inside. None: any free port.
   std::optional<std::pair<std::uint16_t, std::uint16_t>> port_range;

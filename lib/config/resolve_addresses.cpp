@@ -29,6 +29,7 @@ Result<void> resolve_local_addr(const Resolution& r) {
 Result<void> resolve_iface(const Resolution& r) {
   LaunchConfig& config = r.config();
   config.iface = r.layers.text(OptionId::iface);
+  config.socket_ifname = !r.layers.is_on(OptionId::no_socket_ifname);
   if (config.iface.empty()) {
     return {};
   }

@@ -56,6 +56,7 @@ enum class OptionId {
   master_port,
   local_addr,
   iface,
+  no_socket_ifname,
   port_range,
   store_via,
   rank_order,

@@ -73,4 +73,10 @@ Result<std::string> address_of_interface(std::string_view name,
   return found->address;
 }
 
+std::string interface_of(std::string_view address, std::span<const OwnAddress> addresses) {
+  const bool loopback = address.starts_with("127.") || address == "::1";
+  const auto found = std::ranges::find(addresses, address, &OwnAddress::address);
+  return loopback || found == addresses.end() ? "" : found->interface;
+}
+
 }  // namespace muster

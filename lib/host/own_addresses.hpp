@@ -28,4 +28,9 @@ struct OwnAddress {
 [[nodiscard]] Result<std::string> address_of_interface(std::string_view name,
                                                        std::span<const OwnAddress> addresses);
 
+// The interface that has this address; empty for a loopback address, and for one of another
+// machine. Pure.
+[[nodiscard]] std::string interface_of(std::string_view address,
+                                       std::span<const OwnAddress> addresses);
+
 }  // namespace muster

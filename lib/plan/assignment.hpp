@@ -28,6 +28,7 @@ struct Assignment {
   std::uint16_t master_port = 0;
   std::string leader_addr;  // of the node of rank 0, where master_addr is a proxy's here; or empty
   std::string node_addr;    // of this node, for the same case
+  std::string interface;    // with this node's address, in a round of several nodes; or empty
   bool agent_store = true;  // false: the worker of rank 0 is to serve it there
   std::vector<std::uint16_t> ports;         // reserved on this node, for its workers
   std::vector<std::uint16_t> leader_ports;  // reserved on the node of rank 0; 0: not known yet

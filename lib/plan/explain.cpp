@@ -57,6 +57,9 @@ std::string unknown_value(std::string_view name, std::string_view value) {
   if (name == "MASTER_PORT" && value == "0") {
     return "<any free port>";
   }
+  if (name.ends_with("_SOCKET_IFNAME") && value == kUnknownInterface) {
+    return "<the interface by which the nodes reach this one>";
+  }
   if (name == "MUSTER_AGENT" && value == kUnknownSocket) {
     return "<the agent's socket>";
   }
@@ -89,6 +92,9 @@ Result<Assignment> example_assignment(const LaunchConfig& config) {
                     Endpoint{config.master_addr, config.master_port});
   if (out) {
     out->agent_store = config.agent_store;
+    if (many_nodes(config)) {
+      out->interface = config.iface.empty() ? std::string(kUnknownInterface) : config.iface;
+    }
     out->ports.resize(static_cast<std::size_t>(config.ports));
     out->leader_ports.resize(static_cast<std::size_t>(config.leader_ports));
   }

@@ -9,9 +9,13 @@
 #include "process/process_spec.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster {
+
+// Stands for the interface of this node's address, which is known when the nodes meet.
+inline constexpr std::string_view kUnknownInterface = "?";
 
 // The name of a socket that is not there yet, in a PlanContext.
 inline constexpr std::string_view kUnknownSocket = "?";

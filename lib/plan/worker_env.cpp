@@ -60,6 +60,23 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   }
 }
 
+// gloo and TensorPipe resolve the host's own name, which may be 127.0.1.1 or unknown; the other
+// nodes reach us at the address of this interface. NCCL needs no help, but should follow --iface.
+// The user's own values stay.
+void set_interface(Environ& out, const LaunchConfig& config, const std::string& name) {
+  if (name.empty() || !config.socket_ifname) {
+    return;
+  }
+  for (const std::string_view variable : {"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"}) {
+    if (!out.get(variable)) {
+      out.set(variable, name);
+    }
+  }
+  if (!config.iface.empty() && !out.get("NCCL_SOCKET_IFNAME")) {
+    out.set("NCCL_SOCKET_IFNAME", "=" + name);  // exactly this one: eth1 is also how eth10 begins
+  }
+}
+
 // Where PyTorch's flight recorders are asked for a dump when the worker hangs, and where they leave
 // it: NCCL's by PyTorch itself, gloo's by lib/python/muster_torch_flights.py.
 void set_flights(Environ& out, const std::string& folder) {
@@ -190,6 +207,7 @@ Result<Environ> worker_env(const LaunchConfig& config,
     set_task(out, *config.task);
   }
   set_elastic(out, config, assignment);
+  set_interface(out, config, assignment.interface);
   set_ports(out, "MUSTER_PORTS", assignment.ports);
   set_ports(out, "MUSTER_LEADER_PORTS", assignment.leader_ports);
   out.set("TORCHELASTIC_ERROR_FILE", contact.error_file);

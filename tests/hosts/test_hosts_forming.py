@@ -157,7 +157,7 @@ class Names(HostsCase):
         right, wrong = (job.start(number, options=["--node-rank", 0]) for number in (1, 2))
         wrong.wait_for_text("waiting for 1 more (others look for the first node at " + job.endpoint,
                             "which is no address of this machine: has another one --node-rank=0")
-        right.wait_for_text("waiting for 1 more\n")
+        right.wait_for_text("waiting for 1 more; giving up")
         for node in (right, wrong):
             node.kill(15)
         job.ends(right, wrong, code=143)

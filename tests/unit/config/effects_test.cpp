@@ -63,6 +63,7 @@ const std::vector<Trial>& trials() {
       {master_port, {"--master-port=7"}, {"--nnodes=2", "--node-rank=1", "--master-addr=head"}},
       {local_addr, {"--local-addr=10.0.0.7"}, kMany},
       {iface, {"--iface=eth0"}, kMany},
+      {no_socket_ifname, {"--no-socket-ifname"}, kMany},
       {port_range, {"--port-range=29400-29409"}, kMany},
       {store_via, {"--store-via=proxy"}, kMany},
       {rank_order, {"--rank-order=file:order"}, kMany},

@@ -19,7 +19,6 @@ EXPLAINED = {
     'numa_binding': 'its effect is numa_plan',
     'rdzv_conf': 'as typed; rendezvous is what it means',
     'standalone': 'its effect is rdzv_backend, rdzv_endpoints and rdzv_id',
-    'iface': 'its effect is local_addr',
     'config_file': 'its effect is the settings in it',
     'origins': 'where settings came from',
     'accepted': 'settings without an effect, as their help says',

@@ -71,3 +71,10 @@ TEST_CASE("own addresses: loopback is there, and each IPv4 address can be bound"
     }
   }
 }
+
+TEST_CASE("own addresses: the interface of an address; a loopback one has none") {
+  CHECK(interface_of("10.0.0.8", node()) == "eth0");
+  CHECK(interface_of("2001:db8::7", node()) == "ib0");
+  CHECK(interface_of("10.0.0.9", node()).empty());
+  CHECK(interface_of("127.0.0.1", node()).empty());
+}

@@ -281,3 +281,23 @@ TEST_CASE("worker env: a worker's place in a Slurm step is its own, or none") {
   worker.config.platform.nodes = {2, "SLURM_STEP_NUM_NODES"};
   CHECK(place() == std::vector<std::string>(4, "none"));
 }
+
+TEST_CASE("worker env: gloo takes the interface by which the nodes reach this one") {
+  Worker worker = second_node();
+  CHECK_FALSE(worker["GLOO_SOCKET_IFNAME"]);
+  worker.assignment.interface = "eth0";
+  CHECK(worker["GLOO_SOCKET_IFNAME"] == "eth0");
+  CHECK(worker["TP_SOCKET_IFNAME"] == "eth0");
+  CHECK_FALSE(worker["NCCL_SOCKET_IFNAME"]);
+  worker.config.iface = "eth0";
+  CHECK(worker["NCCL_SOCKET_IFNAME"] == "=eth0");
+  worker.environ.set("GLOO_SOCKET_IFNAME", "ib0");
+  worker.environ.set("NCCL_SOCKET_IFNAME", "ib");
+  CHECK(worker["GLOO_SOCKET_IFNAME"] == "ib0");
+  CHECK(worker["NCCL_SOCKET_IFNAME"] == "ib");
+  worker.environ = {};
+  worker.config.socket_ifname = false;
+  CHECK_FALSE(worker["GLOO_SOCKET_IFNAME"]);
+  CHECK_FALSE(worker["TP_SOCKET_IFNAME"]);
+  CHECK_FALSE(worker["NCCL_SOCKET_IFNAME"]);
+}
