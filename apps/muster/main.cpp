@@ -168,7 +168,8 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
         return run_agent(setup, std::move(link), std::move(means));
       },
       setup.config.signals_to_handle,
-      lease);
+      lease,
+      setup.config.shutdown_timeout);
   if (::getpid() == guard && setup.config.log_dir.empty() && !setup.config.logs_disabled) {
     RunDir::remove_left(RunDir::place_of(setup.config, setup.environ, setup.random));
   }

@@ -167,6 +167,16 @@ Named named(const event::WorkersKilled& /*what*/) {
   return {"workers_killed", Json::object()};
 }
 
+Named named(const event::LeftoversFound& what) {
+  static constexpr const char* kFates[] = {"awaited", "asked", "killed"};
+  Json processes = Json::array();
+  for (const Leftover& one : what.processes) {
+    processes.push_back(
+        {{"pid", one.pid}, {"name", one.command}, {"rank", one.rank ? Json(*one.rank) : Json()}});
+  }
+  return {"leftovers", {{"fate", kFates[static_cast<int>(what.fate)]}, {"processes", processes}}};
+}
+
 Named named(const event::HangFound& what) {
   static constexpr const char* kActions[] = {"report", "restart", "stop"};
   return {"hang",

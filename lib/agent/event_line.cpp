@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/event_text.hpp"
 #include "base/printable.hpp"
+#include "process/sweeper.hpp"
 
 #include <fmt/core.h>
 
@@ -80,6 +81,24 @@ EventLine end_line(const event::WorkerEnded& ended) {
           ended.reaped || !ended.exit.lost_child.empty() ? "" : "; the kernel frees its memory")};
 }
 
+EventLine leftovers_line(const event::LeftoversFound& found) {
+  using Fate = event::LeftoversFound::Fate;
+  const std::string processes = describe_leftovers(found.processes);
+  switch (found.fate) {
+    case Fate::awaited:
+      return {LogLevel::warning,
+              fmt::format("all workers are done; waiting up to {} for {}. Ctrl-C stops {}",
+                          describe(found.time_left),
+                          processes,
+                          found.processes.size() == 1 ? "it" : "them")};
+    case Fate::asked:
+      return {LogLevel::warning, "sent SIGTERM to " + processes};
+    case Fate::killed:
+      break;
+  }
+  return {LogLevel::warning, "killed " + processes};
+}
+
 std::string hang_line(const event::HangFound& found) {
   const std::string line = "hang: " + hang::headline(found.verdict);
   return found.told_by.empty() ? line : line + "; node '" + found.told_by + "' shows all of it";
@@ -109,6 +128,8 @@ std::optional<EventLine> line_of(const JobEvent& event) {
                            what.reason +
                                ": its workers were ended, since the other nodes may go "
                                "on without it"};
+        } else if constexpr (std::is_same_v<What, event::LeftoversFound>) {
+          return leftovers_line(what);
         } else if constexpr (std::is_same_v<What, event::HangFound>) {
           return EventLine{LogLevel::warning, hang_line(what)};
         } else if constexpr (std::is_same_v<What, event::HangOver>) {

@@ -136,6 +136,16 @@ struct WorkersSignalled {
 
 struct WorkersKilled {};
 
+// Processes that workers left behind when they ended: they have time to exit by themselves, were
+// sent SIGTERM, or were killed.
+struct LeftoversFound {
+  enum class Fate { awaited, asked, killed };
+
+  Fate fate = Fate::awaited;
+  std::vector<Leftover> processes;
+  Duration time_left{};  // awaited: until they are sent SIGTERM
+};
+
 // The workers make no progress: who holds them up, and why. Comes before anything is ended.
 struct HangFound {
   hang::Verdict verdict;
@@ -180,6 +190,7 @@ using What = std::variant<JobStarted,
                           SignalTaken,
                           WorkersSignalled,
                           WorkersKilled,
+                          LeftoversFound,
                           HangFound,
                           HangOver,
                           straggler::Named,

@@ -9,6 +9,11 @@
 #include <utility>
 
 namespace muster {
+namespace {
+
+using Fate = event::LeftoversFound::Fate;
+
+}  // namespace
 
 Supervisor::Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings)
     : site_(site), rounds_(rounds), core_(std::move(settings)) {}
@@ -51,6 +56,7 @@ void Supervisor::on_groups_empty() {
 }
 
 void Supervisor::on_nothing_left() {
+  tell_killed();
   handle(NothingLeft{});
 }
 
@@ -118,9 +124,26 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, SignalWorkers>) {
           site_.runner().signal_workers(asked.signo);
         } else if constexpr (std::is_same_v<Effect, KillEverything>) {
-          kill_everything();
+          kill(asked.names);
+          site_.runner().kill_everything();
+        } else if constexpr (std::is_same_v<Effect, KillWorkers>) {
+          kill(asked.names);
+          site_.runner().kill_workers();
+        } else if constexpr (std::is_same_v<Effect, AwaitNothingLeft>) {
+          site_.runner().await_nothing_left();
+        } else if constexpr (std::is_same_v<Effect, NameLeftovers>) {
+          tell_leftovers({Fate::awaited, site_.runner().leftovers(), asked.left});
+        } else if constexpr (std::is_same_v<Effect, AskLeftovers>) {
+          tell_leftovers({Fate::asked, site_.runner().ask_leftovers()});
+        } else if constexpr (std::is_same_v<Effect, LookAtLeftovers>) {
+          if (site_.runner().only_deaf_left()) {
+            handle(OnlyDeafLeft{});
+          }
+        } else if constexpr (std::is_same_v<Effect, TellKilledEarly>) {
+          tell_killed_early(asked);
         } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {
           core_.add_survivors(site_.runner().survivors());
+          names_killed_ = false;
         } else if constexpr (std::is_same_v<Effect, CloseAttempt>) {
           close_attempt(asked.timeout);
         } else {
@@ -152,9 +175,41 @@ void Supervisor::signal_groups(int signo) {
   site_.runner().signal_groups(signo);
 }
 
-void Supervisor::kill_everything() {
+// What was killed together with its worker is not named.
+void Supervisor::kill(bool names) {
   site_.tell(event::WorkersKilled{});
-  site_.runner().kill_everything();
+  if (!names_killed_) {
+    static_cast<void>(site_.runner().take_killed());
+  }
+  names_killed_ = names;
+}
+
+void Supervisor::tell_killed() {
+  const auto killed = site_.runner().take_killed();
+  if (std::exchange(names_killed_, false)) {
+    tell_leftovers({Fate::killed, killed});
+  }
+}
+
+void Supervisor::tell_leftovers(event::LeftoversFound found) {
+  if (!found.processes.empty()) {
+    site_.tell(std::move(found));
+  }
+}
+
+void Supervisor::tell_killed_early(const TellKilledEarly& killed) {
+  std::string ranks;
+  for (const int local_rank : killed.local_ranks) {
+    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank_of(local_rank));
+  }
+  const bool one = killed.local_ranks.size() == 1;
+  site_.tell(event::Message{LogLevel::warning,
+                            fmt::format("second {}: killing rank{} {} before {} stopped; "
+                                        "unsaved work is lost",
+                                        signal_name(killed.signo),
+                                        one ? "" : "s",
+                                        ranks,
+                                        one ? "it has" : "they have")});
 }
 
 void Supervisor::close_attempt(Duration timeout) {

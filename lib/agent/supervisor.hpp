@@ -67,7 +67,10 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void perform(const SupervisorEffect& effect);
   void tell_drain(const TellDrain& drain);
   void signal_groups(int signo);
-  void kill_everything();
+  void kill(bool names);
+  void tell_killed();
+  void tell_leftovers(event::LeftoversFound found);
+  void tell_killed_early(const TellKilledEarly& killed);
   void close_attempt(Duration timeout);
   void spawn(int local_rank);
   [[nodiscard]] Result<pid_t> start_worker(int local_rank);
@@ -81,6 +84,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   std::deque<SupervisorEvent> events_;  // came while another one was handled
   std::deque<SupervisorEffect> effects_;
   bool handling_ = false;
+  bool names_killed_ = false;  // what is killed now was left behind
 };
 
 }  // namespace muster

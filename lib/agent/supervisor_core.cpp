@@ -32,6 +32,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   state_ = SupervisorState::joining;
   why_ = Why::nothing;
   deadline_.reset();
+  stop_until_.reset();
   spawned_ = 0;
   groups_empty_ = false;
   awaits_signal_ = false;
@@ -140,7 +141,7 @@ void SupervisorCore::take_signal(Turn& turn) {
   if (!settings_.signals_to_forward.contains(signal.signo)) {
     MUSTER_MARK("a signal that is not forwarded ends the workers at once");
     why_ = Why::interrupted;
-    sweep(turn);
+    kill(turn, kSelfExitTime);
     return;
   }
   if (signal.reached_workers) {
@@ -155,15 +156,21 @@ void SupervisorCore::take_signal(Turn& turn) {
 void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   why_ = why;
   result_.stop_signal = signo;
-  if (spawned_ == 0 || groups_empty_ || settings_.grace <= Duration::zero()) {
-    sweep(turn);
+  stop_until_ = turn.now + settings_.grace;
+  if (spawned_ == 0 || groups_empty_) {
+    clear(turn);
+    return;
+  }
+  if (settings_.grace <= Duration::zero()) {
+    kill(turn, kSelfExitTime);
     return;
   }
   state_ = SupervisorState::stopping;
-  deadline_ = turn.now + settings_.grace;
+  deadline_ = stop_until_;
   turn.out.emplace_back(SignalGroups{signo});
   // A stopped process acts on nothing but SIGKILL until it is continued.
   turn.out.emplace_back(SignalGroups{SIGCONT});
+  await_deaf(turn);
 }
 
 // -- stopping ---------------------------------------------------------------------------------
@@ -172,6 +179,7 @@ void SupervisorCore::note_late_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
   live_.erase(exited.exit.local_rank);
   dying_.erase(exited.exit.local_rank);
+  await_deaf(turn);
   if (early_ == exited.exit.local_rank) {
     complete_early(exited.exit);
     return;
@@ -182,18 +190,6 @@ void SupervisorCore::note_late_exit(Turn& turn) {
       report_failure(turn, result_.failures.back(), turn.now);
     }
   }
-}
-
-void SupervisorCore::sweep_leftovers(Turn& turn) {
-  sweep(turn);
-}
-
-// The grace may have been left out for descendants that went to groups of their own: after the
-// workers' end nobody waits for them.
-void SupervisorCore::sweep(Turn& turn) {
-  state_ = SupervisorState::killing;
-  deadline_ = turn.now + (why_ == Why::regroup ? kKillTimeoutBeforeRestart : kKillTimeout);
-  turn.out.emplace_back(KillEverything{});
 }
 
 void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
@@ -217,26 +213,41 @@ void SupervisorCore::take_second_signal(Turn& turn) {
     if (why_ != Why::give_up && why_ != Why::closed) {
       why_ = Why::interrupted;
       deadline_ = signal.reached_workers ? std::max(deadline_, {drained_by(turn.now)}) : deadline_;
+      stop_until_ = deadline_;
     }
     if (signal.signo != result_.stop_signal && !signal.reached_workers) {
       turn.out.emplace_back(SignalGroups{signal.signo});
     }
     return;
   }
-  if (is_repeated_by_scheduler(signal.signo)) {
-    return;
-  }
-  if (signal.signo == result_.interrupting_signal && turn.now - signalled_at_ < kSameRequestTime) {
+  kill_on_second(turn, signal);
+}
+
+void SupervisorCore::kill_on_second(Turn& turn, const SignalReceived& signal) {
+  if (is_same_request(signal, turn.now)) {
     MUSTER_MARK("the same request to stop, sent twice");
     return;
   }
   if (signal.signo == SIGINT || signal.signo == SIGTERM || signal.signo == SIGQUIT) {
     MUSTER_MARK("a second signal skips the grace");
-    sweep(turn);
+    if (!live_.empty()) {
+      TellKilledEarly early{signal.signo, {}};
+      for (const auto& [local_rank, pid] : live_) {
+        early.local_ranks.push_back(local_rank);
+      }
+      turn.out.emplace_back(std::move(early));
+    }
+    kill(turn, kSelfExitTimeInHurry);
   }
 }
 
+bool SupervisorCore::is_same_request(const SignalReceived& signal, TimePoint now) const {
+  return is_repeated_by_scheduler(signal.signo) ||
+         (signal.signo == result_.interrupting_signal && now - signalled_at_ < kSameRequestTime);
+}
+
 void SupervisorCore::kill_overdue(Turn& turn) {
+  look_for_deaf(turn);
   if (turn.now < deadline_) {
     return;
   }
@@ -246,7 +257,8 @@ void SupervisorCore::kill_overdue(Turn& turn) {
       result_.overdue.push_back(local_rank);
     }
   }
-  sweep(turn);
+  turn.out.emplace_back(KillWorkers{});
+  clear(turn);
 }
 
 // -- killing ----------------------------------------------------------------------------------
@@ -267,17 +279,24 @@ void SupervisorCore::take_late_signal(Turn& turn) {
   hurry(turn);
 }
 
+// Nobody is there any more who could wait for the workers, or ask for their end.
 void SupervisorCore::kill_orphaned(Turn& turn) {
   why_ = Why::orphaned;
+  stop_until_.reset();
   if (state_ == SupervisorState::killing) {
     hurry(turn);
   } else {
-    sweep(turn);
+    turn.out.emplace_back(KillWorkers{});
+    clear(turn);
   }
 }
 
 void SupervisorCore::hurry(Turn& turn) {
   deadline_ = std::min(*deadline_, turn.now + kKillTimeout);
+  if (kill_all_at_) {
+    kill_all_at_ =
+        std::min(*kill_all_at_, turn.now + (is_urgent() ? kSelfExitTimeInHurry : kSelfExitTime));
+  }
 }
 
 Duration SupervisorCore::console_timeout() const {
@@ -296,6 +315,8 @@ Duration SupervisorCore::console_timeout() const {
 // The source of rounds hears of it before our own output is waited for: the other nodes may be
 // waiting for us.
 void SupervisorCore::go_on(Turn& turn) {
+  kill_all_at_.reset();
+  look_at_.reset();
   const Duration timeout = turn.now < deadline_ ? console_timeout() : Duration{};
   switch (why_) {
     case Why::finished:
@@ -337,6 +358,7 @@ void SupervisorCore::end_attempt(Turn& turn, Duration timeout, Outcome outcome) 
 }
 
 void SupervisorCore::abandon_unkillable(Turn& turn) {
+  kill_last(turn);
   if (turn.now < deadline_) {
     return;
   }
@@ -365,6 +387,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
 void SupervisorCore::finish(Turn& turn, Outcome outcome) {
   state_ = SupervisorState::done;
   deadline_.reset();
+  kill_all_at_.reset();
   leave_at_.reset();
   result_.outcome = outcome;
   turn.out.emplace_back(Finish{});
@@ -392,7 +415,7 @@ void SupervisorCore::add_survivors(const std::vector<Survivor>& known) {
 
 std::string SupervisorCore::describe() const {
   static constexpr std::array kStateNames{
-      "joining", "running", "stopping", "killing", "waiting", "done"};
+      "joining", "running", "stopping", "clearing", "killing", "waiting", "done"};
   static constexpr std::array kWhyNames{
       "-", "finished", "regroup", "give_up", "interrupted", "orphaned", "closed"};
   return fmt::format("{} why={} attempt={} live={}/{} failures={}",
@@ -409,6 +432,7 @@ SupervisorFacts SupervisorCore::facts() const {
   facts.state = state_;
   facts.why = why_;
   facts.has_deadline = deadline_.has_value();
+  facts.spares_helpers = kill_all_at_.has_value();
   facts.attempt_open = attempt_open_;
   facts.closed = closed_.has_value();
   facts.starts = starts_;

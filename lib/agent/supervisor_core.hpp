@@ -20,7 +20,12 @@
 namespace muster {
 
 // waiting: this node has done its part (or was asked to end) and waits to be let go.
-enum class SupervisorState { joining, running, stopping, killing, waiting, done };
+// clearing: the workers are done, what they left behind has time to end.
+enum class SupervisorState { joining, running, stopping, clearing, killing, waiting, done };
+
+// What is left behind first gets time to exit by itself, more where all workers have succeeded, and
+// then SIGTERM.
+enum class ClearPhase { settling, finishing, asked };
 
 // Why the workers are being stopped, or will not be started again.
 enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphaned, closed };
@@ -89,7 +94,7 @@ class SupervisorCore {
   void note_dying(Turn& turn);
   void note_also_dying(Turn& turn);
   void note_late_exit(Turn& turn);
-  void sweep_leftovers(Turn& turn);
+  void clear_leftovers(Turn& turn);
   void go_on(Turn& turn);
   void end_before_start(Turn& turn);
   void take_signal(Turn& turn);
@@ -99,6 +104,27 @@ class SupervisorCore {
   void kill_orphaned(Turn& turn);
   void kill_overdue(Turn& turn);
   void abandon_unkillable(Turn& turn);
+
+  // What workers leave behind: supervisor_clearing.cpp.
+  void clear(Turn& turn);
+  void go_on_clearing(Turn& turn);
+  void ask_leftovers(Turn& turn);
+  void await_deaf(Turn& turn);
+  void look_for_deaf(Turn& turn);
+  void kill_deaf(Turn& turn);
+  void take_signal_clearing(Turn& turn);
+  void kill_last(Turn& turn);
+  void kill_fenced_last(Turn& turn);
+  void note_worker_gone(Turn& turn);
+  void raise_while_clearing(Turn& turn);
+  void close_while_clearing(Turn& turn);
+  [[nodiscard]] bool all_succeeded() const;
+  [[nodiscard]] bool is_urgent() const;
+  void kill_on_second(Turn& turn, const SignalReceived& signal);
+  [[nodiscard]] bool is_same_request(const SignalReceived& signal, TimePoint now) const;
+  [[nodiscard]] TimePoint self_exits_until(TimePoint now) const;
+  [[nodiscard]] Duration kill_timeout() const;
+  void kill(Turn& turn, Duration self_exit_time);
 
   // What the source of rounds has to do with: supervisor_shared.cpp.
   void close_unstarted(Turn& turn);
@@ -135,7 +161,6 @@ class SupervisorCore {
   void decide_held(Turn& turn);
   void decide_after_failure(Turn& turn);
   void stop_workers(Turn& turn, Why why, int signo);
-  void sweep(Turn& turn);
   void hurry(Turn& turn);
   void end_attempt(Turn& turn, Duration timeout, Outcome outcome);
   void finish(Turn& turn, Outcome outcome);
@@ -143,11 +168,16 @@ class SupervisorCore {
   SupervisorSettings settings_;
   SupervisorState state_ = SupervisorState::joining;
   Why why_ = Why::nothing;
+  ClearPhase phase_ = ClearPhase::settling;
   std::optional<TimePoint> deadline_;
-  TimePoint now_{};           // of the last step
-  TimePoint spawned_at_{};    // last worker of this attempt
-  TimePoint failed_at_{};     // first failure of this attempt
-  TimePoint signalled_at_{};  // first request to stop
+  std::optional<TimePoint> kill_all_at_;  // killing: helpers may exit by themselves until then
+  std::optional<TimePoint> stop_until_;   // the grace of the workers that were asked to stop
+  std::optional<TimePoint> look_at_;      // for leftovers that ignore SIGTERM
+  TimePoint finish_until_{};              // of what succeeded workers have left behind
+  TimePoint now_{};                       // of the last step
+  TimePoint spawned_at_{};                // last worker of this attempt
+  TimePoint failed_at_{};                 // first failure of this attempt
+  TimePoint signalled_at_{};              // first request to stop
   int rank_first_ = 0;
   int starts_ = 0;
   int spawned_ = 0;

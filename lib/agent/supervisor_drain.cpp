@@ -34,12 +34,17 @@ void SupervisorCore::drain(Turn& turn, int signo) {
   for (WorkerFailure& failure : result_.failures) {
     failure.after_stop = failure.after_stop || may_be_of_scheduler(failure);
   }
-  if (spawned_ == 0 || groups_empty_ || settings_.grace <= Duration::zero()) {
-    sweep(turn);
+  stop_until_ = drained_by(turn.now);
+  if (spawned_ == 0 || groups_empty_) {
+    clear(turn);
+    return;
+  }
+  if (settings_.grace <= Duration::zero()) {
+    kill(turn, kSelfExitTime);
     return;
   }
   state_ = SupervisorState::stopping;
-  deadline_ = drained_by(turn.now);
+  deadline_ = stop_until_;
   const bool until_job_ends = settings_.job_ends && *settings_.job_ends > turn.now;
   turn.out.emplace_back(TellDrain{signo, *deadline_ - turn.now, until_job_ends});
   // A scheduler that looks for processes first and then signals them misses those that are started
@@ -47,6 +52,7 @@ void SupervisorCore::drain(Turn& turn, int signo) {
   if (turn.now - spawned_at_ < kSignalSpread) {
     turn.out.emplace_back(SignalGroups{signo});
   }
+  await_deaf(turn);
 }
 
 // The others get the scheduler's signal too, and would send their workers another one if they heard
@@ -60,7 +66,11 @@ void SupervisorCore::say_leaving(Turn& turn) {
 }
 
 std::optional<TimePoint> SupervisorCore::next_deadline() const {
-  return deadline_ && leave_at_ ? std::min(deadline_, leave_at_) : deadline_;
+  std::optional<TimePoint> next = deadline_;
+  for (const auto& other : {leave_at_, kill_all_at_, look_at_}) {
+    next = next && other ? std::min(next, other) : next;
+  }
+  return next;
 }
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -69,17 +70,17 @@ struct GroupsEmpty {};
 
 struct NothingLeft {};
 
+struct OnlyDeafLeft {};  // all that is left ignores SIGTERM
+
 struct SignalReceived {
   int signo = 0;
   pid_t sender = 0;
   bool reached_workers = false;  // whoever sent it has sent it to them as well
 };
 
-// The guard died.
-struct LinkLost {};
+struct LinkLost {};  // the guard died
 
-// next_deadline() has come.
-struct Tick {};
+struct Tick {};  // next_deadline() has come
 
 using SupervisorEvent = std::variant<Started,
                                      RoundFormed,
@@ -94,7 +95,8 @@ using SupervisorEvent = std::variant<Started,
                                      Tick,
                                      Fenced,
                                      RoundClosed,
-                                     WorkerDying>;
+                                     WorkerDying,
+                                     OnlyDeafLeft>;
 
 // The next six are for the source of rounds, which says what each means.
 struct AwaitRound {
@@ -137,10 +139,34 @@ struct SignalWorkers {
   int signo = 0;
 };
 
-struct KillEverything {};
+// The workers are done. NothingLeft follows once nothing that they left behind is left.
+struct AwaitNothingLeft {};
 
-// Put what is still there into the result: it could not be killed in time.
-struct NameSurvivors {};
+// The workers have all succeeded: what they left behind has so long to finish. For people.
+struct NameLeftovers {
+  Duration left{};
+};
+
+struct AskLeftovers {};  // by SIGTERM
+
+struct LookAtLeftovers {};  // OnlyDeafLeft follows where it is true
+
+// SIGKILL to the workers, but not to helpers that exit by themselves then. NothingLeft follows.
+struct KillWorkers {
+  bool names = false;  // what is killed was left behind by workers that had ended
+};
+
+struct KillEverything {
+  bool names = false;
+};
+
+// A second request to stop: these had not ended.
+struct TellKilledEarly {
+  int signo = 0;
+  std::vector<int> local_ranks;
+};
+
+struct NameSurvivors {};  // in the result: they could not be killed in time
 
 // All workers of the attempt are gone: pass on the rest of their output, for which a slow console
 // gets `timeout`, and look at their error files.
@@ -160,7 +186,13 @@ using SupervisorEffect = std::variant<AwaitRound,
                                       SpawnWorker,
                                       SignalGroups,
                                       SignalWorkers,
+                                      AwaitNothingLeft,
+                                      NameLeftovers,
+                                      AskLeftovers,
+                                      LookAtLeftovers,
+                                      KillWorkers,
                                       KillEverything,
+                                      TellKilledEarly,
                                       NameSurvivors,
                                       CloseAttempt,
                                       Finish>;

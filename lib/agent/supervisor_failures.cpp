@@ -29,7 +29,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   if (live_.empty() && result_.failures.empty()) {
     why_ = Why::finished;
     turn.out.emplace_back(ReportSuccess{});
-    sweep(turn);
+    clear(turn);
   } else if (!may_hear_of_another()) {
     decide_after_failure(turn);
   }

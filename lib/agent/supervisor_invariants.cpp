@@ -17,7 +17,7 @@ struct Rule {
 };
 
 bool ends(const Facts& f) {
-  return f.state == State::stopping || f.state == State::killing;
+  return f.state == State::stopping || f.state == State::clearing || f.state == State::killing;
 }
 
 // After a lost connection the others run on for a moment.
@@ -49,7 +49,7 @@ bool early_is_recorded(const Facts& f) {
   });
 }
 
-constexpr std::array<Rule, 20> kRules{{
+constexpr std::array<Rule, 21> kRules{{
     {"more workers spawned than the round has",
      [](const Facts& f) { return f.spawned >= 0 && f.spawned <= f.result.nproc; }},
     {"more workers live than were spawned",
@@ -120,6 +120,8 @@ constexpr std::array<Rule, 20> kRules{{
      [](const Facts& f) {
        return f.why != StopReason::interrupted || f.result.interrupting_signal != 0;
      }},
+    {"helpers are spared outside of a kill",
+     [](const Facts& f) { return !f.spares_helpers || f.state == State::killing; }},
     {"closed without the word of the source of rounds",
      [](const Facts& f) { return f.why != StopReason::closed || f.closed; }},
 }};

@@ -16,6 +16,7 @@ struct SupervisorFacts {
   SupervisorState state = SupervisorState::joining;
   StopReason why = StopReason::nothing;
   bool has_deadline = false;
+  bool spares_helpers = false;
   bool attempt_open = false;
   bool closed = false;  // the job's end is known
   int starts = 0;

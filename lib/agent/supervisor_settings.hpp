@@ -17,8 +17,15 @@ inline constexpr Duration kKillTimeout = std::chrono::seconds(2);
 // also what a worker gets that is known to be dying.
 inline constexpr Duration kKillTimeoutBeforeRestart = std::chrono::seconds(30);
 
+// The least time between SIGTERM and SIGKILL for what workers left behind, where the workers have
+// used up the grace and there is one.
+inline constexpr Duration kLeftoverGraceMin = std::chrono::milliseconds(500);
+
+// What helpers of killed workers have to clean up and exit where there is no time to lose.
+inline constexpr Duration kSelfExitTimeInHurry = std::chrono::milliseconds(250);
+
 // `timeout` and others send the same signal to a process and to its group: one request, not two.
-inline constexpr Duration kSameRequestTime = std::chrono::milliseconds(50);
+inline constexpr Duration kSameRequestTime = std::chrono::milliseconds(250);
 
 // How long we wait for a slow console in all: before a restart, at the end, and when we are in a
 // hurry. A finished job ends within 2 s whatever its console does.

@@ -37,10 +37,10 @@ void SupervisorCore::report_failures(Turn& turn) {
 // The others may start without us: nothing of ours may run beside them.
 void SupervisorCore::kill_fenced(Turn& turn) {
   MUSTER_MARK("fenced");
-  if (why_ == Why::nothing) {
+  if (why_ == Why::nothing || why_ == Why::finished) {
     why_ = Why::regroup;
   }
-  sweep(turn);
+  kill(turn, Duration::zero());
 }
 
 // -- the end of the job -----------------------------------------------------------------------
@@ -134,10 +134,7 @@ void SupervisorCore::leave_finished(Turn& turn) {
     wait_to_leave(turn);
     return;
   }
-  if (is_repeated_by_scheduler(signal.signo)) {
-    return;
-  }
-  if (signal.signo != result_.interrupting_signal || turn.now - signalled_at_ >= kSameRequestTime) {
+  if (!is_same_request(signal, turn.now)) {
     finish(turn, Outcome::interrupted);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of SupervisorCore: one row a state, one cell an event. The actions are in
-// supervisor_core.cpp and supervisor_shared.cpp; README.md shows the same table as text.
+// The table of SupervisorCore: one row a state, one cell an event. The actions are in the files
+// supervisor_*.cpp; README.md shows the same table as text.
 #include "agent/supervisor_core.hpp"
 #include "base/check.hpp"
 
@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kStates = 6;
+constexpr std::size_t kStates = 7;
 constexpr std::size_t kEvents = std::variant_size_v<SupervisorEvent>;
 
 }  // namespace
@@ -34,7 +34,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Tick
           &Core::ignore,              // Fenced
           &Core::close_unstarted,     // RoundClosed
-          &Core::impossible}},        // WorkerDying
+          &Core::impossible,          // WorkerDying
+          &Core::ignore}},            // OnlyDeafLeft
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -49,7 +50,8 @@ struct SupervisorCore::Table {
           &Core::decide_held,         // Tick
           &Core::kill_fenced,         // Fenced
           &Core::stop_closed,         // RoundClosed
-          &Core::note_dying}},        // WorkerDying
+          &Core::note_dying,          // WorkerDying
+          &Core::ignore}},            // OnlyDeafLeft
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -57,29 +59,47 @@ struct SupervisorCore::Table {
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
           &Core::note_late_exit,      // WorkerExited
-          &Core::sweep_leftovers,     // GroupsEmpty
+          &Core::clear_leftovers,     // GroupsEmpty
           &Core::impossible,          // NothingLeft
           &Core::take_second_signal,  // SignalReceived
           &Core::kill_orphaned,       // LinkLost
           &Core::kill_overdue,        // Tick
           &Core::kill_fenced,         // Fenced
           &Core::hurry_closed,        // RoundClosed
-          &Core::note_also_dying}},   // WorkerDying
+          &Core::note_also_dying,     // WorkerDying
+          &Core::kill_deaf}},         // OnlyDeafLeft
+      {{  // clearing
+          &Core::impossible,            // Started
+          &Core::impossible,            // RoundFormed
+          &Core::raise_while_clearing,  // RegroupNotice
+          &Core::impossible,            // WorkerSpawned
+          &Core::impossible,            // SpawnFailed
+          &Core::note_worker_gone,      // WorkerExited
+          &Core::ignore,                // GroupsEmpty
+          &Core::go_on,                 // NothingLeft
+          &Core::take_signal_clearing,  // SignalReceived
+          &Core::kill_orphaned,         // LinkLost
+          &Core::go_on_clearing,        // Tick
+          &Core::kill_fenced,           // Fenced
+          &Core::close_while_clearing,  // RoundClosed
+          &Core::ignore,                // WorkerDying
+          &Core::kill_deaf}},           // OnlyDeafLeft
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
           &Core::raise_to_regroup,    // RegroupNotice
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
-          &Core::note_late_exit,      // WorkerExited
+          &Core::note_worker_gone,    // WorkerExited
           &Core::ignore,              // GroupsEmpty
           &Core::go_on,               // NothingLeft
           &Core::take_late_signal,    // SignalReceived
           &Core::kill_orphaned,       // LinkLost
           &Core::abandon_unkillable,  // Tick
-          &Core::raise_to_regroup,    // Fenced
+          &Core::kill_fenced_last,    // Fenced
           &Core::hurry_closed,        // RoundClosed
-          &Core::ignore}},            // WorkerDying
+          &Core::ignore,              // WorkerDying
+          &Core::ignore}},            // OnlyDeafLeft
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -94,7 +114,8 @@ struct SupervisorCore::Table {
           &Core::end_waiting,         // Tick
           &Core::rejoin,              // Fenced
           &Core::end_closed,          // RoundClosed
-          &Core::impossible}},        // WorkerDying
+          &Core::impossible,          // WorkerDying
+          &Core::ignore}},            // OnlyDeafLeft
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -109,7 +130,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Tick
           &Core::ignore,              // Fenced
           &Core::ignore,              // RoundClosed
-          &Core::ignore}}}};          // WorkerDying
+          &Core::ignore,              // WorkerDying
+          &Core::ignore}}}};          // OnlyDeafLeft
 
   // clang-format on
 

@@ -12,8 +12,10 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -119,28 +121,13 @@ std::vector<ProcessRow> all_processes() {
 // parent was confirmed cannot. None where it was no longer that child; the handle is empty with
 // kernels before 5.3.
 std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
-  MUSTER_CHECK(pid > 1);
-  UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  UniqueFd handle = open_process(pid);
   const auto row = read_process(pid);
   if (!row || row->parent != parent) {
     return std::nullopt;
   }
-  if (handle) {
-    ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0);
-  } else {
-    ::kill(pid, SIGKILL);
-  }
+  send_signal(handle, pid, SIGKILL);
   return handle;
-}
-
-// From the top down: a parent that is dead forks no more, and what it leaves becomes our child,
-// since we are a subreaper, and is found by the next sweep.
-void kill_below(pid_t parent) {
-  for (const pid_t child : children_of(parent)) {
-    if (kill_one(child, parent)) {
-      kill_below(child);
-    }
-  }
 }
 
 // Until all of them have ended, or `until`. Where there are no handles, a moment.
@@ -151,35 +138,6 @@ void wait_for_ends(const std::vector<UniqueFd>& dying, TimePoint until) {
     const int most = one ? static_cast<int>(std::max<long>(0, left.count())) : 1;
     ::poll(&end, 1, most);
   }
-}
-
-// Reaps all that ended; whether children remain.
-bool reap_ended(Sweeper& sweeper) {
-  while (true) {
-    siginfo_t info{};
-    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0) {
-      return errno != ECHILD;
-    }
-    if (info.si_pid == 0) {
-      return true;
-    }
-    sweeper.reaped(info.si_pid);
-  }
-}
-
-// False when `until` has come first.
-bool wait_for_child_signal(TimePoint until) {
-  const auto left = until - steady_now();
-  if (left <= Duration::zero()) {
-    return false;
-  }
-  // Blocked in guard and agent alike (prepare_process), so none is lost between two waits.
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-  return ::sigtimedwait(&child, nullptr, &limit) == SIGCHLD || errno == EINTR;
 }
 
 }  // namespace
@@ -285,23 +243,45 @@ std::vector<ProcessRow> descendants() {
   return descendants(::getpid());
 }
 
-void Sweeper::sweep() {
-  for (const pid_t child : children_of(::getpid())) {
-    if (!spared_.contains(child) && killed_.insert(child).second) {
-      // By its number: a child of ours keeps it until we reap it.
-      ::kill(child, SIGKILL);
-      kill_below(child);
-    }
+UniqueFd open_process(pid_t pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+void send_signal(const UniqueFd& handle, pid_t pid, int signo) {
+  MUSTER_CHECK(pid > 1);
+  if (handle) {
+    ::syscall(SYS_pidfd_send_signal, handle.get(), signo, nullptr, 0);
+  } else {
+    ::kill(pid, signo);
   }
 }
 
-bool Sweeper::any_left() const {
-  for (const pid_t child : children_of(::getpid())) {
-    if (!spared_.contains(child)) {
-      return true;
+SignalMasks signal_masks(pid_t pid, int signo) {
+  MUSTER_CHECK(signo > 0 && signo < NSIG);
+  const std::string text = proc_is_ours() ? read_text(proc_path(pid, "status")) : "";
+  const auto has = [&](std::string_view key) {
+    const auto at = text.find(key);
+    std::uint64_t mask = 0;
+    if (at != std::string::npos) {
+      std::from_chars(text.data() + at + key.size(), text.data() + text.size(), mask, 16);
     }
+    return ((mask >> (signo - 1)) & 1) != 0;
+  };
+  return {.ignored = has("\nSigIgn:\t"), .blocked = has("\nSigBlk:\t")};
+}
+
+std::optional<int> rank_in_environment(pid_t pid) {
+  constexpr std::string_view kKey{"\0RANK=", 6};
+  const std::string text = std::string(1, '\0') + read_text(proc_path(pid, "environ"));
+  const auto at = text.find(kKey);
+  if (!proc_is_ours() || at == std::string::npos) {
+    return std::nullopt;
   }
-  return false;
+  const char* const begin = text.data() + at + kKey.size();
+  int rank = 0;
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), rank);
+  const bool whole = end == text.data() + text.size() || *end == '\0';
+  return error == std::errc{} && whole && rank >= 0 ? std::optional(rank) : std::nullopt;
 }
 
 KilledBelow kill_all_below(pid_t root, Duration timeout, const std::function<bool()>& may_kill) {
@@ -338,21 +318,6 @@ std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows, pid_t
     }
   }
   return out;
-}
-
-SweepResult kill_descendants_until_none(const std::set<pid_t>& spared, Duration timeout) {
-  Sweeper sweeper(spared);
-  const auto until = steady_now() + timeout;
-  while (reap_ended(sweeper) && (spared.empty() || sweeper.any_left())) {
-    sweeper.sweep();
-    // Each end may hand us the orphans of the dead, so all are looked for again.
-    if (!wait_for_child_signal(until)) {
-      auto rows = descendants();
-      std::erase_if(rows, [&](const ProcessRow& row) { return spared.contains(row.pid); });
-      return {.none_left = false, .survivors = survivors_among(rows, ::getpid())};
-    }
-  }
-  return {.none_left = true, .survivors = {}};
 }
 
 bool has_children() {

@@ -6,12 +6,12 @@
 // our children when their parents were killed, so a sweep still ends with nothing left.
 #pragma once
 
+#include "base/fd.hpp"
 #include "base/time.hpp"
 #include "process/process_runner.hpp"
 
 #include <functional>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,42 +52,22 @@ struct ProcessRow {
 [[nodiscard]] std::vector<ProcessRow> descendants(pid_t root);
 [[nodiscard]] std::vector<ProcessRow> descendants();
 
-// Kills what is below this process. Children cannot be mistaken: they stay until we reap them.
-// Those further down are identified by a pidfd and their parent before they are signalled.
-class Sweeper {
- public:
-  // The subtrees of the children in `spared` are left alone.
-  explicit Sweeper(std::set<pid_t> spared = {}) : spared_(std::move(spared)) {}
+// A handle on a process that stays its own when the pid is used again; empty before Linux 5.3.
+[[nodiscard]] UniqueFd open_process(pid_t pid);
 
-  // SIGKILL to each child that did not get it yet, and to all below it. To be repeated whenever
-  // children were reaped: orphans of the killed have become our children then.
-  void sweep();
+// Through the handle, or by the pid where there is none.
+void send_signal(const UniqueFd& handle, pid_t pid, int signo);
 
-  void reaped(pid_t pid) {
-    killed_.erase(pid);
-    spared_.erase(pid);
-  }
-
-  // The subtree of this child is left alone from now on.
-  void spare(pid_t pid) { spared_.insert(pid); }
-
-  // Whether a child that is not spared may be left.
-  [[nodiscard]] bool any_left() const;
-
- private:
-  std::set<pid_t> spared_;
-  std::set<pid_t> killed_;
+// What a process does about a signal. Both are false where /proc does not say.
+struct SignalMasks {
+  bool ignored = false;
+  bool blocked = false;  // it may still read the signal: signalfd(2), sigwait(3)
 };
 
-struct SweepResult {
-  bool none_left = false;           // the kernel says that we have no child but the spared
-  std::vector<Survivor> survivors;  // what is known of those that are left
-};
+[[nodiscard]] SignalMasks signal_masks(pid_t pid, int signo);
 
-// Sweeps and reaps until nothing is left but the spared, or until the timeout. Blocks; SIGCHLD must
-// be blocked.
-[[nodiscard]] SweepResult kill_descendants_until_none(const std::set<pid_t>& spared,
-                                                      Duration timeout);
+// RANK in the environment that the process was started with: whose worker has left it.
+[[nodiscard]] std::optional<int> rank_in_environment(pid_t pid);
 
 struct KilledBelow {
   std::size_t count = 0;       // processes that were killed

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/guard.hpp"
 
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 #include "process/descendants.hpp"
 #include "process/exit_status.hpp"
 #include "process/inherited_state.hpp"
+#include "process/sweeper.hpp"
 
 #include <algorithm>
 #include <array>
@@ -134,8 +136,12 @@ bool asks_to_end_or_go_on(int signo) {
 
 class Guard {
  public:
-  Guard(pid_t agent, UniqueFd signals, UniqueFd link, const LeaseTimer* lease)
-      : agent_(agent), signals_(std::move(signals)), link_(std::move(link)), lease_(lease) {
+  Guard(pid_t agent, UniqueFd signals, UniqueFd link, const LeaseTimer* lease, Duration grace)
+      : agent_(agent),
+        signals_(std::move(signals)),
+        link_(std::move(link)),
+        lease_(lease),
+        grace_(grace) {
     if (lease_ != nullptr) {
       self_continue_.emplace(lease_->wake_interval());
     }
@@ -268,10 +274,36 @@ class Guard {
     }
   }
 
+  // An agent that ended by itself has given its descendants their time already.
   void sweep() {
-    const auto result = kill_descendants_until_none(spared_, kSweepTimeout);
+    PatientSweep sweep(spared_, grace_, [this](TimePoint until) { return may_wait(until); });
+    const auto result = status_.signaled ? sweep.run(kSweepTimeout)
+                                         : kill_descendants_until_none(spared_, kSweepTimeout);
     none_left_ = result.none_left;
     tell_left(result.survivors, "muster ends without it");
+    if (!sweep.asked().empty()) {
+      say("sent SIGTERM to " + describe_leftovers(sweep.asked()));
+    }
+    if (!sweep.killed().empty()) {
+      say("killed " + describe_leftovers(sweep.killed()));
+    }
+  }
+
+  // False: another signal asks us to end, or the other nodes may go on without us.
+  [[nodiscard]] bool may_wait(TimePoint until) const {
+    const int lease_fd = lease_ != nullptr ? lease_->fd() : -1;
+    std::array<pollfd, 2> ready{{{.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                                 {.fd = lease_fd, .events = POLLIN, .revents = 0}}};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
+    ::poll(ready.data(), ready.size(), static_cast<int>(std::max<long>(0, left.count())));
+    signalfd_siginfo info{};
+    if (ready[0].revents != 0 &&
+        ::read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      const int signo = static_cast<int>(info.ssi_signo);
+      const bool asks_to_end = signo != SIGCHLD && signo != SIGCONT && asks_to_end_or_go_on(signo);
+      return !asks_to_end && ready[1].revents == 0;
+    }
+    return ready[1].revents == 0;
   }
 
   static void tell_left(const std::vector<Survivor>& survivors, const std::string& outcome) {
@@ -297,6 +329,7 @@ class Guard {
   UniqueFd signals_;
   UniqueFd link_;
   const LeaseTimer* lease_;
+  Duration grace_;
   std::set<pid_t> spared_;
   std::optional<SelfContinue> self_continue_;  // where other nodes rely on us
   bool ended_ = false;
@@ -308,7 +341,8 @@ class Guard {
 
 int run_guarded(const std::function<int(UniqueFd link)>& agent,
                 const std::vector<int>& more_signals,
-                const LeaseTimer* lease) {
+                const LeaseTimer* lease,
+                Duration grace) {
   const sigset_t relayed = relayed_signals(more_signals);
   // Before the fork: a signal from now on waits for the signalfd, and the agent starts with the
   // same mask, so that no handler's default ends it.
@@ -334,7 +368,7 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
   if (!signals) {
     return give_up("creating the guard's signalfd");
   }
-  Guard guard(pid, std::move(signals), std::move(link->write), lease);
+  Guard guard(pid, std::move(signals), std::move(link->write), lease, grace);
   guard.spare(std::move(spared));
   return guard.watch();
 }

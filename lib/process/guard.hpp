@@ -34,13 +34,16 @@ void prepare_process();
 // exit code. In the child: calls `agent` with the read end of the link and returns its result.
 // The caller returns that value from main in both processes. `more_signals` are relayed beside
 // TERM, INT, HUP, QUIT, USR1 and USR2; none is relayed that was ignored when we were started.
-// When `lease` goes off, everything below the agent is killed, the agent itself is not.
+// When `lease` goes off, everything below the agent is killed, the agent itself is not. If the
+// agent is killed, what it leaves may exit by itself for a moment, gets SIGTERM and then `grace`;
+// another signal or the lease ends that at once.
 //
 // The guard closes no descriptor that the caller holds: a listening socket made before stays open
 // in both processes, so that nobody is refused there before the guard has swept and ended.
 [[nodiscard]] int run_guarded(const std::function<int(UniqueFd link)>& agent,
                               const std::vector<int>& more_signals = {},
-                              const LeaseTimer* lease = nullptr);
+                              const LeaseTimer* lease = nullptr,
+                              Duration grace = Duration::zero());
 
 // Overwrites the command line that ps shows for this process, so that `pkill -9 -f train.py` does
 // not hit guard, workers and agent at once. For the agent, once argv has been copied.

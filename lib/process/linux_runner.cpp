@@ -7,9 +7,11 @@
 #include "process/end_watch.hpp"
 #include "process/flight_recorder_keeper.hpp"
 #include "process/inherited_state.hpp"
+#include "process/interval_timer.hpp"
 #include "process/output_pump.hpp"
 #include "process/poller.hpp"
 #include "process/spawn.hpp"
+#include "process/sweeper.hpp"
 #include "process/unread_input.hpp"
 #include "process/worker_table.hpp"
 #include "process/zygote_keeper.hpp"
@@ -22,16 +24,19 @@
 #include <cerrno>
 #include <csignal>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/signalfd.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace muster {
 namespace {
+
+// What is done with the processes below us until none is left.
+enum class KillScope { none, killed_groups, everything };
 
 constexpr Duration kLeaderlessCheck = std::chrono::milliseconds(20);
 
@@ -69,7 +74,8 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
         ends(loop, poller, workers, [this] { tell(); }),
         flights(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
         waiter(loop),
-        zygote(loop, poller, sweeper) {}
+        zygote(loop, poller, sweeper),
+        group_timer(poller, *this, kLeaderlessCheck) {}
 
   ~Impl() override {
     if (waiter.is_open()) {
@@ -88,12 +94,12 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   EndWatch ends;
   FlightRecorderKeeper flights;
   Sweeper sweeper;
-  bool killing = false;
+  KillScope scope = KillScope::none;
   bool turn_posted = false;
   asio::posix::stream_descriptor waiter;
   std::optional<UnreadInput> unread_input;
   ZygoteKeeper zygote;
-  UniqueFd group_timer;  // armed while groups without their worker are left
+  IntervalTimer group_timer;  // runs while groups without their worker are left
 
   Result<void> start();
   void look_for_input();
@@ -104,7 +110,6 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   void reap();
   void note_end(const siginfo_t& info);
   void forget_empty_groups();
-  void watch_leaderless();
   void tell();
   bool nothing_left() const;
   Result<pid_t> spawn(const ProcessSpec& spec);
@@ -112,7 +117,9 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   Result<ChildStreams> open_streams(const ProcessSpec& spec);
   void signal_groups(int signo);
   bool is_ours(pid_t group) const;
-  void kill_everything();
+  void end(KillScope how);
+  void kill(KillScope what);
+  void keep_killing();
 };
 
 Result<void> LinuxRunner::Impl::start() {
@@ -174,8 +181,7 @@ void LinuxRunner::Impl::on_ready() {
   signalfd_siginfo info{};
   while (::read(child_signals.get(), &info, sizeof(info)) > 0) {
   }
-  std::uint64_t ticks = 0;
-  if (group_timer && ::read(group_timer.get(), &ticks, sizeof(ticks)) > 0) {
+  if (group_timer.take_tick()) {
     forget_empty_groups();
   }
   reap();
@@ -195,9 +201,7 @@ void LinuxRunner::Impl::reap() {
   }
   if (any) {
     forget_empty_groups();
-    if (killing) {
-      sweeper.sweep();
-    }
+    keep_killing();
   }
 }
 
@@ -209,38 +213,19 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
   if (!worker) {
     return;  // an orphan that we adopted
   }
-  workers.leaderless().insert(info.si_pid);
+  workers.leaderless().emplace(info.si_pid, worker->killed_by_us);
   ends.note_reaped(info.si_pid, *worker, ExitStatus::from_wait(info.si_code, info.si_status));
 }
 
 // A member keeps its group's number from being given away, so a number is ours while the group
-// has members, and is asked about at once after each reaping.
+// has members, and is asked about at once after each reaping. The last member may also leave by
+// making a session of its own, or be reaped by a parent outside the group, which the kernel does
+// not report: only this rare state is looked at again by a timer. Without one the agent's deadline
+// ends the wait.
 void LinuxRunner::Impl::forget_empty_groups() {
-  std::erase_if(workers.leaderless(), group_is_empty);
-  watch_leaderless();
-}
-
-// The last member may also leave by making a session of its own, or be reaped by a parent outside
-// the group: the kernel does not report it. Only this rare state is looked at again by a timer.
-void LinuxRunner::Impl::watch_leaderless() {
-  if (workers.leaderless().empty()) {
-    if (group_timer) {
-      poller.forget(group_timer.get());
-      group_timer.reset();
-    }
-    return;
-  }
-  if (group_timer) {
-    return;
-  }
-  group_timer = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  itimerspec every{};
-  every.it_interval.tv_nsec = kLeaderlessCheck.count();
-  every.it_value = every.it_interval;
-  if (group_timer && ::timerfd_settime(group_timer.get(), 0, &every, nullptr) == 0) {
-    // Without it the agent's deadline ends the wait.
-    [[maybe_unused]] const auto watched = poller.watch_input(group_timer.get(), *this);
-  }
+  std::erase_if(workers.leaderless(),
+                [](const auto& group) { return group_is_empty(group.first); });
+  group_timer.run(!workers.leaderless().empty());
 }
 
 void LinuxRunner::Impl::tell() {
@@ -251,8 +236,8 @@ void LinuxRunner::Impl::tell() {
   if (workers.take_groups_empty()) {
     observer.on_groups_empty();
   }
-  if (killing && nothing_left()) {
-    killing = false;
+  if (scope != KillScope::none && nothing_left()) {
+    scope = KillScope::none;
     observer.on_nothing_left();
   }
 }
@@ -333,18 +318,32 @@ void LinuxRunner::Impl::signal_groups(int signo) {
   }
   // The last member may have been reaped by a parent outside the group, unseen by us, and the
   // number given to a stranger.
-  std::erase_if(workers.leaderless(), [&](pid_t group) { return !is_ours(group); });
-  std::ranges::for_each(workers.leaderless(), send);
+  std::erase_if(workers.leaderless(), [&](const auto& group) { return !is_ours(group.first); });
+  std::ranges::for_each(std::views::keys(workers.leaderless()), send);
   post_turn();
 }
 
-void LinuxRunner::Impl::kill_everything() {
-  signal_groups(SIGKILL);  // what is known even without /proc
-  killing = true;
-  if (has_children()) {
-    sweeper.sweep();
-  }
+void LinuxRunner::Impl::end(KillScope how) {
+  scope = how;
+  keep_killing();
   post_turn();
+}
+
+// The sweeper names what it kills; the groups are known even without /proc.
+void LinuxRunner::Impl::kill(KillScope what) {
+  workers.mark_all_killed();
+  if (!proc_is_ours()) {
+    signal_groups(SIGKILL);
+  }
+  end(what);
+}
+
+void LinuxRunner::Impl::keep_killing() {
+  if (scope != KillScope::everything) {
+    sweeper.kill_groups(workers.killed_groups());
+  } else if (has_children()) {
+    sweeper.kill_all();
+  }
 }
 
 LinuxRunner::LinuxRunner(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -391,8 +390,32 @@ void LinuxRunner::signal_workers(int signo) {
   }
 }
 
+void LinuxRunner::await_nothing_left() {
+  impl_->end(KillScope::killed_groups);
+}
+
+void LinuxRunner::kill_workers() {
+  impl_->kill(KillScope::killed_groups);
+}
+
 void LinuxRunner::kill_everything() {
-  impl_->kill_everything();
+  impl_->kill(KillScope::everything);
+}
+
+std::vector<Leftover> LinuxRunner::ask_leftovers() {
+  return impl_->sweeper.ask_all();
+}
+
+std::vector<Leftover> LinuxRunner::leftovers() const {
+  return impl_->sweeper.leftovers();
+}
+
+bool LinuxRunner::only_deaf_left() const {
+  return impl_->sweeper.only_deaf_left();
+}
+
+std::vector<Leftover> LinuxRunner::take_killed() {
+  return impl_->sweeper.take_killed();
 }
 
 std::vector<Survivor> LinuxRunner::survivors() const {
@@ -417,9 +440,10 @@ void LinuxRunner::kill_worker(int local_rank) {
   for (const pid_t pid : impl_->workers.live()) {
     if (impl_->workers.find(pid)->local_rank == local_rank) {
       impl_->workers.mark_killed(pid);
-      ::kill(-pid, SIGKILL);
+      ::kill(proc_is_ours() ? pid : -pid, SIGKILL);
     }
   }
+  impl_->keep_killing();
 }
 
 std::uint64_t LinuxRunner::output_bytes() const {

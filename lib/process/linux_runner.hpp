@@ -50,7 +50,13 @@ class LinuxRunner final : public ProcessRunner {
 
   void signal_groups(int signo) override;
   void signal_workers(int signo) override;
+  void await_nothing_left() override;
+  void kill_workers() override;
   void kill_everything() override;
+  std::vector<Leftover> ask_leftovers() override;
+  [[nodiscard]] std::vector<Leftover> leftovers() const override;
+  [[nodiscard]] bool only_deaf_left() const override;
+  [[nodiscard]] std::vector<Leftover> take_killed() override;
   [[nodiscard]] std::vector<Survivor> survivors() const override;
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
   void finish_output(Duration timeout) override;
@@ -62,7 +68,7 @@ class LinuxRunner final : public ProcessRunner {
   // What workers have given us of their flight recorders, as descriptors to be read at once.
   [[nodiscard]] std::vector<int> flight_recorders() const;
 
-  // SIGKILL to the process group of one worker, as far as it lives.
+  // SIGKILL to one worker, as far as it lives, and to its process group as kill_workers does.
   void kill_worker(int local_rank);
 
   // Of the workers, as far as it went through this process.

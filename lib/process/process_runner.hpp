@@ -10,6 +10,7 @@
 #include "process/process_spec.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,19 @@ struct Survivor {
   std::string command;
 };
 
+// A process that a worker has left running, and the rank of that worker where it is known.
+struct Leftover {
+  pid_t pid = 0;
+  std::string command;
+  std::optional<int> rank;
+  bool operator==(const Leftover&) const = default;
+};
+
+// What a worker leaves behind may exit by itself when the worker is gone: Python's resource tracker
+// and torch_shm_manager remove shared memory at the end of their pipe. They need milliseconds; so
+// long they get, on a machine that is overloaded.
+inline constexpr Duration kSelfExitTime = std::chrono::seconds(1);
+
 class ProcessObserver {
  public:
   virtual ~ProcessObserver() = default;
@@ -50,7 +64,8 @@ class ProcessObserver {
   // Once after the last worker was reaped and its process group (all that received our signals)
   // is empty, and again after each later spawn. Descendants that left their group may remain.
   virtual void on_groups_empty() = 0;
-  // Once after kill_everything: no descendant of this process is left.
+  // Once after await_nothing_left, kill_workers or kill_everything: no descendant of this process
+  // is left.
   virtual void on_nothing_left() = 0;
 };
 
@@ -68,9 +83,28 @@ class ProcessRunner {
   // To the main process of each live worker only.
   virtual void signal_workers(int signo) = 0;
 
+  // From now on on_nothing_left is due.
+  virtual void await_nothing_left() = 0;
+
+  // SIGKILL to the workers and to what is in their process groups, but for helpers that ignore
+  // SIGTERM and exit by themselves when nobody needs them any more.
+  virtual void kill_workers() = 0;
+
   // SIGKILL to every descendant of this process, also those that left their group or session,
-  // until none is left; then on_nothing_left.
+  // until none is left.
   virtual void kill_everything() = 0;
+
+  // SIGTERM, once, to every descendant. Returns those that do not ignore it.
+  virtual std::vector<Leftover> ask_leftovers() = 0;
+
+  // Descendants that run now.
+  [[nodiscard]] virtual std::vector<Leftover> leftovers() const = 0;
+
+  // Whether all descendants ignore SIGTERM.
+  [[nodiscard]] virtual bool only_deaf_left() const = 0;
+
+  // Descendants that were killed since the last call.
+  [[nodiscard]] virtual std::vector<Leftover> take_killed() = 0;
 
   // Descendants that still exist, for the message about what could not be killed.
   [[nodiscard]] virtual std::vector<Survivor> survivors() const = 0;

@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace muster {
@@ -45,6 +46,9 @@ void WorkerTable::mark_all_killed() {
   for (auto& [pid, worker] : live_) {
     worker.killed_by_us = true;
   }
+  for (auto& [group, killed] : leaderless_) {
+    killed = true;
+  }
 }
 
 std::vector<pid_t> WorkerTable::live() const {
@@ -56,9 +60,26 @@ std::vector<pid_t> WorkerTable::live() const {
   return pids;
 }
 
+std::set<pid_t> WorkerTable::killed_groups() const {
+  std::set<pid_t> groups;
+  for (const auto& [pid, worker] : live_) {
+    if (worker.killed_by_us) {
+      groups.insert(pid);
+    }
+  }
+  for (const auto& [group, killed] : leaderless_) {
+    if (killed) {
+      groups.insert(group);
+    }
+  }
+  return groups;
+}
+
 bool WorkerTable::take_groups_empty() {
   MUSTER_CHECK(armed_ || live_.empty());
-  return live_.empty() && leaderless_.empty() && std::exchange(armed_, false);
+  const bool none_left =
+      std::ranges::all_of(leaderless_, [](const auto& group) { return group.second; });
+  return live_.empty() && none_left && std::exchange(armed_, false);
 }
 
 }  // namespace muster

@@ -36,15 +36,20 @@ class WorkerTable {
   // Workers' pids, which are also their groups' numbers.
   [[nodiscard]] std::vector<pid_t> live() const;
 
-  // Groups without their worker, by number.
-  [[nodiscard]] std::set<pid_t>& leaderless() { return leaderless_; }
+  // The process groups of killed workers, also of those that were reaped.
+  [[nodiscard]] std::set<pid_t> killed_groups() const;
 
-  // True once after all workers and groups have ended, and again after each later add.
+  // Groups whose worker was reaped, and whether they were killed: helpers that were spared are no
+  // reason to wait for such a group.
+  [[nodiscard]] std::map<pid_t, bool>& leaderless() { return leaderless_; }
+
+  // True once after all workers and groups have ended or were killed, and again after each later
+  // add.
   [[nodiscard]] bool take_groups_empty();
 
  private:
   std::map<pid_t, LiveWorker> live_;
-  std::set<pid_t> leaderless_;
+  std::map<pid_t, bool> leaderless_;
   bool armed_ = false;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/zygote_keeper.hpp"
 
+#include "process/descendants.hpp"
 #include "process/inherited_state.hpp"
 
 namespace muster {

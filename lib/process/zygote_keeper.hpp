@@ -3,7 +3,7 @@
 // what lies on the disk. Part of LinuxRunner, on the loop's thread; resource.
 #pragma once
 
-#include "process/descendants.hpp"
+#include "process/sweeper.hpp"
 #include "process/zygote.hpp"
 #include "process/zygote_observer.hpp"
 

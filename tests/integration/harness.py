@@ -20,7 +20,9 @@ from ports import free_port  # noqa: E402, F401: of those who import this
 MUSTER = os.environ["MUSTER_BIN"]
 PUPPET = os.environ["MUSTER_PUPPET"]
 DEADLINE = 60.0  # for events that must come; generous, since the machine may be busy
-GONE_WITHIN = 2.0  # the promise: nothing of a job is alive so long after its launcher
+# Nothing of a job is alive so long after its launcher was killed: the time to exit by itself, the
+# short --shutdown-timeout of such tests, and that of a busy machine.
+GONE_WITHIN = 10.0
 
 
 def is_sanitized():
@@ -188,10 +190,10 @@ class JobCase(unittest.TestCase):
             eventually((self.folder / name).exists, f"file {name}")
 
     def assert_nothing_left(self, job):
-        """No process of the job is alive, at the latest 2 s after its launcher."""
+        """No process of the job is alive, at the latest a moment after its launcher."""
         give_up = time.monotonic() + GONE_WITHIN
         while left := job.pids():
             if time.monotonic() > give_up:
                 lines = [f"{pid} {state(pid)} {read(f'/proc/{pid}/cmdline')}" for pid in left]
-                self.fail("still alive 2 s after the launcher:\n" + "\n".join(lines))
+                self.fail("still alive after the launcher:\n" + "\n".join(lines))
             time.sleep(0.01)

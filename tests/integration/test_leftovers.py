@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a run leaves behind, and limits of files."""
+"""Processes and files that a run leaves behind, and limits of files."""
 
 import os
 import pathlib
+import re
 import resource
 import signal
 import time
@@ -13,6 +14,143 @@ from harness import PUPPET, JobCase, eventually
 
 IN_MEMORY = pathlib.Path("/dev/shm")
 LONG_AGO = 120  # s
+
+
+SHARED_MEMORY = """import os, signal, sys, time
+from multiprocessing import shared_memory
+memory = shared_memory.SharedMemory(create=True, size=4096)
+for signo in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(signo, signal.SIG_IGN)
+path = f"{sys.argv[1]}/{os.environ['RANK']}"
+with open(path + ".new", "w") as file:
+    file.write(memory.name)
+os.rename(path + ".new", path)
+while not os.path.exists(f"{sys.argv[1]}/{sys.argv[2]}"):
+    time.sleep(0.01)
+os._exit(0 if sys.argv[2] == "exit" else 3 if os.environ["RANK"] == "1" else time.sleep(1000))
+"""
+
+
+class Processes(JobCase):
+    """They end by themselves, else get SIGTERM and the grace, else SIGKILL, and are named."""
+
+    def daemon(self, *words, last, options=()):
+        return self.job(*self.puppets(1, "fork-setsid", "{", *words, "}", *last, options=options))
+
+    @staticmethod
+    def said(job):
+        """What comes next: the launcher writes whole lines."""
+        return os.read(job.process.stderr.fileno(), 4096).decode()
+
+    def test_what_succeeded_workers_leave_may_finish(self):
+        go, done = self.folder / "go", self.folder / "done"
+        job = self.daemon("wait-file", go, "touch", done, last=("exit", "0"))
+        self.assertIn("all workers are done; waiting up to ", self.said(job))
+        go.touch()
+        ended = job.end()
+        self.assertEqual((ended.code, done.exists()), (0, True), ended)
+        self.assertNotIn("SIGTERM", ended.err)
+
+    def test_the_first_signal_ends_that_wait(self):
+        told = self.folder / "told"
+        job = self.daemon("handle", "TERM", "wait", "touch", told, last=("exit", "0"))
+        self.assertRegex(self.said(job), r"1 process that a worker left running: \d+ "
+                                          r"\(muster-puppet, rank 0\)\. Ctrl-C stops it")
+        job.kill(signal.SIGINT)
+        ended = job.end()
+        self.assertEqual((ended.code, told.exists()), (128 + signal.SIGINT, True), ended)
+
+    def test_after_a_failure_they_get_sigterm_and_the_grace(self):
+        told, up = self.folder / "told", self.folder / "up"
+        ended = self.daemon("handle", "TERM", "touch", up, "wait", "touch", told,
+                            last=("wait-file", up, "exit", "3")).end()
+        self.assertEqual((ended.code, told.exists()), (3, True), ended)
+        self.assertRegex(ended.err, r"sent SIGTERM to 1 process that a worker left running: \d+ "
+                                    r"\(muster-puppet, rank 0\)")
+
+    def test_the_next_attempt_waits_for_their_end(self):
+        saved = self.folder / "saved"
+        job = self.job("--max-restarts=1", "--no-python", "sh", "-c", f"""
+            test -n "$TORCHELASTIC_RESTART_COUNT" || exit 9
+            if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then test -e {saved}; exit; fi
+            setsid {PUPPET} handle TERM touch {self.folder}/up wait touch {saved} &
+            {PUPPET} wait-file {self.folder}/up; exit 3""")
+        self.assertEqual(job.end().code, 0)
+
+    def test_what_is_deaf_is_killed_and_named(self):
+        job = self.daemon("ignore", "TERM", "wait", last=("exit", "0"),
+                          options=["--shutdown-timeout=0.2"])
+        ended = job.end()
+        self.assertEqual(ended.code, 0, ended)
+        self.assertRegex(ended.err, r"killed 1 process that a worker left running: \d+ "
+                                    r"\(muster-puppet, rank 0\)\n")
+        self.assert_nothing_left(job)
+
+    def test_what_ignores_sigterm_delays_nothing_by_the_grace(self):
+        for fork in ("fork", "fork-setsid"):
+            deaf = ("ignore", "TERM", fork, "{", "wait", "}")
+            ended = self.run_job(*self.puppets(1, *deaf, "exit", "3", options=[
+                "--max-restarts=1", "--shutdown-timeout=3600"]))
+            self.assertEqual(ended.code, 3, ended)
+            self.assertEqual(len(re.findall("killed 1 process that a worker left", ended.err)), 2)
+            self.assertNotIn("sent SIGTERM", ended.err)
+        job = self.job(*self.puppets(1, *deaf, "touch", self.folder / "up", "wait",
+                                     options=["--shutdown-timeout=3600"]))
+        self.wait_for("up")
+        os.kill(job.agent(), signal.SIGKILL)
+        self.assertIn("killed 1 process that a worker left", job.end().err)
+        self.assert_nothing_left(job)
+
+    def test_helpers_without_sigterm_handlers_see_the_end_of_their_pipe(self):
+        pipe, done = self.folder / "pipe", self.folder / "done"
+        ended = self.run_job("--shutdown-timeout=0", "--no-python", "sh", "-c", f"""
+            mkfifo {pipe}; setsid sh -c 'cat < {pipe}; touch {done}' & exec 3> {pipe}; exit 3""")
+        self.assertEqual((ended.code, done.exists()), (3, True), ended)
+
+    def test_a_second_signal_says_what_it_kills(self):
+        job = self.job(*self.by_rank(*["exec $PUPPET ignore INT touch $DIR/up$RANK wait"] * 2))
+        eventually(lambda: len(list(self.folder.glob("up*"))) == 2, "both workers run")
+        job.kill(signal.SIGINT)
+        time.sleep(0.3)  # a repeated request within 250 ms would be the same one
+        job.kill(signal.SIGINT)
+        ended = job.end()
+        self.assertEqual(ended.code, 128 + signal.SIGINT, ended)
+        self.assertIn("muster: warning: second SIGINT: killing ranks 0, 1 before they have "
+                      "stopped; unsaved work is lost\n", ended.err)
+
+    def assert_memory_is_removed(self, end, *, on="exit", options=("--shutdown-timeout=0",)):
+        folder = self.folder / uuid.uuid4().hex
+        folder.mkdir()
+        job = self.job("--nproc-per-node=2", *options, self.python(SHARED_MEMORY), folder, on)
+        eventually(lambda: {"0", "1"} <= set(os.listdir(folder)), "both have memory")
+        names = [IN_MEMORY / (folder / rank).read_text() for rank in "01"]
+        self.assertTrue(all(name.exists() for name in names))
+        end(job, folder / on)
+        ended = job.end()
+        self.assert_nothing_left(job)
+        self.assertEqual([name for name in names if name.exists()], [], ended)
+
+    def test_the_resource_tracker_removes_shared_memory(self):
+        def touch(_job, file):
+            file.touch()
+
+        def end_agent(job, _file):
+            os.kill(job.agent(), signal.SIGKILL)
+
+        def interrupt_twice(job, _file):
+            job.kill(signal.SIGINT)
+            time.sleep(0.3)
+            job.kill(signal.SIGINT)
+
+        self.assert_memory_is_removed(touch)
+        self.assert_memory_is_removed(touch, on="fail")
+        self.assert_memory_is_removed(lambda job, _: job.kill(signal.SIGTERM))
+        self.assert_memory_is_removed(lambda job, _: job.kill(signal.SIGKILL))
+        self.assert_memory_is_removed(end_agent)
+        self.assert_memory_is_removed(touch, options=())
+        self.assert_memory_is_removed(interrupt_twice, options=())
+        self.assert_memory_is_removed(lambda job, _: job.kill(signal.SIGTERM),
+                                      options=("--shutdown-timeout=1",))
 
 
 class TemporaryFolders(JobCase):

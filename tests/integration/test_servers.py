@@ -112,7 +112,8 @@ class Servers(JobCase):
     def test_each_kind_of_child_is_missed_and_named(self):
         for name in server_tree.MEMBERS:
             with self.subTest(name):
-                job = self.tree("--on-child-death=fail")
+                # Longer than the test would wait: the rest of the tree ignores SIGTERM.
+                job = self.tree("--on-child-death=fail", "--shutdown-timeout=3600")
                 tree = self.await_tree(job, 0)
                 os.kill(tree[name, 0], signal.SIGKILL)
                 ended = job.end()

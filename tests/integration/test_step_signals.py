@@ -145,7 +145,7 @@ class StepSignals(NodesCase):
         job = self.listeners()
         self.stepd.signal(signal.SIGINT, self.processes(job, False))
         self.wait_until_got("SIGINT")
-        # Those within 50 ms of the first one count as the same request.
+        # Those within 250 ms of the first one count as the same request.
         eventually(lambda: job.process.poll() is not None or job.kill(signal.SIGINT), "it ends")
         self.assertEqual(job.end().code, 128 + signal.SIGINT)
         self.assertEqual([self.got(rank)["SIGUSR2"] for rank in range(2)], [0, 0])

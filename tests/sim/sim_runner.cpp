@@ -6,6 +6,11 @@
 #include <utility>
 
 namespace muster::sim {
+namespace {
+
+constexpr Duration kHelperNeeds = std::chrono::milliseconds(150);  // in seeds without overload
+
+}  // namespace
 
 SimRunner::SimRunner(Scheduler& scheduler,
                      Random& random,
@@ -32,7 +37,17 @@ Result<pid_t> SimRunner::spawn(const ProcessSpec& spec) {
     return std::unexpected(*script.spawn_error);
   }
   groups_reported_ = false;
+  workers_gone_.reset();
+  frees_slowly_ = frees_slowly_ || script.freeing > Duration::zero();
   const pid_t leader = add(Process{0, spec.local_rank, script});
+  add_family(leader, script);
+  if (script.run_for) {
+    scheduler_.after(*script.run_for, [this, leader, end = script.end] { die(leader, end); });
+  }
+  return leader;
+}
+
+void SimRunner::add_family(pid_t leader, const WorkerScript& script) {
   WorkerScript below = script;
   below.unkillable = false;
   below.freeing = {};
@@ -40,12 +55,15 @@ Result<pid_t> SimRunner::spawn(const ProcessSpec& spec) {
     add(Process{leader, -1, below});
   }
   for (int i = 0; i < script.daemons; ++i) {
-    add(Process{0, -1, below});
+    const pid_t daemon = add(Process{0, -1, below});
+    if (script.daemon_runs_for) {
+      scheduler_.after(*script.daemon_runs_for, [this, daemon] { die(daemon, {}); });
+    }
   }
-  if (script.run_for) {
-    scheduler_.after(*script.run_for, [this, leader, end = script.end] { die(leader, end); });
+  below.ignores_term = true;
+  for (int i = 0; i < script.helpers; ++i) {
+    processes_.at(add(Process{leader, -1, below})).helper = true;
   }
-  return leader;
 }
 
 void SimRunner::ask_to_stop(pid_t pid, int signo) {
@@ -73,15 +91,84 @@ void SimRunner::signal_workers(int /*signo*/) {
   // SIGUSR1 and SIGUSR2: scripted workers take no notice.
 }
 
-void SimRunner::kill_everything() {
-  ++kills_;
-  killing_ = true;
+void SimRunner::await_nothing_left() {
+  awaiting_ = true;
+  scheduler_.after(soon(), [this] { look_whether_empty(); });
+}
+
+void SimRunner::kill_workers() {
+  await_nothing_left();
   for (const auto& [pid, process] : processes_) {
-    if (!process.dead && !process.script.unkillable) {
-      scheduler_.after(soon(), [this, pid = pid] { die(pid, ExitStatus{true, SIGKILL}); });
+    const bool in_group = process.local_rank >= 0 || process.leader != 0;
+    if (in_group && (process.local_rank >= 0 || !process.script.ignores_term)) {
+      kill(pid);
     }
   }
-  scheduler_.after(soon(), [this] { look_whether_empty(); });
+}
+
+void SimRunner::kill_everything() {
+  ++kills_;
+  await_nothing_left();
+  for (const auto& [pid, process] : processes_) {
+    kill(pid);
+  }
+}
+
+void SimRunner::kill(pid_t pid) {
+  const Process& process = processes_.at(pid);
+  if (process.dead || process.script.unkillable) {
+    return;
+  }
+  const bool early = workers_gone_ && scheduler_.now() < *workers_gone_ + kHelperNeeds;
+  if (process.helper && early && !frees_slowly_) {
+    ++helpers_killed_early_;
+  }
+  killed_.push_back({pid, "sim", std::nullopt});
+  scheduler_.after(soon(), [this, pid] { die(pid, ExitStatus{true, SIGKILL}); });
+}
+
+std::vector<Leftover> SimRunner::ask_leftovers() {
+  for (auto& [pid, process] : processes_) {
+    const bool early = workers_gone_ && scheduler_.now() < *workers_gone_ + kSelfExitTime;
+    daemons_hurried_ += early && !process.dead ? 1 : 0;
+    ask_to_stop(pid, SIGTERM);
+  }
+  return running();
+}
+
+std::vector<Leftover> SimRunner::leftovers() const {
+  return running();
+}
+
+bool SimRunner::only_deaf_left() const {
+  return std::ranges::all_of(processes_, [](const auto& entry) {
+    return entry.second.dead || entry.second.script.ignores_term;
+  });
+}
+
+std::vector<Leftover> SimRunner::take_killed() {
+  return std::exchange(killed_, {});
+}
+
+std::vector<Leftover> SimRunner::running() const {
+  std::vector<Leftover> found;
+  for (const auto& [pid, process] : processes_) {
+    if (!process.dead) {
+      found.push_back({pid, "sim", std::nullopt});
+    }
+  }
+  return found;
+}
+
+// The end of their pipe: no worker holds it any more.
+void SimRunner::let_helpers_exit() {
+  workers_gone_ = scheduler_.now();
+  for (const auto& [pid, process] : processes_) {
+    if (process.helper) {
+      scheduler_.after(std::chrono::milliseconds(random_.between(1, 100)),
+                       [this, pid = pid] { die(pid, {}); });
+    }
+  }
 }
 
 void SimRunner::die(pid_t pid, ExitStatus status) {
@@ -104,6 +191,11 @@ void SimRunner::report_end(pid_t pid, ExitStatus status) {
   Process& process = processes_.at(pid);
   process.reaped = true;
   if (process.local_rank >= 0) {
+    if (std::ranges::none_of(processes_, [](const auto& entry) {
+          return entry.second.local_rank >= 0 && !entry.second.reaped;
+        })) {
+      let_helpers_exit();
+    }
     observer_.on_worker_exit(WorkerExit{process.local_rank, pid, status, false, {}});
   }
   look_whether_empty();
@@ -120,8 +212,9 @@ void SimRunner::look_whether_empty() {
   }
   const bool nothing_left =
       std::ranges::all_of(processes_, [](const auto& entry) { return entry.second.reaped; });
-  if (nothing_left && killing_) {
-    killing_ = false;
+  if (nothing_left && awaiting_) {
+    awaiting_ = false;
+    frees_slowly_ = false;
     processes_.clear();
     observer_.on_nothing_left();
   }

@@ -24,6 +24,8 @@ struct WorkerScript {
   ExitStatus term_end;     // how it ends when asked to
   int group_children = 0;  // processes left in the worker's group, which take the same signals
   int daemons = 0;         // descendants that left the group
+  std::optional<Duration> daemon_runs_for;  // none: until they are asked or killed
+  int helpers = 0;  // in the group, ignore SIGTERM and exit when all workers are gone
   bool unkillable = false;
   bool uses_library = false;  // its failures are seen before it is reaped
   Duration freeing{};         // from its death to its reaping, besides the usual delay
@@ -38,7 +40,13 @@ class SimRunner final : public ProcessRunner {
   [[nodiscard]] Result<pid_t> spawn(const ProcessSpec& spec) override;
   void signal_groups(int signo) override;
   void signal_workers(int signo) override;
+  void await_nothing_left() override;
+  void kill_workers() override;
   void kill_everything() override;
+  std::vector<Leftover> ask_leftovers() override;
+  [[nodiscard]] std::vector<Leftover> leftovers() const override;
+  [[nodiscard]] bool only_deaf_left() const override;
+  [[nodiscard]] std::vector<Leftover> take_killed() override;
   [[nodiscard]] std::vector<Survivor> survivors() const override;
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
   void finish_output(Duration timeout) override;
@@ -51,11 +59,18 @@ class SimRunner final : public ProcessRunner {
 
   [[nodiscard]] int kills() const { return kills_; }
 
+  // Helpers that were killed although all workers were gone for less than they need to exit.
+  [[nodiscard]] int helpers_killed_early() const { return helpers_killed_early_; }
+
+  // Daemons that were asked or killed less than `kSelfExitTime` after the last worker.
+  [[nodiscard]] int daemons_hurried() const { return daemons_hurried_; }
+
  private:
   struct Process {
     pid_t leader = 0;     // of the group that it is in; 0: one of its own
     int local_rank = -1;  // of a worker's main process
     WorkerScript script;
+    bool helper = false;
     bool stopping = false;
     bool dead = false;
     bool reaped = false;
@@ -65,6 +80,10 @@ class SimRunner final : public ProcessRunner {
   void ask_to_stop(pid_t pid, int signo);
   void die(pid_t pid, ExitStatus status);
   void report_end(pid_t pid, ExitStatus status);
+  void kill(pid_t pid);
+  void add_family(pid_t leader, const WorkerScript& script);
+  void let_helpers_exit();
+  [[nodiscard]] std::vector<Leftover> running() const;
   void look_whether_empty();
   Duration soon();
 
@@ -75,8 +94,13 @@ class SimRunner final : public ProcessRunner {
   std::map<pid_t, Process> processes_;
   pid_t next_pid_ = 100;
   bool groups_reported_ = true;  // nothing to report before the first spawn
-  bool killing_ = false;
-  int kills_ = 0;  // calls of kill_everything
+  bool awaiting_ = false;
+  int kills_ = 0;                          // calls of kill_everything
+  std::optional<TimePoint> workers_gone_;  // reaped: their memory and their pipes are free
+  bool frees_slowly_ = false;              // a worker of this attempt holds its pipes for long
+  int helpers_killed_early_ = 0;
+  int daemons_hurried_ = 0;
+  std::vector<Leftover> killed_;
 };
 
 }  // namespace muster::sim

@@ -129,6 +129,10 @@ WorkerScript World::script_for(const ProcessSpec& /*spec*/) {
   if (random_.chance(options_.children_percent)) {
     script.group_children = static_cast<int>(random_.between(0, 3));
     script.daemons = static_cast<int>(random_.between(0, 2));
+    script.helpers = static_cast<int>(random_.between(0, 2));
+    if (random_.chance(50)) {
+      script.daemon_runs_for = life + milliseconds(random_.between(0, 20'000));
+    }
   }
   script.unkillable = random_.chance(options_.unkillable_percent);
   script.uses_library = random_.chance(options_.library_percent);
@@ -366,6 +370,12 @@ void World::check_end() {
   if (result.outcome == Outcome::interrupted &&
       scheduler_.now() > *stop_asked_ + options_.grace + kPromisedBeyondGrace) {
     complain("the end came later than grace + 5 s after the request to stop");
+  }
+  if (runner_->helpers_killed_early() != 0 && options_.fences == 0) {
+    complain("a helper was killed before it could exit by itself");
+  }
+  if (runner_->daemons_hurried() != 0 && !stop_asked_ && !options_.guard_dies) {
+    complain("a daemon was asked to stop before it could exit by itself");
   }
   if (!result.overdue.empty() && options_.grace == Duration::zero()) {
     complain("overdue without a grace period");

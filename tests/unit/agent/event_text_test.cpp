@@ -76,6 +76,21 @@ TEST_CASE("event text: a lost node, what remains and a new node are shown by def
   CHECK(event_json(event_of(next)).find(R"("left":[],"joined":["n3"])") != std::string::npos);
 }
 
+TEST_CASE("event text: processes that workers left behind are named with their fate") {
+  using Fate = event::LeftoversFound::Fate;
+  event::LeftoversFound found{Fate::awaited, {{7, "rsync", 1}}, std::chrono::seconds(29)};
+  CHECK(line_of(event_of(found))->text ==
+        "all workers are done; waiting up to 29s for 1 process that a worker left running: 7 "
+        "(rsync, rank 1). Ctrl-C stops it");
+  found.fate = Fate::killed;
+  CHECK(line_of(event_of(found))->text ==
+        "killed 1 process that a worker left running: 7 (rsync, rank 1)");
+  CHECK(line_of(event_of(found))->level == LogLevel::warning);
+  CHECK(event_json(event_of(found))
+            .find(R"("fate":"killed","processes":[{"pid":7,"name":"rsync","rank":1}])") !=
+        std::string::npos);
+}
+
 TEST_CASE("event text: a line of JSON has its version, time, name, node and round first") {
   CHECK(event_json(event_of(event::SignalTaken{SIGTERM, 42})) ==
         R"({"v":1,"time":1000.5,"event":"signal","node":"node1","round":4,)"

@@ -100,6 +100,20 @@ struct Bench {
     }
   }
 
+  void wait(Duration time) {
+    now += time;
+    step(Tick{});
+  }
+
+  // Nothing that is left behind ends before it is killed.
+  void wait_for_kill() {
+    REQUIRE(core.state() == State::clearing);
+    while (core.state() == State::clearing) {
+      now = *core.next_deadline();
+      step(Tick{});
+    }
+  }
+
   void spawn_all() {
     step(RoundFormed{nproc, 0, others});
     for (int i = 0; i < nproc; ++i) {

@@ -24,6 +24,11 @@ Bench in_state(State state) {
     bench.exit(0, 0);
     bench.exit(1, 0);
   }
+  if (state == State::killing) {
+    bench.wait(kSelfExitTime);
+    bench.wait(30s);
+    bench.wait(30s);
+  }
   if (state == State::done || state == State::waiting) {
     bench.step(NothingLeft{});
   }
@@ -31,8 +36,13 @@ Bench in_state(State state) {
   return bench;
 }
 
-constexpr std::array kStates{
-    State::joining, State::running, State::stopping, State::killing, State::waiting, State::done};
+constexpr std::array kStates{State::joining,
+                             State::running,
+                             State::stopping,
+                             State::clearing,
+                             State::killing,
+                             State::waiting,
+                             State::done};
 
 // One harmless example of each event, in the order of the variant.
 std::vector<SupervisorEvent> example_events(State state) {
@@ -50,7 +60,8 @@ std::vector<SupervisorEvent> example_events(State state) {
           Tick{},
           Fenced{"x"},
           RoundClosed{Outcome::failed, Close{}, std::nullopt, {}},
-          WorkerDying{WorkerExit{1, 101, {true, SIGKILL}, false, {}}, 1000}};
+          WorkerDying{WorkerExit{1, 101, {true, SIGKILL}, false, {}}, 1000},
+          OnlyDeafLeft{}};
 }
 
 }  // namespace
@@ -60,6 +71,7 @@ TEST_CASE("supervisor core: every cell of the table acts or is declared impossib
       {State::joining, {3, 4, 5, 7, 13}},
       {State::running, {0, 1, 7}},
       {State::stopping, {0, 1, 3, 4, 7}},
+      {State::clearing, {0, 1, 3, 4}},
       {State::killing, {0, 1, 3, 4}},
       {State::waiting, {0, 1, 3, 4, 5, 7, 13}},
       {State::done, {0, 1, 3, 4}}};
@@ -103,7 +115,8 @@ TEST_CASE("supervisor core: a worker that exits 0 while others run changes nothi
   CHECK(bench.effects.empty());
   CHECK(bench.core.state() == State::running);
   bench.exit(0, 0);
-  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.asked<AwaitNothingLeft>());
+  CHECK(bench.effects.size() == 2);
   bench.step(NothingLeft{});
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 0);
@@ -118,7 +131,7 @@ TEST_CASE("supervisor core: a failure stops the others and its code is the job's
   CHECK(bench.core.next_deadline() == bench.now + 30s);
   bench.die(0, SIGTERM);
   bench.step(GroupsEmpty{});
-  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.asked<AwaitNothingLeft>());
   bench.step(NothingLeft{});
   CHECK(bench.core.result().outcome == Outcome::failed);
   CHECK(exit_code_of(bench.core.result()) == 7);
@@ -154,7 +167,7 @@ TEST_CASE("supervisor core: what outlives the grace is killed and named") {
   CHECK(bench.effects.empty());
   bench.now += 1s;
   bench.step(Tick{});
-  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.asked<KillWorkers>());
   CHECK(bench.core.result().overdue == std::vector<int>{0});
 }
 
@@ -162,16 +175,20 @@ TEST_CASE("supervisor core: what cannot be killed is named and ends the job in t
   Bench bench{settings()};
   bench.start();
   bench.exit(1, 7);
-  bench.now += 30s;
-  bench.step(Tick{});
-  bench.now += kKillTimeout;
-  bench.step(Tick{});
+  bench.wait(30s);
+  bench.wait(kSelfExitTime);
+  CHECK(bench.asked<AskLeftovers>());
+  bench.wait(kLeftoverGraceMin);
+  CHECK(bench.asked<KillWorkers>());
+  bench.wait(kSelfExitTimeInHurry);
+  CHECK(bench.asked<KillEverything>());
+  bench.wait(kKillTimeout - kSelfExitTimeInHurry);
   CHECK(bench.asked<NameSurvivors>());
   REQUIRE(bench.core.result().survivors.size() == 1);
   CHECK(bench.core.result().survivors.front().pid == 100);
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 7);
-  static_assert(kKillTimeout < 5s);
+  static_assert(kSelfExitTime + kLeftoverGraceMin + kKillTimeout < 5s);
 }
 
 TEST_CASE("supervisor core: a signal is forwarded as it is and becomes the exit code") {
@@ -193,8 +210,15 @@ TEST_CASE("supervisor core: a second SIGINT skips the grace, the same request tw
   bench.now += 1ms;
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(bench.effects.empty());
-  bench.now += 500ms;
+  bench.now += kSameRequestTime - 2ms;
   bench.step(SignalReceived{SIGINT, 0});
+  CHECK(bench.effects.empty());
+  bench.now += 1ms;
+  bench.step(SignalReceived{SIGINT, 0});
+  CHECK(bench.asked<KillWorkers>());
+  REQUIRE(bench.asked<TellKilledEarly>());
+  CHECK(bench.asked<TellKilledEarly>()->local_ranks == std::vector<int>{0, 1});
+  bench.wait(kSelfExitTimeInHurry);
   CHECK(bench.asked<KillEverything>());
 }
 
@@ -214,7 +238,7 @@ TEST_CASE("supervisor core: a signal that is not forwarded kills at once") {
   Bench bench{only_term};
   bench.start();
   bench.step(SignalReceived{SIGINT, 1});
-  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.asked<KillWorkers>());
   CHECK_FALSE(bench.asked<SignalGroups>());
 }
 
@@ -236,9 +260,9 @@ TEST_CASE("supervisor core: a signal in the last moment before a restart prevent
   bench.exit(0, 1);
   bench.die(1, SIGTERM);
   bench.step(GroupsEmpty{});
-  CHECK(bench.core.next_deadline() == bench.now + kKillTimeoutBeforeRestart);
+  CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);
   bench.step(SignalReceived{SIGINT, 0});
-  CHECK(bench.core.next_deadline() == bench.now + kKillTimeout);
+  CHECK(bench.asked<AskLeftovers>());
   bench.step(NothingLeft{});
   CHECK_FALSE(bench.asked<AwaitRound>());
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGINT);
@@ -248,10 +272,10 @@ TEST_CASE("supervisor core: there is no restart beside what cannot be killed") {
   Bench bench{settings(5)};
   bench.start();
   bench.exit(1, 7);
-  bench.now += 30s;
-  bench.step(Tick{});
-  bench.now += kKillTimeoutBeforeRestart;
-  bench.step(Tick{});
+  bench.wait(30s);
+  bench.wait(kKillTimeoutBeforeRestart / 2);
+  bench.wait(kLeftoverGraceMin);
+  bench.wait(kKillTimeoutBeforeRestart);
   CHECK_FALSE(bench.asked<AwaitRound>());
   CHECK(exit_code_of(bench.core.result()) == 7);
 }
@@ -271,24 +295,30 @@ TEST_CASE("supervisor core: an exec error ends the job without a restart") {
   bench.step(Started{});
   bench.step(RoundFormed{2, 0});
   bench.step(SpawnFailed{0, Error{Errc::not_found, "exec './x': not found"}});
-  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.asked<AwaitNothingLeft>());
   bench.step(NothingLeft{});
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 127);
 }
 
-TEST_CASE("supervisor core: the guard's death kills everything at once") {
+TEST_CASE("supervisor core: the guard's death kills the workers at once") {
   Bench bench = in_state(State::running);
   bench.step(LinkLost{});
-  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.asked<KillWorkers>());
+  bench.wait(kSelfExitTime);
+  CHECK(bench.asked<AskLeftovers>());
   bench.step(NothingLeft{});
   CHECK(bench.core.result().outcome == Outcome::orphaned);
 }
 
-TEST_CASE("supervisor core: without a grace period everything is killed at once") {
+TEST_CASE("supervisor core: without a grace period workers are killed at once, helpers are not") {
   Bench bench{settings(0, 0s)};
   bench.start();
   bench.exit(0, 1);
+  CHECK(bench.asked<KillWorkers>());
+  bench.die(1, SIGKILL);
+  CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);
+  bench.wait(kSelfExitTime);
   CHECK(bench.asked<KillEverything>());
 }
 

@@ -101,7 +101,7 @@ TEST_CASE("drain: also where all of them have died, one even of their missing pe
   CHECK(bench.effects.empty());
   CHECK(bench.core.state() == State::running);
   bench.step(to_all(SIGTERM));
-  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.asked<AwaitNothingLeft>());
   bench.step(NothingLeft{});
   CHECK(bench.core.result().outcome == Outcome::interrupted);
 }
@@ -166,7 +166,7 @@ TEST_CASE("drain: a second SIGTERM changes nothing, a second SIGINT skips the gr
     CHECK(bench.effects.empty());
     CHECK(bench.core.next_deadline() == deadline);
     bench.step(SignalReceived{SIGINT, 7, reached});
-    CHECK(bench.asked<KillEverything>());
+    CHECK(bench.asked<KillWorkers>());
   }
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("drain: the workers have until the job ends, and the grace") {
   CHECK(bench.core.next_deadline() == bench.now + 210s);
   bench.now += 210s;
   bench.step(Tick{});
-  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.asked<KillWorkers>());
 }
 
 TEST_CASE("drain: after the job's end the grace is left, and our own stops have it alone") {

@@ -94,7 +94,7 @@ TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
   bench.die(0, SIGTERM);
   bench.now += 1s;
   bench.step(Tick{});  // the grace is over
-  CHECK(bench.core.state() == State::killing);
+  bench.wait_for_kill();
   bench.now += kKillTimeout;
   bench.step(Tick{});
   CHECK(bench.core.state() == State::killing);
@@ -127,6 +127,7 @@ TEST_CASE("supervisor core: a worker that runs on is overdue, the dying one besi
   bench.now += 1s;
   bench.step(Tick{});
   CHECK(bench.core.result().overdue == std::vector{0});
+  bench.wait_for_kill();
   bench.now += kKillTimeout;
   bench.step(Tick{});  // rank 0 cannot be killed: that is not what takes a dying worker so long
   CHECK(bench.asked<Finish>());
@@ -144,6 +145,7 @@ TEST_CASE("supervisor core: of two that die at once both are waited for") {
   both.now += 1s;
   both.step(Tick{});
   CHECK(both.core.result().overdue.empty());
+  both.wait_for_kill();
   both.now += kKillTimeout;
   both.step(Tick{});
   CHECK_FALSE(both.asked<Finish>());
@@ -158,11 +160,14 @@ TEST_CASE(
     "supervisor core: a signal while the memory of an interrupted job is freed ends it in time") {
   Bench bench;
   bench.start();
+  const TimePoint signalled = bench.now;
   bench.step(SignalReceived{SIGTERM, 1});
   bench.begin_to_die(0, SIGTERM);
   bench.begin_to_die(1, SIGTERM);
   bench.now += 30s;
   bench.step(Tick{});
+  bench.wait_for_kill();
+  CHECK(bench.now - signalled <= 30s + kSelfExitTime + kLeftoverGraceMin);
   bench.now += kKillTimeout;
   bench.step(Tick{});
   CHECK(bench.asked<Finish>());

@@ -35,7 +35,7 @@ void end_workers(Bench& bench) {
   bench.die(0, SIGTERM);
   bench.die(1, SIGTERM);
   bench.step(GroupsEmpty{});
-  REQUIRE(bench.asked<KillEverything>());
+  REQUIRE(bench.asked<AwaitNothingLeft>());
   bench.step(NothingLeft{});
 }
 
@@ -117,8 +117,19 @@ TEST_CASE(
 
 TEST_CASE("shared round: fenced workers are killed at once, also those that were being stopped") {
   Bench bench = running();
-  if (GENERATE(false, true)) {
+  const int before = GENERATE(0, 1, 2, 3);
+  if (before > 0) {
     bench.step(RegroupNotice{"x"});
+  }
+  if (before > 1) {
+    bench.die(0, SIGTERM);
+    bench.die(1, SIGTERM);
+    bench.step(GroupsEmpty{});
+  }
+  if (before > 2) {
+    bench.wait(kSelfExitTime);
+    bench.wait(30s);
+    REQUIRE(bench.asked<KillWorkers>());
   }
   bench.step(Fenced{"no word from the coordinator"});
   CHECK(bench.asked<KillEverything>());
@@ -155,8 +166,13 @@ TEST_CASE("shared round: a regroup while what finished workers left is killed is
   Bench bench = running();
   bench.exit(0, 0);
   bench.exit(1, 0);
-  REQUIRE(bench.core.state() == State::killing);
+  REQUIRE(bench.core.state() == State::clearing);
+  if (GENERATE(false, true)) {
+    bench.wait(kSelfExitTime);
+    CHECK(bench.asked<NameLeftovers>());
+  }
   bench.step(RegroupNotice{"rank 3 failed"});
+  CHECK(bench.core.next_deadline() <= bench.now + kSelfExitTime);
   bench.step(NothingLeft{});
   CHECK_FALSE(bench.asked<ReportFinished>());
   CHECK(bench.asked<TellGone>());
@@ -189,7 +205,7 @@ TEST_CASE("shared round: the job's end counts in every state") {
   stopping.step(closed(5));
   stopping.die(0, SIGTERM);
   stopping.step(GroupsEmpty{});
-  CHECK(stopping.core.next_deadline() == stopping.now + kKillTimeout);
+  CHECK(stopping.core.next_deadline() == stopping.now + kSelfExitTime);
   stopping.step(NothingLeft{});
   CHECK(exit_code_of(stopping.core.result()) == 5);
 }
@@ -199,7 +215,10 @@ TEST_CASE("shared round: the end hurries those who killed with timeout for anoth
   bench.exit(1, 7);
   bench.die(0, SIGTERM);
   bench.step(GroupsEmpty{});
-  CHECK(bench.core.next_deadline() == bench.now + kKillTimeoutBeforeRestart);
+  bench.wait(kSelfExitTime);
+  bench.wait(30s);
+  bench.wait(kSelfExitTimeInHurry);
+  CHECK(bench.core.next_deadline() == bench.now - kSelfExitTimeInHurry + kKillTimeoutBeforeRestart);
   bench.step(closed(7));
   CHECK(bench.core.next_deadline() == bench.now + kKillTimeout);
 }
@@ -279,10 +298,10 @@ TEST_CASE("shared round: where processes cannot be killed, nobody is told that t
   const bool told_to_end = GENERATE(false, true);
   bench.step(told_to_end ? SupervisorEvent{SignalReceived{SIGTERM, 1}}
                          : SupervisorEvent{RegroupNotice{"x"}});
-  bench.now += 30s;
-  bench.step(Tick{});
-  bench.now += 30s;
-  bench.step(Tick{});
+  for (int i = 0; i < 3; ++i) {
+    bench.wait(30s);  // the workers' grace, to exit by themselves, after SIGTERM
+  }
+  bench.wait(30s);
   CHECK(bench.asked<NameSurvivors>());
   CHECK_FALSE(bench.asked<TellGone>());
   CHECK(bench.asked<Finish>());

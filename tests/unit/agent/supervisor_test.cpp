@@ -22,6 +22,9 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
   std::function<void()> on_tell_gone = [] {};
   std::optional<TimePoint> alarm;
   std::vector<event::What> events;
+  std::vector<Leftover> left;
+  std::vector<Leftover> killed;
+  bool only_deaf = false;
   std::string said;  // by whoever fails, on its standard error
 
   template <class Event>
@@ -93,7 +96,22 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
 
   void signal_workers(int /*signo*/) override {}
 
+  void await_nothing_left() override { asked.emplace_back("clear"); }
+
+  void kill_workers() override { asked.emplace_back("kill workers"); }
+
   void kill_everything() override { asked.emplace_back("kill"); }
+
+  std::vector<Leftover> ask_leftovers() override {
+    asked.emplace_back("ask");
+    return left;
+  }
+
+  std::vector<Leftover> leftovers() const override { return left; }
+
+  bool only_deaf_left() const override { return only_deaf; }
+
+  std::vector<Leftover> take_killed() override { return std::exchange(killed, {}); }
 
   std::vector<Survivor> survivors() const override { return {}; }
 
@@ -141,7 +159,7 @@ TEST_CASE("supervisor: what keeps a node from running its part is its first work
   supervisor.handle(Started{});
   site.asked.clear();
   supervisor.run_round({2, 4, failure(Errc::system, "cannot create the folder '/x'")});
-  CHECK(site.asked == Words{"failed could not be started: cannot create the folder '/x'", "kill"});
+  CHECK(site.asked == Words{"failed could not be started: cannot create the folder '/x'", "clear"});
 }
 
 TEST_CASE("supervisor: the job's end that comes in between is heard too") {
@@ -197,7 +215,21 @@ TEST_CASE("supervisor: events tell of each worker's start, end and stop by its r
   supervisor.on_worker_exit(exited(0));
   CHECK(site.told<event::WorkerEnded>().front().rank == 5);
   supervisor.on_groups_empty();
-  CHECK(site.told<event::WorkersKilled>().size() == 1);
+  CHECK(site.told<event::WorkersKilled>().empty());
+}
+
+TEST_CASE("supervisor: leftovers that ignore SIGTERM get no grace") {
+  Site site;
+  SupervisorSettings settings;
+  settings.signals_to_forward = {SIGINT};
+  Supervisor supervisor(site, site, settings);
+  supervisor.handle(Started{});
+  supervisor.run_round(round_of(0));
+  supervisor.on_worker_exit(exited(0));
+  site.only_deaf = GENERATE(false, true);
+  site.asked.clear();
+  supervisor.handle(SignalReceived{SIGINT, 0});
+  CHECK(site.asked.back() == (site.only_deaf ? "kill workers" : "ask"));
 }
 
 TEST_CASE("supervisor: failures of an attempt are reported before the next one begins") {

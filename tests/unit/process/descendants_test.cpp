@@ -2,6 +2,7 @@
 #include "process/descendants.hpp"
 
 #include "job_probe.hpp"
+#include "process/sweeper.hpp"
 #include "support/catch.hpp"
 
 #include <chrono>
@@ -73,6 +74,22 @@ TEST_CASE("descendants: who asks before each kill can keep what has come meanwhi
   CHECK(kill_all_below(worker.pid(), std::chrono::seconds(10), [] { return true; }).count == 1);
 }
 
+TEST_CASE("descendants: signals that a process ignores or blocks") {
+  JobProbe worker({.argv = {kPuppet, "ignore", "TERM", "say", "up", "wait"}});
+  REQUIRE(worker.says("up"));
+  CHECK(signal_masks(worker.pid(), SIGTERM).ignored);
+  CHECK_FALSE(signal_masks(worker.pid(), SIGTERM).blocked);
+  CHECK_FALSE(signal_masks(worker.pid(), SIGUSR2).ignored);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR2);
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  CHECK(signal_masks(::getpid(), SIGUSR2).blocked);
+  CHECK_FALSE(signal_masks(::getpid(), SIGUSR2).ignored);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 TEST_CASE("descendants: zombies are no survivors") {
   auto zombie = row(2, 1);
   zombie.state = 'Z';
@@ -83,6 +100,18 @@ TEST_CASE("descendants: zombies are no survivors") {
   CHECK(left[0].pid == 3);
   CHECK(left[0].state == 'D');
   CHECK(survivors_among({zombie, stuck}, 1).size() == 2);
+}
+
+TEST_CASE("descendants: leftovers are named, long lists are cut") {
+  CHECK(describe_leftovers({{7, "rsync", 0}}) ==
+        "1 process that a worker left running: 7 (rsync, rank 0)");
+  std::vector<Leftover> many;
+  for (int i = 0; i < 10; ++i) {
+    many.push_back({10 + i, "sh", std::nullopt});
+  }
+  const std::string text = describe_leftovers(many);
+  CHECK(text.starts_with("10 processes that workers left running: 10 (sh), 11 (sh), "));
+  CHECK(text.ends_with(" and 2 more"));
 }
 
 TEST_CASE("descendants: one that cannot be reaped is named at the deadline") {

@@ -26,13 +26,30 @@ TEST_CASE("worker table: groups are empty once after the last worker and group")
   CHECK_FALSE(table.take_groups_empty());
   table.mark_all_killed();
   CHECK(table.take(11)->killed_by_us);
-  table.leaderless().insert(11);
+  table.leaderless().emplace(11, false);
   CHECK_FALSE(table.take_groups_empty());
   table.leaderless().clear();
   CHECK(table.take_groups_empty());
   CHECK_FALSE(table.take_groups_empty());
   table.add(13, 0);
   CHECK(table.live() == std::vector<pid_t>{13});
+  CHECK(table.killed_groups().empty());
   CHECK(table.take(13));
+  CHECK(table.take_groups_empty());
+}
+
+TEST_CASE("worker table: groups of killed workers are not waited for") {
+  WorkerTable table;
+  table.add(10, 0);
+  table.add(11, 1);
+  table.mark_killed(10);
+  CHECK(table.killed_groups() == std::set<pid_t>{10});
+  for (const pid_t pid : {10, 11}) {
+    table.leaderless().emplace(pid, table.take(pid)->killed_by_us);
+  }
+  CHECK(table.killed_groups() == std::set<pid_t>{10});
+  CHECK_FALSE(table.take_groups_empty());
+  table.mark_all_killed();
+  CHECK(table.killed_groups() == std::set<pid_t>{10, 11});
   CHECK(table.take_groups_empty());
 }

@@ -108,8 +108,56 @@ TEST_CASE("guard: the agent's SIGKILL leaves nothing and is said") {
   ::kill(agent, SIGKILL);
   CHECK(job.nothing_is_left());
   CHECK(job.exit_code() == 128 + SIGKILL);
-  CHECK(job.err() == "muster: error: the agent (pid " + std::to_string(agent) +
-                         ") was killed by SIGKILL; all its workers were ended\n");
+  CHECK(job.err().find("killed 8 processes that workers left running: ") != std::string::npos);
+  CHECK(job.err().find(" (muster-puppet, rank 1)") != std::string::npos);
+  CHECK(job.err().ends_with("muster: error: the agent (pid " + std::to_string(agent) +
+                            ") was killed by SIGKILL; all its workers were ended\n"));
+}
+
+TEST_CASE("guard: after the agent's SIGKILL what it leaves gets SIGTERM and the grace", "[slow]") {
+  JobProbe job({.argv = mini_job({"--grace",
+                                  "60000",
+                                  "1",
+                                  kPuppet,
+                                  "fork-setsid",
+                                  "{",
+                                  "handle",
+                                  "TERM",
+                                  "pids",
+                                  "wait",
+                                  "sleep",
+                                  "50",
+                                  "say",
+                                  "saved",
+                                  "}",
+                                  "wait"})});
+  const pid_t left = job.number_after("pid ");
+  ::kill(job.number_after(" agent "), SIGKILL);
+  CHECK(job.nothing_is_left());
+  CHECK(job.out().find("saved") != std::string::npos);
+  CHECK(job.err().find("sent SIGTERM to 1 process that a worker left running: " +
+                       std::to_string(left) + " (muster-puppet, rank 0)") != std::string::npos);
+  CHECK(job.err().find("killed 1") == std::string::npos);
+}
+
+TEST_CASE("guard: a signal or the end of the lease ends that grace", "[slow]") {
+  const bool by_lease = GENERATE(false, true);
+  auto argv = leased_job();
+  argv.insert(argv.begin() + 1, {"--grace", "3600000"});
+  JobProbe job({.argv = argv});
+  pid_t agent = 0;
+  if (by_lease) {
+    agent = begin_lease(job);
+  } else {
+    wait_for_all(job);
+    agent = job.number_after(" agent ");
+  }
+  ::kill(agent, SIGKILL);
+  REQUIRE(ends(agent));
+  if (!by_lease) {
+    job.signal(SIGTERM);
+  }
+  CHECK(job.nothing_is_left());
 }
 
 TEST_CASE("guard: SIGKILL for its whole process group leaves nothing") {

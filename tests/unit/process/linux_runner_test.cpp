@@ -321,6 +321,94 @@ TEST_CASE("linux runner: kill_everything finds what left its group and session")
   CHECK(stage.runner().survivors().empty());
 }
 
+TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and other sessions") {
+  const TempDir dir;
+  const auto go = dir.path() + "/go";
+  Stage stage;
+  stage.spawn(0,
+              {"ignore",
+               "TERM",
+               "fork",
+               "{",
+               "wait-file",
+               go,
+               "touch",
+               dir.path() + "/helped",
+               "}",
+               "fork-setsid",
+               "{",
+               "wait-file",
+               go,
+               "touch",
+               dir.path() + "/finished",
+               "}",
+               "wait"});
+  stage.spawn(1, {"fork", "{", "wait", "}", "touch", dir.path() + "/up", "wait"});
+  wait_for_file(stage, dir.path() + "/up");
+  REQUIRE(stage.runs_until([&] { return stage.runner().leftovers().size() == 5; }));
+  CHECK_FALSE(stage.runner().only_deaf_left());
+  stage.runner().kill_workers();
+  std::size_t killed = 0;
+  // A child whose parent was just killed may be found by the next pass only.
+  REQUIRE(stage.runs_until([&] { return (killed += stage.runner().take_killed().size()) == 3; }));
+  REQUIRE(stage.runs_until([&] { return stage.runner().leftovers().size() == 2; }));
+  CHECK(stage.runner().only_deaf_left());
+  // The spared helper is no reason to wait for its group.
+  REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
+  CHECK(stage.nothing_left == 0);
+  write_file(go, "");
+  REQUIRE(stage.runs_until([&] { return stage.nothing_left == 1; }));
+  CHECK(::access((dir.path() + "/helped").c_str(), F_OK) == 0);
+  CHECK(::access((dir.path() + "/finished").c_str(), F_OK) == 0);
+}
+
+TEST_CASE("linux runner: all that kill_everything kills is reported, also in the workers' groups") {
+  const TempDir dir;
+  Stage stage;
+  std::vector<std::string> family;
+  for (int i = 0; i < 20; ++i) {
+    family.insert(family.end(), {"fork", "{", "wait", "}"});
+  }
+  family.insert(family.end(), {"touch", dir.path() + "/up", "wait"});
+  stage.spawn(0, family);
+  wait_for_file(stage, dir.path() + "/up");
+  REQUIRE(stage.runs_until([&] { return stage.runner().leftovers().size() == 21; }));
+  CHECK(stage.ends_all());
+  CHECK(stage.runner().take_killed().size() == 21);
+}
+
+TEST_CASE("linux runner: leftovers are asked once, with what their handlers start left alone") {
+  const TempDir dir;
+  Stage stage;
+  stage.spawn(0,
+              {"daemon",
+               "{",
+               "handle",
+               "TERM",
+               "touch",
+               dir.path() + "/up",
+               "wait",
+               "fork",
+               "{",
+               "wait-file",
+               dir.path() + "/go",
+               "touch",
+               dir.path() + "/saved",
+               "}",
+               "}",
+               "wait-file",
+               dir.path() + "/up"});
+  REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
+  stage.runner().await_nothing_left();
+  const auto asked = stage.runner().ask_leftovers();
+  REQUIRE(asked.size() == 1);
+  CHECK(asked.front().command == "muster-puppet");
+  write_file(dir.path() + "/go", "");
+  REQUIRE(stage.runs_until([&] { return stage.nothing_left == 1; }));
+  CHECK(::access((dir.path() + "/saved").c_str(), F_OK) == 0);
+  CHECK(stage.runner().take_killed().empty());
+}
+
 TEST_CASE("linux runner: beside a zygote nothing is left when it alone is") {
   // In place of Python a shell: it says that it is ready, and waits for the next question.
   struct Observer final : ZygoteObserver {

@@ -246,5 +246,6 @@ int main(int argc, char** argv) {
         return MiniAgent(options, shared, std::move(link)).run();
       },
       more,
-      shared.lease ? &*shared.lease : nullptr);
+      shared.lease ? &*shared.lease : nullptr,
+      std::chrono::milliseconds(std::atoi(options.get("--grace", "0").c_str())));
 }

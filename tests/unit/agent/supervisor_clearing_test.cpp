@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// What workers leave behind: time to exit by itself, SIGTERM, SIGKILL.
+#include "supervisor_bench.hpp"
+
+#include <csignal>
+
+using namespace muster;
+using namespace muster::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+Bench succeeded(const BenchSettings& chosen = settings()) {
+  Bench bench{chosen};
+  bench.start();
+  bench.exit(0, 0);
+  bench.exit(1, 0);
+  REQUIRE(bench.core.state() == State::clearing);
+  CHECK_FALSE(bench.asked<KillEverything>());
+  return bench;
+}
+
+Bench failed(const BenchSettings& chosen = settings()) {
+  Bench bench{chosen};
+  bench.start();
+  bench.exit(0, 7);
+  bench.now += 10s;
+  bench.die(1, SIGTERM);
+  bench.step(GroupsEmpty{});
+  REQUIRE(bench.core.state() == State::clearing);
+  return bench;
+}
+
+}  // namespace
+
+TEST_CASE("clearing: what succeeded workers leave behind may finish within the grace") {
+  Bench bench = succeeded();
+  bench.wait(kSelfExitTime);
+  REQUIRE(bench.asked<NameLeftovers>());
+  CHECK(bench.asked<NameLeftovers>()->left == 30s - kSelfExitTime);
+  CHECK_FALSE(bench.asked<AskLeftovers>());
+  SECTION("it does") {
+    bench.now += 20s;
+    bench.step(NothingLeft{});
+    CHECK(bench.asked<Finish>());
+    CHECK(exit_code_of(bench.core.result()) == 0);
+  }
+  SECTION("it does not, and gets the grace again") {
+    bench.wait(30s - kSelfExitTime);
+    CHECK(bench.asked<AskLeftovers>());
+    bench.wait(30s);
+    REQUIRE(bench.asked<KillWorkers>());
+    CHECK(bench.asked<KillWorkers>()->names);
+    bench.wait(kSelfExitTimeInHurry);
+    REQUIRE(bench.asked<KillEverything>());
+    CHECK(bench.asked<KillEverything>()->names);
+    bench.step(NothingLeft{});
+    CHECK(exit_code_of(bench.core.result()) == 0);
+  }
+}
+
+TEST_CASE("clearing: without a grace there is time to exit by itself, and no SIGTERM") {
+  Bench bench = succeeded(settings(0, 0s));
+  CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);
+  bench.wait(kSelfExitTime);
+  CHECK_FALSE(bench.asked<AskLeftovers>());
+  CHECK(bench.asked<KillWorkers>());
+}
+
+TEST_CASE("clearing: after a failure what is left has the rest of the workers' grace") {
+  Bench bench = failed();
+  const TimePoint until = bench.now + 20s;
+  bench.wait(kSelfExitTime);
+  CHECK(bench.asked<AskLeftovers>());
+  CHECK_FALSE(bench.asked<NameLeftovers>());
+  for (int i = 0; bench.core.state() == State::clearing; ++i) {
+    CHECK((i > 20 || bench.asked<LookAtLeftovers>()));
+    bench.now = *bench.core.next_deadline();
+    bench.step(Tick{});
+  }
+  CHECK(bench.now == until);
+  CHECK(bench.asked<KillWorkers>());
+}
+
+TEST_CASE("clearing: processes that ignore SIGTERM get no more time once only they are left") {
+  Bench bench = failed();
+  bench.wait(kSelfExitTime);
+  CHECK(bench.asked<LookAtLeftovers>());
+  if (GENERATE(false, true)) {
+    bench.wait(kSelfExitTime);
+    CHECK(bench.asked<LookAtLeftovers>());
+    CHECK_FALSE(bench.asked<AskLeftovers>());
+  }
+  bench.step(OnlyDeafLeft{});
+  CHECK(bench.asked<KillWorkers>());
+  CHECK_FALSE(bench.asked<KillEverything>());
+  bench.wait(kSelfExitTimeInHurry);
+  CHECK(bench.asked<KillEverything>());
+}
+
+TEST_CASE("stopping: the groups of dead workers get no grace once only deaf processes are left") {
+  Bench bench{settings()};
+  bench.start();
+  const int signo = GENERATE(SIGTERM, SIGINT);
+  bench.step(SignalReceived{signo, 1});
+  bench.die(0, signo);
+  bench.wait(kSelfExitTime);
+  CHECK(bench.effects.empty());
+  bench.die(1, signo);
+  bench.wait(kSelfExitTime);
+  CHECK((bench.asked<LookAtLeftovers>() != nullptr) == (signo == SIGTERM));  // they may heed SIGINT
+  if (signo == SIGTERM) {
+    bench.wait(kSelfExitTime);
+    CHECK(bench.asked<LookAtLeftovers>());
+    bench.step(OnlyDeafLeft{});
+    CHECK(bench.asked<KillWorkers>());
+    CHECK(bench.core.result().overdue.empty());
+  }
+}
+
+TEST_CASE("clearing: after success processes that ignore SIGTERM may finish, too") {
+  Bench bench = succeeded();
+  bench.wait(kSelfExitTime);
+  CHECK_FALSE(bench.asked<LookAtLeftovers>());
+  bench.wait(30s - kSelfExitTime);
+  CHECK(bench.asked<LookAtLeftovers>());
+}
+
+TEST_CASE("clearing: the next attempt begins only when nothing of the old one is left") {
+  Bench bench = failed(settings(1));
+  bench.wait_for_kill();
+  CHECK_FALSE(bench.asked<AwaitRound>());
+  bench.wait(kSelfExitTimeInHurry);
+  CHECK(bench.asked<KillEverything>());
+  bench.step(NothingLeft{});
+  CHECK(bench.asked<AwaitRound>());
+}
+
+TEST_CASE("clearing: a signal skips what is left of the natural end, a second one SIGTERM") {
+  Bench bench = succeeded();
+  const bool waits = GENERATE(false, true);
+  if (waits) {
+    bench.wait(kSelfExitTime);
+  }
+  bench.step(SignalReceived{SIGINT, 0});
+  CHECK(bench.asked<AskLeftovers>());
+  bench.now += kSameRequestTime;
+  bench.step(SignalReceived{SIGINT, 0});
+  CHECK(bench.asked<KillWorkers>());
+  CHECK_FALSE(bench.asked<TellKilledEarly>());  // all workers have ended; the rest is named
+  bench.step(NothingLeft{});
+  CHECK(exit_code_of(bench.core.result()) == 128 + SIGINT);
+}
+
+TEST_CASE("clearing: helpers of a killed worker have their time from its reaping on") {
+  Bench bench{settings(1)};
+  bench.start();
+  bench.exit(0, 7);
+  bench.wait(30s);
+  CHECK(bench.asked<KillWorkers>());
+  bench.now += 9s;  // its memory is large
+  bench.step(Tick{});
+  bench.die(1, SIGKILL);
+  CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);
+}
+
+TEST_CASE("clearing, many nodes: the end of the job elsewhere ends the time to finish") {
+  Bench bench = succeeded(shared_settings());
+  bench.wait(kSelfExitTime);
+  const bool well = GENERATE(false, true);
+  bench.step(RoundClosed{well ? Outcome::succeeded : Outcome::failed, Close{}, {}, {}});
+  CHECK((bench.core.next_deadline() == bench.now) == !well);
+}
