@@ -90,6 +90,13 @@ bool is_torn(int fd) {
          (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode) || S_ISREG(facts.st_mode));
 }
 
+bool is_public(int fd) {
+  struct stat facts {};
+
+  return ::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
+         (facts.st_mode & (S_IRGRP | S_IROTH)) != 0;
+}
+
 AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Machine& machine) {
   AgentSetup setup;
   setup.config = config;
@@ -98,6 +105,7 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
   setup.version = version_number();
   setup.random = machine.random_hex();
   setup.stderr_is_terminal = ::isatty(2) == 1;
+  setup.stderr_is_public = is_public(2);
   setup.stdout_is_torn = is_torn(1);
   setup.one_sink = setup.stdout_is_torn && same_place(1, 2);
   setup.stderr_columns = static_cast<std::size_t>(terminal_width(2));

@@ -3,12 +3,16 @@
 
 #include "base/printable.hpp"
 #include "commands.hpp"
+#include "http/access.hpp"
+#include "io/own_address.hpp"
+#include "io/resolver.hpp"
 #include "status/json.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <iterator>
 #include <utility>
 
@@ -26,6 +30,52 @@ bool fits(const FoundJob& job, const ControlOptions& options) {
   const bool id_fits = options.run_id.empty() || job.is_silent() ||
                        text_of(parse_json(job.status), "job") == options.run_id;
   return pid_fits && id_fits;
+}
+
+// Whether the job's --http is at one of these addresses.
+bool serves(const FoundJob& job, const std::vector<std::string>& addresses, int port) {
+  const auto http = parse_endpoint(text_of(parse_json(job.status), "http"));
+  if (!http || http->port != port) {
+    return false;
+  }
+  const bool on_all = http->host == "0.0.0.0" || http->host == "::";
+  return std::ranges::any_of(addresses, [&](const std::string& address) {
+    return address == http->host || (on_all && is_own_address(address));
+  });
+}
+
+// Trailing line ends are left out. Error: not_possible, without a word of the key.
+Result<std::string> read_key(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string key;
+  if (!std::getline(file, key) || key.empty() || !is_url_safe(key)) {
+    return failure(Errc::not_possible, "--http-key: no key can be read from '" + path + "'");
+  }
+  return key;
+}
+
+// A job of this user on this host is queried over its Unix socket, which needs no key.
+Result<JobSource> source_at(const Endpoint& endpoint, const ControlOptions& options) {
+  JobSource out;
+  out.endpoint = endpoint;
+  if (!options.http_key_file.empty()) {
+    auto key = read_key(options.http_key_file);
+    if (!key) {
+      return std::unexpected(std::move(key.error()));
+    }
+    out.key = std::move(*key);
+    return out;
+  }
+  const auto addresses = resolve_blocking(endpoint.host, options.timeout);
+  if (!addresses) {
+    return std::unexpected(addresses.error());
+  }
+  for (FoundJob& job : find_jobs(options.time_to_find())) {
+    if (serves(job, *addresses, *endpoint.port)) {
+      return std::move(job.source);
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -103,9 +153,7 @@ Result<FoundJob> find_job(const ControlOptions& options) {
 
 Result<JobSource> find_source(const ControlOptions& options) {
   if (options.endpoint) {
-    JobSource source;
-    source.endpoint = options.endpoint;
-    return source;
+    return source_at(*options.endpoint, options);
   }
   auto job = find_job(options);
   return job ? Result<JobSource>(std::move(job->source)) : std::unexpected(job.error());

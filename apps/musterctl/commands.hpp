@@ -25,6 +25,7 @@ void warn(const std::string& text);
 [[nodiscard]] Result<int> run_status(const ControlOptions& options);
 [[nodiscard]] Result<int> run_events(const ControlOptions& options);
 [[nodiscard]] Result<int> run_timeline(const ControlOptions& options);
+[[nodiscard]] Result<int> run_url(const ControlOptions& options);
 [[nodiscard]] Result<int> run_top(const ControlOptions& options);
 [[nodiscard]] Result<int> run_stacks(const ControlOptions& options);
 [[nodiscard]] Result<int> run_drain(const ControlOptions& options);

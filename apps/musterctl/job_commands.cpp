@@ -4,6 +4,7 @@
 #include "choose_job.hpp"
 #include "commands.hpp"
 #include "run_folder.hpp"
+#include "status/job_socket.hpp"
 #include "status/json.hpp"
 #include "status/status_json.hpp"
 #include "status/status_text.hpp"
@@ -115,8 +116,24 @@ Result<int> run_status(const ControlOptions& options) {
   if (!options.endpoint) {
     return status_of_machine(options);
   }
-  const auto json = find_source(options)->get("/v1/status", options.timeout);
+  const auto source = find_source(options);
+  const auto json =
+      source ? source->get("/v1/status", options.timeout) : std::unexpected(source.error());
   return json ? Result<int>(show_status(options, *json)) : std::unexpected(json.error());
+}
+
+Result<int> run_url(const ControlOptions& options) {
+  const auto source = find_source(options);
+  const auto url = source ? source->get(std::string(kJobUrlPath), options.timeout)
+                          : std::unexpected(source.error());
+  if (!url) {
+    return std::unexpected(url.error());
+  }
+  if (url->empty()) {
+    return failure(Errc::not_found, "the job has no --http: start it with muster --http=PORT");
+  }
+  print(*url);
+  return 0;
 }
 
 Result<int> run_events(const ControlOptions& options) {

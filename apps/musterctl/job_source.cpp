@@ -20,6 +20,7 @@ namespace muster {
 namespace {
 
 constexpr int kOk = 200;
+constexpr int kKeyNeeded = 401;
 
 Result<UniqueFd> connect_tcp(const Endpoint& to, TimePoint deadline) {
   const auto addresses = resolve_blocking(to.host, deadline - steady_now());
@@ -68,9 +69,16 @@ Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline)
     return std::unexpected(fd.error());
   }
   auto answer = HttpStream::get(
-      std::move(*fd), endpoint ? endpoint->describe() : kJobSocketHost, target, deadline);
+      std::move(*fd), endpoint ? endpoint->describe() : kJobSocketHost, target, deadline, key);
   if (!answer || answer->status() == kOk) {
     return answer;
+  }
+  if (answer->status() == kKeyNeeded) {
+    return failure(Errc::not_possible,
+                   fmt::format("the job on {} {}: run musterctl on its host as its user, or pass "
+                               "the key in a file (--http-key FILE); musterctl url prints it there",
+                               endpoint ? endpoint->describe() : kJobSocketHost,
+                               key.empty() ? "needs a key" : "has another key"));
   }
   const auto text = answer->read_all(deadline);
   return failure(Errc::protocol,

@@ -20,9 +20,10 @@ inline constexpr const char* kJobSocketHost = "localhost";
 struct JobSource {
   std::string socket;                // abstract name; empty: `endpoint`
   std::optional<Endpoint> endpoint;  // of --endpoint
+  std::string key{};                 // of --http-key; empty: none
 
-  // Begins a GET. Errors: those of connecting and of HttpStream::get; protocol, where it is
-  // refused.
+  // Begins a GET. Errors: those of connecting and of HttpStream::get; not_possible, where a key is
+  // missing or wrong; protocol, where it is refused.
   [[nodiscard]] Result<HttpStream> ask(const std::string& target, TimePoint deadline) const;
 
   // The whole answer.

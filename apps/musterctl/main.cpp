@@ -60,6 +60,8 @@ Result<int> run_command(const ControlOptions& options) {
       return run_drain(options);
     case Command::stop:
       return run_stop(options);
+    case Command::url:
+      return run_url(options);
     case Command::resolve:
       return run_resolve(options);
     case Command::report:

@@ -26,6 +26,7 @@ constexpr const char* kHelp = R"(musterctl: shows jobs, looks into stores, names
   musterctl stacks [RANK]…   what the workers here do just now: their stacks, equal ones together
   musterctl flights [DIR]    where each rank is in its collective operations, and who is behind
   musterctl stop             end the job here as SIGTERM to its launcher does, and wait for it
+  musterctl url              print the URL of the job's --http with its key
   musterctl drain NODE       let this machine's node leave a job of several, by the same signal
 
 Jobs are found on this machine and asked over a socket of their own, which answers their user and
@@ -47,6 +48,8 @@ ranks or their launchers.
   --run-id ID          the job with this --rdzv-id
   --endpoint URL       the job that muster --http serves there: http://HOST:PORT; for status, top,
                        events, timeline and report
+  --http-key FILE      with --endpoint: the file with the key of that job, as for muster --http-key.
+                       Not needed for your own jobs on this machine
   --json               for programs: the status object, events as they are in events.jsonl; stacks
                        and flights as one object
   --follow             events: go on until the job ends
@@ -138,6 +141,7 @@ void add_job_options(CLI::App& command, Typed& typed, bool from_elsewhere) {
   command.add_option("--run-id", typed.options.run_id);
   if (from_elsewhere) {
     command.add_option("--endpoint", typed.url);
+    command.add_option("--http-key", typed.options.http_key_file);
   }
 }
 
@@ -154,6 +158,7 @@ void add_job_commands(CLI::App& app, Typed& typed) {
   }
   add_job_options(*add_plain_command(app, typed, "top", Command::top), typed, true);
   add_job_options(*add_plain_command(app, typed, "stop", Command::stop), typed, false);
+  add_job_options(*add_plain_command(app, typed, "url", Command::url), typed, false);
   auto* drain = add_plain_command(app, typed, "drain", Command::drain);
   drain->add_option("NODE", typed.options.node)->required();
   auto* stacks = add_plain_command(app, typed, "stacks", Command::stacks);
@@ -180,6 +185,11 @@ constexpr std::string_view kHttp = "http://";
 
 // "http://HOST:PORT", with or without a slash behind it.
 Result<Endpoint> parse_url(const std::string& url) {
+  if (url.find('?') != std::string::npos) {
+    return failure(Errc::usage,
+                   "leave ?key=... out, since other users can see command lines: your own jobs on "
+                   "this machine need no key here; for others, --http-key FILE");
+  }
   std::string text = url.starts_with(kHttp) ? url.substr(kHttp.size()) : url;
   if (text.ends_with('/')) {
     text.pop_back();
@@ -215,6 +225,9 @@ Result<void> finish_job_options(const Typed& typed, ControlOptions& options) {
   if (options.command == Command::flights && !options.args.empty() &&
       (options.pid || !options.run_id.empty())) {
     return failure(Errc::usage, "give folders or pids, or --pid and --run-id, not both");
+  }
+  if (!options.http_key_file.empty() && !options.endpoint) {
+    return failure(Errc::usage, "--http-key is for --endpoint");
   }
   const int chosen = (options.name.empty() ? 0 : 1) + (options.endpoint ? 1 : 0) +
                      (options.pid || !options.run_id.empty() ? 1 : 0);

@@ -35,6 +35,7 @@ enum class Command {
   store_wait,
   timeline,
   top,
+  url,
 };
 
 inline constexpr Duration kFindTimeout = std::chrono::seconds(1);
@@ -56,6 +57,7 @@ struct ControlOptions {
 
   // Which running job.
   std::optional<std::int64_t> pid;   // of its launcher
+  std::string http_key_file;         // --http-key
   std::string run_id;                // --rdzv-id of the job
   std::optional<Endpoint> endpoint;  // where --http serves it
   std::string node;                  // drain

@@ -164,7 +164,8 @@ class Agent final : public WorkerSite, public WarmSite {
                         events_,
                         {[this] { return output_bytes(); },
                          [this] { return channel_.steps(); },
-                         [this] { return waits(); }}};
+                         [this] { return waits(); },
+                         [this](const std::string& line) { messages_.show(line); }}};
   RunPlace place_{setup_};
   UserAdmission admission_{::geteuid()};        // of other agents
   UserAdmission store_admission_{::geteuid()};  // of workers
@@ -268,7 +269,10 @@ int Agent::run() {
   watch_progress();
   watch_descendants();
   open_channel();
-  job_server_.start();
+  if (const auto started = job_server_.start(); !started) {
+    fail(started.error());
+    return exit_code_;
+  }
   read_link();
   begin();
   loop_.run();

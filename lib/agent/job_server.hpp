@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobServer: lets others see the job: over --http, and always over a Unix socket that musterctl
-// finds (status/job_socket.hpp). What cannot be opened is a warning; the job goes on. Owned by the
-// agent; lives on its loop. Resource.
+// finds (status/job_socket.hpp). An address or socket that cannot be opened is a warning; the job
+// goes on. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/agent.hpp"
 #include "agent/event_stream.hpp"
 #include "agent/job_site.hpp"
+#include "agent/owner_site.hpp"
 #include "http/server.hpp"
 
 #include <cstdint>
@@ -30,6 +31,8 @@ class JobServer {
     std::function<std::vector<std::optional<std::uint64_t>>()> steps = nullptr;
     // How long each worker has waited for others, by local rank.
     std::function<std::vector<std::optional<WaitStatus>>()> waits = nullptr;
+    // Writes a line to standard error and to nothing else: it may hold the key.
+    std::function<void(const std::string&)> show = nullptr;
   };
 
   JobServer(asio::io_context& loop,
@@ -39,8 +42,8 @@ class JobServer {
 
   [[nodiscard]] EventSink& sink() { return site_; }
 
-  // Once all sinks are there.
-  void start();
+  // Once all sinks are there. Error: usage, if the key file cannot be used.
+  [[nodiscard]] Result<void> start();
 
   // After the last event: what can be sent at once is sent.
   void close();
@@ -48,13 +51,15 @@ class JobServer {
  private:
   [[nodiscard]] MetricsExtra extra() const;
   void open_job_socket();
-  void open_http();
+  void open_http(std::string key);
+  void show_url(const std::string& base, const std::string& key);
 
   asio::io_context& loop_;
   const AgentSetup& setup_;
   EventStream& events_;
   Readings readings_;
   JobSite site_;
+  OwnerSite owner_site_{site_};
   std::optional<HttpServer> job_socket_;
   std::optional<HttpServer> http_;
 };

@@ -239,6 +239,14 @@ std::string_view describe_on_hang(OnHang what) {
   return "";
 }
 
+// Never the key itself.
+std::string describe_http_key(const LaunchConfig& config) {
+  if (!config.http_has_key) {
+    return "none";
+  }
+  return config.http_key_file.empty() ? "random" : config.http_key_file;
+}
+
 std::string value_of_output(OptionId id, const LaunchConfig& config) {
   switch (id) {
     case OptionId::log_dir:
@@ -259,6 +267,8 @@ std::string value_of_output(OptionId id, const LaunchConfig& config) {
       return describe_filters(config.duplicate_stderr_filters);
     case OptionId::http:
       return config.http ? config.http->describe() : "off";
+    case OptionId::http_key:
+      return describe_http_key(config);
     case OptionId::log_level:
       return describe_level(config.log_level);
     default:

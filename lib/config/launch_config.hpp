@@ -131,6 +131,8 @@ struct LaunchConfig {
   std::string log_line_prefix_template;
   LogLevel log_level = LogLevel::warning;
   std::optional<Endpoint> http;  // numeric, with its port (0: any free one); none: not served
+  std::string http_key_file;     // FILE or FILE,shared; empty: a random key
+  bool http_has_key = true;      // false: --http-key=none
 
   bool virtual_local_rank = false;
   std::string devices;         // the workers' visible GPUs, of --devices; empty: as inherited

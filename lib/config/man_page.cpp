@@ -133,10 +133,12 @@ torchrun, and MASTER_PORT is a port that is held for it in the same way. It has 
 constexpr std::string_view kShown = R"(.SH SHOWING A JOB
 Whoever started a job, and root, see it with musterctl on its machine, without any option: status,
 top, events, timeline, stacks, flights, stop, drain. \-\-http=PORT shows it to browsers and
-monitoring as well, on 127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, to other machines, to
-everybody who reaches it: there is no password. What is shown holds names of machines and what
-failed workers printed, not the arguments and variables of the job. Only GET and HEAD are answered,
-so nothing can be changed. PORT 0 is any free one, which musterctl status names. Where the port is
+monitoring as well, on 127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, to other machines. The
+page and /v1 contain what failed workers printed, so they need a key: muster prints the URL with it
+on standard error, and musterctl url prints it again. A browser keeps the key as a cookie; programs
+send it as "Authorization: Bearer KEY". \-\-http\-key=FILE takes it from a file that only you can
+read; \-\-http\-key=none asks for none. Arguments and variables of the job are not shown. Only GET
+and HEAD are answered, so nothing can be changed. PORT 0 is any free one. Where the port is
 taken a warning says so and the job goes on. Each machine tells what it knows: all of its own
 workers, and of the others what the rounds say.
 .TP
@@ -144,10 +146,10 @@ workers, and of the others what the rounds say.
 a page that draws the job and follows it
 .TP
 /healthz, /readyz
-200 as long as the launcher runs; 200 while all workers of the round run, else 503
+200 as long as the launcher runs; 200 while all workers of the round run, else 503; without a key
 .TP
 /metrics
-for Prometheus; all names begin with muster_
+for Prometheus, without a key; all names begin with muster_
 .TP
 /v1/status, /v1/timeline.svg
 what the job is doing, as one JSON object; rounds, nodes and workers as a picture

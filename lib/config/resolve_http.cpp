@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --http=[ADDRESS:]PORT.
+// --http=[ADDRESS:]PORT and --http-key. No file is opened here.
 #include "base/text.hpp"
 #include "config/resolution.hpp"
 
@@ -7,6 +7,7 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kOff = "off";
+constexpr std::string_view kNoKey = "none";
 constexpr const char* kLoopback = "127.0.0.1";
 
 // Written by people: no signs, no blanks.
@@ -23,6 +24,9 @@ bool is_address(const std::string& host) {
 }  // namespace
 
 Result<void> resolve_http(const Resolution& r) {
+  const std::string& key = r.layers.text(OptionId::http_key);
+  r.config().http_has_key = key != kNoKey;
+  r.config().http_key_file = key == kNoKey ? "" : key;
   const std::string& text = r.layers.text(OptionId::http);
   if (text == kOff) {
     return {};

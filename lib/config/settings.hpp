@@ -74,6 +74,7 @@ enum class OptionId {
   config,
   accelerate_config,
   http,
+  http_key,
   log_level,
   help,
   version,

@@ -110,8 +110,9 @@ HttpStream& HttpStream::operator=(HttpStream&&) noexcept = default;
 Result<HttpStream> HttpStream::get(UniqueFd socket,
                                    std::string_view host,
                                    std::string_view target,
-                                   TimePoint deadline) {
-  auto stream = begin(std::move(socket), host, target, deadline);
+                                   TimePoint deadline,
+                                   std::string_view key) {
+  auto stream = begin(std::move(socket), host, target, deadline, key);
   if (!stream) {
     return stream;
   }
@@ -126,10 +127,14 @@ Result<HttpStream> HttpStream::get(UniqueFd socket,
 Result<HttpStream> HttpStream::begin(UniqueFd socket,
                                      std::string_view host,
                                      std::string_view target,
-                                     TimePoint deadline) {
+                                     TimePoint deadline,
+                                     std::string_view key) {
   HttpStream stream(std::make_unique<Impl>(std::move(socket)));
   std::string request = "GET ";
   request.append(target).append(" HTTP/1.1\r\nHost: ").append(host);
+  if (!key.empty()) {
+    request.append("\r\nAuthorization: Bearer ").append(key);
+  }
   request += "\r\nConnection: close\r\n\r\n";
   if (const auto sent = send_all(stream.fd(), request, deadline); !sent) {
     return std::unexpected(sent.error());

@@ -19,19 +19,21 @@ inline constexpr std::size_t kAnswerBytesMax = std::size_t{64} << 20;
 
 class HttpStream {
  public:
-  // `socket` is connected and non-blocking. Returns when the head of the answer is there. Errors:
-  // timed_out, closed, protocol.
+  // `socket` is connected and non-blocking; `key` is a bearer token, empty for none. Returns when
+  // the head of the answer is there. Errors: timed_out, closed, protocol.
   [[nodiscard]] static Result<HttpStream> get(UniqueFd socket,
                                               std::string_view host,
                                               std::string_view target,
-                                              TimePoint deadline);
+                                              TimePoint deadline,
+                                              std::string_view key = {});
 
   // For one thread that queries several servers: begin sends the request; take_ready reads what has
   // arrived, without waiting, and returns whether the answer is complete. read_all then returns it.
   [[nodiscard]] static Result<HttpStream> begin(UniqueFd socket,
                                                 std::string_view host,
                                                 std::string_view target,
-                                                TimePoint deadline);
+                                                TimePoint deadline,
+                                                std::string_view key = {});
   [[nodiscard]] Result<bool> take_ready();
 
   ~HttpStream();

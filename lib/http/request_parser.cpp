@@ -51,6 +51,10 @@ struct RequestParser::Impl {
       request.host = value;
     } else if (known == "last-event-id") {
       request.last_event_id = value;
+    } else if (known == "authorization") {
+      request.authorization = value;
+    } else if (known == "cookie") {
+      request.cookie = value;
     }
     name.clear();
     value.clear();

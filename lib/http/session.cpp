@@ -9,12 +9,18 @@
 namespace muster {
 namespace {
 
+constexpr int kRefused = 400;  // and above
+
 std::string_view reason_of(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 303:
+      return "See Other";
     case 400:
       return "Bad Request";
+    case 401:
+      return "Unauthorized";
     case 403:
       return "Forbidden";
     case 404:
@@ -53,6 +59,15 @@ std::string head_of(const HttpResponse& response, bool keep_alive) {
                                 kSecurity);
   if (response.status == 405) {
     out += "Allow: GET, HEAD\r\n";
+  }
+  if (response.status == 401) {
+    out += "WWW-Authenticate: Bearer\r\n";
+  }
+  if (!response.location.empty()) {
+    out += fmt::format("Location: {}\r\n", response.location);
+  }
+  if (!response.set_cookie.empty()) {
+    out += fmt::format("Set-Cookie: {}\r\n", response.set_cookie);
   }
   if (!response.events) {
     out += fmt::format("Content-Length: {}\r\n", response.body ? response.body->size() : 0);
@@ -131,7 +146,7 @@ void HttpSession::go_on(TimePoint now) {
 
 void HttpSession::answer(const HttpRequest& request, TimePoint now) {
   if (const auto refusal = refuse(request, access_)) {
-    ++counts_.refused;
+    ++(refusal->status < kRefused ? counts_.answered : counts_.refused);
     respond(*refusal, request.head, false);
     return;
   }

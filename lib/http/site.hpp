@@ -18,6 +18,8 @@ struct HttpRequest {
   std::string host;   // of the Host header
   bool has_host = false;
   std::string last_event_id;
+  std::string authorization;
+  std::string cookie;
   bool keep_alive = true;
 };
 
@@ -28,6 +30,8 @@ struct HttpResponse {
   int status = 200;
   std::string_view type = "text/plain; charset=utf-8";
   HttpBody body;
+  std::string location;    // of a redirect
+  std::string set_cookie;  // empty: none
   // Server-sent events from `cursor` on instead of a body; they end with the job, or without
   // `follow` when all that are there were sent.
   bool events = false;

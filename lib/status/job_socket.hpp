@@ -11,4 +11,7 @@ namespace muster {
 
 inline constexpr std::string_view kJobSocketPrefix = "muster-job-";
 
+// Answered on that socket only: the URL of --http with its key; empty without --http.
+inline constexpr std::string_view kJobUrlPath = "/v1/url";
+
 }  // namespace muster

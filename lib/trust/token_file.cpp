@@ -222,7 +222,7 @@ std::string fault_of_token_file(const TokenFileFacts& facts, uid_t self) {
   if ((facts.mode & forbidden) != 0) {
     return fmt::format(
         "others may use it (mode {:04o}); chmod 600 it. For a pod's secret, set fsGroup and "
-        "defaultMode: 0440. Where its mount cannot change modes (cifs): --token-file=FILE,shared",
+        "defaultMode: 0440. If its mount cannot change modes (cifs), give FILE,shared",
         facts.mode);
   }
   return "";

@@ -36,17 +36,23 @@ def wait_for_status(job, check, what):
 
 
 class View:
-    """A client of one launcher's --http."""
+    """A client of one launcher's --http, which has the key."""
 
     def __init__(self, job):
         where = wait_for_status(job, lambda status: status["http"], "it listens")["http"]
         self.host, _, port = where.rpartition(":")
         self.port = int(port)
+        self.url = ctl("url", "--pid", job.process.pid).strip()
+        self.key = self.url.partition("?key=")[2]
+        self.headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
     def connect(self, timeout=DEADLINE):
         return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
 
     def get(self, path, method="GET", **headers):
+        return self.get_with({**self.headers, **headers}, path, method)
+
+    def get_with(self, headers, path, method="GET"):
         connection = self.connect()
         try:
             connection.request(method, path, headers=headers)

@@ -206,7 +206,7 @@ class OneNode(JobCase):
     def test_an_event_stream_goes_on_where_it_was_and_ends_with_the_job(self):
         view = self.view()
         connection = view.connect()
-        connection.request("GET", "/v1/events")
+        connection.request("GET", "/v1/events", headers=view.headers)
         stream = connection.getresponse()
         first = stream.readline().decode()
         run, _, number = first.removeprefix("id: ").strip().rpartition("-")
@@ -300,7 +300,7 @@ class UnderLoad(NodesCase):
             codes = []
             for _ in range(CONNECTIONS_MAX):
                 connection = stack.enter_context(contextlib.closing(view.connect()))
-                connection.request("GET", "/v1/events")
+                connection.request("GET", "/v1/events", headers=view.headers)
                 answer = stack.enter_context(connection.getresponse())
                 codes.append(answer.status)
             self.assertEqual(codes, [200] * STREAMS_MAX + [503] * (CONNECTIONS_MAX - STREAMS_MAX))
@@ -312,7 +312,8 @@ class UnderLoad(NodesCase):
         with socket.socket() as lazy, socket.create_connection((view.host, view.port)) as slow:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             lazy.connect((view.host, view.port))
-            request = b"GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            request = ("GET /page.js HTTP/1.1\r\nHost: localhost\r\n"
+                       f"Authorization: Bearer {view.key}\r\n\r\n").encode()
             lazy.settimeout(1)
             with contextlib.suppress(OSError):
                 for _ in range(20000):  # until nobody takes any more
@@ -347,7 +348,7 @@ class ManyNodes(NodesCase):
                          (64, 8, 8))
         self.assertEqual([node["rank_first"] for node in status["nodes"]], list(range(0, 64, 8)))
         connection = view.connect()
-        connection.request("GET", "/v1/events")
+        connection.request("GET", "/v1/events", headers=view.headers)
         stream = connection.getresponse()
         lost.kill_all()
         eventually(lambda: view.code("/readyz") == 503, "it is not ready")

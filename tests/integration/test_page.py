@@ -42,7 +42,7 @@ class Page(NodesCase):
         job.round(64)
         leader = wait_for_leader(nodes)
         lost = next(node for node in nodes[3:] if node is not leader)
-        self.browser.open(f"http://localhost:{View(leader).port}/")
+        self.browser.open(View(leader).url)
         self.wait_for_count(".node:not(.left) .rank", 64)
         self.wait_for_count(".rank.running", 8 + 1)  # and one in the legend
         self.wait_for_count(".node.here", 1)

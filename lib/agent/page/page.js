@@ -6,6 +6,7 @@
 const kEventsShown = 200;
 const kRedrawAfter = 150;  // ms: events come in crowds
 const kAgesEvery = 5000;   // ms: bars of what still runs grow
+const kKeyNeeded = 401;
 const kStates = ["running", "in_round", "dying", "succeeded", "failed", "stopped"];
 
 const byId = (id) => document.getElementById(id);
@@ -162,7 +163,13 @@ async function draw() {
   drawing = true;
   again = false;
   try {
-    const status = await (await fetch("/v1/status")).json();
+    const answer = await fetch("/v1/status");
+    if (answer.status === kKeyNeeded) {
+      byId("live").textContent = "another job is here now: open the URL that muster printed";
+      drawing = false;
+      return;
+    }
+    const status = await answer.json();
     drawHead(status);
     drawFacts(status);
     drawNodes(status);

@@ -82,6 +82,7 @@ const std::vector<Trial>& trials() {
       {config, {"--config=job.toml"}},
       {accelerate_config, {"--accelerate-config=job.yaml"}},
       {http, {"--http=8080"}},
+      {http_key, {"--http-key=none"}, {"--http=8080"}},
       {log_level, {"--log-level=info"}},
       {run_path, {"--run-path"}, {}, "./solver"},
       {numa_binding, {"--numa-binding=node"}},

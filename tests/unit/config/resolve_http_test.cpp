@@ -23,6 +23,16 @@ TEST_CASE("http: a port alone is on loopback, anything wider has to be asked for
   CHECK(where("[::1]:80") == "[::1]:80");
 }
 
+TEST_CASE("http: a key is asked for unless it is switched off") {
+  const LaunchConfig config = Launch{{"--http=80"}, {}}.config();
+  CHECK(config.http_has_key);
+  CHECK(config.http_key_file.empty());
+  CHECK(Launch{{"--http=80", "--http-key=secret"}, {}}.config().http_key_file == "secret");
+  const LaunchConfig open = Launch{{"--http=80", "--http-key=none"}, {}}.config();
+  CHECK_FALSE(open.http_has_key);
+  CHECK(open.http_key_file.empty());
+}
+
 TEST_CASE("http: what is no address or has no port is refused") {
   for (const char* value : {"", "host:80", "127.0.0.1", "::1", "70000", "-1", "x", ":80"}) {
     CAPTURE(value);
