@@ -30,7 +30,6 @@
 #include "process/linux_runner.hpp"
 #include "process/zygote.hpp"
 #include "trust/secure_channel.hpp"
-#include "trust/token_file.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -382,21 +381,15 @@ void Agent::begin_shared(bool with_munge) {
 }
 
 Result<void> Agent::join_others(bool with_munge) {
-  auto token = read_token(setup_.config.token);
-  if (!token) {
-    return std::unexpected(token.error());
+  RendezvousSettings settings = rendezvous_settings(setup_);
+  settings.credentials = with_munge ? &*munge_ : nullptr;
+  if (auto ready = use_token(setup_.config, settings); !ready) {
+    return ready;
   }
-  if (with_munge || !token->secret.empty()) {
+  if (settings.trust || with_munge) {
     admission_.set_others(OtherUsers::admitted);  // the key decides
   } else if (setup_.config.token.is_off) {
     admission_.set_others(OtherUsers::warned_of);
-  }
-  RendezvousSettings settings = rendezvous_settings(setup_);
-  settings.why_no_token = token->why_none;
-  settings.credentials = with_munge ? &*munge_ : nullptr;
-  if (!token->secret.empty()) {
-    settings.trust = std::make_shared<const JobTrust>(token->secret, setup_.config.rdzv_id);
-    ::explicit_bzero(token->secret.data(), token->secret.size());
   }
   auto rendezvous = RendezvousNode::start(
       loop_, std::move(settings), std::move(shared_with_guard_->sockets), *shared_rounds_);

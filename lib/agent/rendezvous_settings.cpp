@@ -3,9 +3,12 @@
 
 #include "agent/reserved_ports.hpp"
 #include "base/printable.hpp"
+#include "rendezvous/node/first_use.hpp"
+#include "trust/token_file.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <string_view>
 
 namespace muster {
@@ -88,6 +91,26 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
   out.seed = number_from(std::string_view(setup.random).substr(16, 16));
   out.ports = port_range_of(config);
   return out;
+}
+
+Result<void> use_token(const LaunchConfig& config, RendezvousSettings& settings) {
+  auto token = read_token(config.token);
+  if (!token) {
+    return std::unexpected(token.error());
+  }
+  const bool has_munge = settings.credentials != nullptr;
+  if (config.token.is_required && token->secret.empty() && !has_munge) {
+    return failure(Errc::usage, "--token=require: " + token->why_none);
+  }
+  settings.why_no_token = token->why_none;
+  if (token->is_local && !has_munge && !config.token.is_required) {
+    settings.first_use = std::make_shared<FirstUse>(config.rdzv_id);
+  }
+  if (!token->secret.empty()) {
+    settings.trust = std::make_shared<const JobTrust>(token->secret, config.rdzv_id);
+    ::explicit_bzero(token->secret.data(), token->secret.size());
+  }
+  return {};
 }
 
 }  // namespace muster

@@ -16,8 +16,7 @@ namespace {
 Setting strongest(const Option& row,
                   const CommandLine& line,
                   const Environ& environ,
-                  const std::map<OptionId, std::string>& file,
-                  const std::string& path) {
+                  const std::vector<FileValues>& files) {
   if (const auto typed = line.options.find(row.id); typed != line.options.end()) {
     return {typed->second, Source::command_line, "command line"};
   }
@@ -30,8 +29,10 @@ Setting strongest(const Option& row,
   if (const auto value = environ.get(pet); value && !value->empty()) {
     return {*value, Source::pet_variable, pet};
   }
-  if (const auto value = file.find(row.id); value != file.end()) {
-    return {value->second, Source::config_file, "config file " + path};
+  for (const FileValues& file : files) {
+    if (const auto value = file.values.find(row.id); value != file.values.end()) {
+      return {value->second, Source::config_file, "config file " + file.path};
+    }
   }
   return {std::string(row.default_value), Source::default_value, "default"};
 }
@@ -97,14 +98,13 @@ std::string normalise(const Option& row, Setting& setting) {
 
 Result<Layers> Layers::collect(const CommandLine& line,
                                const Environ& environ,
-                               const std::map<OptionId, std::string>& file,
-                               const std::string& path) {
+                               const std::vector<FileValues>& files) {
   Layers layers;
   layers.settings_.reserve(all_options().size());
   for (const Option& row : all_options()) {
     layers.settings_.push_back(row.kind == ValueKind::action || !is_offered(row, line.personality)
                                    ? Setting{}
-                                   : strongest(row, line, environ, file, path));
+                                   : strongest(row, line, environ, files));
     if (const auto rule = normalise(row, layers.settings_.back()); !rule.empty()) {
       return layers.refuse(row.id, rule);
     }

@@ -30,13 +30,17 @@ struct Setting {
   std::string origin;  // "command line", "PET_NNODES", "config file job.toml", "default"
 };
 
+struct FileValues {
+  std::string path;
+  std::map<OptionId, std::string> values;
+};
+
 class Layers {
  public:
-  // `file` holds the values of the config file `path`.
+  // `files`: the strongest first.
   [[nodiscard]] static Result<Layers> collect(const CommandLine& line,
                                               const Environ& environ,
-                                              const std::map<OptionId, std::string>& file,
-                                              const std::string& path);
+                                              const std::vector<FileValues>& files);
 
   [[nodiscard]] const Setting& of(OptionId id) const;
 

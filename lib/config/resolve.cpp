@@ -15,11 +15,12 @@ namespace muster {
 namespace {
 
 // Of --config or of --accelerate-config.
-struct ConfigFile {
-  std::string path;
-  std::map<OptionId, std::string> values;
+struct ConfigFile : FileValues {
   std::map<std::string, std::string> variables;
 };
+
+// What the administrator of this machine has set, for all users. It may be missing.
+constexpr const char* kSiteConfig = "/etc/muster/config.toml";
 
 std::string path_of(OptionId id, const CommandLine& line, const Environ& environ) {
   const auto typed = line.options.find(id);
@@ -69,6 +70,20 @@ Result<ConfigFile> read_config_file(const CommandLine& line,
   if (auto parsed = parse_into(file, id, machine); !parsed) {
     return std::unexpected(parsed.error());
   }
+  return file;
+}
+
+Result<FileValues> read_site_config(const Machine& machine) {
+  FileValues file{.path = kSiteConfig, .values = {}};
+  if (machine.file_kind(file.path) == FileKind::missing) {
+    return file;
+  }
+  const auto text = machine.read_file(file.path);
+  auto values = text ? parse_config_file(*text, file.path) : std::unexpected(text.error());
+  if (!values) {
+    return std::unexpected(values.error());
+  }
+  file.values = std::move(*values);
   return file;
 }
 
@@ -144,7 +159,11 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   if (!file) {
     return std::unexpected(file.error());
   }
-  auto layers = Layers::collect(line, environ, file->values, file->path);
+  auto site = read_site_config(machine);
+  if (!site) {
+    return std::unexpected(site.error());
+  }
+  auto layers = Layers::collect(line, environ, {*file, *std::move(site)});
   if (!layers) {
     return std::unexpected(layers.error());
   }

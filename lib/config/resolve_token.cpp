@@ -31,13 +31,14 @@ void note_source(const Resolution& r) {
 // A secret that somebody gives in the wrong place is not repeated.
 Result<void> check_token(const Resolution& r) {
   const std::string& text = r.layers.text(token);
-  if (!text.empty() && text != "none" && text != "munge") {
-    return failure(
-        Errc::usage,
-        "--token: must be none or munge; a token itself is given in a file, by --token-file, "
-        "since other users see command lines");
+  const bool excludes_file = text == "none" || text == "munge";
+  if (!excludes_file && text != "auto" && text != "require") {
+    return failure(Errc::usage,
+                   "--token: must be auto, none, munge or require; a token itself is given in a "
+                   "file, by --token-file, "
+                   "since other users see command lines");
   }
-  if (!text.empty() && r.layers.is_given(token_file)) {
+  if (excludes_file && r.layers.is_given(token_file)) {
     return r.layers.refuse(token_file,
                            text == "none"
                                ? "--token=none says that there is none; give one of the two"
@@ -56,7 +57,8 @@ Result<void> resolve_token(const Resolution& r) {
         choose_token_source({.off = text == "none",
                              .file = r.layers.text(token_file),
                              .munge = text == "munge",
-                             .has_munge = r.machine.file_kind(kMungeSocket) != FileKind::missing},
+                             .has_munge = r.machine.file_kind(kMungeSocket) != FileKind::missing,
+                             .required = text == "require"},
                             r.environ);
   }
   note_source(r);

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -170,6 +171,13 @@ int make_file(const std::string& path) {
   return why;
 }
 
+bool is_local(int fd) {
+  struct statfs facts {};
+
+  return ::fstatfs(fd, &facts) == 0 &&
+         !is_network_file_system(static_cast<std::uint32_t>(facts.f_type));
+}
+
 Token none(const std::string& path, const std::string& why) {
   return {"", fmt::format("there is no {}, and none is made: {}; {}", path, why, kHowElse)};
 }
@@ -198,10 +206,37 @@ Result<Token> read_home(const TokenSource& source) {
   if (!secret) {
     return std::unexpected(std::move(secret.error()));
   }
-  return Token{std::move(*secret), ""};
+  return Token{std::move(*secret), "", is_local(fd.get())};
 }
 
 }  // namespace
+
+// statfs(2), <linux/magic.h>, and the file systems' own sources for those that are not in Linux.
+// FUSE and virtiofs count: most homes on them are on servers.
+bool is_network_file_system(std::uint32_t type) {
+  constexpr std::array kTypes{
+      0x00006969U,  // NFS
+      0x0000517bU,  // SMB
+      0xfe534d42U,  // SMB 2
+      0xff534d42U,  // CIFS
+      0x0bd00bd0U,  // Lustre
+      0x47504653U,  // GPFS
+      0x19830326U,  // BeeGFS
+      0x00c36400U,  // CephFS
+      0x01021997U,  // 9p
+      0x5346414fU,  // AFS
+      0x6b414653U,  // kAFS
+      0x73757245U,  // Coda
+      0x20030528U,  // OrangeFS
+      0xaad7aaeaU,  // PanFS
+      0x01161970U,  // GFS2
+      0x7461636fU,  // OCFS2
+      0x786f4256U,  // folders of a VirtualBox host
+      0x65735546U,  // FUSE
+      0x6a656a63U,  // the same of a virtual machine's host
+  };
+  return std::ranges::find(kTypes, type) != kTypes.end();
+}
 
 std::string fault_of_token_file(const TokenFileFacts& facts, uid_t self) {
   const auto is_strange = [self](uid_t owner) { return owner != self && owner != 0; };

@@ -7,6 +7,7 @@
 #include "trust/token_source.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -34,9 +35,13 @@ struct TokenFileFacts {
 [[nodiscard]] Result<std::string> take_token(std::string_view content);
 
 struct Token {
-  std::string secret;    // empty: none
-  std::string why_none;  // in words
+  std::string secret;     // empty: none
+  std::string why_none;   // in words
+  bool is_local = false;  // in a home that other machines cannot share
 };
+
+// By the type that statfs() reports: other machines may have this file system as well.
+[[nodiscard]] bool is_network_file_system(std::uint32_t type);
 
 // Reads it. In the home it is made first if it is missing and can be made: of many nodes that
 // share it and start at one time, one makes it and all read the same. A file that is there and

@@ -54,6 +54,7 @@ TokenSource choose_token_source(const TokenWish& wish, const Environ& environ) {
     return munge;
   }
   TokenSource home = home_token(environ);
+  home.is_required = wish.required;
   home.munge = wish.has_munge ? MungeUse::wanted : MungeUse::none;
   return home;
 }

@@ -26,8 +26,9 @@ struct TokenSource {
   std::string why_none;        // nowhere: the reason, in words
   std::string why_not_made{};  // home: a file that is missing stays so, for this reason
   MungeUse munge = MungeUse::none;
-  bool is_off = false;     // --token=none
-  bool is_shared = false;  // file: the user vouches for who can use it
+  bool is_off = false;       // --token=none
+  bool is_shared = false;    // file: the user vouches for who can use it
+  bool is_required = false;  // --token=require
   bool operator==(const TokenSource&) const = default;
 };
 
@@ -36,6 +37,7 @@ struct TokenWish {
   std::string_view file;   // FILE or FILE,shared as given; empty: none
   bool munge = false;      // --token=munge
   bool has_munge = false;  // this machine has a munged's socket
+  bool required = false;   // --token=require
 };
 
 // --token-file=FILE, or FILE,shared where the modes of its mount cannot be changed.

@@ -4,6 +4,7 @@
 #include "rendezvous/round/round_core.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 namespace muster {
 namespace {
@@ -31,6 +32,11 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
                   "this job needs MUNGE, which that node does not use; start all its nodes with "
                   "--token=munge, or all with the same --token-file"};
   }
+  if (has(ours.proofs, Proofs::job_key)) {
+    return Refuse{Refusal::wrong_token,
+                  "this job has formed, and its nodes have no secret in common; start all nodes "
+                  "with the same --token-file, so that others can join later"};
+  }
   return Refuse{Refusal::wrong_token,
                 "this job needs a token; start all its nodes with the same --token-file, or let "
                 "them share ~/.config"};
@@ -55,6 +61,15 @@ Refuse left_munge() {
 std::string without_token(const std::string& address, const std::string& why) {
   return fmt::format(
       "whoever can connect to {} can take part in this job, which has no token: {}", address, why);
+}
+
+std::string trusted_at_first(const std::string& address, const std::set<std::string>& guests) {
+  return fmt::format(
+      "the nodes of this job have no secret in common: until it formed, any host that reached {} "
+      "could join. These joined: {}. From now on only they can. To keep others out from the start, "
+      "copy one file to all nodes and set MUSTER_TOKEN_FILE or --token-file",
+      address,
+      fmt::join(guests, ", "));
 }
 
 std::optional<std::string> RefusalTally::add(TimePoint now,

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace muster {
@@ -28,6 +29,10 @@ namespace muster {
 
 // What a node says that others can reach, and that has no token.
 [[nodiscard]] std::string without_token(const std::string& address, const std::string& why);
+
+// What the coordinator of a job says that trusted these addresses without a secret while it formed.
+[[nodiscard]] std::string trusted_at_first(const std::string& address,
+                                           const std::set<std::string>& guests);
 
 // Who was refused, in one sentence, at most once a minute for each reason: strangers may come as
 // often as they like.

@@ -68,6 +68,8 @@ struct Link {
   bool greeted = false;                     // both sides agree on what this is: frames may be sent
   LinkOutput waiting;                       // for that, or to be sealed
   Proofs offered = Proofs::none;            // in our introduction
+  Proofs proof = Proofs::none;              // the one of them that its TLS uses
+  bool comes_again = false;                 // a stranger with another key, if this one fails
   const JobTrust* trust = nullptr;          // the key of its TLS, once that is agreed upon
   std::shared_ptr<const JobTrust> learned;  // that key, where its node has told it
   std::unique_ptr<SecureChannel> channel;   // none: in the clear, or not begun

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "rendezvous/node/credential_keys.hpp"
+#include "rendezvous/node/first_use.hpp"
 #include "rendezvous/wire/node_messages.hpp"
 #include "trust/secure_channel.hpp"
 
+#include <map>
 #include <string>
 
 namespace muster {
@@ -14,10 +16,26 @@ struct LinkKeys {
   Introduction introduction;
   const JobTrust* token = nullptr;
   CredentialKeys* munge = nullptr;
+  FirstUse* first_use = nullptr;
   std::string munge_fault;  // why the last credential was useless: so the token is tried
   bool met = false;         // somebody has proved to us that he has the key
+  std::map<std::string, Proofs> failed{};  // with first_use: the proofs to try no more, by peer
 
-  [[nodiscard]] bool any() const { return token != nullptr || munge != nullptr; }
+  [[nodiscard]] bool any() const {
+    return token != nullptr || munge != nullptr || first_use != nullptr;
+  }
+
+  // What a connection with `peer` may use.
+  [[nodiscard]] Proofs with(const std::string& peer) const {
+    Proofs all = introduction.proofs;
+    if (first_use != nullptr && first_use->admits(peer)) {
+      all = all | Proofs::first_use;
+    }
+    if (first_use != nullptr && first_use->is_shared()) {
+      all = all | Proofs::job_key;
+    }
+    return all;
+  }
 
   // The key in our own credential: of who connected to us by MUNGE.
   [[nodiscard]] bool is_own_munge(const JobTrust* key) const {

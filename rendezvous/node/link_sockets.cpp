@@ -406,6 +406,7 @@ void LinkSockets::expire(Link& link) {
 void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   if (how == LinkEnd::broken && !link.greeted && link.state == LinkState::open) {
     keys_.munge_fault.clear();  // what we can prove is tried in turn
+    keys_.failed.erase(peer_address(link.fd.get()).host());
   }
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;
   bury(link);

@@ -50,9 +50,13 @@ class LinkSockets {
   void lend_listener(int fd, bool lent);
   void close_listeners();
 
-  // The job that we belong to, the key of its token, and keys by MUNGE; neither: all is said in the
-  // clear. They must outlive the sockets. To be told before they are used.
-  void set_job(std::string job, const JobTrust* trust, CredentialKeys* keys = nullptr);
+  // First of all: the job and its keys, which outlive the sockets. Without any, no encryption.
+  void set_job(std::string job,
+               const JobTrust* trust,
+               CredentialKeys* keys = nullptr,
+               FirstUse* first_use = nullptr);
+  // Sent by our coordinator. Keys that failed before are tried again.
+  void use_job_key(const std::string& secret);
 
   // Given one sentence when a stranger is refused, and when descriptors run out for the first time.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
@@ -72,11 +76,10 @@ class LinkSockets {
   // LinkOpened or LinkClosed follows. The addresses are tried in turn, for `timeout` in all.
   void connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout);
   void send(LinkId id, SharedFrame frame);
-  // The other side was welcomed as a follower; it was asked for lists of members. Longer messages
-  // than before are taken from it.
+  // It was welcomed as a follower; it was asked for lists: longer messages are taken from it.
   void allow_texts(LinkId id);
   void allow_lists(LinkId id);
-  // For who hands on what comes: not read while it is paused, but for what has been read already.
+  // For a relay: nothing more is read while it is paused.
   void pause(LinkId id, bool paused);
   // Waiting to be sent; and who is told when that has fallen from above the mark to it.
   [[nodiscard]] std::size_t unsent(LinkId id) const;
@@ -134,7 +137,9 @@ class LinkSockets {
   void take_reply(Link& link);
   void take_credential(LinkId id, const Result<CredentialKeys::Key>& key);
   void give_credential(LinkId id, const Result<std::string>& credential);
+  void use_key(Link& link, Proofs proof);
   void reply_sealed(Link& link);
+  [[nodiscard]] bool tries_another(Link& link);
   void begin_tls(Link& link);
   void lose_credential(Link& link, const std::string& why);
   void note_departure(const Link& link);

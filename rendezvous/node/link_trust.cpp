@@ -14,17 +14,53 @@ constexpr std::string_view kAccessDenied("\x15\x03\x03\x00\x02\x02\x31", 7);
 bool may_reply(RoundReply reply, Proofs asked) {
   return (reply == RoundReply::plain && asked == Proofs::none) ||
          (reply == RoundReply::sealed && has(asked, Proofs::token)) ||
-         (reply == RoundReply::credential && has(asked, Proofs::munge));
+         (reply == RoundReply::credential && has(asked, Proofs::munge)) ||
+         (reply == RoundReply::first_use && has(asked, Proofs::first_use)) ||
+         (reply == RoundReply::job_key && has(asked, Proofs::job_key));
+}
+
+// Keys of a node that may have no secret in common with the others.
+constexpr Proofs kWithoutSecret = Proofs::first_use | Proofs::job_key;
+
+// Of those that both can use without asking MUNGE. The key of the first meeting proves nothing, so
+// it is the last.
+Proofs strongest(Proofs common) {
+  for (const Proofs one : {Proofs::job_key, Proofs::token}) {
+    if (has(common, one)) {
+      return one;
+    }
+  }
+  return Proofs::first_use;
+}
+
+RoundReply reply_of(Proofs proof) {
+  return proof == Proofs::token     ? RoundReply::sealed
+         : proof == Proofs::job_key ? RoundReply::job_key
+                                    : RoundReply::first_use;
+}
+
+Proofs proof_of(RoundReply reply) {
+  return reply == RoundReply::sealed    ? Proofs::token
+         : reply == RoundReply::job_key ? Proofs::job_key
+                                        : Proofs::first_use;
+}
+
+std::string peer_of(const Link& link) {
+  return peer_address(link.fd.get()).host();
 }
 
 }  // namespace
 
-void LinkSockets::set_job(std::string job, const JobTrust* trust, CredentialKeys* keys) {
+void LinkSockets::set_job(std::string job,
+                          const JobTrust* trust,
+                          CredentialKeys* keys,
+                          FirstUse* first_use) {
   const Proofs with = trust != nullptr ? Proofs::both : Proofs::munge;
   const Proofs without = trust != nullptr ? Proofs::token : Proofs::none;
   keys_.introduction = {.proofs = keys != nullptr ? with : without, .job = std::move(job)};
   keys_.token = trust;
   keys_.munge = keys;
+  keys_.first_use = first_use;
 }
 
 Link* LinkSockets::find_live(LinkId id) {
@@ -38,13 +74,15 @@ Link* LinkSockets::find_live(LinkId id) {
 // already. After a credential that was of no use the next connection does without.
 void LinkSockets::introduce(Link& link) {
   Introduction ours = keys_.introduction;
-  if (!keys_.munge_fault.empty()) {
+  if (keys_.first_use != nullptr) {
+    ours.proofs = without(keys_.with(peer_of(link)), keys_.failed[peer_of(link)]);
+  } else if (!keys_.munge_fault.empty()) {
     ours.proofs = ours.proofs & Proofs::token;
   }
   link.offered = ours.proofs;
   link.output.push(std::make_shared<const std::string>(round_introduction(ours)));
   if (link.offered == Proofs::token) {
-    link.trust = keys_.token;
+    use_key(link, Proofs::token);
     begin_tls(link);
   }
   touch(link);
@@ -58,18 +96,20 @@ void LinkSockets::begin_tls(Link& link) {
 
 void LinkSockets::take_introduction(Link& link) {
   const Introduction& theirs = link.decoder.introduction();
-  if (const auto refusal = refusal_of(theirs, keys_.introduction)) {
+  Introduction ours = keys_.introduction;
+  ours.proofs = keys_.with(peer_of(link));
+  if (const auto refusal = refusal_of(theirs, ours)) {
     link.output.push(std::make_shared<const std::string>(refuse_introduction(*refusal)));
     turn_away(link, *refusal);
     return;
   }
-  link.offered = theirs.proofs & keys_.introduction.proofs;
+  link.offered = theirs.proofs & ours.proofs;
   if (has(link.offered, Proofs::munge)) {
     link.sealed = true;
     keys_.munge->tell(now_, [this, id = link.id](const Result<std::string>& credential) {
       give_credential(id, credential);
     });
-  } else if (link.offered == Proofs::token) {
+  } else if (link.offered != Proofs::none) {
     reply_sealed(link);
   } else {
     link.output.push(std::make_shared<const std::string>(round_reply(RoundReply::plain)));
@@ -79,9 +119,21 @@ void LinkSockets::take_introduction(Link& link) {
 
 void LinkSockets::reply_sealed(Link& link) {
   link.sealed = true;
-  link.trust = keys_.token;
-  link.output.push(std::make_shared<const std::string>(round_reply(RoundReply::sealed)));
+  use_key(link, strongest(link.offered));
+  const Proofs theirs = link.decoder.introduction().proofs;
+  link.comes_again = (theirs & kWithoutSecret) != Proofs::none && theirs != link.proof;
+  link.output.push(std::make_shared<const std::string>(round_reply(reply_of(link.proof))));
   touch(link);
+}
+
+void LinkSockets::use_key(Link& link, Proofs proof) {
+  link.proof = proof;
+  if (proof == Proofs::job_key) {
+    link.learned = keys_.first_use->job_key();
+    link.trust = link.learned.get();
+  } else {
+    link.trust = proof == Proofs::token ? keys_.token : &keys_.first_use->meeting();
+  }
 }
 
 void LinkSockets::give_credential(LinkId id, const Result<std::string>& credential) {
@@ -122,7 +174,7 @@ void LinkSockets::take_reply(Link& link) {
     keys_.munge->learn(link.decoder.credential(),
                        [this, id = link.id](const auto& key) { take_credential(id, key); });
   } else if (!link.channel) {
-    link.trust = keys_.token;
+    use_key(link, proof_of(reply));
     begin_tls(link);
   }
 }
@@ -213,9 +265,12 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
     return;
   }
   if (!link.greeted && link.channel->state() == SecureChannel::State::open) {
-    keys_.met = true;
+    keys_.met = keys_.met || link.proof != Proofs::first_use;
     end_handshake(link);
     if (link.state == LinkState::stranger) {
+      if (link.proof == Proofs::first_use) {
+        keys_.first_use->note_guest(peer_of(link));
+      }
       set_deadline(link, now_ + limits_.hello);
     }
     greet(link);
@@ -290,6 +345,9 @@ void LinkSockets::take_turns() {
 
 void LinkSockets::lose_trust(Link& link) {
   const std::string why = "TLS: " + link.channel->fault();
+  if (!link.greeted && tries_another(link)) {
+    return;
+  }
   if (link.state == LinkState::stranger && !link.greeted) {
     turn_away(link, other_token());
     return;
@@ -302,6 +360,31 @@ void LinkSockets::lose_trust(Link& link) {
   }
   if (link.state != LinkState::dead) {
     fail(link, LinkEnd::broken, why);
+  }
+}
+
+// Nodes that may have no secret in common use one key after the other. The side that connects does
+// without the failed one next time, and the other side awaits that, or refuses it then.
+bool LinkSockets::tries_another(Link& link) {
+  if (link.state == LinkState::stranger) {
+    if (link.comes_again) {
+      dismiss(link);
+    }
+    return link.comes_again;
+  }
+  if (keys_.first_use == nullptr || link.offered == link.proof) {
+    return false;
+  }
+  const std::string peer = peer_of(link);
+  fail(link, LinkEnd::broken, "TLS: " + link.channel->fault());
+  keys_.failed[peer] = without(keys_.with(peer), link.offered) | link.proof;
+  return true;
+}
+
+void LinkSockets::use_job_key(const std::string& secret) {
+  if (keys_.first_use != nullptr) {
+    keys_.first_use->learn(secret);
+    keys_.failed.clear();
   }
 }
 

@@ -307,7 +307,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   void carry_out(const OpenLink& wanted) { dialler.dial(now, wanted); }
 
   void carry_out(const SendMessage& wanted) {
-    auto frame = frames.of(wanted.message);
+    FirstUse* const first = settings.first_use.get();
+    auto frame = frames.of(first != nullptr ? first->with_key(wanted.message) : wanted.message);
     if (!frame) {
       owner.say(frame.error().message);
       sockets->close(wanted.link);
@@ -327,6 +328,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     sockets->close(wanted.link);
   }
 
+  void carry_out(const UseJobKey& wanted) { sockets->use_job_key(wanted.secret); }
+
   void carry_out(const HostEndpoints&) { binder.keep_trying(); }
 
   // -- effects on the agent --------------------------------------------------------------------
@@ -336,6 +339,10 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   void carry_out(const RunRound& wanted) {
     RunRound run = wanted;
     run.master_addr = dialler.as_seen_here(run.master_addr);
+    const bool had_guests = settings.first_use && settings.first_use->close(*run.round);
+    if (had_guests && run.round->id.coordinator == settings.self.id) {
+      owner.say(trusted_at_first(own_address, settings.first_use->guests()));
+    }
     owner.run_round(run);
   }
 
@@ -408,7 +415,8 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
     const auto turn = [raw = impl.get()](const auto& work) { raw->turn(work); };
     impl->keys = std::make_unique<CredentialKeys>(*ours.credentials, ours.core.terms.job_id, turn);
   }
-  impl->sockets->set_job(ours.core.terms.job_id, ours.trust.get(), impl->keys.get());
+  impl->sockets->set_job(
+      ours.core.terms.job_id, ours.trust.get(), impl->keys.get(), ours.first_use.get());
   impl->sockets->set_notice([raw = impl.get()](const std::string& text) {
     if (!raw->core.is_closing() && !raw->end) {  // else the reason of the end says it
       raw->owner.say(text);

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "io/admission.hpp"
+#include "rendezvous/node/first_use.hpp"
 #include "rendezvous/node/node_owner.hpp"
 #include "rendezvous/node/node_sockets.hpp"
 #include "rendezvous/node/rendezvous.hpp"
@@ -36,6 +37,7 @@ struct RendezvousSettings {
   std::shared_ptr<const JobTrust> trust{};   // what only nodes of the job know; none: all may join
   CredentialService* credentials = nullptr;  // MUNGE besides, or instead; it outlives the node
   std::string why_no_token{};
+  std::shared_ptr<FirstUse> first_use{};  // none: only nodes with a common secret may join
 };
 
 class RendezvousNode final : public Rendezvous {

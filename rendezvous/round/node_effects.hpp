@@ -42,6 +42,11 @@ struct CloseLink {
   LinkId link = 0;
 };
 
+// Our coordinator has sent the job's own key: use it for later connections.
+struct UseJobKey {
+  std::string secret;
+};
+
 // -- to the agent ------------------------------------------------------------------------------
 
 // We have become the coordinator of a running job: listen on those endpoints that are ours too, so
@@ -168,6 +173,7 @@ using NodeEffect = std::variant<OpenLink,
                                 CloseLink,
                                 HostEndpoints,
                                 BindEndpoint,
+                                UseJobKey,
                                 OpenStore,
                                 RunRound,
                                 StopWorkers,

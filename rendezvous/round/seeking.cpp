@@ -319,6 +319,9 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   if (work_ == Work::running && welcome.coordinator.id != started_->id.coordinator) {
     stop_workers({fmt::format("node '{}' leads the job now", welcome.coordinator.name)}, out);
   }
+  if (!welcome.job_key.empty()) {
+    out.emplace_back(UseJobKey{welcome.job_key});
+  }
   state_ = State::attached;
   coordinator_ = welcome.coordinator;
   answer_by_.reset();

@@ -16,6 +16,7 @@ namespace muster {
 struct Welcome {
   NodeInfo coordinator;
   Duration lease{};
+  std::string job_key{};  // empty: the nodes have another secret in common, or none at all
   bool operator==(const Welcome&) const = default;
 };
 
@@ -25,6 +26,8 @@ enum class RoundReply : std::uint8_t {
   plain,       // frames follow in the clear
   sealed,      // TLS follows, with frames inside
   credential,  // the same, with the key in the credential of MUNGE behind this
+  first_use,   // the same, with the key that every node can make from the job id
+  job_key,     // the same, with the key that the coordinator gave to its nodes
 };
 
 enum class Refusal : std::uint8_t {

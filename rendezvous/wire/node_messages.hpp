@@ -17,11 +17,29 @@ enum class Purpose : std::uint8_t {
   carry,  // the bytes that follow are of a worker, for its store: those of the round `started`
 };
 
-// What a node can prove itself with: a token, or credentials that MUNGE makes for its user.
-enum class Proofs : std::uint8_t { none = 0, token = 1, munge = 2, both = 3 };
+// The keys that a node can use for a connection, as bits: a token, credentials that MUNGE makes for
+// its user, and, for jobs whose nodes have no secret in common, the key of their first meeting and
+// the job's own key (node/first_use.hpp).
+enum class Proofs : std::uint8_t {
+  none = 0,
+  token = 1,
+  munge = 2,
+  both = 3,
+  first_use = 4,
+  job_key = 8,
+  all = 15,
+};
 
 [[nodiscard]] constexpr Proofs operator&(Proofs left, Proofs right) {
   return static_cast<Proofs>(static_cast<unsigned>(left) & static_cast<unsigned>(right));
+}
+
+[[nodiscard]] constexpr Proofs operator|(Proofs left, Proofs right) {
+  return static_cast<Proofs>(static_cast<unsigned>(left) | static_cast<unsigned>(right));
+}
+
+[[nodiscard]] constexpr Proofs without(Proofs proofs, Proofs some) {
+  return static_cast<Proofs>(static_cast<unsigned>(proofs) & ~static_cast<unsigned>(some));
 }
 
 [[nodiscard]] constexpr bool has(Proofs proofs, Proofs one) {

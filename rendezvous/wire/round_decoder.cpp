@@ -125,7 +125,7 @@ RoundDecoder::Status RoundDecoder::take_reply(std::string_view input, std::size_
     return Status::need_more;
   }
   FieldReader reader(input);
-  reader.choice(reply_, RoundReply::credential);
+  reader.choice(reply_, RoundReply::job_key);
   if (reader.ok() && reply_ == RoundReply::credential) {
     const std::string_view rest = input.substr(kReplyBytes);
     if (rest.size() < sizeof(std::uint16_t)) {

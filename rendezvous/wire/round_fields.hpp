@@ -13,7 +13,7 @@ namespace muster {
 
 template <class A>
 void fields(A& a, Of<A, Introduction>& m) {
-  a.choice(m.proofs, Proofs::both);
+  a.choice(m.proofs, Proofs::all);
   a.text(m.job);
 }
 
@@ -102,6 +102,7 @@ template <class A>
 void fields(A& a, Of<A, Welcome>& m) {
   fields(a, m.coordinator);
   a.duration(m.lease, kMinLease);
+  a.name(m.job_key);
 }
 
 // Never changes, in no version.

@@ -19,7 +19,7 @@ from attacker import doors_of  # noqa: E402
 ATTACKER = pathlib.Path(__file__).resolve().parent / "attacker"
 NEVER = "last_call_timeout=500"
 NOBODY = 65534
-PER_DOOR = 269  # attacks on each port of an agent
+PER_DOOR = 295  # attacks on each port of an agent
 PER_SESSION = 15  # and with each connection that was recorded there
 PER_STORE = 49
 ATTACKS_WITHIN = 240
@@ -39,17 +39,18 @@ class Recorder:
 
 
 class Trust(HostsCase):
-    def start_job(self):
+    def start_job(self, shared_home=True):
         """The first round of a job of two nodes, one of which a stranger has heard speak."""
         self.hosts("node1", "node2", "stranger")
         os.chmod(self.folder, 0o755)
-        home = self.folder / "home"
-        home.mkdir(mode=0o700)
         self.job = self.cluster("2", conf=NEVER)
         self.port = int(self.job.endpoint.rpartition(":")[2])
         recorder = Recorder(self.net.hosts[0], self.port)
-        env = {"HOME": str(home), "XDG_CONFIG_HOME": ""}
-        self.job.start_all(2, env=env)
+        for number in (1, 2):
+            home = self.folder / ("home" if shared_home else f"home{number}")
+            home.mkdir(mode=0o700, exist_ok=True)
+            self.job.start(number, env={"HOME": str(home), "XDG_CONFIG_HOME": "",
+                                        "MUSTER_TOKEN": "require" if shared_home else "auto"})
         self.round = self.job.round(2)
         self.heard = recorder.end()
 
@@ -102,6 +103,13 @@ class Trust(HostsCase):
         self.assert_refused(outcomes, doors)
         self.assert_undisturbed()
 
+    def test_after_nodes_without_a_secret_in_common_have_met(self):
+        self.start_job(shared_home=False)
+        doors = self.doors()
+        outcomes = self.attack(self.net.hosts[2], doors)
+        self.assert_refused(outcomes, doors)
+        self.assert_undisturbed()
+
     def test_another_user_on_the_first_host(self):
         self.start_job()
         doors = self.doors(NOBODY)
@@ -123,7 +131,8 @@ class Trust(HostsCase):
         self.addCleanup(rogue.kill)
         eventually(lambda: read(heard) == "ready\n", "the rogue listens")
         job = self.cluster("2", id="the-job", endpoint=f"{address}:{port}", conf=NEVER)
-        node = job.start(1, env={"HOME": str(home), "XDG_CONFIG_HOME": ""})
+        node = job.start(1, env={"HOME": str(home), "XDG_CONFIG_HOME": "",
+                                 "MUSTER_TOKEN": "require"})
         # A node that believed one of them would not come back for another.
         eventually(lambda: len(read(heard).splitlines()) > 2 * GREETINGS,
                    lambda: f"the node hears all twice; so far\n{read(heard)}")

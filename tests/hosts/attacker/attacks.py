@@ -2,15 +2,19 @@
 """The attacks, each a way to send bytes to a door of a running job and to judge what comes back.
 A stranger knows everything about the job but its token: addresses, ports, id, ids of nodes, what
 its nodes have said to each other as it went over the wire."""
+import pathlib
 import random
+import re
 import socket
 import struct
 
 import frames
 import tls
 
-VERSION = 6
-OLDER = (1, 2, 3, 4, 5)
+HEADER = pathlib.Path(__file__).resolve().parents[3] / "rendezvous/wire/round_limits.hpp"
+# From the source: in another version than the job's every attack would be refused unseen.
+VERSION = int(re.search(r"kRoundVersion = (\d+);", HEADER.read_text())[1])
+OLDER = (1, 2, 3, 4, 5, 6)
 CLOSED_WITHIN = 15.0  # s; longer than any limit on who has not shown that he is of the job
 REFUSE = 2
 REASON_MAX = 8

@@ -266,6 +266,8 @@ struct EffectText {
                        std::chrono::duration<double>(e.when.time_since_epoch()).count());
   }
 
+  std::string operator()(const UseJobKey& /*e*/) const { return "use the job's key"; }
+
   std::string operator()(const FenceWorkers& e) const { return "fence workers: " + e.reason; }
 
   std::string operator()(const ShowRollCall& e) const {

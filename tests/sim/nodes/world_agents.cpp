@@ -68,6 +68,8 @@ struct Performer {
 
   void operator()(const LeaseUntil& e) const { world.lease_until(agent, e.when); }
 
+  void operator()(const UseJobKey& /*e*/) const {}
+
   void operator()(const FenceWorkers& /*e*/) const { world.stop_workers(agent, true); }
 
   void operator()(const ShowRollCall& /*e*/) const {}

@@ -10,7 +10,7 @@ TEST_CASE("layers: given is any source but the default, typed is the command lin
   const auto collect = [&](const CommandLine& line,
                            std::map<std::string, std::string, std::less<>> variables,
                            const std::map<OptionId, std::string>& file) {
-    return Layers::collect(line, Environ(std::move(variables)), file, "job.toml").value();
+    return Layers::collect(line, Environ(std::move(variables)), {{"job.toml", file}}).value();
   };
   CommandLine typed;
   typed.options[id] = "2";
@@ -32,7 +32,7 @@ TEST_CASE("layers: given is any source but the default, typed is the command lin
 TEST_CASE("layers: a refusal names the source unless the value was typed") {
   const std::map<std::string, std::string, std::less<>> variables{{"PET_NNODES", "x"}};
   const auto refusal = [&](const CommandLine& line) {
-    const Layers layers = Layers::collect(line, Environ(variables), {}, "").value();
+    const Layers layers = Layers::collect(line, Environ(variables), {}).value();
     return layers.refuse(OptionId::nnodes, "must be N or MIN:MAX").error().message;
   };
   CommandLine line;

@@ -295,6 +295,13 @@ TEST_CASE("resolve: the token comes from a file, and one node has none") {
   CHECK(Launch{{"--token-file=typed"}, home}.config().token == TokenSource{});
   CHECK(Launch{{}, home}.config().origins.at("token-file") == "one node needs none");
   CHECK(many({"--nnodes=2", "--token=none"}).token.why_none == "--token=none");
+  CHECK(token({"--token=auto"}) == token({}));
+  CHECK_FALSE(many({"--nnodes=2"}).token.is_required);
+  CHECK_FALSE(token({"--token=require"}).is_required);  // there is a file
+  const std::vector<std::string> strict{
+      "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "--token=require"};
+  CHECK(Launch{strict, {{"HOME", "/home/u"}}}.config().token.is_required);
+  CHECK(Launch{strict, {}}.config().token.is_required);
   CHECK(error({"--token=none", "--token-file=f"}).find("give one of the two") != std::string::npos);
 }
 

@@ -138,6 +138,24 @@ TEST_CASE("resolve: a config file that cannot be read or whose value is wrong is
   CHECK(launch.error().starts_with("--tee=9 (from config file job.toml): must be"));
 }
 
+TEST_CASE("resolve: the administrator's file is the weakest of what users can set") {
+  const std::string path = "/etc/muster/config.toml";
+  Launch launch{{}, {}};
+  launch.machine.texts[path] = "role = \"site\"\nmax-restarts = 7\n";
+  launch.machine.kinds[path] = FileKind::plain;
+  CHECK(launch.config().role == "site");
+  CHECK(launch.config().origins.at("role") == "config file " + path);
+  CHECK(launch.config().config_file.empty());
+  launch.args = {"--config=job.toml"};
+  launch.machine.texts["job.toml"] = "role = \"job\"\n";
+  CHECK(launch.config().role == "job");
+  CHECK(launch.config().max_restarts == 7);
+  launch.args = {"--max-restarts=3"};
+  CHECK(launch.config().max_restarts == 3);
+  launch.machine.texts[path] = "rool = 1\n";
+  CHECK(launch.error().starts_with("config file " + path));
+}
+
 TEST_CASE("resolve: nproc-per-node as Python's int, and what is counted by name") {
   CHECK(config({}).nproc == 1);
   CHECK(config({"--nproc-per-node= 4"}).nproc == 4);

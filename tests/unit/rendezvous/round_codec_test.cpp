@@ -92,7 +92,7 @@ TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fie
   CHECK(field_count<Stopping>() == 1);
   CHECK(field_count<Finished>() == 1);
   CHECK(field_count<Leave>() == 2);
-  CHECK(field_count<Welcome>() == 2);
+  CHECK(field_count<Welcome>() == 3);
   CHECK(field_count<Refuse>() == 2);
   CHECK(field_count<Redirect>() == 1);
   CHECK(field_count<Claim>() == 4);

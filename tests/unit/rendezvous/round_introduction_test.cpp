@@ -49,8 +49,8 @@ TEST_CASE("round codec: who connected introduces itself, in any split, before it
   REQUIRE(decoder.next(bytes, message, consumed) == Status::introduced);
   CHECK(decoder.introduction() == theirs);
   CHECK(decode(Side::accepted, std::string(round_preamble()) + "\x02\x01").fault.empty());
-  CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x04\x00\x00", 3))
-            .fault == "its introduction: a choice of 4; the last one is 3");
+  CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x10\x00\x00", 3))
+            .fault == "its introduction: a choice of 16; the last one is 15");
   CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x01\xff\xff", 3))
             .fault == "its introduction: a text of 65535 bytes; the limit is 4096");
 }
@@ -65,8 +65,8 @@ TEST_CASE("round codec: who accepted replies, and after a refusal says Refuse an
     REQUIRE(decoder.next(bytes.substr(consumed), message, consumed) == Status::introduced);
     CHECK(decoder.reply() == reply);
   }
-  CHECK(decode(Side::dialled, std::string(round_preamble()) + "\x04").fault ==
-        "its reply: a choice of 4; the last one is 3");
+  CHECK(decode(Side::dialled, std::string(round_preamble()) + "\x06").fault ==
+        "its reply: a choice of 6; the last one is 5");
   const Refuse refuse{.why = Refusal::wrong_token, .text = "no"};
   const Decoded refused = decode(Side::dialled, refuse_introduction(refuse));
   REQUIRE(refused.messages.size() == 1);
@@ -94,20 +94,20 @@ TEST_CASE("round codec: a credential comes with the reply, in any split, and is 
 
 TEST_CASE("round codec: an unknown version is answered in a layout that never changes") {
   std::string theirs(kRoundMagic);
-  append_int(theirs, std::uint16_t{7});
+  append_int(theirs, std::uint16_t{8});
   theirs += "whatever frames look like there";
   RoundDecoder decoder(Side::accepted);
   RoundMessage message;
   std::size_t consumed = 0;
   REQUIRE(decoder.next(theirs, message, consumed) == Status::foreign);
-  CHECK(decoder.version() == 7);
+  CHECK(decoder.version() == 8);
 
   const std::string answer = refuse_version(decoder.version());
   const std::string text =
-      "version 7 of the protocol between nodes is not known here, only version 6: use the same "
+      "version 8 of the protocol between nodes is not known here, only version 7: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
-  append_int(expected, std::uint16_t{6});
+  append_int(expected, std::uint16_t{7});
   append_int(expected, static_cast<std::uint32_t>(3 + text.size()));
   append_int(expected, kRefuse);
   append_int(expected, std::uint8_t{2});
@@ -127,6 +127,6 @@ TEST_CASE("round codec: the Refuse of another version is understood, and nothing
   CHECK(std::get<Refuse>(refused.messages[0]) ==
         Refuse{.why = Refusal::wrong_version, .text = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it speaks version 9 of the protocol between nodes, this muster version 6: use the same "
+        "it speaks version 9 of the protocol between nodes, this muster version 7: use the same "
         "muster on all nodes");
 }

@@ -221,6 +221,8 @@ class SmallWorld {
     }
   }
 
+  static void perform(std::size_t /*from*/, const UseJobKey& /*asked*/) {}
+
   void perform(std::size_t from, const FenceWorkers& /*asked*/) {
     nodes[from].running.reset();
     events_.emplace_back(from, WorkersGone{});

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines with separate home directories, such as virtual machines: torchrun's command line works,
+and once the job has formed, only its nodes can return."""
+
+import pathlib
+import shutil
+import tempfile
+
+from hosts import HostsCase
+
+MEMORY = "/dev/shm"  # a home on a container's own layer would not be used
+WARNING = "have no secret in common"
+
+
+class FirstUse(HostsCase):
+    def setUp(self):
+        super().setUp()
+        self.hosts("node1", "node2", "node3")
+        self.homes = pathlib.Path(tempfile.mkdtemp(prefix="muster_test_", dir=MEMORY))
+        self.addCleanup(shutil.rmtree, self.homes)
+
+    def start(self, job, number, label=None, **variables):
+        home = self.homes / str(number)
+        home.mkdir(exist_ok=True)
+        return job.start(number, label=label,
+                         env={"HOME": str(home), "XDG_CONFIG_HOME": "", **variables})
+
+    def test_two_machines_with_a_home_each(self):
+        job = self.cluster("2")
+        nodes = [self.start(job, number) for number in (1, 2)]
+        job.round(2)
+        first, second = job.finish(*nodes)
+        self.assertEqual(first.err.count(WARNING), 1, first.err)
+        self.assertIn(f"These joined: {self.net.hosts[1].address}. ", first.err)
+        self.assertIn("--token-file", first.err)
+        self.assertEqual(second.err, "")
+
+    def test_nodes_that_share_a_home_are_warned_of_nothing(self):
+        job = self.cluster("2")
+        nodes = [job.start(number, env={"HOME": str(self.homes), "XDG_CONFIG_HOME": ""})
+                 for number in (1, 2)]
+        job.round(2)
+        for ended in job.finish(*nodes):
+            self.assertEqual(ended.err, "")
+
+    def test_who_comes_later_needs_a_secret(self):
+        job = self.cluster("2:3", conf="last_call_timeout=0.1")
+        nodes = [self.start(job, number) for number in (1, 2)]
+        job.round(2)
+        late = self.start(job, 3).end()
+        self.assertEqual(late.code, 2, late.err)
+        self.assertIn("this job has formed, and its nodes have no secret in common", late.err)
+        self.assertIn("--token-file", late.err)
+        self.assertEqual(len(job.story.rounds()), 1, job.describe())
+        job.finish(*nodes)
+
+    def test_members_return_whoever_leads(self):
+        job = self.cluster("3", conf="lease=1,last_call_timeout=0.1", options=["--max-restarts=0"])
+        nodes = {number: self.start(job, number) for number in (1, 2, 3)}
+        job.round(3)
+        for number in (2, 1):
+            nodes[number].kill_all()
+            nodes[number] = self.start(job, number, label=f"node{number}again")
+            job.round(3)
+        job.finish(*nodes.values())
+
+    def test_an_administrator_forbids_it(self):
+        job = self.cluster("2")
+        nodes = [self.start(job, number, MUSTER_TOKEN="require") for number in (1, 2)]
+        for node in nodes:
+            ended = node.end()
+            self.assertEqual(ended.code, 2, ended.err)
+            self.assertIn("another token", ended.err)
+
+    def test_one_that_demands_a_secret_trusts_nobody(self):
+        for strict in (1, 2):
+            job = self.cluster("2")
+            nodes = [self.start(job, number, label=f"{number}of{strict}",
+                                **({"MUSTER_TOKEN": "require"} if number == strict else {}))
+                     for number in (1, 2)]
+            for node in nodes:
+                ended = node.end()
+                self.assertEqual(ended.code, 2, ended.err)
+                self.assertIn("token", ended.err)

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links between nodes that may have no secret in common. All are on 127.0.0.1, which FirstUse takes
+// for another machine here.
+#include "link_party.hpp"
+#include "rendezvous/node/first_use.hpp"
+#include "support/catch.hpp"
+#include "trust/secure_channel.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace muster;
+using namespace muster::testing;
+
+namespace {
+
+bool never(const std::string& /*address*/) {
+  return false;
+}
+
+// A party of the job "job" with a token of its own.
+struct Node {
+  explicit Node(const std::string& secret, bool trusts_first = true) : token(secret, "job") {
+    if (trusts_first) {
+      first_use.emplace("job", never);
+    }
+    party.sockets->set_job("job", &token, nullptr, first_use ? &*first_use : nullptr);
+    party.sockets->set_notice([this](const std::string& text) { notices.push_back(text); });
+  }
+
+  // Two nodes with one job key, as after Welcome.
+  void shares_key_of(Node& other) { party.sockets->use_job_key(other.first_use->share()); }
+
+  Party party;
+  JobTrust token;
+  std::optional<FirstUse> first_use;
+  std::vector<std::string> notices;
+};
+
+Round round_at(const std::string& address) {
+  Round round;
+  round.members.emplace_back().address = address;
+  return round;
+}
+
+const std::string kOne = "0123456789abcdef";
+const std::string kTwo = "fedcba9876543210";
+
+// Connects again after each failure, as a node does. True once its first message has arrived.
+bool meets(Node& from, Node& to) {
+  static LinkId id = 1;
+  for (int tries = 0; tries < 4; ++tries) {
+    from.party.events.clear();
+    to.party.events.clear();
+    id += 2;
+    from.party.connect(id, to.party.port);
+    REQUIRE(until({&from.party, &to.party}, [&] {
+      if (from.party.all<LinkOpened>().size() == 1 && from.party.events.size() == 1) {
+        from.party.say(id, followers_samples().front());
+      }
+      return !to.party.all<MessageReceived>().empty() || !from.party.all<LinkClosed>().empty() ||
+             !from.party.all<MessageReceived>().empty();
+    }));
+    if (!to.party.all<MessageReceived>().empty()) {
+      return true;
+    }
+    if (!from.party.all<MessageReceived>().empty()) {
+      return false;  // refused
+    }
+  }
+  return false;
+}
+
+std::string refusal(const Node& node) {
+  const auto heard = node.party.all<MessageReceived>();
+  return heard.empty() ? "" : std::get<Refuse>(*heard[0].message).text;
+}
+
+}  // namespace
+
+TEST_CASE("first use: nodes with a token each meet while the job forms, and nobody is told off") {
+  Node left(kOne);
+  Node right(kTwo);
+  CHECK(meets(left, right));
+  CHECK(right.first_use->guests() == std::set<std::string>{"127.0.0.1"});
+  CHECK(meets(left, right));  // and at once
+  CHECK(right.party.all<TokenRefused>().empty());
+  CHECK(left.notices.empty());
+  CHECK(right.notices.empty());
+  CHECK(right.first_use->close(round_at("10.0.0.7")));
+  CHECK_FALSE(right.first_use->close(round_at("10.0.0.7")));  // one warning
+}
+
+TEST_CASE("first use: nodes that share a token use it") {
+  Node left(kOne);
+  Node right(kOne);
+  CHECK(meets(left, right));
+  CHECK(right.first_use->guests().empty());
+}
+
+TEST_CASE("first use: a node that demands a secret refuses, whichever side it is") {
+  for (const bool left_trusts : {true, false}) {
+    Node left(kOne, left_trusts);
+    Node right(kTwo, !left_trusts);
+    CHECK_FALSE(meets(left, right));
+    CHECK_THAT(refusal(left), Catch::Contains("token"));
+  }
+}
+
+TEST_CASE("first use: after the job has formed only its key opens, for newcomers and for nodes") {
+  Node left(kOne);
+  Node right(kTwo);
+  left.shares_key_of(right);
+  CHECK_FALSE(right.first_use->close(round_at("10.0.0.7")));
+  CHECK(meets(left, right));
+  CHECK(right.first_use->guests().empty());
+  Node stranger(kTwo + "3");
+  CHECK_FALSE(meets(stranger, right));
+  CHECK_THAT(refusal(stranger), Catch::StartsWith("this job has formed"));
+  // A node does not trust a stranger that it connects to, either.
+  CHECK_FALSE(meets(right, stranger));
+}
+
+TEST_CASE("first use: a member that was restarted returns from its address without the key") {
+  Node leader(kOne);
+  static_cast<void>(leader.first_use->close(round_at("127.0.0.1")));
+  Node returns(kTwo);
+  CHECK(meets(returns, leader));
+  CHECK(leader.first_use->guests().empty());
+  CHECK_FALSE(leader.first_use->close(round_at("127.0.0.1")));
+}
+
+TEST_CASE("first use: nodes whose job keys differ come by what else they have") {
+  for (const bool have_token : {true, false}) {
+    Node leader(kOne);
+    Node node(have_token ? kOne : kTwo);
+    node.first_use->learn(std::string(64, 'a'));
+    static_cast<void>(leader.first_use->share());
+    CHECK(meets(node, leader));
+    CHECK(leader.first_use->guests().empty() == have_token);
+    CHECK(leader.party.all<TokenRefused>().empty());
+  }
+}
+
+TEST_CASE("first use: never between processes of one machine") {
+  const FirstUse real("job");
+  CHECK_FALSE(real.admits("127.0.0.1"));
+  CHECK_FALSE(real.admits("::1"));
+  CHECK(real.admits("192.0.2.1"));
+}
