@@ -18,6 +18,7 @@ struct HostsRequest {
   std::vector<std::string> rsh;  // the remote shell and its options; the host is added
   std::string muster;            // path of this program on the others
   int fanout = 0;                // machines that one machine starts
+  Duration reach_timeout{};      // for further attempts to reach a machine
 
   int nodes_min = 1;                 // of the job's machines, which are all of `hosts`
   std::vector<std::string> options;  // "--max-restarts=3": the same for every agent

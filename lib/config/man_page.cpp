@@ -75,8 +75,10 @@ same path, and shows its output here. A number behind a name says how many worke
 may be ranges (rack[01\-16]:8), have a user (me@b), or be IPv6 addresses ([::1]:4). A host file has
 one machine a line, as "a slots=4" or "a:4", or a name several times, as a node file of PBS.
 Nothing starts before all machines have answered; one that cannot be reached is one line with the
-remote shell's last words, and exit status 69. So is one that is lost later, unless
-\-\-nnodes=MIN:MAX says that fewer are enough. ssh must be able to log in without a question.
+remote shell's last words, and exit status 69. What may pass, such as a host that is still booting
+or a refused connection, is retried for \-\-hosts\-timeout seconds (30). A machine that is lost
+later ends the job with the same status, unless \-\-nnodes=MIN:MAX says that fewer are enough. ssh
+must be able to log in without a question.
 \-\-rsh=COMMAND takes another remote shell, or ssh with options of your own, which then stands
 alone: the usual one is ssh \-T \-x with BatchMode, ConnectTimeout, ServerAliveInterval and
 ControlMaster=no.

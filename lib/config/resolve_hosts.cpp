@@ -37,6 +37,7 @@ constexpr auto kOwn = std::to_array<OptionId>({hosts,
                                                rsh,
                                                rsh_muster,
                                                rsh_fanout,
+                                               hosts_timeout,
                                                export_variable,
                                                nnodes,
                                                rdzv_backend,
@@ -223,6 +224,11 @@ Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
     return r.layers.refuse(rsh_fanout, "must be at least 1");
   }
   out.fanout = static_cast<int>(fanout);
+  const auto timeout = parse_duration(trim(r.layers.text(hosts_timeout)));
+  if (!timeout || *timeout < Duration::zero()) {
+    return r.layers.refuse(hosts_timeout, "must be a number of seconds, 0 for a single attempt");
+  }
+  out.reach_timeout = *timeout;
   return {};
 }
 

@@ -240,6 +240,13 @@ constexpr auto kOptions = std::to_array<Option>({
      .help = "of more machines than this in --hosts, some start the others, which they must be "
              "allowed to",
      .hidden = true},
+    {.id = OptionId::hosts_timeout,
+     .name = "hosts-timeout",
+     .value_name = "SECONDS",
+     .default_value = "30",
+     .group = HelpGroup::nodes,
+     .help = "retry machines of --hosts that cannot be reached for this long",
+     .hidden = true},
     {.id = OptionId::export_variable,
      .name = "export",
      .letter = 'x',

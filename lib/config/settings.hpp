@@ -48,6 +48,7 @@ enum class OptionId {
   rsh,
   rsh_muster,
   rsh_fanout,
+  hosts_timeout,
   export_variable,
   standalone,
   nnodes,

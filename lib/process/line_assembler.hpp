@@ -32,6 +32,9 @@ class LineAssembler {
   // bar moves. On a terminal as it is; elsewhere as a line of its own, and only if it is text.
   void progress(std::string& out);
 
+  // The unfinished line.
+  [[nodiscard]] std::string_view partial() const { return partial_; }
+
   // Forgets the unfinished line; how many bytes that were.
   std::size_t drop_partial() { return std::exchange(partial_, {}).size(); }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// RshChildren: the remote shells that one machine has started, and the way to each machine behind
-// them. Reaps all children of the process. Resource; one thread, the Poller's.
+// RshChildren: the remote shells that one machine has started, and the route to each machine behind
+// them. A remote shell that fails in a way that may pass is started again for a while. Reaps all
+// children of the process. Resource; one thread, the Poller's.
 #pragma once
 
 #include "base/error.hpp"
+#include "base/time.hpp"
 #include "process/exit_status.hpp"
 #include "process/poller.hpp"
 #include "remote/messages.hpp"
@@ -12,7 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,7 @@
 
 namespace muster {
 
-class RshChildren final : public Watcher {
+class RshChildren final : public Watcher, private RshObserver {
  public:
   RshChildren(Poller& poller, RshObserver& observer) : poller_(poller), observer_(observer) {}
 
@@ -39,20 +41,37 @@ class RshChildren final : public Watcher {
   void send_all(RemoteFrameKind kind, const std::string& payload);
   void close_all();
 
-  void pause(RshChild& child);
-  void resume_all();
+  // Until then a failure that may pass is followed by a further attempt; before the first start.
+  void retry_until(TimePoint when) { retry_until_ = when; }
+
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  void tick(TimePoint now);
 
   [[nodiscard]] bool all_gone() const;
 
   void on_ready() override;
 
  private:
+  struct Slot {
+    std::unique_ptr<RshChild> child;
+    RshChild::Place place;
+    SetupMessage setup;
+    int failures = 0;
+    std::optional<TimePoint> again;  // the child is gone and is started again then
+  };
+
+  void on_frame(RshChild& child, const Frame& frame) override;
+  void on_gone(RshChild& child) override;
+  [[nodiscard]] Result<void> start_in(Slot& slot);
+  [[nodiscard]] Slot& slot_of(const RshChild& child);
+
   Poller& poller_;
   RshObserver& observer_;
   UniqueFd deaths_;
   std::function<void(pid_t, ExitStatus)> on_other_;
-  std::vector<std::unique_ptr<RshChild>> children_;
-  std::set<RshChild*> paused_;
+  std::vector<Slot> slots_;
+  TimePoint retry_until_{};
+  bool closing_ = false;
 };
 
 }  // namespace muster

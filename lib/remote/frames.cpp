@@ -13,7 +13,7 @@ constexpr std::size_t kHeaderBytes = 8;  // kind, 0, host, size of the payload
 
 bool is_kind(std::uint8_t kind) {
   return kind >= static_cast<std::uint8_t>(RemoteFrameKind::setup) &&
-         kind <= static_cast<std::uint8_t>(RemoteFrameKind::beat);
+         kind <= static_cast<std::uint8_t>(RemoteFrameKind::credit);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ enum class RemoteFrameKind : std::uint8_t {
   ended,         // up: the launcher there has ended; its exit code
   lost,          // up: a machine further down cannot be reached, or no longer; why
   beat,          // up: nothing, so that a dead connection is noticed
+  credit,        // down: how many more bytes of output may be sent
 };
 
 struct Frame {

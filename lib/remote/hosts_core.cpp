@@ -31,7 +31,8 @@ bool ends_the_job(int signo) {
 HostsCore::HostsCore(HostsCoreSettings settings, TimePoint now)
     : settings_(std::move(settings)),
       states_(settings_.names.size(), State::expected),
-      reach_end_(now + kReachTimeout),
+      trouble_(settings_.names.size()),
+      reach_end_(now + settings_.retry + kReachTimeout),
       deadline_(now + kReachNotice) {
   MUSTER_CHECK(!states_.empty());
 }
@@ -86,10 +87,7 @@ void HostsCore::lost(TimePoint now, std::size_t host, const std::string& why, Ho
     lose_running(now, why, out);
     return;
   }
-  // Machines that are lost with one that was to start them have its reason.
-  if (std::ranges::find(unreached_, why) == unreached_.end()) {
-    unreached_.push_back(why);
-  }
+  add_unreached(why);
   reach_end_ = std::min(reach_end_, now + kMoreFailures);
   look_at_answers(now, out);
 }
@@ -110,6 +108,18 @@ void HostsCore::look_at_answers(TimePoint now, HostsEffects& out) {
   out.emplace_back(StartAll{});
 }
 
+void HostsCore::retrying(std::size_t host, const std::string& why) {
+  MUSTER_CHECK(host < states_.size());
+  trouble_[host] = why;
+}
+
+// Machines that are lost with one that was to start them have its reason.
+void HostsCore::add_unreached(const std::string& why) {
+  if (std::ranges::find(unreached_, why) == unreached_.end()) {
+    unreached_.push_back(why);
+  }
+}
+
 void HostsCore::say_unreached(HostsEffects& out) {
   const std::size_t shown = std::min(unreached_.size(), kNamesShown);
   for (std::size_t i = 0; i < shown; ++i) {
@@ -122,17 +132,32 @@ void HostsCore::say_unreached(HostsEffects& out) {
   }
 }
 
+std::string HostsCore::last_trouble() const {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i] == State::expected && !trouble_[i].empty()) {
+      return "; trying again: " + trouble_[i];
+    }
+  }
+  return {};
+}
+
 void HostsCore::tick_reaching(TimePoint now, HostsEffects& out) {
   if (now < reach_end_) {
     if (!std::exchange(noticed_, true)) {
       out.emplace_back(Say{LogLevel::warning,
-                           fmt::format("waiting for {} of {} machines to answer: {}",
+                           fmt::format("waiting for {} of {} machines to answer: {}{}",
                                        count(State::expected),
                                        states_.size(),
-                                       names_of(State::expected))});
+                                       names_of(State::expected),
+                                       last_trouble())});
     }
     deadline_ = reach_end_;
     return;
+  }
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i] == State::expected && !trouble_[i].empty()) {
+      add_unreached(trouble_[i]);
+    }
   }
   say_unreached(out);
   if (unreached_.empty()) {
@@ -157,7 +182,7 @@ void HostsCore::lose_running(TimePoint now, const std::string& why, HostsEffects
     ending_ = true;
     own_code_ = first_code_.value_or(kUnreachable);
     deadline_ = now + settings_.grace + kEndExtra;
-    out.emplace_back(PassSignal{SIGTERM});
+    out.emplace_back(PassSignal{SIGTERM, true});
   }
   end_if_over(now, out);
 }
@@ -182,7 +207,8 @@ int HostsCore::job_code() const {
   if (own_code_) {
     return *own_code_;
   }
-  return ended_well_ >= settings_.nodes_min ? 0 : first_code_.value_or(kUnreachable);
+  const int no_code = interrupt_ ? kSignalBase + *interrupt_ : kUnreachable;
+  return ended_well_ >= settings_.nodes_min ? 0 : first_code_.value_or(no_code);
 }
 
 void HostsCore::end_if_over(TimePoint now, HostsEffects& out) {
@@ -192,17 +218,26 @@ void HostsCore::end_if_over(TimePoint now, HostsEffects& out) {
 }
 
 void HostsCore::signal(TimePoint now, int signo, HostsEffects& out) {
-  if (phase_ == Phase::reaching && ends_the_job(signo)) {
+  const bool ends = ends_the_job(signo);
+  if (phase_ == Phase::reaching && ends) {
     close(now, kSignalBase + signo, out);
-    return;
+  } else if (phase_ == Phase::running) {
+    out.emplace_back(PassSignal{signo});
+    if (ends) {
+      hurry(now, signo);
+    }
+  } else if (phase_ == Phase::closing && ends) {
+    finish(out);
   }
-  if (phase_ != Phase::running) {
-    return;
-  }
-  out.emplace_back(PassSignal{signo});
-  if (ends_the_job(signo) && !std::exchange(ending_, true)) {
-    deadline_ = now + settings_.grace + kEndExtra;
-  }
+}
+
+// The first request leaves the workers their grace, a second one none: a remote shell that hangs
+// must not hold the user's shell.
+void HostsCore::hurry(TimePoint now, int signo) {
+  interrupt_ = interrupt_.value_or(signo);
+  const TimePoint end = now + (ending_ ? kHurriedEndTimeout : settings_.grace + kEndExtra);
+  hurried_ = std::exchange(ending_, true);
+  deadline_ = std::min(deadline_.value_or(end), end);
 }
 
 void HostsCore::guard_lost(TimePoint now, HostsEffects& out) {
@@ -222,7 +257,7 @@ void HostsCore::close(TimePoint now, int code, HostsEffects& out) {
   MUSTER_CHECK(phase_ < Phase::closing);
   phase_ = Phase::closing;
   code_ = code;
-  deadline_ = now + kCloseTimeout;
+  deadline_ = now + (hurried_ ? kHurriedCloseTimeout : kCloseTimeout);
   out.emplace_back(CloseAll{});
 }
 

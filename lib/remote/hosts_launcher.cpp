@@ -7,17 +7,16 @@
 #include "io/wait_ready.hpp"
 #include "process/console.hpp"
 #include "process/guard.hpp"
-#include "process/line_assembler.hpp"
 #include "process/sweeper.hpp"
 #include "remote/children.hpp"
 #include "remote/hosts_core.hpp"
+#include "remote/machine_lines.hpp"
 #include "remote/repeated_messages.hpp"
 #include "remote/working_folder.hpp"
 
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -26,7 +25,11 @@
 namespace muster {
 namespace {
 
-constexpr Duration kConsoleTimeout = std::chrono::seconds(5);
+constexpr Duration kConsoleTimeout = std::chrono::seconds(1);  // as a job of this machine
+// Output that the console has not taken, of all machines; each has a share.
+constexpr std::size_t kUnshownBytesMax = std::size_t{64} * 1024 * 1024;
+constexpr std::size_t kShareBytesMin = std::size_t{64} * 1024;
+constexpr std::size_t kShareBytesMax = std::size_t{1024} * 1024;
 constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
 constexpr int kNotices = 16;
 
@@ -37,6 +40,7 @@ HostsCoreSettings settings_of(const HostsSetup& setup) {
   }
   out.nodes_min = static_cast<std::size_t>(setup.request.nodes_min);
   out.grace = setup.request.grace;
+  out.retry = setup.request.reach_timeout;
   out.version = setup.version;
   return out;
 }
@@ -48,8 +52,11 @@ class HostsLauncher final : public RshObserver {
         link_(std::move(link)),
         poller_(std::move(poller)),
         core_(settings_of(setup), steady_now()),
-        folder_(working_folder(setup.environ)) {
-    console_.set_on_room([this] { children_.resume_all(); });
+        folder_(working_folder(setup.environ)),
+        share_(std::clamp(
+            kUnshownBytesMax / setup.request.hosts.size(), kShareBytesMin, kShareBytesMax)),
+        owed_(setup.request.hosts.size()) {
+    console_.set_on_room([this] { grant_all(); });
     link_port_.act = [this] { read_link(); };
   }
 
@@ -57,6 +64,7 @@ class HostsLauncher final : public RshObserver {
 
   void on_frame(RshChild& child, const Frame& frame) override;
   void on_gone(RshChild& child) override;
+  void on_retry(RshChild& child) override;
 
  private:
   struct LinkPort final : Watcher {
@@ -66,13 +74,19 @@ class HostsLauncher final : public RshObserver {
   };
 
   void start_all_shells();
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   void take_hello(RshChild& child, const Frame& frame);
-  void show(RshChild& child, const Frame& frame, int stream);
-  void assemble(const Frame& frame, int stream, ConsoleSink& sink);
+  void show(const Frame& frame, int stream);
+  [[nodiscard]] MachineLines& lines_of(int stream);
+  void show_unfinished();
+  void say(const hosts_effect::Say& said);
   void finish_lines(std::size_t host);
+  void grant(std::size_t host);
+  void grant_all();
   void read_link();
   void perform();
   void perform_one(const HostsEffect& effect);
+  void pass(const hosts_effect::PassSignal& signal);
   void start_agents();
   void start_agent(std::size_t host, const std::string& endpoint);
 
@@ -84,15 +98,20 @@ class HostsLauncher final : public RshObserver {
   HostsEffects effects_;
   RshChildren children_{poller_, *this};
   LinkPort link_port_;
-  std::map<std::pair<std::size_t, int>, LineAssembler> lines_;  // by host and stream
   RepeatedMessages messages_;
-  HelloMessage first_;  // of the first machine
+  MachineLines output_{console_.sink(1).is_terminal(), messages_};
+  MachineLines error_{console_.sink(2).is_terminal(),
+                      messages_};  // unused where both are one place
+  HelloMessage first_;             // of the first machine
   std::string folder_;
+  std::size_t share_;              // bytes that a machine may have sent and the console not taken
+  std::vector<std::size_t> owed_;  // by machine: of these, what it may send again
   std::optional<int> code_;
 };
 
 void HostsLauncher::start_all_shells() {
   const HostsRequest& request = setup_.request;
+  children_.retry_until(steady_now() + request.reach_timeout);
   const auto fanout = static_cast<std::size_t>(request.fanout);
   for (const Branch& branch : branches(0, request.hosts.size(), fanout)) {
     const JobHost& head = request.hosts[branch.head];
@@ -106,6 +125,15 @@ void HostsLauncher::start_all_shells() {
   }
 }
 
+std::optional<TimePoint> HostsLauncher::next_deadline() const {
+  std::optional<TimePoint> next = core_.next_deadline();
+  for (const auto other :
+       {children_.next_deadline(), output_.next_deadline(), error_.next_deadline()}) {
+    next = next && other ? std::min(*next, *other) : next ? next : other;
+  }
+  return next;
+}
+
 int HostsLauncher::run() {
   [[maybe_unused]] const auto watched = poller_.watch_input(link_.get(), link_port_);
   if (auto opened = children_.open({}); !opened) {
@@ -115,8 +143,10 @@ int HostsLauncher::run() {
   start_all_shells();
   perform();
   while (!code_) {
-    const auto deadline = core_.next_deadline();
+    const auto deadline = next_deadline();
     poller_.dispatch(deadline ? poll_timeout(*deadline) : -1);
+    children_.tick(steady_now());
+    show_unfinished();
     core_.tick(steady_now(), effects_);
     perform();
   }
@@ -135,10 +165,10 @@ void HostsLauncher::on_frame(RshChild& child, const Frame& frame) {
       take_hello(child, frame);
       break;
     case RemoteFrameKind::output:
-      show(child, frame, 1);
+      show(frame, 1);
       break;
     case RemoteFrameKind::error_output:
-      show(child, frame, 2);
+      show(frame, 2);
       break;
     case RemoteFrameKind::ended:
       finish_lines(frame.host);
@@ -153,6 +183,7 @@ void HostsLauncher::on_frame(RshChild& child, const Frame& frame) {
     case RemoteFrameKind::setup:
     case RemoteFrameKind::start:
     case RemoteFrameKind::signal:
+    case RemoteFrameKind::credit:
       child.fail("a message that goes the other way");
       break;
   }
@@ -170,51 +201,65 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
   core_.hello(steady_now(), frame.host, *message, effects_);
 }
 
-// Whole lines of one machine, never torn by another's, and progress bars; of a single machine bytes
-// as they arrive. At the end of the job, what the console does not take is counted instead.
-void HostsLauncher::show(RshChild& child, const Frame& frame, int stream) {
+// Of several machines whole lines, of a single one bytes as they arrive. At the end of the job,
+// what the console does not take is counted instead.
+void HostsLauncher::show(const Frame& frame, int stream) {
   ConsoleSink& sink = console_.sink(stream);
+  owed_[frame.host] += frame.payload.size();
   sink.note_unfiled();  // whether machines have log files is not known here
   if (!sink.has_room() && core_.is_ending()) {
     sink.note_unshown(frame.payload.size());
-    return;
-  }
-  if (setup_.request.hosts.size() == 1) {
-    sink.buffer() += frame.payload;
   } else {
-    assemble(frame, stream, sink);
+    if (setup_.request.hosts.size() == 1) {
+      sink.buffer() += frame.payload;
+    } else {
+      lines_of(stream).feed(steady_now(), frame.host, stream, frame.payload, sink.buffer());
+    }
+    sink.flush();
   }
-  sink.flush();
-  if (!sink.has_room()) {
-    children_.pause(child);
+  grant(frame.host);
+}
+
+// Small amounts are granted together. While the console takes nothing no machine may send more, but
+// all are read, so that the end of a machine is seen.
+void HostsLauncher::grant(std::size_t host) {
+  const bool room = console_.sink(1).has_room() && console_.sink(2).has_room();
+  if ((room || core_.is_ending()) && owed_[host] >= share_ / 4) {
+    children_.send(static_cast<std::uint16_t>(host),
+                   RemoteFrameKind::credit,
+                   std::to_string(std::exchange(owed_[host], 0)));
   }
 }
 
-void HostsLauncher::assemble(const Frame& frame, int stream, ConsoleSink& sink) {
-  const auto key = std::pair<std::size_t, int>(frame.host, stream);
-  LineStyle style;
-  style.terminal = sink.is_terminal();
-  LineAssembler& lines = lines_.try_emplace(key, style).first->second;
-  std::string whole;
-  lines.feed(frame.payload, whole);
-  if (stream == 2) {
-    messages_.take(frame.host, whole, sink.buffer());
-  } else {
-    sink.buffer() += whole;
+void HostsLauncher::grant_all() {
+  for (std::size_t host = 0; host < owed_.size(); ++host) {
+    grant(host);
   }
-  lines.progress(sink.buffer());
+}
+
+MachineLines& HostsLauncher::lines_of(int stream) {
+  return &console_.sink(stream) == &console_.sink(1) ? output_ : error_;
+}
+
+void HostsLauncher::show_unfinished() {
+  for (const int stream : {1, 2}) {
+    ConsoleSink& sink = console_.sink(stream);
+    lines_of(stream).tick(steady_now(), sink.buffer());
+    sink.flush();
+  }
 }
 
 void HostsLauncher::finish_lines(std::size_t host) {
   for (const int stream : {1, 2}) {
-    const auto found = lines_.find({host, stream});
-    if (found != lines_.end()) {
-      ConsoleSink& sink = console_.sink(stream);
-      found->second.finish(sink.buffer());
-      sink.flush();
-      lines_.erase(found);
-    }
+    ConsoleSink& sink = console_.sink(stream);
+    lines_of(stream).finish(host, sink.buffer());
+    sink.flush();
   }
+}
+
+void HostsLauncher::say(const hosts_effect::Say& said) {
+  lines_of(2).break_line(console_.sink(2).buffer());
+  console_.say(log_line(said.level, said.text));
 }
 
 void HostsLauncher::on_gone(RshChild& child) {
@@ -237,9 +282,6 @@ void HostsLauncher::read_link() {
   for (std::size_t i = 0; i < static_cast<std::size_t>(count) / sizeof(SignalNotice); ++i) {
     core_.signal(steady_now(), notices[i].signo, effects_);
   }
-  if (core_.is_ending()) {
-    children_.resume_all();
-  }
 }
 
 // Effects may bring about more of them.
@@ -258,14 +300,26 @@ void HostsLauncher::perform_one(const HostsEffect& effect) {
   if (std::holds_alternative<hosts_effect::StartAll>(effect)) {
     start_agents();
   } else if (const auto* passed = std::get_if<hosts_effect::PassSignal>(&effect)) {
-    children_.send_all(RemoteFrameKind::signal, std::to_string(passed->signo));
+    pass(*passed);
   } else if (const auto* said = std::get_if<hosts_effect::Say>(&effect)) {
-    console_.say(log_line(said->level, said->text));
+    say(*said);
   } else if (std::holds_alternative<hosts_effect::CloseAll>(effect)) {
     children_.close_all();
   } else if (const auto* finished = std::get_if<hosts_effect::Finish>(&effect)) {
     code_ = finished->code;
   }
+}
+
+void HostsLauncher::pass(const hosts_effect::PassSignal& signal) {
+  if (signal.is_own) {
+    messages_.hide_interruption(signal_name(signal.signo));
+  }
+  children_.send_all(RemoteFrameKind::signal, std::to_string(signal.signo));
+  grant_all();  // the job may be ending now
+}
+
+void HostsLauncher::on_retry(RshChild& child) {
+  core_.retrying(child.branch().head, child.describe_end());
 }
 
 void HostsLauncher::start_agents() {
@@ -294,6 +348,8 @@ void HostsLauncher::start_agent(std::size_t host, const std::string& endpoint) {
     return;
   }
   children_.send(static_cast<std::uint16_t>(host), RemoteFrameKind::start, std::move(payload));
+  owed_[host] = share_;
+  grant(host);
 }
 
 }  // namespace

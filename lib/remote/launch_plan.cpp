@@ -96,6 +96,8 @@ SetupMessage setup_for(const HostsRequest& request, const Branch& branch) {
   out.binds = branch.head == 0 && request.hosts.size() > 1 && request.rdzv_endpoint.empty();
   out.port_range = request.port_range;
   out.fanout = request.fanout;
+  out.retry_seconds =
+      static_cast<int>(std::chrono::ceil<std::chrono::seconds>(request.reach_timeout).count());
   out.command = remote_command(request.muster);
   out.rsh = request.rsh;
   for (std::size_t i = branch.head + 1; i < branch.end; ++i) {

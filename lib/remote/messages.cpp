@@ -23,6 +23,7 @@ std::optional<std::int64_t> number(const std::string& text, std::int64_t max) {
 
 constexpr std::int64_t kPortMax = std::numeric_limits<std::uint16_t>::max();
 constexpr std::int64_t kFanoutMax = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kSecondsMax = std::numeric_limits<std::int32_t>::max();
 
 // Texts [from, from + count) of a list that holds at least as many.
 std::vector<std::string> part(const std::vector<std::string>& texts,
@@ -41,14 +42,15 @@ std::string encode(const SetupMessage& message) {
                                  message.port_range,
                                  std::to_string(message.fanout),
                                  message.command,
-                                 std::to_string(message.rsh.size())};
+                                 std::to_string(message.rsh.size()),
+                                 std::to_string(message.retry_seconds)};
   std::ranges::copy(message.rsh, std::back_inserter(texts));
   std::ranges::copy(message.targets, std::back_inserter(texts));
   return pack(texts);
 }
 
 Result<SetupMessage> decode_setup(std::string_view payload) {
-  constexpr std::size_t kFixed = 7;
+  constexpr std::size_t kFixed = 8;
   const auto texts = unpack(payload);
   if (!texts) {
     return std::unexpected(texts.error());
@@ -59,7 +61,8 @@ Result<SetupMessage> decode_setup(std::string_view payload) {
   const auto host = number((*texts)[0], kPortMax);
   const auto fanout = number((*texts)[4], kFanoutMax);
   const auto words = number((*texts)[6], static_cast<std::int64_t>(texts->size() - kFixed));
-  if (!host || !fanout || !words) {
+  const auto retry = number((*texts)[7], kSecondsMax);
+  if (!host || !fanout || !words || !retry) {
     return unreadable("setup");
   }
   const auto count = static_cast<std::size_t>(*words);
@@ -70,6 +73,7 @@ Result<SetupMessage> decode_setup(std::string_view payload) {
   out.port_range = (*texts)[3];
   out.fanout = static_cast<int>(*fanout);
   out.command = (*texts)[5];
+  out.retry_seconds = static_cast<int>(*retry);
   out.rsh = part(*texts, kFixed, count);
   out.targets = part(*texts, kFixed + count, texts->size() - kFixed - count);
   return out;

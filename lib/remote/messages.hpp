@@ -19,7 +19,8 @@ struct SetupMessage {
   bool binds = false;      // a port is wanted where the others meet
   std::string port_range;  // "A-B"; empty: any
   int fanout = 0;
-  std::string command;  // one word for the remote shell, quoted for a POSIX shell
+  int retry_seconds = 0;  // for remote shells that fail in a way that may pass
+  std::string command;    // one word for the remote shell, quoted for a POSIX shell
   std::vector<std::string> rsh;
   std::vector<std::string> targets;  // hosts host+1, host+2, …
   bool operator==(const SetupMessage&) const = default;

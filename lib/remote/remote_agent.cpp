@@ -37,8 +37,8 @@ constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
 // So often something is sent up, so that the kernel notices a connection that nobody answers.
 constexpr Duration kBeatInterval = std::chrono::seconds(30);
 constexpr std::size_t kReadBytes = std::size_t{32} * 1024;
-// With more on its way up, the workers' output stays where it is.
-constexpr std::size_t kUpBytesMax = std::size_t{1024} * 1024;
+// No launcher grants more at once.
+constexpr std::int64_t kCreditMax = std::int64_t{1} << 30;
 constexpr int kFailed = 70;
 
 // Where the nodes meet: a port that is kept for the first node's launcher. Empty: any free one.
@@ -137,7 +137,8 @@ class RemoteAgent final : public RshObserver {
   std::optional<HeldPort> held_;  // until the end, for a rendezvous that moves away and comes back
   std::array<Stream, 2> streams_;
   pid_t launcher_ = 0;
-  bool ended_ = false;  // and told so
+  bool ended_ = false;      // and told so
+  std::size_t credit_ = 0;  // bytes of output that the other end has room for
   std::string up_;
   bool up_watched_ = false;
   bool broken_ = false;  // nobody is there any more
@@ -168,7 +169,9 @@ int RemoteAgent::run() {
   up_ = kGreeting;
   next_beat_ = steady_now() + kBeatInterval;
   while (!broken_ && !over()) {
-    poller_.dispatch(poll_timeout(next_beat_));
+    poller_.dispatch(
+        poll_timeout(std::min(next_beat_, children_.next_deadline().value_or(next_beat_))));
+    children_.tick(steady_now());
     beat();
     watch_streams();
   }
@@ -226,10 +229,13 @@ void RemoteAgent::take(const Frame& frame) {
     fail("the first message is no setup");
   } else if (frame.kind == RemoteFrameKind::signal) {
     take_signal(frame);
-  } else if (frame.kind == RemoteFrameKind::start && frame.host == place_.host) {
-    take_start(frame);
+  } else if (frame.host != place_.host) {
+    children_.send(frame.host, frame.kind, frame.payload);
   } else if (frame.kind == RemoteFrameKind::start) {
-    children_.send(frame.host, RemoteFrameKind::start, frame.payload);
+    take_start(frame);
+  } else if (frame.kind == RemoteFrameKind::credit) {
+    credit_ += static_cast<std::size_t>(
+        std::clamp<std::int64_t>(parse_int(frame.payload).value_or(0), 0, kCreditMax));
   }
 }
 
@@ -263,6 +269,7 @@ Result<void> RemoteAgent::start_share() {
   if (place_.targets.empty() || place_.fanout < 1) {
     return {};
   }
+  children_.retry_until(steady_now() + std::chrono::seconds(place_.retry_seconds));
   const std::size_t first = place_.host + std::size_t{1};
   const std::size_t end = first + place_.targets.size();
   for (const Branch& branch : branches(first, end, static_cast<std::size_t>(place_.fanout))) {
@@ -351,11 +358,11 @@ void RemoteAgent::take_signal(const Frame& frame) {
   children_.send_all(RemoteFrameKind::signal, frame.payload);
 }
 
-// While much is on its way up, the launcher's pipes are left alone.
+// What the other end has no room for stays in the launcher's pipes. Frames other than output need
+// no credit, so the end of this machine is never queued behind output that no reader takes.
 void RemoteAgent::watch_streams() {
-  const bool room = up_.size() < kUpBytesMax;
   for (Stream& stream : streams_) {
-    const bool wanted = room && stream.fd;
+    const bool wanted = credit_ > 0 && stream.fd;
     if (wanted && !stream.watched) {
       stream.watched = poller_.watch_input(stream.fd.get(), stream.port).has_value();
     } else if (!wanted && stream.watched) {
@@ -367,11 +374,15 @@ void RemoteAgent::watch_streams() {
 
 void RemoteAgent::read_stream(Stream& stream) {
   std::array<char, kReadBytes> bytes;
-  const auto count = ::read(stream.fd.get(), bytes.data(), bytes.size());
+  if (credit_ == 0) {
+    return;  // used up since the watch
+  }
+  const auto count = ::read(stream.fd.get(), bytes.data(), std::min(bytes.size(), credit_));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
   }
   if (count > 0) {
+    credit_ -= static_cast<std::size_t>(count);
     send_up(stream.kind, std::string(bytes.data(), static_cast<std::size_t>(count)));
     return;
   }
@@ -380,7 +391,8 @@ void RemoteAgent::read_stream(Stream& stream) {
   stream.fd.reset();
 }
 
-// It has swept before it ended, so nobody else writes to its pipes: what is in them is all.
+// It has swept before it exited, so no other process writes to its pipes. What they hold, a bounded
+// amount, is sent without credit.
 void RemoteAgent::launcher_ended(pid_t pid, ExitStatus status) {
   if (pid != launcher_ || ended_) {
     return;
@@ -436,16 +448,12 @@ void RemoteAgent::write_up() {
   }
   if (std::exchange(up_watched_, false)) {
     poller_.forget(1);
-    children_.resume_all();
   }
 }
 
-// From further down: passed on as it is.
-void RemoteAgent::on_frame(RshChild& child, const Frame& frame) {
+// From further down: passed on as it is. Its size is bounded by the credit that those have.
+void RemoteAgent::on_frame(RshChild& /*child*/, const Frame& frame) {
   send_up(frame);
-  if (up_.size() >= kUpBytesMax) {
-    children_.pause(child);
-  }
 }
 
 // The other end knows which of them have ended.

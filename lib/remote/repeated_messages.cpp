@@ -7,17 +7,25 @@ namespace {
 constexpr std::string_view kBegin = "muster: ";
 constexpr std::string_view kContinued = "  ";
 
+constexpr std::string_view kInterrupted = "muster: interrupted by ";
+
 // A request to end comes to each launcher from a process of its own machine: that number is
 // nobody's here.
 std::string_view without_sender(std::string_view line) {
-  constexpr std::string_view kInterrupted = "muster: interrupted by ";
   const auto sender = line.find(" from pid ");
   return line.starts_with(kInterrupted) ? line.substr(0, sender) : line;
 }
 
 }  // namespace
 
+void RepeatedMessages::hide_interruption(std::string_view signal) {
+  hidden_ = std::string(kInterrupted) + std::string(signal);
+}
+
 bool RepeatedMessages::is_new(std::size_t host, std::string_view line) {
+  if (!hidden_.empty() && line.starts_with(hidden_)) {
+    return false;
+  }
   const auto known = first_.find(line);
   if (known != first_.end()) {
     return known->second == host;

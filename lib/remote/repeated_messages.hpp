@@ -17,6 +17,9 @@ class RepeatedMessages {
   // Appends to `out` those of `lines`, whole ones that machine `host` wrote, that are new.
   void take(std::size_t host, std::string_view lines, std::string& out);
 
+  // We stop the launchers ourselves and have reported why: leave out their reports of our signal.
+  void hide_interruption(std::string_view signal);
+
  private:
   [[nodiscard]] bool is_new(std::size_t host, std::string_view line);
 
@@ -24,6 +27,7 @@ class RepeatedMessages {
 
   std::map<std::string, std::size_t, std::less<>> first_;  // who said it first
   std::set<std::size_t> skipping_;                         // in the middle of such a message
+  std::string hidden_;                                     // how a message begins; empty: none
 };
 
 }  // namespace muster

@@ -121,7 +121,7 @@ void RshChild::write_queue() {
 
 void RshChild::read_output() {
   std::array<char, kReadBytes> bytes;
-  for (int i = 0; i < kReadsInARow && output_ && !paused_; ++i) {
+  for (int i = 0; i < kReadsInARow && output_; ++i) {
     const auto count = ::read(output_.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) {
       continue;
@@ -136,7 +136,7 @@ void RshChild::read_output() {
     frames_.feed({bytes.data(), static_cast<std::size_t>(count)});
     tell_frames();
   }
-  if (status_ && output_ && !paused_) {
+  if (status_ && output_) {
     read_output();
   }
   look_gone();
@@ -171,7 +171,7 @@ void RshChild::read_error() {
 }
 
 void RshChild::tell_frames() {
-  while (!paused_ && failure_.empty()) {
+  while (failure_.empty()) {
     const auto frame = frames_.next();
     if (!frame) {
       fail(frame.error().message);
@@ -197,27 +197,6 @@ void RshChild::fail(const std::string& why) {
   }
 }
 
-void RshChild::pause() {
-  if (!std::exchange(paused_, true) && output_) {
-    poller_.forget(output_.get());
-  }
-}
-
-void RshChild::resume() {
-  if (!std::exchange(paused_, false)) {
-    return;
-  }
-  if (output_) {
-    [[maybe_unused]] const auto watched = poller_.watch_input(output_.get(), output_port_);
-  }
-  tell_frames();
-  if (status_ && output_) {
-    read_output();
-  } else {
-    look_gone();
-  }
-}
-
 void RshChild::reaped(ExitStatus status) {
   status_ = status;
   read_error();
@@ -229,13 +208,13 @@ void RshChild::reaped(ExitStatus status) {
 }
 
 void RshChild::look_gone() {
-  if (status_ && !output_ && !paused_ && !gone_) {
+  if (status_ && !output_ && !gone_) {
     gone_ = true;
     observer_.on_gone(*this);
   }
 }
 
-std::string RshChild::describe_end() const {
+RshEnd RshChild::end() const {
   RshEnd end{
       place_.name, place_.argv, status_.value_or(ExitStatus{}), failure_, frames_.greeted(), 0};
   end.behind = place_.branch.end - place_.branch.head - 1;
@@ -245,7 +224,7 @@ std::string RshChild::describe_end() const {
   if (end.last_line.empty() && !frames_.greeted()) {
     end.last_line = last_line_of(frames_.noise());
   }
-  return describe(end);
+  return end;
 }
 
 }  // namespace muster

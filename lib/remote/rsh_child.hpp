@@ -27,8 +27,11 @@ class RshObserver {
  public:
   virtual ~RshObserver() = default;
   virtual void on_frame(RshChild& child, const Frame& frame) = 0;
-  // It has ended, and all that came from it was told; the last call.
+  // It has exited and all its frames have been passed on; the last call.
   virtual void on_gone(RshChild& child) = 0;
+
+  // It has failed in a way that may pass, and is started again.
+  virtual void on_retry(RshChild& /*child*/) {}
 };
 
 class RshChild {
@@ -52,10 +55,6 @@ class RshChild {
   // After what is queued; ends what is behind it.
   void close_input();
 
-  // While its frames find no room, they stay in the pipe.
-  void pause();
-  void resume();
-
   // The caller has reaped it.
   void reaped(ExitStatus status);
 
@@ -68,8 +67,10 @@ class RshChild {
 
   [[nodiscard]] bool is_gone() const { return gone_; }
 
+  [[nodiscard]] RshEnd end() const;
+
   // How it ended, for people.
-  [[nodiscard]] std::string describe_end() const;
+  [[nodiscard]] std::string describe_end() const { return describe(end()); }
 
  private:
   // One of the three pipes.
@@ -102,7 +103,6 @@ class RshChild {
   std::string queue_;  // to be written
   bool queue_watched_ = false;
   bool input_ends_ = false;
-  bool paused_ = false;
   bool gone_ = false;
   FrameReader frames_{false};
   std::string error_tail_;

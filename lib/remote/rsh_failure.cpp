@@ -7,6 +7,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <span>
 
 namespace muster {
@@ -15,6 +17,16 @@ namespace {
 constexpr std::size_t kLineBytesShown = 300;
 constexpr int kNotFound = 127;
 constexpr int kNotExecutable = 126;
+constexpr int kSshFailed = 255;
+constexpr int kOtherFailed = 1;  // kubectl exec, docker exec
+constexpr Duration kFirstPause = std::chrono::milliseconds(500);
+constexpr int kDoublingsMax = 3;
+
+// What ssh prints when a further attempt cannot help.
+constexpr auto kLasting = std::to_array<std::string_view>({"Permission denied",
+                                                           "Host key verification failed",
+                                                           "Too many authentication failures",
+                                                           "Bad configuration option"});
 
 }  // namespace
 
@@ -55,6 +67,25 @@ std::string describe_one(const RshEnd& end) {
 }
 
 }  // namespace
+
+bool may_pass(const RshEnd& end) {
+  const bool failed =
+      !end.status.signaled && (end.status.value == kSshFailed || end.status.value == kOtherFailed);
+  return failed && !end.answered && std::ranges::none_of(kLasting, [&](std::string_view text) {
+           return end.last_line.contains(text);
+         });
+}
+
+Duration retry_delay(int failures, double spread) {
+  const int doublings = std::min(failures - 1, kDoublingsMax);
+  return std::chrono::duration_cast<Duration>((0.5 + spread) * kFirstPause * (1 << doublings));
+}
+
+double spread_of(std::size_t host, int failures) {
+  constexpr double kGolden = 0.618033988749895;
+  const double turns = kGolden * static_cast<double>(host + 1) * failures;
+  return turns - std::floor(turns);
+}
 
 std::string describe(const RshEnd& end) {
   const std::string with = end.behind == 0 ? "" : fmt::format("; {} more behind it", end.behind);

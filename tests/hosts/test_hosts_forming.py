@@ -74,6 +74,17 @@ class Names(HostsCase):
         job.finish(*nodes[1:], job.nodes[-1])
         self.assertEqual(read(questions), "ready\n", "a name was looked up")
 
+    def test_a_name_that_no_server_answers_for_does_not_delay_the_first_address(self):
+        self.hosts("node1", "node2")
+        questions = self.net.trap_dns()
+        port = free_port()
+        job = self.cluster("2", endpoint=f"{NETWORK}1:{port},alias.example:{port}")
+        conf = "join_timeout=4,last_call_timeout=500,is_host="  # a lookup is given up after 5 s
+        nodes = [job.start(1, conf=conf + "true"), job.start(2, conf=conf + "false")]
+        job.round(2)
+        job.finish(*nodes)
+        self.assertNotEqual(read(questions), "ready\n", "the name was not looked up")
+
     def test_the_trap_for_questions_catches(self):
         self.hosts("node1")
         self.net.hosts[0].etc(hosts="")

@@ -20,6 +20,16 @@ def main():
         print("Pseudo-terminal will not be allocated.", file=sys.stderr)
         print(f"ssh: connect to host {host} port 22: No route to host", file=sys.stderr)
         return 255
+    if host.startswith("denied"):
+        print(f"{target}: Permission denied (publickey).", file=sys.stderr)
+        return 255
+    if host.startswith("later"):  # later2: it is up at the third attempt
+        with open(os.path.join(folder, "calls"), encoding="utf-8") as calls:
+            attempts = [line.split()[1] for line in calls].count(target)
+        if attempts <= int(host.removeprefix("later")):
+            print(f"ssh: Could not resolve hostname {host}: Name or service not known",
+                  file=sys.stderr)
+            return 255
     if host.startswith("silent"):
         sys.stdin.read()
         return 255

@@ -9,7 +9,8 @@ import select
 import signal
 import unittest
 
-from harness import DEADLINE, MUSTER, JobCase, children, eventually, is_sanitized, read, state
+from harness import (DEADLINE, MUSTER, JobCase, children, eventually, free_port, is_sanitized, read,
+                     state)
 
 RSH = str(pathlib.Path(__file__).with_name("fake_rsh.py"))
 
@@ -91,6 +92,9 @@ class Remote(JobCase):
     def test_a_progress_bar_of_each_machine_moves_while_it_runs(self):
         self.shown_while_it_runs("127.0.0.1,127.0.0.2", r"\r10%%\r20%%", rb"(?s)10%.*10%")
 
+    def test_dots_of_each_machine_appear_while_it_runs(self):
+        self.shown_while_it_runs("127.0.0.1,127.0.0.2", "...", rb"^\.\.\.\n\.\.\.$")
+
     def test_of_a_single_machine_what_ends_no_line_is_shown_at_once(self):
         self.shown_while_it_runs("127.0.0.2", "...", rb"^\.\.\.$")
 
@@ -128,12 +132,34 @@ class Remote(JobCase):
         self.assertLessEqual({"0.1", "1.0", "1.1"}, set(ended.out.split()), ended)
 
     def test_a_machine_that_cannot_be_reached_is_one_line_and_nothing_is_started(self):
-        job = self.hosts("127.0.0.1,down7", *self.shell("echo started"))
+        job = self.hosts("127.0.0.1,down7", *self.shell("echo started"),
+                         options=["--hosts-timeout=0"])
         ended = job.end()
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
         self.assertEqual(ended.err, f"muster: error: down7 cannot be reached by '{RSH} down7': "
                                     "ssh: connect to host down7 port 22: No route to host\n")
         self.assert_nothing_left(job)
+
+    def test_machines_that_are_not_up_yet_are_tried_again(self):
+        for options in ([], ["--rsh-fanout=1"]):  # from here, and from the machine before
+            with self.subTest(options):
+                (self.folder / "calls").unlink(missing_ok=True)
+                meeting = f"--rdzv-endpoint=127.0.0.1:{free_port()}"
+                ended = self.run_hosts("127.0.0.1,later2,127.0.0.3,later1",
+                                       *self.shell("echo $RANK of $WORLD_SIZE"),
+                                       options=[meeting, *options])
+                self.assertEqual((ended.code, ended.err), (0, ""), ended)
+                self.assertEqual(sorted(ended.out.splitlines()),
+                                 [f"{rank} of 4" for rank in range(4)])
+                self.assertEqual(sorted(call[1] for call in self.calls()),
+                                 ["127.0.0.1", "127.0.0.3", *["later1"] * 2, *["later2"] * 3])
+
+    def test_a_machine_that_refuses_the_login_is_tried_once(self):
+        ended = self.run_hosts("127.0.0.1,me@denied", *self.shell("echo started"))
+        self.assertEqual((ended.code, ended.out), (69, ""), ended)
+        self.assertRegex(ended.err, r"^muster: error: denied .*: Permission denied "
+                                    r"\(publickey\)\.\n$")
+        self.assertEqual(len(self.calls()), 2)
 
     def test_without_muster_over_there_it_says_where_it_looked(self):
         ended = self.run_hosts("127.0.0.1", *self.shell("echo started"),
@@ -223,6 +249,35 @@ class Remote(JobCase):
         self.assertEqual(job.process.wait(60), 128 + signal.SIGTERM)
         self.assert_nothing_left(job)
 
+    def test_a_console_that_nobody_reads_does_not_hold_a_job_whose_workers_are_gone(self):
+        job = self.hosts("127.0.0.1,127.0.0.2", *self.shell("yes | head -c 400000"))
+        self.assertEqual(job.process.wait(60), 0)
+        self.assert_nothing_left(job)
+
+    def test_a_console_that_is_read_late_gets_everything(self):
+        job = self.hosts("127.0.0.1,127.0.0.2", *self.shell(
+            f"yes $RANK$RANK$RANK | head -c 4000000; "
+            f"until [ -e {self.folder}/seen ]; do sleep 0.01; done"))
+        out = bytearray()
+        while len(out) < 8000000:
+            self.assertTrue(select.select([job.process.stdout], [], [], DEADLINE)[0], len(out))
+            out += os.read(job.process.stdout.fileno(), 1 << 20)
+        self.assertEqual(sorted(set(bytes(out).split())), [b"000", b"111"])
+        (self.folder / "seen").touch()
+        self.assertEqual(job.end().code, 0)
+
+    def test_a_second_ctrl_c_does_not_wait_for_a_remote_shell_that_hangs(self):
+        job = self.long_job(options=["--shutdown-timeout=3600"])
+        agents = eventually(lambda: len(found := self.agents_of(job)) == 2 and found, "two agents")
+        rsh = [pid for pid in children(job.agent())
+               if "127.0.0.2" in read(f"/proc/{pid}/cmdline")]
+        os.kill(rsh[0], signal.SIGSTOP)
+        job.kill(signal.SIGINT)
+        eventually(lambda: len(self.agents_of(job)) < len(agents), "one machine has ended")
+        job.kill(signal.SIGINT)
+        self.assertEqual(job.end().code, 128 + signal.SIGINT)
+        self.assert_nothing_left(job)
+
     def test_user_signals_are_passed_on_and_end_nothing(self):
         script = (f"trap 'touch {self.folder}/got$RANK; exit 0' USR1; touch {self.folder}/up$RANK; "
                   "while :; do sleep 0.05; done")
@@ -253,6 +308,7 @@ class Remote(JobCase):
         ended = job.end()
         self.assertEqual(ended.code, 69, ended)
         self.assertIn("127.0.0.2: the connection broke", ended.err)
+        self.assertNotIn("interrupted", ended.err)
         self.assert_nothing_left(job)
 
     def test_a_remote_agent_that_is_killed_ends_the_job(self):
@@ -290,8 +346,8 @@ class Remote(JobCase):
 class Many(JobCase):
     def test_a_machine_further_down_that_cannot_be_reached_is_one_line(self):
         env = {**os.environ, "FAKE_RSH_DIR": str(self.folder)}
-        job = self.job("--hosts", "a,b,down1,c,d,e", "--rsh", RSH, "--rsh-fanout=1", "/bin/true",
-                       env=env)
+        job = self.job("--hosts", "a,b,down1,c,d,e", "--rsh", RSH, "--rsh-fanout=1",
+                       "--hosts-timeout=0", "/bin/true", env=env)
         ended = job.end()
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
         self.assertEqual(ended.err, f"muster: error: down1 cannot be reached by '{RSH} down1': "

@@ -14,10 +14,13 @@ from harness import JobCase, children, eventually, free_port, read
 
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin")
 HOSTS = "127.0.0.1:2,127.0.0.2:1"
+ADDRESSES = range(1, 7)
 
 
 @unittest.skipUnless(SSHD and shutil.which("ssh") and os.geteuid() == 0, "needs root and sshd")
-class Sshd(JobCase):
+class SshdCase(JobCase):
+    settings = ""  # further lines of sshd_config
+
     def setUp(self):
         super().setUp()
         self.port = free_port()
@@ -27,12 +30,13 @@ class Sshd(JobCase):
                             self.folder / name], check=True)
         shutil.copy(self.folder / "key.pub", self.folder / "authorized")
         (self.folder / "sshd_config").write_text(
-            f"Port {self.port}\nListenAddress 127.0.0.1\nListenAddress 127.0.0.2\n"
+            f"Port {self.port}\n{self.settings}"
+            + "".join(f"ListenAddress 127.0.0.{n}\n" for n in ADDRESSES) +
             f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/authorized\n"
             f"PermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile {self.folder}/pid\n")
         host_key = (self.folder / "host_key.pub").read_text()
         (self.folder / "known").write_text(
-            "".join(f"[127.0.0.{n}]:{self.port} {host_key}" for n in (1, 2)))
+            "".join(f"[127.0.0.{n}]:{self.port} {host_key}" for n in ADDRESSES))
         pathlib.Path("/run/sshd").mkdir(exist_ok=True)  # sshd's, otherwise made by its service
         server = subprocess.Popen([SSHD, "-D", "-e", "-f", self.folder / "sshd_config"],
                                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -48,6 +52,7 @@ class Sshd(JobCase):
         return (f"ssh -F /dev/null -T -oBatchMode=yes -p {self.port} -i {self.folder}/key "
                 f"-oUserKnownHostsFile={self.folder}/{known} -oLogLevel=ERROR")
 
+class Sshd(SshdCase):
     def hosts(self, *words, options=(), **kwargs):
         return self.job("--hosts", HOSTS, "--rsh", self.rsh(), *options, "--no-python", *words,
                         **kwargs)
@@ -99,6 +104,18 @@ class Sshd(JobCase):
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
         self.assertRegex(ended.err, r"^muster: error: 127\.0\.0\.1 cannot be reached by 'ssh .* "
                                     r"127\.0\.0\.1': Host key verification failed\.\n$")
+
+
+class Refusing(SshdCase):
+    """As a jump host: sshd refuses connections while two others have not logged in."""
+    settings = "MaxStartups 2:100:2\n"
+
+    def test_machines_whose_connections_are_refused_at_first_are_reached(self):
+        ended = self.run_job("--hosts", ",".join(f"127.0.0.{n}" for n in ADDRESSES), "--rsh",
+                             self.rsh(), "--hosts-timeout=120", "--no-python", "sh", "-c",
+                             "echo $RANK")
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(sorted(ended.out.split()), ["0", "1", "2", "3", "4", "5"])
 
 
 if __name__ == "__main__":

@@ -113,6 +113,8 @@ TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken 
   CHECK(request({"--hosts=a", "--rsh-muster=/opt/muster"}).muster == "/opt/muster");
   CHECK(request({"--hosts=a"}).fanout == 32);
   CHECK(request({"--hosts=a", "--rsh-fanout=7"}).fanout == 7);
+  CHECK(request({"--hosts=a"}).reach_timeout == std::chrono::seconds(30));
+  CHECK(request({"--hosts=a", "--hosts-timeout=0"}).reach_timeout == Duration::zero());
 }
 
 TEST_CASE("hosts: the rendezvous is named by nobody else") {
@@ -167,6 +169,8 @@ TEST_CASE("hosts: what another machine decides, or only one machine means, is re
                                  "--rsh=",
                                  "--rsh='",
                                  "--rsh-fanout=0",
+                                 "--hosts-timeout=x",
+                                 "--hosts-timeout=-1",
                                  "-x",
                                  "--export=1A=2"}) {
     INFO(word);

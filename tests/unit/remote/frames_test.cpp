@@ -56,7 +56,7 @@ TEST_CASE("frames: another program's answer is an error, not a wait") {
   endless.feed("x");
   CHECK_FALSE(endless.next());
   for (const std::string& bytes : {std::string("\0\0\0\0\0\0\0\0", 8),
-                                   std::string("\x0a\0\0\0\0\0\0\0", 8),
+                                   std::string("\x0b\0\0\0\0\0\0\0", 8),
                                    std::string("\1\0\0\0\xff\xff\xff\xff", 8)}) {
     FrameReader reader(true);
     reader.feed(bytes);

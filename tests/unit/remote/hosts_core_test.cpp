@@ -139,6 +139,56 @@ TEST_CASE("hosts core: after one failure the others are not waited for long") {
   CHECK(t.take() == Words{"error: b: no route", "close"});
 }
 
+TEST_CASE("hosts core: a machine that is tried again is named with what was wrong") {
+  Trial t(2);
+  t.hello(0);
+  t.core.retrying(1, "b: no such name");
+  CHECK(t.take().empty());
+  t.wait();
+  CHECK(t.now == kStart + kReachNotice);
+  CHECK(t.take() == Words{"warning: waiting for 1 of 2 machines to answer: b; trying again: b: no "
+                          "such name"});
+  t.hello(1);
+  CHECK(t.take() == Words{"start"});
+}
+
+TEST_CASE("hosts core: a failure that lasts ends the attempts for the others") {
+  Trial t(3);
+  t.core.retrying(2, "c: refused");
+  t.core.lost(t.now, 1, "b: no permission", t.effects);
+  t.hello(0);
+  t.wait();
+  CHECK(t.now == kStart + kMoreFailures);
+  CHECK(t.take() == Words{"error: b: no permission", "error: c: refused", "close"});
+}
+
+TEST_CASE("hosts core: a second Ctrl-C does not wait for a remote shell that hangs") {
+  Trial t(2);
+  t.run_all(2);
+  t.core.signal(t.now, SIGINT, t.effects);
+  CHECK(t.core.next_deadline() == t.now + kGrace + kEndExtra);
+  t.core.signal(t.now, SIGINT, t.effects);
+  CHECK(t.take() == Words{"signal 2", "signal 2"});
+  CHECK(t.core.next_deadline() == t.now + kHurriedEndTimeout);
+  t.core.signal(t.now, SIGWINCH, t.effects);
+  t.core.ended(t.now, 0, 130, t.effects);
+  t.take();
+  t.wait();
+  CHECK(t.take().back() == "close");
+  CHECK(t.core.next_deadline() == t.now + kHurriedCloseTimeout);
+  t.wait();
+  CHECK(t.take() == Words{"finish 130"});
+}
+
+TEST_CASE("hosts core: an interrupted job has the signal's code if no launcher answers") {
+  Trial t(1);
+  t.run_all(1);
+  t.core.signal(t.now, SIGTERM, t.effects);
+  t.wait();
+  t.core.all_gone(t.effects);
+  CHECK(t.take().back() == "finish 143");
+}
+
 TEST_CASE("hosts core: many failures are cut short") {
   Trial t(20);
   for (std::size_t host = 0; host < 20; ++host) {
@@ -242,9 +292,13 @@ TEST_CASE("hosts core: a signal before the start ends at once") {
   t.core.signal(t.now, SIGUSR1, t.effects);
   CHECK(t.take().empty());
   t.core.signal(t.now, SIGTERM, t.effects);
-  t.core.signal(t.now, SIGTERM, t.effects);
   CHECK(t.take() == Words{"close"});
-  t.core.all_gone(t.effects);
+  SECTION("when the remote shells are gone") {
+    t.core.all_gone(t.effects);
+  }
+  SECTION("or at a second signal, if they hang") {
+    t.core.signal(t.now, SIGINT, t.effects);
+  }
   CHECK(t.take() == Words{"finish 143"});
 }
 

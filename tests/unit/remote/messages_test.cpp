@@ -6,8 +6,15 @@
 using namespace muster;
 
 TEST_CASE("messages: each comes back as it was") {
-  const SetupMessage setup{
-      7, "a", true, "1-2", 32, "exec '/a b/muster' --remote-agent", {"ssh", "-x"}, {"b", "c@d"}};
+  const SetupMessage setup{7,
+                           "a",
+                           true,
+                           "1-2",
+                           32,
+                           30,
+                           "exec '/a b/muster' --remote-agent",
+                           {"ssh", "-x"},
+                           {"b", "c@d"}};
   CHECK(decode_setup(encode(setup)) == setup);
   CHECK(decode_setup(encode(SetupMessage{})) == SetupMessage{});
   const HelloMessage hello{"0.1.0", "10.0.0.1", 29400};
@@ -26,9 +33,10 @@ TEST_CASE("messages: rubbish is refused") {
                                                 {"/", "-1"},
                                                 {"/", "9", "", "a"},
                                                 {"/", "0"},
-                                                {"1", "a", "0", "", "x", "", "0"},
-                                                {"1", "a", "0", "", "1", "", "2", "ssh"},
-                                                {"65536", "a", "0", "", "1", "", "0"}}) {
+                                                {"1", "a", "0", "", "x", "", "0", "0"},
+                                                {"1", "a", "0", "", "1", "", "0", "x"},
+                                                {"1", "a", "0", "", "1", "", "2", "0", "ssh"},
+                                                {"65536", "a", "0", "", "1", "", "0", "0"}}) {
     const std::string payload = pack(texts);
     CHECK_FALSE(decode_setup(payload));
     CHECK_FALSE(decode_hello(payload));

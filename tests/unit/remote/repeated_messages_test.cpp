@@ -42,6 +42,13 @@ TEST_CASE("repeated messages: all machines are interrupted by the same signal") 
   CHECK(taken(messages, 2, other) == other);
 }
 
+TEST_CASE("repeated messages: a stop of our own is not reported as an interruption") {
+  RepeatedMessages messages;
+  messages.hide_interruption("SIGTERM");
+  CHECK(taken(messages, 0, "muster: interrupted by SIGTERM from pid 17\n  more\nx\n") == "x\n");
+  CHECK(taken(messages, 0, "muster: interrupted by SIGINT\n") == "muster: interrupted by SIGINT\n");
+}
+
 TEST_CASE("repeated messages: a machine may say a thing twice, and workers what they like") {
   RepeatedMessages messages;
   CHECK(taken(messages, 0, "muster: warning: a\n") == "muster: warning: a\n");

@@ -3,6 +3,8 @@
 
 #include "support/catch.hpp"
 
+#include <set>
+
 using namespace muster;
 
 namespace {
@@ -32,6 +34,44 @@ TEST_CASE("rsh failure: one line with the command and its own last words") {
   RshEnd head = ended(255, "reset", true);
   head.behind = 7;
   CHECK(describe(head) == "b: the connection broke (ssh -o 'X=a b' me@b: reset); 7 more behind it");
+}
+
+TEST_CASE("rsh failure: what may pass is tried again, a refused login or a missing muster is not") {
+  for (const char* line : {"ssh: Could not resolve hostname b: Name or service not known",
+                           "kex_exchange_identification: read: Connection reset by peer",
+                           "ssh: connect to host b port 22: Connection refused",
+                           ""}) {
+    INFO(line);
+    CHECK(may_pass(ended(255, line)));
+    CHECK_FALSE(may_pass(ended(255, line, true)));
+  }
+  CHECK(may_pass(ended(1, "error: pod b is not running")));
+  CHECK_FALSE(may_pass(ended(127, "sh: muster: not found")));
+  CHECK_FALSE(may_pass(ended(2, "muster: unknown option --remote-agent")));
+  CHECK_FALSE(may_pass(ended(255, "me@b: Permission denied (publickey).")));
+  CHECK_FALSE(may_pass(ended(255, "Host key verification failed.")));
+  RshEnd killed = ended(0, "");
+  killed.status.signaled = true;
+  killed.status.value = 1;
+  CHECK_FALSE(may_pass(killed));
+}
+
+TEST_CASE("rsh failure: pauses grow up to a limit, and are spread") {
+  using std::chrono::milliseconds;
+  CHECK(retry_delay(1, 0) == milliseconds(250));
+  CHECK(retry_delay(1, 1) == milliseconds(750));
+  CHECK(retry_delay(2, 0.5) == milliseconds(1000));
+  CHECK(retry_delay(4, 0.5) == milliseconds(4000));
+  CHECK(retry_delay(400, 0.5) == milliseconds(4000));
+  for (const int failures : {1, 2, 3}) {
+    std::set<int> tenths;
+    for (std::size_t host = 0; host < 32; ++host) {
+      const double spread = spread_of(host, failures);
+      CHECK((spread >= 0 && spread < 1));
+      tenths.insert(static_cast<int>(spread * 10));
+    }
+    CHECK(tenths.size() == 10);
+  }
 }
 
 TEST_CASE("rsh failure: the last line is one with something in it, and printable") {
