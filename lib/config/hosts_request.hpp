@@ -24,6 +24,7 @@ struct HostsRequest {
   std::vector<std::string> options;  // "--max-restarts=3": the same for every agent
   std::vector<std::string> program;  // and its arguments, verbatim
   std::map<std::string, std::string> environment;  // that travels
+  std::vector<std::string> settings;  // variables that hold settings here: options say the same
 
   std::string rdzv_id;
   std::string rdzv_conf;      // as typed

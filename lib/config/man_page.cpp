@@ -73,7 +73,9 @@ muster \-\-hostfile machines \-x WANDB_API_KEY \-\-nproc\-per\-node=auto train.p
 starts the job on these machines through ssh, in the folder of the same name, by the muster of the
 same path, and shows its output here. A number behind a name says how many workers run there; names
 may be ranges (rack[01\-16]:8), have a user (me@b), or be IPv6 addresses ([::1]:4). A host file has
-one machine a line, as "a slots=4" or "a:4", or a name several times, as a node file of PBS.
+one machine a line, as "a slots=4" or "a:4", or a name several times, as a node file of PBS. A line
+may also have devices=0,1, user=NAME and port=N. \-\-hosts \(aqa:2@0,1;b:2@2,3\(aq chooses the GPUs
+of each machine, as \-\-devices does for all. This machine itself is started without ssh.
 Nothing starts before all machines have answered; one that cannot be reached is one line with the
 remote shell's last words, and exit status 69. What may pass, such as a host that is still booting
 or a refused connection, is retried for \-\-hosts\-timeout seconds (30). A machine that is lost
@@ -86,11 +88,11 @@ Signals go to all machines. However this muster or a connection ends, nothing is
 .PP
 All settings travel, and of the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
 PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, UCX_, FI_, HF_, OMP_,
-PYTHON, PYTORCH_ or TORCH; \-x NAME or \-x NAME=VALUE adds others. They go through the connection,
-never on a command line. Standard input does not travel. With \-\-label each line begins with
-[machine:rank]. Of more than \-\-rsh\-fanout (32) machines, the first ones start the others, and
-must be allowed to log in there. The machines meet where the first one was reached, at a free port
-of it, or where \-\-rdzv\-endpoint says.
+PYTHON, PYTORCH_ or TORCH; \-x NAME or \-x NAME=VALUE adds others, \-x \(aqNAME*\(aq all that
+begin so. They go through the connection, never on a command line. Standard input does not travel.
+With \-\-label each line begins with [machine:rank]. Of more than \-\-rsh\-fanout (32) machines, the
+first ones start the others, and must be allowed to log in there. The machines meet where the first
+one was reached, at a free port of it, or where \-\-rdzv\-endpoint says.
 .SS Keys of \-\-rdzv\-conf
 Times are in seconds, with fractions where wanted. A key that muster does not know is ignored, with
 a warning if it looks like one of these.

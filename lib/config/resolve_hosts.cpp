@@ -7,6 +7,7 @@
 #include "config/resolution.hpp"
 #include "config/shell_words.hpp"
 #include "config/values.hpp"
+#include "host/own_addresses.hpp"
 
 #include <fmt/core.h>
 
@@ -86,9 +87,23 @@ bool is_variable_name(std::string_view name) {
                              [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
+// -x 'WANDB_*'
+void export_all(const Resolution& r, std::string_view prefix, HostsRequest& out) {
+  for (const auto& [name, value] : r.environ.all()) {
+    if (name.starts_with(prefix) && !is_setting(name)) {
+      out.environment[name] = value;
+    }
+  }
+}
+
 Result<void> export_one(const Resolution& r, const std::string& text, HostsRequest& out) {
   const auto equals = text.find('=');
   const std::string name = text.substr(0, equals);
+  if (const std::string prefix = name.substr(0, name.size() - 1);
+      text.ends_with('*') && name == text && is_variable_name(prefix)) {
+    export_all(r, prefix, out);
+    return {};
+  }
   const auto value =
       equals == std::string::npos ? r.environ.get(name) : std::optional(text.substr(equals + 1));
   if (!is_variable_name(name)) {
@@ -108,6 +123,8 @@ Result<void> add_environment(const Resolution& r,
   for (const auto& [name, value] : r.environ.all()) {
     if (travels(name)) {
       out.environment[name] = value;
+    } else if (is_setting(name)) {
+      out.settings.push_back(name);
     }
   }
   for (const auto& [name, value] : variables) {
@@ -188,6 +205,11 @@ Result<void> read_nodes(const Resolution& r, HostsRequest& out) {
 
 Result<void> check_slots(const Resolution& r, const HostsRequest& out) {
   const std::string& given = r.layers.text(nproc_per_node);
+  const auto chosen = std::ranges::find_if_not(out.hosts, &std::string::empty, &JobHost::devices);
+  if (chosen != out.hosts.end() && r.layers.is_given(devices)) {
+    return r.layers.refuse(
+        devices, fmt::format("{} has GPUs of its own; leave one of the two out", chosen->name()));
+  }
   for (const JobHost& host : out.hosts) {
     if (host.slots && r.layers.is_typed(nproc_per_node) && given != std::to_string(*host.slots)) {
       return r.layers.refuse(
@@ -198,6 +220,18 @@ Result<void> check_slots(const Resolution& r, const HostsRequest& out) {
   return {};
 }
 
+// This machine needs neither sshd nor key. With a user or a port it is another login, and to
+// another remote shell the name may mean something else.
+void mark_local(const Resolution& r, HostsRequest& out) {
+  const std::string own = r.machine.hostname();
+  const auto addresses = r.machine.own_addresses().value_or(std::vector<OwnAddress>{});
+  for (JobHost& host : out.hosts) {
+    const std::string& name = host.target;
+    host.is_local = name == "localhost" || name == own || name == own.substr(0, own.find('.')) ||
+                    std::ranges::find(addresses, name, &OwnAddress::address) != addresses.end();
+  }
+}
+
 // The usual remote shell must not ask for anything, wait for hours, or stay when the network is
 // gone; what somebody types is taken as it is.
 Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
@@ -206,7 +240,13 @@ Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
     return r.layers.refuse(rsh, words ? "must be a command" : words.error().message);
   }
   out.rsh = std::move(*words);
+  const std::string& shell = out.rsh.front();
+  if (std::ranges::any_of(out.hosts, &JobHost::has_port) &&
+      shell.substr(shell.rfind('/') + 1) != "ssh") {
+    return r.layers.refuse(rsh, "only ssh understands port= in the host file");
+  }
   if (out.rsh == std::vector<std::string>{"ssh"}) {
+    mark_local(r, out);
     out.rsh.insert(out.rsh.end(),
                    {"-T",
                     "-x",

@@ -252,7 +252,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .letter = 'x',
      .value_name = "NAME[=VALUE]",
      .group = HelpGroup::nodes,
-     .help = "with --hosts, a variable that goes along; may be given again",
+     .help = "with --hosts, pass on a variable, or all of 'NAME*'; may be given again",
      .hidden = true},
     {.id = OptionId::standalone,
      .name = "standalone",

@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <utility>
 
 namespace muster {
 namespace {
 
 using Hosts = std::vector<JobHost>;
+
+constexpr std::int64_t kPortMax = 65'535;
 
 std::unexpected<Error> wrong(std::string_view entry, std::string_view why) {
   return failure(Errc::usage, fmt::format("{}: {}", shell_quoted(entry), why));
@@ -30,6 +33,14 @@ bool is_host(std::string_view name) {
   return !name.empty() && name.front() != '-' && consists_of(name, "._-:%");
 }
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool are_devices(std::string_view text) {
+  return std::ranges::all_of(split(text, ','), is_number);
+}
+
 bool is_user(std::string_view name) {
   return !name.empty() && name.front() != '-' && consists_of(name, "._-+");
 }
@@ -39,8 +50,10 @@ struct Parts {
   std::string_view user;
   std::string_view names;
   std::string_view slots;
+  std::string_view devices;
   bool has_user = false;
   bool has_slots = false;
+  bool has_devices = false;
   bool is_address = false;  // IPv6: `names` is one address
 };
 
@@ -53,9 +66,23 @@ void cut_slots(Parts& parts, std::size_t from) {
   }
 }
 
+// Where the '@' of "a:2@0,1" is: after the number of workers. That of a user comes before it.
+std::size_t at_of_devices(std::string_view entry) {
+  const auto at = entry.rfind('@');
+  const auto colon = entry.substr(0, at).rfind(':');
+  const bool follows_slots = at != std::string_view::npos && colon != std::string_view::npos &&
+                             is_number(entry.substr(colon + 1, at - colon - 1));
+  return follows_slots ? at : std::string_view::npos;
+}
+
 // "[::1]:4": brackets around colons are an address, others a range.
 Parts cut(std::string_view entry) {
   Parts parts;
+  if (const auto at = at_of_devices(entry); at != std::string_view::npos) {
+    parts.has_devices = true;
+    parts.devices = entry.substr(at + 1);
+    entry = entry.substr(0, at);
+  }
   parts.names = entry;
   if (const auto at = entry.rfind('@'); at != std::string_view::npos) {
     parts.has_user = true;
@@ -105,6 +132,9 @@ Result<void> add_entry(std::string_view entry, Hosts& out) {
   if (!slots) {
     return std::unexpected(slots.error());
   }
+  if (parts.has_devices && !are_devices(parts.devices)) {
+    return wrong(entry, "GPUs are numbers, as in a:2@0,1;b:2@2,3");
+  }
   const auto names = names_of(parts, entry);
   if (!names) {
     return std::unexpected(names.error());
@@ -116,18 +146,28 @@ Result<void> add_entry(std::string_view entry, Hosts& out) {
     if (!is_host(name) || (parts.has_user && !is_user(parts.user))) {
       return wrong(entry, "is no name of a machine");
     }
-    out.push_back({(parts.has_user ? std::string(parts.user) + "@" : "") + name, *slots});
+    out.push_back({(parts.has_user ? std::string(parts.user) + "@" : "") + name,
+                   *slots,
+                   std::string(parts.devices)});
   }
   return {};
 }
 
-// At commas that are not inside of brackets.
+// "a:2@0": commas are between GPUs from there on.
+bool has_devices(std::string_view text) {
+  return std::ranges::any_of(split(text, ';'), [](const std::string& entry) {
+    return at_of_devices(entry) != std::string_view::npos;
+  });
+}
+
+// At commas that are not inside of brackets; at semicolons if a machine has GPUs of its own.
 std::vector<std::string_view> entries(std::string_view text) {
+  const char between = has_devices(text) ? ';' : ',';
   std::vector<std::string_view> out;
   std::size_t begin = 0;
   int depth = 0;
   for (std::size_t i = 0; i <= text.size(); ++i) {
-    if (i == text.size() || (text[i] == ',' && depth == 0)) {
+    if (i == text.size() || (text[i] == between && depth == 0)) {
       out.push_back(trim(text.substr(begin, i - begin)));
       begin = i + 1;
     } else {
@@ -157,16 +197,63 @@ Hosts merged(const Hosts& named) {
   return out;
 }
 
-// "slots=4"; what else mpirun knows and does not matter here is passed over.
-Result<void> take_word(std::string_view word, JobHost& host) {
-  if (word.starts_with("max_slots=") || word.starts_with("max-slots=")) {
-    return {};
-  }
-  const auto number = word.starts_with("slots=") ? parse_int(word.substr(6)) : std::nullopt;
+// How to log in to a host of the file.
+struct Login {
+  std::string user;
+  std::string port;
+};
+
+Result<void> take_slots(std::string_view word, std::string_view value, JobHost& host) {
+  const auto number = parse_int(value);
   if (!number || *number < 1 || *number > kSlotsMax) {
-    return wrong(word, fmt::format("only slots=N may stand behind a host, 1 to {}", kSlotsMax));
+    return wrong(word, fmt::format("the number of workers is 1 to {}", kSlotsMax));
   }
   host.slots = static_cast<int>(*number);
+  return {};
+}
+
+bool is_port(std::string_view text) {
+  const auto port = is_number(text) ? parse_int(text) : std::nullopt;
+  return port && *port > 0 && *port <= kPortMax;
+}
+
+// "slots=4"; other words of mpirun that do not matter here are ignored.
+Result<void> take_word(std::string_view word, JobHost& host, Login& login) {
+  const auto equals = std::min(word.find('='), word.size());
+  const std::string_view name = word.substr(0, equals);
+  const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+  if (name == "max_slots" || name == "max-slots") {
+    return {};
+  }
+  if (name == "slots") {
+    return take_slots(word, value, host);
+  }
+  if (name == "devices" && are_devices(value)) {
+    host.devices = value;
+  } else if (name == "user" && is_user(value)) {
+    login.user = value;
+  } else if (name == "port" && is_port(value)) {
+    login.port = value;
+  } else {
+    return wrong(word, "a host is followed by slots=N, devices=0,1, user=NAME or port=N");
+  }
+  return {};
+}
+
+// ssh takes a port in its target only in this form.
+Result<void> add_login(const Login& login, JobHost& host) {
+  if (!login.user.empty()) {
+    if (host.target.contains('@')) {
+      return wrong(host.target, "has a user; leave user= out");
+    }
+    host.target = login.user + "@" + host.target;
+  }
+  if (!login.port.empty()) {
+    const std::string name = host.name();
+    const std::string user = host.target.substr(0, host.target.size() - name.size());
+    host.target = fmt::format(
+        "ssh://{}{}:{}", user, name.contains(':') ? "[" + name + "]" : name, login.port);
+  }
   return {};
 }
 
@@ -176,18 +263,22 @@ Result<void> add_line(std::string_view line, Hosts& out) {
       blanks, [](unsigned char c) { return std::isspace(c) != 0; }, ' ');
   auto words = split(blanks, ' ');
   std::erase(words, "");
+  if (words.empty()) {
+    return {};
+  }
   const std::size_t first = out.size();
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (i == 0) {
-      if (auto added = add_entry(words[i], out); !added) {
-        return added;
-      }
-      continue;
-    }
-    for (std::size_t at = first; at < out.size(); ++at) {
-      if (auto taken = take_word(words[i], out[at]); !taken) {
+  if (auto added = add_entry(words.front(), out); !added) {
+    return added;
+  }
+  for (std::size_t at = first; at < out.size(); ++at) {
+    Login login;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      if (auto taken = take_word(words[i], out[at], login); !taken) {
         return taken;
       }
+    }
+    if (auto added = add_login(login, out[at]); !added) {
+      return added;
     }
   }
   return {};
@@ -203,7 +294,14 @@ Result<Hosts> finished(const Hosts& named) {
 }  // namespace
 
 std::string JobHost::name() const {
-  return target.substr(target.rfind('@') + 1);
+  std::string_view rest(target);
+  if (has_port()) {
+    rest.remove_prefix(std::string_view("ssh://").size());
+    rest = rest.substr(0, rest.rfind(':'));
+  }
+  rest = rest.substr(rest.rfind('@') + 1);
+  const bool brackets = rest.starts_with('[') && rest.ends_with(']');
+  return std::string(brackets ? rest.substr(1, rest.size() - 2) : rest);
 }
 
 Result<Hosts> parse_job_hosts(std::string_view text) {
@@ -219,6 +317,8 @@ Result<Hosts> parse_job_hosts(std::string_view text) {
 Result<Hosts> parse_host_file(std::string_view text) {
   Hosts named;
   int number = 0;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as editors of Windows write it
+  text.remove_prefix(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   for (const std::string& line : split(text, '\n')) {
     ++number;
     if (auto added = add_line(line, named); !added) {

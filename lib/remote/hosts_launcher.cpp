@@ -103,6 +103,7 @@ class HostsLauncher final : public RshObserver {
   MachineLines error_{console_.sink(2).is_terminal(),
                       messages_};  // unused where both are one place
   HelloMessage first_;             // of the first machine
+  std::string caller_;             // this machine, as another one sees it
   std::string folder_;
   std::size_t share_;              // bytes that a machine may have sent and the console not taken
   std::vector<std::size_t> owed_;  // by machine: of these, what it may send again
@@ -115,8 +116,10 @@ void HostsLauncher::start_all_shells() {
   const auto fanout = static_cast<std::size_t>(request.fanout);
   for (const Branch& branch : branches(0, request.hosts.size(), fanout)) {
     const JobHost& head = request.hosts[branch.head];
-    const auto argv = rsh_argv(request.rsh, head.target, remote_command(request.muster));
-    const auto started = children_.start({branch, head.name(), argv, setup_.environ.to_block()},
+    const auto started = children_.start({branch,
+                                          head.name(),
+                                          start_argv(request, head),
+                                          start_environ(request, head, setup_.environ).to_block()},
                                          setup_for(request, branch));
     if (!started) {
       core_.give_up(steady_now(), "--rsh: " + started.error().message, effects_);
@@ -197,6 +200,10 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
   }
   if (frame.host == 0) {
     first_ = *message;
+  }
+  // Only of machines that were reached from here; an agent on this one has our own SSH_CONNECTION.
+  if (frame.host == child.branch().head && !setup_.request.hosts[frame.host].is_local) {
+    caller_ = message->caller;
   }
   core_.hello(steady_now(), frame.host, *message, effects_);
 }
@@ -323,7 +330,7 @@ void HostsLauncher::on_retry(RshChild& child) {
 }
 
 void HostsLauncher::start_agents() {
-  const std::string endpoint = endpoint_of(setup_.request, first_);
+  const std::string endpoint = endpoint_of(setup_.request, first_, caller_);
   const std::size_t count = setup_.request.hosts.size();
   if (endpoint.empty() && count > 1) {
     core_.give_up(steady_now(),

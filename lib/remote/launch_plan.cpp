@@ -83,6 +83,22 @@ std::vector<std::string> rsh_argv(const std::vector<std::string>& rsh,
   return out;
 }
 
+std::vector<std::string> start_argv(const HostsRequest& request, const JobHost& host) {
+  const std::string command = remote_command(request.muster);
+  return host.is_local ? std::vector<std::string>{"/bin/sh", "-c", command}
+                       : rsh_argv(request.rsh, host.target, command);
+}
+
+Environ start_environ(const HostsRequest& request, const JobHost& host, const Environ& ours) {
+  Environ out = ours;
+  if (host.is_local) {
+    for (const std::string& variable : request.settings) {
+      out.erase(variable);
+    }
+  }
+  return out;
+}
+
 std::string quoted(std::span<const std::string> words) {
   std::vector<std::string> out;
   std::ranges::transform(words, std::back_inserter(out), shell_quoted);
@@ -106,13 +122,16 @@ SetupMessage setup_for(const HostsRequest& request, const Branch& branch) {
   return out;
 }
 
-std::string endpoint_of(const HostsRequest& request, const HelloMessage& first) {
+std::string endpoint_of(const HostsRequest& request,
+                        const HelloMessage& first,
+                        const std::string& caller) {
   if (!request.rdzv_endpoint.empty()) {
     return request.rdzv_endpoint;
   }
   const bool loopback = all_are_loopback(request);
   std::vector<std::string> places;
-  for (const std::string& place : {first.address, request.hosts.front().name()}) {
+  const JobHost& front = request.hosts.front();
+  for (const std::string& place : {front.is_local ? caller : first.address, front.name()}) {
     const std::string text = Endpoint{place, first.port}.describe();
     if (!place.empty() && (loopback || !is_loopback(place)) &&
         std::ranges::find(places, text) == places.end()) {
@@ -129,6 +148,9 @@ std::vector<std::string> agent_args(const HostsRequest& request,
   const JobHost& self = request.hosts[host];
   if (self.slots) {
     out.push_back(fmt::format("--nproc-per-node={}", *self.slots));
+  }
+  if (!self.devices.empty()) {
+    out.push_back("--devices=" + self.devices);
   }
   if (request.label) {
     out.push_back(label_for(self));
@@ -147,11 +169,9 @@ std::string describe_hosts(const HostsRequest& request) {
     out += fmt::format(", {} started from here, the others by them", direct.size());
   }
   out += "; ADDRESS:PORT is what the first one answers\n";
-  const std::string command = remote_command(request.muster);
   for (std::size_t i = 0; i < request.hosts.size(); ++i) {
-    const std::string& target = request.hosts[i].target;
     out += fmt::format("\nmachine {}: {}\n", i, request.hosts[i].name());
-    out += "  " + quoted(rsh_argv(request.rsh, target, command)) + "\n";
+    out += "  " + quoted(start_argv(request, request.hosts[i])) + "\n";
     const std::string place =
         request.rdzv_endpoint.empty() ? "ADDRESS:PORT" : request.rdzv_endpoint;
     out += "  there: muster " + quoted(agent_args(request, i, place)) + "\n";

@@ -3,6 +3,7 @@
 // agent is to run. Pure.
 #pragma once
 
+#include "base/environ.hpp"
 #include "config/hosts_request.hpp"
 #include "remote/messages.hpp"
 
@@ -38,6 +39,14 @@ struct Branch {
                                                 const std::string& target,
                                                 const std::string& command);
 
+// How the agent of a machine is started: by the remote shell; on this machine by a shell.
+[[nodiscard]] std::vector<std::string> start_argv(const HostsRequest& request, const JobHost& host);
+
+// The environment for that. On this machine it holds no settings: the agent gets them as arguments.
+[[nodiscard]] Environ start_environ(const HostsRequest& request,
+                                    const JobHost& host,
+                                    const Environ& ours);
+
 // The same for people, each word quoted where a POSIX shell would need it.
 [[nodiscard]] std::string quoted(std::span<const std::string> words);
 
@@ -45,8 +54,11 @@ struct Branch {
 [[nodiscard]] SetupMessage setup_for(const HostsRequest& request, const Branch& branch);
 
 // Where the agents meet: the address at which the first one was reached, and the name that was
-// typed for it. A loopback address counts only where all machines have one.
-[[nodiscard]] std::string endpoint_of(const HostsRequest& request, const HelloMessage& first);
+// typed for it. A loopback address counts only where all machines have one. If the first one is
+// this machine, `caller` is its address: the one from which another machine was reached.
+[[nodiscard]] std::string endpoint_of(const HostsRequest& request,
+                                      const HelloMessage& first,
+                                      const std::string& caller);
 
 // The launcher's arguments on machine `host` of the list.
 [[nodiscard]] std::vector<std::string> agent_args(const HostsRequest& request,

@@ -80,7 +80,7 @@ Result<SetupMessage> decode_setup(std::string_view payload) {
 }
 
 std::string encode(const HelloMessage& message) {
-  return pack({message.version, message.address, std::to_string(message.port)});
+  return pack({message.version, message.address, std::to_string(message.port), message.caller});
 }
 
 Result<HelloMessage> decode_hello(std::string_view payload) {
@@ -88,11 +88,11 @@ Result<HelloMessage> decode_hello(std::string_view payload) {
   if (!texts) {
     return std::unexpected(texts.error());
   }
-  const auto port = texts->size() == 3 ? number((*texts)[2], kPortMax) : std::nullopt;
+  const auto port = texts->size() == 4 ? number((*texts)[2], kPortMax) : std::nullopt;
   if (!port) {
     return unreadable("hello");
   }
-  return HelloMessage{(*texts)[0], (*texts)[1], static_cast<std::uint16_t>(*port)};
+  return HelloMessage{(*texts)[0], (*texts)[1], static_cast<std::uint16_t>(*port), (*texts)[3]};
 }
 
 std::string encode(const StartMessage& message) {

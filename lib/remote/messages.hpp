@@ -31,6 +31,7 @@ struct HelloMessage {
   std::string version;
   std::string address;     // at which the remote shell reached it; empty: unknown
   std::uint16_t port = 0;  // held for the rendezvous, if one was wanted
+  std::string caller{};    // the address from which it was reached; empty: unknown
   bool operator==(const HelloMessage&) const = default;
 };
 

@@ -53,10 +53,10 @@ Result<HeldPort> hold_port(const std::string& range) {
   return HeldPort::take(PortRange{ports->first, ports->second});
 }
 
-// "10.0.0.5 51234 10.0.0.7 22": the third is ours.
-std::string address_of_connection(const Environ& environ) {
+// "10.0.0.5 51234 10.0.0.7 22": the caller's address and ours.
+std::pair<std::string, std::string> addresses_of_connection(const Environ& environ) {
   const auto words = split(environ.get("SSH_CONNECTION").value_or(""), ' ');
-  return words.size() == 4 ? words[2] : "";
+  return words.size() == 4 ? std::pair(words[0], words[2]) : std::pair<std::string, std::string>();
 }
 
 // Standard input with the job's token: memory that only this user's processes can open, and that is
@@ -259,10 +259,9 @@ void RemoteAgent::take_setup(const Frame& frame) {
     fail(started.error().message);
     return;
   }
-  send_up(RemoteFrameKind::hello,
-          encode(HelloMessage{setup_.version,
-                              address_of_connection(setup_.environ),
-                              held_ ? held_->number() : std::uint16_t{0}}));
+  const auto [caller, own] = addresses_of_connection(setup_.environ);
+  const std::uint16_t port = held_ ? held_->number() : std::uint16_t{0};
+  send_up(RemoteFrameKind::hello, encode(HelloMessage{setup_.version, own, port, caller}));
 }
 
 Result<void> RemoteAgent::start_share() {

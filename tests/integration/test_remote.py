@@ -154,6 +154,18 @@ class Remote(JobCase):
                 self.assertEqual(sorted(call[1] for call in self.calls()),
                                  ["127.0.0.1", "127.0.0.3", *["later1"] * 2, *["later2"] * 3])
 
+    def test_this_machine_needs_no_ssh(self):
+        ssh = self.folder / "bin" / "ssh"
+        ssh.parent.mkdir()
+        ssh.symlink_to(RSH)
+        env = {**os.environ, "FAKE_RSH_DIR": str(self.folder),
+               "MUSTER_HOSTS": "localhost,127.0.0.2",
+               "PATH": f"{ssh.parent}:{os.environ['PATH']}"}
+        ended = self.run_job(*self.shell("echo $RANK of $WORLD_SIZE"), env=env)
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assertEqual(sorted(ended.out.splitlines()), ["0 of 2", "1 of 2"])
+        self.assertEqual([call[1] for call in self.calls()], ["127.0.0.2"])
+
     def test_a_machine_that_refuses_the_login_is_tried_once(self):
         ended = self.run_hosts("127.0.0.1,me@denied", *self.shell("echo started"))
         self.assertEqual((ended.code, ended.out), (69, ""), ended)

@@ -101,6 +101,43 @@ TEST_CASE("hosts: some variables travel, settings and what one machine has do no
                                                               {"NCCL_DEBUG", "INFO"},
                                                               {"PATH", "/opt/bin:/usr/bin"},
                                                               {"UCX_TLS", "tcp"}});
+  CHECK(out.settings == Words{"MUSTER_TEE", "PET_ROLE"});
+}
+
+TEST_CASE("hosts: -x takes all variables that begin alike") {
+  const HostsRequest out = request(
+      Launch{{"--hosts=a", "-x", "WANDB_*"}, {{"WANDB_A", "1"}, {"WANDB_B", "2"}, {"WAND", "3"}}});
+  CHECK(out.environment == std::map<std::string, std::string>{
+                               {"PATH", "/opt/bin:/usr/bin"}, {"WANDB_A", "1"}, {"WANDB_B", "2"}});
+  CHECK_FALSE(Launch({"--hosts=a", "-x", "*"}, {}).resolved());
+}
+
+TEST_CASE("hosts: this machine needs no ssh, but other logins and remote shells do") {
+  Launch launch{{"--hosts=node7,localhost,node8,me@node7,10.0.0.7"}, {}};
+  launch.machine.name = "node7.cluster";
+  std::vector<bool> local;
+  for (const JobHost& host : request(launch).hosts) {
+    local.push_back(host.is_local);
+  }
+  CHECK(local == std::vector<bool>{true, true, false, false, true});
+  launch.args.emplace_back("--rsh=ssh -v");
+  CHECK_FALSE(request(launch).hosts.front().is_local);
+}
+
+TEST_CASE("hosts: GPUs by machine, or the same for all") {
+  CHECK(request({"--hosts=a:2@0,1;b:2@2,3"}).hosts.back().devices == "2,3");
+  CHECK(Launch({"--hosts=a:2@0,1", "--devices=0,1"}, {}).error().find("GPUs of its own") !=
+        std::string::npos);
+}
+
+TEST_CASE("hosts: a port is for ssh") {
+  Launch launch{{"--hostfile=machines"}, {}};
+  launch.machine.texts["machines"] = "a port=2222\n";
+  CHECK(request(launch).hosts.front().target == "ssh://a:2222");
+  launch.args.emplace_back("--rsh=/usr/bin/ssh -v");
+  CHECK(request(launch).hosts.front().target == "ssh://a:2222");
+  launch.args.back() = "--rsh=kubexec";
+  CHECK(launch.error().find("only ssh understands port=") != std::string::npos);
 }
 
 TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken as it is") {

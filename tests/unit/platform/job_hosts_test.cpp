@@ -40,6 +40,17 @@ TEST_CASE("job hosts: IPv6 addresses stand in brackets where slots follow") {
   CHECK(error("[::1]x").find("no name") != std::string::npos);
 }
 
+TEST_CASE("job hosts: GPUs by machine") {
+  CHECK(hosts("a:2@0,1;me@b:2@2,3") == Hosts{{"a", 2, "0,1"}, {"me@b", 2, "2,3"}});
+  CHECK(hosts("a:2@0,1") == Hosts{{"a", 2, "0,1"}});
+  CHECK(hosts("a:1@5;b:2") == Hosts{{"a", 1, "5"}, {"b", 2}});
+  CHECK(hosts("[::1]:1@5") == Hosts{{"::1", 1, "5"}});
+  for (const char* wrong : {"a:2@", "a:2@x", "a:2@0,,1", "a:2@0,1,b:2"}) {
+    INFO(wrong);
+    CHECK(error(wrong).find("GPUs are numbers") != std::string::npos);
+  }
+}
+
 TEST_CASE("job hosts: a range stands for hosts of equal slots") {
   CHECK(hosts("r[1-2,07]n:3,x") == Hosts{{"r1n", 3}, {"r2n", 3}, {"r07n", 3}, {"x", {}}});
   CHECK(hosts("me@r[1-2]:3") == Hosts{{"me@r1", 3}, {"me@r2", 3}});
@@ -85,7 +96,32 @@ TEST_CASE("job hosts: a host file has one entry a line, as mpirun's and a node f
   CHECK(*parse_host_file("a\na\nb\n") == Hosts{{"a", 2}, {"b", 1}});
   CHECK(*parse_host_file("r[1-2]\tslots=3") == Hosts{{"r1", 3}, {"r2", 3}});
   CHECK(parse_host_file("a\nb gpus=4\n").error().message ==
-        "line 2: gpus=4: only slots=N may stand behind a host, 1 to 65536");
+        "line 2: gpus=4: a host is followed by slots=N, devices=0,1, user=NAME or port=N");
   CHECK_FALSE(parse_host_file("a slots=0"));
   CHECK(parse_host_file("# none\n").error().message == "no machine is named");
+}
+
+TEST_CASE("job hosts: a line may have a user, a port and GPUs, and a file a byte order mark") {
+  const auto parsed = parse_host_file(
+      "\xef\xbb\xbf"
+      "a slots=2 devices=0,1\nb user=me port=2222\nme@c port=22\n"
+      "::1 port=7\n");
+  REQUIRE(parsed);
+  CHECK(*parsed == Hosts{{"a", 2, "0,1"},
+                         {"ssh://me@b:2222", {}},
+                         {"ssh://me@c:22", {}},
+                         {"ssh://[::1]:7", {}}});
+  CHECK((*parsed)[1].name() == "b");
+  CHECK((*parsed)[3].name() == "::1");
+  for (const char* line : {"a port=0",
+                           "a port=x",
+                           "a port=70000",
+                           "a user=-x",
+                           "me@a user=b",
+                           "a devices=x",
+                           "a gpu=1",
+                           "a port"}) {
+    INFO(line);
+    CHECK_FALSE(parse_host_file(line));
+  }
 }

@@ -119,23 +119,55 @@ TEST_CASE("launch plan: only the first machine holds a port, and only where none
   HostsRequest given = request();
   given.rdzv_endpoint = "head:29400";
   CHECK_FALSE(setup_for(given, {0, 2}).binds);
-  CHECK(endpoint_of(given, {"", "10.0.0.1", 7}) == "head:29400");
+  CHECK(endpoint_of(given, {"", "10.0.0.1", 7}, "") == "head:29400");
   const Words args = agent_args(given, 0, "head:29400");
   CHECK(std::ranges::none_of(
       args, [](const std::string& word) { return word.find("is_host") != word.npos; }));
 }
 
 TEST_CASE("launch plan: all meet where the first one was reached, never at a loopback address") {
-  CHECK(endpoint_of(request(), {"", "10.0.0.1", 7}) == "10.0.0.1:7,a:7");
-  CHECK(endpoint_of(request(), {"", "fd00::1", 7}) == "[fd00::1]:7,a:7");
-  CHECK(endpoint_of(request(), {"", "", 7}) == "a:7");
-  CHECK(endpoint_of(request(), {"", "127.0.0.1", 7}) == "a:7");
+  CHECK(endpoint_of(request(), {"", "10.0.0.1", 7}, "") == "10.0.0.1:7,a:7");
+  CHECK(endpoint_of(request(), {"", "fd00::1", 7}, "") == "[fd00::1]:7,a:7");
+  CHECK(endpoint_of(request(), {"", "", 7}, "") == "a:7");
+  CHECK(endpoint_of(request(), {"", "127.0.0.1", 7}, "") == "a:7");
   HostsRequest here = request();
   here.hosts[0].target = "localhost";
-  CHECK(endpoint_of(here, {"", "::1", 7}) == "");
-  CHECK(endpoint_of(here, {"", "10.0.0.1", 7}) == "10.0.0.1:7");
+  CHECK(endpoint_of(here, {"", "::1", 7}, "") == "");
+  CHECK(endpoint_of(here, {"", "10.0.0.1", 7}, "") == "10.0.0.1:7");
   here.hosts = {{"127.0.0.1", 1}, {"me@127.0.0.2", 1}};
-  CHECK(endpoint_of(here, {"", "", 7}) == "127.0.0.1:7");
+  CHECK(endpoint_of(here, {"", "", 7}, "") == "127.0.0.1:7");
+  HostsRequest local = request();  // another machine knows our address
+  local.hosts[0].is_local = true;
+  CHECK(endpoint_of(local, {"", "198.51.100.1", 7}, "10.0.0.1") == "10.0.0.1:7,a:7");
+  CHECK(endpoint_of(local, {"", "198.51.100.1", 7}, "") == "a:7");
+}
+
+TEST_CASE("launch plan: this machine is started by a shell, without settings in its environment") {
+  HostsRequest here = request();
+  here.hosts[0].is_local = true;
+  here.settings = {"MUSTER_HOSTS", "PET_NNODES"};
+  CHECK(start_argv(here, here.hosts[0]) ==
+        Words{"/bin/sh", "-c", "exec '/opt/my tools/muster' --remote-agent"});
+  CHECK(start_argv(here, here.hosts[1]) ==
+        Words{"ssh", "-x", "me@b", "exec '/opt/my tools/muster' --remote-agent"});
+  Environ ours;
+  ours.set("MUSTER_HOSTS", "a,b");
+  ours.set("PET_NNODES", "2");
+  ours.set("HOME", "/home/me");
+  CHECK_FALSE(start_environ(here, here.hosts[0], ours).get("MUSTER_HOSTS"));
+  CHECK_FALSE(start_environ(here, here.hosts[0], ours).get("PET_NNODES"));
+  CHECK(start_environ(here, here.hosts[0], ours).get("HOME") == "/home/me");
+  CHECK(start_environ(here, here.hosts[1], ours).get("MUSTER_HOSTS") == "a,b");
+}
+
+TEST_CASE("launch plan: each machine gets its GPUs") {
+  HostsRequest given = request();
+  given.hosts[1].devices = "2,3";
+  const Words args = agent_args(given, 1, "x:1");
+  CHECK(std::ranges::count(args, "--devices=2,3") == 1);
+  CHECK(std::ranges::none_of(agent_args(given, 0, "x:1"), [](const std::string& word) {
+    return word.starts_with("--devices");
+  }));
 }
 
 TEST_CASE("launch plan: the explanation has a line for each machine and names no value") {

@@ -17,7 +17,7 @@ TEST_CASE("messages: each comes back as it was") {
                            {"b", "c@d"}};
   CHECK(decode_setup(encode(setup)) == setup);
   CHECK(decode_setup(encode(SetupMessage{})) == SetupMessage{});
-  const HelloMessage hello{"0.1.0", "10.0.0.1", 29400};
+  const HelloMessage hello{"0.1.0", "10.0.0.1", 29400, "10.0.0.2"};
   CHECK(decode_hello(encode(hello)) == hello);
   const StartMessage start{"/a b", {"--", "x", ""}, {"A=1", "B=\n"}, "token"};
   CHECK(decode_start(encode(start)) == start);
@@ -27,9 +27,9 @@ TEST_CASE("messages: each comes back as it was") {
 TEST_CASE("messages: rubbish is refused") {
   for (const std::vector<std::string>& texts : {std::vector<std::string>{},
                                                 {"1"},
-                                                {"0.1", "a", "70000"},
-                                                {"0.1", "a", "-1"},
-                                                {"0.1", "a", "x"},
+                                                {"0.1", "a", "70000", ""},
+                                                {"0.1", "a", "-1", ""},
+                                                {"0.1", "a", "x", ""},
                                                 {"/", "-1"},
                                                 {"/", "9", "", "a"},
                                                 {"/", "0"},
