@@ -10,6 +10,7 @@
 #include "agent/local_rounds.hpp"
 #include "agent/local_store.hpp"
 #include "agent/messages.hpp"
+#include "agent/mpi_duty.hpp"
 #include "agent/munge_service.hpp"
 #include "agent/port_duty.hpp"
 #include "agent/rendezvous_settings.hpp"
@@ -69,12 +70,10 @@ SupervisorSettings settings_of(const LaunchConfig& config) {
 }
 
 RollCallStyle style_of(const AgentSetup& setup) {
-  RollCallStyle style;
-  style.live = setup.stderr_is_terminal;
-  style.columns = setup.stderr_columns;
-  style.silent = setup.config.log_level > LogLevel::warning;
-  style.give_up = setup.config.rendezvous.join_timeout;
-  return style;
+  return {.live = setup.stderr_is_terminal,
+          .columns = setup.stderr_columns,
+          .silent = setup.config.log_level > LogLevel::warning,
+          .give_up = setup.config.rendezvous.join_timeout};
 }
 
 class Agent final : public WorkerSite, public WarmSite {
@@ -171,6 +170,7 @@ class Agent final : public WorkerSite, public WarmSite {
   JobSockets job_sockets_;
   WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
   PortDuty port_duty_{loop_, events_, [this] { return store_admission_.asked(); }};
+  MpiDuty mpi_duty_{loop_, events_, setup_.config};
   LocalStore local_store_{loop_, setup_, place_, events_};
   std::optional<MungeService> munge_;
   std::optional<SharedWithGuard> shared_with_guard_;
@@ -219,6 +219,7 @@ void Agent::add_sinks() {
   events_.add(messages_);
   events_.add(roll_call_);
   events_.add(port_duty_);
+  events_.add(mpi_duty_);
   events_.add(final_report_);
   events_.add(job_server_.sink());
   const LaunchConfig& config = setup_.config;

@@ -20,10 +20,6 @@ namespace {
 constexpr std::size_t kMapsBytesMax = std::size_t{4} * 1024 * 1024;
 constexpr std::uint64_t kPageBytes = 4096;
 
-std::string read_maps(pid_t pid) {
-  return read_proc_file("/proc/" + std::to_string(pid) + "/maps", kMapsBytesMax);
-}
-
 std::string program_of(pid_t pid) {
   std::array<char, PATH_MAX> path{};
   const auto count =
@@ -45,7 +41,7 @@ bool is_c_library(std::string_view path) {
 }
 
 // "7f00-7f10 r--p 00000000 08:01 17   /lib/libc.so.6": where its file's first page lies.
-std::optional<std::pair<std::uint64_t, std::string_view>> first_page(std::string_view line) {
+std::optional<LoadedFile> first_page(std::string_view line) {
   std::uint64_t start = 0;
   const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), start, 16);
   const auto path = line.find('/');
@@ -54,7 +50,7 @@ std::optional<std::pair<std::uint64_t, std::string_view>> first_page(std::string
       !line.substr(std::min(line.size(), permissions + 6)).starts_with("00000000 ")) {
     return std::nullopt;
   }
-  return std::pair(start, line.substr(path));
+  return LoadedFile{std::string(line.substr(path)), start};
 }
 
 // Text up to its NUL, or cut. No read crosses a page: the next one may not be there.
@@ -86,14 +82,33 @@ std::optional<std::uint64_t> pointer_at(const ReadMemory& read, std::uint64_t ad
 
 }  // namespace
 
+std::string maps_of(pid_t pid) {
+  return read_proc_file("/proc/" + std::to_string(pid) + "/maps", kMapsBytesMax);
+}
+
+ReadMemory memory_of(pid_t pid) {
+  return [pid](std::uint64_t address, std::span<std::byte> to) {
+    return read_process_memory(pid, address, to);
+  };
+}
+
+std::vector<LoadedFile> loaded_files(std::string_view maps) {
+  std::vector<LoadedFile> out;
+  for (const std::string& line : split(maps, '\n')) {
+    if (auto page = first_page(line)) {
+      out.push_back(std::move(*page));
+    }
+  }
+  return out;
+}
+
 std::vector<std::uint64_t> bases_of_environ(std::string_view maps, std::string_view program) {
   std::vector<std::uint64_t> bases;
-  for (const std::string& line : split(maps, '\n')) {
-    const auto page = first_page(line);
-    if (page && !program.empty() && page->second == program) {
-      bases.insert(bases.begin(), page->first);
-    } else if (page && is_c_library(page->second)) {
-      bases.push_back(page->first);
+  for (const LoadedFile& file : loaded_files(maps)) {
+    if (!program.empty() && file.path == program) {
+      bases.insert(bases.begin(), file.base);
+    } else if (is_c_library(file.path)) {
+      bases.push_back(file.base);
     }
   }
   return bases;
@@ -129,10 +144,8 @@ std::optional<std::map<std::string, std::string>> variables_at(
 
 std::optional<std::map<std::string, std::string>> live_variables(
     pid_t pid, const std::vector<std::string>& names) {
-  const ReadMemory read = [pid](std::uint64_t address, std::span<std::byte> to) {
-    return read_process_memory(pid, address, to);
-  };
-  for (const std::uint64_t base : bases_of_environ(read_maps(pid), program_of(pid))) {
+  const ReadMemory read = memory_of(pid);
+  for (const std::uint64_t base : bases_of_environ(maps_of(pid), program_of(pid))) {
     for (const std::string_view symbol : {"environ", "__environ"}) {
       const auto address = address_of_symbol(read, base, symbol);
       auto found = address ? variables_at(read, *address, names) : std::nullopt;

@@ -26,6 +26,20 @@ inline constexpr std::size_t kVariableBytesMax = 256;  // longer ones are cut
 [[nodiscard]] std::optional<std::map<std::string, std::string>> live_variables(
     pid_t pid, const std::vector<std::string>& names);
 
+// A program or library in the memory of a process, and where its first page is.
+struct LoadedFile {
+  std::string path;
+  std::uint64_t base = 0;
+};
+
+// From the text of /proc/<pid>/maps. Pure.
+[[nodiscard]] std::vector<LoadedFile> loaded_files(std::string_view maps);
+
+// That text; empty if it cannot be read.
+[[nodiscard]] std::string maps_of(pid_t pid);
+
+[[nodiscard]] ReadMemory memory_of(pid_t pid);
+
 // Where the files lie whose `environ` counts, from the text of /proc/<pid>/maps: that of the
 // program before that of the C library, since programs may hold the variable of the library. Pure.
 [[nodiscard]] std::vector<std::uint64_t> bases_of_environ(std::string_view maps,

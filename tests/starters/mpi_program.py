@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that says how large MPI's world is for it, compiled for either MPI."""
+"""A program that says how large MPI's world is for it, compiled for either MPI. With an argument it
+then waits for that file."""
 
 import subprocess
 
@@ -7,11 +8,16 @@ COMPILERS = ("mpicc.openmpi", "mpicc.mpich")
 PROGRAM = """
 #include <mpi.h>
 #include <stdio.h>
+#include <unistd.h>
 int main(int argc, char** argv) {
   int size = 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   printf("MPI world of %d\\n", size);
+  fflush(stdout);
+  while (argc > 1 && access(argv[1], F_OK) != 0) {
+    usleep(10000);
+  }
   MPI_Finalize();
   return 0;
 }

@@ -130,6 +130,17 @@ class ProgramsOfMpi(MpiCase):
         for compiler in ("openmpi", "mpich"):
             self.assert_worlds([], ["--nproc-per-node=2"], compiler, 1, 2)
 
+    def test_a_program_that_is_alone_gets_one_warning(self):
+        go = self.folder / "go"
+        program = compiled(self.folder, "openmpi")
+        _, node = self.start([], ["--nproc-per-node=2"], program=[program, str(go)])
+        node.wait_for_text("called MPI_Init and is alone in its MPI_COMM_WORLD")
+        go.touch()
+        ended = node.end()
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(ended.err.count("MPI_Init"), 1, ended)
+        self.assertIn(f"use mpirun -n 2 {program}\n", ended.err)
+
     def test_several_workers_of_one_launcher(self):
         for compiler in ("openmpi", "mpich"):
             for words in (self.open_mpi(1), self.hydra(1)):
