@@ -142,6 +142,11 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
                                        hint_of_module(r, name)));
     case FileKind::folder:
       return failure(Errc::not_possible, fmt::format("{} is a folder, not a program", quoted));
+    case FileKind::noexec:
+      return failure(Errc::not_possible,
+                     fmt::format("{} is on a file system that is mounted noexec; "
+                                 "copy it to another one, or name its interpreter first",
+                                 quoted));
     case FileKind::plain:
     case FileKind::other:
       break;

@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "base/fd.hpp"
+#include "base/mount.hpp"
 #include "base/text.hpp"
 #include "host/cpu_count.hpp"
 #include "host/gpu_devices.hpp"
@@ -158,7 +159,10 @@ FileKind LinuxMachine::file_kind(const std::string& path) const {
   if (!S_ISREG(facts.st_mode)) {
     return FileKind::other;
   }
-  return ::access(path.c_str(), X_OK) == 0 ? FileKind::executable : FileKind::plain;
+  if (::access(path.c_str(), X_OK) == 0) {
+    return FileKind::executable;
+  }
+  return is_noexec_program(path) ? FileKind::noexec : FileKind::plain;
 }
 
 Result<std::string> LinuxMachine::read_file(const std::string& path) const {

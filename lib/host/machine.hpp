@@ -31,7 +31,8 @@ struct MigSlices {
   bool operator==(const MigSlices&) const = default;
 };
 
-enum class FileKind { missing, folder, executable, plain, other };
+// noexec: it may be executed, but not on the file system where it is.
+enum class FileKind { missing, folder, executable, noexec, plain, other };
 
 class Machine {
  public:

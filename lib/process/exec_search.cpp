@@ -2,7 +2,9 @@
 #include "process/exec_search.hpp"
 
 #include "base/fd.hpp"
+#include "base/mount.hpp"
 #include "base/text.hpp"
+#include "process/file_format.hpp"
 
 #include <fmt/core.h>
 
@@ -11,10 +13,14 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 namespace muster {
 namespace {
+
+constexpr std::size_t kHeadBytes = 256;  // as the kernel reads of "#!" lines
+static_assert(kHeadBytes >= kFileHeadBytes);
 
 constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // as glibc, where PATH is not set
 
@@ -28,16 +34,27 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
+constexpr std::string_view kNoexec = "on a file system that is mounted noexec";
+
+std::string head_of(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, kHeadBytes> head{};
+  const auto count = fd ? ::read(fd.get(), head.data(), head.size()) : -1;
+  return count > 0 ? std::string(head.data(), static_cast<std::size_t>(count)) : std::string();
+}
+
+std::string own_machine() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.machine : "";
+}
+
 // What follows "#!" in the file's first line; empty where there is no such line.
 std::string interpreter_of(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, 256> head{};
-  const auto count = fd ? ::read(fd.get(), head.data(), head.size()) : -1;
-  if (count < 3 || head[0] != '#' || head[1] != '!') {
+  const std::string head = head_of(path);
+  if (!head.starts_with("#!")) {
     return {};
   }
-  const std::string_view line(head.data() + 2, static_cast<std::size_t>(count) - 2);
-  const auto text = line.substr(0, line.find('\n'));
+  const auto text = std::string_view(head).substr(2, head.find('\n') - 2);
   const auto from = text.find_first_not_of(" \t");
   if (from == std::string_view::npos) {
     return {};
@@ -77,10 +94,14 @@ Error denied(const std::string& name, const std::string& path) {
   std::string why = "permission denied";
   if (is_folder(path)) {
     why = "it is a folder";
+  } else if (is_noexec_program(path)) {
+    why = fmt::format("it is {}; copy it to another one", kNoexec);
   } else if (exists(path) && ::access(path.c_str(), X_OK) != 0) {
     why = fmt::format("it is not executable; try: chmod +x {}", shell_quoted(path));
   } else if (const auto interpreter = interpreter_of(path); !interpreter.empty()) {
-    why = fmt::format("permission denied for it or its interpreter '{}'", interpreter);
+    why = is_noexec_program(interpreter)
+              ? fmt::format("its interpreter '{}' is {}", interpreter, kNoexec)
+              : fmt::format("permission denied for it or its interpreter '{}'", interpreter);
   }
   return {Errc::not_possible, fmt::format("cannot start '{}': {}", name, why)};
 }
@@ -120,7 +141,9 @@ Error exec_error(const std::string& name, const std::string& path, int errno_val
       return denied(name, path);
     case ENOEXEC:
       return {Errc::not_possible,
-              fmt::format("cannot start '{}': this machine cannot run files of this format", name)};
+              fmt::format("cannot start '{}': exec format error: {}",
+                          name,
+                          why_not_executed(head_of(path), own_machine()))};
     case E2BIG:
       return {Errc::not_possible,
               fmt::format("cannot start '{}': arguments and environment are too long", name)};

@@ -5,6 +5,7 @@
 #include "process/exec_search.hpp"
 #include "process/memory_policy.hpp"
 
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <vector>
@@ -22,6 +23,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kChildStackBytes = std::size_t{64} * 1024;
+constexpr std::size_t kFirstLineBytes = 128;
 constexpr int kExecFailed = 127;
 constexpr int kFdsClosedByHandMax = 4096;  // kernels without close_range (before 5.11)
 
@@ -83,6 +85,21 @@ MUSTER_CHILD_SIDE bool bind_to(const CpuSet& cpus, const MemoryPolicy& memory) {
   return ::syscall(SYS_sched_setaffinity, 0, words.size() * sizeof(words[0]), words.data()) == 0;
 }
 
+// As shells do: a file with a NUL in its first line is a binary. So is one that cannot be read,
+// since the shell could not read it either.
+MUSTER_CHILD_SIDE bool is_script(const char* path) {
+  std::array<char, kFirstLineBytes> head;
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const ssize_t count = fd < 0 ? -1 : ::read(fd, head.data(), head.size());
+  ::close(fd);
+  for (ssize_t i = 0; i < count && head.data()[i] != '\n'; ++i) {
+    if (head.data()[i] == '\0') {
+      return false;
+    }
+  }
+  return count >= 0;
+}
+
 // As execvp: a script without "#!" goes to the shell, a folder without the program to the next.
 // A refusal for want of permission is remembered, as it tells more than the absence elsewhere.
 MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
@@ -93,10 +110,14 @@ MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
     char* const path = const_cast<char*>(job.paths[job.path_index]);
     ::execve(path, argv, job.environment.data());
     if (errno == ENOEXEC) {
-      static char shell[] = "/bin/sh";
-      argv[-1] = shell;
-      argv[0] = path;
-      ::execve(shell, argv - 1, job.environment.data());
+      if (is_script(path)) {
+        static char shell[] = "/bin/sh";
+        argv[-1] = shell;
+        argv[0] = path;
+        ::execve(shell, argv - 1, job.environment.data());
+      } else {
+        errno = ENOEXEC;
+      }
       return;
     }
     if (errno == EACCES) {

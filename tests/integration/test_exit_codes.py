@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The launcher's exit code is the root cause's own."""
 
+import os
 import signal
 import unittest
 
@@ -58,6 +59,34 @@ class ExitCodes(JobCase):
         ended = self.run_job(path)
         self.assertIn(ended.code, (126, 127), ended)
         self.assertIn("/no/such/interpreter", ended.err)
+
+    def test_a_program_for_another_machine_is_126_and_says_for_which(self):
+        path = self.folder / "program"
+        path.write_bytes(b"\x7fELF\2\2\1" + bytes(9) + b"\0\2\0\x16" + bytes(44))
+        path.chmod(0o755)
+        ended = self.run_job("--nproc-per-node", 2, path)
+        self.assertEqual(ended.code, 126, ended)
+        self.assertIn("exec format error: it is a program for s390x, and this machine is",
+                      ended.err)
+        self.assertNotIn("/bin/sh", ended.err)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
+    def test_a_program_on_a_noexec_mount_is_126_and_says_so(self):
+        (self.folder / "mount").mkdir()
+        script = self.folder / "script"
+        script.write_text("#!mount/program\n")
+        script.chmod(0o755)
+        prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o noexec none mount && '
+                  'cd mount && echo "#!/bin/sh" >program && chmod 755 program && '
+                  'cp program program0 && cd .. && exec "$@"', "sh"]
+        where = "on a file system that is mounted noexec"
+        for args, said in ((["mount/program"], f"mount/program is {where}; copy it"),
+                           # Known only once the rank is.
+                           (["mount/program${local_rank}"], f"it is {where}; copy it"),
+                           (["./script"], f"its interpreter 'mount/program' is {where}")):
+            ended = self.run_job(*args, prefix=prefix, cwd=self.folder)
+            self.assertEqual(ended.code, 126, ended)
+            self.assertIn(said, ended.err)
 
     def test_usage_errors_are_2_in_one_line(self):
         for args in (["--nproc_per_nodes", "2", PUPPET], ["--nnodes", "2:1", PUPPET], []):

@@ -92,6 +92,14 @@ TEST_CASE("resolve: what can be neither Python nor executed is refused before an
   CHECK(launch.error().code == Errc::not_possible);
 }
 
+TEST_CASE("resolve: a program on a file system that is mounted noexec") {
+  Launch launch{{"./solver"}};
+  launch.machine.kinds["./solver"] = FileKind::noexec;
+  const Error error = launch.error();
+  CHECK(error.code == Errc::not_possible);
+  CHECK(error.message.starts_with("./solver is on a file system that is mounted noexec"));
+}
+
 TEST_CASE("resolve: names with macros are known only for each worker") {
   CHECK(Launch{{"--no-python", "./run_${local_rank}"}}.program().name == "./run_${local_rank}");
   CHECK(Launch{{"part_$local_rank.py"}, Personality::torchrun}.program().name ==

@@ -124,6 +124,29 @@ TEST_CASE("spawn: a script without a first line goes to the shell with its argum
   CHECK(output_of(spec_of({path, "a b"}), inherited_state()) == path + " a b\n");
 }
 
+TEST_CASE("spawn: an empty program does nothing, as in a shell") {
+  const TempDir dir;
+  const auto path = dir.path() + "/train";
+  write_file(path, "", 0755);
+  CHECK(output_of(spec_of({path}), inherited_state()).empty());
+}
+
+TEST_CASE("spawn: a program for another machine does not go to the shell") {
+  const TempDir dir;
+  const auto path = dir.path() + "/train";
+  // The header of an ELF program for s390x.
+  std::string header(
+      "\x7f"
+      "ELF\2\2\1\0\0\0\0\0\0\0\0\0\0\2\0\x16",
+      20);
+  write_file(path, header + std::string(44, '\0'), 0755);
+  const auto error = refusal(spec_of({path}));
+  CHECK(error.code == Errc::not_possible);
+  CHECK(error.message.starts_with("cannot start '" + path +
+                                  "': exec format error: it is a program for s390x, and this "
+                                  "machine is "));
+}
+
 TEST_CASE("spawn: argv and environment arrive as they are") {
   CHECK(output_of(spec_of({kPuppet, "getenv", "A", "getenv", "PATH", "say", ""}, {"A=x=y z"}),
                   inherited_state()) == "x=y z\n(unset)\n\n");
