@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "base/fd.hpp"
 #include "base/mount.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "host/cpu_count.hpp"
 #include "host/gpu_devices.hpp"
@@ -27,7 +28,6 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/auxv.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -198,9 +198,8 @@ bool LinuxMachine::is_port_free(std::uint16_t port) const {
 }
 
 std::string LinuxMachine::random_hex() const {
-  std::array<std::uint64_t, 2> numbers{};
-  MUSTER_CHECK(::getrandom(numbers.data(), sizeof numbers, 0) == sizeof numbers);
-  return fmt::format("{:016x}{:016x}", numbers[0], numbers[1]);
+  constexpr std::size_t kBytes = 16;
+  return muster::random_hex(kBytes);
 }
 
 }  // namespace muster

@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "base/fd.hpp"
+#include "base/random.hpp"
 
 #include <fmt/core.h>
 
@@ -12,7 +13,6 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -301,13 +301,7 @@ Result<Token> read_token(const TokenSource& source) {
 
 std::string make_token() {
   keep_memory_private();
-  std::array<unsigned char, kMadeTokenBytes> random{};
-  MUSTER_CHECK(::getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size()));
-  std::string out;
-  for (const unsigned char byte : random) {
-    out += fmt::format("{:02x}", byte);
-  }
-  return out;
+  return random_hex(kMadeTokenBytes);
 }
 
 }  // namespace muster

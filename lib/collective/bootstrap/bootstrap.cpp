@@ -4,6 +4,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/random.hpp"
 #include "collective/bootstrap/start_watch.hpp"
 #include "rendezvous/client/store.hpp"
 
@@ -13,7 +14,6 @@
 #include <array>
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -183,9 +183,8 @@ std::string host_word() {
 }
 
 std::string random_word() {
-  std::array<std::uint64_t, 2> bits{};
-  static_cast<void>(::getrandom(bits.data(), sizeof(bits), 0));
-  return fmt::format("{:016x}{:016x}", bits[0], bits[1]);
+  constexpr std::size_t kBytes = 16;
+  return random_hex(kBytes);
 }
 
 }  // namespace muster::collective

@@ -2,12 +2,12 @@
 #include "collective/link/old_glibc.hpp"
 
 #include "base/check.hpp"
+#include "base/random.hpp"
 
 #include <algorithm>
 #include <cerrno>
 
 #include <link.h>
-#include <sys/random.h>
 
 namespace muster::collective::old_glibc {
 namespace {
@@ -70,13 +70,7 @@ int wait_on_clock(pthread_cond_t& condition,
 }
 
 void fill_with_random(void* bytes, std::size_t count) {
-  auto* at = static_cast<char*>(bytes);
-  while (count > 0) {
-    const ssize_t got = getrandom(at, count, 0);
-    MUSTER_CHECK(got > 0 || errno == EINTR);
-    at += std::max<ssize_t>(got, 0);
-    count -= static_cast<std::size_t>(std::max<ssize_t>(got, 0));
-  }
+  MUSTER_CHECK(fill_random({static_cast<std::byte*>(bytes), count}));
 }
 
 }  // namespace muster::collective::old_glibc

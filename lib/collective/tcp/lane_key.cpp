@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/tcp/lane_key.hpp"
 
+#include "base/random.hpp"
+
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <charconv>
-
-#include <sys/random.h>
+#include <span>
 
 namespace muster::collective {
 
 Result<LaneKey> LaneKey::random() {
   LaneKey key;
-  // So few bytes come whole, or not at all.
-  while (::getrandom(key.bytes.data(), key.bytes.size(), 0) !=
-         static_cast<ssize_t>(key.bytes.size())) {
-    if (errno != EINTR) {
-      return std::unexpected(system_failure("making a random key for connections", errno));
-    }
+  if (!fill_random(std::as_writable_bytes(std::span(key.bytes)))) {
+    return std::unexpected(system_failure("making a random key for connections", errno));
   }
   return key;
 }
