@@ -127,7 +127,10 @@ void JobServer::open_job_socket() {
 }
 
 void JobServer::open_http(std::string key) {
-  const Endpoint& where = *setup_.config.http;
+  Endpoint where = *setup_.config.http;
+  if (where.host == kLoopback) {
+    where.host = loopback_address();
+  }
   auto socket = listen_on(where.host, where.port.value_or(0));
   if (!socket) {
     events_.say(LogLevel::warning, "--http: " + socket.error().message + "; the job goes on");

@@ -2,6 +2,7 @@
 #include "agent/local_store.hpp"
 
 #include "agent/store_place.hpp"
+#include "io/own_address.hpp"
 
 #include <utility>
 
@@ -68,7 +69,9 @@ Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
   if (!leader_ports) {
     return std::unexpected(leader_ports.error());
   }
-  Assignment out = assign_alone(config.nproc, attempt, Endpoint{config.master_addr, *port});
+  const bool is_loopback = config.master_addr == kLoopback;  // it may be ::1 on this host
+  const std::string& host = is_loopback ? addresses_->front() : config.master_addr;
+  Assignment out = assign_alone(config.nproc, attempt, Endpoint{host, *port});
   out.restart_count = restarts;
   out.agent_store = config.agent_store;
   out.ports = std::move(*ports);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/store_place.hpp"
 
+#include "io/own_address.hpp"
 #include "io/socket_address.hpp"
 #include "rendezvous/server/listener.hpp"
 
@@ -13,7 +14,7 @@ bool needs_lookup(const std::string& master_addr) {
 }
 
 std::string numeric_address(const std::string& master_addr) {
-  return master_addr == "localhost" ? "127.0.0.1" : master_addr;
+  return master_addr == "localhost" || master_addr == kLoopback ? loopback_address() : master_addr;
 }
 
 Result<std::unique_ptr<StoreServer>> open_store(asio::io_context& loop,

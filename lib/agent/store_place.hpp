@@ -18,8 +18,8 @@ namespace muster {
 // Whether it is a name that has to be looked up: neither numeric nor "localhost".
 [[nodiscard]] bool needs_lookup(const std::string& master_addr);
 
-// Without a lookup: a numeric address as it is; "localhost" is 127.0.0.1, which clients try as well
-// where they try ::1 first.
+// Without a lookup: a numeric address as it is. "localhost" is 127.0.0.1, which clients try as well
+// if they try ::1 first. Both are ::1 on a host that has no 127.0.0.1.
 [[nodiscard]] std::string numeric_address(const std::string& master_addr);
 
 // Listens on the first of `addresses` (numeric) that belongs to this machine: at `port` or, where

@@ -41,6 +41,10 @@ bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address == "::1";
 }
 
+std::string loopback_address() {
+  return !leads_to_itself(kLoopback) && leads_to_itself("::1") ? "::1" : kLoopback;
+}
+
 // Binding alone does not tell where net.ipv4.ip_nonlocal_bind is set.
 bool is_own_address(const std::string& address) {
   const auto parsed = SocketAddress::parse(address, 0);

@@ -147,6 +147,17 @@ class Jobs(JobCase):
         self.assertIn(f"launcher pid {job.process.pid}", ctl("status", "--endpoint", url))
         self.assertIn("worker_started", ctl("events", "--endpoint", url + "/"))
 
+    def test_a_host_whose_loopback_has_only_ipv6(self):
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            self.skipTest("only root can make a network")
+        prefix = ["unshare", "--net", "sh", "-c", 'ip link set lo up && '
+                  'ip addr del 127.0.0.1/8 dev lo && exec "$@"', "sh"]
+        ping = f"test $MASTER_ADDR = ::1 && {MUSTERCTL} store ping [::1]:$MASTER_PORT"
+        for options in (["--http", 0], ["--standalone"], ["--master-addr", "localhost"]):
+            ended = self.run_job(*options, "--nproc-per-node", 2, "sh", "-c", ping, prefix=prefix)
+            self.assertEqual(ended.code, 0, ended)
+            self.assertEqual("http://[::1]:" in ended.err, options == ["--http", 0], ended)
+
     def test_stop_ends_the_job_and_waits_for_it(self):
         job = self.running()
         self.assertEqual(ctl("stop", *self.pid(job)), f"pid {job.process.pid}: stopped\n")
