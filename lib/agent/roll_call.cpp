@@ -78,7 +78,7 @@ std::string RollCallView::take(TimePoint now, const RollCall& call, const std::s
   }
   trouble_ = trouble;
   news_ = true;
-  if (!is_missing()) {
+  if (call.needed > 0 && !is_missing()) {
     counts_from_.reset();  // a node that waits to be admitted never gives up
   }
   return now >= *since_ + kRollCallQuiet ? show(now) : std::string();

@@ -176,6 +176,12 @@ void EndpointBinder::try_enough(std::function<void()> done) {
   impl_->try_all([impl = impl_.get()] { impl->tell_enough(); });
 }
 
+void EndpointBinder::try_first(std::function<void()> done) {
+  impl_->enough = std::move(done);
+  impl_->in_grace = true;  // which never ends: without the first one nothing is known
+  impl_->try_all([impl = impl_.get()] { impl->tell_enough(); });
+}
+
 void EndpointBinder::keep_trying() {
   impl_->keep_trying();
 }

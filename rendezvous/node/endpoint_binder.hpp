@@ -38,6 +38,10 @@ class EndpointBinder {
   // not.
   void try_enough(std::function<void()> done);
 
+  // The same, but never before it is known whether the first endpoint is ours: for the node that
+  // hosts it.
+  void try_first(std::function<void()> done);
+
   // Tries again until nothing of this machine is left to others; in the background.
   void keep_trying();
 

@@ -211,7 +211,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void look_up_endpoints() {
     const auto tried = [this] { turn([this] { endpoints_tried(); }); };
-    settings.is_host == true ? binder.try_all(tried) : binder.try_enough(tried);
+    settings.is_host == true ? binder.try_first(tried) : binder.try_enough(tried);
   }
 
   void endpoints_tried() {

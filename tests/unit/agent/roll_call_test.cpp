@@ -214,6 +214,7 @@ TEST_CASE("roll call: in a regroup the time counts from the end of the last work
   RollCallView roll{style};
   roll.begin(kStart);
   roll.worker_ended(kStart + 10s);
+  CHECK(roll.take(kStart + 11s, RollCall{}, "").empty());  // no news yet
   CHECK(roll.take(kStart + 12s, call_of(1), "") ==
         "muster: 1 of 4 nodes is here: node1; waiting for 3 more; giving up in 598 s\n");
 }
