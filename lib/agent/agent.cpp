@@ -384,6 +384,7 @@ void Agent::begin_shared(bool with_munge) {
 Result<void> Agent::join_others(bool with_munge) {
   RendezvousSettings settings = rendezvous_settings(setup_);
   settings.credentials = with_munge ? &*munge_ : nullptr;
+  settings.record = shared_with_guard_->record;
   if (auto ready = use_token(setup_.config, settings); !ready) {
     return ready;
   }

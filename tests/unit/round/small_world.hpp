@@ -36,6 +36,8 @@ struct SmallNode {
   std::vector<JudgeNow> judged;
   std::vector<HearWaits> waits;
   std::vector<std::string> verdicts;
+  std::optional<Memory> record;  // what it has recorded last
+  bool records_at_once = true;   // else a test feeds RoundRecorded
 };
 
 class SmallWorld {
@@ -43,7 +45,10 @@ class SmallWorld {
   explicit SmallWorld(NodeSettings settings) : settings_(std::move(settings)) {}
 
   // Its address is 10.0.0.<index + 1>, the endpoint's port 1, its own port 2.
-  std::size_t add(const std::string& name, bool hosts = false) {
+  // `memory`: the record of the agents before it.
+  std::size_t add(const std::string& name,
+                  bool hosts = false,
+                  std::optional<Memory> memory = std::nullopt) {
     const std::size_t index = nodes.size();
     NodeInfo info;
     info.id = 1000 + index;
@@ -57,7 +62,9 @@ class SmallWorld {
       host_ = index;
     }
     feed(index, ListenerKnown{info.address, info.port});
-    feed(index, NodeStarted{hosts});
+    NodeStarted started{hosts};
+    started.memory = std::move(memory);
+    feed(index, started);
     return index;
   }
 
@@ -207,6 +214,13 @@ class SmallWorld {
 
   void perform(std::size_t from, const OpenStore& asked) {
     events_.emplace_back(from, StoreOpened{asked.round, nodes[from].info.address, 7, offer});
+  }
+
+  void perform(std::size_t from, const RecordRound& asked) {
+    nodes[from].record = asked.memory;
+    if (nodes[from].records_at_once) {
+      events_.emplace_back(from, RoundRecorded{asked.memory.accepted->id});
+    }
   }
 
   void perform(std::size_t from, const RunRound& asked) {
