@@ -122,7 +122,7 @@ TEST_CASE("heirs: a node that cannot record a round leaves, since its older reco
 TEST_CASE("heirs: the record of another job is dropped") {
   SmallWorld old = world_of(2, 2);
   REQUIRE(ranks(old) == std::vector{0, 1});
-  SmallWorld world(recording(1, 2));
+  SmallWorld world(recording(1, 2), 2000);
   world.add("m0", true);
   world.pass(31s);
   REQUIRE(ranks(world) == std::vector{0});

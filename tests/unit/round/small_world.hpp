@@ -42,7 +42,8 @@ struct SmallNode {
 
 class SmallWorld {
  public:
-  explicit SmallWorld(NodeSettings settings) : settings_(std::move(settings)) {}
+  explicit SmallWorld(NodeSettings settings, NodeId first_id = 1000)
+      : settings_(std::move(settings)), first_id_(first_id) {}
 
   // Its address is 10.0.0.<index + 1>, the endpoint's port 1, its own port 2.
   // `memory`: the record of the agents before it.
@@ -51,7 +52,7 @@ class SmallWorld {
                   std::optional<Memory> memory = std::nullopt) {
     const std::size_t index = nodes.size();
     NodeInfo info;
-    info.id = 1000 + index;
+    info.id = first_id_ + index;
     info.name = name;
     info.address = "10.0.0." + std::to_string(index + 1);
     info.port = 2;
@@ -310,6 +311,7 @@ class SmallWorld {
   }
 
   NodeSettings settings_;
+  NodeId first_id_;
   TimePoint now_ = TimePoint(std::chrono::hours(1));
   std::map<End, End> ends_;
   std::deque<std::pair<std::size_t, NodeEvent>> events_;
