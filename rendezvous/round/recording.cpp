@@ -2,6 +2,7 @@
 // LinkCore and its record: what it accepts is recorded first, and what the agents before it on this
 // host recorded is where it begins (rendezvous/round/README.md).
 #include "base/mark.hpp"
+#include "base/mutate.hpp"
 #include "rendezvous/round/link_core.hpp"
 
 #include <algorithm>
@@ -12,6 +13,9 @@ namespace muster {
 // As if we had been the agent before us, without a coordinator: the one that it had may have
 // granted leases until a moment ago, since it counted that agent.
 void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
+  if (MUSTER_MUTATE("records ignored")) {
+    return;
+  }
   MUSTER_MARK("a node recalls what its predecessor has promised");
   const RoundPtr& last = memory.accepted->id.number > 0 ? memory.accepted : memory.started;
   inherits_ = {last->job, std::max(memory.started->id, memory.accepted->id), memory.ids, true};
@@ -55,9 +59,8 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   accepted_base_ = propose.base;
   accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
   recording_ = accepted_->id;
-  if (settings_.records) {
-    record(out);
-  } else {
+  record(out);
+  if (!settings_.records || MUSTER_MUTATE("accepted before recorded")) {
     accept_recorded(now, recording_, out);
   }
 }
