@@ -61,13 +61,14 @@ class Stage final : public ProcessObserver, public DescendantObserver {
   }
 
   bool runs_until(const std::function<bool()>& done) {
-    bool late = false;
+    // Owned by the handler as well, which runs in the next call if its timer is cancelled.
+    const auto late = std::make_shared<bool>(false);
     asio::steady_timer deadline(io_, 30s);
-    deadline.async_wait([&](const std::error_code& error) { late = !error; });
-    while (!done() && !late) {
+    deadline.async_wait([late](const std::error_code& error) { *late = !error; });
+    while (!done() && !*late) {
       io_.run_one();
     }
-    return !late;
+    return !*late;
   }
 
   // Until so many are watched.

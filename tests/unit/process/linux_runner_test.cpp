@@ -46,14 +46,15 @@ class Stage final : public ProcessObserver {
 
   // Runs the loop until `done`; false at the deadline.
   bool runs_until(const std::function<bool()>& done) {
-    bool late = false;
+    // Owned by the handler as well, which runs in the next call if its timer is cancelled.
+    const auto late = std::make_shared<bool>(false);
     deadline_.expires_after(std::chrono::seconds(30));
-    deadline_.async_wait([&](const std::error_code& error) { late = !error; });
-    while (!done() && !late) {
+    deadline_.async_wait([late](const std::error_code& error) { *late = !error; });
+    while (!done() && !*late) {
       io_.run_one();
     }
     deadline_.cancel();
-    return !late;
+    return !*late;
   }
 
   bool ends_all() {
