@@ -172,12 +172,12 @@ void Network::on_flush(std::uint32_t number, int side) {
   std::vector<Happening> held = std::move(end.held);
   end.held.clear();
   std::erase(waiting_, std::pair(number, side));
+  // At once: messages that were sent after these may be in the queue already.
   for (Happening& what : held) {
     if (forgotten) {
       break;
     }
-    end.arrival = std::max(end.arrival, queue_.now());
-    queue_.at(end.arrival, std::move(what));
+    on_arrival(what);
   }
 }
 
