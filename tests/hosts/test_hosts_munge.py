@@ -70,7 +70,8 @@ class ByMunge(HostsCase):
         self.assertEqual(self.files_of(1) + self.files_of(2), [])
 
     def test_the_static_back_end(self):
-        job = self.cluster_of("node1", "node2", options=["--token=munge"], backend="static")
+        job = self.cluster_of("node1", "node2", options=["--token=munge"], backend="static",
+                              conf="timeout=500")
         nodes = [self.start(job, number, f"--node-rank={number - 1}") for number in (1, 2)]
         job.round(2)
         for ended in job.finish(*nodes):

@@ -66,7 +66,8 @@ class MasterPort(JobCase):
 
     def test_who_waits_in_vain_is_told_and_nobody_else(self):
         quiet = [self.start(what, free_port()) for what in QUIET]
-        meeting = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+        meeting = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}",
+                   "--rdzv-conf=any_program=true"]
         nodes = [self.start_node(what, rank, meeting)
                  for rank, what in enumerate(("was there", "trap"))]
         port = free_port()

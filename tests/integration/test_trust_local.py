@@ -142,7 +142,8 @@ class OtherUsers(NodesCase):
         (self.folder / "end").unlink()
         (self.folder / "place").unlink()
         node = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}"]
-        jobs = [self.job(*node, *self.worker(), **how) for _ in range(2)]
+        worker = self.worker()
+        jobs = [self.job(*node, *worker, **how) for _ in range(2)]
         self.place()
         for job in jobs:
             self.assertEqual(owner(job.agent()), 0)
