@@ -30,6 +30,9 @@ constexpr long kOverlayFileSystem = 0x794c7630;
 
 constexpr const char* kHowElse = "give all nodes the same --token-file, or --token=none";
 
+// 0400 is for pods that run as root.
+constexpr const char* kPodSecret = "For a pod's secret, set fsGroup and defaultMode: 0440";
+
 Error unusable(const std::string& path, const std::string& why) {
   return Error{Errc::usage, fmt::format("the token file {} cannot be used: {}", path, why)};
 }
@@ -256,9 +259,10 @@ std::string fault_of_token_file(const TokenFileFacts& facts, uid_t self) {
   const mode_t forbidden = facts.owner == 0 ? 0027U : 0077U;
   if ((facts.mode & forbidden) != 0) {
     return fmt::format(
-        "others may use it (mode {:04o}); chmod 600 it. For a pod's secret, set fsGroup and "
-        "defaultMode: 0440. If its mount cannot change modes (cifs), give FILE,shared",
-        facts.mode);
+        "others may use it (mode {:04o}); chmod 600 it. {}. If its mount cannot change modes "
+        "(cifs), give FILE,shared",
+        facts.mode,
+        kPodSecret);
   }
   return "";
 }
@@ -290,7 +294,10 @@ Result<Token> read_token(const TokenSource& source) {
   }
   const UniqueFd fd = open_token(source.path);
   if (!fd) {
-    return std::unexpected(unusable(source.path, errno_text(errno)));
+    const int error = errno;
+    const std::string why = errno_text(error);
+    return std::unexpected(
+        unusable(source.path, error == EACCES ? fmt::format("{}. {}", why, kPodSecret) : why));
   }
   auto secret = read_opened(source.path, fd.get(), source.is_shared);
   if (!secret) {

@@ -62,7 +62,9 @@ class Pods(NodesCase):
         self.publish()
         self.assertEqual(pod.command[0], "muster")
         words = [WORKER if word == "train.py" else word for word in pod.command[1:]]
-        return job.start(number, label=pod.name, env=pod.env, popen={"prefix": host.prefix},
+        # A home of its own, as a container's: the pods share no token.
+        env = {**pod.env, "HOME": f"/dev/shm/{self.folder.name}/{pod.name}", "XDG_CONFIG_HOME": ""}
+        return job.start(number, label=pod.name, env=env, popen={"prefix": host.prefix},
                          words=words)
 
     def assert_one_job(self, pods):
