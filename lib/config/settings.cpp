@@ -189,8 +189,8 @@ constexpr auto kOptions = std::to_array<Option>({
      .name = "log-line-prefix-template",
      .value_name = "TEXT",
      .group = HelpGroup::output,
-     .help = "for --tee and --label, of ${role_name} ${local_rank} ${rank} ${hostname}; default: "
-             "[${role_name}${local_rank}]:",
+     .help = "for --tee and --label, of ${role_name} ${local_rank} ${rank} ${pid} ${hostname}; "
+             "default: [${role_name}${local_rank}]:",
      .in_torchrun = true,
      .has_pet = true},
     {.id = OptionId::duplicate_stdout_filters,

@@ -10,6 +10,14 @@
 namespace muster {
 namespace {
 
+// The pid is known only when the worker runs, so its macro is shown.
+std::string describe_prefix(std::string prefix) {
+  for (auto at = prefix.find(kPidMark); at != std::string::npos; at = prefix.find(kPidMark, at)) {
+    prefix.replace(at, kPidMark.size(), "${pid}");
+  }
+  return shell_quoted(prefix);
+}
+
 std::string describe_output(const OutputPlan& plan) {
   switch (plan.kind) {
     case OutputKind::inherit:
@@ -27,7 +35,7 @@ std::string describe_output(const OutputPlan& plan) {
   }
   std::string out = plan.path;
   if (plan.tee) {
-    out += fmt::format(" and ours behind {}", shell_quoted(plan.prefix));
+    out += fmt::format(" and ours behind {}", describe_prefix(plan.prefix));
   }
   if (!plan.filtered_path.empty()) {
     out += fmt::format(" and, by {} filters, {}", plan.filters.size(), plan.filtered_path);

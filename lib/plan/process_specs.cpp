@@ -34,7 +34,8 @@ std::string line_prefix(const Place& place) {
                        {{"role_name", place.config.role},
                         {"local_rank", local_rank},
                         {"rank", std::to_string(place.rank)},
-                        {"hostname", place.context.hostname}},
+                        {"hostname", place.context.hostname},
+                        {"pid", std::string(kPidMark)}},
                        MacroSyntax::python_template);
 }
 

@@ -2,6 +2,7 @@
 #include "process/line_assembler.hpp"
 
 #include "base/check.hpp"
+#include "process/process_spec.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -18,6 +19,14 @@ bool is_text(std::string_view bytes) {
 }
 
 }  // namespace
+
+void LineAssembler::set_pid(int pid) {
+  const std::string digits = std::to_string(pid);
+  for (auto at = style_.prefix.find(kPidMark); at != std::string::npos;
+       at = style_.prefix.find(kPidMark, at)) {
+    style_.prefix.replace(at, kPidMark.size(), digits);
+  }
+}
 
 bool LineAssembler::wanted(std::string_view line) const {
   return style_.filters.empty() ||

@@ -25,6 +25,9 @@ class LineAssembler {
  public:
   explicit LineAssembler(LineStyle style) : style_(std::move(style)) {}
 
+  // Replaces each kPidMark in the prefix.
+  void set_pid(int pid);
+
   // Appends to `out` the lines that `bytes` completes.
   void feed(std::string_view bytes, std::string& out);
 

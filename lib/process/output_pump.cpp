@@ -216,6 +216,11 @@ void OutputPump::add(OutputSource::Setup setup) {
 
 void OutputPump::close_child_side(int local_rank, pid_t pid) {
   child_fds_.clear();
+  for (const auto& source : sources_) {
+    if (source->setup().local_rank == local_rank) {
+      source->set_pid(pid);
+    }
+  }
   for (const auto& [place, file] : files_) {
     if (place.first == local_rank) {
       file->set_writer(pid, place.second);

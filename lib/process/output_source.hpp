@@ -74,6 +74,12 @@ class OutputSource final : public Watcher {
   // The worker's next write fails, as one to our own stream would.
   void hang_up() { setup_.fd.reset(); }
 
+  // For the prefix of its lines. Called before the first read.
+  void set_pid(int pid) {
+    lines_.set_pid(pid);
+    filtered_lines_.set_pid(pid);
+  }
+
   // It carries standard error as well.
   void keep_tail() { setup_.keeps_tail = true; }
 

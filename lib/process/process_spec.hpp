@@ -6,6 +6,7 @@
 #include "base/cpu_set.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster {
@@ -24,11 +25,16 @@ enum class OutputKind {
   keep,     // writes to a pipe; nothing is shown, and we keep the last lines
 };
 
+// Stands for the worker's process id in a prefix until the worker is spawned. No argument and no
+// variable can contain it.
+inline constexpr std::string_view kPidMark{"\0", 1};
+
 struct OutputPlan {
   OutputKind kind = OutputKind::inherit;
-  std::string path = {};    // file: created with its folders, truncated
-  bool tee = false;         // file: each whole line also goes to our own stream, behind `prefix`
-  std::string prefix = {};  // tee and capture: put before each line as it is; may be empty
+  std::string path = {};  // file: created with its folders, truncated
+  bool tee = false;       // file: each whole line also goes to our own stream, behind `prefix`
+  // tee and capture: put before each line, with the pid for each kPidMark; may be empty
+  std::string prefix = {};
   // capture: a reader of our stream that leaves is felt by the worker, as if it wrote there itself
   bool hangs_up = false;
   // Lines that contain one of `filters` also go to `filtered_path`, behind `prefix`; an empty

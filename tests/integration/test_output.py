@@ -44,6 +44,29 @@ class Output(JobCase):
                      "--log-line-prefix-template", "${role_name}/${rank}/${local_rank}> "]))
         self.assertEqual((ended.code, ended.out), (0, "default/11/11> x\n"), ended)
 
+    def test_the_pid_in_a_prefix_is_the_writers_in_each_attempt(self):
+        script = self.python("""
+import os, sys
+print(os.getpid())
+print(os.getpid(), "err", file=sys.stderr)
+sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] == "0")
+""")
+        for options in (["-l"], ["--tee=3", "--duplicate-stdout-filters=",
+                                 "--log-dir", self.folder / "logs"]):
+            ended = self.run_job("--nproc-per-node=2", "--max-restarts=1", *options,
+                                 "--log-line-prefix-template=${pid}/$pid:${role}:", script)
+            self.assertEqual(ended.code, 0, ended)
+            own = re.compile(r"(\d+)/\1:\${role}:\1$")
+            pids = [own.match(line)[1] for line in ended.out.splitlines()]
+            self.assertIn(len(pids), (3, 4), ended)  # rank 1 may be stopped before it prints
+            self.assertEqual(len(set(pids)), len(pids), ended)
+            errors = re.findall(r"^(\d+)/\1:\${role}:\1 err$", ended.err, re.M)
+            self.assertGreaterEqual(len(set(errors)), 3, ended)
+            self.assertEqual(ended.err.count(" err"), len(errors), ended)
+        filtered, = self.logs().parent.glob("attempt_1/filtered_stdout.log")
+        lines = filtered.read_text().splitlines()
+        self.assertEqual([bool(own.match(line)) for line in lines], [True] * 2, lines)
+
     def test_filtered_ranks_are_silent_and_their_files_are_written(self):
         ended = self.run_job(*self.puppets(
             2, "say", "x", "exit", "0",

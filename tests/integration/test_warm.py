@@ -26,6 +26,14 @@ class Shared(WarmCase):
         self.assertEqual(ended.code, 0, ended)
         self.assertEqual(len(self.imports()), 1, ended)
 
+    def test_the_pid_in_a_line_prefix(self):
+        self.counted()
+        ended = self.warm("import counted, os\nprint(os.getpid())\n", "-l",
+                          "--log-line-prefix-template=${pid}:")
+        self.assertEqual((ended.code, len(self.imports())), (0, 1), ended)
+        lines = [line.split(":") for line in ended.out.splitlines()]
+        self.assertEqual([prefix == pid for prefix, pid in lines], [True] * 2, ended)
+
     def test_each_worker_imports_when_cold(self):
         self.counted()
         self.run_job("--nproc-per-node=2", self.python("import counted\n"), env=self.env)

@@ -264,12 +264,13 @@ TEST_CASE("process specs: tee is a file and the console behind a prefix, stronge
   CHECK_FALSE(specs[1].standard_error.tee);
 }
 
-TEST_CASE("process specs: the prefix template has four macros and leaves others as they are") {
+TEST_CASE("process specs: the prefix template has five macros and leaves others as they are") {
   Job job(2);
   job.config.tee.all = 3;
   job.config.role = "trainer";
-  job.config.log_line_prefix_template = "${hostname}/${role_name}-${local_rank}:$rank ${x} ";
-  CHECK(job.specs()[1].standard_output.prefix == "node1/trainer-1:1 ${x} ");
+  job.config.log_line_prefix_template = "${hostname}/${role_name}-${local_rank}:$rank ${pid} ${x} ";
+  CHECK(job.specs()[1].standard_output.prefix ==
+        "node1/trainer-1:1 " + std::string(kPidMark) + " ${x} ");
 }
 
 TEST_CASE("process specs: a filtered-out rank keeps its files and is silent on the console") {
@@ -338,6 +339,13 @@ TEST_CASE("explain plan: each process, to the letter") {
         "  stdin   end of file\n"
         "  stdout  logs/run/attempt_0/1/stdout.log and ours behind '[default1]:'\n"
         "  stderr  ours, by whole lines\n");
+}
+
+TEST_CASE("explain plan: a prefix shows ${pid}, which is not known yet") {
+  Job job(1);
+  job.config.tee.all = 1;
+  job.config.log_line_prefix_template = "${pid}/$pid:${rank} ";
+  CHECK(describe_plan(job.specs()).contains(" and ours behind '${pid}/${pid}:0 '\n"));
 }
 
 TEST_CASE("process specs: each worker gets its own binding, and the plan shows it") {

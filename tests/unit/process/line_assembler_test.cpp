@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/line_assembler.hpp"
 
+#include "process/process_spec.hpp"
 #include "support/catch.hpp"
 
 using namespace muster;
@@ -38,6 +39,16 @@ TEST_CASE("line assembler: bytes are unchanged but for the prefix and the last n
   CHECK(shown({}, {kMixed}) == kMixed + "\n");
   CHECK(shown({.prefix = "p ", .filters = {}, .terminal = false}, {"a\n\nb"}) == "p a\np \np b\n");
   CHECK(shown({}, {""}).empty());
+}
+
+TEST_CASE("line assembler: each pid mark in the prefix becomes the pid, once") {
+  const std::string mark(kPidMark);
+  LineAssembler lines({.prefix = mark + "/" + mark + ":", .filters = {}, .terminal = false});
+  std::string out;
+  lines.set_pid(4711);
+  lines.set_pid(1);
+  lines.feed("a\nb" + mark + "\n", out);
+  CHECK(out == "4711/4711:a\n4711/4711:b" + mark + "\n");
 }
 
 TEST_CASE("line assembler: only complete lines come out before the end") {
