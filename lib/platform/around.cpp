@@ -31,7 +31,8 @@ std::optional<Said<std::vector<std::string>>> machines_around(const PlatformFact
       return Said<std::vector<std::string>>{std::move(*names), list->origin};
     }
   }
-  for (const auto read : {names_of_pbs, names_of_cobalt, names_of_lsf, names_of_sge}) {
+  for (const auto read :
+       {names_of_pbs, names_of_cobalt, names_of_oar, names_of_lsf, names_of_sge}) {
     if (auto names = read(facts)) {
       return names;
     }

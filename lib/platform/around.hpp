@@ -18,7 +18,7 @@ struct Ranks {
 // One launcher for each rank; where there are more ranks than machines, one worker for each.
 void add_ranks(const Ranks& ranks, const PlatformFacts& facts, PlatformPlan& plan);
 
-// The machines of the whole Slurm, PBS, LSF or SGE job that an MPI launcher runs in.
+// The machines of the whole Slurm, PBS, Cobalt, OAR, LSF or SGE job that an MPI launcher runs in.
 [[nodiscard]] std::optional<Said<std::vector<std::string>>> machines_around(
     const PlatformFacts& facts);
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// PBS, Torque, Cobalt, LSF and SGE: a list of machines, of which the first runs the script. What
-// their own starters (pbsdsh, blaunch, qrsh) run on the others finds its place by its name.
+// PBS, Torque, Cobalt, OAR, LSF and SGE: a list of machines, of which the first runs the script.
+// What their own starters (pbsdsh, oarsh, blaunch, qrsh) run on the others finds its place by its
+// name.
 #include "platform/job_ports.hpp"
 #include "platform/node_files.hpp"
 #include "platform/platforms.hpp"
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace muster {
@@ -17,7 +20,8 @@ struct Batch {
   std::string title;
   SaidNames names;
   std::optional<Said<std::string>> job;
-  bool is_task = false;  // a starter's mark: this is not the script
+  bool is_task = false;                       // a starter's mark: this is not the script
+  std::vector<std::string> mpirun_options{};  // that mpirun needs to find and reach the machines
 };
 
 std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& facts) {
@@ -47,7 +51,9 @@ std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& 
   plan.ports = {job_ports(id), "derived from " + batch.job->origin};
   plan.run_id = {batch.name + "-" + batch.job->value, batch.job->origin};
   if (*place == 0 && !batch.is_task && machines > 1) {
-    plan.starter = {"mpirun", "-N", "1", "-np", std::to_string(machines)};
+    plan.starter = {"mpirun"};
+    std::ranges::copy(batch.mpirun_options, std::back_inserter(plan.starter));
+    plan.starter.insert(plan.starter.end(), {"-N", "1", "-np", std::to_string(machines)});
     plan.problem = fmt::format(
         "the job has {} machines ({}), and its script runs on the first alone; start muster on "
         "each, and with --nnodes={} where something else than mpirun does that",
@@ -75,6 +81,17 @@ std::optional<PlatformPlan> read_pbs(const PlatformFacts& facts) {
 std::optional<PlatformPlan> read_cobalt(const PlatformFacts& facts) {
   return batch_plan({"cobalt", "Cobalt", names_of_cobalt(facts), facts.word("COBALT_JOBID"), false},
                     facts);
+}
+
+// https://oar.readthedocs.io: the job's command runs on the first node only, OAR_NODEFILE lists a
+// host once for each core, and oarsh replaces ssh. Open MPI does not know OAR.
+std::optional<PlatformPlan> read_oar(const PlatformFacts& facts) {
+  Batch batch{"oar", "OAR", names_of_oar(facts), facts.word("OAR_JOB_ID")};
+  if (batch.names) {
+    const auto file = facts.text(batch.names->origin);
+    batch.mpirun_options = {"--mca", "plm_rsh_agent", "oarsh", "--machinefile", file->value};
+  }
+  return batch_plan(batch, facts);
 }
 
 std::optional<PlatformPlan> read_lsf(const PlatformFacts& facts) {

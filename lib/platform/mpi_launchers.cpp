@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hydra (MPICH, Intel MPI), HPE's PALS and Flux: ranks, and no word of where rank 0 is.
+// Hydra (MPICH, Intel MPI), HPE's PALS, Flux and HTCondor: ranks without the address of rank 0.
 #include "platform/around.hpp"
 #include "platform/job_ports.hpp"
 #include "platform/platforms.hpp"
@@ -15,7 +15,7 @@ std::optional<Said<std::string>> job_around(const PlatformFacts& facts) {
       job && step) {
     return Said<std::string>{job->value + "." + step->value, "SLURM_JOB_ID, SLURM_STEP_ID"};
   }
-  for (const auto name : {"PBS_JOBID", "COBALT_JOBID", "LSB_JOBID"}) {
+  for (const auto name : {"PBS_JOBID", "COBALT_JOBID", "OAR_JOB_ID", "LSB_JOBID"}) {
     if (auto found = facts.word(name)) {
       return found;
     }
@@ -89,6 +89,22 @@ std::optional<PlatformPlan> read_flux(const PlatformFacts& facts) {
     plan.hosts = {{"127.0.0.1"}, "one machine: " + nodes->origin};
   }
   check_place_of_rank_0(facts, "Flux", plan);
+  return plan;
+}
+
+// https://htcondor.readthedocs.io, parallel universe: the same program runs in machine_count slots,
+// and these two variables number them. Neither the environment nor the job's ad lists the machines.
+// Other universes set neither, but users set _CONDOR_NPROCS, so both are needed.
+std::optional<PlatformPlan> read_htcondor(const PlatformFacts& facts) {
+  const auto rank = facts.number("_CONDOR_PROCNO");
+  const auto size = facts.number("_CONDOR_NPROCS", 1);
+  if (!rank || !size || rank->value >= size->value) {
+    return std::nullopt;
+  }
+  PlatformPlan plan = plan_of("htcondor", "HTCondor's parallel universe");
+  plan.nodes = size;
+  plan.node = rank;
+  check_place_of_rank_0(facts, "HTCondor", plan);
   return plan;
 }
 

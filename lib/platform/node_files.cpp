@@ -61,6 +61,16 @@ void drop_launch_node(std::vector<std::string>& names) {
   }
 }
 
+// oarexecuser.sh exports the same path under several names; users read these three.
+std::string_view node_file_of_oar(const PlatformFacts& facts) {
+  for (const std::string_view variable : {"OAR_NODEFILE", "OAR_NODE_FILE", "OAR_FILE_NODES"}) {
+    if (facts.has(variable)) {
+      return variable;
+    }
+  }
+  return "OAR_NODEFILE";
+}
+
 }  // namespace
 
 SaidNames names_of_pbs(const PlatformFacts& facts) {
@@ -69,6 +79,10 @@ SaidNames names_of_pbs(const PlatformFacts& facts) {
 
 SaidNames names_of_cobalt(const PlatformFacts& facts) {
   return facts.has("COBALT_JOBID") ? names_in_file(facts, "COBALT_NODEFILE") : std::nullopt;
+}
+
+SaidNames names_of_oar(const PlatformFacts& facts) {
+  return facts.has("OAR_JOB_ID") ? names_in_file(facts, node_file_of_oar(facts)) : std::nullopt;
 }
 
 SaidNames names_of_lsf(const PlatformFacts& facts) {

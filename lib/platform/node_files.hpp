@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machines of a job as PBS, Torque, Cobalt, LSF and SGE tell them: in files or in variables
-// that repeat a name for each slot. Pure but for the file that the variable names.
+// The machines of a job as PBS, Torque, Cobalt, OAR, LSF and SGE list them: in files or in
+// variables that repeat a name for each slot. Pure but for the file that the variable names.
 #pragma once
 
 #include "platform/facts.hpp"
@@ -16,6 +16,7 @@ using SaidNames = std::optional<Said<std::vector<std::string>>>;
 // Each machine once, in the order in which they first appear. None: no such job, or no file here.
 [[nodiscard]] SaidNames names_of_pbs(const PlatformFacts& facts);     // PBS_NODEFILE
 [[nodiscard]] SaidNames names_of_cobalt(const PlatformFacts& facts);  // COBALT_NODEFILE
+[[nodiscard]] SaidNames names_of_oar(const PlatformFacts& facts);     // OAR_NODEFILE
 [[nodiscard]] SaidNames names_of_lsf(const PlatformFacts& facts);     // LSB_MCPU_HOSTS, LSB_HOSTS
 [[nodiscard]] SaidNames names_of_sge(const PlatformFacts& facts);     // PE_HOSTFILE
 

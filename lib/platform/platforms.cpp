@@ -51,6 +51,7 @@ const std::vector<PlatformRow>& platform_rows() {
         {"slurm", "Slurm", read_slurm},
         {"pals", "HPE PALS", read_pals},
         {"ray", "Ray", read_ray},
+        {"htcondor", "HTCondor", read_htcondor},
         {"kubeflow", "Kubeflow", read_kubeflow},
         {"google", "Google Cloud", read_google},
         {"skypilot", "SkyPilot", read_skypilot},
@@ -70,6 +71,7 @@ const std::vector<PlatformRow>& platform_rows() {
                 {"slurm", "Slurm", read_slurm_allocation},
                 {"pbs", "PBS", read_pbs},
                 {"cobalt", "Cobalt", read_cobalt},
+                {"oar", "OAR", read_oar},
                 {"lsf", "LSF", read_lsf},
                 {"sge", "Grid Engine", read_sge},
                 {"bare", "MASTER_ADDR and WORLD_SIZE", read_bare}});
