@@ -76,6 +76,8 @@ may be ranges (rack[01\-16]:8), have a user (me@b), or be IPv6 addresses ([::1]:
 one machine a line, as "a slots=4" or "a:4", or a name several times, as a node file of PBS. A line
 may also have devices=0,1, user=NAME and port=N. \-\-hosts \(aqa:2@0,1;b:2@2,3\(aq chooses the GPUs
 of each machine, as \-\-devices does for all. This machine itself is started without ssh.
+\-\-include=\(aqa@b:0,2\(aq keeps machine a and the GPUs 0 and 2 of b; \-\-exclude=\(aqb:0\(aq
+keeps all but GPU 0 of b, as with DeepSpeed\(aqs launcher. Each remaining GPU gets one worker.
 Nothing starts before all machines have answered; one that cannot be reached is one line with the
 remote shell's last words, and exit status 69. What may pass, such as a host that is still booting
 or a refused connection, is retried for \-\-hosts\-timeout seconds (30). A machine that is lost

@@ -8,6 +8,7 @@
 #include "config/shell_words.hpp"
 #include "config/values.hpp"
 #include "host/own_addresses.hpp"
+#include "platform/host_filter.hpp"
 
 #include <fmt/core.h>
 
@@ -35,6 +36,8 @@ constexpr auto kDecided = std::to_array<std::pair<OptionId, std::string_view>>({
 // What is not handed on as it is.
 constexpr auto kOwn = std::to_array<OptionId>({hosts,
                                                hostfile,
+                                               include,
+                                               exclude,
                                                rsh,
                                                rsh_muster,
                                                rsh_fanout,
@@ -162,6 +165,35 @@ Result<void> read_hosts(const Resolution& r, HostsRequest& out) {
     return r.layers.refuse(by, parsed.error().message);
   }
   out.hosts = std::move(*parsed);
+  return {};
+}
+
+Result<void> filter(const Resolution& r, HostsRequest& out) {
+  if (r.layers.is_given(include) && r.layers.is_given(exclude)) {
+    return r.layers.refuse(exclude, "--include chooses machines too; give one of the two");
+  }
+  for (const auto& [id, how] :
+       {std::pair(include, HostFilter::include), std::pair(exclude, HostFilter::exclude)}) {
+    if (!r.layers.is_given(id)) {
+      continue;
+    }
+    auto rest = filter_hosts(out.hosts, how, r.layers.text(id));
+    if (!rest) {
+      return r.layers.refuse(id, rest.error().message);
+    }
+    out.hosts = std::move(*rest);
+  }
+  return {};
+}
+
+// Without --hosts they would have no effect, and the job would run on what was to be left out.
+Result<void> check_filtered(const Resolution& r) {
+  for (const OptionId id : {include, exclude}) {
+    if (r.layers.is_given(id)) {
+      return r.layers.refuse(
+          id, "chooses among the machines of --hosts or --hostfile; give one of them too");
+    }
+  }
   return {};
 }
 
@@ -306,7 +338,7 @@ void add_rendezvous(const Resolution& r, HostsRequest& out) {
 Result<void> resolve_hosts(const Resolution& r,
                            const std::map<std::string, std::string>& variables) {
   if (!r.layers.is_given(hosts) && !r.layers.is_given(hostfile)) {
-    return {};
+    return check_filtered(r);
   }
   HostsRequest out;
   if (auto done = check_decided(r); !done) {
@@ -315,7 +347,7 @@ Result<void> resolve_hosts(const Resolution& r,
   if (auto done = check_token(r); !done) {
     return done;
   }
-  for (const auto step : {read_hosts, read_nodes, read_rsh}) {
+  for (const auto step : {read_hosts, filter, read_nodes, read_rsh}) {
     if (auto done = step(r, out); !done) {
       return done;
     }

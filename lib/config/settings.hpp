@@ -45,6 +45,8 @@ enum class OptionId {
   duplicate_stderr_filters,
   hosts,
   hostfile,
+  include,
+  exclude,
   rsh,
   rsh_muster,
   rsh_fanout,

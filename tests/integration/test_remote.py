@@ -98,6 +98,19 @@ class Remote(JobCase):
     def test_of_a_single_machine_what_ends_no_line_is_shown_at_once(self):
         self.shown_while_it_runs("127.0.0.2", "...", rb"^\.\.\.$")
 
+    def test_included_machines_and_gpus_alone_take_part(self):
+        path = self.folder / "machines"
+        path.write_text("".join(f"127.0.0.{n} slots=2\n" for n in (1, 2, 3)))
+        job = self.shell("echo $RANK/$WORLD_SIZE $FAKE_HOST ${CUDA_VISIBLE_DEVICES:-all}")
+        env = {**os.environ, "FAKE_RSH_DIR": str(self.folder)}
+        for choice in ("--include=127.0.0.1@127.0.0.3:1", "--exclude=127.0.0.2@127.0.0.3:0"):
+            with self.subTest(choice):
+                ended = self.run_job("--hostfile", path, "--rsh", RSH, choice, *job, env=env)
+                self.assertEqual((ended.code, sorted(ended.out.splitlines())),
+                                 (0, ["0/3 127.0.0.1 all", "1/3 127.0.0.1 all",
+                                      "2/3 127.0.0.3 1"]), ended)
+        self.assertEqual({call[1] for call in self.calls()}, {"127.0.0.1", "127.0.0.3"})
+
     def test_arguments_and_folder_arrive_as_they_are(self):
         words = ["a b", "'", '"', "$HOME", "`id`", "*", "", "\\", "x\ny", "ü", ";#&|<>!"]
         folder = self.folder / "with blank '"

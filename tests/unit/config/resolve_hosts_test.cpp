@@ -130,6 +130,29 @@ TEST_CASE("hosts: GPUs by machine, or the same for all") {
         std::string::npos);
 }
 
+TEST_CASE("hosts: --include and --exclude choose machines and GPUs") {
+  const std::vector<JobHost> chosen{{"a", 4}, {"b", 2, "0,2"}};
+  CHECK(request({"--hosts=a:4,b:4,c:4", "--include=a@b:0,2"}).hosts == chosen);
+  CHECK(request({"--hosts=a:4,b:4,c:4", "--exclude=c@b:1,3"}).hosts == chosen);
+  Launch file{{"--hostfile=machines", "--nnodes=1:2"}, {{"MUSTER_EXCLUDE", "c"}}};
+  file.machine.texts["machines"] = "a slots=4\nb slots=2 devices=0,2\nc slots=4\n";
+  CHECK(request(file).hosts == chosen);
+  CHECK(request(file).options.empty());
+}
+
+TEST_CASE("hosts: --include and --exclude are refused if they cannot be obeyed") {
+  const std::string hosts = "--hosts=a:2,b:2";
+  CHECK(error({hosts, "--include=c"}) ==
+        "--include=c: c: no machine of --hosts or --hostfile has this name");
+  CHECK(error({hosts, "--exclude=b:2"}) == "--exclude=b:2: b:2: b has no such slot; it has 0 to 1");
+  CHECK(error({hosts, "--include=a", "--exclude=b"}) ==
+        "--exclude=b: --include chooses machines too; give one of the two");
+  CHECK(error({"--include=a"}) ==
+        "--include=a: chooses among the machines of --hosts or --hostfile; give one of them too");
+  CHECK(error({"--exclude=a"}).starts_with("--exclude=a: chooses among the machines of --hosts"));
+  CHECK(error({hosts, "--include=a:0", "--devices=0"}).contains("GPUs of its own"));
+}
+
 TEST_CASE("hosts: a port is for ssh") {
   Launch launch{{"--hostfile=machines"}, {}};
   launch.machine.texts["machines"] = "a port=2222\n";
