@@ -87,6 +87,7 @@ class HostsLauncher final : public RshObserver {
   void perform();
   void perform_one(const HostsEffect& effect);
   void pass(const hosts_effect::PassSignal& signal);
+  [[nodiscard]] bool is_one_stream();
   void start_agents();
   void start_agent(std::size_t host, const std::string& endpoint);
 
@@ -344,8 +345,16 @@ void HostsLauncher::start_agents() {
   }
 }
 
+// With > log 2>&1 a machine sends one stream, so its lines keep their order. Messages of several
+// machines are told from output by the stream or by the labels, so one of the two is needed.
+bool HostsLauncher::is_one_stream() {
+  const bool is_told = setup_.request.hosts.size() == 1 || setup_.request.label;
+  return is_told && &console_.sink(1) == &console_.sink(2);
+}
+
 void HostsLauncher::start_agent(std::size_t host, const std::string& endpoint) {
-  StartMessage message{folder_, agent_args(setup_.request, host, endpoint), {}, setup_.token};
+  StartMessage message{
+      folder_, agent_args(setup_.request, host, endpoint), {}, setup_.token, is_one_stream()};
   for (const auto& [name, value] : setup_.request.environment) {
     message.environment.push_back(name + "=" + value);
   }

@@ -96,15 +96,17 @@ Result<HelloMessage> decode_hello(std::string_view payload) {
 }
 
 std::string encode(const StartMessage& message) {
-  std::vector<std::string> texts{
-      message.folder, std::to_string(message.args.size()), message.token};
+  std::vector<std::string> texts{message.folder,
+                                 std::to_string(message.args.size()),
+                                 message.token,
+                                 message.one_sink ? "1" : "0"};
   std::ranges::copy(message.args, std::back_inserter(texts));
   std::ranges::copy(message.environment, std::back_inserter(texts));
   return pack(texts);
 }
 
 Result<StartMessage> decode_start(std::string_view payload) {
-  constexpr std::size_t kFixed = 3;
+  constexpr std::size_t kFixed = 4;
   const auto texts = unpack(payload);
   if (!texts) {
     return std::unexpected(texts.error());
@@ -119,7 +121,8 @@ Result<StartMessage> decode_start(std::string_view payload) {
   return StartMessage{(*texts)[0],
                       part(*texts, kFixed, count),
                       part(*texts, kFixed + count, texts->size() - kFixed - count),
-                      (*texts)[2]};
+                      (*texts)[2],
+                      (*texts)[3] == "1"};
 }
 
 }  // namespace muster

@@ -41,6 +41,7 @@ struct StartMessage {
   std::vector<std::string> args;         // of the launcher, without its own name
   std::vector<std::string> environment;  // "NAME=value", replaces what is there
   std::string token{};                   // of the job, for its standard input; empty: none
+  bool one_sink = false;                 // its output and error are one pipe, sent as error
   bool operator==(const StartMessage&) const = default;
 };
 

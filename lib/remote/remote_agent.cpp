@@ -324,7 +324,7 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
   spec.argv = {setup_.own_path.empty() ? "muster" : setup_.own_path};
   std::ranges::copy(message.args, std::back_inserter(spec.argv));
   spec.environment = environ.to_block();
-  auto out = make_pipe();
+  auto out = message.one_sink ? Result<PipeEnds>(PipeEnds{}) : make_pipe();
   auto err = out ? make_pipe() : Result<PipeEnds>(std::unexpected(out.error()));
   if (!err) {
     return std::unexpected(err.error());
@@ -334,7 +334,9 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
     return std::unexpected(in.error());
   }
   const auto pid =
-      spawn_process(spec, {in->get(), out->write.get(), err->write.get()}, inherited_state());
+      spawn_process(spec,
+                    {in->get(), (out->write ? out : err)->write.get(), err->write.get()},
+                    inherited_state());
   if (!pid) {
     return std::unexpected(pid.error());
   }
@@ -342,7 +344,7 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
   streams_[0].fd = std::move(out->read);
   streams_[1].fd = std::move(err->read);
   for (const Stream& stream : streams_) {
-    if (auto set = set_nonblocking(stream.fd.get()); !set) {
+    if (auto set = stream.fd ? set_nonblocking(stream.fd.get()) : Result<void>(); !set) {
       return set;
     }
   }

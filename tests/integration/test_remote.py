@@ -67,6 +67,37 @@ class Remote(JobCase):
         self.assertEqual(sorted(ended.err.splitlines()),
                          ["[127.0.0.1:0]:err", "[127.0.0.2:1]:err"], ended)
 
+    def test_output_and_error_in_one_place_come_in_the_order_in_which_they_were_written(self):
+        script = self.python("""
+import os
+for number in range(0, 2000, 2):
+    os.write(2, b"%d\\n" % number)
+    os.write(1, b"%d\\n" % (number + 1))
+""")
+        for hosts, options in (["127.0.0.1"], []), (["127.0.0.1", "127.0.0.2"], ["-l"]):
+            file = self.folder / "console"
+            with self.subTest(hosts), file.open("wb") as stream:
+                ended = self.run_hosts(",".join(hosts), script, options=options, stdout=stream,
+                                       stderr=stream)
+                self.assertEqual(ended.code, 0, file.read_text())
+                for rank, host in enumerate(hosts):
+                    prefix = f"[{host}:{rank}]:" if options else ""
+                    lines = file.read_text().splitlines()
+                    self.assertEqual([line for line in lines if line.startswith(prefix)],
+                                     [f"{prefix}{number}" for number in range(2000)])
+
+    def test_a_message_of_all_machines_in_the_same_place_as_output_is_shown_once(self):
+        file = self.folder / "console"
+        with file.open("wb") as stream:
+            ended = self.run_hosts("127.0.0.1,127.0.0.2", *self.shell(
+                f"echo muster: mine; touch {self.folder}/up$RANK; [ $RANK = 0 ] && exec sleep 60; "
+                f"until [ -e {self.folder}/up0 ]; do sleep 0.01; done; exit 23"), stdout=stream,
+                                   stderr=stream)
+        shown = file.read_text()
+        self.assertEqual(ended.code, 23, shown)
+        self.assertEqual(shown.count("rank 1 exited with code 23"), 1, shown)
+        self.assertEqual(shown.splitlines().count("muster: mine"), 2, shown)
+
     def test_lines_are_whole_and_none_is_missing(self):
         script = "i=0; while [ $i -lt 500 ]; do printf '%s' $RANK:$i; echo :$i; i=$((i+1)); done"
         ended = self.run_hosts("127.0.0.1:2,127.0.0.2:2", *self.shell(script), options=["-l"])

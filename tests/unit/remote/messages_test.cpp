@@ -19,7 +19,7 @@ TEST_CASE("messages: each comes back as it was") {
   CHECK(decode_setup(encode(SetupMessage{})) == SetupMessage{});
   const HelloMessage hello{"0.1.0", "10.0.0.1", 29400, "10.0.0.2"};
   CHECK(decode_hello(encode(hello)) == hello);
-  const StartMessage start{"/a b", {"--", "x", ""}, {"A=1", "B=\n"}, "token"};
+  const StartMessage start{"/a b", {"--", "x", ""}, {"A=1", "B=\n"}, "token", true};
   CHECK(decode_start(encode(start)) == start);
   CHECK(decode_start(encode(StartMessage{})) == StartMessage{});
 }
@@ -31,7 +31,8 @@ TEST_CASE("messages: rubbish is refused") {
                                                 {"0.1", "a", "-1", ""},
                                                 {"0.1", "a", "x", ""},
                                                 {"/", "-1"},
-                                                {"/", "9", "", "a"},
+                                                {"/", "0", ""},
+                                                {"/", "9", "", "0", "a"},
                                                 {"/", "0"},
                                                 {"1", "a", "0", "", "x", "", "0", "0"},
                                                 {"1", "a", "0", "", "1", "", "0", "x"},
