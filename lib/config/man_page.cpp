@@ -84,8 +84,8 @@ or a refused connection, is retried for \-\-hosts\-timeout seconds (30). A machi
 later ends the job with the same status, unless \-\-nnodes=MIN:MAX says that fewer are enough. ssh
 must be able to log in without a question.
 \-\-rsh=COMMAND takes another remote shell, or ssh with options of your own, which then stands
-alone: the usual one is ssh \-T \-x with BatchMode, ConnectTimeout, ServerAliveInterval and
-ControlMaster=no.
+alone: the usual one is ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval. ssh
+also gets ControlMaster=no, unless COMMAND sets ControlMaster.
 Signals go to all machines. However this muster or a connection ends, nothing is left there.
 .PP
 All settings travel, and of the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,

@@ -265,7 +265,9 @@ void mark_local(const Resolution& r, HostsRequest& out) {
 }
 
 // The usual remote shell must not ask for anything, wait for hours, or stay when the network is
-// gone; what somebody types is taken as it is.
+// gone; what the user types is taken as it is. But no ssh of the job may become a master that the
+// user's other connections share, because the end of the job kills it. ssh uses the first value of
+// an option, so a ControlMaster that the user types still counts.
 Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
   auto words = shell_words(r.layers.text(rsh));
   if (!words || words->empty()) {
@@ -273,8 +275,8 @@ Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
   }
   out.rsh = std::move(*words);
   const std::string& shell = out.rsh.front();
-  if (std::ranges::any_of(out.hosts, &JobHost::has_port) &&
-      shell.substr(shell.rfind('/') + 1) != "ssh") {
+  const bool is_ssh = shell.substr(shell.rfind('/') + 1) == "ssh";
+  if (std::ranges::any_of(out.hosts, &JobHost::has_port) && !is_ssh) {
     return r.layers.refuse(rsh, "only ssh understands port= in the host file");
   }
   if (out.rsh == std::vector<std::string>{"ssh"}) {
@@ -283,10 +285,12 @@ Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
                    {"-T",
                     "-x",
                     "-oBatchMode=yes",
-                    "-oControlMaster=no",
                     "-oConnectTimeout=20",
                     "-oServerAliveInterval=15",
                     "-oServerAliveCountMax=4"});
+  }
+  if (is_ssh) {
+    out.rsh.emplace_back("-oControlMaster=no");
   }
   const std::string& path = r.layers.text(rsh_muster);
   const std::string own = r.machine.own_path();

@@ -110,12 +110,71 @@ class Refusing(SshdCase):
     """As a jump host: sshd refuses connections while two others have not logged in."""
     settings = "MaxStartups 2:100:2\n"
 
-    def test_machines_whose_connections_are_refused_at_first_are_reached(self):
-        ended = self.run_job("--hosts", ",".join(f"127.0.0.{n}" for n in ADDRESSES), "--rsh",
-                             self.rsh(), "--hosts-timeout=120", "--no-python", "sh", "-c",
-                             "echo $RANK")
+    def assert_all_are_reached(self, machines):
+        ended = self.run_job("--hosts", f"127.0.0.[1-{machines}]:1", "--rsh", self.rsh(),
+                             "--hosts-timeout=120", "--no-python", "sh", "-c", "echo $RANK")
         self.assertEqual(ended.code, 0, ended)
-        self.assertEqual(sorted(ended.out.split()), ["0", "1", "2", "3", "4", "5"])
+        self.assertEqual(sorted(map(int, ended.out.split())), list(range(machines)))
+
+    def test_machines_whose_connections_are_refused_at_first_are_reached(self):
+        self.assert_all_are_reached(6)
+
+
+class Throttling(Refusing):
+    """sshd's default rate limit, but certain: it refuses the eleventh connection, and so on."""
+    settings = "MaxStartups 10:100:10\n"
+
+    def rsh(self, known="known"):  # sshd listens on 16 addresses at most
+        return super().rsh(known) + (" -oHostName=127.0.0.1 "
+                                     f"-oHostKeyAlias=[127.0.0.1]:{self.port}")
+
+    def test_machines_whose_connections_are_refused_at_first_are_reached(self):
+        self.assert_all_are_reached(32)
+
+
+class SharedConnections(SshdCase):
+    """The user's ~/.ssh/config shares connections: ControlMaster auto, ControlPersist."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "config").write_text(
+            "Host *\n  ControlMaster auto\n  ControlPersist 600\n"
+            f"  ControlPath {self.folder}/master-%h\n")
+        self.addCleanup(self.stop_masters)
+
+    def rsh(self, known="known"):
+        return super().rsh(known).replace("/dev/null", str(self.folder / "config"))
+
+    def ssh(self, *words):
+        """What the user types in another terminal; its exit code."""
+        return subprocess.run([*self.rsh().split(), *words], check=False, timeout=60,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL).returncode
+
+    def stop_masters(self):
+        for path in self.folder.glob("master-*"):
+            self.ssh("-O", "exit", path.name.removeprefix("master-"))
+
+    def long_job(self):
+        job = self.job("--hosts", HOSTS, "--rsh", self.rsh(), "--no-python", "sh", "-c",
+                       f"touch {self.folder}/up$RANK; exec sleep 600")
+        self.wait_for("up0", "up1", "up2")
+        return job
+
+    def assert_users_connection_outlives(self, job):
+        job.kill(signal.SIGINT)
+        self.assertEqual(job.end().code, 128 + signal.SIGINT)
+        self.assert_nothing_left(job)
+        self.assertEqual(self.ssh("-O", "check", "127.0.0.2"), 0)
+
+    def test_a_connection_that_the_user_opens_during_the_job_outlives_it(self):
+        job = self.long_job()
+        self.assertEqual(self.ssh("127.0.0.2", "true"), 0)
+        self.assert_users_connection_outlives(job)
+
+    def test_a_connection_that_the_job_shares_outlives_it(self):
+        self.assertEqual(self.ssh("127.0.0.2", "true"), 0)
+        self.assert_users_connection_outlives(self.long_job())
 
 
 if __name__ == "__main__":

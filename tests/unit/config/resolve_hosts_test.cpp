@@ -168,7 +168,9 @@ TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken 
   CHECK(ssh.front() == "ssh");
   CHECK(has(ssh, "-oBatchMode=yes"));
   CHECK(has(ssh, "-oControlMaster=no"));  // the end of a job would end a master that others use
-  CHECK(request({"--hosts=a", "--rsh=ssh -p 22"}).rsh == Words{"ssh", "-p", "22"});
+  CHECK(request({"--hosts=a", "--rsh=ssh -p 22"}).rsh ==
+        Words{"ssh", "-p", "22", "-oControlMaster=no"});
+  CHECK(request({"--hosts=a", "--rsh=oarsh -p 22"}).rsh == Words{"oarsh", "-p", "22"});
   CHECK(request({"--hosts=a"}).muster == "/usr/bin/muster");
   CHECK(request({"--hosts=a", "--rsh-muster=/opt/muster"}).muster == "/opt/muster");
   CHECK(request({"--hosts=a"}).fanout == 32);
