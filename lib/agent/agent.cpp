@@ -12,6 +12,7 @@
 #include "agent/messages.hpp"
 #include "agent/mpi_duty.hpp"
 #include "agent/munge_service.hpp"
+#include "agent/named_hosts.hpp"
 #include "agent/port_duty.hpp"
 #include "agent/rendezvous_settings.hpp"
 #include "agent/roll_call_lines.hpp"
@@ -139,7 +140,7 @@ class Agent final : public WorkerSite, public WarmSite {
   void begin_rounds();
   void try_munge();
   void begin_shared(bool with_munge);
-  [[nodiscard]] Result<void> join_others(bool with_munge);
+  void join_others(RendezvousSettings settings);
   void read_link();
   void take_notices(std::size_t bytes);
   void take_signal(const SignalNotice& notice);
@@ -173,6 +174,7 @@ class Agent final : public WorkerSite, public WarmSite {
   MpiDuty mpi_duty_{loop_, events_, setup_.config};
   LocalStore local_store_{loop_, setup_, place_, events_};
   std::optional<MungeService> munge_;
+  std::optional<NamedHosts> named_hosts_;
   std::optional<SharedWithGuard> shared_with_guard_;
   SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ by its real type
   std::unique_ptr<RoundSource> rounds_;
@@ -374,20 +376,18 @@ void Agent::try_munge() {
 }
 
 void Agent::begin_shared(bool with_munge) {
-  if (const auto joined = join_others(with_munge); !joined) {
-    fail(joined.error());
-    return;
-  }
-  supervisor_.handle(Started{});
-}
-
-Result<void> Agent::join_others(bool with_munge) {
   RendezvousSettings settings = rendezvous_settings(setup_);
   settings.credentials = with_munge ? &*munge_ : nullptr;
-  if (auto ready = use_token(setup_.config, settings); !ready) {
-    return ready;
+  if (const auto ready = use_token(setup_.config, settings); !ready) {
+    fail(ready.error());
+    return;
   }
-  if (settings.trust || with_munge) {
+  named_hosts_.emplace(loop_, setup_.config.named_hosts, settings.first_use);
+  named_hosts_->when_found([this, settings] { join_others(settings); });
+}
+
+void Agent::join_others(RendezvousSettings settings) {
+  if (settings.trust || settings.credentials != nullptr) {
     admission_.set_others(OtherUsers::admitted);  // the key decides
   } else if (setup_.config.token.is_off) {
     admission_.set_others(OtherUsers::warned_of);
@@ -395,11 +395,12 @@ Result<void> Agent::join_others(bool with_munge) {
   auto rendezvous = RendezvousNode::start(
       loop_, std::move(settings), std::move(shared_with_guard_->sockets), *shared_rounds_);
   if (!rendezvous) {
-    return std::unexpected(rendezvous.error());
+    fail(rendezvous.error());
+    return;
   }
   (*rendezvous)->set_admission(&admission_);
   shared_rounds_->start(std::move(*rendezvous), shared_with_guard_->lease);
-  return {};
+  supervisor_.handle(Started{});
 }
 
 void Agent::set_alarm(std::optional<TimePoint> when) {

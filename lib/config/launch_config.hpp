@@ -79,6 +79,9 @@ struct LaunchConfig {
   std::map<std::string, std::string> rdzv_conf;  // as typed
   RendezvousConfig rendezvous;                   // what it means
   TokenSource token;                             // what nodes prove themselves with
+  // The machines that the platform names, all of them; only these may join a job whose nodes have
+  // no secret in common. None: any machine may.
+  std::optional<Said<std::vector<std::string>>> named_hosts;
   bool standalone = false;       // asked for, or implied (contract of torchrun: one node, no port)
   std::optional<int> node_rank;  // static: always there; c10d: if it was given
   bool nodes_are_numbered = false;  // node_rank is the platform's, and so another one on each node

@@ -346,6 +346,17 @@ bool wants_static(const Step& s) {
              : s.plan().dialled_by_workers && !elastic && !s.layers.is_given(OptionId::rank_order);
 }
 
+// Nodes connect from the addresses of these names only where the platform says where they meet and
+// nobody chose another network.
+void note_named_hosts(const Step& s) {
+  const auto nodes = nodes_given(s);
+  const bool has_own_address =
+      s.layers.is_given(OptionId::local_addr) || s.layers.is_given(OptionId::iface);
+  if (!has_own_address && (!nodes || nodes->second <= s.plan().nodes->value)) {
+    s.out.config.named_hosts = s.plan().members;
+  }
+}
+
 // Where nodes meet is said by one source only: an endpoint of the user with a back end of the
 // platform would be neither's.
 void add_meeting(const Step& s) {
@@ -355,6 +366,7 @@ void add_meeting(const Step& s) {
   }
   const std::string origin =
       plan.hosts->origin + (plan.ports ? "; port: " + plan.ports->origin : "");
+  note_named_hosts(s);
   if (wants_static(s)) {
     s.layers.add(OptionId::master_addr, plan.hosts->value.front(), plan.hosts->origin);
     if (plan.ports) {

@@ -99,6 +99,7 @@ std::optional<PlatformPlan> read_sagemaker(const PlatformFacts& facts) {
   plan.ports = {{kSageMakerPort}, "SageMaker's own"};
   plan.dialled_by_workers = true;
   plan.names = hosts.names;
+  plan.members = {hosts.names, hosts.origin};
   return plan;
 }
 

@@ -47,6 +47,7 @@ std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& 
   plan.nodes = {machines, batch.names->origin};
   plan.node = {*place, batch.names->origin};
   plan.hosts = {{plan.names.front()}, batch.names->origin};
+  plan.members = batch.names;
   const std::string id = batch.name + "/" + batch.job->value;
   plan.ports = {job_ports(id), "derived from " + batch.job->origin};
   plan.run_id = {batch.name + "-" + batch.job->value, batch.job->origin};

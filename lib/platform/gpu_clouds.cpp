@@ -28,6 +28,7 @@ std::optional<PlatformPlan> read_skypilot(const PlatformFacts& facts) {
   plan.node = node;
   plan.gpus = facts.number("SKYPILOT_NUM_GPUS_PER_NODE", 1);
   plan.hosts = {{plan.names.front()}, addresses->origin};
+  plan.members = {plan.names, addresses->origin};
   plan.run_id = facts.word("SKYPILOT_TASK_ID");
   return plan;
 }

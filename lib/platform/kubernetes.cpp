@@ -107,6 +107,7 @@ std::optional<PlatformPlan> read_volcano_hosts(const PlatformFacts& facts) {
   plan.nodes = {static_cast<int>(names.size()), origin};
   plan.node = {*place, origin};
   plan.hosts = {{names.front()}, origin};
+  plan.members = {names, origin};
   plan.names = std::move(names);
   return plan;
 }

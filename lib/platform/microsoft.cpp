@@ -78,6 +78,7 @@ std::optional<PlatformPlan> read_azure_batch(const PlatformFacts& facts) {
   if (head->port.value_or(0) != 0) {
     plan.ports = {{*head->port}, master->origin};
   }
+  plan.members = {names, origin};
   plan.names = std::move(names);
   return plan;
 }

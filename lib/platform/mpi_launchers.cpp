@@ -26,6 +26,7 @@ std::optional<Said<std::string>> job_around(const PlatformFacts& facts) {
 void add_meeting(const Said<std::string>& job, const PlatformFacts& facts, PlatformPlan& plan) {
   if (auto around = machines_around(facts)) {
     plan.hosts = {{around->value.front()}, around->origin};
+    plan.members = around;
   }
   plan.ports = {job_ports(plan.name + "/" + job.value), "derived from " + job.origin};
   plan.run_id = {plan.name + "-" + job.value, job.origin};

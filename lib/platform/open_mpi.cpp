@@ -37,6 +37,7 @@ std::vector<std::string> addresses_in(std::string_view uri) {
 void add_hosts(const PlatformFacts& facts, PlatformPlan& plan) {
   if (auto around = machines_around(facts)) {
     plan.hosts = {{around->value.front()}, around->origin};
+    plan.members = around;
   } else if (const auto uri = facts.text("OMPI_MCA_orte_hnp_uri")) {
     if (auto found = addresses_in(uri->value); !found.empty()) {
       plan.hosts = {std::move(found), uri->origin};

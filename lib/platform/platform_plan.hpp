@@ -42,6 +42,8 @@ struct PlatformPlan {
   // in each replica, and ranks go by name.
   std::optional<bool> is_first;
   std::vector<std::string> names;  // of the machines in their order, where they are known
+  // Names or addresses of all machines that the job may use, as they resolve. None: not listed.
+  std::optional<Said<std::vector<std::string>>> members;
   std::optional<TaskOfNode> task;
 
   std::optional<Said<int>> workers;  // of this launcher, said outright

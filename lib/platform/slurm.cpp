@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 namespace muster {
@@ -148,6 +149,10 @@ PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
   }
   const std::string head = address_of(step.names.front(), facts);
   plan.hosts = {{head}, head == step.names.front() ? "SLURM_STEP_NODELIST" : "SLURM_NODE_ALIASES"};
+  plan.members = {{}, "SLURM_STEP_NODELIST"};
+  std::ranges::transform(step.names,
+                         std::back_inserter(plan.members->value),
+                         [&](const std::string& name) { return address_of(name, facts); });
   const auto cluster = facts.word("SLURM_CLUSTER_NAME");
   plan.ports = ports_of(
       fmt::format("slurm/{}/{}/{}", cluster ? cluster->value : "", step.job, step.step), facts);

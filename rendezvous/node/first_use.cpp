@@ -64,6 +64,15 @@ bool FirstUse::admits(const std::string& peer) const {
   return (!is_closed_ || members_.contains(peer)) && !is_here_(peer);
 }
 
+void FirstUse::limit_to(std::set<std::string> addresses, const std::string& origin) {
+  named_ = std::move(addresses);
+  named_by_ = origin;
+}
+
+bool FirstUse::is_named(const std::string& peer) const {
+  return named_by_.empty() || named_.contains(peer) || is_here_(peer);
+}
+
 void FirstUse::note_guest(const std::string& peer) {
   if (!is_closed_ && guests_.size() < kGuestsMost) {
     guests_.insert(peer);

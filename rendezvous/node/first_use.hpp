@@ -45,6 +45,19 @@ class FirstUse {
   // Whether a connection with `peer` may use the key of the meeting. Addresses are numeric.
   [[nodiscard]] bool admits(const std::string& peer) const;
 
+  // Only hosts with these addresses may connect to us with that key; `origin` lists them.
+  void limit_to(std::set<std::string> addresses, const std::string& origin);
+
+  // The platform names hosts, and their addresses could not be found.
+  void note_unknown(const std::string& why) { why_unlimited_ = why; }
+
+  // Addresses of this machine always pass.
+  [[nodiscard]] bool is_named(const std::string& peer) const;
+
+  [[nodiscard]] const std::string& named_by() const { return named_by_; }
+
+  [[nodiscard]] const std::string& why_unlimited() const { return why_unlimited_; }
+
   // Who connected with that key, until close.
   void note_guest(const std::string& peer);
 
@@ -58,6 +71,9 @@ class FirstUse {
   std::shared_ptr<const JobTrust> job_key_;
   std::set<std::string> members_;
   std::set<std::string> guests_;
+  std::set<std::string> named_;
+  std::string named_by_;  // empty: any host may connect
+  std::string why_unlimited_;
   bool is_shared_ = false;
   bool is_closed_ = false;
 };

@@ -63,13 +63,27 @@ std::string without_token(const std::string& address, const std::string& why) {
       "whoever can connect to {} can take part in this job, which has no token: {}", address, why);
 }
 
-std::string trusted_at_first(const std::string& address, const std::set<std::string>& guests) {
+Refuse unnamed_host(const std::string& address, const std::string& list) {
+  return Refuse{Refusal::wrong_token,
+                fmt::format("the nodes of this job have no secret in common, and {} is not an "
+                            "address of a host in {}; start all nodes with the same --token-file",
+                            address,
+                            list)};
+}
+
+std::string trusted_at_first(const std::string& address, const FirstUse& first_use) {
+  const std::string& why = first_use.why_unlimited();
+  const std::string who =
+      !first_use.named_by().empty()
+          ? fmt::format(
+                "any program on the hosts in {} that reached {}", first_use.named_by(), address)
+          : fmt::format("any host that reached {}{}", address, why.empty() ? "" : " (" + why + ")");
   return fmt::format(
-      "the nodes of this job have no secret in common: until it formed, any host that reached {} "
-      "could join. These joined: {}. From now on only they can. To keep others out from the start, "
-      "copy one file to all nodes and set MUSTER_TOKEN_FILE or --token-file",
-      address,
-      fmt::join(guests, ", "));
+      "the nodes of this job have no secret in common: until it formed, {} could join. These "
+      "joined: {}. From now on only they can. To keep others out from the start, copy one file to "
+      "all nodes and set MUSTER_TOKEN_FILE or --token-file",
+      who,
+      fmt::join(first_use.guests(), ", "));
 }
 
 std::optional<std::string> RefusalTally::add(TimePoint now,

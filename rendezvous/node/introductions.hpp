@@ -3,13 +3,13 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "rendezvous/node/first_use.hpp"
 #include "rendezvous/server/refusal_notes.hpp"
 #include "rendezvous/wire/coordinator_messages.hpp"
 #include "rendezvous/wire/node_messages.hpp"
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 
 namespace muster {
@@ -27,12 +27,14 @@ namespace muster {
 // Nor it with ours: it went away when it had it.
 [[nodiscard]] Refuse left_munge();
 
+// It connects from an address of no host in the platform's list.
+[[nodiscard]] Refuse unnamed_host(const std::string& address, const std::string& list);
+
 // What a node says that others can reach, and that has no token.
 [[nodiscard]] std::string without_token(const std::string& address, const std::string& why);
 
 // What the coordinator of a job says that trusted these addresses without a secret while it formed.
-[[nodiscard]] std::string trusted_at_first(const std::string& address,
-                                           const std::set<std::string>& guests);
+[[nodiscard]] std::string trusted_at_first(const std::string& address, const FirstUse& first_use);
 
 // Who was refused, in one sentence, at most once a minute for each reason: strangers may come as
 // often as they like.

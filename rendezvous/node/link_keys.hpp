@@ -37,6 +37,21 @@ struct LinkKeys {
     return all;
   }
 
+  // The platform's list of hosts, if a peer that connects is not in it and has no other key.
+  [[nodiscard]] std::string refused_by_list(const std::string& peer, Proofs theirs) const {
+    const bool is_stranger = first_use != nullptr && !first_use->is_named(peer) &&
+                             has(theirs, Proofs::first_use) &&
+                             (accepted_with(peer) & theirs) == Proofs::none;
+    return is_stranger ? first_use->named_by() : "";
+  }
+
+  // What a peer that connects to us may use.
+  [[nodiscard]] Proofs accepted_with(const std::string& peer) const {
+    const Proofs all = with(peer);
+    const bool is_stranger = first_use != nullptr && !first_use->is_named(peer);
+    return is_stranger ? without(all, Proofs::first_use) : all;
+  }
+
   // The key in our own credential: of who connected to us by MUNGE.
   [[nodiscard]] bool is_own_munge(const JobTrust* key) const {
     return munge != nullptr && key == &munge->own();

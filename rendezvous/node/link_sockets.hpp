@@ -150,7 +150,7 @@ class LinkSockets {
   void end_handshake(Link& link);
   void take_turns();
   void lose_trust(Link& link);
-  void turn_away(Link& link, const Refuse& why);
+  void turn_away(Link& link, const Refuse& why, bool may_end_job = true);
   void turn_away_foreign(Link& link);
   void tell_refused(const std::string& from, const Refuse& why);
   void take_message(Link& link, RoundMessage message);

@@ -97,10 +97,13 @@ void LinkSockets::begin_tls(Link& link) {
 void LinkSockets::take_introduction(Link& link) {
   const Introduction& theirs = link.decoder.introduction();
   Introduction ours = keys_.introduction;
-  ours.proofs = keys_.with(peer_of(link));
-  if (const auto refusal = refusal_of(theirs, ours)) {
+  ours.proofs = keys_.accepted_with(peer_of(link));
+  const std::string list = keys_.refused_by_list(peer_of(link), theirs.proofs);
+  const bool is_unnamed = theirs.job == ours.job && !list.empty();
+  if (const auto refusal = is_unnamed ? std::optional(unnamed_host(peer_of(link), list))
+                                      : refusal_of(theirs, ours)) {
     link.output.push(std::make_shared<const std::string>(refuse_introduction(*refusal)));
-    turn_away(link, *refusal);
+    turn_away(link, *refusal, !is_unnamed);
     return;
   }
   link.offered = theirs.proofs & ours.proofs;
@@ -222,10 +225,11 @@ void LinkSockets::greet(Link& link) {
   touch(link);
 }
 
-void LinkSockets::turn_away(Link& link, const Refuse& why) {
+// A node of the job with another token ends the job. A host outside of the list cannot.
+void LinkSockets::turn_away(Link& link, const Refuse& why, bool may_end_job) {
   dismiss(link);
   const std::string from = peer_address(link.fd.get()).host();
-  if (why.why == Refusal::wrong_token) {
+  if (may_end_job && why.why == Refusal::wrong_token) {
     sink_(TokenRefused{from, why.text});
   }
   tell_refused(from, why);

@@ -341,7 +341,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     run.master_addr = dialler.as_seen_here(run.master_addr);
     const bool had_guests = settings.first_use && settings.first_use->close(*run.round);
     if (had_guests && run.round->id.coordinator == settings.self.id) {
-      owner.say(trusted_at_first(own_address, settings.first_use->guests()));
+      owner.say(trusted_at_first(own_address, *settings.first_use));
     }
     owner.run_round(run);
   }

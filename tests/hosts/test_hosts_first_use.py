@@ -6,7 +6,10 @@ import pathlib
 import shutil
 import tempfile
 
+from harness import free_port
 from hosts import HostsCase
+from nodes import WORKER
+from test_platforms import captured
 
 MEMORY = "/dev/shm"  # a home on a container's own layer would not be used
 WARNING = "have no secret in common"
@@ -63,6 +66,47 @@ class FirstUse(HostsCase):
             nodes[number] = self.start(job, number, label=f"node{number}again")
             job.round(3)
         job.finish(*nodes.values())
+
+    def in_slurm(self, nodes):
+        """A job of two machines in a step whose list of nodes is this one."""
+        job = self.cluster("2")
+        port = free_port()
+        job.launcher_args = lambda *_, words=(), **__: [*words, "--nproc-per-node=1", WORKER]
+        step = {**captured("slurm-step1-0"), "SLURM_STEP_NODELIST": nodes,
+                "SLURM_STEP_RESV_PORTS": str(port), "SLURM_JOB_ID": "7"}
+        by_hand = ["--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=slurm-7.0",
+                   f"--rdzv-endpoint={self.net.hosts[0].address}:{port}"]
+        return job, step, by_hand
+
+    def start_with(self, job, number, words=(), **variables):
+        home = self.homes / str(number)
+        home.mkdir(exist_ok=True)
+        return job.start(number, words=words,
+                         env={"HOME": str(home), "XDG_CONFIG_HOME": "", **variables})
+
+    def test_a_host_that_slurm_does_not_name_is_refused(self):
+        job, step, by_hand = self.in_slurm("node[1-2]")
+        first = self.start_with(job, 1, **step)
+        first.wait_for_text("1 of 2")
+        stranger = self.start_with(job, 3, by_hand).end()
+        self.assertEqual(stranger.code, 2, stranger.err)
+        why = "10.77.0.3 is not an address of a host in SLURM_STEP_NODELIST"
+        self.assertIn(why, stranger.err)
+        self.assertIn("--token-file", stranger.err)
+        self.assertIn(why, first.wait_for_text("refused node at 10.77.0.3: "))
+        second = self.start_with(job, 2, **{**step, "SLURM_NODEID": "1", "SLURM_PROCID": "1"})
+        self.assertEqual(set(job.round(2).nodes), {"node1", "node2"})
+        ended, _ = job.finish(first, second)
+        self.assertIn("any program on the hosts in SLURM_STEP_NODELIST that reached", ended.err)
+
+    def test_hosts_whose_addresses_are_unknown_limit_nobody(self):
+        job, step, by_hand = self.in_slurm("node[1,9]")
+        first = self.start_with(job, 1, **step)
+        other = self.start_with(job, 3, by_hand)
+        job.round(2)
+        ended, _ = job.finish(first, other)
+        self.assertIn("any host that reached", ended.err)
+        self.assertIn("the hosts in SLURM_STEP_NODELIST are unknown: ", ended.err)
 
     def test_an_administrator_forbids_it(self):
         job = self.cluster("2")

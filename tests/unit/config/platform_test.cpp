@@ -57,6 +57,19 @@ TEST_CASE("platform: what contradicts it is said on one line") {
   CHECK(launch({"--nnodes=1:8", "--rdzv-id=mine"}, step(3, 4)).warnings().empty());
 }
 
+TEST_CASE("platform: its hosts limit who may join, unless somebody chose another network") {
+  auto variables = step(1, 2);
+  variables["SLURM_NODE_ALIASES"] = "a2:10.0.0.2:a2";
+  const auto named = launch({}, variables).config().named_hosts;
+  REQUIRE(named);
+  CHECK(named->value == std::vector<std::string>{"a1", "10.0.0.2"});
+  CHECK(named->origin == "SLURM_STEP_NODELIST");
+  for (const char* other : {"--rdzv-endpoint=head:1", "--local-addr=10.0.0.1", "--nnodes=2:8"}) {
+    CHECK_FALSE(launch({other}, variables).config().named_hosts);
+  }
+  CHECK_FALSE(launch({}, kCloud).config().named_hosts);
+}
+
 TEST_CASE("platform: a node beyond --nnodes has no rank of its own, it waits as a spare") {
   const auto config = launch({"--nnodes=2"}, step(3, 4)).config();
   CHECK_FALSE(config.node_rank);

@@ -143,9 +143,50 @@ TEST_CASE("first use: nodes whose job keys differ come by what else they have") 
   }
 }
 
+TEST_CASE("first use: a host that the platform does not name is refused, and ends nothing") {
+  Node leader(kOne);
+  leader.first_use->limit_to({"10.0.0.1", "10.0.0.2"}, "SLURM_STEP_NODELIST");
+  Node stranger(kTwo);
+  CHECK_FALSE(meets(stranger, leader));
+  CHECK_THAT(refusal(stranger),
+             Catch::Contains("127.0.0.1 is not an address of a host in SLURM_STEP_NODELIST"));
+  REQUIRE(leader.notices.size() == 1);
+  CHECK_THAT(leader.notices[0],
+             Catch::StartsWith("refused node at 127.0.0.1: ") && Catch::Contains("--token-file"));
+  CHECK(leader.party.all<TokenRefused>().empty());
+  CHECK(leader.first_use->guests().empty());
+  // A common secret is enough, from any address.
+  Node friendly(kOne);
+  CHECK(meets(friendly, leader));
+  // A stranger of another job learns no more than that.
+  Node other(kTwo);
+  other.party.sockets->set_job("other", &other.token, nullptr, &*other.first_use);
+  CHECK_FALSE(meets(other, leader));
+  CHECK_FALSE(refusal(other).find("SLURM_STEP_NODELIST") != std::string::npos);
+}
+
+TEST_CASE("first use: a host that the platform names is admitted, and this machine always is") {
+  Node leader(kOne);
+  leader.first_use->limit_to({"127.0.0.1"}, "PBS_NODEFILE");
+  Node node(kTwo);
+  CHECK(meets(node, leader));
+  FirstUse real("job");
+  real.limit_to({"203.0.113.1"}, "PBS_NODEFILE");
+  CHECK(real.is_named("127.0.0.1"));
+  CHECK(real.is_named("203.0.113.1"));
+  CHECK_FALSE(real.is_named("203.0.113.2"));
+}
+
+TEST_CASE("first use: a node connects to an address outside of the list") {
+  Node node(kOne);
+  node.first_use->limit_to({"10.0.0.1"}, "SLURM_STEP_NODELIST");
+  Node leader(kTwo);
+  CHECK(meets(node, leader));
+}
+
 TEST_CASE("first use: never between processes of one machine") {
   const FirstUse real("job");
   CHECK_FALSE(real.admits("127.0.0.1"));
   CHECK_FALSE(real.admits("::1"));
-  CHECK(real.admits("192.0.2.1"));
+  CHECK(real.admits("203.0.113.1"));
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/named_hosts.hpp"
+
+#include "support/catch.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <sys/prctl.h>
+
+using namespace muster;
+
+namespace {
+
+// FirstUse makes a key, and so hides /proc/self from others; later tests of this program read it.
+struct Visible {
+  Visible() = default;
+  Visible(const Visible&) = delete;
+  Visible& operator=(const Visible&) = delete;
+
+  ~Visible() { static_cast<void>(::prctl(PR_SET_DUMPABLE, 1)); }
+};
+
+// The limit of a job with these hosts.
+std::shared_ptr<FirstUse> limited_to(const std::vector<std::string>& names) {
+  const Visible afterwards;
+  asio::io_context loop;
+  auto first_use = std::make_shared<FirstUse>("job");
+  NamedHosts hosts(loop, {{names, "PBS_NODEFILE"}}, first_use);
+  int times = 0;
+  hosts.when_found([&times] { ++times; });
+  loop.run();
+  CHECK(times == 1);
+  return first_use;
+}
+
+}  // namespace
+
+TEST_CASE("named hosts: the addresses of all of them") {
+  std::vector<std::string> names;
+  for (int i = 1; i <= 100; ++i) {  // more than are looked up at the same time
+    names.push_back("192.0.2." + std::to_string(i));
+  }
+  const auto first_use = limited_to(names);
+  CHECK(first_use->named_by() == "PBS_NODEFILE");
+  CHECK(first_use->is_named("192.0.2.100"));
+  CHECK_FALSE(first_use->is_named("192.0.2.101"));
+}
+
+TEST_CASE("named hosts: one without an address lifts the limit") {
+  std::vector<std::string> names(100, "192.0.2.1");
+  names[1] = "not a name";
+  const auto first_use = limited_to(names);
+  CHECK(first_use->named_by().empty());
+  CHECK(first_use->is_named("192.0.2.7"));
+  CHECK_THAT(first_use->why_unlimited(),
+             Catch::StartsWith("the hosts in PBS_NODEFILE are unknown: "));
+}
+
+TEST_CASE("named hosts: none, or no trust on first use") {
+  const Visible afterwards;
+  asio::io_context loop;
+  int times = 0;
+  NamedHosts none(loop, std::nullopt, std::make_shared<FirstUse>("job"));
+  none.when_found([&times] { ++times; });
+  NamedHosts token(loop, {{{"node1"}, "PBS_NODEFILE"}}, nullptr);
+  token.when_found([&times] { ++times; });
+  CHECK(times == 2);
+}
