@@ -42,7 +42,7 @@ class NoWorkers : public NodeOwner {
 
   void show_roll_call(const ShowRollCall&) override {}
 
-  void say(const std::string&) override {}
+  void log(LogLevel, const std::string&) override {}
 
   void ended(const NodeEnd&) override { _exit(1); }
 

@@ -3,6 +3,7 @@
 // apps/README.md.
 #include "agent/agent.hpp"
 #include "agent/job_result.hpp"
+#include "agent/open_record.hpp"
 #include "agent/run_dir.hpp"
 #include "base/environ.hpp"
 #include "base/log.hpp"
@@ -142,9 +143,11 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ
 struct Shared {
   NodeSockets sockets;
   LeaseTimer lease;
+  std::shared_ptr<const RoundRecord> record;
 };
 
-Result<std::optional<Shared>> share(const LaunchConfig& config) {
+Result<std::optional<Shared>> share(const AgentSetup& setup) {
+  const LaunchConfig& config = setup.config;
   if (!many_nodes(config)) {
     return std::nullopt;
   }
@@ -156,12 +159,12 @@ Result<std::optional<Shared>> share(const LaunchConfig& config) {
   if (!lease) {
     return std::unexpected(lease.error());
   }
-  return Shared{std::move(*sockets), std::move(*lease)};
+  return Shared{std::move(*sockets), std::move(*lease), open_record(setup)};
 }
 
 int launch(const AgentSetup& setup, int argc, char** argv) {
   const pid_t guard = ::getpid();
-  auto shared = share(setup.config);
+  auto shared = share(setup);
   if (!shared) {
     return refuse(shared.error());
   }
@@ -171,7 +174,7 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
         hide_command_line(argc, argv);
         std::optional<SharedWithGuard> means;
         if (*shared) {
-          means = SharedWithGuard{std::move((*shared)->sockets), lease};
+          means = SharedWithGuard{std::move((*shared)->sockets), lease, (*shared)->record};
         }
         return run_agent(setup, std::move(link), std::move(means));
       },

@@ -29,6 +29,7 @@ void warn(const std::string& text);
 [[nodiscard]] Result<int> run_top(const ControlOptions& options);
 [[nodiscard]] Result<int> run_stacks(const ControlOptions& options);
 [[nodiscard]] Result<int> run_drain(const ControlOptions& options);
+[[nodiscard]] Result<int> run_forget(const ControlOptions& options);
 [[nodiscard]] Result<int> run_stop(const ControlOptions& options);
 [[nodiscard]] Result<int> run_resolve(const ControlOptions& options);
 [[nodiscard]] Result<int> run_report(const ControlOptions& options);

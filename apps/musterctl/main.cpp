@@ -58,6 +58,8 @@ Result<int> run_command(const ControlOptions& options) {
       return run_stacks(options);
     case Command::drain:
       return run_drain(options);
+    case Command::forget:
+      return run_forget(options);
     case Command::stop:
       return run_stop(options);
     case Command::url:

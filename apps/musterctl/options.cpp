@@ -28,6 +28,7 @@ constexpr const char* kHelp = R"(musterctl: shows jobs, looks into stores, names
   musterctl stop             end the job here as SIGTERM to its launcher does, and wait for it
   musterctl url              print the URL of the job's --http with its key
   musterctl drain NODE       let this machine's node leave a job of several, by the same signal
+  musterctl forget NODE      declare a lost node dead: the job waits for it no longer
 
 Jobs are found on this machine and asked over a socket of their own, which answers their user and
 root. All launchers on the machine are queried at the same time; those that do not answer within 1 s
@@ -37,6 +38,9 @@ instead, also after the end.
 In a job of many nodes the launcher of each node tells what that node knows; stop ends the part of
 this node, and what the others then do is theirs to decide (--nnodes). drain does the same where
 there are others; a node of another machine is drained there.
+forget is for a job that waits for a node that died out of contact and returned without its record.
+Run it on the node that leads the job. If NODE still runs, the job then runs twice: be certain that
+its machine was rebooted or is off.
 
 stacks needs py-spy (Python) and eu-stack (all else), and root or kernel.yama.ptrace_scope=0. It
 stops a process for some milliseconds at most. flights reads the recorders of muster's collective
@@ -160,12 +164,15 @@ void add_job_commands(CLI::App& app, Typed& typed) {
   add_job_options(*add_plain_command(app, typed, "stop", Command::stop), typed, false);
   add_job_options(*add_plain_command(app, typed, "url", Command::url), typed, false);
   auto* drain = add_plain_command(app, typed, "drain", Command::drain);
-  drain->add_option("NODE", typed.options.node)->required();
+  auto* forget = add_plain_command(app, typed, "forget", Command::forget);
+  for (CLI::App* command : {drain, forget}) {
+    command->add_option("NODE", typed.options.node)->required();
+  }
   auto* stacks = add_plain_command(app, typed, "stacks", Command::stacks);
   stacks->add_option("RANK", typed.ranks)->expected(0, kKeysMax);
   auto* flights = add_plain_command(app, typed, "flights", Command::flights);
   flights->add_option("DIR|PID", typed.options.args)->expected(0, kKeysMax);
-  for (CLI::App* command : {drain, stacks, flights}) {
+  for (CLI::App* command : {drain, forget, stacks, flights}) {
     add_job_options(*command, typed, false);
   }
   for (CLI::App* command : {stacks, flights}) {

@@ -17,6 +17,7 @@ enum class Command {
   drain,
   events,
   flights,
+  forget,
   print,  // --help or --version: `text`
   resolve,
   report,
@@ -60,7 +61,7 @@ struct ControlOptions {
   std::string http_key_file;         // --http-key
   std::string run_id;                // --rdzv-id of the job
   std::optional<Endpoint> endpoint;  // where --http serves it
-  std::string node;                  // drain
+  std::string node;                  // drain, forget
   std::vector<int> ranks;            // stacks; empty: all
   bool json = false;
   bool follow = false;

@@ -164,7 +164,8 @@ class Agent final : public WorkerSite, public WarmSite {
                         {[this] { return output_bytes(); },
                          [this] { return channel_.steps(); },
                          [this] { return waits(); },
-                         [this](const std::string& line) { messages_.show(line); }}};
+                         [this](const std::string& line) { messages_.show(line); },
+                         [this](const std::string& node) { return forget(shared_rounds_, node); }}};
   RunPlace place_{setup_};
   UserAdmission admission_{::geteuid()};        // of other agents
   UserAdmission store_admission_{::geteuid()};  // of workers
@@ -378,6 +379,7 @@ void Agent::try_munge() {
 void Agent::begin_shared(bool with_munge) {
   RendezvousSettings settings = rendezvous_settings(setup_);
   settings.credentials = with_munge ? &*munge_ : nullptr;
+  settings.record = shared_with_guard_->record;
   if (const auto ready = use_token(setup_.config, settings); !ready) {
     fail(ready.error());
     return;

@@ -10,8 +10,10 @@
 #include "config/launch_config.hpp"
 #include "process/lease_timer.hpp"
 #include "rendezvous/node/node_sockets.hpp"
+#include "rendezvous/node/round_record.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -34,6 +36,7 @@ struct AgentSetup {
 struct SharedWithGuard {
   NodeSockets sockets;
   const LeaseTimer* lease = nullptr;
+  std::shared_ptr<const RoundRecord> record{};
 };
 
 // Returns the launcher's exit code; everything that it has to say was said. `means` where

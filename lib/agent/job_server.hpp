@@ -33,6 +33,8 @@ class JobServer {
     std::function<std::vector<std::optional<WaitStatus>>()> waits = nullptr;
     // Writes a line to standard error and to nothing else: it may hold the key.
     std::function<void(const std::string&)> show = nullptr;
+    // Of musterctl forget: empty if done, else the reason why not.
+    OwnerSite::Forget forget = nullptr;
   };
 
   JobServer(asio::io_context& loop,
@@ -59,7 +61,7 @@ class JobServer {
   EventStream& events_;
   Readings readings_;
   JobSite site_;
-  OwnerSite owner_site_{site_};
+  OwnerSite owner_site_{site_, readings_.forget};
   std::optional<HttpServer> job_socket_;
   std::optional<HttpServer> http_;
 };

@@ -431,8 +431,19 @@ void SharedRounds::show_roll_call(const ShowRollCall& show) {
   events_.tell(event::RollCallHeard{show.call, show.trouble});
 }
 
-void SharedRounds::say(const std::string& text) {
-  events_.say(LogLevel::warning, printable(text, kTextMax));
+void SharedRounds::log(LogLevel level, const std::string& text) {
+  events_.say(level, printable(text, kTextMax));
+}
+
+std::string forget(SharedRounds* rounds, const std::string& node) {
+  if (rounds == nullptr) {
+    return "this job has one node";
+  }
+  if (!rounds->node_) {
+    return "this node has not joined the job yet";
+  }
+  const auto done = rounds->node_->forget(node);
+  return done ? std::string() : done.error().message;
 }
 
 }  // namespace muster

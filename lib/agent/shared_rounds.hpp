@@ -60,6 +60,9 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   // StalledHere, LookedHere, JudgedHere, WaitedHere.
   void tell(AgentEvent event) { node_->tell(std::move(event)); }
 
+  // For musterctl forget: declares a lost member dead. Empty: done; else the reason why not.
+  friend std::string forget(SharedRounds* rounds, const std::string& node);
+
   // RoundSource. A round is awaited from the moment at which the one before is over.
   void await_round(int /*attempt*/) override {}
 
@@ -85,7 +88,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void inquire(const InquiryStep& step) override;
   void hear_waits(const HearWaits& heard) override;
   void show_roll_call(const ShowRollCall& show) override;
-  void say(const std::string& text) override;
+  void log(LogLevel level, const std::string& text) override;
   void ended(const NodeEnd& end) override;
 
  private:
@@ -128,5 +131,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   ReservedPorts ports_;
   bool overslept_ = false;  // we noticed the lease's end later than the guard
 };
+
+// `rounds`: null in a job of one node.
+[[nodiscard]] std::string forget(SharedRounds* rounds, const std::string& node);
 
 }  // namespace muster

@@ -211,6 +211,8 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
         return "munge";
       }
       return config.token.from == TokenFrom::nowhere ? "none" : "needed";
+    case OptionId::state_dir:
+      return or_none(config.state_dir);
     case OptionId::platform:
       return config.platform.name;
     default:

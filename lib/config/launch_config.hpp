@@ -123,6 +123,7 @@ struct LaunchConfig {
   // started cold. Empty: what the program itself imports at its top level.
   std::optional<std::vector<std::string>> warm;
 
+  std::string state_dir;       // of the record of rounds; empty: none is made
   std::string log_dir;         // empty: a fresh folder is made when one is needed
   bool logs_disabled = false;  // --log-dir=/dev/null
   StdSpec redirects;

@@ -56,6 +56,9 @@ struct Resolution {
 // What they prove themselves with (resolve_token.cpp). The first only checks what was given.
 [[nodiscard]] Result<void> check_token(const Resolution& resolution);
 [[nodiscard]] Result<void> resolve_token(const Resolution& resolution);
+
+// Where they record rounds (resolve_state_dir.cpp).
+[[nodiscard]] Result<void> resolve_state_dir(const Resolution& resolution);
 // Where nodes meet (resolve_endpoints.cpp).
 [[nodiscard]] Result<void> resolve_endpoints(const Resolution& resolution);
 // This node's address and ports, and the order of ranks (resolve_addresses.cpp).

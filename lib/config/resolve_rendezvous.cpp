@@ -219,7 +219,8 @@ Result<void> resolve_rendezvous(const Resolution& r) {
                           resolve_endpoints,
                           resolve_addresses,
                           resolve_rank_order,
-                          resolve_token}) {
+                          resolve_token,
+                          resolve_state_dir}) {
     if (auto done = step(r); !done) {
       return done;
     }

@@ -69,6 +69,7 @@ enum class OptionId {
   rdzv_conf,
   token_file,
   token,
+  state_dir,
   platform,
   srun,
   explain,

@@ -4,6 +4,7 @@
 // the loop; each function may call RendezvousNode::tell at once or later.
 #pragma once
 
+#include "base/log.hpp"
 #include "base/time.hpp"
 #include "rendezvous/round/node_events.hpp"
 
@@ -30,7 +31,9 @@ class NodeOwner {
   virtual void inquire(const InquiryStep& step) = 0;
   virtual void hear_waits(const HearWaits& heard) = 0;
   virtual void show_roll_call(const ShowRollCall& show) = 0;
-  virtual void say(const std::string& text) = 0;
+  virtual void log(LogLevel level, const std::string& text) = 0;
+
+  void say(const std::string& text) { log(LogLevel::warning, text); }
 
   // Last call; what the others had to be told is out. The node may be destroyed in it.
   virtual void ended(const NodeEnd& end) = 0;

@@ -50,6 +50,9 @@ class Rendezvous {
   [[nodiscard]] virtual Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() = 0;
   virtual void store_closed() = 0;
 
+  // Declares a lost member of this name dead (ForgetNode). Error: why that has no effect here.
+  [[nodiscard]] virtual Result<void> forget(const std::string& name) = 0;
+
   // For --store-via=proxy; null in tests that have none.
   [[nodiscard]] virtual StoreCarrier* carrier() = 0;
 };

@@ -6,6 +6,7 @@
 #include "rendezvous/node/dialler.hpp"
 #include "rendezvous/node/endpoint_binder.hpp"
 #include "rendezvous/node/link_sockets.hpp"
+#include "rendezvous/node/record_keeper.hpp"
 #include "rendezvous/node/store_carrier.hpp"
 #include "rendezvous/node/turn_frames.hpp"
 #include "rendezvous/round/node_core.hpp"
@@ -50,6 +51,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   asio::steady_timer timer;
   asio::steady_timer names_again;
   StoreCarrier carrier;
+  RecordKeeper record;
   EndpointBinder binder;
   Dialler dialler;
   std::deque<NodeEvent> queue;
@@ -78,6 +80,9 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
         timer(on),
         names_again(on),
         carrier(on, settings.core.terms, settings.self, [this](const auto& work) { turn(work); }),
+        record(on,
+               settings.record,
+               [this](LogLevel level, const auto& text) { owner.log(level, text); }),
         binder(on, settings.core.endpoints, [this](UniqueFd fd) { take_endpoint(std::move(fd)); }),
         dialler(
             on,
@@ -97,6 +102,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     }
     timer.cancel();
     names_again.cancel();
+    record.stop();
     dialler.cancel_all();
     carrier.stop();
     sockets.reset();
@@ -187,8 +193,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
-  // What came while we could not run comes before what time says: or we would take those for
-  // silent whom only we did not hear.
+  // Messages that arrived while we could not run come before deadlines of silence.
   void tick() {
     for (int i = 0; i < kCatchUpMost && sockets->serve(now); ++i) {
     }
@@ -223,10 +228,9 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
         return;
       }
     }
-    if (settings.is_host == true || ours) {
-      begin({.hosts = true});
-    } else if (binder.any_known()) {
-      begin({.hosts = false, .may_host = binder.may_have_first()});
+    const bool hosts = settings.is_host == true || ours;
+    if (hosts || binder.any_known()) {
+      begin({.hosts = hosts, .may_host = !hosts && binder.may_have_first()});
     } else if (now >= names_by) {
       finish(EndFailed{Error{Errc::timed_out, binder.trouble()}});
     } else {
@@ -245,17 +249,21 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     sockets->add_listener(std::move(fd));
   }
 
-  void begin(const NodeStarted& how) {
+  void begin(NodeStarted how) {
     begun = true;
-    const std::string& announced = settings.core.local_addr;
+    how.memory = record.recall();
+    const std::string& typed = settings.core.local_addr;
     const bool is_here = how.hosts || binder.first().state == EndpointState::taken;
-    if (is_here || !announced.empty()) {
-      open_own(announced.empty() ? binder.first().address : announced);
+    const auto found = is_here ? binder.first().address : own_address_in(how.memory);
+    if (is_here || !typed.empty() || !found.empty()) {
+      open_own(typed.empty() ? found : typed);
     }
     if (!end) {
-      push(how);
+      push(std::move(how));
     }
   }
+
+  void carry_out(const RecordRound& wanted) { push(record.keep(wanted)); }
 
   // Another program has had the port of our endpoint, and may have left it.
   void carry_out(const BindEndpoint& /*wanted*/) {
@@ -378,6 +386,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     if (end) {
       return;
     }
+    record.end(how);
     end = std::move(how);
     end_by = now + kEndTimeout;
     dialler.cancel_all();
@@ -402,6 +411,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
                                                               RendezvousSettings settings,
                                                               NodeSockets sockets,
                                                               NodeOwner& owner) {
+  settings.core.records = settings.record && settings.record->is_on();
   auto impl = std::make_shared<Impl>(loop, std::move(settings), std::move(sockets), owner);
   const RendezvousSettings& ours = impl->settings;
   auto opened = LinkSockets::open(
@@ -491,6 +501,14 @@ void RendezvousNode::store_closed() {
   if (impl_->endpoint_fd >= 0) {
     impl_->sockets->lend_listener(impl_->endpoint_fd, false);
   }
+}
+
+Result<void> RendezvousNode::forget(const std::string& name) {
+  if (auto why = impl_->core.why_not_forget(name); !why.empty()) {
+    return failure(Errc::not_possible, std::move(why));
+  }
+  impl_->turn([&] { impl_->push(ForgetNode{name}); });
+  return {};
 }
 
 std::string RendezvousNode::describe() const {

@@ -11,6 +11,7 @@
 #include "rendezvous/node/node_owner.hpp"
 #include "rendezvous/node/node_sockets.hpp"
 #include "rendezvous/node/rendezvous.hpp"
+#include "rendezvous/node/round_record.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
 #include "rendezvous/server/server.hpp"
@@ -37,7 +38,8 @@ struct RendezvousSettings {
   std::shared_ptr<const JobTrust> trust{};   // what only nodes of the job know; none: all may join
   CredentialService* credentials = nullptr;  // MUNGE besides, or instead; it outlives the node
   std::string why_no_token{};
-  std::shared_ptr<FirstUse> first_use{};  // none: only nodes with a common secret may join
+  std::shared_ptr<FirstUse> first_use{};        // none: only nodes with a common secret may join
+  std::shared_ptr<const RoundRecord> record{};  // none: the node remembers nothing when it restarts
 };
 
 class RendezvousNode final : public Rendezvous {
@@ -67,6 +69,7 @@ class RendezvousNode final : public Rendezvous {
 
   [[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() override;
   void store_closed() override;
+  [[nodiscard]] Result<void> forget(const std::string& name) override;
   [[nodiscard]] StoreCarrier* carrier() override;
 
   // For logs and tests.

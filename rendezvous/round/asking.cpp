@@ -18,6 +18,7 @@ Hello RoundCore::question(TimePoint now) {
   hello.started = base_->id;
   hello.coordinates = true;
   hello.has_quorum = phase_ == Phase::running && has_quorum(now);
+  hello.inherits = inheritance();
   return hello;
 }
 
@@ -44,9 +45,11 @@ void RoundCore::question_ended(TimePoint now, LinkId link, LinkEnd how, NodeEffe
 }
 
 void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects& out) {
-  if (result.node == 0 && founder_) {
-    unchecked_endpoints_ -= std::min<std::size_t>(unchecked_endpoints_, 1);
-    asker_.forget_endpoint(result.endpoint, out);
+  if (result.node == 0) {
+    unchecked_endpoints_.erase(result.endpoint);
+    if (founder_) {
+      asker_.forget_endpoint(result.endpoint, out);
+    }
   }
   if (result.what == AskResult::What::gone) {
     MUSTER_MARK("proof that a node is gone");
@@ -76,7 +79,7 @@ bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   if (leader.id == 0 || leader.id == self_.id || (is_hearsay && !claim.has_quorum)) {
     return false;
   }
-  return is_stronger(now, leader, claim.started, claim.has_quorum);
+  return is_stronger(now, leader, claim.started, claim.has_quorum, claim.inherits);
 }
 
 // Told of by a follower of its. Two leaders without a quorum, who each need a follower of the
@@ -88,7 +91,7 @@ bool RoundCore::is_unknown_leader(const Claim& claim) const {
 }
 
 void RoundCore::hear_claim(TimePoint now, const Hello& hello, NodeEffects& out) {
-  if (!is_stronger(now, hello.node, hello.started, hello.has_quorum)) {
+  if (!is_stronger(now, hello.node, hello.started, hello.has_quorum, hello.inherits)) {
     return;
   }
   MUSTER_MARK("a claim to lead is asked about at its address");
@@ -123,9 +126,13 @@ std::optional<NodeInfo> RoundCore::take_stronger() {
 bool RoundCore::is_stronger(TimePoint now,
                             const NodeInfo& other,
                             const RoundId& started,
-                            bool quorum) {
+                            bool quorum,
+                            const Inheritance& theirs) {
   if (phase_ == Phase::closed || is_outsider(now, other.id)) {
     return false;
+  }
+  if (theirs.unconfirmed != is_recalled()) {
+    return is_recalled();
   }
   if (started != base_->id) {
     return started > base_->id;
@@ -136,9 +143,13 @@ bool RoundCore::is_stronger(TimePoint now,
   }
   const auto place = [&](NodeId id) {
     const auto found = places_.find(id);
-    return std::pair(found == places_.end() ? places_.size() : found->second, id);
+    return found == places_.end() ? places_.size() : found->second;
   };
-  return place(other.id) < place(self_.id);
+  std::size_t first = place(other.id);
+  for (const NodeId gone : theirs.ids) {
+    first = std::min(first, place(gone));
+  }
+  return std::pair(first, other.id) < std::pair(place(self_.id), self_.id);
 }
 
 // -- quorum -----------------------------------------------------------------------------------
@@ -147,10 +158,14 @@ std::vector<MemberEvidence> RoundCore::evidence_of(TimePoint now, const Round& r
   std::vector<MemberEvidence> members;
   members.reserve(round.members.size());
   for (const NodeInfo& member : round.members) {
+    if (is_forgotten(member.id)) {
+      continue;
+    }
     const auto loss = losses_.find(member.id);
     const auto node = nodes_.find(member.id);
     MemberEvidence evidence;
     evidence.gone = loss != losses_.end() && loss->second.gone && !loss->second.late;
+    evidence.heir = is_heir(member.id, round);
     if (member.id == self_.id) {
       evidence.heard = now;
     } else if (node != nodes_.end() && node->second.knows_past) {

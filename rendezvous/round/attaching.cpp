@@ -73,12 +73,13 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
                               ours.command,
                               theirs.command)};
   }
-  return refusal_of_place(now, hello.node);
+  return refusal_of_place(now, hello);
 }
 
 // A place of its own for each node: where the back end is static, or the platform numbers the
 // nodes. There a node that has been silent may be the one that comes again.
-const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const NodeInfo& comes) const {
+const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const Hello& hello) const {
+  const NodeInfo& comes = hello.node;
   const bool is_static = settings_.terms.backend == "static";
   if (!is_static && (!settings_.nodes_are_numbered || comes.node_rank < 0)) {
     return nullptr;
@@ -86,13 +87,15 @@ const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const NodeInfo&
   const auto found = std::ranges::find_if(nodes_, [&](const auto& entry) {
     const auto& [id, node] = entry;
     const bool is_there = is_static ? node.attached : live_link_of(now, id).has_value();
-    return is_there && id != comes.id && node.info.node_rank == comes.node_rank;
+    const bool is_itself = id == comes.id || std::ranges::count(hello.inherits.ids, id) > 0;
+    return is_there && !is_itself && node.info.node_rank == comes.node_rank;
   });
   return found != nodes_.end() ? &found->second : nullptr;
 }
 
-std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const NodeInfo& comes) const {
-  const Node* const holder = holder_of_place(now, comes);
+std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const Hello& hello) const {
+  const NodeInfo& comes = hello.node;
+  const Node* const holder = holder_of_place(now, hello);
   if (holder == nullptr) {
     return std::nullopt;
   }
@@ -109,15 +112,15 @@ std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const NodeInfo&
 // A pod or a host that was lost may be there again, under another address, before its old
 // connection has been silent for long. Who has the place is a rival only if it says something after
 // the other one has come; until then that one is sent away without an answer, and comes again.
-bool RoundCore::is_place_in_doubt(TimePoint now, const NodeInfo& comes) {
-  const Node* const holder = holder_of_place(now, comes);
+bool RoundCore::is_place_in_doubt(TimePoint now, const Hello& hello) {
+  const Node* const holder = holder_of_place(now, hello);
   if (holder == nullptr || settings_.terms.backend == "static") {
     return false;
   }
   if (rivals_.size() >= kRivalsMax) {
     rivals_.clear();
   }
-  const TimePoint since = rivals_.try_emplace(comes.id, now).first->second;
+  const TimePoint since = rivals_.try_emplace(hello.node.id, now).first->second;
   return holder->heard <= since;
 }
 
@@ -146,20 +149,21 @@ void RoundCore::refuse(
   out.emplace_back(CloseLink{link});
   const bool is_ours = hello.terms.job_id == settings_.terms.job_id && hello.terms.program != 0 &&
                        hello.terms.program == settings_.terms.program;
-  if (is_ours && !refusal_of_place(now, hello.node)) {
+  if (is_ours && !refusal_of_place(now, hello)) {
     give_up_refused(now, fmt::format("refused node '{}': {}", hello.node.name, why.text), out);
   }
 }
 
 void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
   if (const auto refused = refusal_of(now, hello)) {
-    if (is_place_in_doubt(now, hello.node)) {
+    if (is_place_in_doubt(now, hello)) {
       out.emplace_back(CloseLink{link});
       return;
     }
     refuse(now, link, hello, *refused, out);
     return;
   }
+  succeed(now, hello, out);
   const NodeId id = hello.node.id;
   if (phase_ == Phase::closed && !is_member(id)) {
     send(link, Refuse{Refusal::closed, "the job has ended"}, out);
@@ -203,7 +207,10 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     return round <= base_->id ||
            std::ranges::any_of(accepted_, [&](const auto& known) { return known->id == round; });
   };
-  node.knows_past = is_known(hello.started) && is_known(hello.accepted);
+  // A record of another job is forgotten with the first proposal.
+  node.knows_past =
+      is_of_other_job(hello.inherits) || (is_known(hello.started) && is_known(hello.accepted));
+  confirmed_ = confirmed_ || (!hello.inherits.unconfirmed && hello.started.number > 0);
   if (!node.knows_past) {
     MUSTER_MARK("a node knows rounds that its coordinator does not");
     send(link, ShowRounds{}, out);
@@ -266,13 +273,13 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
 void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
   for (const RoundPtr& round : {rounds.started, rounds.base}) {
     if (round && round->id > base_->id) {
-      set_base(round);
+      set_base(inherited(round));
       // A failure that we counted in the round before is not one of this round.
       restart_count_ = round->restart_count;
     }
   }
   if (rounds.accepted) {
-    accepted_.push_back(rounds.accepted);
+    accepted_.push_back(inherited(rounds.accepted));
   }
   const auto drop_older = [&] {
     std::erase_if(accepted_, [&](const RoundPtr& round) { return round->id <= base_->id; });

@@ -119,6 +119,9 @@ bool RoundCore::enough_ready(TimePoint now) {
     enough_since_.reset();
     return false;
   }
+  if (!unchecked_endpoints_.empty()) {
+    return false;
+  }
   if (base_->id.number == 0 && accepted_.empty()) {
     return enough_founders(now, eligible_);
   }
@@ -128,9 +131,6 @@ bool RoundCore::enough_ready(TimePoint now) {
 
 // The first round of a job: all that may come, or the minimum and nobody else for a while.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
-  if (unchecked_endpoints_ > 0 && now < phase_since_ + kAskTimeout) {
-    return false;
-  }
   if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
     return true;
   }
@@ -157,8 +157,11 @@ std::vector<Standing> RoundCore::standings_of(const Round& round) const {
   for (const NodeInfo& member : round.members) {
     const auto node = nodes_.find(member.id);
     const auto loss = losses_.find(member.id);
+    if (is_forgotten(member.id)) {
+      continue;
+    }
     if (node != nodes_.end() && is_eligible(node->second)) {
-      members.push_back(Standing::here);
+      members.push_back(is_heir(member.id, round) ? Standing::heir : Standing::here);
     } else {
       const bool gone = loss != losses_.end() && loss->second.gone && !loss->second.late &&
                         !MUSTER_MUTATE("proof ignored");
@@ -262,6 +265,9 @@ void RoundCore::propose(TimePoint now, std::vector<NodeInfo> members, NodeEffect
   enough_since_.reset();
   auto round = std::make_shared<Round>();
   round->id = RoundId{++number_, self_.id};
+  round->job = base_->job != 0 ? base_->job : self_.id;
+  // All launchers are new: none has used up a restart.
+  restart_count_ = confirmed_ ? restart_count_ : 0;
   round->restart_count = restart_count_;
   round->members = std::move(members);
   proposal_ = std::move(round);
@@ -349,6 +355,7 @@ void RoundCore::drop_slow_newcomers(TimePoint now, NodeEffects& out) {
 void RoundCore::start(TimePoint now, NodeEffects& out) {
   enter(now, Phase::running);
   set_base(proposal_);
+  confirmed_ = true;
   accepted_.clear();
   losses_.clear();
   asker_.forget_all(out);
@@ -435,10 +442,14 @@ std::vector<std::string> RoundCore::awaited_names(TimePoint now) const {
     }
     if (here) {
       awaited.push_back(member.name + " (its workers are ending)");
-    } else if (const auto loss = losses_.find(member.id); loss == losses_.end()) {
+    } else if (const auto loss = losses_.find(member.id);
+               loss == losses_.end() || loss->second.forgotten) {
       continue;
     } else if (loss->second.gone && loss->second.late && !is_enough) {
-      awaited.push_back(member.name + " (gone, after it may have gone on without us)");
+      awaited.push_back(member.name +
+                        " (died out of contact, so it may have continued without us; if it did "
+                        "not: musterctl forget " +
+                        member.name + ")");
     } else if (!loss->second.gone) {
       awaited.push_back(member.name + (out_of_lease(now, member.id)
                                            ? " (silent, and may still run without us)"

@@ -131,26 +131,6 @@ void LinkCore::end_lease(NodeEffects& out) {
 
 // -- rounds -----------------------------------------------------------------------------------
 
-// Who accepts may be started by that coordinator until it turns away, so it accepts nothing while
-// its workers run, and no round that is not later than its last one. Group rank 0 opens the store
-// first: the others are told its address with the order to start.
-void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
-  const bool is_newer = propose.round->id.number > started_->id.number;
-  const auto self = std::ranges::find(propose.round->members, self_.id, &NodeInfo::id);
-  if (work_ != Work::none || leaving_ || !is_newer || self == propose.round->members.end()) {
-    return;
-  }
-  accepted_ = propose.round;
-  accepted_base_ = propose.base;
-  accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
-  if (self == propose.round->members.begin()) {
-    out.emplace_back(OpenStore{accepted_->id});
-    return;
-  }
-  accept_sent_ = now;
-  send(Accept{accepted_->id, "", 0}, out);
-}
-
 // A round runs without us: we join it soon, or are a spare, who waits as long as the job runs.
 void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
   heard_of_ = rounds.started;
@@ -202,6 +182,8 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
     return;
   }
   work_ = Work::running;
+  inherits_.unconfirmed = false;
+  record(out);
   lost_touch_ = false;
   join_by_.reset();
   untold_.clear();
@@ -243,6 +225,10 @@ void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
     store_opened(now, *opened, out);
   } else if (const auto* store = std::get_if<StoreFailed>(&event)) {
     store_failed(*store, out);
+  } else if (const auto* recorded = std::get_if<RoundRecorded>(&event)) {
+    accept_recorded(now, recorded->round, out);
+  } else if (const auto* unrecorded = std::get_if<RecordFailed>(&event)) {
+    record_failed(*unrecorded, out);
   } else if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
     worker_failed(now, *failed, out);
   } else if (const auto* details = std::get_if<DetailsKnown>(&event)) {

@@ -102,6 +102,8 @@ class LinkCore {
 
   // seeking (seeking.cpp)
   [[nodiscard]] bool may_turn(TimePoint now) const;
+  void recall(TimePoint now, const Memory& memory, NodeEffects& out);
+  void forget_other_job(const Round& proposed);
   [[nodiscard]] bool may_found() const;
   [[nodiscard]] bool is_seeking() const;
 
@@ -137,6 +139,9 @@ class LinkCore {
   void grant(TimePoint sent, NodeEffects& out);
   void end_lease(NodeEffects& out);
   void take_proposal(TimePoint now, const Propose& propose, NodeEffects& out);
+  void record(NodeEffects& out) const;
+  void accept_recorded(TimePoint now, RoundId round, NodeEffects& out);
+  void record_failed(const RecordFailed& failed, NodeEffects& out);
   void take_start(TimePoint now, const Start& start, NodeEffects& out);
   void take_rounds(const Rounds& rounds, NodeEffects& out);
   void take_regroup(const Regroup& regroup, NodeEffects& out);
@@ -168,6 +173,9 @@ class LinkCore {
   RoundPtr accepted_base_;
   std::int32_t accepted_rank_ = 0;  // our place in it, also once it is started
   RoundPtr heard_of_;               // the running round of a job in which we are no member
+  RoundId recording_;               // accepted as soon as it is recorded
+  Inheritance inherits_;            // from agents before us; unconfirmed: all that we know is
+  TimePoint quiet_at_{};            // their last coordinator has granted nothing from then on
   Work work_ = Work::none;
   bool lost_touch_ = false;
   bool leaving_ = false;

@@ -92,6 +92,8 @@ void NodeCore::route(TimePoint now,
           link_.begin(now, happened, from_link);
         } else if constexpr (std::is_same_v<Event, EndpointBound>) {
           link_.endpoint_bound(now, from_link);
+        } else if constexpr (std::is_same_v<Event, ForgetNode>) {
+          round_.forget_node(now, happened.name, from_round);
         } else if constexpr (std::is_same_v<Event, ListenerKnown>) {
           link_.set_listener(happened.address, happened.port);
           round_.set_self(link_.self());
@@ -179,13 +181,17 @@ void NodeCore::greet(TimePoint now,
   }
 }
 
-// The id of a node that lives and follows us over a connection from another machine. A node whose
-// address changed is let in when its old connection has been silent for half a lease.
+// The id of a node that lives and follows us over a connection from another machine, also as that
+// of a predecessor. A node whose address changed is let in when its old connection has been silent
+// for half a lease.
 bool NodeCore::is_impostor(TimePoint now, LinkId link, const Hello& hello) const {
-  const auto live = round_.live_link_of(now, hello.node.id);
-  const auto there = live ? addresses_.find(*live) : addresses_.end();
-  const auto here = addresses_.find(link);
-  return there != addresses_.end() && here != addresses_.end() && there->second != here->second;
+  const auto is_taken = [&](NodeId id) {
+    const auto live = round_.live_link_of(now, id);
+    const auto there = live ? addresses_.find(*live) : addresses_.end();
+    const auto here = addresses_.find(link);
+    return there != addresses_.end() && here != addresses_.end() && there->second != here->second;
+  };
+  return is_taken(hello.node.id) || std::ranges::any_of(hello.inherits.ids, is_taken);
 }
 
 void NodeCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& from_round) {
@@ -235,6 +241,7 @@ Claim NodeCore::claim(TimePoint now) {
   if (round_.leads()) {
     claim.coordinator = link_.self();
     claim.started = round_.started();
+    claim.inherits = round_.inheritance();
     // A quorum that is only gathered runs nothing: it goes after one that runs.
     claim.has_quorum = round_.phase() == Phase::running && round_.has_quorum(now);
   } else {

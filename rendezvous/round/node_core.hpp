@@ -35,6 +35,9 @@ class NodeCore {
 
   [[nodiscard]] const RoundCore& coordinator() const { return round_; }
 
+  // Empty if ForgetNode has an effect; else the reason and what to do.
+  [[nodiscard]] std::string why_not_forget(const std::string& name) const;
+
   // The end of the job is decided; the other nodes still have to learn it.
   [[nodiscard]] bool is_closing() const { return round_.phase() == Phase::closed; }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/time.hpp"
+#include "rendezvous/wire/memory.hpp"
 #include "rendezvous/wire/round_messages.hpp"
 
 #include <cstdint>
@@ -22,8 +23,7 @@ using LinkId = std::uint64_t;
 
 // -- to the network ----------------------------------------------------------------------------
 
-// Host may be a name (an endpoint as typed) or numeric. LinkOpened or LinkClosed follows, within
-// `timeout`.
+// Host: a name (an endpoint as typed), or numeric. LinkOpened or LinkClosed within `timeout`.
 struct OpenLink {
   LinkId link = 0;
   std::string host;
@@ -49,16 +49,18 @@ struct UseJobKey {
 
 // -- to the agent ------------------------------------------------------------------------------
 
-// We have become the coordinator of a running job: listen on those endpoints that are ours too, so
-// that newcomers find the job.
+// We lead a running job: listen on our other endpoints too, so that newcomers find the job.
 struct HostEndpoints {};
 
-// No leader answers at the first endpoint, which may be this machine's: try to bind it. Answer, if
-// that succeeds: EndpointBound.
+// No leader answers at the first endpoint, which may be ours: bind it. On success: EndpointBound.
 struct BindEndpoint {};
 
-// We are group rank 0 of this proposal: open the workers' store, or hold a port for it. Answer:
-// StoreOpened, StoreFailed.
+// Record this in place of what was recorded before. Answer: RoundRecorded, RecordFailed.
+struct RecordRound {
+  Memory memory;
+};
+
+// We are group rank 0: open the workers' store, or hold a port. Answer: StoreOpened, StoreFailed.
 struct OpenStore {
   RoundId round;
 };
@@ -78,8 +80,8 @@ struct StopWorkers {
   RankSpan gone{};  // ranks whose end is the reason
 };
 
-// At this moment whoever watches the agent (its guard) kills its workers; TimePoint::max(): not at
-// all. Later ones replace it. FenceWorkers is given out a little earlier, by an agent that runs.
+// Then the agent's guard kills its workers; TimePoint::max(): not at all. Later ones replace it.
+// FenceWorkers is given out a little earlier, by an agent that runs.
 struct LeaseUntil {
   TimePoint when{};
 };
@@ -174,6 +176,7 @@ using NodeEffect = std::variant<OpenLink,
                                 HostEndpoints,
                                 BindEndpoint,
                                 UseJobKey,
+                                RecordRound,
                                 OpenStore,
                                 RunRound,
                                 StopWorkers,

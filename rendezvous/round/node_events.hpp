@@ -64,6 +64,8 @@ struct TokenRefused {
 struct NodeStarted {
   bool hosts = false;
   bool may_host = false;
+  // Of the agents before this one; none without a record, or while one of them may still run.
+  std::optional<Memory> memory{};
 };
 
 // Answer to BindEndpoint: this node has bound the first endpoint.
@@ -73,6 +75,22 @@ struct EndpointBound {};
 struct ListenerKnown {
   std::string address;
   std::uint16_t port = 0;
+};
+
+// Answers to RecordRound. `round`: the one that was accepted.
+struct RoundRecorded {
+  RoundId round;
+};
+
+struct RecordFailed {
+  RoundId round;
+  Error error;
+};
+
+// The user vouches that lost members of this name are dead, with their workers. Only a leader that
+// has lost such a member acts on it (NodeCore::why_not_forget).
+struct ForgetNode {
+  std::string name;
 };
 
 // No worker of ours is alive.
@@ -157,6 +175,9 @@ using NodeEvent = std::variant<LinkOpened,
                                TokenRefused,
                                NodeStarted,
                                EndpointBound,
+                               RoundRecorded,
+                               RecordFailed,
+                               ForgetNode,
                                ListenerKnown,
                                WorkersGone,
                                StoreOpened,

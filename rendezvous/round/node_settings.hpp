@@ -22,6 +22,7 @@ struct NodeSettings {
   Duration lease = std::chrono::seconds(9);
   std::optional<Duration> join_delay = Duration{};  // none: newcomers wait for the next regroup
   bool allow_split_brain = false;
+  bool records = false;                 // RecordRound is carried out
   bool nodes_are_numbered = false;      // by a platform: two with one node_rank are a mistake
   std::vector<std::string> rank_order;  // names; empty: natural order
   std::string local_addr;               // what the workers dial if we are group rank 0; or empty

@@ -20,6 +20,7 @@ struct Lead {
   bool waited = true;    // a whole lease has passed since the last word of its last coordinator
   TimePoint in_touch_until = TimePoint::min();  // nobody can have formed a round without it before
   std::set<NodeId> gone{};                      // proven so by it before that
+  Inheritance inherits{};
 };
 
 // A fresh node asks again after such a pause, doubled up to the second one, with jitter.

@@ -13,19 +13,23 @@ namespace muster {
 
 enum class Standing : std::uint8_t {
   here,     // follows us
+  heir,     // an agent follows us that was started again with this member's record
   gone,     // proven: its agent and its workers are gone
   missing,  // neither
 };
 
 // Members in the order of their group ranks. Enough are here: more than half of all, or exactly
 // half with the first member among them, or nobody is missing. A gone member stays in the count of
-// all: it may have taken part in a later round that only the missing ones know of.
+// all: it may have taken part in a later round that only the missing ones know of. Heirs count, but
+// they are no quorum by themselves unless all members are here: others may have found all their
+// predecessors gone, and have gone on.
 [[nodiscard]] bool is_quorum(const std::vector<Standing>& members);
 
 // One member's standing for quorum_time: `heard` is when it was last known to follow us.
 struct MemberEvidence {
   bool gone = false;
-  std::optional<TimePoint> heard;
+  std::optional<TimePoint> heard{};
+  bool heir = false;
 };
 
 // The latest moment for which a quorum is known to have followed us: the members heard at that time

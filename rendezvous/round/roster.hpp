@@ -42,6 +42,7 @@ struct Loss {
   bool over = false;         // that has come, and was told
   bool given_up = false;     // is not among those whom RoundCore awaits
   bool late = false;         // proven gone, but it may have been in a round that we do not know of
+  bool forgotten = false;    // declared dead by the user
 };
 
 struct FailureReport {

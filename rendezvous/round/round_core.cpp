@@ -35,6 +35,13 @@ RoundCore::RoundCore(NodeSettings settings, const NodeInfo& self)
       policy_(limits_of(settings_)),
       asker_(kFirstQuestion) {}
 
+void RoundCore::set_self(const NodeInfo& self) {
+  self_ = self;
+  if (const auto node = nodes_.find(self.id); node != nodes_.end()) {
+    node->second.info = self;
+  }
+}
+
 void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
   MUSTER_CHECK(phase_ == Phase::idle);
   founder_ = lead.founder;
@@ -43,13 +50,17 @@ void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
   quiet_since_ = lead.waited ? TimePoint::min() : now;
   in_touch_until_ = lead.in_touch_until;
   gone_in_time_ = lead.gone;
+  inherits_ = lead.inherits;
+  confirmed_ = !lead.inherits.unconfirmed && lead.started->id.number > 0;
   scan_due_ = now + settings_.lease / 16;
   roll_call_due_ = now + kRollCallInterval;
   learn_rounds(now, Rounds{lead.started, lead.accepted, lead.base});
   for (std::size_t i = 0; i < settings_.endpoints.size(); ++i) {
     if (!founder_ || i > 0) {  // a fresh node that owns one is found only there
       asker_.want_endpoint(now, i, settings_.endpoints[i]);
-      unchecked_endpoints_ += founder_ ? 1 : 0;
+      if (founder_ || !confirmed_) {
+        unchecked_endpoints_.insert(i);
+      }
     }
   }
   ask_around(now, out);
@@ -336,7 +347,8 @@ void RoundCore::scan(TimePoint now, NodeEffects& out) {
 
 bool RoundCore::out_of_lease(TimePoint now, NodeId id) const {
   const auto found = losses_.find(id);
-  if (found == losses_.end() || found->second.gone || MUSTER_MUTATE("silent members forgotten")) {
+  if (found == losses_.end() || found->second.gone || found->second.forgotten ||
+      MUSTER_MUTATE("silent members forgotten")) {
     return found != losses_.end();
   }
   const TimePoint last = std::max(found->second.silent_since, quiet_since_);
@@ -390,8 +402,9 @@ void RoundCore::tick(TimePoint now, NodeEffects& out) {
     return;
   }
   ask_around(now, out);
-  if (unchecked_endpoints_ > 0 && now >= phase_since_ + kAskTimeout) {
-    unchecked_endpoints_ = 0;  // somebody listens there and does not answer: nobody waits for that
+  if (!unchecked_endpoints_.empty() && now >= phase_since_ + kAskTimeout) {
+    unchecked_endpoints_
+        .clear();  // somebody listens there and does not answer: nobody waits for that
   }
   if (now >= scan_due_) {
     scan(now, out);
@@ -415,7 +428,7 @@ std::optional<TimePoint> RoundCore::next_deadline() const {
     if (enough_since_) {
       also(*enough_since_ + settings_.last_call);
     }
-    if (founder_ && unchecked_endpoints_ > 0) {
+    if (!unchecked_endpoints_.empty()) {
       also(phase_since_ + kAskTimeout);
     }
   }

@@ -31,7 +31,7 @@ class RoundCore {
  public:
   RoundCore(NodeSettings settings, const NodeInfo& self);
 
-  void set_self(const NodeInfo& self) { self_ = self; }
+  void set_self(const NodeInfo& self);
 
   void lead(TimePoint now, const Lead& lead, NodeEffects& out);
   // Sends everybody to `other`; idle afterwards.
@@ -69,6 +69,13 @@ class RoundCore {
   [[nodiscard]] bool has_quorum(TimePoint now);
 
   [[nodiscard]] RoundId started() const { return base_->id; }
+
+  // Empty if `forget_node` has an effect; else the reason and what to do.
+  [[nodiscard]] std::string why_not_forget(const std::string& name) const;
+  void forget_node(TimePoint now, const std::string& name, NodeEffects& out);
+
+  // What our claim to lead rests on.
+  [[nodiscard]] Inheritance inheritance() const;
 
   // The last round that was started; before that, the first one proposed. Never null.
   [[nodiscard]] const RoundPtr& base() const { return base_; }
@@ -110,10 +117,25 @@ class RoundCore {
 
   // links and nodes (round_core.cpp)
   [[nodiscard]] std::optional<Refuse> refusal_of(TimePoint now, const Hello& hello) const;
-  [[nodiscard]] const Follower* holder_of_place(TimePoint now, const NodeInfo& comes) const;
-  [[nodiscard]] bool is_place_in_doubt(TimePoint now, const NodeInfo& comes);
-  [[nodiscard]] std::optional<Refuse> refusal_of_place(TimePoint now, const NodeInfo& comes) const;
+  [[nodiscard]] const Follower* holder_of_place(TimePoint now, const Hello& hello) const;
+  [[nodiscard]] bool is_place_in_doubt(TimePoint now, const Hello& hello);
+  [[nodiscard]] std::optional<Refuse> refusal_of_place(TimePoint now, const Hello& hello) const;
   void refuse(TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out);
+
+  // agents that were started again (inheriting.cpp)
+  [[nodiscard]] bool is_of_other_job(const Inheritance& record) const;
+  [[nodiscard]] std::vector<NodeId> lost_as(const std::string& name) const;
+  void succeed(TimePoint now, const Hello& hello, NodeEffects& out);
+  void end_predecessor(TimePoint now, NodeId gone, const NodeInfo& heir, NodeEffects& out);
+  void give_places(TimePoint now);
+  [[nodiscard]] RoundPtr inherited(const RoundPtr& round) const;
+  [[nodiscard]] bool is_heir(NodeId id, const Round& round) const;
+  [[nodiscard]] bool is_forgotten(NodeId id) const;
+
+  // All that is known of earlier rounds is from records. Whoever founded the job, or remembers it,
+  // leads before us.
+  [[nodiscard]] bool is_recalled() const { return !confirmed_ && !founder_; }
+
   void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
   void resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out);
   void learn_rounds(TimePoint now, const Rounds& rounds);
@@ -141,7 +163,8 @@ class RoundCore {
   [[nodiscard]] bool is_stronger(TimePoint now,
                                  const NodeInfo& other,
                                  const RoundId& started,
-                                 bool quorum);
+                                 bool quorum,
+                                 const Inheritance& theirs);
   [[nodiscard]] NodeInfo known_as(const NodeInfo& claimed) const;
   [[nodiscard]] bool is_worth_following(TimePoint now, const Claim& claim);
   [[nodiscard]] bool is_unknown_leader(const Claim& claim) const;
@@ -223,6 +246,10 @@ class RoundCore {
   TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted anything later
   TimePoint in_touch_until_ = TimePoint::min();  // from Lead, as is the next one
   std::set<NodeId> gone_in_time_;
+  Inheritance inherits_;                     // our own
+  bool confirmed_ = false;                   // a node that is here remembers a round
+  std::map<NodeId, RoundId> heirs_;          // who was started again: what its record begins with
+  std::map<NodeId, NodeInfo> predecessors_;  // who is gone: who has its record
   std::optional<TimePoint> quorum_until_;
   TimePoint quorum_checked_ = TimePoint::min();
   std::uint64_t arrivals_ = 0;
@@ -255,7 +282,7 @@ class RoundCore {
   TimePoint scan_due_{};
   Asker asker_;
   std::optional<NodeInfo> stronger_;
-  std::size_t unchecked_endpoints_ = 0;
+  std::set<std::size_t> unchecked_endpoints_;  // another leader may be found there
 };
 
 }  // namespace muster

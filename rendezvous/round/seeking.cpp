@@ -36,6 +36,9 @@ void LinkCore::begin(TimePoint now, const NodeStarted& started, NodeEffects& out
   join_by_ = now + settings_.join_timeout;
   trouble_due_ = now + kTroubleAfter;
   may_host_ = started.may_host;
+  if (started.memory) {
+    recall(now, *started.memory, out);
+  }
   if (started.hosts) {
     ask_to_lead(now, true, out);
   } else {
@@ -213,8 +216,10 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.started = started_->id;
   hello.accepted = MUSTER_MUTATE("proposals forgotten") ? RoundId{} : accepted_->id;
   hello.lost = lost_.id;
-  hello.waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
+  const bool has_waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
+  hello.waited = has_waited && now >= quiet_at_;
   hello.running = work_ == Work::running || work_ == Work::ending;
+  hello.inherits = inherits_;
   return hello;
 }
 
@@ -351,7 +356,8 @@ void LinkCore::ask_to_lead(TimePoint now, bool founder, NodeEffects& out) {
                founder,
                hello(now).waited,
                gone_.in_touch_until(),
-               gone_.in_time()};
+               gone_.in_time(),
+               inherits_};
   if (MUSTER_MUTATE("proposals forgotten")) {
     lead_->accepted = std::make_shared<const Round>();
   }

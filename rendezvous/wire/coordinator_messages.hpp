@@ -56,6 +56,7 @@ struct Claim {
   NodeInfo coordinator;  // whom it follows, maybe itself; id 0: nobody
   RoundId started;
   bool has_quorum = false;  // it coordinates and may form rounds
+  Inheritance inherits{};   // of `node`
   bool operator==(const Claim&) const = default;
 };
 

@@ -65,6 +65,7 @@ struct Hello {
   bool running = false;      // its workers of `started` run
   bool coordinates = false;  // it leads others (purpose ask: a claim)
   bool has_quorum = false;   // and may form rounds
+  Inheritance inherits{};
   bool operator==(const Hello&) const = default;
 };
 

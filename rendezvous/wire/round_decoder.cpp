@@ -218,4 +218,25 @@ RoundDecoder::Status RoundDecoder::break_with(std::string fault) {
   return Status::broken;
 }
 
+Result<Memory> decode_memory(std::string_view bytes) {
+  const auto broken = [](std::string why) { return failure(Errc::protocol, std::move(why)); };
+  if (bytes.size() < kMemoryHeadBytes || !bytes.starts_with(kMemoryMagic)) {
+    return broken("is not a record of rounds");
+  }
+  bytes.remove_prefix(kMemoryMagic.size());
+  if (load_int<std::uint16_t>(bytes) != kRoundVersion) {
+    return broken("is from another version of muster");
+  }
+  bytes.remove_prefix(sizeof(kRoundVersion));
+  const auto sum = load_int<std::uint64_t>(bytes);
+  bytes.remove_prefix(sizeof(sum));
+  Memory memory;
+  FieldReader reader(bytes);
+  fields(reader, memory);
+  if (sum != check_sum(bytes) || !reader.ok() || reader.left() > 0) {
+    return broken("is torn");
+  }
+  return memory;
+}
+
 }  // namespace muster

@@ -214,4 +214,18 @@ std::string refuse_version(std::uint16_t theirs) {
   return out;
 }
 
+Result<std::string> encode_memory(const Memory& memory) {
+  std::string body;
+  FieldWriter writer(body);
+  fields(writer, memory);
+  if (writer.too_long()) {
+    return failure(Errc::protocol,
+                   "a record of more than " + std::to_string(kMaxMembers) + " nodes is not made");
+  }
+  std::string out(kMemoryMagic);
+  append_int(out, kRoundVersion);
+  append_int(out, check_sum(body));
+  return out + body;
+}
+
 }  // namespace muster

@@ -4,6 +4,7 @@
 // Included by the encoder and the decoder only. Pure.
 #pragma once
 
+#include "rendezvous/wire/memory.hpp"
 #include "rendezvous/wire/question_fields.hpp"
 #include "rendezvous/wire/round_values.hpp"
 
@@ -18,6 +19,15 @@ void fields(A& a, Of<A, Introduction>& m) {
 }
 
 template <class A>
+void fields(A& a, Of<A, Memory>& m) {
+  a.round(m.started);
+  a.round(m.accepted);
+  a.round(m.base);
+  a.list(m.ids, kMaxFormerIds);
+  a.name(m.owner);
+}
+
+template <class A>
 void fields(A& a, Of<A, Hello>& m) {
   a.choice(m.purpose, Purpose::carry);
   fields(a, m.terms);
@@ -29,6 +39,7 @@ void fields(A& a, Of<A, Hello>& m) {
   a.flag(m.running);
   a.flag(m.coordinates);
   a.flag(m.has_quorum);
+  fields(a, m.inherits);
 }
 
 template <class A>
@@ -123,6 +134,7 @@ void fields(A& a, Of<A, Claim>& m) {
   fields(a, m.coordinator);
   fields(a, m.started);
   a.flag(m.has_quorum);
+  fields(a, m.inherits);
 }
 
 template <class A>

@@ -58,9 +58,20 @@ struct RoundId {
 // A membership that was agreed on, or is proposed.
 struct Round {
   RoundId id;
+  std::uint64_t job = 0;  // the node that made the job's first proposal: no other job has the same
   std::int32_t restart_count = 0;  // times that a failure restarted the job's workers
   std::vector<NodeInfo> members;   // in the order of their group ranks
   bool operator==(const Round&) const = default;
+};
+
+// What an agent that was started again has from those before it on its host, which are gone with
+// their workers (rendezvous/round/README.md, "Agents that are restarted").
+struct Inheritance {
+  std::uint64_t job = 0;     // Round::job of what they accepted
+  RoundId until;             // the last round that they accepted
+  std::vector<NodeId> ids;   // theirs; empty: nothing is inherited
+  bool unconfirmed = false;  // it leads, and knows rounds from records alone
+  bool operator==(const Inheritance&) const = default;
 };
 
 // Consecutive ranks of a round.

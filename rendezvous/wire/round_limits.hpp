@@ -18,7 +18,7 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions begin with this and the version. Neither ever changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 7;
+inline constexpr std::uint16_t kRoundVersion = 8;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
 // What follows the preamble, always in the clear: of who connected, whether TLS is to follow, and
@@ -50,6 +50,9 @@ inline constexpr std::size_t kMaxWaitSums = 2048;
 // Nodes of one round.
 inline constexpr std::size_t kMaxMembers = 65536;
 
+// Agents in whose name one that was started again testifies.
+inline constexpr std::size_t kMaxFormerIds = 16;
+
 // Lines of one list in a roll call.
 inline constexpr std::size_t kMaxRollCallLines = 64;
 
@@ -73,7 +76,7 @@ inline constexpr std::uint32_t kMaxListsBody = 16UL * 1024 * 1024;
 // A member of a round at its longest (PROTOCOL.md, "Values"), and a round without any.
 inline constexpr std::uint64_t kMaxNodeBytes =
     8 + (2 + kMaxNameBytes) + (2 + kMaxAddressBytes) + (2 + kMaxNameBytes) + 2 + 4 + 4;
-inline constexpr std::uint64_t kRoundHeadBytes = 8 + 8 + 4 + 4;
+inline constexpr std::uint64_t kRoundHeadBytes = 8 + 8 + 8 + 4 + 4;
 
 // The longest body with lists of members in a job of so many nodes: Rounds, with three of them.
 [[nodiscard]] constexpr std::uint32_t max_lists_body(std::int32_t nodes_max) {

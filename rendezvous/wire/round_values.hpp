@@ -54,6 +54,11 @@ void fields(A& a, Of<A, RoundId>& m) {
   a.number(m.coordinator);
 }
 
+template <class A>
+void fields(A& a, Of<A, NodeId>& m) {
+  a.number(m);
+}
+
 // In a list, names, addresses and roles share their beginnings with the entry before.
 template <class A>
 void fields(A& a, Of<A, NodeInfo>& m, const NodeInfo& before) {
@@ -74,8 +79,17 @@ void fields(A& a, Of<A, NodeInfo>& m) {
 template <class A>
 void fields(A& a, Of<A, Round>& m) {
   fields(a, m.id);
+  a.number(m.job);
   a.number(m.restart_count, 0, INT32_MAX);
   a.nodes(m.members);
+}
+
+template <class A>
+void fields(A& a, Of<A, Inheritance>& m) {
+  a.number(m.job);
+  fields(a, m.until);
+  a.list(m.ids, kMaxFormerIds);
+  a.flag(m.unconfirmed);
 }
 
 }  // namespace muster

@@ -118,6 +118,17 @@ class Cut(HostsCase):
         job.round(3)
         job.finish(*nodes[1:], job.nodes[-1])
 
+    def test_the_first_of_two_loses_its_power_and_returns(self):
+        # For longer than a lease, so that the other one cannot know what it did before.
+        job, nodes = self.running("2", "node1", "node2")
+        self.net.hosts[0].firewall("drop")
+        nodes[1].wait_for_text("workers were ended", "waiting for")
+        nodes[0].kill_all()
+        self.net.hosts[0].open()
+        job.start(1)
+        self.assertEqual(job.round(2, nodes=["node1~2", "node2"]).restarts, 0)
+        job.finish(nodes[1], job.nodes[-1])
+
     def test_the_endpoint_is_gone_and_others_are_found_by_the_list(self):
         self.hosts("node1", "node2", "node3", "node4")
         port = 4711

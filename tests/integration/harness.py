@@ -2,10 +2,12 @@
 """Runs the real launcher with the scripted worker (tests/support/puppet.cpp) and looks at what it
 leaves. Standard library only. MUSTER_BIN and MUSTER_PUPPET name the two programs."""
 
+import atexit
 import contextlib
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,9 @@ from ports import free_port  # noqa: E402, F401: of those who import this
 
 MUSTER = os.environ["MUSTER_BIN"]
 PUPPET = os.environ["MUSTER_PUPPET"]
+# Records of the rounds of jobs with many nodes: not in the home of the user who runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="muster-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 DEADLINE = 60.0  # for events that must come; generous, since the machine may be busy
 # Nothing of a job is alive so long after its launcher was killed: the time to exit by itself, the
 # short --shutdown-timeout of such tests, and that of a busy machine.

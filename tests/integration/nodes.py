@@ -241,7 +241,8 @@ class Cluster:
         label = label or f"n{number}"
         taken = sum(node.label.split("~")[0] == label for node in self.nodes)
         label += f"~{taken + 1}" if taken else ""
-        variables = {**os.environ, "NODE_DIR": str(self.folder), "NODE_LABEL": label, **(env or {})}
+        variables = {**os.environ, "NODE_DIR": str(self.folder), "NODE_LABEL": label,
+                     "XDG_STATE_HOME": str(self.folder / "state"), **(env or {})}
         args = self.launcher_args(number, **how)
         node = Node(self.folder, label, args, env=variables, **(popen or {}))
         self.nodes.append(node)

@@ -20,7 +20,7 @@ from nodes import NodesCase, last_block
 
 NEVER = "last_call_timeout=500"
 OTHER = "another token: is ~/.config shared?"
-PREAMBLE = b"\xa7MUSTER\x07\x00"
+PREAMBLE = b"\xa7MUSTER\x08\x00"
 SEALED = b"\x02"
 # A home on a container's own layer would not be used; memory is no layer.
 MEMORY = "/dev/shm"

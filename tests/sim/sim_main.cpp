@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: muster-sim [--seeds COUNT] [--first SEED] [--seed SEED] [--trace] [--all-marks]\n"
-    "                  [--nodes N [--level A|B] [--hangs] [--waits] [--keep-going]\n"
-    "                  [--scale | --mutate RULE]]\n";
+    "                  [--nodes N [--level A|B] [--hangs] [--waits] [--reboots]\n"
+    "                  [--keep-going] [--scale | --mutate RULE]]\n";
 
 struct Options {
   muster::sim::NodesCommand command;  // its nodes are 0 for jobs of one node
@@ -86,6 +86,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.command.hangs = true;
     } else if (word == "--waits") {
       options.command.waits = true;
+    } else if (word == "--reboots") {
+      options.command.reboots = true;
     } else if (word == "--scale") {
       options.command.scale = true;
     } else if (i + 1 == argc || !take_value(word, argv[++i], options)) {

@@ -19,6 +19,7 @@ EXCEPTIONS = {
     ('function', 'tests/fakes/nccl/api_operations.cpp'): "the signatures are NCCL's",
     ('lines', 'lib/agent/job_event.hpp'): 'data: one small value for each event',
     ('lines', 'lib/config/settings.cpp'): 'data: one row for each option',
+    ('lines', 'rendezvous/node/rendezvous_node.cpp'): 'one short function for each effect',
     ('lines', 'rendezvous/round/link_core.hpp'): 'one class; its parts are in two files',
     ('lines', 'rendezvous/round/round_core.hpp'): 'one class; its parts are already in six files',
     ('lines', 'README.md'): 'what users see first: tables of figures and exit codes belong there',

@@ -29,15 +29,17 @@ std::string words_of(const RoundPtr& round) {
 
 struct MessageText {
   std::string operator()(const Hello& m) const {
-    return fmt::format("Hello {} {} started={} accepted={}{}{}{}{}",
-                       m.purpose == Purpose::join ? "join" : "ask",
-                       m.node.name,
-                       sim::words_of(m.started),
-                       sim::words_of(m.accepted),
-                       m.lost == 0 ? "" : " lost=" + words_of(m.lost),
-                       m.running ? " running" : "",
-                       m.coordinates ? " coordinates" : "",
-                       m.has_quorum ? " quorum" : "");
+    return fmt::format(
+        "Hello {} {} started={} accepted={}{}{}{}{}",
+        m.purpose == Purpose::join ? "join" : "ask",
+        m.node.name,
+        sim::words_of(m.started),
+        sim::words_of(m.accepted),
+        m.lost == 0 ? "" : " lost=" + words_of(m.lost),
+        m.running ? " running" : "",
+        std::string(m.coordinates ? " coordinates" : "") +
+            (m.inherits.ids.empty() ? "" : " was=" + words_of(m.inherits.ids.back())),
+        m.has_quorum ? " quorum" : "");
   }
 
   std::string operator()(const Rounds& m) const {
@@ -186,6 +188,14 @@ struct EventText {
 
   std::string operator()(const EndpointBound& /*e*/) const { return "endpoint bound"; }
 
+  std::string operator()(const RoundRecorded& e) const {
+    return "recorded " + sim::words_of(e.round);
+  }
+
+  std::string operator()(const RecordFailed& e) const { return "not recorded: " + e.error.message; }
+
+  std::string operator()(const ForgetNode& e) const { return "forget " + e.name; }
+
   std::string operator()(const ListenerKnown& e) const {
     return fmt::format("listens at {}:{}", e.address, e.port);
   }
@@ -249,6 +259,11 @@ struct EffectText {
   std::string operator()(const HostEndpoints& /*e*/) const { return "host the endpoints"; }
 
   std::string operator()(const BindEndpoint& /*e*/) const { return "bind the endpoint"; }
+
+  std::string operator()(const RecordRound& e) const {
+    return "record accepted=" + sim::words_of(e.memory.accepted->id) +
+           " started=" + sim::words_of(e.memory.started->id);
+  }
 
   std::string operator()(const OpenStore& e) const {
     return "open the store of " + sim::words_of(e.round);

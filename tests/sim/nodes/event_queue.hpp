@@ -45,6 +45,7 @@ enum class Kind : std::uint8_t {
   exited,
   store_opens,
   endpoint_bound,
+  recorded,  // what an agent has promised is on its disk
   details,
   leaves,
   client_connects,

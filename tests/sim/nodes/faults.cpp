@@ -177,8 +177,15 @@ void Faults::kill_agent() {
 void Faults::lose_machine() {
   const std::uint32_t machine = world_.agents()[some_agent()].machine;
   world_.lose_machine(machine);
-  if (!random_.chance(options_.lost_for_good_percent)) {
-    world_.post(length(), Kind::boot, machine);
+  if (random_.chance(options_.lost_for_good_percent)) {
+    return;
+  }
+  const Duration down = length();
+  world_.post(down, Kind::boot, machine);
+  for (std::uint32_t place = 0; options_.disks_percent > 0 && place < options_.nodes; ++place) {
+    if (world_.places()[place].machine == machine && remembers(place)) {
+      world_.post(down + milliseconds(1), Kind::start_place, place);
+    }
   }
 }
 
@@ -231,15 +238,23 @@ void Faults::start_when_allowed(std::uint32_t place) {
 // frozen or without power, or where nobody remembers a round; and while such a founder has met
 // nobody, nothing is cut or frozen. That the survivors find it before its last call is over is
 // left to the cores: the last call is never shorter than two leases here, and MAX fresh nodes
-// cannot meet, since survivors occupy places.
+// cannot meet, since survivors occupy places. A record whose agent is not there may come back, too.
 bool Faults::may_found(std::uint32_t place) const {
-  if (world_.places()[place].machine != 0 || !world_.is_any_round_known()) {
+  if (world_.places()[place].machine != 0 || !world_.is_any_round_known() || remembers(place)) {
     return true;
   }
   const std::size_t lives = static_cast<std::size_t>(std::ranges::count_if(
       world_.agents(), [&](const Agent& a) { return world_.knows_a_round(a); }));
-  return world_.network().whole() && world_.awake() &&
+  const bool is_record_away = std::ranges::any_of(
+      world_.places(), [](const Place& there) { return there.disk && there.agent == kNobody; });
+  return world_.network().whole() && world_.awake() && !is_record_away &&
          options_.nodes - lives < static_cast<std::size_t>(options_.max);
+}
+
+// An agent that is started there now has the memory of the one before.
+bool Faults::remembers(std::uint32_t place) const {
+  const Place& there = world_.places()[place];
+  return there.disk && there.holder == kNobody;
 }
 
 bool Faults::founder_is_blank() const {

@@ -33,6 +33,7 @@ class Faults {
   void join();
   void start_when_allowed(std::uint32_t place);
   [[nodiscard]] bool may_found(std::uint32_t place) const;
+  [[nodiscard]] bool remembers(std::uint32_t place) const;
   [[nodiscard]] bool founder_is_blank() const;
   [[nodiscard]] std::uint32_t some_agent();
   Duration length();

@@ -67,7 +67,10 @@ struct Agent {
   VirtualTime guard_wakes{};    // stopped: at that time, and again and again after it
   VirtualTime excused_until{};  // until then its workers are not counted, as after a thaw
   Workers workers;
-  RoundId told;  // the last round that it was told to run
+  bool records = false;          // its place has a disk, and no one before it holds the file
+  std::deque<Memory> recording;  // on the way to the disk
+  std::set<NodeId> formerly;     // in whose name it testifies
+  RoundId told;                  // the last round that it was told to run
   RoundId store_asked;
   RoundPtr proposed;       // the last proposal that it was given
   RoundPtr proposed_base;  // what that one rests on
@@ -87,6 +90,9 @@ struct Place {
   std::int32_t node_rank = -1;
   std::uint32_t agent = kNobody;  // the living one
   std::uint32_t started = 0;
+  bool has_disk = false;
+  std::optional<Memory> disk;
+  std::uint32_t holder = kNobody;  // holds the file's lock, or its guard does
 };
 
 struct MachineState {

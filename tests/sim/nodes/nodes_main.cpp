@@ -3,6 +3,7 @@
 
 #include "base/mutate.hpp"
 #include "sim/nodes/nodes_run.hpp"
+#include "sim/nodes/reboots.hpp"
 #include "sim/nodes/scale.hpp"
 #include "sim/random.hpp"
 
@@ -27,12 +28,15 @@ struct Totals {
 NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
   // Mixed once: the sequences of neighbouring states are the same but for one step.
   Random random(Random(seed ^ std::uint64_t{command.nodes} << 32).next());
+  Trace record;
+  record.on = trace;
+  if (command.reboots) {
+    return run_reboots(command.nodes, random, record);
+  }
   NodesOptions options = nodes_options(command.nodes, random);
   options.bytes = command.bytes;
   options.hangs = command.hangs;
   options.waits = command.waits;
-  Trace record;
-  record.on = trace;
   return run_nodes(options, random.next(), record);
 }
 
@@ -45,12 +49,13 @@ void on_abort(int /*signo*/) {
 }
 
 std::string reproduce_line(const NodesCommand& command, std::uint64_t seed) {
-  return fmt::format("reproduce: scripts/sim --seed {:#x} --nodes {} --level {}{}{} --trace\n",
+  return fmt::format("reproduce: scripts/sim --seed {:#x} --nodes {} --level {}{}{}{} --trace\n",
                      seed,
                      command.nodes,
                      command.bytes ? 'B' : 'A',
                      command.hangs ? " --hangs" : "",
-                     command.waits ? " --waits" : "");
+                     command.waits ? " --waits" : "",
+                     command.reboots ? " --reboots" : "");
 }
 
 // Empty: all rules held.

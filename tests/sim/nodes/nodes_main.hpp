@@ -11,9 +11,10 @@ struct NodesCommand {
   std::uint32_t nodes = 64;
   std::uint64_t first = 1;
   std::uint64_t count = 1000;
-  bool bytes = false;  // level B
-  bool hangs = false;  // some nodes see no progress, and all are asked
-  bool waits = false;  // all nodes tell how long their workers wait
+  bool bytes = false;    // level B
+  bool hangs = false;    // some nodes see no progress, and all are asked
+  bool waits = false;    // all nodes tell how long their workers wait
+  bool reboots = false;  // machines lose their power and return with their records
   bool trace = false;
   bool scale = false;       // measures instead of checking
   std::string mutation;     // a rule to break (base/mutate.hpp); success is then to be caught

@@ -31,6 +31,7 @@ class Verdict {
   [[nodiscard]] bool anybody(Ending how) const;
   [[nodiscard]] bool has_quorum(const Round& round) const;
   [[nodiscard]] bool has_founder() const;
+  [[nodiscard]] bool is_waiting_for_records() const;
   [[nodiscard]] bool must_run() const;
   void check_running(const Round& round);
   void check_closed();
@@ -57,20 +58,26 @@ bool Verdict::anybody(Ending how) const {
 }
 
 // Of those members who live: more than half of all, exactly half with the first, or all but those
-// who died while nobody can have formed a round without the others.
+// who died while nobody can have formed a round without the others. An agent that was started again
+// with the record of a member counts, but at least one member has lived on, or all are here.
 bool Verdict::has_quorum(const Round& round) const {
   std::size_t here = 0;
   bool first = false;
+  bool lasting = false;
   for (const NodeInfo& member : round.members) {
-    const auto agent =
-        std::ranges::find(world_.agents(), member.id, [](const Agent& a) { return a.info.id; });
-    if (world_.lives(*agent)) {
+    const bool lives = world_.lives(world_.agent_of(member.id));
+    const bool has_heir = std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
+      return world_.lives(agent) && agent.formerly.contains(member.id);
+    });
+    lasting = lasting || lives;
+    if (lives || has_heir) {
       ++here;
       first = first || member.id == round.members.front().id;
     }
   }
   const std::size_t all = round.members.size();
-  return here * 2 > all || (here * 2 == all && first) || world_.died_in_sight(round);
+  const bool majority = here * 2 > all || (here * 2 == all && first);
+  return here == all || (lasting && (majority || world_.died_in_sight(round)));
 }
 
 // One that has followed somebody founds no more: the others may run, and it does not know whom to
@@ -82,8 +89,23 @@ bool Verdict::has_founder() const {
   });
 }
 
+// A leader that has learned of a round from a node that is gone by now, with all other members of
+// that round. They may come back with their records, so it waits for them.
+bool Verdict::is_waiting_for_records() const {
+  return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
+    const RoundPtr& base = agent.core->coordinator().base();
+    return world_.lives(agent) && agent.core->coordinator().leads() && base->id.number > 0 &&
+           std::ranges::none_of(base->members, [&](const NodeInfo& member) {
+             return world_.lives(world_.agent_of(member.id));
+           });
+  });
+}
+
 // Whether the rule demands that a round runs now.
 bool Verdict::must_run() const {
+  if (is_waiting_for_records()) {
+    return false;
+  }
   if (anybody(Ending::closed) || anybody(Ending::finished) ||
       living() < static_cast<std::size_t>(options_.min)) {
     return false;

@@ -56,6 +56,7 @@ void NodesWorld::make_machines() {
     Place& place = places_.emplace_back();
     place.machine = i / each;
     place.name = fmt::format("n{}", i / each);
+    place.has_disk = options_.disks_percent == 100 || (options_.disks_percent > 0 && i % 2 == 0);
     place.node_rank = options_.ranked ? static_cast<std::int32_t>(i) : -1;
   }
 }
@@ -102,7 +103,8 @@ bool NodesWorld::is_sweeping() const {
 }
 
 bool NodesWorld::is_any_round_known() const {
-  return std::ranges::any_of(agents_, [this](const Agent& agent) { return knows_a_round(agent); });
+  return std::ranges::any_of(places_, [](const Place& place) { return place.disk.has_value(); }) ||
+         std::ranges::any_of(agents_, [this](const Agent& agent) { return knows_a_round(agent); });
 }
 
 void NodesWorld::complain(const std::string& problem) {
@@ -217,8 +219,8 @@ void NodesWorld::handle_agent(Happening& what) {
       on_store(agent);
       break;
     case Kind::endpoint_bound:
-      know_listener(agent);
-      to_agent(agent, EndpointBound{});
+    case Kind::recorded:
+      what.kind == Kind::recorded ? on_recorded(agent) : on_endpoint_bound(agent);
       break;
     case Kind::leaves:
       leave(agent);
@@ -279,13 +281,83 @@ void NodesWorld::start(std::uint32_t number) {
                (place.started > 1 ? fmt::format("'{}", place.started) : "");
   network_.add_agent(agent, place.machine);
   made.stranger = place.machine != 0 && random_.chance(options_.stranger_percent);
-  made.core = std::make_unique<NodeCore>(settings(made.stranger), made.info, random_.next());
+  take_file(agent);
+  NodeSettings chosen = settings(made.stranger);
+  chosen.records = made.records;
+  made.core = std::make_unique<NodeCore>(chosen, made.info, random_.next());
   host_endpoints(agent);
   note(made.label, '!', fmt::format("an agent starts: {:x}", made.info.id & 0xffff));
-  if (made.hosts || random_.chance(30)) {  // the others learn from their first connection
+  if (made.hosts || random_.chance(30) ||
+      !made.formerly.empty()) {  // the others learn from their first connection
     know_listener(agent);
   }
-  to_agent(agent, NodeStarted{made.hosts, !made.hosts && made.machine == 0});
+  NodeStarted started{made.hosts, !made.hosts && made.machine == 0};
+  if (made.records) {
+    started.memory = place.disk;
+  }
+  to_agent(agent, std::move(started));
+}
+
+// The lock is free when the guard of the agent before has ended its workers, or with its machine.
+// Without a record the agent still makes one.
+void NodesWorld::take_file(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  Place& place = places_[agent.place];
+  if (!place.has_disk || place.holder != kNobody || agent.stranger) {
+    return;
+  }
+  agent.records = true;
+  place.holder = number;
+  if (place.disk) {
+    agent.formerly = {place.disk->ids.begin(), place.disk->ids.end()};
+    const bool has_accepted = place.disk->accepted->id.number > 0;
+    agent.accepted = has_accepted ? place.disk->accepted : place.disk->started;
+    agent.accepted_base = place.disk->base;
+  }
+}
+
+void NodesWorld::record(std::uint32_t number, const Memory& memory) {
+  agents_[number].recording.push_back(memory);
+  post(between(microseconds(50), milliseconds(2)), Kind::recorded, number);
+}
+
+void NodesWorld::on_recorded(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  if (agent.recording.empty()) {
+    return;
+  }
+  const Memory memory = std::move(agent.recording.front());
+  agent.recording.pop_front();
+  Place& place = places_[agent.place];
+  if (agent.process && place.holder == number) {
+    place.disk = memory;
+    to_agent(number, RoundRecorded{memory.accepted->id});
+  }
+}
+
+// What was being written is there, or not; or all is destroyed.
+void NodesWorld::lose_file(std::uint32_t number) {
+  Agent& agent = agents_[number];
+  Place& place = places_[agent.place];
+  if (place.holder != number) {
+    return;
+  }
+  place.holder = kNobody;
+  if (!agent.recording.empty() && random_.chance(options_.torn_percent)) {
+    MUSTER_MARK("a file is torn");
+    place.disk.reset();
+  } else if (!agent.recording.empty() && random_.chance(50)) {
+    place.disk = agent.recording.front();
+  }
+  agent.recording.clear();
+}
+
+// Whoever ends in good order removes its file.
+void NodesWorld::remove_file(std::uint32_t number) {
+  Place& place = places_[agents_[number].place];
+  if (place.holder == number) {
+    place.disk.reset();
+  }
 }
 
 NodeSettings NodesWorld::settings(bool stranger) const {
@@ -330,6 +402,11 @@ void NodesWorld::bind_endpoint(std::uint32_t number) {
     agent.met = false;
     post(between(microseconds(10), milliseconds(1)), Kind::endpoint_bound, number);
   }
+}
+
+void NodesWorld::on_endpoint_bound(std::uint32_t number) {
+  know_listener(number);
+  to_agent(number, EndpointBound{});
 }
 
 void NodesWorld::know_listener(std::uint32_t number) {

@@ -71,6 +71,7 @@ class NodesWorld final : public NetworkUser {
 
   [[nodiscard]] std::uint64_t events() const { return queue_.popped(); }
 
+  [[nodiscard]] const Agent& agent_of(NodeId id) const;
   [[nodiscard]] bool lives(const Agent& agent) const;
   // No machine and no agent is frozen.
   [[nodiscard]] bool awake() const;
@@ -97,7 +98,6 @@ class NodesWorld final : public NetworkUser {
  private:
   friend struct Performer;
 
-  [[nodiscard]] const Agent& agent_of(NodeId id) const;
   [[nodiscard]] bool is_whole(const Round& round) const;
   [[nodiscard]] NodeSettings settings(bool stranger) const;
   void make_machines();
@@ -125,6 +125,12 @@ class NodesWorld final : public NetworkUser {
   void end(std::uint32_t agent, Ending how, std::string text);
   void host_endpoints(std::uint32_t agent);
   void bind_endpoint(std::uint32_t agent);
+  void on_endpoint_bound(std::uint32_t agent);
+  void take_file(std::uint32_t agent);
+  void record(std::uint32_t agent, const Memory& memory);
+  void on_recorded(std::uint32_t agent);
+  void lose_file(std::uint32_t agent);
+  void remove_file(std::uint32_t agent);
 
   // clients of the workers' store (world_clients.cpp)
   struct Client {

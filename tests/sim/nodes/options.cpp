@@ -100,6 +100,11 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
   if (of_endpoint.chance(10)) {
     options.endpoint_taken = options.lease * of_endpoint.between(1, 40) / 10;
   }
+  Random of_disks(apart.next() ^ 0xd15c);
+  if (of_disks.chance(50)) {
+    options.disks_percent = of_disks.chance(70) ? 100 : 50;
+    options.torn_percent = of_disks.chance(70) ? 0 : 30;
+  }
   options.calm_network = options.only_workers_fail();
   return options;
 }
@@ -123,7 +128,8 @@ bool NodesOptions::only_workers_fail() const {
 std::string NodesOptions::describe() const {
   return fmt::format(
       "nodes={} min={} max={} max_restarts={} lease={} last_call={} join_timeout={} join_delay={} "
-      "endpoints={} taken={} ranked={} per_machine={} latency={} ppm={} tcp_timeout={} "
+      "endpoints={} taken={} disks={}% torn={}% ranked={} per_machine={} latency={} ppm={} "
+      "tcp_timeout={} "
       "dial_lost={}% "
       "dial_slow={}% late={}% spread={} fails={}% at_start={} finishes={}% cascade={}% "
       "stubborn={}% grace={} "
@@ -139,6 +145,8 @@ std::string NodesOptions::describe() const {
       join_delay ? muster::describe(*join_delay) : "none",
       endpoints,
       muster::describe(endpoint_taken),
+      disks_percent,
+      torn_percent,
       ranked,
       agents_per_machine,
       muster::describe(latency_max),

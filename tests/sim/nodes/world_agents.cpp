@@ -54,6 +54,8 @@ struct Performer {
 
   void operator()(const HostEndpoints& /*e*/) const { world.host_endpoints(agent); }
 
+  void operator()(const RecordRound& e) const { world.record(agent, e.memory); }
+
   void operator()(const BindEndpoint& /*e*/) const { world.bind_endpoint(agent); }
 
   // The first of a list is bound by it before it can say so.
@@ -244,6 +246,9 @@ void NodesWorld::end(std::uint32_t number, Ending how, std::string text) {
   agent.reason = std::move(text);
   agent.ended_at = queue_.now();
   agent.deferred.clear();
+  if (how == Ending::finished || how == Ending::closed || how == Ending::left) {
+    remove_file(number);
+  }
   if (agent.workers.alive) {
     if (how == Ending::finished || how == Ending::left) {
       complain("an agent ends in good order while its workers run");
@@ -285,6 +290,8 @@ void NodesWorld::on_swept(std::uint32_t number) {
     on_workers_die(number, false, false);
   }
   network_.stop_listening(number);
+  Place& place = places_[agent.place];
+  place.holder = place.holder == number ? kNobody : place.holder;
 }
 
 void NodesWorld::lose_machine(std::uint32_t number) {
@@ -307,6 +314,7 @@ void NodesWorld::lose_machine(std::uint32_t number) {
       places_[agent.place].agent = kNobody;
     }
     network_.stop_listening(i);
+    lose_file(i);
     agent.process = false;
     agent.deferred.clear();
     agent.workers.alive = false;

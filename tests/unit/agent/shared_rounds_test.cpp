@@ -42,6 +42,10 @@ class FakeRendezvous final : public Rendezvous {
 
   void store_closed() override {}
 
+  [[nodiscard]] Result<void> forget(const std::string& name) override {
+    return failure(Errc::not_possible, name);
+  }
+
   StoreCarrier* carrier() override { return nullptr; }
 
  private:

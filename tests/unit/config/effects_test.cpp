@@ -75,6 +75,7 @@ const std::vector<Trial>& trials() {
       {rdzv_conf, {"--rdzv-conf=lease=2"}, kMany},
       {token_file, {"--token-file=secret"}, kMany},
       {token, {"--token=none"}, kMany},
+      {state_dir, {"--state-dir=/state"}, kMany},
       {platform, {"--platform=none"}, {}, "train.py", kTwoNodes},
       {as_node,
        {"--as-node=1"},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frames between nodes; what comes before them: round_introduction_test.cpp.
+#include "rendezvous/wire/memory.hpp"
 #include "rendezvous/wire/round_limits.hpp"
 #include "round_bytes.hpp"
 #include "round_samples.hpp"
@@ -80,9 +81,11 @@ TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fie
   CHECK(field_count<NodeInfo>() == 7);
   CHECK(field_count<JobTerms>() == 9);
   CHECK(field_count<LeaderOffer>() == 3);
-  CHECK(field_count<Round>() == 3);
+  CHECK(field_count<Round>() == 4);
+  CHECK(field_count<Inheritance>() == 4);
+  CHECK(field_count<Memory>() == 5);
   CHECK(field_count<Introduction>() == 2);
-  CHECK(field_count<Hello>() == 10);
+  CHECK(field_count<Hello>() == 11);
   CHECK(field_count<Rounds>() == 3);
   CHECK(field_count<Beat>() == 2);
   CHECK(field_count<Ready>() == 1);
@@ -95,7 +98,7 @@ TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fie
   CHECK(field_count<Welcome>() == 3);
   CHECK(field_count<Refuse>() == 2);
   CHECK(field_count<Redirect>() == 1);
-  CHECK(field_count<Claim>() == 4);
+  CHECK(field_count<Claim>() == 5);
   CHECK(field_count<Pong>() == 2);
   CHECK(field_count<RollCall>() == 5);
   CHECK(field_count<Propose>() == 2);
@@ -312,6 +315,7 @@ TEST_CASE("round codec: hostile values inside are refused in text") {
   body.clear();
   append_int(body, std::uint64_t{1});
   append_int(body, std::uint64_t{1});
+  append_int(body, std::uint64_t{1});
   append_int(body, std::int32_t{0});
   append_int(body, std::uint32_t{65537});
   CHECK(fault_of(raw_frame(kPropose, body)) ==
@@ -410,4 +414,27 @@ TEST_CASE("round codec: damaged frames never do harm and give the same in every 
       CHECK(same(at_once.messages[m], in_pieces.messages[m]));
     }
   }
+}
+
+TEST_CASE("round codec: a record comes back as it was, and a torn one not at all") {
+  const Memory memory{
+      sample_round(9, 3), sample_round(10, 2), sample_round(0, 0), {1, 1ULL << 62U}, "n1-job"};
+  const auto bytes = encode_memory(memory);
+  REQUIRE(bytes);
+  const auto same = decode_memory(*bytes);
+  REQUIRE(same);
+  CHECK(*same->started == *memory.started);
+  CHECK(*same->accepted == *memory.accepted);
+  CHECK(*same->base == *memory.base);
+  CHECK(same->ids == memory.ids);
+  CHECK(same->owner == memory.owner);
+  for (std::size_t size = 0; size < bytes->size(); ++size) {
+    CHECK_FALSE(decode_memory(std::string_view(*bytes).substr(0, size)));
+  }
+  for (std::size_t i = 0; i < bytes->size(); ++i) {
+    std::string changed = *bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    CHECK_FALSE(decode_memory(changed));
+  }
+  CHECK_FALSE(decode_memory(*bytes + "x"));
 }

@@ -94,20 +94,20 @@ TEST_CASE("round codec: a credential comes with the reply, in any split, and is 
 
 TEST_CASE("round codec: an unknown version is answered in a layout that never changes") {
   std::string theirs(kRoundMagic);
-  append_int(theirs, std::uint16_t{8});
+  append_int(theirs, std::uint16_t{9});
   theirs += "whatever frames look like there";
   RoundDecoder decoder(Side::accepted);
   RoundMessage message;
   std::size_t consumed = 0;
   REQUIRE(decoder.next(theirs, message, consumed) == Status::foreign);
-  CHECK(decoder.version() == 8);
+  CHECK(decoder.version() == 9);
 
   const std::string answer = refuse_version(decoder.version());
   const std::string text =
-      "version 8 of the protocol between nodes is not known here, only version 7: use the same "
+      "version 9 of the protocol between nodes is not known here, only version 8: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
-  append_int(expected, std::uint16_t{7});
+  append_int(expected, std::uint16_t{8});
   append_int(expected, static_cast<std::uint32_t>(3 + text.size()));
   append_int(expected, kRefuse);
   append_int(expected, std::uint8_t{2});
@@ -127,6 +127,6 @@ TEST_CASE("round codec: the Refuse of another version is understood, and nothing
   CHECK(std::get<Refuse>(refused.messages[0]) ==
         Refuse{.why = Refusal::wrong_version, .text = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it speaks version 9 of the protocol between nodes, this muster version 7: use the same "
+        "it speaks version 9 of the protocol between nodes, this muster version 8: use the same "
         "muster on all nodes");
 }

@@ -46,6 +46,13 @@ inline LeaderOffer sample_offer() {
   return {.serves_store = false, .ports = {1, 65535}, .is_carried = true};
 }
 
+inline Inheritance sample_inheritance() {
+  return {.job = 1ULL << 63U,
+          .until = {.number = 8, .coordinator = 76},
+          .ids = {1, 1ULL << 62U},
+          .unconfirmed = true};
+}
+
 inline std::vector<RoundMessage> followers_samples() {
   const RoundId round{.number = 9, .coordinator = 77};
   return {
@@ -58,7 +65,8 @@ inline std::vector<RoundMessage> followers_samples() {
             .waited = true,
             .running = true,
             .coordinates = true,
-            .has_quorum = true},
+            .has_quorum = true,
+            .inherits = sample_inheritance()},
       Rounds{.started = sample_round(9, 3),
              .accepted = sample_round(10, 2),
              .base = sample_round(0, 0)},
@@ -102,7 +110,8 @@ inline std::vector<RoundMessage> coordinators_samples() {
           Claim{.node = sample_node(1),
                 .coordinator = sample_node(2),
                 .started = round,
-                .has_quorum = true},
+                .has_quorum = true,
+                .inherits = sample_inheritance()},
           Pong{.sequence = 5, .granted = true},
           RollCall{.present = 1,
                    .needed = 3,

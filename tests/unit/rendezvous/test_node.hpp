@@ -78,7 +78,7 @@ class TestNode : public NodeOwner {
 
   void show_roll_call(const ShowRollCall& show) override { shown.push_back(show); }
 
-  void say(const std::string& text) override { said.push_back(text); }
+  void log(LogLevel, const std::string& text) override { said.push_back(text); }
 
   void ended(const NodeEnd& how) override {
     end = how;

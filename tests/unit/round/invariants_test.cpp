@@ -106,7 +106,7 @@ TEST_CASE("invariants: a member that comes back late is awaited once") {
     return NodeInfo{id, "n" + std::to_string(id), "10.0.0.1", 1, 1, "", -1};
   };
   NodeSettings made = settings(1, 3);
-  Round round{RoundId{1, 1}, 0, {member(1), member(2), member(3)}};
+  Round round{RoundId{1, 1}, 1, 0, {member(1), member(2), member(3)}};
   const auto none = std::make_shared<const Round>();
   RoundCore core(made, member(1));
   NodeEffects out;

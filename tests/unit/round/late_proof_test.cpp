@@ -52,7 +52,9 @@ TEST_CASE("late proof: nobody goes on beside newcomers that it never heard of") 
   world.heal(1);
   world.pass(60s);
   CHECK(ranks(world) == std::vector{-1, -1, 0});
-  const std::vector awaited{std::string("n0 (gone, after it may have gone on without us)")};
+  const std::vector awaited{
+      std::string("n0 (died out of contact, so it may have continued without us; "
+                  "if it did not: musterctl forget n0)")};
   CHECK(world.nodes[1].roll_call.awaited == awaited);
 }
 

@@ -8,13 +8,20 @@
 namespace muster {
 namespace {
 
-// h here, g gone, m missing.
-bool quorum(std::string_view members) {
+// h here, r started again, g gone, m missing.
+std::vector<Standing> standings_of(std::string_view members) {
   std::vector<Standing> standings;
   for (const char c : members) {
-    standings.push_back(c == 'h' ? Standing::here : c == 'g' ? Standing::gone : Standing::missing);
+    standings.push_back(c == 'h'   ? Standing::here
+                        : c == 'r' ? Standing::heir
+                        : c == 'g' ? Standing::gone
+                                   : Standing::missing);
   }
-  return is_quorum(standings);
+  return standings;
+}
+
+bool quorum(std::string_view members) {
+  return is_quorum(standings_of(members));
 }
 
 TimePoint at(int seconds) {
@@ -34,7 +41,41 @@ TEST_CASE("quorum: more than half, or half with the first, or nobody missing") {
   CHECK(quorum("hmmh"));
   CHECK_FALSE(quorum("mmhh"));
   CHECK(quorum("ggggh"));
-  CHECK(quorum("gg"));
+}
+
+TEST_CASE("quorum: agents that were started again count, but not by themselves") {
+  CHECK(quorum("rr"));
+  CHECK(quorum("rrh"));
+  CHECK(quorum("rhm"));
+  CHECK(quorum("rmmh"));
+  CHECK_FALSE(quorum("rrm"));
+  CHECK_FALSE(quorum("rm"));
+  CHECK_FALSE(quorum("rg"));
+  CHECK_FALSE(quorum("gg"));
+}
+
+// Of each member either side may know less than there is: one that lives on the other side is
+// missing here, one that was started again there may be known to be gone here.
+TEST_CASE("quorum: of two sides with agents that were started again at most one has it") {
+  const std::string_view left = "hmrgggmmrm";
+  const std::string_view right = "mhgrgmrgmm";
+  for (int count = 1; count <= 5; ++count) {
+    int sides = 1;
+    for (int i = 0; i < count; ++i) {
+      sides *= static_cast<int>(left.size());
+    }
+    for (int split = 0; split < sides; ++split) {
+      std::string one;
+      std::string other;
+      for (int i = 0, rest = split; i < count; ++i, rest /= static_cast<int>(left.size())) {
+        const auto who = static_cast<std::size_t>(rest) % left.size();
+        one += left[who];
+        other += right[who];
+      }
+      INFO(one << " and " << other);
+      REQUIRE_FALSE((quorum(one) && quorum(other)));
+    }
+  }
 }
 
 TEST_CASE("quorum: a gone member stays in the count, since it may have known more") {
@@ -80,6 +121,21 @@ TEST_CASE("quorum time: the latest moment at which the heard members were a quor
   CHECK(quorum_time({heard(8), heard(9), heard(1), heard(2)}) == at(8));
   CHECK(quorum_time({heard(1), heard(9), heard(8), heard(2)}) == at(2));
   CHECK(quorum_time({}) == TimePoint::max());
+  CHECK(quorum_time({gone, gone}) == std::nullopt);
+}
+
+TEST_CASE("quorum time: agents that were started again count up to one that was not") {
+  const auto heard = [](int seconds) { return MemberEvidence{false, at(seconds)}; };
+  const auto heir = [](int seconds) { return MemberEvidence{false, at(seconds), true}; };
+  const MemberEvidence gone{true, std::nullopt};
+  const MemberEvidence never{};
+  CHECK(quorum_time({heir(9), heir(5)}) == at(5));
+  CHECK(quorum_time({heir(9), heard(5), never}) == at(5));
+  CHECK(quorum_time({heir(7), heard(9), never}) == at(7));
+  CHECK(quorum_time({heir(9), heir(8), heard(5), never}) == at(5));
+  CHECK(quorum_time({heir(9), heir(8), never}) == std::nullopt);
+  CHECK(quorum_time({heir(9), never}) == std::nullopt);
+  CHECK(quorum_time({heir(9), gone}) == std::nullopt);
 }
 
 }  // namespace muster

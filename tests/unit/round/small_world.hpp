@@ -36,17 +36,23 @@ struct SmallNode {
   std::vector<JudgeNow> judged;
   std::vector<HearWaits> waits;
   std::vector<std::string> verdicts;
+  std::optional<Memory> record;  // what it has recorded last
+  bool records_at_once = true;   // else a test feeds RoundRecorded
 };
 
 class SmallWorld {
  public:
-  explicit SmallWorld(NodeSettings settings) : settings_(std::move(settings)) {}
+  explicit SmallWorld(NodeSettings settings, NodeId first_id = 1000)
+      : settings_(std::move(settings)), first_id_(first_id) {}
 
   // Its address is 10.0.0.<index + 1>, the endpoint's port 1, its own port 2.
-  std::size_t add(const std::string& name, bool hosts = false) {
+  // `memory`: the record of the agents before it.
+  std::size_t add(const std::string& name,
+                  bool hosts = false,
+                  std::optional<Memory> memory = std::nullopt) {
     const std::size_t index = nodes.size();
     NodeInfo info;
-    info.id = 1000 + index;
+    info.id = first_id_ + index;
     info.name = name;
     info.address = "10.0.0." + std::to_string(index + 1);
     info.port = 2;
@@ -57,7 +63,9 @@ class SmallWorld {
       host_ = index;
     }
     feed(index, ListenerKnown{info.address, info.port});
-    feed(index, NodeStarted{hosts});
+    NodeStarted started{hosts};
+    started.memory = std::move(memory);
+    feed(index, started);
     return index;
   }
 
@@ -209,6 +217,13 @@ class SmallWorld {
     events_.emplace_back(from, StoreOpened{asked.round, nodes[from].info.address, 7, offer});
   }
 
+  void perform(std::size_t from, const RecordRound& asked) {
+    nodes[from].record = asked.memory;
+    if (nodes[from].records_at_once) {
+      events_.emplace_back(from, RoundRecorded{asked.memory.accepted->id});
+    }
+  }
+
   void perform(std::size_t from, const RunRound& asked) {
     nodes[from].running = asked;
     ++nodes[from].runs;
@@ -296,6 +311,7 @@ class SmallWorld {
   }
 
   NodeSettings settings_;
+  NodeId first_id_;
   TimePoint now_ = TimePoint(std::chrono::hours(1));
   std::map<End, End> ends_;
   std::deque<std::pair<std::size_t, NodeEvent>> events_;

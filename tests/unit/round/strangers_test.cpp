@@ -83,7 +83,7 @@ bool runs_undisturbed(SmallWorld& world) {
 }
 
 RoundPtr made_up_round() {
-  return std::make_shared<const Round>(Round{RoundId{9, 77}, 0, {member(77)}});
+  return std::make_shared<const Round>(Round{RoundId{9, 77}, 1, 0, {member(77)}});
 }
 
 }  // namespace

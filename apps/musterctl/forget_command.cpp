@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// forget: the launcher that leads a job stops waiting for a node whose death it cannot prove.
+#include "base/printable.hpp"
+#include "choose_job.hpp"
+#include "commands.hpp"
+#include "status/forget_path.hpp"
+
+#include <fmt/core.h>
+
+#include <string>
+#include <utility>
+
+namespace muster {
+
+Result<int> run_forget(const ControlOptions& options) {
+  const auto job = find_job(options);
+  if (!job) {
+    return std::unexpected(job.error());
+  }
+  const std::string node = printable(options.node);
+  auto refused = job->source.get(forget_path(options.node), options.timeout);
+  if (!refused) {
+    return std::unexpected(std::move(refused.error()));
+  }
+  if (!refused->empty()) {
+    return failure(Errc::not_possible, fmt::format("cannot forget {}: {}", node, *refused));
+  }
+  print(fmt::format("{}: declared dead, the job no longer waits for it\n", node));
+  warn(
+      fmt::format("warning: if a process of this job still runs on {}, the job runs twice, and "
+                  "both parts may write the same files: stop it there",
+                  node));
+  return 0;
+}
+
+}  // namespace muster

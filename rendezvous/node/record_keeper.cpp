@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/node/record_keeper.hpp"
+
+#include "io/own_address.hpp"
+
+#include <asio/io_context.hpp>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr const char* kNoMemory = "if this node is restarted, it remembers no round";
+
+}  // namespace
+
+RecordKeeper::RecordKeeper(asio::io_context& loop,
+                           std::shared_ptr<const RoundRecord> record,
+                           Say say)
+    : again_(loop), record_(std::move(record)), say_(std::move(say)) {}
+
+bool RecordKeeper::is_on() const {
+  return record_ && record_->is_on();
+}
+
+std::optional<Memory> RecordKeeper::recall() {
+  if (!is_on()) {
+    if (record_) {
+      say_(LogLevel::info, fmt::format("{}; {}", record_->trouble(), kNoMemory));
+    }
+    return std::nullopt;
+  }
+  recalled_ = true;
+  Recalled recalled = record_->read();
+  if (!recalled.ignored.empty()) {
+    say_(recalled.is_stale ? LogLevel::info : LogLevel::warning,
+         recalled.ignored + "; ignored it, so this node joins as a new one");
+    static_cast<void>(record_->discard());  // a touch must not make it fresh again
+  }
+  touch();
+  return std::move(recalled.memory);
+}
+
+std::string own_address_in(const std::optional<Memory>& memory) {
+  if (!memory) {
+    return "";
+  }
+  const Round& last = memory->accepted->id.number > 0 ? *memory->accepted : *memory->started;
+  const auto ours = std::ranges::find_if(last.members, [&](const NodeInfo& member) {
+    return std::ranges::find(memory->ids, member.id) != memory->ids.end();
+  });
+  return ours != last.members.end() && is_own_address(ours->address) ? ours->address : "";
+}
+
+void RecordKeeper::touch() {
+  record_->touch();
+  again_.expires_after(record_->touch_interval());
+  again_.async_wait([this](const asio::error_code& error) {
+    if (!error) {
+      touch();
+    }
+  });
+}
+
+// No worker of ours runs when a round is accepted, so that a slow disk holds up nothing else. If it
+// cannot be recorded, no older record may remain, because that would be a false testimony.
+NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
+  const RoundId round = wanted.memory.accepted->id;
+  const auto written = record_->write(wanted.memory, round.number > 0);
+  if (!written && !record_->discard() && record_->read().memory) {
+    return RecordFailed{round, written.error()};
+  }
+  if (!written && !std::exchange(told_, true)) {
+    say_(LogLevel::info, fmt::format("{}; {}", written.error().message, kNoMemory));
+  }
+  return RoundRecorded{round};
+}
+
+// After join_timeout all nodes give the job up. A record that remains would make a node that is
+// started anew wait for the same members again.
+void RecordKeeper::end(const NodeEnd& how) {
+  const auto* failed = std::get_if<EndFailed>(&how);
+  const bool is_given_up = failed != nullptr && failed->error.code == Errc::timed_out && recalled_;
+  if (is_on() && (failed == nullptr || is_given_up)) {
+    record_->remove();
+  }
+}
+
+}  // namespace muster

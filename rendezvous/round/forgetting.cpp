@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoundCore and NodeCore: members that the user declares dead (musterctl forget). A forgotten
+// member is counted as if it had never been in the rounds that we know of.
+#include "base/mark.hpp"
+#include "rendezvous/round/node_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace muster {
+
+bool RoundCore::is_forgotten(NodeId id) const {
+  const auto loss = losses_.find(id);
+  return loss != losses_.end() && loss->second.forgotten;
+}
+
+std::vector<NodeId> RoundCore::lost_as(const std::string& name) const {
+  std::vector<NodeId> lost;
+  for (const auto& [id, loss] : losses_) {
+    if (!loss.forgotten && is_member(id) && name_of(id) == name) {
+      lost.push_back(id);
+    }
+  }
+  return lost;
+}
+
+std::string RoundCore::why_not_forget(const std::string& name) const {
+  const bool is_waiting = phase_ == Phase::gathering || phase_ == Phase::stopping;
+  if (is_waiting && !lost_as(name).empty()) {
+    return {};
+  }
+  return fmt::format(
+      "this job waits for no lost node '{}'; muster's line \"waiting for\" names the "
+      "nodes that it waits for",
+      name);
+}
+
+// A silent one is still asked: if it lives and leads, the weaker of the two leaders yields.
+void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects& out) {
+  if (!why_not_forget(name).empty()) {
+    return;
+  }
+  for (const NodeId id : lost_as(name)) {
+    MUSTER_MARK("the user declares a node dead");
+    losses_[id].forgotten = true;
+    losses_[id].over = true;
+    note_loss(now, id, fmt::format("node '{}' was declared dead by hand", name), out);
+  }
+  out.emplace_back(
+      SayNode{fmt::format("node '{}' was declared dead by musterctl forget; if it still runs, this "
+                          "job runs twice",
+                          name)});
+  evaluate(now, out);
+}
+
+std::string NodeCore::why_not_forget(const std::string& name) const {
+  if (round_.leads()) {
+    return round_.why_not_forget(name);
+  }
+  if (!link_.coordinator_link()) {
+    return "this node has found no leader yet; try again later";
+  }
+  return fmt::format(
+      "node '{}' leads this job: run musterctl forget {} there", link_.coordinator().name, name);
+}
+
+}  // namespace muster

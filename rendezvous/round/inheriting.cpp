@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoundCore and agents that were started again with the record of those before them on their host
+// (rendezvous/round/README.md, "Agents that are restarted").
+#include "base/mark.hpp"
+#include "base/mutate.hpp"
+#include "rendezvous/round/ranking.hpp"
+#include "rendezvous/round/round_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+
+bool RoundCore::is_of_other_job(const Inheritance& record) const {
+  return !record.ids.empty() && base_->id.number > 0 && record.job != base_->job;
+}
+
+Inheritance RoundCore::inheritance() const {
+  Inheritance ours = inherits_;
+  ours.unconfirmed = is_recalled();
+  return ours;
+}
+
+// In a round that was accepted by the agent before it.
+bool RoundCore::is_heir(NodeId id, const Round& round) const {
+  const auto found = heirs_.find(id);
+  return found != heirs_.end() && round.id <= found->second && !MUSTER_MUTATE("heirs found jobs");
+}
+
+// The same round, with agents that were started again in the places of those before them.
+RoundPtr RoundCore::inherited(const RoundPtr& round) const {
+  const auto is_gone = [&](const NodeInfo& member) { return predecessors_.contains(member.id); };
+  if (predecessors_.empty() || std::ranges::none_of(round->members, is_gone)) {
+    return round;
+  }
+  auto changed = std::make_shared<Round>(*round);
+  for (NodeInfo& member : changed->members) {
+    if (const auto heir = predecessors_.find(member.id); heir != predecessors_.end()) {
+      member = heir->second;
+    }
+  }
+  return changed;
+}
+
+// The agent knows all that those before it accepted, and those are gone with their workers.
+void RoundCore::succeed(TimePoint now, const Hello& hello, NodeEffects& out) {
+  const bool is_over = phase_ == Phase::closed;
+  if (is_over || hello.inherits.ids.empty() || is_of_other_job(hello.inherits)) {
+    return;
+  }
+  const auto inherits = [&](NodeId id) {
+    return id != hello.node.id && id != self_.id && !finished_.contains(id);
+  };
+  heirs_.insert_or_assign(hello.node.id, hello.inherits.until);
+  std::vector<NodeId> ids = hello.inherits.ids;
+  for (const NodeId gone : hello.inherits.ids) {
+    // One with the same record that came before: it has accepted nothing that is not in there.
+    if (const auto before = predecessors_.find(gone); before != predecessors_.end()) {
+      ids.push_back(before->second.id);
+    }
+  }
+  for (const NodeId gone : ids) {
+    if (inherits(gone)) {
+      end_predecessor(now, gone, hello.node, out);
+      predecessors_.insert_or_assign(gone, hello.node);
+    }
+  }
+  give_places(now);
+}
+
+void RoundCore::end_predecessor(TimePoint now,
+                                NodeId gone,
+                                const NodeInfo& heir,
+                                NodeEffects& out) {
+  const auto found = nodes_.find(gone);
+  if (found != nodes_.end() && found->second.attached) {
+    out.emplace_back(CloseLink{found->second.link});
+    lose(now, gone, out);
+  }
+  forget(gone);
+  asker_.forget(gone, out);
+  if (!is_member(gone)) {
+    return;
+  }
+  MUSTER_MARK("a node takes the place of its predecessor");
+  if (phase_ == Phase::running && is_in_base(gone)) {
+    const std::string what = fmt::format("node '{}' was started again", heir.name);
+    regroup(now, {what, ranks_of(*base_, gone)}, true, out);
+  } else if (phase_ == Phase::stopping) {
+    membership_changed_ = true;
+  }
+}
+
+// A quorum counts an agent in its predecessor's place, from now on.
+void RoundCore::give_places(TimePoint now) {
+  for (const auto& [gone, heir] : predecessors_) {
+    losses_.erase(gone);
+  }
+  for (RoundPtr& round : accepted_) {
+    round = inherited(round);
+  }
+  set_base(inherited(base_));
+  await_missing(now);
+  count_expected(now);
+}
+
+}  // namespace muster

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes whose processes all die at once, as in a loss of power, and that are started again: with
+their records the job continues, also where the others cannot know what became of them."""
+
+import pathlib
+import re
+import subprocess
+import unittest
+
+from job_view import MUSTERCTL, ctl
+from nodes import LEASE, NodesCase
+
+CONF = f"last_call_timeout=500,lease={LEASE}"
+
+
+class Restarted(NodesCase):
+    def records(self, job):
+        return sorted(path.name for path in pathlib.Path(job.folder).glob("state/muster/rounds/*")
+                      if path.suffix != ".lock")
+
+    def lose(self, job, nodes, *who):
+        """For longer than a lease: what a proof that comes later says about the time before is
+        nothing."""
+        for number in who:
+            nodes[number].stop_all()
+        rest = [node for number, node in enumerate(nodes) if number not in who]
+        for node in rest:
+            node.wait_for_text("(silent")
+        for number in who:
+            nodes[number].kill_all()
+
+    def test_the_first_of_two(self):
+        job = self.cluster("2", conf=CONF)
+        nodes = job.start_all(2)
+        one = job.round(2)
+        self.lose(job, nodes, 0)
+        job.start(1)
+        again = job.round(2)
+        self.assertEqual(again.nodes, ["n1~2", "n2"])
+        self.assertEqual((one.restarts, again.restarts), (0, 0))
+        job.finish(job.nodes[1], job.nodes[2])
+        self.assertEqual(self.records(job), [])
+
+    def test_all(self):
+        job = self.cluster("3", conf=CONF)
+        for node in job.start_all(3):
+            job.round(3) if node.label == "n3" else None
+        for node in job.nodes:
+            node.kill_all()
+        self.assertEqual(len(self.records(job)), 3)
+        job.start_all(3)
+        self.assertEqual(job.round(3).restarts, 0)
+        job.finish(*job.nodes[3:])
+
+    def waiting(self):
+        """A job of two whose first node returns without its record, and the name of this node."""
+        job = self.cluster("2", conf=CONF, options=["--state-dir=none"])
+        nodes = job.start_all(2)
+        job.round(2)
+        self.lose(job, nodes, 0)
+        job.start(1)
+        said = nodes[1].wait_for_text("so it may have continued without us; if it did not: muster")
+        self.assertEqual(self.records(job), [])
+        return job, re.search(r"musterctl forget (\S+)\)", said)[1]
+
+    def test_without_a_record_the_user_declares_the_old_node_dead(self):
+        job, name = self.waiting()
+        _, waits, again = job.nodes
+        for node, other, why in ((waits, "nowhere", "this job waits for no lost node 'nowhere'"),
+                                 (again, name, "leads this job: run musterctl forget")):
+            said = ctl("forget", other, "--pid", node.process.pid, code=1)
+            self.assertIn(why, said)
+            self.assertEqual(said.count("\n"), 1)
+        done = subprocess.run([MUSTERCTL, "forget", name, "--pid", str(waits.process.pid)],
+                              capture_output=True, text=True)
+        self.assertEqual(done.stdout, f"{name}: declared dead, the job no longer waits for it\n")
+        self.assertIn("warning: if a process of this job still runs", done.stderr)
+        job.round(2)
+        waits.wait_for_text("was declared dead by musterctl forget")
+        job.finish(waits, again)
+
+    def test_an_agent_that_is_killed_alone(self):
+        job = self.cluster("2", conf=CONF)
+        nodes = job.start_all(2)
+        job.round(2)
+        nodes[1].kill_agent()
+        nodes[1].end()
+        job.start(2)
+        self.assertEqual(job.round(2).nodes, ["n1", "n2~2"])
+        job.finish(nodes[0], job.nodes[2])
+
+    def test_a_record_that_cannot_be_read_is_none(self):
+        job = self.cluster("2", conf=CONF)
+        job.start_all(2)
+        job.round(2)
+        for node in job.nodes:
+            node.kill_all()
+        for name in self.records(job):
+            path = job.folder / "state/muster/rounds" / name
+            path.write_bytes(path.read_bytes()[:-1])
+        first, second = job.start_all(2)
+        job.round(2)
+        for node, ended in zip((first, second), job.finish(first, second)):
+            torn = [line for line in node.err().splitlines() if " is torn" in line]
+            self.assertEqual(len(torn), 1, ended)
+            self.assertIn("ignored it, so this node joins as a new one", torn[0])
+
+    def test_a_folder_that_cannot_be_made_is_no_fault(self):
+        job = self.cluster("2", conf=CONF, options=["--state-dir=/proc/none"])
+        first = job.start(1, options=["--log-level=info"])
+        second = job.start(2)
+        job.round(2)
+        job.finish(first, second)
+        self.assertIn("info: cannot make /proc/none/rounds: No such file or directory; if this "
+                      "node is restarted, it remembers no round\n", first.err())
+        self.assertNotIn("/proc/none", second.err())
+
+    def test_a_job_that_gives_up_leaves_no_record(self):
+        job = self.cluster("2", conf=CONF + ",join_timeout=4")
+        nodes = job.start_all(2)
+        job.round(2)
+        nodes[0].stop_all()
+        self.assertEqual(len(self.records(job)), 2)
+        job.ends(nodes[1], code=69)
+        self.assertEqual(len(self.records(job)), 1)
+        nodes[0].kill_all()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run in which some machines lose their power and return, all with their records: a round of all
+// nodes has to run again within a lease. Pure function of the seed.
+#pragma once
+
+#include "sim/nodes/nodes_run.hpp"
+#include "sim/random.hpp"
+
+#include <cstdint>
+
+namespace muster::sim {
+
+[[nodiscard]] NodesReport run_reboots(std::uint32_t nodes, Random& random, Trace& trace);
+
+}  // namespace muster::sim

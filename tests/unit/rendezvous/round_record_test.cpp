@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/node/round_record.hpp"
+
+#include "rendezvous/node/record_file.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace muster {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Folder {
+  std::string path = (std::filesystem::temp_directory_path() / "muster-record-XXXXXX").string();
+
+  Folder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
+
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  ~Folder() { std::filesystem::remove_all(path); }
+
+  [[nodiscard]] RoundRecord open(Duration fresh_for = 600s) const {
+    return RoundRecord::open(path + "/a/b", "n1", fresh_for);
+  }
+
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(path + "/a/b"), {}));
+  }
+};
+
+Memory memory_of(std::uint64_t number) {
+  auto round = std::make_shared<Round>();
+  round->id = {.number = number, .coordinator = 7};
+  round->members = {NodeInfo{7, "n1", "10.0.0.1", 2, 1, "", -1}};
+  const auto none = std::make_shared<const Round>();
+  return {none, round, none, {7}};
+}
+
+std::uint64_t number_in(const RoundRecord& record) {
+  const auto memory = record.read().memory;
+  return memory ? memory->accepted->id.number : 0;
+}
+
+}  // namespace
+
+TEST_CASE("round record: the next agent reads what the last one wrote") {
+  const Folder folder;
+  {
+    const RoundRecord record = folder.open();
+    REQUIRE(record.is_on());
+    CHECK(number_in(record) == 0);
+    REQUIRE(record.write(memory_of(4), true));
+    REQUIRE(record.write(memory_of(5), false));
+  }
+  CHECK(number_in(folder.open()) == 5);
+}
+
+TEST_CASE("round record: nobody reads a record whose agent or guard still runs") {
+  const Folder folder;
+  auto first = std::make_unique<RoundRecord>(folder.open());
+  REQUIRE(first->write(memory_of(4), true));
+  const RoundRecord second = folder.open();
+  REQUIRE(second.is_on());
+  CHECK(second.path() != first->path());
+  CHECK(number_in(second) == 0);
+  REQUIRE(second.write(memory_of(6), true));
+  first.reset();
+  CHECK(number_in(folder.open()) == 4);  // not a fresh file
+}
+
+TEST_CASE("round record: one that was not touched for long is none") {
+  const Folder folder;
+  const RoundRecord record = folder.open(60s);
+  REQUIRE(record.write(memory_of(4), true));
+  const auto age = [&](std::chrono::seconds old) {
+    std::filesystem::last_write_time(record.path(),
+                                     std::filesystem::file_time_type::clock::now() - old);
+  };
+  age(50s);
+  CHECK(number_in(record) == 4);
+  age(70s);
+  CHECK(number_in(record) == 0);
+  CHECK(record.read().is_stale);
+  CHECK_THAT(record.read().ignored, Catch::Contains(" s old, older than join_timeout allows"));
+  record.touch();
+  CHECK(number_in(record) == 4);
+}
+
+TEST_CASE("round record: a torn one is none, and is replaced") {
+  const Folder folder;
+  const RoundRecord record = folder.open();
+  REQUIRE(record.write(memory_of(4), true));
+  std::filesystem::resize_file(record.path(), 20);
+  CHECK(number_in(record) == 0);
+  CHECK(record.read().ignored == record.path() + " is torn");
+  CHECK_FALSE(record.read().is_stale);
+  REQUIRE(record.write(memory_of(5), true));
+  CHECK(number_in(record) == 5);
+}
+
+TEST_CASE("round record: a good end leaves no file") {
+  const Folder folder;
+  const RoundRecord record = folder.open();
+  REQUIRE(record.write(memory_of(4), true));
+  record.remove();
+  CHECK(folder.files() == 0);
+}
+
+TEST_CASE("round record: a discarded record leaves its slot locked") {
+  const Folder folder;
+  const RoundRecord record = folder.open();
+  REQUIRE(record.write(memory_of(4), true));
+  CHECK(record.discard());
+  CHECK(number_in(record) == 0);
+  CHECK(folder.open().path() != record.path());
+}
+
+TEST_CASE("round record: files of jobs that were killed a month ago are removed") {
+  const Folder folder;
+  const auto old = std::filesystem::file_time_type::clock::now() - 31 * 24h;
+  const auto age = [&](const RoundRecord& record) {
+    for (const std::string& path : {record.path(), record.path() + ".lock"}) {
+      std::filesystem::last_write_time(path, old);
+    }
+  };
+  const auto make = [&](const char* name) {
+    RoundRecord record = RoundRecord::open(folder.path + "/a/b", name, 600s);
+    REQUIRE(record.write(memory_of(4), true));
+    return record;
+  };
+  age(make("killed"));
+  static_cast<void>(make("recent"));
+  const RoundRecord held = make("held");
+  age(held);
+  CHECK(folder.open().is_on());
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path + "/a/b")) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  CHECK(names == std::vector<std::string>{
+                     "held.0", "held.0.lock", "n1.0.lock", "recent.0", "recent.0.lock"});
+}
+
+TEST_CASE("round record: the record of another job or host is ignored") {
+  const Folder folder;
+  const RoundRecord theirs = RoundRecord::open(folder.path + "/a/b", "n2", 600s);
+  REQUIRE(theirs.write(memory_of(4), true));
+  const RoundRecord record = folder.open();
+  std::filesystem::copy_file(theirs.path(), record.path());
+  CHECK(number_in(record) == 0);
+  CHECK(record.read().ignored == record.path() + " is the record of n2, not of n1");
+}
+
+TEST_CASE("round record: only regular files of this user are read, and none that is too long") {
+  const Folder folder;
+  const std::string path = folder.path + "/file";
+  const auto why = [&](std::size_t most = 10) {
+    const auto read = read_state_file(path, most);
+    return read ? "" : read.error().message;
+  };
+  CHECK(why() == path + " does not exist");
+  std::ofstream(path) << "0123456789";
+  CHECK(why().empty());
+  CHECK(why(9) == path + " is longer than 9 bytes");
+  std::filesystem::rename(path, path + "2");
+  std::filesystem::create_symlink(path + "2", path);
+  CHECK_THAT(why(), Catch::Contains("Too many levels of symbolic links"));
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK(why() == path + " is not a regular file");
+}
+
+TEST_CASE("round record: a file of another user is not read") {
+  const Folder folder;
+  std::string path = "/etc/passwd";  // root's
+  if (::geteuid() == 0) {
+    path = folder.path + "/file";
+    std::ofstream(path) << "theirs";
+    REQUIRE(::chown(path.c_str(), 1, 1) == 0);
+  }
+  const auto read = read_state_file(path, 1 << 20);
+  REQUIRE_FALSE(read);
+  CHECK_THAT(read.error().message, Catch::Contains("belongs to uid"));
+  CHECK_FALSE(lock_state_file(path));
+}
+
+TEST_CASE("round record: without a folder it is off, and a failed write says where") {
+  const RoundRecord off = RoundRecord::open("/proc/none", "n1", 60s);
+  CHECK_FALSE(off.is_on());
+  CHECK(off.trouble() == "cannot make /proc/none: No such file or directory");
+  const Folder folder;
+  const RoundRecord record = folder.open();
+  std::filesystem::remove_all(folder.path + "/a");
+  const auto written = record.write(memory_of(4), true);
+  REQUIRE_FALSE(written);
+  CHECK_THAT(written.error().message, Catch::Contains(record.path()));
+}
+
+}  // namespace muster
