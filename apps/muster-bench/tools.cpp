@@ -6,6 +6,7 @@
 #include "apps/muster-bench/echo.hpp"
 #include "apps/muster-bench/load.hpp"
 #include "apps/muster-bench/ports.hpp"
+#include "apps/muster-bench/record_cost.hpp"
 #include "apps/muster-bench/scrape.hpp"
 #include "apps/muster-bench/storm.hpp"
 #include "apps/muster-bench/timing.hpp"
@@ -43,6 +44,7 @@ struct Options {
   bool probed = false;
   // Of `scrape`.
   std::string path = "/metrics";
+  std::string folder;  // of `record`
   double rate = 1000;
   std::vector<std::string> command;
 };
@@ -177,6 +179,19 @@ int run_crowd(const Options& options) {
   return 0;
 }
 
+int run_record(const Options& options) {
+  const auto times = measure_record(options.folder, options.clients, options.requests);
+  if (!times) {
+    return complain(times.error());
+  }
+  std::vector<double> writes;
+  for (const Duration time : *times) {
+    writes.push_back(milliseconds(time));
+  }
+  fmt::print("{{\"ms\": [{}]}}\n", fmt::join(writes, ", "));
+  return 0;
+}
+
 int run_ports(const Options& options) {
   const auto found = count_collisions({.jobs = options.requests,
                                        .at_once = static_cast<int>(options.clients),
@@ -277,6 +292,12 @@ void add_tools(CLI::App& app, int& exit_code) {
   crowd->add_option("--nodes", options->clients, "connections of followers");
   crowd->add_flag("--sealed", options->sealed, "with a token: all is said through TLS");
   crowd->callback([options, &exit_code] { exit_code = run_crowd(*options); });
+
+  auto* record = app.add_subcommand("record", "write the record of a round again and again");
+  record->add_option("--folder", options->folder, "where, on a local disk")->required();
+  record->add_option("--nodes", options->clients, "members of the round");
+  record->add_option("--requests", options->requests, "how often")->required();
+  record->callback([options, &exit_code] { exit_code = run_record(*options); });
 }
 
 }  // namespace muster::bench

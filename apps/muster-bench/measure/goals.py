@@ -66,6 +66,7 @@ def node_goals():
                                ('1000 nodes', 'regrouped after one loss', 500),
                                ('10000 nodes', 'all started', 10000)):
         yield Goal(f'{row}, {column}, ms', 'crowd', row, column, limit)
+    yield Goal('record of a round, 64 nodes, ms', 'nodes-record', n.MUSTER, '64 nodes', 1)
     yield Goal('1000 idle nodes, % of a core', 'crowd-idle', '1000 nodes', '% of a core', 1)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -133,9 +134,24 @@ def recovery_table(peers, effort):
     return table
 
 
+def record_table(peers, effort):
+    """On the disk of the current folder."""
+    table = Table('nodes-record', 'A node records a round before it accepts it', 'ms',
+                  ['2 nodes', '64 nodes', '1024 nodes'],
+                  'Encoding, write, fsync and rename, on the disk that holds this checkout.')
+    say(f'  {table.title}')
+    cells = table.row(n.MUSTER)
+    for column, cell in zip(table.columns, cells):
+        with tempfile.TemporaryDirectory(prefix='.muster-record-', dir='.') as folder:
+            found = tool(peers, 'record', '--folder', os.path.abspath(folder),
+                         '--nodes', column.split()[0], '--requests', 20 * effort.rounds)
+            cell.samples += found['ms']
+    return table
+
+
 def measure_nodes(peers, effort):
-    """Many agents: forming and ending, and whole again after a loss or a gain."""
-    return [form_table(peers, effort), recovery_table(peers, effort)]
+    """Many agents: forming and ending, whole again after a loss or a gain, the cost of records."""
+    return [form_table(peers, effort), recovery_table(peers, effort), record_table(peers, effort)]
 
 
 TIMES = ('joined_ms', 'started_ms', 'regrouped_ms')
