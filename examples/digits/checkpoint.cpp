@@ -14,8 +14,8 @@
 namespace digits {
 namespace {
 
-using muster::collective::Errc;
-using muster::collective::failure;
+using muster::Errc;
+using muster::failure;
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
@@ -76,7 +76,7 @@ Result<std::optional<Checkpoint>> load(const std::string& path, std::size_t coun
     if (errno == ENOENT) {
       return std::nullopt;
     }
-    return std::unexpected(failed("cannot open " + path).error());
+    return failed("cannot open " + path).error();
   }
   const Head wanted;
   Head head;

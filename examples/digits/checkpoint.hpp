@@ -4,9 +4,8 @@
 // whole.
 #pragma once
 
-#include "collective/error.hpp"
-
 #include <cstdint>
+#include <muster/result.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +13,7 @@
 
 namespace digits {
 
-using muster::collective::Result;
+using muster::Result;
 
 struct Checkpoint {
   std::uint32_t epoch = 0;    // the last that is in it

@@ -9,8 +9,8 @@
 namespace digits {
 namespace {
 
-using muster::collective::Errc;
-using muster::collective::failure;
+using muster::Errc;
+using muster::failure;
 
 template <class Function>
 bool find(void* library, const char* name, Function& into) {
@@ -54,7 +54,7 @@ Result<CudaCopy> CudaCopy::open(int device) {
     return failure(Errc::unsupported, "NVIDIA's driver is missing (libcuda.so.1)");
   }
   if (auto done = enter_context(library, device); !done) {
-    return std::unexpected(done.error());
+    return done.error();
   }
   CudaCopy out;
   if (!find(library, "cuMemcpyHtoD_v2", out.to_device_) ||

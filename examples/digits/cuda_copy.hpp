@@ -4,14 +4,13 @@
 // opened it.
 #pragma once
 
-#include "collective/error.hpp"
-
 #include <cstddef>
+#include <muster/result.hpp>
 #include <span>
 
 namespace digits {
 
-using muster::collective::Result;
+using muster::Result;
 
 class CudaCopy {
  public:

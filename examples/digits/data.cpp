@@ -15,8 +15,8 @@
 namespace digits {
 namespace {
 
-using muster::collective::Errc;
-using muster::collective::failure;
+using muster::Errc;
+using muster::failure;
 
 constexpr int kWhite = 16;
 constexpr std::size_t kTestEvery = 5;

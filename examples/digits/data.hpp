@@ -3,17 +3,16 @@
 // and the order in which an epoch goes through them. The same on every rank. Value types.
 #pragma once
 
-#include "collective/error.hpp"
-
 #include <cstddef>
 #include <cstdint>
+#include <muster/result.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace digits {
 
-using muster::collective::Result;
+using muster::Result;
 
 inline constexpr std::size_t kPixels = 64;
 inline constexpr std::size_t kDigits = 10;

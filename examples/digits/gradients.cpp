@@ -7,10 +7,10 @@
 namespace digits {
 namespace {
 
-using muster::collective::Communicator;
-using muster::collective::DType;
-using muster::collective::GradientSyncOptions;
-using muster::collective::kHost;
+using muster::Communicator;
+using muster::DType;
+using muster::GradientSyncOptions;
+using muster::kHost;
 
 // With 4 terms a gradient may be ±4, with a resolution of a millionth.
 constexpr float kStep = 0x1p-20F;
@@ -22,27 +22,32 @@ GradientSyncOptions sync_options(const GradientSettings& settings) {
   options.average = false;
   options.device = settings.device;
   if (settings.bucket_bytes > 0) {
-    options.buckets = {.first = settings.bucket_bytes, .cap = settings.bucket_bytes};
+    options.first_bucket = settings.bucket_bytes;
+    options.bucket_cap = settings.bucket_bytes;
   }
   return options;
 }
 
 }  // namespace
 
-Gradients::Gradients(Communicator& communicator, const GradientSettings& settings)
-    : sync_(communicator, sync_options(settings)), grid_(kStep, settings.terms) {}
+Gradients::Gradients(muster::GradientSync sync, const GradientSettings& settings)
+    : sync_(std::move(sync)), grid_(kStep, settings.terms) {}
 
 Result<Gradients> Gradients::create(Communicator& communicator,
                                     const std::vector<Parameter>& parameters,
                                     const GradientSettings& settings) {
-  Gradients out(communicator, settings);
+  auto sync = muster::GradientSync::create(communicator, sync_options(settings));
+  if (!sync) {
+    return sync.error();
+  }
+  Gradients out(std::move(*sync), settings);
   if (auto done = out.prepare(parameters); !done) {
-    return std::unexpected(done.error());
+    return done.error();
   }
   if (settings.device != kHost) {  // after the library, which says what is missing
     auto gpu = CudaCopy::open(settings.device);
     if (!gpu) {
-      return std::unexpected(gpu.error());
+      return gpu.error();
     }
     out.gpu_ = *gpu;
     for (const Parameter& parameter : parameters) {
@@ -56,7 +61,7 @@ Result<Gradients> Gradients::create(Communicator& communicator,
 Result<void> Gradients::prepare(const std::vector<Parameter>& parameters) {
   for (const Parameter& parameter : parameters) {
     if (auto id = sync_.add(parameter.name, DType::f32, parameter.values.size()); !id) {
-      return std::unexpected(id.error());
+      return id.error();
     }
     sums_.emplace_back(static_cast<float*>(nullptr), parameter.values.size());
   }
@@ -68,7 +73,7 @@ Result<void> Gradients::find_sums() {
   for (std::size_t i = 0; !gpu_ && i < sums_.size(); ++i) {
     auto memory = sync_.grad(static_cast<int>(i));
     if (!memory) {
-      return std::unexpected(memory.error());
+      return memory.error();
     }
     sums_[i] = {static_cast<float*>(*memory), sums_[i].size()};
   }
@@ -96,7 +101,7 @@ Result<void> Gradients::add(std::size_t parameter, std::span<const float> gradie
   const int id = static_cast<int>(parameter);
   if (gpu_ && last_) {
     auto memory = sync_.grad(id);
-    auto done = memory ? gpu_->upload(*memory, sum) : std::unexpected(memory.error());
+    auto done = memory ? gpu_->upload(*memory, sum) : memory.error();
     if (!done) {
       return done;
     }
@@ -106,11 +111,11 @@ Result<void> Gradients::add(std::size_t parameter, std::span<const float> gradie
 
 Result<void> Gradients::end() {
   if (auto stats = sync_.wait(); !stats) {
-    return std::unexpected(stats.error());
+    return stats.error();
   }
   for (std::size_t i = 0; gpu_ && last_ && i < sums_.size(); ++i) {
     auto memory = sync_.grad(static_cast<int>(i));
-    auto done = memory ? gpu_->download(sums_[i], *memory) : std::unexpected(memory.error());
+    auto done = memory ? gpu_->download(sums_[i], *memory) : memory.error();
     if (!done) {
       return done;
     }

@@ -6,11 +6,11 @@
 // so the sums have the same bits for any number of ranks. Resource type; one thread.
 #pragma once
 
-#include "collective/gradient_sync.hpp"
 #include "cuda_copy.hpp"
 #include "exact_sum.hpp"
 #include "mlp.hpp"
 
+#include <muster/gradient_sync.hpp>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,7 +18,7 @@
 namespace digits {
 
 struct GradientSettings {
-  int device = muster::collective::kHost;
+  int device = muster::kHost;
   std::size_t bucket_bytes = 0;  // 0: what the library takes
   std::size_t terms = 1;         // micro-batches of a step, of all ranks
 };
@@ -26,7 +26,7 @@ struct GradientSettings {
 class Gradients {
  public:
   // Called by all ranks. Error: what the library says, as of a GPU that is missing.
-  [[nodiscard]] static Result<Gradients> create(muster::collective::Communicator& communicator,
+  [[nodiscard]] static Result<Gradients> create(muster::Communicator& communicator,
                                                 const std::vector<Parameter>& parameters,
                                                 const GradientSettings& settings);
 
@@ -39,11 +39,11 @@ class Gradients {
   [[nodiscard]] std::span<const float> sum(std::size_t parameter) const { return sums_[parameter]; }
 
  private:
-  Gradients(muster::collective::Communicator& communicator, const GradientSettings& settings);
+  Gradients(muster::GradientSync sync, const GradientSettings& settings);
   [[nodiscard]] Result<void> prepare(const std::vector<Parameter>& parameters);
   [[nodiscard]] Result<void> find_sums();
 
-  muster::collective::GradientSync sync_;
+  muster::GradientSync sync_;
   Grid<float> grid_;
   std::optional<CudaCopy> gpu_;
   std::vector<std::vector<float>> staging_;  // what is added up for a GPU

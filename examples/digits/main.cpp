@@ -22,7 +22,7 @@ void say(std::FILE* to, const std::string& line) {
   static_cast<void>(std::fflush(to));
 }
 
-void say_beginning(const muster::collective::Communicator& comm,
+void say_beginning(const muster::Communicator& comm,
                    const Options& options,
                    const DataSet& data,
                    const Trainer& trainer) {
@@ -54,12 +54,10 @@ void say_model(std::uint64_t hash) {
   say(stdout, line);
 }
 
-Result<void> train(muster::collective::Communicator& comm,
-                   const Options& options,
-                   const DataSet& data) {
+Result<void> train(muster::Communicator& comm, const Options& options, const DataSet& data) {
   auto trainer = Trainer::create(comm, options, data);
   if (!trainer) {
-    return std::unexpected(trainer.error());
+    return trainer.error();
   }
   const bool first = comm.rank() == 0;
   if (first) {
@@ -70,7 +68,7 @@ Result<void> train(muster::collective::Communicator& comm,
     const auto begun = std::chrono::steady_clock::now();
     const auto epoch = trainer->epoch();
     if (!epoch) {
-      return std::unexpected(epoch.error());
+      return epoch.error();
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
     if (first) {
@@ -81,17 +79,17 @@ Result<void> train(muster::collective::Communicator& comm,
   if (hash && first) {
     say_model(*hash);
   }
-  return hash ? Result<void>() : std::unexpected(hash.error());
+  return hash ? Result<void>() : hash.error();
 }
 
 Result<void> run(const Options& options) {
   const auto data = load_digits(options.data);
   if (!data) {
-    return std::unexpected(data.error());
+    return data.error();
   }
-  auto comm = muster::collective::Communicator::from_env();
+  auto comm = muster::Communicator::from_env();
   if (!comm) {
-    return std::unexpected(comm.error());
+    return comm.error();
   }
   auto done = train(*comm, options, *data);
   if (!done) {

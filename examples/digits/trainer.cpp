@@ -13,12 +13,12 @@
 namespace digits {
 namespace {
 
-using muster::collective::Communicator;
-using muster::collective::DType;
-using muster::collective::Errc;
-using muster::collective::failure;
-using muster::collective::kHost;
-using muster::collective::Op;
+using muster::Communicator;
+using muster::DType;
+using muster::Errc;
+using muster::failure;
+using muster::kHost;
+using muster::Op;
 
 constexpr std::uint32_t kSeed = 1;
 constexpr float kMomentum = 0.9F;
@@ -68,7 +68,7 @@ Trainer::Trainer(Communicator& communicator,
 
 Result<Trainer> Trainer::create(Communicator& communicator, const Options& options, DataSet data) {
   if (auto fit = check_sizes(communicator, options, data); !fit) {
-    return std::unexpected(fit.error());
+    return fit.error();
   }
   Mlp network(kSeed);
   auto gradients = Gradients::create(communicator,
@@ -77,11 +77,11 @@ Result<Trainer> Trainer::create(Communicator& communicator, const Options& optio
                                       options.bucket_bytes,
                                       options.micro_batches});
   if (!gradients) {
-    return std::unexpected(gradients.error());
+    return gradients.error();
   }
   Trainer out(communicator, options, std::move(data), std::move(network), *std::move(gradients));
   if (auto done = out.resume(); !done) {
-    return std::unexpected(done.error());
+    return done.error();
   }
   return out;
 }
@@ -92,16 +92,16 @@ Result<void> Trainer::resume() {
   if (comm_->rank() == 0 && !options_.checkpoint.empty()) {
     auto loaded = load(options_.checkpoint, from.values.size());
     if (!loaded) {
-      return std::unexpected(loaded.error());
+      return loaded.error();
     }
     from = std::move(*loaded).value_or(std::move(from));
   }
   if (auto done = comm_->broadcast({&from.epoch, 1, DType::u32}, 0); !done) {
-    return std::unexpected(done.error());
+    return done.error();
   }
   if (auto done = comm_->broadcast({from.values.data(), from.values.size(), DType::f32}, 0);
       !done) {
-    return std::unexpected(done.error());
+    return done.error();
   }
   next_epoch_ = from.epoch + 1;
   auto at = from.values.cbegin();
@@ -143,7 +143,7 @@ Result<Epoch> Trainer::epoch() {
     const auto batch = std::span(order).subspan(i * options_.batch_size, options_.batch_size);
     auto loss = step(batch, grid);
     if (!loss) {
-      return std::unexpected(loss.error());
+      return loss.error();
     }
     mine.loss += *loss;
   }
@@ -157,7 +157,7 @@ Result<Epoch> Trainer::epoch() {
   ++next_epoch_;
   if (comm_->rank() == 0 && !options_.checkpoint.empty()) {
     if (auto saved = save(options_.checkpoint, state()); !saved) {
-      return std::unexpected(saved.error());
+      return saved.error();
     }
   }
   return all;
@@ -183,7 +183,7 @@ Result<double> Trainer::step(std::span<const std::size_t> batch, const Grid<doub
 Result<double> Trainer::micro_batch(std::span<const std::size_t> pictures, bool first, bool last) {
   Result<void> done = gradients_.begin(first, last);
   if (!done) {
-    return std::unexpected(done.error());
+    return done.error();
   }
   const double loss =
       network_.learn(data_.training,
@@ -196,7 +196,7 @@ Result<double> Trainer::micro_batch(std::span<const std::size_t> pictures, bool 
   if (done) {
     done = gradients_.end();
   }
-  return done ? Result<double>(loss) : std::unexpected(done.error());
+  return done ? Result<double>(loss) : done.error();
 }
 
 // Gradient descent with momentum.
@@ -225,9 +225,9 @@ double Trainer::count_right() {
 // Sums over the ranks; exact, see Grid.
 Result<Epoch> Trainer::of_all(Epoch mine) {
   std::array<double, 2> sums{mine.loss, mine.accuracy};
-  const muster::collective::Buffer buffer{sums.data(), sums.size(), DType::f64};
+  const muster::Buffer buffer{sums.data(), sums.size(), DType::f64};
   if (auto done = comm_->all_reduce(buffer, buffer, Op::sum); !done) {
-    return std::unexpected(done.error());
+    return done.error();
   }
   return Epoch{sums[0], sums[1]};
 }
@@ -240,7 +240,7 @@ Result<std::uint64_t> Trainer::hash() {
   if (auto done =
           comm_->all_gather({&mine, 1, DType::u64}, {hashes.data(), hashes.size(), DType::u64});
       !done) {
-    return std::unexpected(done.error());
+    return done.error();
   }
   for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
     if (hashes[rank] != mine) {

@@ -19,7 +19,7 @@ class Trainer {
  public:
   // Called by all ranks, as everything here. The network is that of the checkpoint, if there is
   // one.
-  [[nodiscard]] static Result<Trainer> create(muster::collective::Communicator& communicator,
+  [[nodiscard]] static Result<Trainer> create(muster::Communicator& communicator,
                                               const Options& options,
                                               DataSet data);
 
@@ -32,7 +32,7 @@ class Trainer {
   [[nodiscard]] Result<std::uint64_t> hash();
 
  private:
-  Trainer(muster::collective::Communicator& communicator,
+  Trainer(muster::Communicator& communicator,
           const Options& options,
           DataSet data,
           Mlp network,
@@ -49,7 +49,7 @@ class Trainer {
   [[nodiscard]] Checkpoint state() const;
   void crash_on_purpose() const;
 
-  muster::collective::Communicator* comm_;
+  muster::Communicator* comm_;
   Options options_;
   DataSet data_;
   Mlp network_;

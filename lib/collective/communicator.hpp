@@ -16,7 +16,6 @@
 #pragma once
 
 #include "collective/error.hpp"
-#include "collective/export.hpp"
 #include "collective/types.hpp"
 #include "collective/work.hpp"
 
@@ -62,7 +61,7 @@ struct CommOptions {
   std::uint64_t arena_bytes = std::uint64_t{64} << 30;
 };
 
-class MUSTER_COLLECTIVE_API Communicator {
+class Communicator {
  public:
   // From what muster or torchrun sets: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and, where they
   // are, TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE. Without
@@ -152,7 +151,7 @@ class MUSTER_COLLECTIVE_API Communicator {
   [[nodiscard]] GradientSupport& gradient_support();
 
  private:
-  class MUSTER_COLLECTIVE_HIDDEN Impl;
+  class Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;

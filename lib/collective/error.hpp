@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "collective/export.hpp"
 
 #include <cstdint>
 #include <expected>
@@ -49,10 +48,10 @@ using Result = std::expected<T, Error>;
 }
 
 // Whether a communicator that saw it must be rebuilt.
-[[nodiscard]] MUSTER_COLLECTIVE_API bool is_fatal(Errc code);
+[[nodiscard]] bool is_fatal(Errc code);
 
 // "peer_failed".
-[[nodiscard]] MUSTER_COLLECTIVE_API std::string_view name_of(Errc code);
+[[nodiscard]] std::string_view name_of(Errc code);
 
 // An error of the rooms below (store, sockets), with what was being done in front.
 [[nodiscard]] Error wrap(Errc code, std::string_view doing, const muster::Error& error);

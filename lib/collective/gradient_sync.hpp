@@ -61,7 +61,7 @@ struct GradientStats {
   bool moved = false;     // buckets were made anew: ask grad() again
 };
 
-class MUSTER_COLLECTIVE_API GradientSync {
+class GradientSync {
  public:
   explicit GradientSync(Communicator& communicator, GradientSyncOptions options = {});
   GradientSync(GradientSync&& other) noexcept;
@@ -108,7 +108,7 @@ class MUSTER_COLLECTIVE_API GradientSync {
   [[nodiscard]] const GradientPlan& plan() const;
 
  private:
-  class MUSTER_COLLECTIVE_HIDDEN Impl;
+  class Impl;
   std::unique_ptr<Impl> impl_;
 };
 

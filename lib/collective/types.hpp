@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/time.hpp"
-#include "collective/export.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -56,13 +55,13 @@ enum class Backend : std::uint8_t {
 };
 
 // Bytes of one element; 0 for a number that is no type.
-[[nodiscard]] MUSTER_COLLECTIVE_API std::size_t size_of(DType dtype);
+[[nodiscard]] std::size_t size_of(DType dtype);
 
 // "f32", "avg", "all_reduce", "shm"; "?" for a number that has no name.
-[[nodiscard]] MUSTER_COLLECTIVE_API std::string_view name_of(DType dtype);
-[[nodiscard]] MUSTER_COLLECTIVE_API std::string_view name_of(Op op);
-[[nodiscard]] MUSTER_COLLECTIVE_API std::string_view name_of(Kind kind);
-[[nodiscard]] MUSTER_COLLECTIVE_API std::string_view name_of(Backend backend);
+[[nodiscard]] std::string_view name_of(DType dtype);
+[[nodiscard]] std::string_view name_of(Op op);
+[[nodiscard]] std::string_view name_of(Kind kind);
+[[nodiscard]] std::string_view name_of(Backend backend);
 
 // Memory of the caller, contiguous; count is in elements. The device is the CUDA ordinal, or kHost.
 inline constexpr int kHost = -1;

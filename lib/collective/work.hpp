@@ -7,7 +7,6 @@
 
 #include "base/time.hpp"
 #include "collective/error.hpp"
-#include "collective/export.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -30,7 +29,7 @@ class Pending {
   [[nodiscard]] virtual Result<void> wait_stream(void* stream) = 0;
 };
 
-class MUSTER_COLLECTIVE_API Work {
+class Work {
  public:
   Work() = default;
 

@@ -15,30 +15,27 @@
 #include <variant>
 #include <vector>
 
-// What the shared library shows to programs; all else of the room is hidden in it.
-#define MUSTER_WORKER_API __attribute__((visibility("default")))
-
 namespace muster::worker {
 
 // This worker is at this step: two stores into shared memory and a look at the clock.
-MUSTER_WORKER_API void progress(std::uint64_t step);
+void progress(std::uint64_t step);
 
 // Something is wrong, in words for people; it is reported. And all is well again.
-MUSTER_WORKER_API bool unhealthy(std::string_view why);
-MUSTER_WORKER_API bool healthy();
+bool unhealthy(std::string_view why);
+bool healthy();
 
 // Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. False also where it is
 // none.
-MUSTER_WORKER_API bool event(std::string_view json);
+bool event(std::string_view json);
 
 // It has begun to work in the present round.
-MUSTER_WORKER_API bool ready();
+bool ready();
 
 // The number of the round: the same on all ranks, greater with each round. 0: no muster.
-[[nodiscard]] MUSTER_WORKER_API std::uint64_t epoch();
+[[nodiscard]] std::uint64_t epoch();
 
 // Whether this worker has been asked to end.
-[[nodiscard]] MUSTER_WORKER_API bool stopping();
+[[nodiscard]] bool stopping();
 
 // -- the members of the job ---------------------------------------------------------------------
 
@@ -83,7 +80,7 @@ struct Stop {
 using News = std::variant<Round, Gone, Stop>;
 
 // The present round, and then each Gone, Stop and Round as it happens. One thread at a time.
-class MUSTER_WORKER_API Rounds {
+class Rounds {
  public:
   Rounds();
   ~Rounds();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What "cmake --install" puts where, besides the programs and the public rooms, which say it
-# themselves: the CMake package, manual pages and shell completions. Included by the top
+# What "cmake --install" puts where, besides the programs and the collective library, which say it
+# themselves: the CMake package, pkg-config's file, manual pages, completions. Included by the top
 # CMakeLists.txt after all targets exist. Packages are made of the components: programs (with pages
 # and completions), library, python; what is for building against muster is "development".
 include(CMakePackageConfigHelpers)
@@ -12,8 +12,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/musterConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/musterConfig.cmake
   ${PROJECT_BINARY_DIR}/musterConfigVersion.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/Findasio.cmake ${CMAKE_CURRENT_LIST_DIR}/Findcares.cmake
   DESTINATION ${cmake_dir} COMPONENT development)
+file(RELATIVE_PATH up_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/muster.pc.in ${PROJECT_BINARY_DIR}/muster.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/muster.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(EXPORT musterTargets NAMESPACE muster:: DESTINATION ${cmake_dir} COMPONENT development)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)

@@ -12,14 +12,12 @@ target_compile_options(muster_settings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op>)
 
 # muster_add_room(NAME SOURCES … HEADERS … DEPENDS … PRIVATE_DEPENDS …)
-# makes the static library muster_NAME with the alias muster::NAME. A room whose
-# headers other projects may include says PUBLIC_ROOM and is installed.
+# makes the static library muster_NAME with the alias muster::NAME.
 function(muster_add_room name)
-  cmake_parse_arguments(room "PUBLIC_ROOM" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  cmake_parse_arguments(room "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   add_library(muster_${name} STATIC ${room_SOURCES})
   add_library(muster::${name} ALIAS muster_${name})
-  set_target_properties(muster_${name} PROPERTIES EXPORT_NAME ${name}
-                                                  POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(muster_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   # Two include roots: "base/fd.hpp" from lib, "rendezvous/wire/limits.hpp" from the repository.
   set(root ${PROJECT_SOURCE_DIR})
   cmake_path(SET lib_dir "${PROJECT_SOURCE_DIR}/lib")
@@ -31,11 +29,6 @@ function(muster_add_room name)
   target_compile_features(muster_${name} PUBLIC cxx_std_23)
   target_link_libraries(muster_${name} PUBLIC ${room_DEPENDS}
     PRIVATE ${room_PRIVATE_DEPENDS} $<BUILD_INTERFACE:muster_settings>)
-  if(room_PUBLIC_ROOM)
-    install(TARGETS muster_${name} EXPORT musterTargets
-      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
-      FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster COMPONENT development)
-  endif()
 endfunction()
 
 # For the files of tests alone. The checks for undefined behaviour more than double the time that

@@ -46,7 +46,7 @@ Rank::Rank() {
 }
 
 nccl::BootstrapContext Rank::context(std::uint64_t epoch, int size) {
-  return {*store,
+  return {store.get(),
           fmt::format("gpu-check/{}/", epoch),
           {"check", rank(), size, epoch},
           "this host",

@@ -24,7 +24,7 @@ QEMU = ('qemu-aarch64-static', '-L', '/usr/aarch64-linux-gnu')
 BYTES_MAX = 8_000_000
 # Sums 1 + rank over all ranks, through the C interface of the wheel's library.
 SUM = r'''
-#include "collective/capi.h"
+#include "muster/collective.h"
 #include <stdio.h>
 int main(void) {
   muster_comm* comm = 0;

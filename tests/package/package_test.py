@@ -107,8 +107,8 @@ class Installed(unittest.TestCase):
         try:
             while not port_file.exists():
                 self.assertIsNone(server.poll(), 'muster-store ended early')
-            endpoint = 'localhost:' + port_file.read_text().strip()
-            self.assertEqual(run(build / 'consumer', endpoint).stdout, 'consumer\n')
+            port = port_file.read_text().strip()
+            self.assertEqual(run(build / 'consumer', port).stdout, 'consumer\n')
             alone = {**os.environ, 'RANK': '0', 'WORLD_SIZE': '1'}
             self.assertEqual(run(build / 'sum', env=alone).stdout, '1 rank, 5\n')
             run(self.prefix / 'bin/muster', '--nproc-per-node=2', build / 'shown')
@@ -117,10 +117,69 @@ class Installed(unittest.TestCase):
             self.assertEqual(refused.returncode, 1)
             self.assertIn("WORLD_SIZE='x' is not a whole number", refused.stdout)
             ctl = self.prefix / 'bin/musterctl'
-            self.assertEqual(run(ctl, 'store', 'get', endpoint, 'from').stdout, 'consumer')
+            got = run(ctl, 'store', 'get', f'localhost:{port}', 'from').stdout
+            self.assertEqual(got, 'consumer')
         finally:
             server.terminate()
             self.assertEqual(server.wait(), 0)
+
+    def succeeds_alone(self, program):
+        alone = {**os.environ, 'RANK': '0', 'WORLD_SIZE': '1',
+                 'LD_LIBRARY_PATH': str(self.library().parent)}
+        self.assertEqual(run(program, env=alone).stdout, '1 rank, 5\n')
+
+    def library(self):
+        return self.only('lib*/**/libmuster_collective.so')
+
+    def compile_sum(self, compiler, standard, *flags):
+        out = self.folder / f'sum-{Path(compiler).name}-{standard}'
+        run(compiler, f'-std=c++{standard}', *flags, HERE / 'consumer/sum.cpp',
+            f'-I{self.prefix}/include', f'-L{self.library().parent}', '-lmuster_collective', '-o',
+            out)
+        self.succeeds_alone(out)
+
+    def test_the_headers_compile_as_c_plus_plus_17_20_and_23(self):
+        flags = os.environ.get('CONSUMER_FLAGS', '').split()
+        strict = ['-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Wconversion', '-Werror', *flags]
+        # The sanitizers of two compilers do not fit together.
+        others = [] if any('sanitize' in flag for flag in flags) else ['clang++-19']
+        for compiler in [arguments.compiler, *others]:
+            for standard in (17, 20, 23):
+                with self.subTest(compiler=compiler, standard=standard):
+                    self.compile_sum(compiler, standard, *strict)
+
+    def test_the_headers_compile_as_cuda(self):
+        nvcc = shutil.which('nvcc') or '/usr/local/cuda/bin/nvcc'
+        if not os.path.exists(nvcc):
+            self.skipTest('there is no nvcc here')
+        if 'sanitize' in os.environ.get('CONSUMER_FLAGS', ''):
+            self.skipTest('nvcc knows no sanitizers')
+        for standard in (17, 20):
+            self.compile_sum(nvcc, standard, '-x', 'cu')
+        build = self.folder / 'cuda-build'
+        self.configure(HERE.parents[1] / 'examples/cuda', build, f'-DCMAKE_CUDA_COMPILER={nvcc}')
+        run(arguments.cmake, '--build', build)
+
+    def test_pkg_config_knows_the_library(self):
+        env = {**os.environ, 'PKG_CONFIG_PATH': str(self.only('lib*/**/muster.pc').parent)}
+        words = run('pkg-config', '--cflags', '--libs', 'muster', env=env).stdout.split()
+        out = self.folder / 'sum-pkg-config'
+        flags = os.environ.get('CONSUMER_FLAGS', '').split()
+        run(arguments.compiler, '-std=c++17', *flags, HERE / 'consumer/sum.cpp', *words, '-o', out)
+        self.succeeds_alone(out)
+
+    def test_all_public_headers_are_installed_and_nothing_else(self):
+        names = {str(path.relative_to(self.prefix / 'include'))
+                 for path in (self.prefix / 'include').rglob('*') if path.is_file()}
+        tree = HERE.parents[1] / 'lib/muster'
+        self.assertEqual(names, {f'muster/{path.name}' for path in tree.glob('*.h*')})
+
+    def test_only_the_c_interface_is_exported_with_its_version(self):
+        shown = run('nm', '-D', '--defined-only', self.library()).stdout.split('\n')
+        names = [line.split()[-1] for line in shown if line]
+        self.assertIn('muster_run@@MUSTER_1', names)
+        self.assertEqual([name for name in names
+                          if not re.fullmatch(r'muster_\w+@@MUSTER_1|MUSTER_1', name)], [])
 
     def test_the_example_in_c_plus_plus_builds_without_the_rest_of_this_tree(self):
         folder = self.folder / 'examples'

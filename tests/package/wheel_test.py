@@ -145,7 +145,7 @@ class Wheel(unittest.TestCase):
                   *(f'{data}/data/share/zsh/site-functions/_{program}' for program in PROGRAMS),
                   *(f'{info}/licenses/linked/{name}' for name in LINKED)}
         self.assertEqual(wanted - names, set())
-        self.assertIn('muster/torch/native/collective/capi.h', names)  # what its source includes
+        self.assertIn('muster/torch/native/muster/collective.h', names)  # what its source includes
         known = r'muster/[\w/]+\.py|muster/torch/native/[\w/]+\.(cpp|hpp|h)'
         rest = {name for name in names - wanted if not re.fullmatch(known, name)}
         self.assertEqual({Path(name).parts[0] for name in rest}, {info})

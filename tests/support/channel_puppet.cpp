@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // channel_puppet: a worker that speaks to its agent by the shared library, in C++ and in C. Prints
 // what it got. Its argument says what it does.
-#include "collective/capi_worker.h"
-#include "worker/worker.hpp"
+#include "muster/worker.h"
+#include "muster/worker.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -60,28 +60,27 @@ void meet(int rank, const char* pipe) {
 // Rank 1 fails when all have their round; the others hear of it.
 int follow(const char* pipe) {
   std::signal(SIGTERM, SIG_IGN);
-  worker::Rounds rounds;
+  worker::Feed rounds;
   muster_feed* const feed = muster_feed_open();
   muster_news news{};
   news.size = sizeof(news);
-  const auto first = rounds.next(60s);
-  if (!first || muster_feed_next(feed, 60'000, &news) != MUSTER_NEWS_ROUND) {
+  const worker::News first = rounds.next(60s);
+  if (first.kind != worker::NewsKind::round ||
+      muster_feed_next(feed, 60'000, &news) != MUSTER_NEWS_ROUND) {
     return 2;
   }
-  const int rank = std::get<worker::Round>(*first).rank;
+  const int rank = first.rank;
   meet(rank, pipe);
   if (rank == 1) {
     muster_feed_close(feed);
     return 7;
   }
   int gone = -1;
-  while (const auto next = rounds.next(60s)) {
-    if (const auto* one = std::get_if<worker::Gone>(&*next); one != nullptr && gone < 0) {
-      gone = one->rank;
-    }
-    if (std::holds_alternative<worker::Stop>(*next)) {
-      break;
-    }
+  auto heard = worker::NewsKind::none;
+  while (heard != worker::NewsKind::stop && heard != worker::NewsKind::ended) {
+    const worker::News next = rounds.next(-1ms);
+    heard = next.kind;
+    gone = heard == worker::NewsKind::gone && gone < 0 ? next.rank : gone;
   }
   int kind = MUSTER_NEWS_NONE;
   int c_gone = -1;

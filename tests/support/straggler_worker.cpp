@@ -3,8 +3,8 @@
 //   straggler_worker STEPS UNITS nap|spin tell|quiet [SLOW_RANK EXTRA_UNITS]
 // A unit of work is a nap, or a millisecond on a processor. One rank may have more to do in each
 // step. Rank 0 prints the time of its steps; it ends the job early once $STOP_FILE is there.
-#include "collective/communicator.hpp"
-#include "worker/worker.hpp"
+#include "muster/collective.hpp"
+#include "muster/worker.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -14,8 +14,6 @@
 #include <thread>
 
 #include <unistd.h>
-
-using namespace muster::collective;
 
 namespace {
 
@@ -51,7 +49,7 @@ int main(int argc, char** argv) {
   const bool tells = std::string_view(argv[4]) == "tell";
   const int slow = argc > 6 ? std::atoi(argv[5]) : -1;
   const int extra = argc > 6 ? std::atoi(argv[6]) : 0;
-  auto comm = Communicator::from_env();
+  auto comm = muster::Communicator::from_env();
   if (!comm) {
     std::fprintf(stderr, "%s\n", comm.error().text.c_str());
     return 1;
@@ -63,8 +61,7 @@ int main(int argc, char** argv) {
   for (float stop = 0; made < steps && stop == 0; ++made) {
     work(mine, naps);
     stop = comm->rank() == 0 && stop_file != nullptr && ::access(stop_file, F_OK) == 0 ? 1 : 0;
-    const Buffer flag{&stop, 1, DType::f32};
-    if (const auto done = comm->all_reduce(flag, flag, Op::sum); !done) {
+    if (const auto done = comm->all_reduce({&stop, 1}, muster::Op::sum); !done) {
       std::fprintf(stderr, "%s\n", done.error().text.c_str());
       return 1;
     }

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/capi.h"
-
 #include "collective/bootstrap/environment.hpp"
-#include "collective/bootstrap/served_store.hpp"
 #include "collective/capi/capi_impl.hpp"
+#include "muster/collective.h"
 
-#include <memory>
 #include <new>
 #include <optional>
 #include <string>
 #include <utility>
-
-struct muster_store {
-  std::unique_ptr<muster::collective::ServedStore> served;
-};
 
 namespace muster::collective {
 namespace {
@@ -167,24 +160,6 @@ const char* muster_error_name(int code) {
     return "?";
   }
   return name_of(static_cast<Errc>(-code)).data();  // a literal: ends with 0
-}
-
-int muster_store_serve(int port, muster_store** store, int* listening) {
-  if (port < 0 || port > 65535) {
-    return keep({.code = Errc::invalid_argument,
-                 .text = "muster_store_serve: the port must be from 0 to 65535"});
-  }
-  auto served = ServedStore::open("", static_cast<std::uint16_t>(port));
-  if (!served) {
-    return keep(std::move(served.error()));
-  }
-  *listening = (*served)->port();
-  *store = new muster_store{std::move(*served)};
-  return 0;
-}
-
-void muster_store_close(muster_store* store) {
-  delete store;
 }
 
 int muster_comm_from_env(const muster_comm_options* options, muster_comm** comm) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/capi_gradients.h"
-
 #include "collective/capi/capi_impl.hpp"
 #include "collective/gradient_sync.hpp"
+#include "muster/gradient_sync.h"
 
 #include <memory>
 #include <utility>

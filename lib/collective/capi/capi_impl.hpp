@@ -3,8 +3,8 @@
 // structs of callers of any age. Private to capi*.cpp.
 #pragma once
 
-#include "collective/capi.h"
 #include "collective/communicator.hpp"
+#include "muster/collective.h"
 
 #include <algorithm>
 #include <cstring>

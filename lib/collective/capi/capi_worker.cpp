@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/capi_worker.h"
-
+#include "muster/worker.h"
 #include "worker/worker.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // Below C++ that may not throw, as PyTorch's code that takes the lock again, the unwinding ends in
 // std::terminate, which aborts the whole process. Python 3.14 leaves such threads where they are
 // (https://github.com/python/cpython/issues/87135); this does so for earlier ones.
-#include "collective/capi.h"
+#include "muster/collective.h"
 
 #include <atomic>
 #include <exception>

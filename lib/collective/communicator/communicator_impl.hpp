@@ -29,7 +29,7 @@ struct Recipe {
   Environ environ;
 };
 
-class MUSTER_COLLECTIVE_HIDDEN Communicator::Impl final : public GradientSupport {
+class Communicator::Impl final : public GradientSupport {
  public:
   [[nodiscard]] static Result<Communicator> make(Recipe recipe, const PeerWatch* parent = nullptr);
   ~Impl() override;

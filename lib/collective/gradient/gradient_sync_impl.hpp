@@ -23,7 +23,7 @@ struct BucketMemory {
 
 [[nodiscard]] std::unexpected<Error> wrong_state(std::string text);
 
-class MUSTER_COLLECTIVE_HIDDEN GradientSync::Impl {
+class GradientSync::Impl {
  public:
   Impl(Communicator& communicator, GradientSyncOptions given)
       : comm(&communicator), options(std::move(given)) {}

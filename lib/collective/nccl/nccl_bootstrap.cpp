@@ -35,7 +35,7 @@ Error late(const BootstrapContext& context) {
   std::vector<std::string> missing;
   int first = -1;
   for (int rank = 0; rank < context.speaker.size; ++rank) {
-    const auto here = context.store.check({version_key(context, rank)});
+    const auto here = context.store->check({version_key(context, rank)});
     if (here && !*here) {
       first = first < 0 ? rank : first;
       missing.push_back(std::to_string(rank));
@@ -74,7 +74,7 @@ Result<std::string> make_answer(const BootstrapContext& context, const NcclLibra
   for (int rank = 0; rank < context.speaker.size; ++rank) {
     keys.push_back(version_key(context, rank));
   }
-  const auto reports = context.store.multi_get(keys, context.timeout);
+  const auto reports = context.store->multi_get(keys, context.timeout);
   if (!reports) {
     return std::unexpected(reports.error().code == muster::Errc::timed_out
                                ? late(context)
@@ -154,7 +154,11 @@ std::optional<std::string> compare_versions(const std::vector<std::string>& repo
 }
 
 Result<ncclUniqueId> agree_on_id(const BootstrapContext& context, const NcclLibrary& library) {
-  Store& store = context.store;
+  if (context.speaker.size == 1) {
+    const auto id = new_id(context, library);
+    return id ? read_answer(context, kIdFollows + *id) : std::unexpected(id.error());
+  }
+  Store& store = *context.store;
   const std::string own = fmt::format("{} {} ({}) on {}; {}",
                                       library.version,
                                       describe_nccl_version(library.version),

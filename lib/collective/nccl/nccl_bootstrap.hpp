@@ -18,8 +18,8 @@ class Store;
 namespace muster::collective::nccl {
 
 struct BootstrapContext {
-  Store& store;
-  std::string prefix;  // ends with '/'
+  Store* store = nullptr;  // null: one rank alone
+  std::string prefix;      // ends with '/'
   Speaker speaker;
   std::string host;  // for messages
   Duration timeout{};

@@ -86,7 +86,7 @@ Result<std::unique_ptr<Transport>> make_nccl_transport(const TransportContext& c
        context.peers,
        context.positions,
        options.check_calls ? nccl::of_transfers(context.disagreement) : context.disagreement},
-      {*context.store, context.prefix, speaker, nccl::this_host(), options.init_timeout},
+      {context.store, context.prefix, speaker, nccl::this_host(), options.init_timeout},
       options,
       context.progress);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libmuster_collective.so: where it is, and its functions (collective/capi.h) for ctypes."""
+"""libmuster_collective.so: where it is, and its functions (muster/collective.h) for ctypes."""
 from __future__ import annotations
 
 import ctypes

@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums a number over all ranks with the installed library.
-#include "collective/communicator.hpp"
-
+// Sums a number over all ranks with the installed library; compiled as C++17, 20 and 23 and by
+// nvcc.
 #include <cstdio>
+#include <muster/gradient_sync.hpp>
+#include <muster/store.hpp>
+#include <muster/worker.hpp>
+
+#ifdef __cpp_lib_expected
+std::expected<muster::Communicator, muster::Error> begin() {
+  return muster::Communicator::from_env();
+}
+#else
+muster::Result<muster::Communicator> begin() {
+  return muster::Communicator::from_env();
+}
+#endif
 
 int main() {
-  using namespace muster::collective;  // NOLINT(google-build-using-namespace): a program
-  auto comm = Communicator::from_env();
+  auto comm = begin();
   if (!comm) {
     std::puts(comm.error().text.c_str());
     return 1;
   }
+  muster::worker::progress(0);
+  auto sync = muster::GradientSync::create(*comm);
   float value = 5;
-  const Buffer buffer{&value, 1, DType::f32};
-  const auto done = comm->all_reduce(buffer, buffer, Op::sum);
+  const auto done = comm->all_reduce({&value, 1}, muster::Op::sum);
   std::printf("%d rank, %g\n", comm->size(), static_cast<double>(value));
-  return done ? 0 : 1;
+  return done && sync ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective/capi_gradients.h"
-
 #include "collective/recorder/flight_recorder.hpp"
+#include "muster/gradient_sync.h"
+#include "muster/store.h"
 #include "unit/collective/world.hpp"
 
 #include <cstddef>

@@ -270,7 +270,7 @@ TEST_CASE("two ranks on one GPU are refused with NCCL's message") {
     const nccl::Setup setup{
         fake_nccl(), *nccl::GpuDevice::open(fake_driver(), 0), speaker, nullptr};
     const auto made = nccl::NcclCommunicator::create(setup,
-                                                     {store, "x/", speaker, "here", {}},
+                                                     {&store, "x/", speaker, "here", {}},
                                                      {.init_timeout = std::chrono::seconds(20)},
                                                      nullptr);
     text[static_cast<std::size_t>(rank)] = made ? "" : made.error().text;

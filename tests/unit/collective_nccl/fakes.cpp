@@ -55,7 +55,7 @@ Joined join(const Join& how) {
                           .speaker = speaker,
                           .peers = how.peers,
                           .abort_timeout = how.abort_timeout};
-  const nccl::BootstrapContext context{how.store,
+  const nccl::BootstrapContext context{&how.store,
                                        "coll/test/" + std::to_string(how.epoch) + "/world/",
                                        speaker,
                                        "host " + std::to_string(how.rank),

@@ -53,6 +53,13 @@ TEST_CASE("public interface: operations on GPUs beside those of the host do not 
   });
 }
 
+TEST_CASE("public interface: one rank alone needs no store on its GPU either") {
+  use_fakes();
+  auto comm = Communicator::create(nullptr, {});
+  REQUIRE(comm.has_value());
+  CHECK(sum_on_gpu(*comm, 0, 5) == 5);
+}
+
 TEST_CASE("public interface: after a failure, ranks of the new epoch sum on their GPUs") {
   run_on_gpus(3, [](Communicator& comm) {
     RANK_CHECK(sum_on_gpu(comm, comm.rank(), static_cast<float>(1 << comm.rank())) == 7);

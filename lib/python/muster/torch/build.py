@@ -27,12 +27,12 @@ OLDEST = (2, 4)
 
 
 def c_interface() -> str:
-    """The folder of capi.h: in the package, or in the tree that it is in."""
+    """The folder of collective.h: in the package, or in the tree that it is in."""
     tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(compiled.SOURCES))))
-    for folder in (os.path.join(compiled.SOURCES, "collective"), os.path.join(tree, "collective")):
-        if os.path.exists(os.path.join(folder, "capi.h")):
+    for folder in (os.path.join(compiled.SOURCES, "muster"), os.path.join(tree, "muster")):
+        if os.path.exists(os.path.join(folder, "collective.h")):
             return folder
-    raise ImportError(f"muster: there is no {compiled.SOURCES}/collective/capi.h: the package is "
+    raise ImportError(f"muster: there is no {compiled.SOURCES}/muster/collective.h: the package is "
                       "incomplete, install it again")
 
 
@@ -42,7 +42,7 @@ def link_headers(work: str) -> str:
     package = os.path.join(include, "python", "muster", "torch")
     os.makedirs(package)
     os.symlink(compiled.SOURCES, os.path.join(package, "native"))
-    os.symlink(c_interface(), os.path.join(include, "collective"))
+    os.symlink(c_interface(), os.path.join(include, "muster"))
     return include
 
 

@@ -2,7 +2,7 @@
 // Which tensors and options this module passes to the library itself; Python gets the others.
 #pragma once
 
-#include "collective/capi_types.h"
+#include "muster/collective_types.h"
 
 #include <ATen/ATen.h>
 #include <chrono>

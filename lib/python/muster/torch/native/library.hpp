@@ -3,7 +3,7 @@
 // linked to no path. Errors of the library as exceptions.
 #pragma once
 
-#include "collective/capi.h"
+#include "muster/collective.h"
 
 #include <cstdint>
 #include <stdexcept>

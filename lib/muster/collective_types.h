@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers and structs of the C interface; capi.h says what holds for all of them. */
-#ifndef MUSTER_COLLECTIVE_CAPI_TYPES_H
-#define MUSTER_COLLECTIVE_CAPI_TYPES_H
+ * Numbers and structs of the C interface; collective.h says what holds for all of them. */
+#ifndef MUSTER_COLLECTIVE_TYPES_H
+#define MUSTER_COLLECTIVE_TYPES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -155,7 +155,8 @@ typedef struct {
   muster_buffer out;
   int64_t timeout_ns;  /* 0: the communicator's */
   double scale;        /* of MUSTER_PREMUL_SUM: each element is multiplied by it, then summed */
-  void* stream;        /* CUDA stream of the buffers; null: the default stream */
+  void* stream;        /* CUDA stream whose work the operation waits for (not the reverse:
+                          muster_work_wait_stream); null: the default stream */
   int64_t max_wait_ns; /* is_async, host buffers: how long the call may wait for the other ranks, to
                           perform the operation itself if they come */
 } muster_call;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a worker may say to its launcher, and what it hears of the job, for C (worker/worker.hpp
- * says the same in C++, channel/CHANNEL.md the format). Outside of muster every function does
- * nothing. Any thread; nothing waits for the launcher, but for muster_feed_next, and the first call
- * for its answer. Functions that return int return 1 if the launcher was told, 0 if nobody heard,
- * unless they say otherwise. */
-#ifndef MUSTER_COLLECTIVE_CAPI_WORKER_H
-#define MUSTER_COLLECTIVE_CAPI_WORKER_H
+ * What a worker may say to its launcher, and what it hears of the job, for C. Outside of muster
+ * every function does nothing. Any thread; nothing waits for the launcher, but for
+ * muster_feed_next, and the first call for its answer. Functions that return int return 1 if the
+ * launcher was told, 0 if nobody heard, unless they say otherwise. */
+#ifndef MUSTER_WORKER_H
+#define MUSTER_WORKER_H
 
-#include "collective/capi_types.h"
+#include "muster/collective_types.h"
 
 /* NOLINTBEGIN(readability-identifier-naming): C has no namespaces */
 

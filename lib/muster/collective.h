@@ -11,10 +11,10 @@
  * Threads: one thread at a time uses a communicator; muster_abort, muster_comm_error and the
  * muster_work functions may be called from any thread. "Collective" functions are called by all
  * ranks, in the same order among their operations. */
-#ifndef MUSTER_COLLECTIVE_CAPI_H
-#define MUSTER_COLLECTIVE_CAPI_H
+#ifndef MUSTER_COLLECTIVE_H
+#define MUSTER_COLLECTIVE_H
 
-#include "collective/capi_types.h"
+#include "muster/collective_types.h"
 
 /* NOLINTBEGIN(readability-identifier-naming): C has no namespaces */
 
@@ -34,11 +34,6 @@ MUSTER_API int muster_last_error(muster_error* error);
 /* Writes at most n bytes with their 0; returns the length of the whole text. */
 MUSTER_API size_t muster_last_error_text(char* text, size_t n);
 MUSTER_API const char* muster_error_name(int code);
-
-/* A store in a thread of this process, for ranks that no launcher serves one for. *listening:
- * its port, a free one for 0. Until closed; null is allowed there. */
-MUSTER_API int muster_store_serve(int port, muster_store** store, int* listening);
-MUSTER_API void muster_store_close(muster_store* store);
 
 /* A communicator from the variables that muster or torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR,
  * MASTER_PORT, …), or from a bootstrap. Collective; blocks until all ranks have called it, at most

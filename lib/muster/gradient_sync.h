@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GradientSync for C: the gradients of a training step are summed while the backward pass still
- * runs. gradient_sync.hpp says what each call does and what it refuses; conventions, errors and
- * sizes of structs are those of capi.h. Threads: mark_ready and mark_unused from any, the others
- * from one at a time. */
-#ifndef MUSTER_COLLECTIVE_CAPI_GRADIENTS_H
-#define MUSTER_COLLECTIVE_CAPI_GRADIENTS_H
+ * runs. gradient_sync.hpp says what each call does; conventions, errors and sizes of structs are
+ * those of collective.h. Threads: mark_ready and mark_unused from any, the others from one at a
+ * time. */
+#ifndef MUSTER_GRADIENT_SYNC_H
+#define MUSTER_GRADIENT_SYNC_H
 
-#include "collective/capi.h"
+#include "muster/collective.h"
 
 /* NOLINTBEGIN(readability-identifier-naming): C has no namespaces */
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// GradientSync: sums the gradients of a training step over all ranks while the backward pass still
+// runs. Gradients are registered once, in the order of the forward pass; each step is begin(),
+// mark_ready() for every gradient, wait(). Buckets are launched in a fixed order, so the result has
+// the same bits for every bucket size. C++17 over the C interface (gradient_sync.h).
+//
+// Threads: mark_ready and mark_unused from any, the others from one at a time. The communicator
+// outlives it, or is replaced by rebind().
+#pragma once
+
+#include "muster/collective.hpp"
+#include "muster/gradient_options.hpp"
+#include "muster/gradient_sync.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace muster {
+inline namespace v1 {
+
+class GradientSync {
+ public:
+  [[nodiscard]] static Result<GradientSync> create(Communicator& communicator,
+                                                   GradientSyncOptions options = {}) {
+    GradientSync sync;
+    sync.hook_ = std::make_unique<Hook>(std::move(options.hook));
+    const muster_gradients_options o = in_c(options, sync.hook_.get());
+    muster_gradients* made = nullptr;
+    if (muster_gradients_create(communicator.get(), &o, &made) != 0) {
+      return detail::last_error();
+    }
+    sync.gradients_.reset(made);
+    return Result<GradientSync>(std::move(sync));
+  }
+
+  // The number of the gradient, from 0. Before finalize().
+  [[nodiscard]] Result<int> add(const std::string& name, DType dtype, std::size_t count) {
+    int id = 0;
+    if (muster_gradients_add(get(), name.c_str(), static_cast<int>(dtype), count, &id) != 0) {
+      return detail::last_error();
+    }
+    return id;
+  }
+
+  // Collective. Error: mismatch, naming the gradient and the rank that differ.
+  Result<void> finalize() { return detail::result_of(muster_gradients_finalize(get())); }
+
+  // The gradient's memory, zeroed at first; moves when GradientStats::moved says so.
+  [[nodiscard]] Result<void*> grad(int id) {
+    void* memory = nullptr;
+    if (muster_gradients_grad(get(), id, &memory) != 0) {
+      return detail::last_error();
+    }
+    return memory;
+  }
+
+  // The caller's memory of a gradient, without owns_memory.
+  Result<void> bind(int id, void* memory) {
+    return detail::result_of(muster_gradients_bind(get(), id, memory));
+  }
+
+  // false: this step only accumulates, nothing is sent.
+  Result<void> begin(bool synchronize = true) {
+    return detail::result_of(muster_gradients_begin(get(), synchronize ? 1 : 0));
+  }
+
+  // The gradient is complete (on GPUs: on `stream`, the same for all of a step).
+  Result<void> mark_ready(int id, void* stream = nullptr) {
+    return detail::result_of(muster_gradients_mark_ready(get(), id, stream));
+  }
+
+  // It has no gradient in this step, and counts as zeros.
+  Result<void> mark_unused(int id, void* stream = nullptr) {
+    return detail::result_of(muster_gradients_mark_unused_on(get(), id, stream));
+  }
+
+  // Until all gradients are summed. timeout (0: none): Errc::timeout, and the step goes on.
+  Result<GradientStats> wait(Duration timeout = Duration::zero()) {
+    muster_gradients_stats stats = empty_stats();
+    const int code = muster_gradients_wait_for(get(), timeout.count(), &stats);
+    return given(code, stats);
+  }
+
+  // On GPUs: what is queued on this CUDA stream from now on sees the sums; the host does not wait.
+  Result<GradientStats> wait_stream(void* stream) {
+    muster_gradients_stats stats = empty_stats();
+    const int code = muster_gradients_wait_stream(get(), stream, &stats);
+    return given(code, stats);
+  }
+
+  // Whether any rank used it in the last step; true without has_unused.
+  [[nodiscard]] bool used(int id) const { return muster_gradients_used(get(), id) == 1; }
+
+  // All gradients; on GPUs queued on `stream`.
+  Result<void> zero(void* stream = nullptr) {
+    return detail::result_of(muster_gradients_zero_on(get(), stream));
+  }
+
+  // After a failure: to another communicator, with the values of the gradients, which lie elsewhere
+  // then. The communicator before must still be there.
+  Result<void> rebind(Communicator& communicator) {
+    return detail::result_of(muster_gradients_rebind(get(), communicator.get()));
+  }
+
+  [[nodiscard]] muster_gradients* get() const { return gradients_.get(); }
+
+ private:
+  using Hook = std::function<Result<Work>(const GradientBucket&)>;
+
+  struct Free {
+    void operator()(muster_gradients* gradients) const { muster_gradients_free(gradients); }
+  };
+
+  GradientSync() = default;
+
+  static int call_hook(void* context,
+                       muster_comm* /*comm*/,
+                       const muster_gradients_bucket* given,
+                       muster_work** work) {
+    const muster_buffer& b = given->buffer;
+    GradientBucket bucket;
+    bucket.buffer = Buffer(b.data, b.count, static_cast<DType>(b.dtype), b.device);
+    bucket.index = given->index;
+    bucket.is_last = given->is_last != 0;
+    bucket.stream = given->stream;
+    bucket.gradients = given->gradients;
+    bucket.ids = given->ids;
+    bucket.firsts = given->firsts;
+    bucket.counts = given->counts;
+    Result<Work> done = (*static_cast<Hook*>(context))(bucket);
+    if (!done) {
+      return static_cast<int>(done.error().code);
+    }
+    *work = done->release();
+    return 0;
+  }
+
+  static std::int32_t in_c(bool on) { return on ? MUSTER_ON : MUSTER_OFF; }
+
+  static muster_gradients_options in_c(const GradientSyncOptions& options, Hook* hook) {
+    muster_gradients_options o{};
+    o.size = sizeof(o);
+    o.first_bucket = options.first_bucket;
+    o.bucket_cap = options.bucket_cap;
+    o.average = in_c(options.average);
+    o.wire = options.wire ? static_cast<std::int32_t>(*options.wire) : 0;
+    o.owns_memory = in_c(options.owns_memory);
+    o.background = in_c(options.background);
+    o.has_unused = in_c(options.has_unused);
+    o.reorder = in_c(options.reorder);
+    o.on_gpu = options.device == kHost ? 0 : 1;
+    o.device = options.device == kHost ? 0 : options.device;
+    o.context = hook;
+    o.bucket_hook = *hook ? &call_hook : nullptr;
+    return o;
+  }
+
+  static muster_gradients_stats empty_stats() {
+    muster_gradients_stats stats{};
+    stats.size = sizeof(stats);
+    return stats;
+  }
+
+  static Result<GradientStats> given(int code, const muster_gradients_stats& stats) {
+    if (code != 0) {
+      return detail::last_error();
+    }
+    GradientStats out;
+    out.buckets = stats.buckets;
+    out.bytes = stats.bytes;
+    out.exposed = Duration(stats.exposed_ns);
+    out.moved = stats.moved != 0;
+    return out;
+  }
+
+  std::unique_ptr<Hook> hook_;  // outlives gradients_, which calls it
+  std::unique_ptr<muster_gradients, Free> gradients_;
+};
+
+}  // namespace v1
+}  // namespace muster

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work: an operation of the collective library that was started. Can be moved, not copied. Any
+// thread may wait for it. In a forked child waiting fails with invalid_state.
+#pragma once
+
+#include "muster/collective_types.hpp"
+#include "muster/result.hpp"
+
+#include <memory>
+
+namespace muster {
+inline namespace v1 {
+
+class Work {
+ public:
+  Work() = default;  // one that is over
+
+  explicit Work(muster_work* work) : work_(work) {}
+
+  [[nodiscard]] bool done() const { return muster_work_done(work_.get()) == 1; }
+
+  // Until the results can be read by the host. timeout (0: as long as the operation itself may
+  // take): then Errc::timeout, and it can be waited for again.
+  Result<void> wait(Duration timeout = Duration::zero()) const {
+    return detail::result_of(muster_work_wait(work_.get(), timeout.count()));
+  }
+
+  // Device buffers: what is queued on this CUDA stream from now on runs after the operation.
+  Result<void> wait_stream(void* stream) const {
+    return detail::result_of(muster_work_wait_stream(work_.get(), stream));
+  }
+
+  // Gives it up to a caller of the C interface; null where it is over.
+  [[nodiscard]] muster_work* release() { return work_.release(); }
+
+ private:
+  struct Free {
+    void operator()(muster_work* work) const { muster_work_free(work); }
+  };
+
+  std::unique_ptr<muster_work, Free> work_;
+};
+
+}  // namespace v1
+}  // namespace muster
