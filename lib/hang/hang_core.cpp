@@ -54,7 +54,11 @@ Duration HangCore::quiet(int rank, TimePoint now) const {
 
 Duration HangCore::lifeless(int rank, TimePoint now) const {
   const auto found = ranks_.find(rank);
-  return found == ranks_.end() ? Duration{} : now - found->second.lived;
+  if (found == ranks_.end()) {
+    return {};
+  }
+  const Rank& one = found->second;
+  return now - (one.waits ? progressed(one) : one.lived);
 }
 
 bool HangCore::is_strong(int rank) const {
@@ -138,6 +142,7 @@ void HangCore::note(TimePoint now, const Sample& sample, Rank& rank) {
   }
   rank.strong = rank.strong || step || operation;
   strong_ = strong_ || rank.strong;
+  rank.waits = rank.waits && !step && !operation && !grew(rank.last.output, sample.output);
   if (step || operation) {
     rank.progressed = now;
     progressed_ = now;
@@ -212,6 +217,12 @@ void HangCore::looked(TimePoint now,
   }
 }
 
+void HangCore::waits(int rank) {
+  if (const auto found = ranks_.find(rank); found != ranks_.end()) {
+    found->second.waits = true;
+  }
+}
+
 // -- what a verdict leads to ------------------------------------------------------------------
 
 bool HangCore::is_slow(int rank, TimePoint now) const {
@@ -220,7 +231,7 @@ bool HangCore::is_slow(int rank, TimePoint now) const {
     return false;
   }
   const Rank& one = found->second;
-  const bool lives = now - one.lived < limit() && now - progressed(one) < kSlowFactor * limit();
+  const bool lives = lifeless(rank, now) < limit() && now - progressed(one) < kSlowFactor * limit();
   return lives || now - progressed(one) < limit();
 }
 

@@ -111,6 +111,8 @@ class HangCore {
   [[nodiscard]] bool wants_life(TimePoint now) const;
 
   void looked(TimePoint now, const std::vector<Sample>& samples, std::vector<HangEffect>& out);
+  // It was seen in an operation with other ranks: what it does meanwhile is no sign of life.
+  void waits(int rank);
   void judged(TimePoint now, const Verdict& verdict, std::vector<HangEffect>& out);
   // Many nodes: the verdict on all of them; none: it does not count, look again later.
   void told(TimePoint now, const std::optional<Verdict>& verdict);
@@ -135,6 +137,7 @@ class HangCore {
     bool strong = false;     // has made a step or an operation
     TimePoint progressed{};  // the last one of these
     TimePoint lived{};       // a sign of life
+    bool waits = false;      // in an operation with other ranks, since its last progress
   };
 
   void note(TimePoint now, const Sample& sample, Rank& rank);

@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "collective/recorder/flight_recorder.hpp"
+#include "hang/answer_output.hpp"
 #include "hang/inspection.hpp"
 #include "hang/judge.hpp"
 #include "hang/proc_evidence.hpp"
@@ -41,6 +42,12 @@ std::vector<collective::FlightLog> read_recorders(const LinuxRunner& runner) {
   return out;
 }
 
+// Its processor time is no sign of life: who waits for a GPU spins.
+bool waits_in_operation(const RankEvidence& rank) {
+  return std::ranges::any_of(rank.positions,
+                             [](const Position& at) { return !at.pending.empty(); });
+}
+
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -68,6 +75,7 @@ struct HangWatch::Impl {
   std::vector<WatchedWorker> workers;
   int world_size = 0;
   Evidence evidence;
+  AnswerOutput answers;
   Done done;  // many nodes: who wants it
 
   void arm();
@@ -111,7 +119,8 @@ std::vector<Sample> HangWatch::Impl::samples() {
       operations[one.pid] += one.completed;
     }
   }
-  const bool life = core.wants_life(steady_now());
+  const TimePoint now = steady_now();
+  const bool life = core.wants_life(now);
   const auto steps = site.steps();
   std::vector<Sample> out;
   for (const WatchedWorker& worker : workers) {
@@ -120,7 +129,9 @@ std::vector<Sample> HangWatch::Impl::samples() {
     }
     Sample sample{.rank = worker.rank};
     sample.steps = step_of(steps, worker);
-    sample.output = runner.output_bytes(worker.local_rank);
+    if (const auto bytes = runner.output_bytes(worker.local_rank)) {
+      sample.output = answers.count(worker.rank, *bytes, now);
+    }
     if (const auto found = operations.find(worker.pid); found != operations.end()) {
       sample.operations = found->second;
     }
@@ -175,6 +186,12 @@ void HangWatch::Impl::inspect(Duration within) {
     evidence = std::move(found);
     conclude();
   });
+  for (const WatchedWorker& worker : workers) {
+    const auto bytes = runner.output_bytes(worker.local_rank);
+    if (bytes && inspection.loud().contains(worker.rank)) {
+      answers.asked(worker.rank, *bytes, steady_now());
+    }
+  }
 }
 
 // At the end: some may have gone on meanwhile.
@@ -182,6 +199,9 @@ void HangWatch::Impl::add_progress() {
   const TimePoint now = steady_now();
   evidence.progress = seconds(core.quiet(now));
   for (RankEvidence& rank : evidence.ranks) {
+    if (waits_in_operation(rank)) {
+      core.waits(rank.rank);
+    }
     rank.quiet = seconds(core.quiet(rank.rank, now));
     rank.lifeless = seconds(core.lifeless(rank.rank, now));
     rank.strong = core.is_strong(rank.rank);
@@ -237,6 +257,7 @@ HangWatch::~HangWatch() {
 void HangWatch::begin(std::vector<WatchedWorker> workers, int world_size) {
   end();
   impl_->workers = std::move(workers);
+  impl_->answers.clear();
   impl_->world_size = world_size;
   std::vector<int> ranks;
   for (const WatchedWorker& worker : impl_->workers) {

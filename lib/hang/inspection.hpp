@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ class Inspection {
   // workers' in the same order, 0 for one that has ended. `done` is called later, once, and after
   // `within` at the latest, but not before there are two looks. What was begun before is dropped.
   void begin(Evidence evidence, std::vector<pid_t> pids, Duration within, Done done);
+
+  // Ranks that print lines because of what begin() asked them.
+  [[nodiscard]] const std::set<int>& loud() const { return torch_recorders_.loud(); }
 
   // Nothing is called any more.
   void cancel();

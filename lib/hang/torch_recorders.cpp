@@ -30,6 +30,8 @@ namespace {
 constexpr std::size_t kEnvironBytesMax = std::size_t{2} << 20;
 constexpr double kNanoseconds = 1e9;
 
+constexpr const char* kNccl = "nccl";
+
 // PyTorch's names, and ours for what listens beside gloo (muster/torch_flights.py).
 constexpr const char* kNcclPipes = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
 constexpr const char* kNcclDumps = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
@@ -112,7 +114,7 @@ std::vector<TorchRecorders::Question> TorchRecorders::questions_for(
     if (const std::string stem = dumps + std::to_string(rank.rank);
         !pipes.empty() && !dumps.empty() && seen.insert(stem).second) {
       const bool ours = !place.empty() && folder_of(place) == folder_of(dumps);
-      out.push_back({rank.rank, "nccl", fmt::format("{}{}.pipe", pipes, rank.rank), stem, ours});
+      out.push_back({rank.rank, kNccl, fmt::format("{}{}.pipe", pipes, rank.rank), stem, ours});
     }
   }
   return out;
@@ -122,6 +124,7 @@ void TorchRecorders::ask(const std::vector<RankEvidence>& ranks, Done done) {
   done_ = std::move(done);
   positions_.clear();
   gaps_.clear();
+  loud_.clear();
   for (const RankEvidence& rank : ranks) {
     if (rank.processes.empty() || rank.processes.front().state == 'T') {
       continue;  // who is stopped answers nothing
@@ -179,6 +182,9 @@ void TorchRecorders::put(Question question) {
   }
   if (::write(pipe.get(), "1", 1) == 1) {
     const std::string name = name_of_file(question.dump);
+    if (question.backend == kNccl) {
+      loud_.insert(question.rank);
+    }
     open_[{watch->second, name}] = std::move(question);
   }
 }
@@ -237,7 +243,7 @@ void TorchRecorders::answered(const Question& question) {
 }
 
 void TorchRecorders::limit() {
-  timer_.expires_after(kTorchDumpTimeout);
+  timer_.expires_after(loud_.empty() ? kTorchDumpTimeout : kNcclDumpTimeout);
   timer_.async_wait([this, alive = std::weak_ptr<int>(alive_)](const std::error_code& error) {
     if (!error && !alive.expired()) {
       finish();

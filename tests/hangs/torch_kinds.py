@@ -3,6 +3,7 @@
 import os
 import signal
 import site
+import sys
 import threading
 import time
 
@@ -79,7 +80,8 @@ def gloo_other_group(comm):
 @kind("skipped_collective", torch="cpu:gloo", words="comes before it")
 def nccl_pipe(comm):
     """PyTorch's own writer and NCCL's way to ask for it, without NCCL: a thread listens at the pipe
-    that TORCH_NCCL_DEBUG_INFO_PIPE_FILE names, as that of PyTorch's NCCL does."""
+    that TORCH_NCCL_DEBUG_INFO_PIPE_FILE names, as that of PyTorch's NCCL does, which logs a line
+    each time it is asked."""
     from torch._C import _distributed_c10d as native
     place = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + f"{comm.rank}.pipe"
     os.mkfifo(place)
@@ -87,6 +89,8 @@ def nccl_pipe(comm):
 
     def listen():
         while os.read(pipe, 128):
+            print(f"[rank{comm.rank}]:[E ProcessGroupNCCL.cpp:1628] [PG ID 0] ProcessGroupNCCL "
+                  "preparing to dump debug info.", file=sys.stderr, flush=True)
             native._dump_fr_trace_file(comm.rank)
     threading.Thread(target=listen, daemon=True).start()
     gloo_skipped(comm)

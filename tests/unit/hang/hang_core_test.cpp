@@ -144,6 +144,35 @@ TEST_CASE("CPU time counts before the first step or operation only") {
   REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 1)));
 }
 
+TEST_CASE("who waits in an operation shows no sign of life by spinning") {
+  Bench bench(seconds(10));
+  bench.zero.output = 5;
+  bench.one.output = 5;
+  bench.zero.io_bytes = bench.one.io_bytes = 0;
+  for (int second = 1; second <= 12; ++second) {
+    bench.zero.cpu_seconds += 0.9;
+    bench.look();
+  }
+  bench.core.waits(0);
+  CHECK(bench.core.lifeless(0, bench.now) >= seconds(10));
+  REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
+}
+
+TEST_CASE("who has gone on since it waited may be slow") {
+  Bench bench(seconds(10));
+  bench.zero.output = 5;
+  bench.one.output = 5;
+  bench.zero.io_bytes = bench.one.io_bytes = 0;
+  bench.look();
+  bench.core.waits(0);
+  bench.zero.output = 6;
+  for (int second = 1; second <= 12; ++second) {
+    bench.zero.cpu_seconds += 0.9;
+    bench.look();
+  }
+  REQUIRE(bench.judged(Cause::sleeps, 1).empty());
+}
+
 TEST_CASE("auto: an evaluation that only computes is slow, until ten limits are over") {
   Bench bench(std::nullopt);
   for (std::uint64_t step = 1; step <= 6; ++step) {

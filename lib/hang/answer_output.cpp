@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hang/answer_output.hpp"
+
+namespace muster::hang {
+
+void AnswerOutput::asked(int rank, std::uint64_t bytes, TimePoint now) {
+  static_cast<void>(count(rank, bytes, now));
+  Rank& one = ranks_[rank];
+  one.last = bytes;
+  one.until = now + kAnswerOutput;
+}
+
+std::uint64_t AnswerOutput::count(int rank, std::uint64_t bytes, TimePoint now) {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) {
+    return bytes;
+  }
+  Rank& one = found->second;
+  if (now < one.until && bytes > one.last) {
+    one.answers += bytes - one.last;
+  }
+  one.last = bytes;
+  return bytes < one.answers ? 0 : bytes - one.answers;
+}
+
+}  // namespace muster::hang
