@@ -30,6 +30,7 @@
 #include "trust/token_file.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -107,6 +108,7 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
   setup.random = machine.random_hex();
   setup.stderr_is_terminal = ::isatty(2) == 1;
   setup.stderr_is_public = is_public(2);
+  setup.stdin_is_terminal = machine.stdin_is_terminal();
   setup.stdout_is_torn = is_torn(1);
   setup.one_sink = setup.stdout_is_torn && same_place(1, 2);
   setup.stderr_columns = static_cast<std::size_t>(terminal_width(2));
@@ -122,6 +124,7 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ
                       setup.stderr_is_terminal,
                       setup.stdout_is_torn,
                       setup.one_sink,
+                      setup.stdin_is_terminal,
                       std::string(kUnknownSocket)};
   if (config.logs_disabled) {
     context.run_dir.clear();
@@ -169,6 +172,8 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
     return refuse(shared.error());
   }
   const LeaseTimer* lease = *shared ? &(*shared)->lease : nullptr;
+  std::vector<int> relayed = setup.config.signals_to_handle;
+  relayed.push_back(SIGWINCH);
   const int code = run_guarded(
       [&](UniqueFd link) {
         hide_command_line(argc, argv);
@@ -178,7 +183,7 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
         }
         return run_agent(setup, std::move(link), std::move(means));
       },
-      setup.config.signals_to_handle,
+      relayed,
       lease,
       setup.config.shutdown_timeout);
   if (::getpid() == guard && setup.config.log_dir.empty() && !setup.config.logs_disabled) {

@@ -115,10 +115,9 @@ class Agent final : public WorkerSite, public WarmSite {
 
   // WarmSite
   void prepare_zygote(ZygoteObserver& observer) override;
+  void fail(const Error& error) override;
 
   void warn(const std::string& text) override { events_.say(LogLevel::warning, text); }
-
-  void fail(const Error& error) override;
 
  private:
   [[nodiscard]] RoundSource& outer_rounds();
@@ -310,6 +309,9 @@ Result<void> Agent::open_runner() {
   settings.traceable = setup_.config.watch_hangs;
   settings.tell_unread_input = !setup_.config.stdin_rank && !setup_.config.stdin_rank_chosen &&
                                setup_.config.log_level <= LogLevel::warning;
+  if (setup_.config.stdin_rank && !shared_with_guard_) {
+    settings.signal_job = [this](int signo) { supervisor_.handle(SignalReceived{signo}); };
+  }
   settings.before_reaping = [this] {
     if (descendant_duty_) {
       descendant_duty_->look_before_reaping();
@@ -443,16 +445,17 @@ void Agent::take_notices(std::size_t bytes) {
   for (; at + sizeof(SignalNotice) <= bytes; at += sizeof(SignalNotice)) {
     SignalNotice notice;
     std::memcpy(&notice, notices_.data() + at, sizeof(notice));
-    take_signal(notice);
+    if (!runner_->take_terminal_signal(notice.signo)) {
+      take_signal(notice);
+    }
   }
   noticed_ = bytes - at;
   std::memmove(notices_.data(), notices_.data() + at, noticed_);
 }
 
 void Agent::take_signal(const SignalNotice& notice) {
-  const SignalDelivery delivery = setup_.config.signal_delivery;
-  const bool reached = delivery != SignalDelivery::leader &&
-                       reached_workers(delivery, notice, process_name(notice.sender_pid));
+  const bool reached =
+      reached_workers(setup_.config.signal_delivery, notice, process_name(notice.sender_pid));
   events_.tell(event::SignalTaken{notice.signo, notice.sender_pid});
   supervisor_.handle(SignalReceived{notice.signo, notice.sender_pid, reached});
 }

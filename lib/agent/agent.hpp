@@ -26,6 +26,7 @@ struct AgentSetup {
   std::string version;  // of muster: all nodes of a job have the same
   std::string random;   // 32 hexadecimal digits, for the run folder's name and this node's id
   bool stderr_is_terminal = false;
+  bool stdin_is_terminal = false;
   bool stderr_is_public = false;  // a file that other users can read
   bool stdout_is_torn = false;    // as in PlanContext,
   bool one_sink = false;          // and so this

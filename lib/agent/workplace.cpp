@@ -47,6 +47,7 @@ Result<void> RunPlace::prepare(int attempt) {
                          .stderr_is_terminal = setup_.stderr_is_terminal,
                          .stdout_is_torn = setup_.stdout_is_torn,
                          .one_sink = setup_.one_sink,
+                         .stdin_is_terminal = setup_.stdin_is_terminal,
                          .agent_socket = agent_socket_};
   if (setup_.config.watch_hangs) {
     context_.flights = run_dir_.place_of_pipes(attempt);

@@ -153,8 +153,12 @@ Result<void> resolve_stdin_rank(const Resolution& r) {
   const int nproc = r.config().nproc;
   if (text.empty()) {
     const bool alone = nproc == 1;
-    r.config().stdin_rank = alone ? std::optional(0) : std::nullopt;
-    r.set_origin(OptionId::stdin_rank, alone ? "default: one worker" : "default: none");
+    const bool talks = alone || r.machine.stdin_is_terminal();
+    r.config().stdin_rank = talks ? std::optional(0) : std::nullopt;
+    r.set_origin(OptionId::stdin_rank,
+                 alone   ? "default: one worker"
+                 : talks ? "default: a terminal"
+                         : "default: none");
     return {};
   }
   r.config().stdin_rank_chosen = true;

@@ -197,6 +197,10 @@ bool LinuxMachine::is_port_free(std::uint16_t port) const {
   return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
 }
 
+bool LinuxMachine::stdin_is_terminal() const {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+
 std::string LinuxMachine::random_hex() const {
   constexpr std::size_t kBytes = 16;
   return muster::random_hex(kBytes);

@@ -33,6 +33,7 @@ class LinuxMachine final : public Machine {
   [[nodiscard]] std::string own_path() const override;
   [[nodiscard]] Result<std::vector<OwnAddress>> own_addresses() const override;
   [[nodiscard]] bool is_port_free(std::uint16_t port) const override;
+  [[nodiscard]] bool stdin_is_terminal() const override;
   [[nodiscard]] std::string random_hex() const override;
 
  private:

@@ -65,6 +65,8 @@ class Machine {
   [[nodiscard]] virtual Result<std::vector<OwnAddress>> own_addresses() const = 0;
   // Whether a listener could be bound to it on all addresses, at this moment.
   [[nodiscard]] virtual bool is_port_free(std::uint16_t port) const = 0;
+  // Our own standard input.
+  [[nodiscard]] virtual bool stdin_is_terminal() const = 0;
   // 32 random hexadecimal digits.
   [[nodiscard]] virtual std::string random_hex() const = 0;
 };

@@ -59,13 +59,15 @@ OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
     plan.kind = stream == Stream::standard_output ? OutputKind::discard : OutputKind::keep;
     return plan;
   }
+  const bool reads = place.config.stdin_rank == place.index;
+  plan.prompts = reads && place.context.stdin_is_terminal;
   if (labelled) {
     plan.kind = OutputKind::capture;
     plan.prefix = line_prefix(place);
     return plan;
   }
   const bool alone = place.config.nproc == 1;
-  const bool talks = alone || place.config.stdin_rank == place.index;
+  const bool talks = alone || (reads && place.config.stdin_rank_chosen);
   const bool direct = stream == Stream::standard_output ? alone || !place.context.stdout_is_torn
                                                         : place.context.stderr_is_terminal && talks;
   plan.kind = direct ? OutputKind::inherit : OutputKind::capture;

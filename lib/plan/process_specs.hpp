@@ -21,7 +21,8 @@ struct PlanContext {
   bool stderr_is_terminal = false;
   // A pipe, a socket or a file: programs write to it in blocks, which tear the lines of several.
   bool stdout_is_torn = false;
-  bool one_sink = false;          // ... and stderr is the same one (2>&1)
+  bool one_sink = false;  // ... and stderr is the same one (2>&1)
+  bool stdin_is_terminal = false;
   std::string agent_socket = {};  // MUSTER_AGENT; empty: there is none
   std::string flights = {};  // where PyTorch's flight recorders are asked; empty: nobody asks them
 };

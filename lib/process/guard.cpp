@@ -131,7 +131,7 @@ class SelfContinue {
 };
 
 bool asks_to_end_or_go_on(int signo) {
-  return signo != SIGTSTP && signo != SIGUSR1 && signo != SIGUSR2;
+  return signo != SIGTSTP && signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGWINCH;
 }
 
 class Guard {

@@ -35,17 +35,25 @@ bool LineAssembler::wanted(std::string_view line) const {
          });
 }
 
-void LineAssembler::emit(std::string_view line, std::string& out) const {
+void LineAssembler::emit(std::string_view line, std::string& out) {
   if (wanted(line)) {
-    out.append(style_.prefix).append(line);
+    out.append(std::exchange(begun_, false) ? "" : style_.prefix).append(line);
+  }
+}
+
+void LineAssembler::prompt(std::string& out) {
+  if (!partial_.empty() && style_.filters.empty()) {
+    emit(std::exchange(partial_, {}), out);
+    begun_ = true;
   }
 }
 
 // `lines` ends with a newline.
-void LineAssembler::emit_all(std::string_view lines, std::string& out) const {
+void LineAssembler::emit_all(std::string_view lines, std::string& out) {
   MUSTER_CHECK(lines.empty() || lines.ends_with('\n'));
   if (style_.prefix.empty() && style_.filters.empty()) {
     out.append(lines);
+    begun_ = begun_ && lines.empty();
     return;
   }
   while (!lines.empty()) {
@@ -107,7 +115,7 @@ void LineAssembler::progress(std::string& out) {
 }
 
 void LineAssembler::finish(std::string& out) {
-  if (!partial_.empty()) {
+  if (!partial_.empty() || begun_) {
     partial_ += '\n';
     emit(partial_, out);
     partial_.clear();

@@ -38,6 +38,10 @@ class LineAssembler {
   // The unfinished line.
   [[nodiscard]] std::string_view partial() const { return partial_; }
 
+  // There is nothing more for now, and a person is to answer: appends the unfinished line. Its rest
+  // follows without a prefix.
+  void prompt(std::string& out);
+
   // Forgets the unfinished line; how many bytes that were.
   std::size_t drop_partial() { return std::exchange(partial_, {}).size(); }
 
@@ -45,13 +49,14 @@ class LineAssembler {
   void finish(std::string& out);
 
  private:
-  void emit(std::string_view line, std::string& out) const;
-  void emit_all(std::string_view lines, std::string& out) const;
+  void emit(std::string_view line, std::string& out);
+  void emit_all(std::string_view lines, std::string& out);
   void keep(std::string_view rest, std::string& out);
   [[nodiscard]] bool wanted(std::string_view line) const;
 
   LineStyle style_;
   std::string partial_;
+  bool begun_ = false;  // the beginning of the line was shown by prompt()
 };
 
 }  // namespace muster

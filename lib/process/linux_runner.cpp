@@ -12,6 +12,7 @@
 #include "process/poller.hpp"
 #include "process/spawn.hpp"
 #include "process/sweeper.hpp"
+#include "process/terminal_watch.hpp"
 #include "process/unread_input.hpp"
 #include "process/worker_table.hpp"
 #include "process/zygote_keeper.hpp"
@@ -73,6 +74,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
         pump(poller, console, wishes.colours),
         ends(loop, poller, workers, [this] { tell(); }),
         flights(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
+        terminal(loop, {::getppid(), [this] { return live_input_owner(); }, wishes.signal_job}),
         waiter(loop),
         zygote(loop, poller, sweeper),
         group_timer(poller, *this, kLeaderlessCheck) {}
@@ -95,6 +97,8 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   FlightRecorderKeeper flights;
   Sweeper sweeper;
   KillScope scope = KillScope::none;
+  pid_t input_owner = 0;  // the worker that has, or had, our standard input
+  TerminalWatch terminal;
   bool turn_posted = false;
   asio::posix::stream_descriptor waiter;
   std::optional<UnreadInput> unread_input;
@@ -103,6 +107,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
 
   Result<void> start();
   void look_for_input();
+  pid_t live_input_owner() const;
   void wait();
   void post_turn();
   void run_turn();
@@ -132,6 +137,7 @@ Result<void> LinuxRunner::Impl::start() {
     return failure(Errc::system, "watching workers: " + error.message());
   }
   look_for_input();
+  terminal.check();
   wait();
   return {};
 }
@@ -144,6 +150,10 @@ void LinuxRunner::Impl::look_for_input() {
                            "--stdin-rank=N gives it to one, --stdin-rank=none to none"));
     });
   }
+}
+
+pid_t LinuxRunner::Impl::live_input_owner() const {
+  return workers.find(input_owner) == nullptr ? 0 : input_owner;
 }
 
 void LinuxRunner::Impl::wait() {
@@ -274,6 +284,9 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
   auto pid =
       streams ? fork_or_spawn(spec, *streams) : Result<pid_t>(std::unexpected(streams.error()));
   pump.close_child_side(spec.local_rank, pid ? *pid : 0);
+  if (pid && spec.standard_input == InputKind::inherit) {
+    input_owner = *pid;
+  }
   if (pid) {
     workers.add(*pid, spec.local_rank);
     post_turn();
@@ -434,6 +447,10 @@ std::optional<std::uint64_t> LinuxRunner::output_bytes(int local_rank) const {
 
 std::vector<int> LinuxRunner::flight_recorders() const {
   return impl_->flights.descriptors();
+}
+
+bool LinuxRunner::take_terminal_signal(int signo) {
+  return impl_->terminal.take_signal(signo);
 }
 
 void LinuxRunner::kill_worker(int local_rank) {

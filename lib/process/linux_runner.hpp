@@ -28,7 +28,10 @@ struct LinuxRunnerSettings {
   // While finish_output waits for a slow console, anything to read here (the guard's link: another
   // signal, or its end) makes it give up at once. -1: nothing does.
   int interrupt_fd = -1;
-  bool traceable = false;          // workers' stacks may be looked at by our other children
+  bool traceable = false;  // workers' stacks may be looked at by our other children
+  // terminal_watch.hpp. Not where the guard has a lease: that one continues itself.
+  // Called with SIGTSTP for the job. Empty: the terminal is not watched.
+  std::function<void(int)> signal_job = {};
   bool tell_unread_input = false;  // say so if our standard input has something
   // Children that have ended can still be looked at.
   std::function<void()> before_reaping = [] {};
@@ -67,6 +70,10 @@ class LinuxRunner final : public ProcessRunner {
 
   // What workers have given us of their flight recorders, as descriptors to be read at once.
   [[nodiscard]] std::vector<int> flight_recorders() const;
+
+  // A signal for the job. SIGWINCH (true: it is done) goes to the worker that has our standard
+  // input; after SIGCONT it is checked whether that worker may read the terminal.
+  bool take_terminal_signal(int signo);
 
   // SIGKILL to one worker, as far as it lives, and to its process group as kill_workers does.
   void kill_worker(int local_rank);

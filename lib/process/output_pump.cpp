@@ -109,6 +109,7 @@ OutputSource::Setup OutputPump::setup_for(int local_rank, int stream, const Outp
   setup.style.terminal = terminal;
   setup.is_shown = plan.kind != OutputKind::keep;
   setup.hangs_up = plan.hangs_up;
+  setup.prompts = plan.prompts;
   setup.keeps_tail = stream == 2 && plan.kind != OutputKind::file;
   setup.filtered_style = {.prefix = plan.prefix, .filters = plan.filters, .terminal = false};
   return setup;

@@ -86,6 +86,9 @@ void OutputSource::take(std::string_view bytes) {
 void OutputSource::drained() {
   if (!raw_) {
     lines_.progress(sink().buffer());
+    if (setup_.prompts && setup_.is_shown) {
+      lines_.prompt(sink().buffer());
+    }
     sink().flush();
   }
 }

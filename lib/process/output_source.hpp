@@ -51,6 +51,7 @@ class OutputSource final : public Watcher {
     ConsoleSink* sink = nullptr;
     bool keeps_tail = false;  // for the report of a failure
     bool is_shown = true;     // false: nothing goes to the sink
+    bool prompts = false;     // what is unfinished is shown when nothing follows for now
     bool hangs_up = false;    // a pipe that is closed when the reader of the sink leaves
     LineStyle filtered_style;
     SharedFile* filtered = nullptr;

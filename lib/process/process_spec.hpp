@@ -37,6 +37,7 @@ struct OutputPlan {
   std::string prefix = {};
   // capture: a reader of our stream that leaves is felt by the worker, as if it wrote there itself
   bool hangs_up = false;
+  bool prompts = false;  // capture: unfinished lines are shown at once, since a person answers them
   // Lines that contain one of `filters` also go to `filtered_path`, behind `prefix`; an empty
   // filter matches every line. Used with tee only; empty path: no such file.
   std::vector<std::string> filters = {};

@@ -23,6 +23,7 @@ struct FakeMachine : Machine {
   std::string name = "node1";
   bool amd = false;
   bool own_cpus = true;
+  bool terminal = false;
   std::string folder;
   MigSlices slices;
   Result<NumaPlan> numa = NumaPlan{};
@@ -80,6 +81,8 @@ struct FakeMachine : Machine {
   [[nodiscard]] bool is_port_free(std::uint16_t port) const override {
     return !taken_ports.contains(port);
   }
+
+  [[nodiscard]] bool stdin_is_terminal() const override { return terminal; }
 
   [[nodiscard]] std::string random_hex() const override {
     return "0123456789abcdef0123456789abcdef";

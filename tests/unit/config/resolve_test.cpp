@@ -249,6 +249,9 @@ TEST_CASE("resolve: standard input goes to the only worker, or where it is sent"
   CHECK_FALSE(launch.config().stdin_rank_chosen);
   launch.args = {"--nproc-per-node=2"};
   CHECK_FALSE(launch.config().stdin_rank);
+  launch.machine.terminal = true;
+  CHECK(launch.config().stdin_rank == 0);
+  CHECK_FALSE(launch.config().stdin_rank_chosen);
   launch.args = {"--nproc-per-node=2", "--stdin-rank=1"};
   CHECK(launch.config().stdin_rank == 1);
   launch.args = {"--stdin-rank=none"};

@@ -230,8 +230,24 @@ TEST_CASE("process specs: a single worker on a terminal, or the one with stdin, 
   two.context.stderr_is_terminal = true;
   CHECK(two.specs()[1].standard_error.kind == OutputKind::capture);
   two.config.stdin_rank = 1;
+  two.config.stdin_rank_chosen = true;
   CHECK(two.specs()[1].standard_error.kind == OutputKind::inherit);
   CHECK(two.specs()[0].standard_error.kind == OutputKind::capture);
+}
+
+TEST_CASE("process specs: a rank that has the terminal by default shows prompts, and is captured") {
+  Job two(2);
+  two.context.stderr_is_terminal = true;
+  two.context.stdin_is_terminal = true;
+  two.config.stdin_rank = 0;
+  CHECK(two.specs()[0].standard_output.kind == OutputKind::inherit);
+  CHECK(two.specs()[0].standard_error.kind == OutputKind::capture);
+  CHECK(two.specs()[0].standard_error.prompts);
+  CHECK_FALSE(two.specs()[1].standard_error.prompts);
+  two.config.label = true;
+  CHECK(two.specs()[0].standard_output.prompts);
+  two.context.stdin_is_terminal = false;
+  CHECK_FALSE(two.specs()[0].standard_output.prompts);
 }
 
 TEST_CASE("process specs: standard input is for one rank, the others read end of file") {

@@ -112,3 +112,25 @@ TEST_CASE("line assembler: a carriage return in binary bytes is no progress") {
   lines.progress(out);
   CHECK(out.empty());
 }
+
+TEST_CASE("lines: a prompt is shown before its end, and its rest has no second prefix") {
+  for (const std::string prefix : {"", "r0:"}) {
+    LineAssembler lines({.prefix = prefix, .filters = {}});
+    std::string out;
+    lines.feed("one\n(Pdb) ", out);
+    lines.prompt(out);
+    CHECK(out == prefix + "one\n" + prefix + "(Pdb) ");
+    lines.prompt(out);
+    lines.feed("p 1", out);
+    lines.prompt(out);
+    lines.feed("\ntwo\n", out);
+    CHECK(out == prefix + "one\n" + prefix + "(Pdb) p 1\n" + prefix + "two\n");
+    lines.feed("end", out);
+    lines.prompt(out);
+    lines.finish(out);
+    CHECK(out.ends_with(prefix + "end\n"));
+    const auto whole = out;
+    lines.finish(out);
+    CHECK(out == whole);
+  }
+}
