@@ -248,14 +248,12 @@ void Agent::guard_doors() {
     store_admission_.set_elsewhere(&shared_rounds_->vouching());
   }
   if (shared_rounds_ != nullptr) {
-    admission_.set_advice(
-        ", or, if it forwards connections of other machines (a side car, ssh -L), give all nodes "
-        "the same --token-file, or --token=none");
-  }
-  if (shared_rounds_ != nullptr && setup_.config.store_via == StoreVia::direct) {
-    store_admission_.set_advice(
-        ", or, if it forwards connections of other machines (a side car, ssh -L), use "
-        "--store-via=proxy");
+    const std::string forwards =
+        ", or, if it forwards connections of other machines (a side car, ssh -L), ";
+    admission_.set_advice(forwards + "give all nodes the same --token-file, or --token=none");
+    if (setup_.config.store_via == StoreVia::direct) {
+      store_admission_.set_advice(forwards + "use --store-via=proxy");
+    }
   }
   local_store_.set_admission(&store_admission_);
 }
