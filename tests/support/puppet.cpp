@@ -141,10 +141,16 @@ void show_stdin() {
   put(1, "read " + std::to_string(count) + "\n");
 }
 
+// A signal that comes between the look and the wait is not lost: it stays blocked until the wait.
 void wait_for_signal() {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, &before);
   while (g_got == 0) {
-    ::pause();
+    ::sigsuspend(&before);
   }
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   for (const auto& [name, signo] : signals()) {
     if (signo == g_got) {
       put(1, "got " + name + "\n");
