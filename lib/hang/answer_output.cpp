@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hang/answer_output.hpp"
 
+#include <algorithm>
+
 namespace muster::hang {
 
 void AnswerOutput::asked(int rank, std::uint64_t bytes, TimePoint now) {
@@ -8,6 +10,17 @@ void AnswerOutput::asked(int rank, std::uint64_t bytes, TimePoint now) {
   Rank& one = ranks_[rank];
   one.last = bytes;
   one.until = now + kAnswerOutput;
+}
+
+void AnswerOutput::answered(TimePoint now) {
+  for (auto& [number, rank] : ranks_) {
+    rank.until = std::min(rank.until, now + kAnswerTail);
+  }
+}
+
+bool AnswerOutput::is_answering(int rank, TimePoint now) const {
+  const auto found = ranks_.find(rank);
+  return found != ranks_.end() && now < found->second.until;
 }
 
 std::uint64_t AnswerOutput::count(int rank, std::uint64_t bytes, TimePoint now) {

@@ -11,14 +11,21 @@
 
 namespace muster::hang {
 
-// After a question output does not count for so long: the time for the answer, and what is logged
-// after it.
+// After a question output does not count until the answer is there, but no longer than this; and
+// then for what is logged after the answer.
 inline constexpr Duration kAnswerOutput = std::chrono::seconds(12);
+inline constexpr Duration kAnswerTail = std::chrono::seconds(1);
 
 class AnswerOutput {
  public:
   // A rank was asked; `bytes` are all that it has printed until now.
   void asked(int rank, std::uint64_t bytes, TimePoint now);
+
+  // All have answered, or nobody waits for them any more.
+  void answered(TimePoint now);
+
+  // It works on an answer: what it does is no sign of life either.
+  [[nodiscard]] bool is_answering(int rank, TimePoint now) const;
 
   // Those of `bytes`, all that it has printed, which count.
   [[nodiscard]] std::uint64_t count(int rank, std::uint64_t bytes, TimePoint now);

@@ -120,6 +120,10 @@ void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& 
 // CPU time is a sign of life until a first step or operation: a compiler may be at work. With auto
 // it remains one: nobody has said how long this program's evaluations may compute in silence.
 void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
+  if (sample.answers) {
+    rank.lived += now - looked_at_;
+    return;
+  }
   const double seconds = std::chrono::duration<double>(now - looked_at_).count();
   const bool known = sample.io_bytes && rank.last.io_bytes;
   const std::uint64_t bytes =

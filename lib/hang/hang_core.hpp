@@ -67,6 +67,7 @@ struct Sample {
   // Of its processes together, since their start; none where nobody asked.
   std::optional<std::uint64_t> io_bytes{};
   double cpu_seconds = 0;
+  bool answers = false;  // it works on what we asked it: its time since the last sign of life stops
   bool operator==(const Sample&) const = default;
 };
 

@@ -127,7 +127,7 @@ std::vector<Sample> HangWatch::Impl::samples() {
     if (worker.ended) {
       continue;
     }
-    Sample sample{.rank = worker.rank};
+    Sample sample{.rank = worker.rank, .answers = answers.is_answering(worker.rank, now)};
     sample.steps = step_of(steps, worker);
     if (const auto bytes = runner.output_bytes(worker.local_rank)) {
       sample.output = answers.count(worker.rank, *bytes, now);
@@ -209,6 +209,7 @@ void HangWatch::Impl::add_progress() {
 }
 
 void HangWatch::Impl::conclude() {
+  answers.answered(steady_now());
   add_progress();
   if (const Done tell = std::exchange(done, nullptr)) {
     tell(evidence);

@@ -19,6 +19,17 @@ TEST_CASE("what a rank prints when it is asked does not count, and what it print
   CHECK(answers.count(1, 220, kNow) == 220);  // nobody asked it
 }
 
+TEST_CASE("once the answer is there, output counts again a little later") {
+  AnswerOutput answers;
+  answers.asked(0, 100, kNow);
+  CHECK(answers.is_answering(0, kNow + std::chrono::seconds(4)));
+  CHECK_FALSE(answers.is_answering(1, kNow));
+  answers.answered(kNow + std::chrono::seconds(4));
+  CHECK(answers.count(0, 150, kNow + std::chrono::seconds(4)) == 100);
+  CHECK_FALSE(answers.is_answering(0, kNow + std::chrono::seconds(4) + kAnswerTail));
+  CHECK(answers.count(0, 160, kNow + std::chrono::seconds(6)) == 110);
+}
+
 TEST_CASE("a rank may be asked again before its time is over") {
   AnswerOutput answers;
   answers.asked(0, 10, kNow);

@@ -158,6 +158,26 @@ TEST_CASE("who waits in an operation shows no sign of life by spinning") {
   REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
 }
 
+TEST_CASE("work on an answer is no sign of life, and costs who is slow nothing") {
+  const bool busy = GENERATE(false, true);
+  Bench bench(seconds(10));
+  bench.zero.output = 5;
+  bench.one.output = 5;
+  bench.zero.io_bytes = bench.one.io_bytes = 0;
+  for (int second = 1; second <= 11; ++second) {
+    bench.one.cpu_seconds += busy ? 0.9 : 0;
+    bench.look();
+  }
+  bench.one.answers = true;
+  for (int second = 1; second <= 12; ++second) {
+    bench.one.cpu_seconds += 0.9;
+    bench.look();
+  }
+  bench.core.waits(0);
+  CHECK(bench.core.lifeless(1, bench.now) == (busy ? seconds(0) : seconds(11)));
+  REQUIRE(bench.judged(Cause::sleeps, 1).empty() == busy);
+}
+
 TEST_CASE("who has gone on since it waited may be slow") {
   Bench bench(seconds(10));
   bench.zero.output = 5;
