@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoundCore and NodeCore: members that the user declares dead (musterctl forget). A forgotten
 // member is counted as if it had never been in the rounds that we know of.
-#include "base/mark.hpp"
 #include "rendezvous/round/node_core.hpp"
 
 #include <fmt/core.h>
@@ -42,7 +41,6 @@ void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects&
     return;
   }
   for (const NodeId id : lost_as(name)) {
-    MUSTER_MARK("the user declares a node dead");
     losses_[id].forgotten = true;
     losses_[id].over = true;
     note_loss(now, id, fmt::format("node '{}' was declared dead by hand", name), out);

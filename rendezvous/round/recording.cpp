@@ -37,7 +37,6 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
 // No node that we have met remembers the job that our record is of.
 void LinkCore::forget_other_job(const Round& proposed) {
   if (inherits_.unconfirmed && work_ == Work::none && proposed.job != inherits_.job) {
-    MUSTER_MARK("the record of another job is dropped");
     started_ = std::make_shared<const Round>();
     accepted_ = started_;
     accepted_base_ = started_;

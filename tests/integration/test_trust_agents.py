@@ -165,7 +165,9 @@ class TrustAgents(NodesCase):
                         if word.startswith("--rdzv-endpoint="))
         for rank in (0, 1):
             self.assertEqual(read(self.folder / f"in{rank}").strip(), "/dev/null")
-        self.assertEqual(list(self.home.iterdir()), [])
+        made = {path.relative_to(self.home).parts[:3] for path in self.home.rglob("*")
+                if path.is_file()}
+        self.assertLessEqual(made, {(".local", "state", "muster")})  # rounds, and no token
         # Who is not told by the launcher is refused.
         name = next(word for word in told[0] if word.startswith("--rdzv-id="))
         stranger = self.run_job("--nnodes=2", "--rdzv-backend=c10d", name, "--token=none",

@@ -21,11 +21,11 @@ RoundPtr Checkers::round(RoundId id) const {
   return at == rounds_.end() ? nullptr : at->second.round;
 }
 
-void Checkers::ran(NodeId node, const RunRound& run, RoundId remembered, VirtualTime now) {
+void Checkers::ran(NodeId node, const RunRound& run, const Known& known, VirtualTime now) {
   const Round& round = *run.round;
   const auto at = rounds_.find(round.id);
   if (at == rounds_.end()) {
-    check_new(round, remembered, now);
+    check_new(round, known);
     rounds_[round.id] = Record{run.round, run.master_addr, run.master_port, run.offer, {}, {}};
     for (const NodeInfo& member : round.members) {
       if (gone_.contains(member.id)) {
@@ -33,12 +33,12 @@ void Checkers::ran(NodeId node, const RunRound& run, RoundId remembered, Virtual
       }
     }
   } else {
-    const Record& known = at->second;
-    if (known.round != run.round && *known.round != round) {
+    const Record& earlier = at->second;
+    if (earlier.round != run.round && *earlier.round != round) {
       complain("members of one round were told different rounds");
     }
-    if (known.master_addr != run.master_addr || known.master_port != run.master_port ||
-        known.offer != run.offer) {
+    if (earlier.master_addr != run.master_addr || earlier.master_port != run.master_port ||
+        earlier.offer != run.offer) {
       complain("members of one round were told different masters");
     }
   }
@@ -52,7 +52,8 @@ void Checkers::ran(NodeId node, const RunRound& run, RoundId remembered, Virtual
   last_[node] = round.id;
 }
 
-void Checkers::check_new(const Round& round, RoundId remembered, VirtualTime /*now*/) {
+void Checkers::check_new(const Round& round, const Known& known) {
+  const RoundId remembered = known.remembered;
   if (round.id.number <= remembered.number) {
     complain(
         fmt::format("round {} was started after {}", words_of(round.id), words_of(remembered)));
@@ -70,10 +71,12 @@ void Checkers::check_new(const Round& round, RoundId remembered, VirtualTime /*n
   if (round.restart_count < 0 || round.restart_count > options_.max_restarts) {
     complain("more restarts than the budget allows");
   }
-  const auto before = rounds_.find(remembered);
-  if (before != rounds_.end()) {
+  // Where none is left that has run, a leader that met one before may still know the restarts.
+  const bool is_first = remembered.number == 0 && round.restart_count == 0;
+  const auto before = rounds_.find(remembered.number > 0 ? remembered : known.recalled);
+  if (!is_first && before != rounds_.end()) {
     check_budget(round, before->second);
-  } else if (round.restart_count != 0) {
+  } else if (!is_first && round.restart_count != 0) {
     complain("a first round that is a restart");
   }
 }

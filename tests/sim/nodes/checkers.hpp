@@ -30,9 +30,14 @@ class Checkers {
  public:
   explicit Checkers(const NodesOptions& options) : options_(options) {}
 
-  // A node was told to run a round. `remembered`: the latest round that a living node was told to
-  // run before; number 0: none.
-  void ran(NodeId node, const RunRound& run, RoundId remembered, VirtualTime now);
+  // What living nodes know of the rounds before; number 0: none.
+  struct Known {
+    RoundId remembered{};  // the latest that one of them was told to run
+    RoundId recalled{};    // the latest that one of them knows from a record
+  };
+
+  // A node was told to run a round.
+  void ran(NodeId node, const RunRound& run, const Known& known, VirtualTime now);
 
   // Workers of a round begin or cease to run on a node.
   void runs(RoundId round);
@@ -69,7 +74,7 @@ class Checkers {
     std::optional<VirtualTime> first_loss;  // of a member
   };
 
-  void check_new(const Round& round, RoundId remembered, VirtualTime now);
+  void check_new(const Round& round, const Known& known);
   void check_budget(const Round& round, const Record& before);
 
   const NodesOptions& options_;

@@ -69,6 +69,7 @@ struct Agent {
   Workers workers;
   bool records = false;          // its place has a disk, and no one before it holds the file
   std::deque<Memory> recording;  // on the way to the disk
+  RoundId recalled{};            // that an agent before it was told to start
   std::set<NodeId> formerly;     // in whose name it testifies
   RoundId told;                  // the last round that it was told to run
   RoundId store_asked;

@@ -94,6 +94,14 @@ RoundId NodesWorld::remembered() const {
   return latest;
 }
 
+RoundId NodesWorld::recalled() const {
+  RoundId latest;
+  for (const Agent& agent : agents_) {
+    latest = lives(agent) ? std::max(latest, agent.recalled) : latest;
+  }
+  return latest;
+}
+
 bool NodesWorld::knows_a_round(const Agent& agent) const {
   return lives(agent) && (agent.told.number > 0 || agent.accepted);
 }
@@ -294,6 +302,7 @@ void NodesWorld::start(std::uint32_t number) {
   NodeStarted started{made.hosts, !made.hosts && made.machine == 0};
   if (made.records) {
     started.memory = place.disk;
+    made.recalled = place.disk ? place.disk->started->id : RoundId{};
   }
   to_agent(agent, std::move(started));
 }
@@ -318,7 +327,7 @@ void NodesWorld::take_file(std::uint32_t number) {
 
 void NodesWorld::record(std::uint32_t number, const Memory& memory) {
   agents_[number].recording.push_back(memory);
-  post(between(microseconds(50), milliseconds(2)), Kind::recorded, number);
+  post(between(microseconds(50), options_.disk_slowest), Kind::recorded, number);
 }
 
 void NodesWorld::on_recorded(std::uint32_t number) {

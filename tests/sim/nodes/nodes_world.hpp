@@ -79,6 +79,8 @@ class NodesWorld final : public NetworkUser {
   [[nodiscard]] bool is_endpoint_open() const;
   // The latest round that a living node was told to run.
   [[nodiscard]] RoundId remembered() const;
+  // The latest one that a living node knows from the record of an agent before it.
+  [[nodiscard]] RoundId recalled() const;
 
   // Is bound by a round: was told to run one, or has taken part in forming one.
   [[nodiscard]] bool knows_a_round(const Agent& agent) const;

@@ -104,6 +104,8 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
   if (of_disks.chance(50)) {
     options.disks_percent = of_disks.chance(70) ? 100 : 50;
     options.torn_percent = of_disks.chance(70) ? 0 : 30;
+    const Duration slow = std::min<Duration>(options.lease / 4, std::chrono::milliseconds(300));
+    options.disk_slowest = of_disks.chance(70) ? options.disk_slowest : slow;
   }
   options.calm_network = options.only_workers_fail();
   return options;
@@ -128,7 +130,8 @@ bool NodesOptions::only_workers_fail() const {
 std::string NodesOptions::describe() const {
   return fmt::format(
       "nodes={} min={} max={} max_restarts={} lease={} last_call={} join_timeout={} join_delay={} "
-      "endpoints={} taken={} disks={}% torn={}% ranked={} per_machine={} latency={} ppm={} "
+      "endpoints={} taken={} disks={}% torn={}% disk_slowest={} ranked={} per_machine={} "
+      "latency={} ppm={} "
       "tcp_timeout={} "
       "dial_lost={}% "
       "dial_slow={}% late={}% spread={} fails={}% at_start={} finishes={}% cascade={}% "
@@ -147,6 +150,7 @@ std::string NodesOptions::describe() const {
       muster::describe(endpoint_taken),
       disks_percent,
       torn_percent,
+      muster::describe(disk_slowest),
       ranked,
       agents_per_machine,
       muster::describe(latency_max),

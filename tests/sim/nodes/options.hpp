@@ -43,10 +43,11 @@ struct NodesOptions {
   Duration join_timeout = std::chrono::seconds(3600);
   std::optional<Duration> join_delay = Duration{};
   int endpoints = 1;
-  int disks_percent = 0;      // nodes that record what they promise
-  int torn_percent = 0;       // files that a loss of power destroys while they are written
-  Duration endpoint_taken{};  // another program has its port for so long
-  bool ranked = false;        // every node asks for its rank
+  int disks_percent = 0;  // nodes that record what they promise
+  int torn_percent = 0;   // files that a loss of power destroys while they are written
+  Duration disk_slowest = std::chrono::milliseconds(2);  // until a record is on disk
+  Duration endpoint_taken{};                             // another program has its port for so long
+  bool ranked = false;                                   // every node asks for its rank
 
   // machines and network
   int agents_per_machine = 1;

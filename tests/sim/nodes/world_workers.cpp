@@ -59,7 +59,10 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   }
   // Whoever looks at all nodes does so once in a round.
   const bool is_new = checkers_.round(run.round->id) == nullptr;
-  checkers_.ran(agent.info.id, run, is_new ? remembered() : RoundId{}, queue_.now());
+  checkers_.ran(agent.info.id,
+                run,
+                is_new ? Checkers::Known{remembered(), recalled()} : Checkers::Known{},
+                queue_.now());
   agent.told = run.round->id;
   workers.alive = true;
   workers.stopping = false;
