@@ -72,7 +72,10 @@ void Checkers::check_new(const Round& round, const Known& known) {
     complain("more restarts than the budget allows");
   }
   // Where none is left that has run, a leader that met one before may still know the restarts.
-  const bool is_first = remembered.number == 0 && round.restart_count == 0;
+  // Where all launchers are new, none has used up a restart.
+  const bool all_new = std::ranges::none_of(
+      round.members, [&](const NodeInfo& member) { return last_.contains(member.id); });
+  const bool is_first = (remembered.number == 0 || all_new) && round.restart_count == 0;
   const auto before = rounds_.find(remembered.number > 0 ? remembered : known.recalled);
   if (!is_first && before != rounds_.end()) {
     check_budget(round, before->second);
