@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/open_record.hpp"
 
+#include "base/fnv.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -30,7 +32,7 @@ std::string record_name(const AgentSetup& setup) {
   for (const Endpoint& endpoint : config.rdzv_endpoints) {
     job += '\n' + endpoint.describe();
   }
-  return fmt::format("{}-{:016x}", file_name_of(setup.hostname), check_sum(job));
+  return fmt::format("{}-{:016x}", file_name_of(setup.hostname), fnv_1a(job));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "agent/rendezvous_settings.hpp"
 
 #include "agent/reserved_ports.hpp"
+#include "base/fnv.hpp"
 #include "base/printable.hpp"
 #include "rendezvous/node/first_use.hpp"
 #include "trust/token_file.hpp"
@@ -23,18 +24,14 @@ std::uint64_t number_from(std::string_view hex) {
 
 constexpr std::size_t kCommandMax = 200;  // bytes, of the program and its arguments in messages
 
-// FNV-1a. The end of each word counts, so that "a b" and "ab" differ.
+// The end of each word counts, so that "a b" and "ab" differ.
 std::uint64_t digest_of(const Program& program) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3; };
-  const auto add_word = [&add](std::string_view word) {
-    std::ranges::for_each(word, add);
-    add(0);
-  };
-  add(static_cast<unsigned char>(program.kind));
-  add_word(program.name);
-  std::ranges::for_each(program.args, add_word);
-  return std::max<std::uint64_t>(hash, 1);
+  std::string words(1, static_cast<char>(program.kind));
+  words.append(program.name).push_back('\0');
+  for (const std::string& word : program.args) {
+    words.append(word).push_back('\0');
+  }
+  return std::max<std::uint64_t>(fnv_1a(words), 1);
 }
 
 std::string command_of(const Program& program) {

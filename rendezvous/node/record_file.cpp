@@ -2,6 +2,7 @@
 #include "rendezvous/node/record_file.hpp"
 
 #include "base/clock.hpp"
+#include "trust/token_file.hpp"
 
 #include <fmt/core.h>
 
@@ -24,11 +25,6 @@
 
 namespace muster {
 namespace {
-
-// From linux/magic.h and from file systems outside the kernel's tree: NFS, CIFS, SMB2, Lustre,
-// FUSE, GPFS.
-constexpr std::array<long, 6> kNetwork{
-    0x6969, 0xFF534D42, 0xFE534D42, 0x0BD00BD0, 0x65735546, 0x47504653};
 
 std::unexpected<Error> failed(std::string_view what, const std::string& path, int why) {
   return std::unexpected(system_error(fmt::format("cannot {} {}", what, path), why));
@@ -86,7 +82,19 @@ int sync_folder(const std::string& path) {
 
 }  // namespace
 
+// As with HOME kept by root: nothing of ours is made in what belongs to another user.
 Result<void> make_state_folder(const std::string& folder) {
+  struct stat facts {};
+
+  std::string there = folder;
+  while (::stat(there.c_str(), &facts) != 0 && there.rfind('/') > 0) {
+    there.resize(there.rfind('/'));
+  }
+  if (there != folder && facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
+    return failure(
+        Errc::not_possible,
+        fmt::format("{} is not made, because {} belongs to uid {}", folder, there, facts.st_uid));
+  }
   for (auto at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1)) {
     static_cast<void>(::mkdir(folder.substr(0, at).c_str(), 0700));
   }
@@ -101,7 +109,7 @@ bool is_on_network(const std::string& folder) {
   struct statfs facts {};
 
   return ::statfs(folder.c_str(), &facts) != 0 ||
-         std::ranges::find(kNetwork, static_cast<long>(facts.f_type)) != kNetwork.end();
+         is_network_file_system(static_cast<std::uint32_t>(facts.f_type));
 }
 
 Result<UniqueFd> lock_state_file(const std::string& path) {

@@ -31,13 +31,4 @@ inline constexpr std::string_view kMemoryMagic = "MUSTERMEM";
 inline constexpr std::size_t kMemoryHeadBytes =
     kMemoryMagic.size() + sizeof(std::uint16_t) + sizeof(std::uint64_t);
 
-// FNV-1a.
-[[nodiscard]] constexpr std::uint64_t check_sum(std::string_view bytes) {
-  std::uint64_t sum = 0xcbf29ce484222325;
-  for (const char byte : bytes) {
-    sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  }
-  return sum;
-}
-
 }  // namespace muster

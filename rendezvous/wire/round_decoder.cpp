@@ -2,6 +2,7 @@
 #include "rendezvous/wire/round_decoder.hpp"
 
 #include "base/bytes.hpp"
+#include "base/fnv.hpp"
 #include "rendezvous/wire/field_reader.hpp"
 #include "rendezvous/wire/round_kinds.hpp"
 
@@ -233,7 +234,7 @@ Result<Memory> decode_memory(std::string_view bytes) {
   Memory memory;
   FieldReader reader(bytes);
   fields(reader, memory);
-  if (sum != check_sum(bytes) || !reader.ok() || reader.left() > 0) {
+  if (sum != fnv_1a(bytes) || !reader.ok() || reader.left() > 0) {
     return broken("is torn");
   }
   return memory;

@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "base/check.hpp"
+#include "base/fnv.hpp"
 #include "rendezvous/wire/round_fields.hpp"
 #include "rendezvous/wire/round_kinds.hpp"
 #include "rendezvous/wire/round_limits.hpp"
@@ -224,7 +225,7 @@ Result<std::string> encode_memory(const Memory& memory) {
   }
   std::string out(kMemoryMagic);
   append_int(out, kRoundVersion);
-  append_int(out, check_sum(body));
+  append_int(out, fnv_1a(body));
   return out + body;
 }
 

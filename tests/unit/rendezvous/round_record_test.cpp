@@ -196,6 +196,19 @@ TEST_CASE("round record: a file of another user is not read") {
   CHECK_FALSE(lock_state_file(path));
 }
 
+TEST_CASE("round record: nothing is made in what belongs to another user") {
+  if (::geteuid() != 0) {
+    WARN("only root can give a folder away");
+    return;
+  }
+  const Folder folder;
+  REQUIRE(::chown(folder.path.c_str(), 54321, 54321) == 0);
+  const RoundRecord record = folder.open();
+  CHECK_FALSE(record.is_on());
+  CHECK(record.trouble().ends_with("belongs to uid 54321"));
+  CHECK_FALSE(std::filesystem::exists(folder.path + "/a"));
+}
+
 TEST_CASE("round record: without a folder it is off, and a failed write says where") {
   const RoundRecord off = RoundRecord::open("/proc/none", "n1", 60s);
   CHECK_FALSE(off.is_on());

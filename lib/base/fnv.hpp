@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// FNV-1a, 64 bits: the same number for the same bytes on every machine. It finds differences that
+// nobody made on purpose; it protects against nobody. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace muster {
+
+inline constexpr std::uint64_t kFnvBasis = 0xcbf29ce484222325;
+
+// `sum`: of the bytes before.
+[[nodiscard]] constexpr std::uint64_t fnv_1a(std::string_view bytes,
+                                             std::uint64_t sum = kFnvBasis) {
+  for (const char byte : bytes) {
+    sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  }
+  return sum;
+}
+
+}  // namespace muster
