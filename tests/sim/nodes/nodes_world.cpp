@@ -483,7 +483,10 @@ void NodesWorld::thaw_machine(std::uint32_t number) {
   machine.held.clear();
   for (std::uint32_t i = 0; i < agents_.size(); ++i) {
     Agent& agent = agents_[i];
-    if (agent.machine == number && agent.workers.alive) {
+    if (agent.machine == number && agent.workers.alive && !agent.process &&
+        agent.guard == Guard::stopped) {
+      excuse(i);  // nobody but that guard can end its workers
+    } else if (agent.machine == number && agent.workers.alive) {
       queue_.after(kThawGrace, Happening{Kind::thaw_over, 0, i, 0, nullptr, nullptr});
     }
     if (agent.machine == number && lives(agent) && !agent.frozen) {
