@@ -265,7 +265,7 @@ void mark_local(const Resolution& r, HostsRequest& out) {
 }
 
 // The usual remote shell must not ask for anything, wait for hours, or stay when the network is
-// gone; what the user types is taken as it is. But no ssh of the job may become a master that the
+// gone; what the user types is not changed. But no ssh of the job may become a master that the
 // user's other connections share, because the end of the job kills it. ssh uses the first value of
 // an option, so a ControlMaster that the user types still counts.
 Result<void> read_rsh(const Resolution& r, HostsRequest& out) {

@@ -347,7 +347,7 @@ bool wants_static(const Step& s) {
 }
 
 // Nodes connect from the addresses of these names only where the platform says where they meet and
-// nobody chose another network.
+// the user chose no other network.
 void note_named_hosts(const Step& s) {
   const auto nodes = nodes_given(s);
   const bool has_own_address =

@@ -21,7 +21,7 @@ class AnswerOutput {
   // A rank was asked; `bytes` are all that it has printed until now.
   void asked(int rank, std::uint64_t bytes, TimePoint now);
 
-  // All have answered, or nobody waits for them any more.
+  // The inspection is over: its answers have arrived, or are too late.
   void answered(TimePoint now);
 
   // It works on an answer: what it does is no sign of life either.

@@ -78,7 +78,8 @@ class GradientSync {
     return detail::result_of(muster_gradients_mark_unused_on(get(), id, stream));
   }
 
-  // Until all gradients are summed. timeout (0: none): Errc::timeout, and the step goes on.
+  // Waits until all gradients are summed. After `timeout` (0: none) it returns Errc::timeout; the
+  // step continues, and wait() may be called again.
   Result<GradientStats> wait(Duration timeout = Duration::zero()) {
     muster_gradients_stats stats = empty_stats();
     const int code = muster_gradients_wait_for(get(), timeout.count(), &stats);

@@ -80,7 +80,7 @@ class [[nodiscard]] Result {
 
   explicit operator bool() const noexcept { return has_value(); }
 
-  // Only where there is a value.
+  // Requires has_value().
   [[nodiscard]] T& operator*() & { return ref(state_); }
 
   [[nodiscard]] const T& operator*() const& { return ref(state_); }
@@ -91,7 +91,7 @@ class [[nodiscard]] Result {
 
   [[nodiscard]] const T* operator->() const { return &ref(state_); }
 
-  // Only where there is none.
+  // Requires !has_value().
   [[nodiscard]] const Error& error() const { return *std::get_if<1>(&state_); }
 
   template <class U>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker may say to its launcher, and what it hears of the job. Outside of muster every
-// function does nothing. Any thread; nothing waits for the launcher, but for Feed::next, and the
-// first call for its answer. A bool tells whether the launcher was told. C++17 over worker.h.
+// Messages from a worker to its launcher, and news of the job. Outside of muster every function
+// does nothing. Thread-safe. Only Feed::next and the first call wait for the launcher. A bool
+// result is true if the launcher was told. C++17 over worker.h.
 #pragma once
 
 #include "muster/worker.h"

@@ -14,7 +14,7 @@ namespace muster {
 enum class HostFilter { include, exclude };
 
 // A slot is the index of a GPU. A machine without the list of its GPUs has those from 0 up to its
-// number of workers. NAME without slots stands for the whole machine, which is kept as it is.
+// number of workers. NAME without slots means the whole machine, unchanged.
 // The order of `hosts` is kept. Error: usage, for a name or a slot that `hosts` does not have, or
 // if no machine remains.
 [[nodiscard]] Result<std::vector<JobHost>> filter_hosts(const std::vector<JobHost>& hosts,

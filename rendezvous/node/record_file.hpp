@@ -22,7 +22,7 @@ namespace muster {
 
 inline constexpr std::string_view kLockSuffix = ".lock";
 
-// Makes the file where there is none. Error: busy, if another process holds the lock.
+// Creates the file if it is missing. Error: busy, if another process holds the lock.
 [[nodiscard]] Result<UniqueFd> lock_state_file(const std::string& path);
 
 struct StateFile {

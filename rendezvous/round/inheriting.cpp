@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore and agents that were started again with the record of those before them on their host
+// RoundCore: agents that were restarted with the record of their predecessors on the same host
 // (rendezvous/round/README.md, "Agents that are restarted").
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
