@@ -19,7 +19,7 @@
 namespace muster {
 namespace {
 
-constexpr int kOk = 200;
+constexpr int kStatusOk = 200;
 constexpr int kKeyNeeded = 401;
 
 Result<UniqueFd> connect_tcp(const Endpoint& to, TimePoint deadline) {
@@ -70,7 +70,7 @@ Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline)
   }
   auto answer = HttpStream::get(
       std::move(*fd), endpoint ? endpoint->describe() : kJobSocketHost, target, deadline, key);
-  if (!answer || answer->status() == kOk) {
+  if (!answer || answer->status() == kStatusOk) {
     return answer;
   }
   if (answer->status() == kKeyNeeded) {

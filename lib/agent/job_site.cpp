@@ -21,7 +21,7 @@ constexpr std::size_t kStreamPartBytes = std::size_t{32} * 1024;
 
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kMetrics = "text/plain; version=0.0.4; charset=utf-8";
-constexpr std::string_view kEvents = "text/event-stream";
+constexpr std::string_view kEventStreamType = "text/event-stream";
 constexpr std::string_view kSvg = "image/svg+xml";
 
 HttpResponse response_of(std::string_view type, std::string text) {
@@ -110,7 +110,7 @@ HttpResponse JobSite::readiness() {
 // "2b7e1516-17": behind event 17 of this run; another run's number means nothing here.
 HttpResponse JobSite::events(const HttpRequest& request) {
   HttpResponse out;
-  out.type = kEvents;
+  out.type = kEventStreamType;
   out.events = true;
   out.follow = request.query != "follow=0";
   out.cursor = lines_gone_;

@@ -12,8 +12,8 @@ namespace muster {
 namespace {
 
 // They need some milliseconds. Who waits for them has five seconds to join.
-constexpr Duration kTimeout = std::chrono::seconds(2);
-constexpr std::size_t kAtOnce = 4;
+constexpr Duration kMungeTimeout = std::chrono::seconds(2);
+constexpr std::size_t kMungesAtOnce = 4;
 constexpr std::size_t kPrintedMost = std::size_t{16} * 1024;
 
 }  // namespace
@@ -49,7 +49,7 @@ void MungeService::open(const std::string& credential, Done done) {
 }
 
 void MungeService::begin_some() {
-  while (!waiting_.empty() && running_.size() < kAtOnce) {
+  while (!waiting_.empty() && running_.size() < kMungesAtOnce) {
     Work work = std::move(waiting_.front());
     waiting_.pop_front();
     const std::uint64_t number = next_++;
@@ -57,7 +57,7 @@ void MungeService::begin_some() {
                           .environment = environment_,
                           .input = std::move(work.call.input),
                           .with_errors = true,
-                          .timeout = kTimeout,
+                          .timeout = kMungeTimeout,
                           .bytes_max = kPrintedMost};
     auto started = HelperProcess::start(
         loop_, spec, [this, number, taken = work.taken](const std::string& printed) {

@@ -10,10 +10,10 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kAtOnce = 32;  // each needs descriptors while name servers are asked
+constexpr std::size_t kLookupsAtOnce = 32;  // each needs descriptors while name servers are asked
 
 // A name server that is silent for longer delays the start of the job.
-constexpr Duration kTimeout = std::chrono::seconds(3);
+constexpr Duration kNamesTimeout = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -30,10 +30,10 @@ void NamedHosts::when_found(std::function<void()> done) {
 }
 
 void NamedHosts::begin_some() {
-  while (lookups_.size() < names_->value.size() && lookups_.size() - answered_ < kAtOnce) {
+  while (lookups_.size() < names_->value.size() && lookups_.size() - answered_ < kLookupsAtOnce) {
     const std::string& name = names_->value[lookups_.size()];
     lookups_.push_back(std::make_unique<NameLookup>(
-        loop_, name, kTimeout, [this](const auto& addresses) { take(addresses); }));
+        loop_, name, kNamesTimeout, [this](const auto& addresses) { take(addresses); }));
   }
 }
 

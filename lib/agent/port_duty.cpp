@@ -16,7 +16,7 @@ namespace {
 constexpr Duration kFirstLook = std::chrono::seconds(30);
 
 // Processes that are looked at in one turn: a script is the same for all ranks.
-constexpr std::size_t kProcessesMax = 32;
+constexpr std::size_t kTrapProcessesMax = 32;
 
 constexpr std::size_t kSocketsBytesMax = std::size_t{4} * 1024 * 1024;
 
@@ -95,7 +95,7 @@ void PortDuty::look() {
       static_cast<int>(std::chrono::duration_cast<std::chrono::seconds>(waited_).count());
   std::size_t looked = 0;
   for (const ProcessRow& row : descendants()) {
-    if (++looked > kProcessesMax) {
+    if (++looked > kTrapProcessesMax) {
       break;
     }
     auto variables = live_variables(row.pid, {"MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"});

@@ -20,7 +20,7 @@
 namespace muster {
 namespace {
 
-constexpr int kBacklog = 128;
+constexpr int kChannelBacklog = 128;
 constexpr int kAcceptsPerTurn = 16;
 constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 // At the end of a round; a socket's buffer has about as much.
@@ -61,7 +61,7 @@ Result<void> WorkerChannel::open(std::string_view random) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const UnixAddress address = abstract_address(name);
   if (!socket || ::bind(socket.get(), address.raw(), address.size) != 0 ||
-      ::listen(socket.get(), kBacklog) != 0) {
+      ::listen(socket.get(), kChannelBacklog) != 0) {
     return std::unexpected(system_error("opening the socket for workers", errno));
   }
   asio::error_code error;
@@ -218,7 +218,7 @@ void WorkerChannel::end_round() {
     return;
   }
   core_.end_round();
-  for (int i = 0; i < kBacklog && accept_one(); ++i) {
+  for (int i = 0; i < kChannelBacklog && accept_one(); ++i) {
   }
   std::vector<channel::ConnectionId> ids;
   for (const auto& [id, guest] : guests_) {

@@ -3,6 +3,7 @@
 // maps. Sections and unknown keys are refused unless all of their values ask for nothing.
 #include "config/accelerate_config.hpp"
 
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "config/accelerate_json.hpp"
 #include "config/values.hpp"
@@ -17,12 +18,12 @@
 namespace muster {
 namespace {
 
-struct Entry {
+struct YamlEntry {
   std::string value;
   std::size_t line = 0;
 };
 
-using Entries = std::map<std::string, Entry, std::less<>>;
+using Entries = std::map<std::string, YamlEntry, std::less<>>;
 
 constexpr std::size_t kShownMax = 60;  // bytes of the file that an error repeats
 
@@ -66,22 +67,14 @@ bool is_in(const auto& names, std::string_view name) {
 }
 
 // Values by which files of every age say that something is not wanted.
-constexpr std::array<std::string_view, 10> kOff{
+constexpr std::array<std::string_view, 10> kOffValues{
     "", "null", "~", "{}", "[]", "NO", "No", "no", "False", "false"};
 
-// Bytes of the file that an error repeats must not control the terminal.
-std::string plain(std::string_view text) {
-  std::string out(text.substr(0, kShownMax));
-  std::ranges::replace_if(
-      out, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
-  return out;
-}
-
 // One file, read key by key.
-class Reader {
+class YamlReader {
  public:
   // has_lines: errors name the line.
-  Reader(std::string_view path, bool has_lines) : path_(path), has_lines_(has_lines) {}
+  YamlReader(std::string_view path, bool has_lines) : path_(path), has_lines_(has_lines) {}
 
   Result<void> read(const std::string& text) {
     std::size_t number = 0;
@@ -106,7 +99,7 @@ class Reader {
   [[nodiscard]] std::unexpected<Error> refuse(std::string_view key, std::string_view why) const {
     const auto found = entries_.find(key);
     return refuse(found == entries_.end() ? 0 : found->second.line,
-                  fmt::format("{}: {}: {}", key, plain(value(key, "nothing")), why));
+                  fmt::format("{}: {}: {}", key, printable(value(key, "nothing"), kShownMax), why));
   }
 
   // A number in [least, most]; `otherwise` where the file has none.
@@ -141,22 +134,22 @@ class Reader {
     }
     const auto colon = line.find(':');
     const bool is_key = colon != std::string_view::npos;
-    const Entry entry{is_key ? unquoted(trim(line.substr(colon + 1))) : "", number};
-    const bool is_off = is_key && is_in(kOff, entry.value);
+    const YamlEntry entry{is_key ? unquoted(trim(line.substr(colon + 1))) : "", number};
+    const bool is_off = is_key && is_in(kOffValues, entry.value);
     if (line.front() == ' ' || line.front() == '\t' || line.front() == '-') {
       if (is_off && !trim(line).starts_with('-')) {
         return {};
       }
       return refuse(number,
                     fmt::format("'{}' belongs to a section, which needs accelerate launch",
-                                plain(trim(line))));
+                                printable(trim(line), kShownMax)));
     }
     const std::string key(trim(line.substr(0, std::min(colon, line.size()))));
     if (!is_off && !is_in(kRead, key) && !is_in(kSections, key) && !is_in(kWithoutEffect, key)) {
       return refuse(number,
                     fmt::format("'{}' is no key that muster knows; use its own options, or "
                                 "accelerate launch",
-                                plain(key)));
+                                printable(key, kShownMax)));
     }
     if (is_in(kSections, key) && !is_off) {
       return refuse(number, fmt::format("{} needs accelerate launch", key));
@@ -188,7 +181,7 @@ class Reader {
   Entries entries_;
 };
 
-Result<void> check_kind(const Reader& file) {
+Result<void> check_kind(const YamlReader& file) {
   if (file.value("compute_environment", "LOCAL_MACHINE") != "LOCAL_MACHINE") {
     return file.refuse("compute_environment",
                        "needs accelerate launch; muster takes LOCAL_MACHINE");
@@ -208,7 +201,7 @@ Result<void> check_kind(const Reader& file) {
 }
 
 // Workers of this machine, and the machines.
-Result<void> take_numbers(const Reader& file, AccelerateConfig& out) {
+Result<void> take_numbers(const YamlReader& file, AccelerateConfig& out) {
   const auto machines = file.number("num_machines", 1, 1);
   const auto workers = file.value("num_processes", "-1") == "-1"
                            ? Result<std::int64_t>(0)
@@ -238,7 +231,7 @@ Result<void> take_numbers(const Reader& file, AccelerateConfig& out) {
 }
 
 // On one machine the port counts only if it is set, and 0 means any.
-Result<void> take_endpoint(const Reader& file, AccelerateConfig& out) {
+Result<void> take_endpoint(const YamlReader& file, AccelerateConfig& out) {
   constexpr std::int64_t kPortMax = 65'535;
   const std::string host = file.value("main_process_ip", "");
   const auto port = file.number("main_process_port", 0, 0);
@@ -262,7 +255,7 @@ Result<void> take_endpoint(const Reader& file, AccelerateConfig& out) {
 }
 
 // What Accelerate's launcher puts into the workers' environment.
-void take_variables(const Reader& file, AccelerateConfig& out) {
+void take_variables(const YamlReader& file, AccelerateConfig& out) {
   auto& set = out.variables;
   set["ACCELERATE_USE_CPU"] = file.flag("use_cpu") ? "true" : "false";
   set["ACCELERATE_MIXED_PRECISION"] = file.value("mixed_precision", "no");
@@ -288,7 +281,7 @@ Result<AccelerateConfig> parse_accelerate_config(const std::string& text, std::s
   if (!yaml) {
     return failure(Errc::usage, fmt::format("accelerate config {}: it is no JSON object", path));
   }
-  Reader file(path, !is_json);
+  YamlReader file(path, !is_json);
   AccelerateConfig out;
   if (auto read = file.read(*yaml); !read) {
     return std::unexpected(read.error());

@@ -3,6 +3,7 @@
 // which a static program cannot use. Its parser returns errors and throws nothing here.
 #include "config/config_file.hpp"
 
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "config/suggest.hpp"
 
@@ -35,14 +36,6 @@ struct Entry {
   const toml::node* value = nullptr;
   std::uint32_t line = 0;
 };
-
-// Bytes of the file that an error repeats must not control the terminal.
-std::string plain(std::string_view text) {
-  std::string out(text.substr(0, kMessageMax));
-  std::ranges::replace_if(
-      out, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
-  return out;
-}
 
 std::unexpected<Error> refuse(std::string_view path, std::uint32_t line, std::string_view why) {
   return failure(Errc::usage, fmt::format("config file {}, line {}: {}", path, line, why));
@@ -101,7 +94,7 @@ Result<const Option*> option_of(const Entry& entry, std::string_view path) {
       path,
       entry.line,
       fmt::format("'{}' is not an option that can be set here{}",
-                  plain(entry.key),
+                  printable(entry.key, kMessageMax),
                   meant == nullptr ? "" : fmt::format("; did you mean {}?", meant->name)));
 }
 
@@ -147,7 +140,7 @@ Result<Values> parse_config_file(const std::string& text, std::string_view path)
         path,
         parsed.error().source().begin.line,
         fmt::format("{}; the file is TOML: each line is OPTION = VALUE, with text in quotes",
-                    plain(parsed.error().description())));
+                    printable(parsed.error().description(), kMessageMax)));
   }
   Values values;
   for (const Entry& entry : entries_of(parsed.table())) {

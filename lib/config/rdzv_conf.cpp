@@ -92,9 +92,9 @@ Duration to_duration(double seconds) {
 }
 
 // Reads keys one after the other, and keeps the first error. A key that is not there is no error.
-class Reader {
+class ConfReader {
  public:
-  explicit Reader(const Conf& conf) : conf_(conf) {}
+  explicit ConfReader(const Conf& conf) : conf_(conf) {}
 
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const {
     const auto found = conf_.find(std::string(key));
@@ -178,7 +178,7 @@ void set(Duration& out, std::optional<double> seconds) {
   }
 }
 
-void read_c10d(Reader& reader, RendezvousConfig& out) {
+void read_c10d(ConfReader& reader, RendezvousConfig& out) {
   set(out.join_timeout, reader.positive("join_timeout"));
   set(out.last_call_timeout, reader.positive("last_call_timeout"));
   const auto interval = reader.positive("keep_alive_interval");
@@ -197,7 +197,7 @@ void read_c10d(Reader& reader, RendezvousConfig& out) {
   reader.one_of("store_type", "tcp", "file");
 }
 
-void read_own(Reader& reader, RendezvousConfig& out) {
+void read_own(ConfReader& reader, RendezvousConfig& out) {
   set(out.lease, reader.at_least("lease", kLeaseMin));
   if (reader.text("join_delay") == "never") {
     out.join_delay.reset();
@@ -268,7 +268,7 @@ Result<Conf> parse_rdzv_conf(std::string_view text) {
 }
 
 Result<RendezvousConfig> read_rendezvous_config(const Conf& conf, std::string_view backend) {
-  Reader reader(conf);
+  ConfReader reader(conf);
   RendezvousConfig out;
   if (backend == "static") {
     out.join_timeout = kJoinTimeoutOfStatic;

@@ -63,7 +63,8 @@ Result<void> find_plan(const Step& s) {
                              "is for --explain; a launch is always this machine's");
     }
     if (plan->nodes) {
-      plan = as_node(std::move(*plan), static_cast<int>(s.layers.integer(OptionId::as_node)));
+      plan =
+          muster::as_node(std::move(*plan), static_cast<int>(s.layers.integer(OptionId::as_node)));
     }
     if (!plan) {
       return std::unexpected(plan.error());

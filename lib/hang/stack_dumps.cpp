@@ -12,11 +12,11 @@
 namespace muster::hang {
 namespace {
 
-using Json = nlohmann::json;
+using DumpJson = nlohmann::json;
 
 constexpr std::size_t kNameMax = 200;
 
-std::string text_at(const Json& object, const char* key) {
+std::string text_at(const DumpJson& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string()) {
     return "";
@@ -24,7 +24,7 @@ std::string text_at(const Json& object, const char* key) {
   return found->get_ref<const std::string&>().substr(0, kNameMax);
 }
 
-int number_at(const Json& object, const char* key) {
+int number_at(const DumpJson& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) {
     return 0;
@@ -33,12 +33,12 @@ int number_at(const Json& object, const char* key) {
   return number < 0 || number > INT32_MAX ? 0 : static_cast<int>(number);
 }
 
-bool flag_at(const Json& object, const char* key) {
+bool flag_at(const DumpJson& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-Stack python_stack(const Json& thread) {
+Stack python_stack(const DumpJson& thread) {
   Stack out;
   out.python = true;
   out.tid = number_at(thread, "os_thread_id");
@@ -48,7 +48,7 @@ Stack python_stack(const Json& thread) {
   if (frames == thread.end() || !frames->is_array()) {
     return out;
   }
-  for (const Json& frame : *frames) {
+  for (const DumpJson& frame : *frames) {
     if (frame.is_object() && out.frames.size() < kFramesMax) {
       out.frames.push_back(
           {text_at(frame, "name"), text_at(frame, "filename"), number_at(frame, "line")});
@@ -74,12 +74,12 @@ Frame native_frame(std::string_view line) {
 }  // namespace
 
 std::vector<Stack> parse_py_spy(std::string_view text) {
-  const Json dump = Json::parse(text, nullptr, false);
+  const DumpJson dump = DumpJson::parse(text, nullptr, false);
   std::vector<Stack> out;
   if (!dump.is_array()) {
     return out;
   }
-  for (const Json& thread : dump) {
+  for (const DumpJson& thread : dump) {
     if (thread.is_object() && out.size() < kThreadsMax) {
       out.push_back(python_stack(thread));
     }

@@ -19,7 +19,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kNameMax = 64;
+constexpr std::size_t kTorchNameMax = 64;
 constexpr std::size_t kTensorsShown = 3;
 constexpr std::size_t kDimensionsShown = 8;
 constexpr std::size_t kRanksMax = 100'000;
@@ -44,7 +44,7 @@ struct Entry {
 
 std::string text_of(const Pickle& dump, const PickleValue& dict, std::string_view key) {
   const PickleValue* const value = dump.find(dict, key);
-  return value != nullptr && value->kind == Kind::text ? printable(value->text, kNameMax) : "";
+  return value != nullptr && value->kind == Kind::text ? printable(value->text, kTorchNameMax) : "";
 }
 
 std::uint64_t number_of(const Pickle& dump, const PickleValue& dict, std::string_view key) {
@@ -103,7 +103,8 @@ std::string tensors_of(const Pickle& dump, const PickleValue& entry) {
   std::string out;
   for (std::size_t i = 0; i < std::min(sizes.size(), kTensorsShown); ++i) {
     const bool typed = i < types.size() && types[i]->kind == Kind::text;
-    out += (i == 0 ? "" : " ") + (typed ? printable(type_name(types[i]->text), kNameMax) : "?");
+    out +=
+        (i == 0 ? "" : " ") + (typed ? printable(type_name(types[i]->text), kTorchNameMax) : "?");
     out += "[" + shape_of(dump, *sizes[i]) + "]";
   }
   return sizes.size() > kTensorsShown ? out + fmt::format(" +{}", sizes.size() - kTensorsShown)
@@ -130,8 +131,9 @@ Entry read_entry(const Pickle& dump, const PickleValue& value) {
   Entry out;
   const auto names = elements_of(dump, dump.find(value, "process_group"));
   const auto name_at = [&](std::size_t i) {
-    return i < names.size() && names[i]->kind == Kind::text ? printable(names[i]->text, kNameMax)
-                                                            : std::string();
+    return i < names.size() && names[i]->kind == Kind::text
+               ? printable(names[i]->text, kTorchNameMax)
+               : std::string();
   };
   out.group = name_at(0);
   out.description = name_at(1);
@@ -185,7 +187,7 @@ class Groups {
       }
       const PickleValue& group = dump_.at(all->items[i + 1]);
       const PickleValue* const ranks = dump_.find(group, "ranks");
-      Entry entry{.group = printable(name.text, kNameMax),
+      Entry entry{.group = printable(name.text, kTorchNameMax),
                   .description = text_of(dump_, group, "desc")};
       if (ranks != nullptr && ranks->kind == Kind::text) {
         ranks_[entry.group] = parse_ranks(ranks->text);

@@ -10,9 +10,9 @@
 namespace muster::hang {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using VerdictJson = nlohmann::ordered_json;
 
-Json group_json(const Group& group) {
+VerdictJson group_json(const Group& group) {
   return {{"ranks", group.ranks},
           {"cause", name_of(group.cause)},
           {"nodes", group.nodes},
@@ -22,8 +22,8 @@ Json group_json(const Group& group) {
           {"stack", group.stack}};
 }
 
-Json process_json(const ProcessFacts& process) {
-  Json threads = Json::array();
+VerdictJson process_json(const ProcessFacts& process) {
+  VerdictJson threads = VerdictJson::array();
   for (const ThreadFacts& thread : process.threads) {
     threads.push_back({{"tid", thread.tid},
                        {"name", thread.name},
@@ -34,9 +34,9 @@ Json process_json(const ProcessFacts& process) {
                        {"path", thread.wait.path},
                        {"holder", thread.wait.holder}});
   }
-  Json stacks = Json::array();
+  VerdictJson stacks = VerdictJson::array();
   for (const Stack& stack : process.stacks) {
-    Json frames = Json::array();
+    VerdictJson frames = VerdictJson::array();
     for (const Frame& frame : stack.frames) {
       frames.push_back({{"function", frame.function}, {"file", frame.file}, {"line", frame.line}});
     }
@@ -55,8 +55,8 @@ Json process_json(const ProcessFacts& process) {
           {"stacks", std::move(stacks)}};
 }
 
-Json rank_json(const RankEvidence& rank) {
-  Json processes = Json::array();
+VerdictJson rank_json(const RankEvidence& rank) {
+  VerdictJson processes = VerdictJson::array();
   for (const ProcessFacts& process : rank.processes) {
     processes.push_back(process_json(process));
   }
@@ -64,28 +64,28 @@ Json rank_json(const RankEvidence& rank) {
           {"local_rank", rank.local_rank},
           {"ended", rank.ended},
           {"quiet", rank.quiet},
-          {"steps", rank.steps ? Json(*rank.steps) : Json()},
+          {"steps", rank.steps ? VerdictJson(*rank.steps) : VerdictJson()},
           {"position", describe_position(rank)},
           {"processes", std::move(processes)}};
 }
 
-Json groups_json(const std::vector<Group>& groups) {
-  Json out = Json::array();
+VerdictJson groups_json(const std::vector<Group>& groups) {
+  VerdictJson out = VerdictJson::array();
   for (const Group& group : groups) {
     out.push_back(group_json(group));
   }
   return out;
 }
 
-Json ranks_json(const Evidence& evidence) {
-  Json out = Json::array();
+VerdictJson ranks_json(const Evidence& evidence) {
+  VerdictJson out = VerdictJson::array();
   for (const RankEvidence& rank : evidence.ranks) {
     out.push_back(rank_json(rank));
   }
   return out;
 }
 
-std::string text_of(const Json& json) {
+std::string text_of(const VerdictJson& json) {
   return dump_json(json, 1) + "\n";
 }
 

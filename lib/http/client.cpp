@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
+constexpr std::size_t kClientReadBytes = std::size_t{64} * 1024;
 constexpr std::string_view kData = "data: ";
 
 std::unexpected<Error> no_answer() {
@@ -81,7 +81,7 @@ struct HttpStream::Impl {
   // Reads once what is there.
   Result<void> read_ready() {
     static const http_parser_settings kSettings = settings();
-    std::array<char, kReadBytes> bytes;
+    std::array<char, kClientReadBytes> bytes;
     const ssize_t count = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
       return {};

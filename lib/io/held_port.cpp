@@ -24,7 +24,7 @@ enum class Sharing {
 
 using Bound = std::expected<UniqueFd, int>;  // the unexpected side is the errno
 
-void set_flag(int fd, int level, int name, int value) {
+void set_option(int fd, int level, int name, int value) {
   // Cannot fail on a TCP socket.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
@@ -34,16 +34,16 @@ Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
   const auto address = SocketAddress::parse(all, port);
   UniqueFd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (fd && address->family() == AF_INET6) {
-    set_flag(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   }
   if (fd && sharing == Sharing::others) {
-    set_flag(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   }
   if (!fd || ::bind(fd.get(), address->get(), address->size) != 0) {
     return std::unexpected(errno);
   }
   // From now on a server that sets it too may have the port beside us.
-  set_flag(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   return fd;
 }
 

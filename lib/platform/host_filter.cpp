@@ -20,7 +20,7 @@ namespace {
 using Slots = std::optional<std::set<int>>;
 using Choice = std::map<std::string, Slots, std::less<>>;
 
-std::unexpected<Error> wrong(std::string_view entry, std::string_view why) {
+std::unexpected<Error> wrong_filter(std::string_view entry, std::string_view why) {
   return failure(Errc::usage, fmt::format("{}: {}", shell_quoted(entry), why));
 }
 
@@ -45,8 +45,8 @@ Result<std::set<int>> parse_slots(std::string_view text, std::string_view entry)
   for (const std::string& word : split(text, ',')) {
     const auto number = slot(trim(word));
     if (!number) {
-      return wrong(entry,
-                   fmt::format("slots are numbers of GPUs below {}, as in a:0,2", kSlotsMax));
+      return wrong_filter(
+          entry, fmt::format("slots are numbers of GPUs below {}, as in a:0,2", kSlotsMax));
     }
     out.insert(*number);
   }
@@ -75,7 +75,7 @@ Result<void> add_entry(const std::vector<JobHost>& hosts, std::string_view entry
   const auto colon = entry.rfind(':');
   const auto name = without_brackets(entry.substr(0, colon));
   if (!is_named(hosts, name)) {
-    return wrong(entry, "no machine of --hosts or --hostfile has this name");
+    return wrong_filter(entry, "no machine of --hosts or --hostfile has this name");
   }
   auto slots = parse_slots(entry.substr(colon + 1), entry);
   if (!slots) {
@@ -115,18 +115,18 @@ Result<void> check_slots(const JobHost& host,
                          const std::set<int>& slots) {
   for (const int wanted : slots) {
     if (std::ranges::find(gpus, wanted) == gpus.end()) {
-      return wrong(fmt::format("{}:{}", host.name(), wanted),
-                   fmt::format("{} has no such slot; it has {}",
-                               host.name(),
-                               host.devices.empty() ? fmt::format("0 to {}", gpus.size() - 1)
-                                                    : host.devices));
+      return wrong_filter(fmt::format("{}:{}", host.name(), wanted),
+                          fmt::format("{} has no such slot; it has {}",
+                                      host.name(),
+                                      host.devices.empty() ? fmt::format("0 to {}", gpus.size() - 1)
+                                                           : host.devices));
     }
   }
   if (host.slots && static_cast<std::size_t>(*host.slots) != gpus.size()) {
-    return wrong(host.name(),
-                 fmt::format("has {} workers on {} GPUs; slots need one GPU for each worker",
-                             *host.slots,
-                             gpus.size()));
+    return wrong_filter(host.name(),
+                        fmt::format("has {} workers on {} GPUs; slots need one GPU for each worker",
+                                    *host.slots,
+                                    gpus.size()));
   }
   return {};
 }
@@ -138,7 +138,8 @@ Result<std::vector<int>> remaining(const JobHost& host,
   const bool includes = filter == HostFilter::include;
   auto gpus = gpus_of(host);
   if (!gpus && !includes) {
-    return wrong(host.name(), "the number of its slots is unknown; give it as NAME:N in --hosts");
+    return wrong_filter(host.name(),
+                        "the number of its slots is unknown; give it as NAME:N in --hosts");
   }
   if (!gpus) {
     return std::vector<int>(slots.begin(), slots.end());

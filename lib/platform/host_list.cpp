@@ -19,7 +19,7 @@ constexpr std::string_view kSeparators = ", \t\n";
 
 using Names = std::vector<std::string>;
 
-std::unexpected<Error> wrong(std::string_view entry, std::string_view why) {
+std::unexpected<Error> wrong_list(std::string_view entry, std::string_view why) {
   return failure(Errc::usage, fmt::format("host list: {}: {}", shell_quoted(entry), why));
 }
 
@@ -41,10 +41,10 @@ Result<void> expand_range(std::string_view range, std::string_view entry, Names&
   const auto first = number(low);
   const auto last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
   if (!first || !last || *last < *first) {
-    return wrong(entry, fmt::format("'{}' is no range of numbers, such as 01-16", range));
+    return wrong_list(entry, fmt::format("'{}' is no range of numbers, such as 01-16", range));
   }
   if (static_cast<std::uint64_t>(*last - *first) >= kHostsMax - out.size()) {
-    return wrong(entry, fmt::format("more than {} names", kHostsMax));
+    return wrong_list(entry, fmt::format("more than {} names", kHostsMax));
   }
   for (std::int64_t one = *first; one <= *last; ++one) {
     out.push_back(fmt::format("{:0{}}", one, low.size()));
@@ -105,7 +105,7 @@ Result<Names> expand_entry(std::string_view text) {
   for (auto open = rest.find('['); open != std::string_view::npos; open = rest.find('[')) {
     const auto close = rest.find(']', open);
     if (close == std::string_view::npos) {
-      return wrong(text, "a bracket is not closed");
+      return wrong_list(text, "a bracket is not closed");
     }
     auto numbers = expand_ranges(rest.substr(open + 1, close - open - 1), text);
     if (!numbers) {
@@ -119,10 +119,10 @@ Result<Names> expand_entry(std::string_view text) {
       is_plain(entry.suffix) &&
       std::ranges::all_of(entry.groups, [](const auto& group) { return is_plain(group.first); });
   if (!plain) {
-    return wrong(text, "not a name");
+    return wrong_list(text, "not a name");
   }
   if (names_in(entry) > kHostsMax) {
-    return wrong(text, fmt::format("more than {} names", kHostsMax));
+    return wrong_list(text, fmt::format("more than {} names", kHostsMax));
   }
   return names_of(entry);
 }
@@ -154,11 +154,11 @@ Result<std::vector<std::string>> expand_host_list(std::string_view text) {
       return names;
     }
     if (names->size() > kHostsMax - out.size()) {
-      return wrong(entry, fmt::format("more than {} names in all", kHostsMax));
+      return wrong_list(entry, fmt::format("more than {} names in all", kHostsMax));
     }
     std::ranges::move(*names, std::back_inserter(out));
   }
-  return out.empty() ? wrong("", "holds no name") : Result<Names>(std::move(out));
+  return out.empty() ? wrong_list("", "holds no name") : Result<Names>(std::move(out));
 }
 
 Result<std::vector<int>> expand_repetitions(std::string_view text) {

@@ -18,7 +18,7 @@ using Hosts = std::vector<JobHost>;
 
 constexpr std::int64_t kPortMax = 65'535;
 
-std::unexpected<Error> wrong(std::string_view entry, std::string_view why) {
+std::unexpected<Error> wrong_host(std::string_view entry, std::string_view why) {
   return failure(Errc::usage, fmt::format("{}: {}", shell_quoted(entry), why));
 }
 
@@ -110,7 +110,8 @@ Result<std::optional<int>> slots_of(const Parts& parts, std::string_view entry) 
   }
   const auto number = consists_of(parts.slots, "") ? parse_int(parts.slots) : std::nullopt;
   if (!number || *number < 1 || *number > kSlotsMax) {
-    return wrong(entry, fmt::format("behind ':' stands the number of workers, 1 to {}", kSlotsMax));
+    return wrong_host(entry,
+                      fmt::format("behind ':' stands the number of workers, 1 to {}", kSlotsMax));
   }
   return static_cast<int>(*number);
 }
@@ -121,7 +122,7 @@ Result<std::vector<std::string>> names_of(const Parts& parts, std::string_view e
   }
   if (parts.names.empty() ||
       std::ranges::any_of(parts.names, [](unsigned char c) { return std::isspace(c) != 0; })) {
-    return wrong(entry, "is no name of a machine");
+    return wrong_host(entry, "is no name of a machine");
   }
   return expand_host_list(parts.names);
 }
@@ -133,18 +134,18 @@ Result<void> add_entry(std::string_view entry, Hosts& out) {
     return std::unexpected(slots.error());
   }
   if (parts.has_devices && !are_devices(parts.devices)) {
-    return wrong(entry, "GPUs are numbers, as in a:2@0,1;b:2@2,3");
+    return wrong_host(entry, "GPUs are numbers, as in a:2@0,1;b:2@2,3");
   }
   const auto names = names_of(parts, entry);
   if (!names) {
     return std::unexpected(names.error());
   }
   if (names->size() > kJobHostsMax - out.size()) {
-    return wrong(entry, fmt::format("more than {} machines", kJobHostsMax));
+    return wrong_host(entry, fmt::format("more than {} machines", kJobHostsMax));
   }
   for (const std::string& name : *names) {
     if (!is_host(name) || (parts.has_user && !is_user(parts.user))) {
-      return wrong(entry, "is no name of a machine");
+      return wrong_host(entry, "is no name of a machine");
     }
     out.push_back({(parts.has_user ? std::string(parts.user) + "@" : "") + name,
                    *slots,
@@ -206,7 +207,7 @@ struct Login {
 Result<void> take_slots(std::string_view word, std::string_view value, JobHost& host) {
   const auto number = parse_int(value);
   if (!number || *number < 1 || *number > kSlotsMax) {
-    return wrong(word, fmt::format("the number of workers is 1 to {}", kSlotsMax));
+    return wrong_host(word, fmt::format("the number of workers is 1 to {}", kSlotsMax));
   }
   host.slots = static_cast<int>(*number);
   return {};
@@ -235,7 +236,7 @@ Result<void> take_word(std::string_view word, JobHost& host, Login& login) {
   } else if (name == "port" && is_port(value)) {
     login.port = value;
   } else {
-    return wrong(word, "a host is followed by slots=N, devices=0,1, user=NAME or port=N");
+    return wrong_host(word, "a host is followed by slots=N, devices=0,1, user=NAME or port=N");
   }
   return {};
 }
@@ -244,7 +245,7 @@ Result<void> take_word(std::string_view word, JobHost& host, Login& login) {
 Result<void> add_login(const Login& login, JobHost& host) {
   if (!login.user.empty()) {
     if (host.target.contains('@')) {
-      return wrong(host.target, "has a user; leave user= out");
+      return wrong_host(host.target, "has a user; leave user= out");
     }
     host.target = login.user + "@" + host.target;
   }

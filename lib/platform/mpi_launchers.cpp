@@ -23,7 +23,9 @@ std::optional<Said<std::string>> job_around(const PlatformFacts& facts) {
   return facts.has("SGE_ROOT") ? facts.word("JOB_ID") : std::nullopt;
 }
 
-void add_meeting(const Said<std::string>& job, const PlatformFacts& facts, PlatformPlan& plan) {
+void add_hydra_meeting(const Said<std::string>& job,
+                       const PlatformFacts& facts,
+                       PlatformPlan& plan) {
   if (auto around = machines_around(facts)) {
     plan.hosts = {{around->value.front()}, around->origin};
     plan.members = around;
@@ -45,7 +47,7 @@ std::optional<PlatformPlan> read_hydra(const PlatformFacts& facts) {
   PlatformPlan plan = plan_of("hydra", "MPICH's or Intel MPI's mpiexec");
   add_ranks(Ranks{*size, *rank, *local, *here}, facts, plan);
   if (const auto job = job_around(facts)) {
-    add_meeting(*job, facts, plan);
+    add_hydra_meeting(*job, facts, plan);
   }
   check_place_of_rank_0(facts, "mpiexec", plan);
   return plan;
@@ -64,7 +66,7 @@ std::optional<PlatformPlan> read_pals(const PlatformFacts& facts) {
   PlatformPlan plan = plan_of("pals", "HPE PALS");
   const Said<int> alone{1, "no PMI_LOCAL_SIZE"};
   add_ranks(Ranks{*size, *rank, *local, here.value_or(alone)}, facts, plan);
-  add_meeting(*apid, facts, plan);
+  add_hydra_meeting(*apid, facts, plan);
   check_place_of_rank_0(facts, "PALS", plan);
   return plan;
 }

@@ -40,7 +40,7 @@ constexpr Duration kLook = std::chrono::milliseconds(50);
 // of a CPU at most, however many threads the program has.
 constexpr int kLookShare = 100;
 
-constexpr std::size_t kStatBytesMax = 4096;
+constexpr std::size_t kMemberStatBytesMax = 4096;
 constexpr std::size_t kEnvironmentBytesMax = std::size_t{256} * 1024;
 
 UniqueFd open_pidfd(pid_t pid) {
@@ -85,7 +85,7 @@ bool has_ended(int pidfd) {
 }
 
 std::string stat_of(pid_t pid) {
-  return read_proc_file("/proc/" + std::to_string(pid) + "/stat", kStatBytesMax);
+  return read_proc_file("/proc/" + std::to_string(pid) + "/stat", kMemberStatBytesMax);
 }
 
 // Our own child, which stays to be reaped. Who was killed with its whole group is known to be dying

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-bool is_failure(const WorkerEnd& end) {
+bool has_failed(const WorkerEnd& end) {
   return !end.exit.status.success();
 }
 
@@ -22,14 +22,14 @@ bool is_killed(const WorkerEnd& end) {
 // Lower is earlier. A worker that was ending while a failure of another one was reaped began to end
 // before it: it has more memory to free.
 int order_of(const WorkerEnd& end) {
-  const int kind = !is_failure(end) ? 2 : is_killed(end) ? 0 : 1;
+  const int kind = !has_failed(end) ? 2 : is_killed(end) ? 0 : 1;
   return 2 * kind + (end.reaped && !end.seen_ending ? 1 : 0);
 }
 
 }  // namespace
 
 bool EndQueue::needs_look() const {
-  return !judged_ && std::ranges::any_of(ends_, is_failure);
+  return !judged_ && std::ranges::any_of(ends_, has_failed);
 }
 
 std::vector<WorkerEnd> EndQueue::take(TimePoint now, bool unknown) {

@@ -15,7 +15,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kMostGuests = 16;
-constexpr int kBacklog = 128;
+constexpr int kKeeperBacklog = 128;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ FlightRecorderKeeper::FlightRecorderKeeper(Poller& poller, std::function<bool(pi
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const UnixAddress address = flight_recorder_address(::getpid());
   if (socket && ::bind(socket.get(), address.raw(), address.size) == 0 &&
-      ::listen(socket.get(), kBacklog) == 0 && poller_.watch_input(socket.get(), *this)) {
+      ::listen(socket.get(), kKeeperBacklog) == 0 && poller_.watch_input(socket.get(), *this)) {
     asked_ = std::move(socket);
   }
 }
@@ -57,7 +57,7 @@ void FlightRecorderKeeper::on_ready() {
 
 // Who connects has often not sent anything yet, and the loop does not wait for it.
 void FlightRecorderKeeper::admit() {
-  for (int i = 0; asked_ && i < kBacklog; ++i) {
+  for (int i = 0; asked_ && i < kKeeperBacklog; ++i) {
     UniqueFd guest(::accept4(asked_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!guest) {
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {

@@ -23,7 +23,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{64} * 1024;
+constexpr std::size_t kHelperPieceBytes = std::size_t{64} * 1024;
 
 // In memory, so that the program can take its time to read, and nobody waits to write.
 Result<UniqueFd> open_input(const std::string& text) {
@@ -51,7 +51,7 @@ struct HelperProcess::Impl : std::enable_shared_from_this<Impl> {
   Done done;
   std::size_t bytes_max = 0;
   std::string text;
-  std::array<char, kPieceBytes> piece{};
+  std::array<char, kHelperPieceBytes> piece{};
 
   void kill() const {
     if (process) {

@@ -21,7 +21,7 @@ namespace muster {
 namespace {
 
 constexpr Duration kPoll = std::chrono::milliseconds(100);
-constexpr std::size_t kStatBytesMax = 4096;
+constexpr std::size_t kProcBytesMax = 4096;
 
 // System calls that wait for the descriptors below their first argument.
 #ifdef SYS_select
@@ -30,7 +30,7 @@ constexpr std::array<long, 2> kSelects{SYS_select, SYS_pselect6};
 constexpr std::array<long, 1> kSelects{SYS_pselect6};
 #endif
 
-std::string proc_path(pid_t pid, const std::string& file) {
+std::string proc_file(pid_t pid, const std::string& file) {
   return "/proc/" + std::to_string(pid) + "/" + file;
 }
 
@@ -41,8 +41,8 @@ dev_t terminal_of(const std::string& path) {
 }
 
 bool waits_for(dev_t terminal, pid_t pid) {
-  const auto fd = awaited_descriptor(read_proc_file(proc_path(pid, "syscall"), kStatBytesMax));
-  return fd && terminal_of(proc_path(pid, "fd/" + std::to_string(*fd))) == terminal;
+  const auto fd = awaited_descriptor(read_proc_file(proc_file(pid, "syscall"), kProcBytesMax));
+  return fd && terminal_of(proc_file(pid, "fd/" + std::to_string(*fd))) == terminal;
 }
 
 bool any_waits_for(dev_t terminal, pid_t worker) {
@@ -58,7 +58,7 @@ bool any_waits_for(dev_t terminal, pid_t worker) {
 }
 
 std::optional<TerminalGroups> groups_of(pid_t pid) {
-  return parse_terminal_groups(read_proc_file(proc_path(pid, "stat"), kStatBytesMax));
+  return parse_terminal_groups(read_proc_file(proc_file(pid, "stat"), kProcBytesMax));
 }
 
 // The kernel stops no group without a shell that could continue it: a parent outside the group, in

@@ -32,7 +32,7 @@
 namespace muster {
 namespace {
 
-constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
+constexpr Duration kAgentSweepTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
 // So often something is sent up, so that the kernel notices a connection that nobody answers.
 constexpr Duration kBeatInterval = std::chrono::seconds(30);
@@ -175,7 +175,7 @@ int RemoteAgent::run() {
     beat();
     watch_streams();
   }
-  static_cast<void>(kill_descendants_until_none({}, kSweepTimeout));
+  static_cast<void>(kill_descendants_until_none({}, kAgentSweepTimeout));
   return broken_ ? kFailed : 0;
 }
 

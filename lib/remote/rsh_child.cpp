@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
+constexpr std::size_t kRshReadBytes = std::size_t{64} * 1024;
 constexpr int kReadsInARow = 8;  // then the others have their turn
 constexpr std::size_t kTailBytes = std::size_t{8} * 1024;
 
@@ -120,7 +120,7 @@ void RshChild::write_queue() {
 }
 
 void RshChild::read_output() {
-  std::array<char, kReadBytes> bytes;
+  std::array<char, kRshReadBytes> bytes;
   for (int i = 0; i < kReadsInARow && output_; ++i) {
     const auto count = ::read(output_.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) {

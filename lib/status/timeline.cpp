@@ -69,7 +69,7 @@ struct Bar {
   std::string title;
 };
 
-struct Row {
+struct TimelineRow {
   std::string label;
   double height = 0;
   std::vector<Bar> bars;
@@ -98,8 +98,8 @@ Scale scale_of(const JobStatus& status, double now) {
 }
 
 // Nodes in the order in which they came.
-std::vector<Row> node_rows(const JobStatus& status, double end) {
-  std::vector<Row> rows;
+std::vector<TimelineRow> node_rows(const JobStatus& status, double end) {
+  std::vector<TimelineRow> rows;
   std::map<std::string, std::size_t> places;
   bool even = false;
   for (const RoundStatus& round : status.rounds) {
@@ -116,7 +116,7 @@ std::vector<Row> node_rows(const JobStatus& status, double end) {
                                             round.why_ended);
       const auto [place, is_new] = places.try_emplace(labels[i], rows.size());
       if (is_new) {
-        rows.push_back(Row{labels[i], kNodeHeight, {}});
+        rows.push_back(TimelineRow{labels[i], kNodeHeight, {}});
       }
       rows[place->second].bars.push_back(
           {round.begun, round.ended == 0 ? end : round.ended, even ? "tl-a" : "tl-b", title});
@@ -125,8 +125,8 @@ std::vector<Row> node_rows(const JobStatus& status, double end) {
   return rows;
 }
 
-std::vector<Row> worker_rows(const JobStatus& status, double end) {
-  std::vector<Row> rows;
+std::vector<TimelineRow> worker_rows(const JobStatus& status, double end) {
+  std::vector<TimelineRow> rows;
   for (const RoundStatus& round : status.rounds) {
     for (const WorkerStatus& worker : round.workers) {
       const auto at = static_cast<std::size_t>(std::max(0, worker.local_rank));
@@ -134,7 +134,7 @@ std::vector<Row> worker_rows(const JobStatus& status, double end) {
         continue;
       }
       while (rows.size() <= at) {
-        rows.push_back(Row{fmt::format("local rank {}", rows.size()), kWorkerHeight, {}});
+        rows.push_back(TimelineRow{fmt::format("local rank {}", rows.size()), kWorkerHeight, {}});
       }
       rows[at].bars.push_back(
           {worker.started,
@@ -181,7 +181,7 @@ std::string grid(const Scale& scale, double height) {
   return out;
 }
 
-std::string draw(const Row& row, const Scale& scale, double y) {
+std::string draw(const TimelineRow& row, const Scale& scale, double y) {
   std::string out;
   const bool node = row.height == kNodeHeight;
   out += fmt::format("<text class=\"{}\" x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
@@ -223,15 +223,15 @@ std::string marks(const JobStatus& status, const Scale& scale) {
 
 std::string timeline_svg(const JobStatus& status, double now) {
   const Scale scale = scale_of(status, now);
-  std::vector<Row> rows = node_rows(status, scale.end);
-  const std::vector<Row> workers = worker_rows(status, scale.end);
+  std::vector<TimelineRow> rows = node_rows(status, scale.end);
+  const std::vector<TimelineRow> workers = worker_rows(status, scale.end);
   const std::size_t nodes_shown = std::min(rows.size(), kTimelineRowsMax);
   const std::size_t nodes_left_out = rows.size() - nodes_shown;
   rows.resize(nodes_shown);
   rows.insert(rows.end(), workers.begin(), workers.end());
   std::string body;
   double y = kTop;
-  for (const Row& row : rows) {
+  for (const TimelineRow& row : rows) {
     body += draw(row, scale, y);
     y += row.height + kGap;
   }

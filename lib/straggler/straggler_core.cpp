@@ -8,7 +8,7 @@
 namespace muster::straggler {
 namespace {
 
-using Sums = WaitBlocks::Sums;
+using StepSums = WaitBlocks::Sums;
 
 double seconds(Duration time) {
   return std::chrono::duration<double>(time).count();
@@ -42,7 +42,7 @@ Duration mean_turn(const WaitBlocks& seen) {
 }
 
 // Whether the first `slow` of them hold up the others all the time.
-bool is_sure(const WaitBlocks& seen, const SlowRule& rule, const Sums& sums, std::size_t slow) {
+bool is_sure(const WaitBlocks& seen, const SlowRule& rule, const StepSums& sums, std::size_t slow) {
   const Duration turn = mean_turn(seen);
   std::size_t slow_blocks = 0;
   double sum = 0;
@@ -68,7 +68,7 @@ bool is_sure(const WaitBlocks& seen, const SlowRule& rule, const Sums& sums, std
 }
 
 std::optional<Slow> slow_in(const WaitBlocks& seen, const SlowRule& rule, int group) {
-  const Sums sums = seen.sums_of(group, seen.blocks().size());
+  const StepSums sums = seen.sums_of(group, seen.blocks().size());
   if (sums.waited.size() < 2) {
     return std::nullopt;
   }
@@ -145,7 +145,7 @@ bool StragglerCore::is_over() const {
   if (since_named_ < kBlocksOver || first == parts.end()) {
     return false;
   }
-  const Sums sums = long_.sums_of(first->second.group, kBlocksOver);
+  const StepSums sums = long_.sums_of(first->second.group, kBlocksOver);
   Duration most = Duration::zero();
   Duration least = Duration::max();
   for (const auto& [waited, rank] : sums.waited) {

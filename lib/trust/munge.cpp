@@ -11,7 +11,7 @@ namespace muster {
 namespace {
 
 // Nobody takes for a key what a user of ours has sealed for something else.
-constexpr std::string_view kPurpose = "muster rendezvous key 1 ";
+constexpr std::string_view kCredentialPurpose = "muster rendezvous key 1 ";
 
 // Of munge.h. A credential may be opened more than once on a machine: it only tells a secret that
 // one of our own processes has, and somebody who repeats it does not know that secret.
@@ -61,7 +61,8 @@ std::string_view value_of(std::string_view head, std::string_view key) {
 }  // namespace
 
 MungeCall seal_call(const std::string& secret, uid_t self) {
-  return {{"munge", "--restrict-uid=" + std::to_string(self)}, std::string(kPurpose) + secret};
+  return {{"munge", "--restrict-uid=" + std::to_string(self)},
+          std::string(kCredentialPurpose) + secret};
 }
 
 MungeCall open_call(const std::string& credential) {
@@ -94,10 +95,10 @@ Result<std::string> take_secret(std::string_view printed, uid_t self) {
     return std::unexpected(useless(fmt::format("the credential was made by user {}", user)));
   }
   std::string_view secret = printed.substr(end + kBetween.size());
-  if (!secret.starts_with(kPurpose)) {
+  if (!secret.starts_with(kCredentialPurpose)) {
     return std::unexpected(useless("the credential was made for something else"));
   }
-  secret.remove_prefix(kPurpose.size());
+  secret.remove_prefix(kCredentialPurpose.size());
   // Behind it may be what the program has said to its standard error, about a replay.
   return std::string(secret.substr(0, secret.find_first_not_of("0123456789abcdef")));
 }

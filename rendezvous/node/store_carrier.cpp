@@ -27,7 +27,7 @@ constexpr std::size_t kUnsentMost = 256UL * 1024;
 // Reads of one worker or store before others have their turn.
 constexpr int kReadsAtOnce = 4;
 
-constexpr Duration kConnectTimeout = std::chrono::seconds(20);
+constexpr Duration kStoreConnectTimeout = std::chrono::seconds(20);
 
 }  // namespace
 
@@ -103,7 +103,7 @@ void StoreCarrier::carry(UniqueFd worker, const CarrierTarget& target) {
   hello.terms = terms_;
   hello.node = self_;
   hello.started = target.round;
-  turn_([&] { sockets_->connect(link, {*there}, kConnectTimeout); });
+  turn_([&] { sockets_->connect(link, {*there}, kStoreConnectTimeout); });
 }
 
 // The number of a round is known to its members only; who may connect to an agent at all is decided

@@ -110,7 +110,7 @@ std::optional<TimePoint> Asker::next_deadline() const {
 void Asker::opened(LinkId link, const Hello& hello, NodeEffects& out) const {
   Hello question = hello;
   question.purpose = Purpose::ask;
-  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(question))});
+  send_to(link, std::move(question), out);
 }
 
 std::optional<AskResult> Asker::received(TimePoint now,

@@ -74,7 +74,7 @@ void Inquiry::begin(TimePoint now, const InquiryMembers& members, NodeEffects& o
 
 void Inquiry::ask(LinkId link, NodeEffects& out) const {
   const Look look{round_->id, number_, kAnswerWithin, findings_max(round_->members.size())};
-  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(look)});
+  send_to(link, look, out);
 }
 
 void Inquiry::attached(NodeId id, const InquiryMembers& members, NodeEffects& out) {

@@ -462,7 +462,7 @@ std::optional<TimePoint> LinkCore::next_deadline() const {
 
 void LinkCore::send(RoundMessage message, NodeEffects& out) const {
   if (link_) {
-    out.emplace_back(SendMessage{*link_, std::make_shared<const RoundMessage>(std::move(message))});
+    send_to(*link_, std::move(message), out);
   }
 }
 

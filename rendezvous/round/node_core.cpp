@@ -205,8 +205,7 @@ void NodeCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffect
 }
 
 void NodeCore::redirect(LinkId link, NodeEffects& out) const {
-  out.emplace_back(
-      SendMessage{link, std::make_shared<const RoundMessage>(Redirect{link_.coordinator()})});
+  send_to(link, Redirect{link_.coordinator()}, out);
   out.emplace_back(CloseLink{link});
 }
 

@@ -197,4 +197,8 @@ using NodeEffect = std::variant<OpenLink,
 
 using NodeEffects = std::vector<NodeEffect>;
 
+inline void send_to(LinkId link, RoundMessage message, NodeEffects& out) {
+  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(message))});
+}
+
 }  // namespace muster

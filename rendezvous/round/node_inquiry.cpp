@@ -6,14 +6,6 @@
 #include <utility>
 
 namespace muster {
-namespace {
-
-void send(LinkId link, RoundMessage message, NodeEffects& out) {
-  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(message))});
-}
-
-}  // namespace
-
 MemberContact RoundCore::contact_of(NodeId id) const {
   MemberContact out{.finished = finished_.contains(id)};
   if (const auto node = nodes_.find(id); node != nodes_.end()) {
@@ -73,13 +65,13 @@ bool NodeCore::take_inquiry(TimePoint now,
   const auto coordinator = link_.coordinator_link();
   if (std::holds_alternative<StalledHere>(event)) {
     if (coordinator) {
-      send(*coordinator, Stalled{link_.started(), inquiry_heard()}, from_link);
+      send_to(*coordinator, Stalled{link_.started(), inquiry_heard()}, from_link);
     }
     return true;
   }
   if (const auto* looked = std::get_if<LookedHere>(&event)) {
     if (coordinator) {
-      send(*coordinator, looked->message, from_link);
+      send_to(*coordinator, looked->message, from_link);
     }
     return true;
   }

@@ -8,14 +8,6 @@
 #include <utility>
 
 namespace muster {
-namespace {
-
-void send(LinkId link, RoundMessage message, NodeEffects& out) {
-  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(message))});
-}
-
-}  // namespace
-
 std::optional<LinkId> LinkCore::coordinator_link() const {
   return is_attached() ? link_ : std::nullopt;
 }
@@ -46,13 +38,13 @@ bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects&
     return false;
   }
   if (coordinator) {  // else it is asked again
-    send(*coordinator,
-         Vouched{found->question.asker,
-                 found->question.sequence,
-                 found->question.asked,
-                 found->answer,
-                 link_.self().name},
-         from_link);
+    send_to(*coordinator,
+            Vouched{found->question.asker,
+                    found->question.sequence,
+                    found->question.asked,
+                    found->answer,
+                    link_.self().name},
+            from_link);
   }
   return true;
 }
@@ -84,7 +76,7 @@ bool NodeCore::pass_vouching(LinkId link, const RoundMessage& message, NodeEffec
   if (question != nullptr && to_host == link) {
     pass_question(link, *question, from_round);
   } else if (said != nullptr && said->asker == host && to_host) {
-    send(*to_host, *said, from_round);
+    send_to(*to_host, *said, from_round);
   }
   return true;
 }
@@ -98,14 +90,14 @@ void NodeCore::pass_question(LinkId asker, const Vouch& question, NodeEffects& f
   Vouched by_us{
       passed.asker, passed.sequence, passed.asked, VouchAnswer::unknown_address, link_.self().name};
   if (nodes.empty()) {
-    send(asker, by_us, from_round);
+    send_to(asker, by_us, from_round);
   }
   for (const NodeId node : nodes) {
     if (const auto link = round_.link_of(node)) {
-      send(*link, passed, from_round);
+      send_to(*link, passed, from_round);
     } else {
       by_us.answer = VouchAnswer::out_of_touch;
-      send(asker, by_us, from_round);
+      send_to(asker, by_us, from_round);
     }
   }
 }

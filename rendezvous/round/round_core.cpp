@@ -394,7 +394,7 @@ RoundCore::Node* RoundCore::node_of(LinkId link) {
 }
 
 void RoundCore::send(LinkId link, RoundMessage message, NodeEffects& out) {
-  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(message))});
+  send_to(link, std::move(message), out);
 }
 
 void RoundCore::tick(TimePoint now, NodeEffects& out) {

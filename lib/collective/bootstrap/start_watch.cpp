@@ -24,7 +24,7 @@ constexpr Duration kSlice = std::chrono::milliseconds(50);
 constexpr Duration kSliceOfRank = std::chrono::microseconds(200);
 // Connections are closed before a process counts as dead.
 constexpr Duration kReasonTimeout = std::chrono::milliseconds(200);
-constexpr int kLastCode = 11;
+constexpr int kLastErrorCode = 11;
 constexpr std::string_view kHostTopic = "hosts";
 
 std::string news_key(const BootstrapContext& context) {
@@ -44,7 +44,7 @@ std::optional<Error> decode(std::string_view text) {
   }
   const auto code = parse_int(text.substr(0, first));
   const auto rank = parse_int(text.substr(first + 1, second - first - 1));
-  if (!code || *code < 1 || *code > kLastCode || !rank || *rank < -1 ||
+  if (!code || *code < 1 || *code > kLastErrorCode || !rank || *rank < -1 ||
       *rank > std::numeric_limits<int>::max()) {
     return std::nullopt;
   }

@@ -14,11 +14,11 @@ namespace {
 // Up to here everybody sends everything to everybody: one way instead of two.
 constexpr std::size_t kSmall = 16UL * 1024;
 constexpr std::size_t kPiece = 256UL * 1024;
-constexpr std::size_t kBlock = 16UL * 1024;
-constexpr std::size_t kAlign = 64;
+constexpr std::size_t kLaneBlock = 16UL * 1024;
+constexpr std::size_t kLaneAlign = 64;
 
 std::size_t align_up(std::size_t bytes) {
-  return (bytes + kAlign - 1) / kAlign * kAlign;
+  return (bytes + kLaneAlign - 1) / kLaneAlign * kLaneAlign;
 }
 
 bool combines(Kind kind) {
@@ -273,12 +273,12 @@ Result<void> LaneCollectives::combine_round(const Step& request, std::size_t rou
   char* const result = scatter                        ? out + round * kPiece
                        : wants_result(request, self_) ? out + own.at
                                                       : scratch + n_ * kPiece;
-  for (std::size_t at = 0; at < own.bytes; at += kBlock) {
+  for (std::size_t at = 0; at < own.bytes; at += kLaneBlock) {
     for (std::size_t i = 0; i < n_; ++i) {
       sources_[i] = i == self_ ? static_cast<const char*>(request.in) + own.at + at
                                : scratch + i * kPiece + at;
     }
-    combine(request, std::min(kBlock, own.bytes - at) / size_of(request.dtype), result + at);
+    combine(request, std::min(kLaneBlock, own.bytes - at) / size_of(request.dtype), result + at);
   }
   if (!scatter) {
     queue_results(request, round, result);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kRemedy = "buffers in host memory need no GPU";
 
-Result<CudaTable> fill(const SharedObject& object) {
+Result<CudaTable> cuda_table(const SharedObject& object) {
   CudaTable table;
   std::vector<std::string> missing;
 #define MUSTER_ENTRY(name, symbol)                                                   \
@@ -45,7 +45,7 @@ Result<SharedObject> open_first(const std::vector<Place>& places) {
 }
 
 Result<std::shared_ptr<const CudaDriver>> start(const SharedObject& object) {
-  auto table = fill(object);
+  auto table = cuda_table(object);
   if (!table) {
     return std::unexpected(table.error());
   }

@@ -9,7 +9,7 @@
 namespace muster::collective::nccl {
 namespace {
 
-Result<NcclTable> fill(const SharedObject& object) {
+Result<NcclTable> nccl_table(const SharedObject& object) {
   NcclTable table;
   std::vector<std::string> missing;
 #define MUSTER_ENTRY(name, symbol) \
@@ -32,13 +32,13 @@ Result<NcclTable> fill(const SharedObject& object) {
   return table;
 }
 
-Result<NcclLibrary> use(const Place& place) {
+Result<NcclLibrary> open_nccl(const Place& place) {
   const auto opened = open_place(place);
   if (!opened) {
     return std::unexpected(opened.error());
   }
   const SharedObject& object = *opened;
-  auto table = fill(object);
+  auto table = nccl_table(object);
   if (!table) {
     return std::unexpected(table.error());
   }
@@ -56,7 +56,7 @@ Result<NcclLibrary> use(const Place& place) {
 Result<std::shared_ptr<const NcclLibrary>> load_nccl(const std::vector<Place>& places) {
   std::vector<std::string> reasons;
   for (const auto& place : places) {
-    auto library = use(place);
+    auto library = open_nccl(place);
     if (library) {
       return std::make_shared<const NcclLibrary>(*std::move(library));
     }

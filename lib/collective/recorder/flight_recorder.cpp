@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x3254484c4654534d;  // "MSTFLHT2"
 constexpr std::size_t kNameBytes = 64;
 constexpr std::size_t kMostEntries = 1UL << 20;
-constexpr std::size_t kPage = 4096;  // where recorders begin in shared memory
+constexpr std::size_t kRecorderPage = 4096;  // where recorders begin in shared memory
 
 // So many of these are looked at in a file, whatever size it says it has.
 constexpr std::size_t kMostPlaces = 1UL << 16;
@@ -84,7 +84,7 @@ struct FlightRecorder::Entry {
 
 std::size_t FlightRecorder::bytes_for(std::size_t entries) {
   const std::size_t bytes = sizeof(Head) + std::min(entries, kMostEntries) * sizeof(Entry);
-  return entries == 0 ? 0 : (bytes + kPage - 1) / kPage * kPage;
+  return entries == 0 ? 0 : (bytes + kRecorderPage - 1) / kRecorderPage * kRecorderPage;
 }
 
 Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place) {
@@ -107,7 +107,8 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place)
 
 // False: it has no room for us.
 Result<bool> FlightRecorder::open_shared(const Place& place) {
-  const std::size_t room = place.shared ? place.shared->size() / place.ranks / kPage * kPage : 0;
+  const std::size_t room =
+      place.shared ? place.shared->size() / place.ranks / kRecorderPage * kRecorderPage : 0;
   if (room < bytes_for(entries_)) {
     return false;
   }
@@ -371,7 +372,7 @@ void FlightRecorder::Ring::each(int fd, std::uint64_t newest, const Take& take) 
       take(ring);
     }
     // The place of a rank that has not come is zeros.
-    at += static_cast<off_t>(is_one ? bytes_for(ring.head().entries) : kPage);
+    at += static_cast<off_t>(is_one ? bytes_for(ring.head().entries) : kRecorderPage);
   }
 }
 
@@ -446,7 +447,7 @@ Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path,
 
 namespace {
 
-std::string text_of(const FlightRecord& record) {
+std::string described(const FlightRecord& record) {
   return record.request.describe() + (record.on_gpu ? " on a GPU" : "");
 }
 
@@ -462,10 +463,10 @@ Position position_of(const FlightLog& log) {
   std::string waits;
   for (const FlightRecord& record : log.records) {
     if (record.completed_ns == 0) {
-      waits += (waits.empty() ? ", waits in " : ", ") + text_of(record);
+      waits += (waits.empty() ? ", waits in " : ", ") + described(record);
     } else if (!is_transfer(record.request.kind)) {
       out.completed = record.request.seq;
-      last = "last completed " + text_of(record);
+      last = "last completed " + described(record);
     }
   }
   out.text = last + waits;

@@ -21,7 +21,7 @@ constexpr std::size_t kMostStaging = 4608UL * 1024;
 constexpr std::size_t kStagingOfAll = 16UL * 1024 * 1024;  // a part of the last-level cache
 constexpr std::size_t kChannelBytes = 2UL * 1024 * 1024;
 constexpr std::size_t kMostPiece = 64UL * 1024;
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSegmentPage = 4096;
 constexpr std::size_t kMostMapped = 16;  // ranks: more of them have too much staging memory
 constexpr std::size_t kStagingPerMember = 48UL * 1024;
 constexpr int kLooks = 256;  // for the others, between two looks at the clock
@@ -67,7 +67,7 @@ Shm::Shm(Segment& segment)
 // The memory is there; that it is not in our page table yet would cost the first operations 2 µs a
 // page. Kernels before 5.14 say no.
 void Shm::map_staging() {
-  const std::size_t bytes = segment_.plan().layout.staging / kPage * kPage;
+  const std::size_t bytes = segment_.plan().layout.staging / kSegmentPage * kSegmentPage;
   for (std::size_t i = 0; i < n_; ++i) {
     if (i == self_) {
       // For writing: a page that was only read would fault again at the first store.

@@ -9,12 +9,12 @@
 namespace muster::collective {
 namespace {
 
-constexpr std::size_t kBlock = 16UL * 1024;
+constexpr std::size_t kStagedBlock = 16UL * 1024;
 constexpr std::size_t kLeastSlots = 4;
 // A piece is worth its hand-over, stays in the second-level cache, and leaves at least kRounds of
 // them, so that one can be filled in while another is combined.
 constexpr std::size_t kLeastPiece = 16UL * 1024;
-constexpr std::size_t kMostPiece = 256UL * 1024;
+constexpr std::size_t kMostStagedPiece = 256UL * 1024;
 constexpr std::size_t kRounds = 2;
 
 std::size_t lines(std::size_t bytes) {
@@ -28,8 +28,9 @@ std::size_t lines(std::size_t bytes) {
 // go.
 Shm::Staging Shm::cut(std::size_t parts, std::size_t share) const {
   const std::size_t all = segment_.plan().layout.staging;
-  const std::size_t most = std::min(lines(all / (kLeastSlots * parts)), kMostPiece);
-  const std::size_t piece = std::clamp(lines(share / kRounds + kLine - 1), kLeastPiece, kMostPiece);
+  const std::size_t most = std::min(lines(all / (kLeastSlots * parts)), kMostStagedPiece);
+  const std::size_t piece =
+      std::clamp(lines(share / kRounds + kLine - 1), kLeastPiece, kMostStagedPiece);
   const std::size_t fitting = std::min(piece, most);
   return {.piece = fitting,
           .parts = parts,
@@ -125,8 +126,8 @@ Result<void> Shm::staged_reduce(const Step& request) {
   };
   const auto combine_round = [&](std::size_t round) {
     const auto [first, last] = slice(round, self_);
-    for (std::size_t at = first; at < last; at += kBlock) {
-      const std::size_t bytes = std::min(kBlock, last - at);
+    for (std::size_t at = first; at < last; at += kStagedBlock) {
+      const std::size_t bytes = std::min(kStagedBlock, last - at);
       for (std::size_t i = 0; i < n_; ++i) {
         sources_[i] = i == self_ ? in + at : input(i, round, self_) + (at - first);
       }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostPieces = 8;  // in one system call
 constexpr int kBusyRounds = 24;
-constexpr int kYieldRounds = 40;
+constexpr int kLaneYieldRounds = 40;
 constexpr int kSleepMs = 20;
 
 }  // namespace
@@ -99,7 +99,7 @@ std::optional<Error> SocketLanes::wait(const Step& step, int missing, int round)
   if (round < kBusyRounds) {
     return std::nullopt;
   }
-  if (round < kBusyRounds + kYieldRounds) {
+  if (round < kBusyRounds + kLaneYieldRounds) {
     ::sched_yield();
     return std::nullopt;
   }
