@@ -166,8 +166,8 @@ class Agent final : public WorkerSite, public WarmSite {
                          [this](const std::string& line) { messages_.show(line); },
                          [this](const std::string& node) { return forget(shared_rounds_, node); }}};
   RunPlace place_{setup_};
-  UserAdmission admission_{::geteuid()};        // of other agents
-  UserAdmission store_admission_{::geteuid()};  // of workers
+  UserAdmission admission_{::geteuid()};        // for other agents
+  UserAdmission store_admission_{::geteuid()};  // for workers
   JobSockets job_sockets_;
   WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
   PortDuty port_duty_{loop_, events_, [this] { return store_admission_.asked(); }};
@@ -176,7 +176,7 @@ class Agent final : public WorkerSite, public WarmSite {
   std::optional<MungeService> munge_;
   std::optional<NamedHosts> named_hosts_;
   std::optional<SharedWithGuard> shared_with_guard_;
-  SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ by its real type
+  SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ as its concrete type
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   Supervisor supervisor_;

@@ -26,9 +26,9 @@ constexpr std::array<std::string_view, 15> kTexts{
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",
     "peer_failed",                    // our collective library
-    "peerfailed: ",                   // the same, as an exception of Python
+    "peerfailed: ",                   // the same, as a Python exception
     "closed its connection to rank",  // the same
-    ") has died; it ",                // the same, where the program prints only the text
+    ") has died; it ",                // the same, if the program prints only the text
     "has died, or its host cannot be reached"};
 
 constexpr std::size_t kMessageLinesMax = 4;        // of an exception: NCCL's have several lines

@@ -31,7 +31,7 @@ class RoundUser {
   virtual ~RoundUser() = default;
   // Starts a round that was requested.
   virtual void run_round(RoundToRun round) = 0;
-  // RegroupNotice, Fenced, RoundClosed.
+  // Takes RegroupNotice, Fenced or RoundClosed.
   virtual void handle(const SupervisorEvent& event) = 0;
   // How often this node has started its workers so far.
   [[nodiscard]] virtual int starts() const = 0;
