@@ -15,14 +15,14 @@ namespace muster {
 // A longer file is not an error file.
 inline constexpr std::size_t kErrorFileBytesMax = std::size_t{1} << 20;
 
-// None if the text is no such file: empty, truncated, too long, not JSON, or JSON of another shape.
+// None if the text is not an error file: empty, truncated, too long, not JSON, or of another shape.
 [[nodiscard]] std::optional<ErrorRecord> parse_error_file(std::string_view text);
 
 // The text of a worker's error file with the worker's exit code added, as torchrun passes it to its
 // own caller; unchanged if the format has no field for the code.
 [[nodiscard]] std::string with_error_code(std::string_view text, int code);
 
-// The same form for a failure without an error file.
+// Makes an error file in the same format for a failure that has none.
 [[nodiscard]] std::string make_error_file(const WorkerFailure& failure,
                                           const std::string& traceback);
 

@@ -125,7 +125,7 @@ std::optional<EventLine> line_of(const JobEvent& event) {
         } else if constexpr (std::is_same_v<What, event::NodeFenced>) {
           return EventLine{LogLevel::warning,
                            what.reason +
-                               "; killed its workers because the other nodes may have "
+                               "; killed this node's workers because the other nodes may have "
                                "continued"};
         } else if constexpr (std::is_same_v<What, event::LeftoversFound>) {
           return leftovers_line(what);

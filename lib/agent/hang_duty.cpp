@@ -158,7 +158,8 @@ void HangDuty::blame(const hang::Verdict& verdict) {
   }
 }
 
-// The kernel may take long to kill a process that hangs inside it, so its failure counts at once.
+// The kernel may take long to kill a process that hangs in a system call, so its failure counts at
+// once.
 void HangDuty::fail_worker(int rank, const hang::Verdict& verdict) {
   auto worker = std::ranges::find_if(workers_, [&](const hang::WatchedWorker& one) {
     return !one.ended && (rank < 0 || one.rank == rank);

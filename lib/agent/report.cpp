@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kEvidenceLinesMax = 8;  // plus seven other lines: kReportLinesMax
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 
-// They replace evidence lines. Gists that only lost the root use lines that the evidence leaves.
+// Gists replace evidence lines. Those of ranks that only lost the root use spare evidence lines.
 constexpr std::size_t kEarlyGistsMax = 2;
 
 constexpr std::size_t kErrorBytesMax = 2000;  // the text may come from another node

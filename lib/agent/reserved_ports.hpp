@@ -22,7 +22,7 @@ class ReservedPorts {
  public:
   explicit ReservedPorts(const LaunchConfig& config) : config_(config) {}
 
-  // Errors of all: system; they name the option that asked for the ports. Held ports stay held.
+  // Errors: system, with the option that asked for the ports. Ports already held stay held.
   [[nodiscard]] Result<std::vector<std::uint16_t>> for_node();
   [[nodiscard]] Result<std::vector<std::uint16_t>> for_leader();
   [[nodiscard]] Result<std::uint16_t> for_store();

@@ -34,7 +34,7 @@ class RollCallView {
   // Starts waiting for a round.
   void begin(TimePoint now);
 
-  // The time to give up counts from the exit of the last worker of the previous round.
+  // Call when a worker exits: the join timeout counts from the last exit of the previous round.
   void worker_ended(TimePoint now);
 
   // Takes the latest status. Returns an empty string if nothing is to be written now.

@@ -41,10 +41,10 @@ class SocketWitness {
  public:
   explicit SocketWitness(JobSockets& sockets) : sockets_(sockets) {}
 
-  // Who owns that connection on this host? It must belong to our user and be open in a descendant.
-  // If /proc does not reveal the process, the user decides. If our user has no number in its user
-  // namespace, the answer is unknown. An agent running as root also vouches for its workers of
-  // other users. None if the kernel could not be asked now.
+  // Determines who owns the connection on this host. It must belong to our user and be open in a
+  // descendant. If /proc does not reveal the process, the user decides. If our user has no number
+  // in its user namespace, the answer is unknown. An agent running as root also vouches for its
+  // workers of other users. None if the kernel cannot answer now.
   [[nodiscard]] std::optional<VouchAnswer> owner_of(const StoreClient& client);
 
  private:

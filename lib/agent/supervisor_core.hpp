@@ -186,9 +186,9 @@ class SupervisorCore {
   bool attempt_open_ = false;          // started, and no CloseAttempt yet
   bool awaits_signal_ = false;         // a worker's death is held: we may get its signal, too
   std::optional<TimePoint> leave_at_;  // when to announce to the others that we leave
-  std::map<int, pid_t> live_;          // by local rank: not reaped yet
+  std::map<int, pid_t> live_;          // workers that are not reaped yet, by local rank
   std::set<int> dying_;                // local ranks of live_ that are exiting
-  std::optional<int> early_;           // the dying one whose failure is recorded
+  std::optional<int> early_;           // the one whose failure is recorded
   TimePoint dying_until_{};            // how long the kernel may take
   std::optional<Outcome> closed_;      // the job's outcome for this node
   JobResult result_;

@@ -142,7 +142,7 @@ struct SignalWorkers {
 // The workers have exited. NothingLeft follows once their leftovers have exited too.
 struct AwaitNothingLeft {};
 
-// All workers have succeeded: their leftovers have `left` to finish. For users.
+// All workers have succeeded: names their leftovers, which have `left` to finish.
 struct NameLeftovers {
   Duration left{};
 };

@@ -35,7 +35,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   }
 }
 
-// While a failure is held. Later code that stops the workers finds none.
+// Called while a failure is held: code that stops the workers later finds no process.
 void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
   groups_empty_ = true;
 }

@@ -14,7 +14,7 @@ namespace muster {
 inline constexpr Duration kKillTimeout = std::chrono::seconds(2);
 
 // Before a restart no user waits for an exit, and the kernel takes time to free the memory of a
-// large process. Also the time that a worker gets that is known to be dying.
+// large process. A worker that is known to be dying gets this time too.
 inline constexpr Duration kKillTimeoutBeforeRestart = std::chrono::seconds(30);
 
 // The minimum time between SIGTERM and SIGKILL for leftovers if the workers have used up the grace

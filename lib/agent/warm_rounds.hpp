@@ -40,7 +40,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     go_on();
   }
 
-  // For a following round: packages may have been reinstalled since the last one.
+  // Prepares the zygote again for each later round, since packages may have been reinstalled.
   void tell_gone() override {
     is_gone_ = true;
     ask();
@@ -60,7 +60,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     go_on();
   }
 
-  // After the first round the module was removed meanwhile; the workers will report that.
+  // After the first round this means that the module was removed, which the workers will report.
   void on_unknown_module(const std::string& what) override {
     if (!begin_) {
       on_zygote_lost(what);

@@ -13,7 +13,7 @@ namespace muster {
 inline constexpr int kStatusVersion = 1;
 
 inline constexpr std::size_t kRoundsShownMax = 50;
-inline constexpr std::size_t kNamesShownMax = 16;  // of nodes that joined or left with a round
+inline constexpr std::size_t kNamesShownMax = 16;  // of nodes that joined or left in a round
 
 // A single object on one line. `now`: Unix time.
 [[nodiscard]] std::string status_json(const JobStatus& status, double now);
