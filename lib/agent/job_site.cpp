@@ -129,7 +129,7 @@ std::string JobSite::events_from(std::uint64_t& cursor) {
   cursor = std::max(cursor, lines_gone_);
   while (cursor - lines_gone_ < lines_.size() && out.size() < kStreamPartBytes) {
     const std::string& line = lines_[static_cast<std::size_t>(cursor - lines_gone_)];
-    out += fmt::format("id: {}-{}\ndata: {}\n", run_, cursor, line);  // line has its line break
+    out += fmt::format("id: {}-{}\ndata: {}\n", run_, cursor, line);  // `line` ends in one \n
     ++cursor;
   }
   return out;
