@@ -63,7 +63,7 @@ SupervisorSettings settings_of(const LaunchConfig& config) {
         steady_now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left));
   }
   if (many_nodes(config)) {
-    // Longer than that without a sign of life would worry the other nodes.
+    // A longer silence than one heartbeat interval would alarm the other nodes.
     settings.console_timeout_between =
         std::min(kConsoleTimeoutBetween, beat_interval(config.rendezvous.lease));
   }
@@ -150,7 +150,7 @@ class Agent final : public WorkerSite, public WarmSite {
   asio::steady_timer alarm_;
   std::optional<TimePoint> armed_;
   std::array<char, 64 * sizeof(SignalNotice)> notices_{};
-  std::size_t noticed_ = 0;  // bytes of an unfinished notice
+  std::size_t noticed_ = 0;  // bytes of an incomplete notice
   std::unique_ptr<LinuxRunner> runner_;
   EventStream events_{setup_.hostname, wall_now_seconds};
   Messages messages_{setup_};
@@ -166,8 +166,8 @@ class Agent final : public WorkerSite, public WarmSite {
                          [this](const std::string& line) { messages_.show(line); },
                          [this](const std::string& node) { return forget(shared_rounds_, node); }}};
   RunPlace place_{setup_};
-  UserAdmission admission_{::geteuid()};        // of other agents
-  UserAdmission store_admission_{::geteuid()};  // of workers
+  UserAdmission admission_{::geteuid()};        // for other agents
+  UserAdmission store_admission_{::geteuid()};  // for workers
   JobSockets job_sockets_;
   WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
   PortDuty port_duty_{loop_, events_, [this] { return store_admission_.asked(); }};
@@ -176,7 +176,7 @@ class Agent final : public WorkerSite, public WarmSite {
   std::optional<MungeService> munge_;
   std::optional<NamedHosts> named_hosts_;
   std::optional<SharedWithGuard> shared_with_guard_;
-  SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ by its real type
+  SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ as its concrete type
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   Supervisor supervisor_;
@@ -186,7 +186,7 @@ class Agent final : public WorkerSite, public WarmSite {
   int exit_code_ = 0;
 };
 
-// The supervisor is made after its rounds, which use it only when they are asked for something.
+// The supervisor is constructed after its rounds, which use it only once they are called.
 std::unique_ptr<RoundSource> Agent::make_rounds() {
   if (!shared_with_guard_) {
     const LaunchConfig& config = setup_.config;
@@ -209,7 +209,7 @@ void Agent::prepare_zygote(ZygoteObserver& observer) {
   ProcessSpec spec;
   spec.argv = zygote_argv(setup_.config, zygote_source());
   Environ environ = node_env(setup_.config, setup_.environ);
-  environ.erase("RANK");  // it is no worker; each of those gets its own
+  environ.erase("RANK");  // the zygote is not a worker; each worker gets its own RANK
   spec.environment = environ.to_block();
   runner_->prepare_zygote(spec, observer);
 }
@@ -233,8 +233,8 @@ void Agent::add_sinks() {
                                  ::getppid()});
 }
 
-// Whose sockets may reach the store and, in a job of many nodes, this agent. A worker that has
-// given up its user is a child all the same; only an agent that is root can have one, and see it.
+// Configures whose sockets may reach the store and, in a multi-node job, this agent. A worker that
+// has changed its user is still our child. Only an agent running as root can have and see one.
 void Agent::guard_doors() {
   for (UserAdmission* const door : {&admission_, &store_admission_}) {
     door->set_notice([this](const std::string& text) { warn(text); });
@@ -249,7 +249,7 @@ void Agent::guard_doors() {
   }
   if (shared_rounds_ != nullptr) {
     const std::string forwards =
-        ", or, if it forwards connections of other machines (a side car, ssh -L), ";
+        ", or, if it forwards connections from other hosts (a sidecar, ssh -L), ";
     admission_.set_advice(forwards + "give all nodes the same --token-file, or --token=none");
     if (setup_.config.store_via == StoreVia::direct) {
       store_admission_.set_advice(forwards + "use --store-via=proxy");
@@ -325,12 +325,12 @@ Result<void> Agent::open_runner() {
 
 void Agent::open_channel() {
   if (const auto opened = channel_.open(setup_.random); !opened) {
-    events_.say(LogLevel::warning, opened.error().message + "; workers do without it");
+    events_.say(LogLevel::warning, opened.error().message + "; workers run without a channel");
   }
   place_.tell_workers(channel_.name());
 }
 
-// Before the supervisor has begun.
+// For errors before the supervisor has started.
 void Agent::fail(const Error& error) {
   JobResult result;
   result.outcome = Outcome::not_started;
@@ -359,7 +359,7 @@ void Agent::begin_rounds() {
   }
 }
 
-// Before we tell anybody that we have it.
+// Tests MUNGE before this node announces to others that it has it.
 void Agent::try_munge() {
   munge_.emplace(loop_, setup_.environ.to_block());
   munge_->prove([this](const Result<void>& proven) {
@@ -370,7 +370,7 @@ void Agent::try_munge() {
                  "--token=munge: " + proven.error().message +
                      "; start munged, or give all nodes the same --token-file"});
     } else {
-      events_.say(LogLevel::info, "done without " + proven.error().message);
+      events_.say(LogLevel::info, "continuing without " + proven.error().message);
       begin_shared(false);
     }
   });

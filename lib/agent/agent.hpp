@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent: runs the job's workers on this node, from the first store to the report. The shell
-// around the supervisor: one loop, one timer, the link to the guard, a store for each round, the
-// real processes; in jobs of many nodes a SharedRounds with the others. Called once, by main, in
-// the process that run_guarded made.
+// The agent: runs the job's workers on this node, from the first store to the report. It is the
+// shell around the supervisor: one loop, one timer, the link to the guard, a store for each round,
+// real processes, and a SharedRounds in multi-node jobs. Called once, by main, in the process that
+// run_guarded created.
 #pragma once
 
 #include "base/environ.hpp"
@@ -23,24 +23,24 @@ struct AgentSetup {
   LaunchConfig config;
   Environ environ;
   std::string hostname;
-  std::string version;  // of muster: all nodes of a job have the same
-  std::string random;   // 32 hexadecimal digits, for the run folder's name and this node's id
+  std::string version;  // of muster; the same on all nodes of a job
+  std::string random;   // 32 hexadecimal digits, for the run directory's name and this node's id
   bool stderr_is_terminal = false;
   bool stdin_is_terminal = false;
-  bool stderr_is_public = false;  // a file that other users can read
-  bool stdout_is_torn = false;    // as in PlanContext,
-  bool one_sink = false;          // and so this
+  bool stderr_is_public = false;  // stderr is a file that other users can read
+  bool stdout_is_torn = false;    // as in PlanContext
+  bool one_sink = false;          // as in PlanContext
   std::size_t stderr_columns = 80;
 };
 
-// What a job of many nodes shares with its guard: made by main before run_guarded.
+// State that a multi-node job shares with its guard. main creates it before run_guarded.
 struct SharedWithGuard {
   NodeSockets sockets;
   const LeaseTimer* lease = nullptr;
   std::shared_ptr<const RoundRecord> record{};
 };
 
-// Returns the launcher's exit code; everything that it has to say was said. `means` where
+// Returns the launcher's exit code after all messages have been printed. `means` is set if
 // many_nodes(setup.config).
 [[nodiscard]] int run_agent(const AgentSetup& setup,
                             UniqueFd link,

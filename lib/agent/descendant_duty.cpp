@@ -16,8 +16,8 @@ DescendantDuty::DescendantDuty(asio::io_context& loop,
     : runner_(runner), events_(events), supervisor_(supervisor), watch_(loop, *this) {
   if (!DescendantWatch::is_possible()) {
     events_.say(LogLevel::warning,
-                "--on-child-death=fail sees nothing here: it needs Linux 5.3 and a /proc of this "
-                "pid namespace; only the workers themselves are watched");
+                "--on-child-death=fail has no effect here: it needs Linux 5.3 and a /proc of this "
+                "pid namespace; muster watches only the workers themselves");
   }
 }
 
@@ -35,13 +35,13 @@ void DescendantDuty::take(const JobEvent& event) {
     watch_.end();
   } else if (const auto* sent = std::get_if<event::WorkersSignalled>(&event.what)) {
     if (sent->signo != SIGSTOP && sent->signo != SIGCONT) {
-      watch_.end();  // whoever is asked to end may end as it likes
+      watch_.end();  // a process that was asked to stop may exit in any way
     }
   }
 }
 
-// Its failure counts at once, as if it had died itself: without that process it may do nothing that
-// ends it, also when it is asked to.
+// The worker's failure counts at once, as if the worker itself had died: without that process it
+// may never exit, even if asked to.
 void DescendantDuty::on_descendant_failure(const DescendantEnd& end) {
   const auto worker = workers_.find(end.local_rank);
   if (worker == workers_.end() || supervisor_.core().state() != SupervisorState::running) {
@@ -60,8 +60,8 @@ void DescendantDuty::on_descendant_failure(const DescendantEnd& end) {
 
 void DescendantDuty::on_too_many_descendants() {
   events_.say(LogLevel::warning,
-              fmt::format("--on-child-death=fail: the workers have too many processes below them "
-                          "(limit {}, or a quarter of `ulimit -Hn`); the end of some is not seen",
+              fmt::format("--on-child-death=fail: the workers have too many descendants (limit {}, "
+                          "or a quarter of `ulimit -Hn`); some child deaths will go unnoticed",
                           kDescendantsMax));
 }
 

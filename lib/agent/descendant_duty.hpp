@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescendantDuty: what the agent does about processes below its workers, where
-// --on-child-death=fail asks for it: the failure of one is the failure of its worker, whose group
-// is killed at once. A sink of events, since these say when workers start, end and are stopped.
-// Owned by the agent; one thread.
+// DescendantDuty: implements --on-child-death=fail. If a descendant of a worker fails, the worker
+// fails too, and its process group is killed at once. An event sink, because events report when
+// workers start, exit and are stopped. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/event_stream.hpp"
@@ -36,7 +35,7 @@ class DescendantDuty final : public EventSink, public DescendantObserver {
   LinuxRunner& runner_;
   EventStream& events_;
   Supervisor& supervisor_;
-  std::map<int, pid_t> workers_;  // by local rank: those that run
+  std::map<int, pid_t> workers_;  // running workers by local rank
   DescendantWatch watch_;
 };
 

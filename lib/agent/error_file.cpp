@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// The member of an object; null where there is none.
+// The member of an object; null if it does not exist.
 const Json* member(const Json& object, const char* name) {
   if (!object.is_object()) {
     return nullptr;
@@ -57,8 +57,8 @@ bool is_true(const Json* value) {
   return value != nullptr && value->is_boolean() && value->get<bool>();
 }
 
-// The end of a long text, from the start of a line; of a traceback also its first line, since it
-// says that it is one.
+// The end of a long text, starting at a line; of a traceback also its first line, which identifies
+// it as one.
 std::string last_bytes(const std::string& text) {
   if (text.size() <= kEvidenceTextBytesMax) {
     return text;
@@ -122,7 +122,7 @@ std::string_view outcome_name(Outcome outcome) {
   return "unknown";
 }
 
-// Which worker, and when.
+// Identifies the worker and the time of the failure.
 void add_identity(Json& json, const WorkerFailure& failure) {
   json["rank"] = failure.rank;
   json["local_rank"] = failure.local_rank;

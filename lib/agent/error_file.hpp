@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON of failures: reads what a worker's torch.distributed.elastic `record` left in its
-// $TORCHELASTIC_ERROR_FILE, writes our own in the same form, and the whole report. Pure text to
-// text; whatever a worker wrote is tolerated.
+// Failures as JSON: parses the file that torch.distributed.elastic's `record` wrote to a worker's
+// $TORCHELASTIC_ERROR_FILE, writes ours in the same format, and writes the whole report. Pure text
+// to text; tolerates any input from a worker.
 #pragma once
 
 #include "agent/job_result.hpp"
@@ -12,39 +12,39 @@
 
 namespace muster {
 
-// What is longer is no error file.
+// A longer file is not an error file.
 inline constexpr std::size_t kErrorFileBytesMax = std::size_t{1} << 20;
 
-// None where the text is not such a file: empty, torn, too long, not JSON, JSON of another shape.
+// None if the text is not an error file: empty, truncated, too long, not JSON, or of another shape.
 [[nodiscard]] std::optional<ErrorRecord> parse_error_file(std::string_view text);
 
-// The text of a worker's error file with the worker's exit code in it, as torchrun hands it to its
-// own caller; unchanged where it has no place for the code.
+// The text of a worker's error file with the worker's exit code added, as torchrun passes it to its
+// own caller; unchanged if the format has no field for the code.
 [[nodiscard]] std::string with_error_code(std::string_view text, int code);
 
-// The same form for a failure without an error file.
+// Makes an error file in the same format for a failure that has none.
 [[nodiscard]] std::string make_error_file(const WorkerFailure& failure,
                                           const std::string& traceback);
 
-// What the node of a failure tells the others of it, for a report that is the same everywhere.
+// What a failure's node sends to the other nodes, so that all render the same report.
 struct Evidence {
-  WorkerFailure failure;  // texts cut to kEvidenceTextBytesMax each
+  WorkerFailure failure;  // each text is cut to kEvidenceTextBytesMax
   std::string program;
-  std::string logs;  // folder on that node; empty where it keeps none
-  int restarts = 0;  // of the job, before
+  std::string logs;  // directory on that node; empty if it keeps no logs
+  int restarts = 0;  // of the job before this failure
 };
 
 inline constexpr std::size_t kEvidenceTextBytesMax = 8192;
 
-// The ends of long texts: the report shows a few lines of them.
+// Keeps only the ends of long texts, since the report shows a few lines of them.
 [[nodiscard]] std::string evidence_text(const Evidence& evidence);
 
-// None where the text is none of ours.
+// None if the text was not written by evidence_text.
 [[nodiscard]] std::optional<Evidence> parse_evidence(std::string_view text);
 
 struct ReportSite;
 
-// report.json: everything that the report on stderr says, and what it had no room for.
+// report.json: everything in the report on stderr, plus what did not fit there.
 [[nodiscard]] std::string report_json(const JobResult& result, const ReportSite& site);
 
 }  // namespace muster

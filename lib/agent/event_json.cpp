@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of events.jsonl. EVENTS.md documents them; whoever changes one changes the other.
+// The lines of events.jsonl. EVENTS.md documents them; keep the two in sync.
 #include "agent/event_text.hpp"
 #include "agent/report.hpp"
 #include "agent/report_json.hpp"
@@ -199,7 +199,7 @@ Json or_null(const std::optional<double>& number) {
   return number ? Json(*number) : Json();
 }
 
-// Of many nodes only.
+// Empty in a single-node job.
 Json places_json(const std::vector<straggler::SlowPlace>& places) {
   Json out = Json::array();
   for (const straggler::SlowPlace& place : places) {

@@ -20,7 +20,7 @@ std::string names_of(const std::vector<channel::NodeRanks>& nodes) {
   return name_some(nodes, [](const channel::NodeRanks& node) { return node.node; });
 }
 
-// The nodes of the round before and of this one differ.
+// The nodes of this round differ from those of the previous one.
 EventLine continued_line(const event::RoundBegun& begun) {
   const Assignment& here = begun.assignment;
   std::string text = fmt::format("the job continues with {} and {}",
@@ -60,25 +60,24 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                       store)};
 }
 
-// A lost or new node is news. The failure of a rank is reported once, by the node that leads. A
-// node that was asked to leave prints so itself; when a whole job is stopped, the others leave as
-// well.
+// A lost or new node is news. The failure of a rank is reported once, by the leader. A node that
+// was asked to leave prints so itself; when a whole job is stopped, the other nodes leave as well.
 EventLine regroup_line(const event::RegroupAsked& asked) {
   const bool is_failure = asked.reason.starts_with("rank ");
   const bool is_planned = asked.reason.find("' leaves: ") != std::string::npos;
   return {is_failure || is_planned ? LogLevel::info : LogLevel::warning,
-          asked.reason + "; stopping the workers for another round"};
+          asked.reason + "; stopping the workers for a new round"};
 }
 
 EventLine end_line(const event::WorkerEnded& ended) {
-  return {
-      LogLevel::info,
-      fmt::format(
-          "local rank {} (pid {}) {}{}",
-          ended.exit.local_rank,
-          ended.exit.pid,
-          describe_end(ended.exit),
-          ended.reaped || !ended.exit.lost_child.empty() ? "" : "; the kernel frees its memory")};
+  return {LogLevel::info,
+          fmt::format("local rank {} (pid {}) {}{}",
+                      ended.exit.local_rank,
+                      ended.exit.pid,
+                      describe_end(ended.exit),
+                      ended.reaped || !ended.exit.lost_child.empty()
+                          ? ""
+                          : "; the kernel is freeing its memory")};
 }
 
 EventLine leftovers_line(const event::LeftoversFound& found) {
@@ -101,7 +100,7 @@ EventLine leftovers_line(const event::LeftoversFound& found) {
 
 std::string hang_line(const event::HangFound& found) {
   const std::string line = "hang: " + hang::headline(found.verdict);
-  return found.told_by.empty() ? line : line + "; node '" + found.told_by + "' shows all of it";
+  return found.told_by.empty() ? line : line + "; see node '" + found.told_by + "' for details";
 }
 
 }  // namespace
@@ -116,9 +115,9 @@ std::optional<EventLine> line_of(const JobEvent& event) {
         } else if constexpr (std::is_same_v<What, event::WorkerUnhealthy>) {
           return EventLine{
               LogLevel::warning,
-              fmt::format("rank {} says that it is not well: {}", what.rank, what.why)};
+              fmt::format("rank {} reports that it is unhealthy: {}", what.rank, what.why)};
         } else if constexpr (std::is_same_v<What, event::WorkerHealthy>) {
-          return EventLine{LogLevel::info, fmt::format("rank {} is well again", what.rank)};
+          return EventLine{LogLevel::info, fmt::format("rank {} is healthy again", what.rank)};
         } else if constexpr (std::is_same_v<What, event::RestartDecided>) {
           return EventLine{LogLevel::warning, what.text};
         } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
@@ -126,8 +125,8 @@ std::optional<EventLine> line_of(const JobEvent& event) {
         } else if constexpr (std::is_same_v<What, event::NodeFenced>) {
           return EventLine{LogLevel::warning,
                            what.reason +
-                               ": its workers were ended, since the other nodes may go "
-                               "on without it"};
+                               "; killed this node's workers because the other nodes may have "
+                               "continued"};
         } else if constexpr (std::is_same_v<What, event::LeftoversFound>) {
           return leftovers_line(what);
         } else if constexpr (std::is_same_v<What, event::HangFound>) {
@@ -135,7 +134,7 @@ std::optional<EventLine> line_of(const JobEvent& event) {
         } else if constexpr (std::is_same_v<What, event::HangOver>) {
           return EventLine{
               what.is_shown ? LogLevel::warning : LogLevel::info,
-              fmt::format("hang is over: the workers go on after {:.0f} s", what.quiet)};
+              fmt::format("workers are making progress again after {:.0f} s", what.quiet)};
         } else if constexpr (std::is_same_v<What, straggler::Named>) {
           return EventLine{LogLevel::warning, straggler::describe(what.slow)};
         } else if constexpr (std::is_same_v<What, straggler::Over>) {

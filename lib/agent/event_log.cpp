@@ -30,7 +30,7 @@ void EventLog::take(const JobEvent& event) {
   } else if (begun != nullptr && !write_ && !begun->logs.empty()) {
     open(begun->logs);
   } else if (begun != nullptr && !write_) {
-    given_up_ = true;  // there will be no folder
+    given_up_ = true;  // the directory will never exist
     return;
   }
   if (write_) {
@@ -50,7 +50,7 @@ void EventLog::open(const std::string& folder) {
   write(std::exchange(kept_, {}));
 }
 
-// A file that was removed or renamed meanwhile gives way to a new one; one that is there stays.
+// Replaces a file that was removed or renamed meanwhile by a new one; keeps an existing file.
 void EventLog::open_again(const std::string& folder) {
   if (auto opened = open_(folder)) {
     write_ = std::move(*opened);
@@ -62,7 +62,7 @@ void EventLog::write(std::string_view text) {
     return;
   }
   if (written_ + text.size() > limits_.file_bytes) {
-    give_up(fmt::format("no more than {} MiB of events are kept", limits_.file_bytes >> 20));
+    give_up(fmt::format("events.jsonl has reached {} MiB", limits_.file_bytes >> 20));
     return;
   }
   const TimePoint begun = now_();
@@ -71,7 +71,7 @@ void EventLog::write(std::string_view text) {
   }
 }
 
-// A line that does not fit as a whole may stay torn: it is the last one then.
+// A line that does not fit completely may be truncated; it is then the last one.
 bool EventLog::append(std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write_(text);
@@ -88,7 +88,7 @@ bool EventLog::append(std::string_view text) {
   return true;
 }
 
-// A write to a regular file always waits for its disk.
+// A write to a regular file always waits for the disk.
 void EventLog::count_time(Duration taken) {
   slow_ += taken > kSlowEventWrite ? taken : Duration{};
   if (slow_ > kSlowEventWritesMax) {
@@ -100,7 +100,7 @@ void EventLog::give_up(const std::string& reason) {
   given_up_ = true;
   write_ = nullptr;
   kept_.clear();
-  trouble_(reason + "; events.jsonl ends here");
+  trouble_(reason + "; no more events are logged");
 }
 
 Result<EventLog::Write> open_event_file(const std::string& folder) {
@@ -108,7 +108,7 @@ Result<EventLog::Write> open_event_file(const std::string& folder) {
   const auto file = std::make_shared<UniqueFd>(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!*file) {
-    return std::unexpected(system_error("cannot make '" + path + "'", errno));
+    return std::unexpected(system_error("cannot create '" + path + "'", errno));
   }
   return [file](std::string_view text) { return ::write(file->get(), text.data(), text.size()); };
 }

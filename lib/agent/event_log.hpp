@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventLog: the sink that writes events.jsonl, beside the logs that the user asked for. What comes
-// before there is a folder is kept until then. A file that cannot be written (a full disk) is
-// reported once and costs the job nothing else; so is one on a disk that holds us up. Owned by the
-// agent; resource.
+// EventLog: the sink that writes events.jsonl into the log directory that the user asked for.
+// Buffers events until the directory exists. A write failure (disk full) or a disk that blocks
+// the launcher is reported once; logging then stops, and the job continues. Owned by the agent;
+// resource.
 #pragma once
 
 #include "agent/event_stream.hpp"
@@ -16,15 +16,15 @@
 
 namespace muster {
 
-// A job that runs for a year must not fill a disk with the messages of its nodes.
+// A job that runs for a year must not fill a disk with messages from its nodes.
 inline constexpr std::size_t kEventLogBytesMax = std::size_t{64} << 20;
 
-// A write that takes longer than this is a slow one, and so long all slow ones together may hold
-// the launcher up. Then the job is more important than its log of events.
+// A write is slow if it takes longer than kSlowEventWrite. Once slow writes have blocked the
+// launcher for kSlowEventWritesMax in total, logging stops, because the job matters more.
 inline constexpr Duration kSlowEventWrite = std::chrono::milliseconds(100);
 inline constexpr Duration kSlowEventWritesMax = std::chrono::seconds(1);
 
-// Before there is a folder: nodes that wait for others for days.
+// Limit of the buffer before the directory exists: nodes may wait for others for days.
 inline constexpr std::size_t kEventsKeptBytesMax = std::size_t{1} << 20;
 
 struct EventLogLimits {
@@ -34,14 +34,14 @@ struct EventLogLimits {
 
 class EventLog final : public EventSink {
  public:
-  // Appends some bytes and returns how many, or -1 with errno, as ::write does.
+  // Appends bytes and returns their number, or -1 with errno, as ::write does.
   using Write = std::function<ssize_t(std::string_view)>;
-  // Makes the file in this folder, unless it is there, and returns how to write to it.
+  // Creates the file in this directory unless it exists, and returns how to write to it.
   using Open = std::function<Result<Write>(const std::string& folder)>;
 
   using Clock = std::function<TimePoint()>;
 
-  // Reports at most once, through `trouble`, why there are no more lines.
+  // Calls `trouble` at most once, with the reason why logging stops.
   EventLog(Open open,
            Clock now,
            std::function<void(const std::string&)> trouble,
@@ -61,15 +61,15 @@ class EventLog final : public EventSink {
   Clock now_;
   std::function<void(const std::string&)> trouble_;
   EventLogLimits limits_;
-  std::string kept_;  // before the file is there
+  std::string kept_;  // events from before the file exists
   Write write_;
   std::size_t written_ = 0;
-  Duration slow_{};  // time that slow writes took
+  Duration slow_{};  // total time of slow writes
   bool given_up_ = false;
 };
 
-// The real file, events.jsonl. It must not be there yet, so that nothing but a regular file is
-// written to: nobody reads from the other end of a pipe and holds us up.
+// Creates the real file, events.jsonl. Fails if the path exists, so that muster writes only to a
+// regular file and never blocks on a pipe without a reader.
 [[nodiscard]] Result<EventLog::Write> open_event_file(const std::string& folder);
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventStream: hands each event of the job to all sinks, in order, with its time and round. Owned
-// by the agent; whoever learns something tells it. One thread. A sink may tell something itself:
-// that reaches all sinks before the others have seen the event that it answers.
+// EventStream: passes each event of the job to all sinks, in order, with its time and round. Owned
+// by the agent. One thread. A sink may emit an event itself; that event reaches all sinks before
+// the remaining sinks have seen the event that caused it.
 #pragma once
 
 #include "agent/job_event.hpp"
@@ -16,7 +16,7 @@ namespace muster {
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  // Must not wait for anybody.
+  // Must not block.
   virtual void take(const JobEvent& event) = 0;
 };
 
@@ -27,10 +27,10 @@ class EventStream {
   EventStream(std::string node, Clock wall_seconds)
       : node_(std::move(node)), wall_seconds_(std::move(wall_seconds)) {}
 
-  // Before the first event; outlives the stream's last one.
+  // Call before the first event. The sink must outlive the last one.
   void add(EventSink& sink) { sinks_.push_back(&sink); }
 
-  // Of the events from now on.
+  // Applies to later events.
   void set_round(std::uint64_t number) { round_ = number; }
 
   void tell(event::What what) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of events: the line on stderr that an event is, if any, and its line in events.jsonl.
+// Event formatting: the line that an event prints on stderr, if any, and its line in events.jsonl.
 // Pure.
 #pragma once
 
@@ -10,20 +10,20 @@
 
 namespace muster {
 
-// The version of what event_json writes. Fields and events may be added to it; readers ignore what
-// they do not know.
+// The format version of event_json. Fields and events may be added without a new version; readers
+// ignore unknown ones.
 inline constexpr int kEventsVersion = 1;
 
 struct EventLine {
   LogLevel level = LogLevel::info;
   std::string text;
-  bool is_news = false;  // printed at this level, without its name: nothing is wrong
+  bool is_news = false;  // printed at this level but without a level prefix: nothing is wrong
 };
 
-// None where nothing is said of it as it happens.
+// None if the event prints no line.
 [[nodiscard]] std::optional<EventLine> line_of(const JobEvent& event);
 
-// One JSON object on one line, with its line break.
+// One JSON object on one line, including the line break.
 [[nodiscard]] std::string event_json(const JobEvent& event);
 
 }  // namespace muster

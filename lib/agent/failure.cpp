@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-// The earliest and latest moment at which the failure can have happened. Error files hold whole
-// seconds; without one only the end is known.
+// The earliest and latest possible time of the failure. Error files contain whole seconds; without
+// one only the time of the exit is known.
 struct When {
   double earliest;
   double latest;

@@ -14,15 +14,15 @@
 namespace muster {
 namespace {
 
-// A thread of PyTorch's C++ asks for Python's lock while Python exits, is ended below code that may
-// not throw, and std::terminate() aborts the process.
+// A PyTorch C++ thread requests the GIL while Python exits. Python terminates the thread inside
+// noexcept code, so std::terminate() aborts the process.
 bool is_abort_at_exit(const WorkerFailure& failure) {
   return failure.status.signaled && failure.status.value == SIGABRT &&
          failure.stderr_tail.contains("terminate called without an active exception") &&
          !failure.stderr_tail.contains("Traceback (most recent call last):");
 }
 
-// The exception's last line; of one that is not the last of a chain the program knew.
+// Checks the last line of the exception, since the program handled earlier ones of a chain.
 bool is_missing_module(const WorkerFailure& failure) {
   const std::string traceback = traceback_of(failure);
   const std::string_view text = trim(traceback);
@@ -35,8 +35,8 @@ bool is_missing_module(const WorkerFailure& failure) {
 
 std::string hint_for(const WorkerFailure& failure) {
   if (is_abort_at_exit(failure)) {
-    return "after the end of a PyTorch program this is a bug of PyTorch (pytorch#190489): delete "
-           "models in DistributedDataParallel and call destroy_process_group() before it ends";
+    return "this is a known PyTorch bug at program exit (pytorch#190489): delete models in "
+           "DistributedDataParallel and call destroy_process_group() before the program exits";
   }
   if (!failure.python.empty() && is_missing_module(failure)) {
     return printable(

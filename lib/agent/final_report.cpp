@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-// The end of a job of many nodes is the same story everywhere. Launchers for each worker share a
-// console, as a rule, so the first one of each machine tells it.
+// The report of a multi-node job is the same on all nodes. Launchers that each start one worker
+// usually share a console, so only the first one on each host prints the report.
 bool another_tells(const LaunchConfig& config, const JobResult& result) {
   const bool is_first = !config.task || config.task->local_rank == 0;
   return !is_first && result.outcome == Outcome::failed && result.close && result.overdue.empty() &&
@@ -28,7 +28,7 @@ void FinalReport::write_error_file(const JobResult& result) const {
     return;
   }
   const WorkerFailure& root = story->root;
-  // The worker's own file may be gone by now.
+  // The worker's own file may have been deleted by now.
   const std::string own =
       root.error_file.empty() ? "" : read_some(root.error_file, kErrorFileBytesMax + 1);
   const std::string text = own.empty() ? make_error_file(root, traceback_of(root))

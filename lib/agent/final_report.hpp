@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FinalReport: what the launcher writes when the job has ended: the report on standard error,
-// report.json beside the logs, and the error file that our own caller asked for. The sink of the
-// job's last event. Owned by the agent. Shell around report and error_file.
+// FinalReport: writes the report on stderr when the job has ended, report.json into the log
+// directory, and the error file that our own caller asked for. A sink for the last event. Owned by
+// the agent. Shell around report and error_file.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -18,8 +18,8 @@ class FinalReport final : public EventSink {
 
   void take(const JobEvent& event) override;
 
-  // The error file that our caller asked for by TORCHELASTIC_ERROR_FILE, as torchrun writes it. To
-  // be called before the run folder is cleaned up: a worker's own error file may be the source.
+  // Writes the error file that our caller asked for with TORCHELASTIC_ERROR_FILE, as torchrun does.
+  // Call before the run directory is cleaned up: a worker's own error file may be the source.
   void write_error_file(const JobResult& result) const;
 
  private:

@@ -34,7 +34,7 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup) {
   out.core.on_hang = on_hang_of(setup.config);
   out.core.sees_output = sees_all_output(setup.config);
   out.environment = setup.environ.to_block();
-  // A virtual environment need not be active: what lies beside its Python counts.
+  // A virtual environment need not be active, so use the py-spy next to its Python.
   const std::filesystem::path beside =
       std::filesystem::path(setup.config.program.python).parent_path() / "py-spy";
   std::error_code error;
@@ -49,7 +49,7 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup) {
 HangDuty::HangDuty(asio::io_context& loop, const AgentSetup& setup, HangDutyParts parts)
     : setup_(setup), parts_(parts), watch_(loop, parts.runner, settings_of(setup), *this) {}
 
-// -- who runs ---------------------------------------------------------------------------------
+// -- running workers --------------------------------------------------------------------------
 
 void HangDuty::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
@@ -98,8 +98,8 @@ void HangDuty::worker_ended(const event::WorkerEnded& ended) {
   }
 }
 
-// A user who stops a job with Ctrl-Z, which reaches workers as SIGSTOP, has not hung it; a job that
-// is being ended is not looked at.
+// A job that a user stopped with Ctrl-Z, which reaches workers as SIGSTOP, does not hang. A job
+// that is being stopped is not inspected.
 void HangDuty::workers_signalled(int signo) {
   if (signo == SIGCONT && !stopping_) {
     watch_.begin(workers_, world_size_);
@@ -146,7 +146,7 @@ void HangDuty::write_files(hang::HangReport& report) {
   }
   if (!written) {
     report.facts.folder.clear();
-    report.facts.gaps.push_back("not written: " + written.error().message);
+    report.facts.gaps.push_back("cannot save the evidence: " + written.error().message);
   }
 }
 
@@ -158,12 +158,13 @@ void HangDuty::blame(const hang::Verdict& verdict) {
   }
 }
 
-// The kernel may take its time with a process that hangs in it: its failure counts at once.
+// The kernel may take long to kill a process that hangs in a system call, so its failure counts at
+// once.
 void HangDuty::fail_worker(int rank, const hang::Verdict& verdict) {
   auto worker = std::ranges::find_if(workers_, [&](const hang::WatchedWorker& one) {
     return !one.ended && (rank < 0 || one.rank == rank);
   });
-  if (worker == workers_.end()) {  // it has ended: any of those that wait for it
+  if (worker == workers_.end()) {  // it has exited: choose any worker that waits for it
     worker = std::ranges::find(workers_, false, &hang::WatchedWorker::ended);
   }
   if (worker == workers_.end()) {
@@ -192,21 +193,21 @@ void HangDuty::add_evidence(WorkerFailure& failure) const {
   }
 }
 
-// -- what else the watch says -----------------------------------------------------------------
+// -- other results of the watch ---------------------------------------------------------------
 
 void HangDuty::goes_on(Duration quiet) {
   blamed_.clear();
   parts_.events.tell(event::HangOver{std::chrono::duration<double>(quiet).count(), block_is_here_});
 }
 
-// Often only the first rank says something: then its node sees it.
+// Often only the first rank prints anything; then only its node can see the program's progress.
 void HangDuty::sees_nothing() {
   if (parts_.others != nullptr && !workers_.empty() && workers_.front().rank != 0) {
     return;
   }
   parts_.events.say(
       LogLevel::warning,
-      "--hang-timeout sees nothing of this program so far (no progress() calls, no muster "
+      "--hang-timeout cannot see this program's progress (no progress() calls, no muster "
       "collectives, no output through muster): hangs will not be detected. Use --label or --tee");
 }
 

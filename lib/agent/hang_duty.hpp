@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangDuty: what the agent does about hangs, where --hang-timeout is on: tells the watch which
-// workers run, tells everybody its verdict, and carries out --on-hang. A sink of events, since
-// these say when workers start, end and are stopped. Many nodes: they look together, and the one
-// that leads judges. Owned by the agent; one thread.
+// HangDuty: handles hangs if --hang-timeout is on. Passes the running workers to the watch, reports
+// its verdict, and carries out --on-hang. An event sink, because events report when workers start,
+// exit and are stopped. With many nodes, all inspect their workers and the leader decides. Owned by
+// the agent; one thread.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -23,13 +23,13 @@ namespace muster {
 
 class SharedRounds;
 
-// What it works on.
+// The objects that it uses.
 struct HangDutyParts {
   LinuxRunner& runner;
   EventStream& events;
   Supervisor& supervisor;
   WorkerChannel& channel;
-  SharedRounds* others = nullptr;  // many nodes
+  SharedRounds* others = nullptr;  // set with many nodes
 };
 
 [[nodiscard]] hang::OnHang on_hang_of(const LaunchConfig& config);
@@ -73,14 +73,14 @@ class HangDuty final : public EventSink, public hang::HangSite, public HangParty
   int world_size_ = 0;
   int attempt_ = 0;
   std::string logs_;
-  int found_ = 0;  // verdicts so far
+  int found_ = 0;  // number of verdicts so far
   bool stopping_ = false;
   bool ends_job_ = false;          // --on-hang=stop
-  int killed_ = -1;                // local rank of the worker that --on-hang has ended
-  bool block_is_here_ = true;      // of the last verdict
-  std::uint64_t judged_here_ = 0;  // the inquiry that this node judged, until it hears of it
+  int killed_ = -1;                // local rank of the worker that --on-hang killed
+  bool block_is_here_ = true;      // this node printed the block of the last verdict
+  std::uint64_t judged_here_ = 0;  // inquiry that this node judged, until the verdict comes back
   bool said_nobody_judges_ = false;
-  std::map<int, std::string> blamed_;  // by local rank, in this attempt
+  std::map<int, std::string> blamed_;  // verdict by local rank, in this attempt
 };
 
 }  // namespace muster

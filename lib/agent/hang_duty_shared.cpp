@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangDuty in a job of many nodes: asks the others, looks for them, judges where this node leads,
-// and does what the verdict on all asks of this node.
+// HangDuty in a multi-node job: asks the other nodes, inspects workers for them, judges if this
+// node is the leader, and carries out this node's part of the verdict.
 #include "agent/hang_duty.hpp"
 #include "agent/shared_rounds.hpp"
 #include "hang/findings_codec.hpp"
@@ -12,8 +12,8 @@
 namespace muster {
 namespace {
 
-// Whatever the coordinator says: as much time as a look of this node alone has, and not too little
-// for the looks at CPU times.
+// Bounds for the time that the coordinator grants: at most as long as an inspection by this node
+// alone, and long enough to sample CPU times.
 constexpr Duration kLookWithinMin = std::chrono::seconds(1);
 constexpr Duration kLookWithinMax = std::chrono::seconds(25);
 
@@ -62,7 +62,7 @@ void HangDuty::look(const Look& question) {
     std::string findings = hang::encode_findings(hang::summary_of(seen), most);
     parts_.others->tell(LookedHere{{question.round, question.inquiry, std::move(findings)}});
   };
-  if (workers_.size() != expected_) {  // they are being started
+  if (workers_.size() != expected_) {  // they are still being started
     tell({});
     return;
   }
@@ -90,18 +90,19 @@ void HangDuty::hear(const Judged& said) {
     if (!std::exchange(said_nobody_judges_, true)) {
       parts_.events.say(LogLevel::warning,
                         said.verdict.empty()
-                            ? "the workers make no progress, and the node that leads the job does "
-                              "not look for hangs: give --hang-timeout to all nodes"
+                            ? "the workers make no progress, but the leader does not watch for "
+                              "hangs; pass --hang-timeout on all nodes"
                             : whole.error().message);
     }
     return;
   }
-  // Once: who leads next counts its inquiries from one again.
+  // Use it only once: the next leader numbers its inquiries from one again.
   block_is_here_ = std::exchange(judged_here_, 0) == said.inquiry;
   take_verdict(*whole);
 }
 
-// The node of the acting rank carries out what was asked for; its failure ends the round on all.
+// The node of the acting rank carries out --on-hang. The rank's failure stops the round on all
+// nodes.
 void HangDuty::take_verdict(const hang::WholeVerdict& whole) {
   const bool runs = !stopping_ && workers_.size() == expected_;
   if (!whole.counts || !runs) {

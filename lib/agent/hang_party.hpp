@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangParty: the part that the agent of one node takes in finding out who holds up a job of many.
-// SharedRounds hands it what the rendezvous asks; HangDuty is the real one. One thread.
+// HangParty: one node's part in diagnosing a hang in a multi-node job. SharedRounds forwards the
+// requests of the rendezvous to it. HangDuty is the real implementation. One thread.
 #pragma once
 
 #include "agent/failure.hpp"
@@ -11,12 +11,13 @@ namespace muster {
 class HangParty {
  public:
   virtual ~HangParty() = default;
-  // What do the workers here do? Answer: LookedHere.
+  // Inspects the workers on this node. Reply: LookedHere.
   virtual void look(const Look& question) = 0;
-  // What follows from what all nodes have seen? Answer: JudgedHere.
+  // Reaches a verdict from what all nodes have seen. Reply: JudgedHere.
   virtual void judge(const JudgeNow& all) = 0;
   virtual void hear(const Judged& said) = 0;
-  // Says so where the worker was ended because it hung.
+  // Adds the hang to the failure of a worker that was killed because of it.
+
   virtual void add_evidence(WorkerFailure& failure) const = 0;
 };
 

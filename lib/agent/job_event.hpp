@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobEvent: one thing that the agent has learned, and when. All that it says (lines on stderr, the
-// roll call, the report, events.jsonl) is made of these and of nothing else. EVENTS.md says what
-// each means to readers of events.jsonl. Values.
+// JobEvent: one thing that the agent observed, and when. All of its output (lines on stderr, the
+// roll call, the report, events.jsonl) is made from these events only. EVENTS.md documents them for
+// readers of events.jsonl. Values.
 #pragma once
 
 #include "agent/job_result.hpp"
@@ -23,42 +23,42 @@ namespace muster {
 
 namespace event {
 
-// The first one.
+// The first event.
 struct JobStarted {
-  std::string program;  // its name as typed, without its arguments
+  std::string program;  // name as typed, without arguments
   int workers = 0;      // on this node
   int max_restarts = 0;
   std::string version;
-  std::string job = {};    // its name: --rdzv-id
-  pid_t launcher_pid = 0;  // what a user signals to end this node's part: the guard
+  std::string job = {};    // --rdzv-id
+  pid_t launcher_pid = 0;  // the guard: the process that a user signals to stop this node
 };
 
-// --http: where it listens.
+// --http: the address that it listens on.
 struct HttpOpened {
   std::string address;
   int port = 0;
 };
 
-// Many nodes: from now on a round is waited for.
+// Many nodes: this node starts to wait for a round.
 struct RoundAwaited {};
 
-// Many nodes: this node has done its part; what is said while it waits is said once.
+// Many nodes: this node has finished; its lines while it waits are printed only once.
 struct PartDone {};
 
-// Many nodes: who is there and who is missing, or why this node hears of nobody.
+// Many nodes: which nodes are present and which are missing, or why this node cannot reach them.
 struct RollCallHeard {
   RollCall call;
   std::string trouble;
 };
 
-// The workers are started next.
+// The workers start next.
 struct RoundBegun {
   Assignment assignment;
   bool shared = false;     // with other nodes
-  std::string run_folder;  // empty where there is none
-  std::string logs;        // the same where it is the user's, and stays
+  std::string run_folder;  // empty if it does not exist
+  std::string logs;        // the same if it is the user's and is kept
   MembershipChange change = {};
-  std::vector<RoundNode> nodes = {};  // many nodes: all of the round, in the order of group ranks
+  std::vector<RoundNode> nodes = {};  // many nodes: all in the round, in the order of group ranks
 };
 
 struct WorkerStarted {
@@ -67,14 +67,14 @@ struct WorkerStarted {
   pid_t pid = 0;
 };
 
-// Where `reaped` is false it is known to end like this, and the kernel still frees its memory.
+// If `reaped` is false, the exit status is known and the kernel is still freeing the memory.
 struct WorkerEnded {
   WorkerExit exit;
   int rank = 0;
   bool reaped = true;
 };
 
-// What workers say over their channel (channel/CHANNEL.md).
+// What workers report over their channel (channel/CHANNEL.md).
 struct WorkerReady {
   int rank = 0;
   int local_rank = 0;
@@ -97,29 +97,28 @@ struct WorkerToldEvent {
   std::string data;  // JSON
 };
 
-// A worker that failed and was not ended by our own stop, with all that it left. Comes after its
-// attempt.
+// A worker that failed without being stopped by us, with all its evidence. Follows its attempt.
 struct WorkerFailed {
   WorkerFailure failure;
 };
 
-// One node: all workers are started again, because this one failed.
+// One node: all workers are restarted because this one failed.
 struct RestartDecided {
   int rank = 0;
   int local_rank = 0;
   pid_t pid = 0;          // 0: it could not be started
   int restart = 0;        // its number, from 1
   int restarts_left = 0;  // after this one
-  std::string text = {};  // the same for people, with how the worker ended
+  std::string text = {};  // the line for users, with how the worker exited
 };
 
-// The round ends for another one.
+// The round stops and a new one forms.
 struct RegroupAsked {
   std::string reason;
-  RankSpan gone = {};  // ranks whose end is the reason
+  RankSpan gone = {};  // ranks whose exit is the reason
 };
 
-// This node has lost touch with the others, who may go on without it.
+// This node has lost contact with the others, which may continue without it.
 struct NodeFenced {
   std::string reason;
 };
@@ -129,46 +128,46 @@ struct SignalTaken {
   pid_t sender = 0;  // 0: the kernel (a terminal)
 };
 
-// To all process groups of the workers.
+// Sent to the process groups of all workers.
 struct WorkersSignalled {
   int signo = 0;
 };
 
 struct WorkersKilled {};
 
-// Processes that workers left behind when they ended: they have time to exit by themselves, were
-// sent SIGTERM, or were killed.
+// Processes that exited workers left behind: they may exit by themselves, were sent SIGTERM, or
+// were killed.
 struct LeftoversFound {
   enum class Fate { awaited, asked, killed };
 
   Fate fate = Fate::awaited;
   std::vector<Leftover> processes;
-  Duration time_left{};  // awaited: until they are sent SIGTERM
+  Duration time_left{};  // awaited: until they get SIGTERM
 };
 
-// The workers make no progress: who holds them up, and why. Comes before anything is ended.
+// The workers make no progress: which ranks block the job, and why. Precedes any kill.
 struct HangFound {
   hang::Verdict verdict;
   hang::VerdictFacts facts;
-  std::string told_by = {};  // many nodes: another one, which shows the block; empty: this one
+  std::string told_by = {};  // many nodes: another node, which prints the block; empty: this one
 };
 
-// After such a verdict they go on.
+// The workers make progress again after such a verdict.
 struct HangOver {
-  double quiet = 0;      // so many seconds nothing had happened
-  bool is_shown = true;  // many nodes: where the block was
+  double quiet = 0;      // seconds without progress
+  bool is_shown = true;  // many nodes: true on the node that printed the block
 };
 
-// A line for people that is no other event.
+// A line for users that belongs to no other event.
 struct Message {
   LogLevel level = LogLevel::warning;
   std::string text;
 };
 
-// The last one.
+// The last event.
 struct JobEnded {
   JobResult result;
-  std::string logs;  // the run folder as far as it stays; empty where it does not
+  std::string logs;  // the run directory if it is kept, else empty
 };
 
 using What = std::variant<JobStarted,
@@ -202,8 +201,8 @@ using What = std::variant<JobStarted,
 
 struct JobEvent {
   double unix_time = 0;
-  std::string node;         // this machine
-  std::uint64_t round = 0;  // as all nodes count it; 0: before the first one
+  std::string node;         // this host
+  std::uint64_t round = 0;  // the job-wide number; 0 before the first round
   event::What what;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobResult: how the job ended on this node, and the launcher's exit code for it. Made by the
-// supervisor core, completed with evidence by the agent, read by the report. Value type, pure.
+// JobResult: how the job ended on this node, and the launcher's exit code. The supervisor core
+// creates it, the agent adds evidence, and the report reads it. Value type, pure.
 #pragma once
 
 #include "agent/failure.hpp"
@@ -17,7 +17,7 @@ enum class Outcome {
   succeeded,
   failed,       // a worker failed and was not restarted
   interrupted,  // a signal asked us to stop
-  not_started,  // a round could not be formed, or this node may not take part: `error`
+  not_started,  // no round could be formed, or this node may not join: see `error`
   orphaned,     // our guard died; everything was killed
 };
 
@@ -31,24 +31,24 @@ struct JobResult {
   int nproc = 0;
   int attempt = 0;  // the last one, from 0
   int max_restarts = 0;
-  std::optional<Close> close;  // many nodes: the end of the whole job, the same on each of them
-  std::string verdict;         // why there was no further restart; may be empty
-  std::vector<int> overdue;    // local ranks that outlived the grace period
-  std::vector<Survivor> survivors;  // what could not be killed
-  bool output_lost = false;         // of workers: the console refused it, and no log file has it
+  std::optional<Close> close;       // many nodes: the end of the whole job, the same on each node
+  std::string verdict;              // why there was no further restart; may be empty
+  std::vector<int> overdue;         // local ranks that outlived the grace period
+  std::vector<Survivor> survivors;  // processes that could not be killed
+  bool output_lost = false;         // the console rejected worker output that no log file contains
 
   bool operator==(const JobResult&) const = default;
 };
 
-// --on-hang=stop ended the job: as timeout(1).
+// --on-hang=stop ended the job; the same code as timeout(1).
 inline constexpr int kHungCode = 124;
 
 [[nodiscard]] int exit_code_of(const JobResult& result);
 
-// As a shell would see the worker's end.
+// The worker's exit code as a shell reports it.
 [[nodiscard]] int exit_code_of(const WorkerFailure& failure);
 
-// The documented code for an operating failure of our own.
+// The documented code for a failure of muster itself.
 [[nodiscard]] int exit_code_of(const Error& error);
 
 }  // namespace muster

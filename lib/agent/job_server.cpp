@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kRunLetters = 16;
 constexpr std::size_t kEventIdLetters = 8;
 constexpr int kBacklog = 64;
-// They hold no text of the program. Probes and Prometheus need no key for them.
+// These paths expose no text from the program. Probes and Prometheus need no key for them.
 const std::vector<std::string> kOpenPaths{"/healthz", "/readyz", "/metrics"};
 
 Result<UniqueFd> listen_for_musterctl(const std::string& name) {
@@ -37,7 +37,7 @@ Result<UniqueFd> listen_for_musterctl(const std::string& name) {
   return fd;
 }
 
-// Empty: none is asked for.
+// Empty if no key is required.
 Result<std::string> key_of(const LaunchConfig& config) {
   if (!config.http_has_key) {
     return "";
@@ -52,14 +52,14 @@ Result<std::string> key_of(const LaunchConfig& config) {
   if (!is_url_safe(token->secret)) {
     return failure(
         Errc::usage,
-        fmt::format("--http-key: the key in {} is part of a URL, so only letters, "
-                    "digits and -._~ can be in it; openssl rand -hex 32 makes a good one",
+        fmt::format("--http-key: the key in {} becomes part of a URL, so it may contain only "
+                    "letters, digits and -._~. Create one with: openssl rand -hex 32",
                     config.http_key_file));
   }
   return std::move(token->secret);
 }
 
-// "http://127.0.0.1:8080/"; a listener on all addresses is reached by the name of this host.
+// "http://127.0.0.1:8080/". For a listener on all addresses the URL has the name of this host.
 std::string url_of(const std::string& address, int port, const std::string& hostname) {
   const bool is_any = address == "0.0.0.0" || address == "::";
   return "http://" +
@@ -115,7 +115,7 @@ MetricsExtra JobServer::extra() const {
   return out;
 }
 
-// A machine that has no such sockets (a sandbox) still runs jobs.
+// A host without such sockets (a sandbox) can still run jobs.
 void JobServer::open_job_socket() {
   auto socket =
       listen_for_musterctl(std::string(kJobSocketPrefix) + setup_.random.substr(0, kRunLetters));
@@ -133,7 +133,7 @@ void JobServer::open_http(std::string key) {
   }
   auto socket = listen_on(where.host, where.port.value_or(0));
   if (!socket) {
-    events_.say(LogLevel::warning, "--http: " + socket.error().message + "; the job goes on");
+    events_.say(LogLevel::warning, "--http: " + socket.error().message + "; continuing without it");
     return;
   }
   const int port = port_of(socket->get());
@@ -143,7 +143,7 @@ void JobServer::open_http(std::string key) {
   events_.tell(event::HttpOpened{where.host, port});
 }
 
-// To standard error, never as an event: events are in files and answers.
+// Prints to stderr and never emits an event, since events appear in files and responses.
 void JobServer::show_url(const std::string& base, const std::string& key) {
   const std::string url = key.empty() ? base : base + "?key=" + key;
   owner_site_.set_url(url + "\n");
@@ -151,11 +151,11 @@ void JobServer::show_url(const std::string& base, const std::string& key) {
     return;
   }
   if (key.empty() || !setup_.stderr_is_public) {
-    readings_.show(fmt::format("muster: the job is shown on {}\n", url));
+    readings_.show(fmt::format("muster: job status at {}\n", url));
   } else {
     readings_.show(
-        fmt::format("muster: the job is shown on {}; other users can read this file, so musterctl "
-                    "url --pid {} prints the URL with its key\n",
+        fmt::format("muster: job status at {}; other users can read this file, so run musterctl "
+                    "url --pid {} to get the URL with its key\n",
                     base,
                     ::getppid()));
   }

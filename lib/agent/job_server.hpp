@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobServer: lets others see the job: over --http, and always over a Unix socket that musterctl
-// finds (status/job_socket.hpp). An address or socket that cannot be opened is a warning; the job
-// goes on. Owned by the agent; lives on its loop. Resource.
+// JobServer: serves the job's state over --http, and always over a Unix socket that musterctl finds
+// (status/job_socket.hpp). If an address or socket cannot be opened, it warns and the job
+// continues. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -23,17 +23,17 @@ namespace muster {
 
 class JobServer {
  public:
-  // What is asked for when somebody asks for it, and is no event.
+  // Values that are read on demand because no event carries them.
   struct Readings {
-    // Bytes that workers wrote and that went through this process.
+    // Bytes of worker output that went through this process.
     std::function<std::uint64_t()> output_bytes;
-    // The step that each worker has reported last, by local rank; none: no worker can.
+    // The last step that each worker reported, by local rank; null if workers cannot report steps.
     std::function<std::vector<std::optional<std::uint64_t>>()> steps = nullptr;
     // How long each worker has waited for others, by local rank.
     std::function<std::vector<std::optional<WaitStatus>>()> waits = nullptr;
-    // Writes a line to standard error and to nothing else: it may hold the key.
+    // Writes a line to stderr and nowhere else, because it may contain the key.
     std::function<void(const std::string&)> show = nullptr;
-    // Of musterctl forget: empty if done, else the reason why not.
+    // For musterctl forget: returns an empty string on success, else the reason for the failure.
     OwnerSite::Forget forget = nullptr;
   };
 
@@ -44,10 +44,10 @@ class JobServer {
 
   [[nodiscard]] EventSink& sink() { return site_; }
 
-  // Once all sinks are there. Error: usage, if the key file cannot be used.
+  // Call after all sinks were added. Error: usage, if the key file cannot be used.
   [[nodiscard]] Result<void> start();
 
-  // After the last event: what can be sent at once is sent.
+  // Call after the last event. Sends what can be sent without blocking.
   void close();
 
  private:

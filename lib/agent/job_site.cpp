@@ -60,7 +60,7 @@ void JobSite::fold_all() {
   }
 }
 
-// What is known of workers without events.
+// Reads the facts about workers that no event carries.
 void JobSite::read_workers() {
   if (status_.rounds.empty()) {
     return;
@@ -100,14 +100,14 @@ HttpResponse JobSite::answer(const HttpRequest& request) {
     return response_of(kSvg, timeline_svg(status_, means_.wall_seconds()));
   }
   return plain_response(
-      404, "there are /, /healthz, /readyz, /metrics, /v1/status, /v1/events, /v1/timeline.svg");
+      404, "try /, /healthz, /readyz, /metrics, /v1/status, /v1/events or /v1/timeline.svg");
 }
 
 HttpResponse JobSite::readiness() {
   return plain_response(status_.ready() ? 200 : 503, describe(status_.phase));
 }
 
-// "2b7e1516-17": behind event 17 of this run; another run's number means nothing here.
+// "2b7e1516-17" means: after event 17 of this run. Ids of other runs are ignored.
 HttpResponse JobSite::events(const HttpRequest& request) {
   HttpResponse out;
   out.type = kEventStreamType;
@@ -129,7 +129,7 @@ std::string JobSite::events_from(std::uint64_t& cursor) {
   cursor = std::max(cursor, lines_gone_);
   while (cursor - lines_gone_ < lines_.size() && out.size() < kStreamPartBytes) {
     const std::string& line = lines_[static_cast<std::size_t>(cursor - lines_gone_)];
-    out += fmt::format("id: {}-{}\ndata: {}\n", run_, cursor, line);  // the line ends itself
+    out += fmt::format("id: {}-{}\ndata: {}\n", run_, cursor, line);  // `line` ends in one \n
     ++cursor;
   }
   return out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobSite: what the launcher answers about its job over HTTP. Takes the events like any other sink,
-// but makes nothing of them until somebody asks. Owned by JobServer. No sockets; one thread.
+// JobSite: answers HTTP requests about the job. Receives events like any other sink, but processes
+// them only on request. Owned by JobServer. No sockets; one thread.
 #pragma once
 
 #include "agent/event_stream.hpp"
@@ -18,26 +18,26 @@
 
 namespace muster {
 
-// Events that nobody has asked for wait as values, so many at most.
+// Number of events that are queued as values before they are processed.
 inline constexpr std::size_t kEventsUnfoldedMax = 256;
-// Of the lines that are kept for event streams; the oldest go first.
+// Bytes of lines that are kept for event streams; the oldest are dropped first.
 inline constexpr std::size_t kEventLinesBytesMax = std::size_t{1} << 20;
 
 class JobSite final : public EventSink, public HttpSite {
  public:
   struct Means {
     std::function<double()> wall_seconds;
-    // What is no event; asked for each answer that needs it.
+    // Values that no event carries; called for each response that needs them.
     std::function<MetricsExtra()> extra;
-    // The step that each worker has reported last, by local rank. May be empty: nobody knows.
+    // The last step that each worker reported, by local rank. May be empty if unknown.
     std::function<std::vector<std::optional<std::uint64_t>>()> steps;
     // How long each worker has waited for others, by local rank. May be empty.
     std::function<std::vector<std::optional<WaitStatus>>()> waits;
-    // There are events that open streams have not had.
+    // Notifies open streams that new events are available.
     std::function<void()> events_came;
   };
 
-  // `run` tells this job's event numbers from those of another one that had the same port.
+  // `run` distinguishes this job's event ids from those of another job that used the same port.
   JobSite(std::string run, std::int64_t pid, Means means);
 
   // EventSink
@@ -58,9 +58,9 @@ class JobSite final : public EventSink, public HttpSite {
   Means means_;
   JobStatus status_;
   std::vector<JobEvent> unfolded_;
-  std::deque<std::string> lines_;  // as events.jsonl has them
+  std::deque<std::string> lines_;  // in the format of events.jsonl
   std::size_t lines_bytes_ = 0;
-  std::uint64_t lines_gone_ = 0;  // number of the first line that is kept
+  std::uint64_t lines_gone_ = 0;  // number of the first kept line
 };
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalRounds: the rounds of a job of one node, where nobody else is asked. The next round is
-// opened when it is wanted; the restart policy decides on failures. Used by the agent, the
-// simulator and the supervisor's tests; value-like but for its references.
+// LocalRounds: the round source of a single-node job. It opens a round as soon as one is requested,
+// and the restart policy decides after failures. Used by the agent, the simulator and the
+// supervisor's tests; value-like except for its references.
 #pragma once
 
 #include "agent/hang_party.hpp"
@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// What the rounds of one node need of the world.
+// The environment that the rounds of one node need.
 class LocalRoundsSite {
  public:
   virtual ~LocalRoundsSite() = default;
@@ -24,11 +24,11 @@ class LocalRoundsSite {
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) = 0;
   virtual void close_round() = 0;
 
-  // All workers are started again.
+  // All workers are being restarted.
   virtual void restarting(const event::RestartDecided& restart) = 0;
 };
 
-// The end without what differs from time to time: pids, and how much memory was used.
+// How the worker exited, without details that vary between runs: pids and memory usage.
 [[nodiscard]] inline FailureFacts failure_facts(const WorkerFailure& failure, Duration run_time) {
   if (failure.spawn_error) {
     const bool permanent = failure.spawn_error->code != Errc::system;
@@ -62,7 +62,7 @@ class LocalRounds final : public RoundSource {
     user_.run_round({nproc, rank_first, std::move(specs)});
   }
 
-  // One decision for each attempt, on its root cause.
+  // Makes one decision per attempt, on its root cause.
   void report_failure(const WorkerFailure& seen, Duration run_time) override {
     if (decided_ || seen.after_stop) {
       return;
@@ -90,7 +90,7 @@ class LocalRounds final : public RoundSource {
     user_.handle(closed);
   }
 
-  // Nobody has to be waited for.
+  // No other node to wait for.
   void report_success() override { user_.handle(RoundClosed{}); }
 
   void report_finished() override { user_.handle(RoundClosed{}); }
@@ -113,7 +113,7 @@ class LocalRounds final : public RoundSource {
   RestartLimits limits_;
   RestartPolicy policy_;
   const HangParty* hangs_ = nullptr;
-  bool decided_ = false;  // on this attempt's failures
+  bool decided_ = false;  // on the failures of this attempt
 };
 
 }  // namespace muster

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// DNS servers that do not answer are asked for so long where MASTER_ADDR is a name.
+// How long to wait for unresponsive DNS servers if MASTER_ADDR is a name.
 constexpr Duration kLookupTimeout = std::chrono::seconds(15);
 
 }  // namespace
@@ -33,8 +33,8 @@ void LocalStore::look_up(std::function<void()> ready) {
                   });
 }
 
-// A store of its own for each round: workers of an earlier attempt that are not quite dead cannot
-// reach the new ones, and no key is left over.
+// Each round gets a new store, so that lingering workers of an earlier attempt cannot reach the new
+// ones and no stale key remains.
 Result<std::uint16_t> LocalStore::open_port() {
   store_.reset();
   if (!addresses_) {
@@ -54,7 +54,7 @@ Result<std::uint16_t> LocalStore::open_port() {
   return store_->port();
 }
 
-// This node is that of rank 0, too.
+// In a single-node job this node also has rank 0.
 Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
   const LaunchConfig& config = setup_.config;
   const auto port = open_port();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalStore: what the rounds of one node need of the machine: the workers' store and ports, the
-// address that they dial, and the processes to start. Owned by the agent; lives on its loop.
-// Resource.
+// LocalStore: what the rounds of a single-node job need from the host: the workers' store, their
+// ports, the address that they connect to, and the processes to start. Owned by the agent; lives on
+// its loop. Resource.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -28,11 +28,11 @@ class LocalStore final : public LocalRoundsSite {
   LocalStore(asio::io_context& loop, const AgentSetup& setup, Workplace& place, EventStream& events)
       : loop_(loop), setup_(setup), place_(place), events_(events), ports_(setup.config) {}
 
-  // Who may use the store; it outlives this.
+  // Decides who may use the store; outlives this object.
   void set_admission(Admission* admission) { admission_ = admission; }
 
-  // Finds the addresses of MASTER_ADDR, then calls `ready`. Signals are handled meanwhile; a name
-  // that nobody knows ends the first round.
+  // Resolves MASTER_ADDR, then calls `ready`. Signals are handled meanwhile. A name that cannot be
+  // resolved fails the first round.
   void look_up(std::function<void()> ready);
 
   Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;

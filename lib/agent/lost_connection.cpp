@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// In lower case. What says only that time was up is not among them: who hangs is then not known.
+// In lower case. Timeouts are not listed, because they do not reveal which rank hangs.
 constexpr std::array<std::string_view, 15> kTexts{
     "connection closed by peer",     // gloo
     "connection reset by peer",      // ECONNRESET
@@ -26,13 +26,13 @@ constexpr std::array<std::string_view, 15> kTexts{
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",
     "peer_failed",                    // our collective library
-    "peerfailed: ",                   // the same, as an exception of Python
+    "peerfailed: ",                   // the same, as a Python exception
     "closed its connection to rank",  // the same
-    ") has died; it ",                // the same, where the program prints only the text
+    ") has died; it ",                // the same, if the program prints only the text
     "has died, or its host cannot be reached"};
 
-constexpr std::size_t kMessageLinesMax = 4;        // of an exception: NCCL's have several
-constexpr std::size_t kLinesWithoutTraceback = 4;  // of a program that is not Python
+constexpr std::size_t kMessageLinesMax = 4;        // of an exception: NCCL's have several lines
+constexpr std::size_t kLinesWithoutTraceback = 4;  // of a non-Python program
 
 // The message of the exception whose frames begin at `at`.
 std::string message_at(const std::vector<std::string>& lines, std::size_t at) {

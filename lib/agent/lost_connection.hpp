@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a worker failed only because it lost the connection to another one: then that other
-// worker is the cause. Recognized by the text of the exception; a table of what PyTorch's back
-// ends, NCCL, Python and our own library say. Used by the supervisor's shell. Pure.
+// Detects workers that failed only because they lost the connection to another worker, which is
+// then the cause. Matches the exception text against known messages of PyTorch's back ends, NCCL,
+// Python and our own library. Used by the supervisor's shell. Pure.
 #pragma once
 
 #include "agent/failure.hpp"
@@ -10,11 +10,11 @@
 
 namespace muster {
 
-// One exception's text, or the last lines of a program that has none.
+// `text` is the text of one exception, or the last lines of a program without exceptions.
 [[nodiscard]] bool says_lost_connection(std::string_view text);
 
-// From the error file and the end of stderr. False where any exception of the worker is about
-// something else: `finally` blocks raise a second one while they close a group.
+// Checks the error file and the end of stderr. False if any exception of the worker has another
+// subject, since `finally` blocks raise a second one while they close a group.
 [[nodiscard]] bool is_lost_connection(const WorkerFailure& failure);
 
 }  // namespace muster

@@ -17,7 +17,7 @@ std::set<NodeId> ids_of(const Round& round) {
   return out;
 }
 
-// Those of `round` that are not among `others`, with their ranks.
+// Members of `round` that are not in `others`, with their ranks.
 std::vector<channel::NodeRanks> only_in(const Round& round, const std::set<NodeId>& others) {
   std::vector<channel::NodeRanks> out;
   int rank = 0;

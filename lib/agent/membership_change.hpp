@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes are in one of two rounds of a job only. Pure.
+// The nodes that are in only one of two rounds. Pure.
 #pragma once
 
 #include "agent/round_event.hpp"
@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// Nothing has changed for a node that knows of no round before.
+// Empty if the node knows no previous round.
 [[nodiscard]] event::MembershipChange membership_change(const Round& before, const Round& now);
 
 }  // namespace muster

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kConsoleTimeout = std::chrono::milliseconds(250);
 
-constexpr std::size_t kLogLineBytesMax = 2000;  // texts of workers and other nodes are in it
+constexpr std::size_t kLogLineBytesMax = 2000;  // lines contain text from workers and other nodes
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void Messages::take(const JobEvent& event) {
   }
 }
 
-// Without a runner there is no queue: it could not be made, and the job ends.
+// Without a runner there is no queue: creating it failed, and the job ends.
 void Messages::show(const std::string& text) {
   if (runner_ != nullptr) {
     runner_->say(text);

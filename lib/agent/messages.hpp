@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages: the sink that writes the launcher's own lines on standard error. They are queued with
-// what the workers print, so that a console that nobody reads holds nothing up. Owned by the agent;
-// one thread.
+// Messages: the sink that writes the launcher's own lines to stderr. They are queued with the
+// workers' output, so that a stalled console does not block the launcher. Owned by the agent; one
+// thread.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -13,25 +13,25 @@
 
 namespace muster {
 
-// no-color.org: set and not empty.
+// no-color.org: colours are off if NO_COLOR is set and not empty.
 [[nodiscard]] bool colours_wanted(const Environ& environ);
 
 class Messages final : public EventSink {
  public:
   explicit Messages(const AgentSetup& setup) : setup_(setup) {}
 
-  // The queue, as soon as there is one. Until then, lines are written directly.
+  // Sets the queue. Until then, lines are written directly.
   void use(LinuxRunner& runner) { runner_ = &runner; }
 
-  // Called before each line: takes a live line away.
+  // Called before each line, to remove a live line from the terminal.
   void before_lines(std::function<void()> call) { before_ = std::move(call); }
 
   void take(const JobEvent& event) override;
 
-  // As it is.
+  // Writes `text` unchanged.
   void show(const std::string& text);
 
-  // What was queued is on its way, or given up.
+  // Flushes the queue, or gives up after a timeout.
   void finish();
 
   [[nodiscard]] bool has_colours() const;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::seconds(2);
 constexpr Duration kLastPause = std::chrono::seconds(64);  // MPI_Init is one of the first calls
-constexpr std::size_t kProcessesMax = 32;                  // a program is the same for all ranks
+constexpr std::size_t kProcessesMax = 32;                  // all ranks run the same program
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void MpiDuty::take(const JobEvent& event) {
   }
 }
 
-// Where mpirun starts a launcher for each worker, the workers may have MPI's world.
+// If mpirun starts a launcher for each worker, the workers may have a real MPI_COMM_WORLD.
 void MpiDuty::begin(const Assignment& given) {
   timer_.cancel();
   world_size_ = given.world_size;
@@ -55,7 +55,7 @@ void MpiDuty::look() {
       done_ = true;
       events_.say(LogLevel::warning,
                   fmt::format("{} (pid {}) called MPI_Init and is alone in its MPI_COMM_WORLD, "
-                              "because muster starts no MPI job; use mpirun -n {} {}",
+                              "because muster does not start MPI jobs; use mpirun -n {} {}",
                               row.command,
                               row.pid,
                               world_size_,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MpiDuty: warns once if the workers call MPI_Init. Each is then alone in MPI_COMM_WORLD, because
-// muster is no MPI launcher, and computes the whole problem. A sink of events, since these say when
-// workers start and exit. Owned by the agent; one thread.
+// MpiDuty: warns once if the workers call MPI_Init. muster is not an MPI launcher, so each worker
+// is alone in MPI_COMM_WORLD and computes the whole problem. An event sink, because events report
+// when workers start and exit. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/event_stream.hpp"
@@ -29,7 +29,7 @@ class MpiDuty final : public EventSink {
   EventStream& events_;
   const LaunchConfig& config_;
   int world_size_ = 0;
-  Duration pause_{};  // before the next look
+  Duration pause_{};  // before the next check
   bool done_ = false;
 };
 

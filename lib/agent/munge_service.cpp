@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// They need some milliseconds. Who waits for them has five seconds to join.
+// The programs need a few milliseconds. A node that waits for them has five seconds to join.
 constexpr Duration kMungeTimeout = std::chrono::seconds(2);
 constexpr std::size_t kMungesAtOnce = 4;
 constexpr std::size_t kPrintedMost = std::size_t{16} * 1024;
@@ -22,7 +22,7 @@ MungeService::MungeService(asio::io_context& loop, std::vector<std::string> envi
     : loop_(loop), environment_(std::move(environment)) {}
 
 void MungeService::prove(std::function<void(Result<void>)> done) {
-  // Any secret will do: whoever opens it learns nothing.
+  // The secret is arbitrary, since it reveals nothing.
   seal("0", [this, done = std::move(done)](Result<std::string> credential) {
     if (!credential) {
       done(std::unexpected(std::move(credential.error())));
@@ -72,10 +72,10 @@ void MungeService::begin_some() {
 }
 
 void MungeService::ended(std::uint64_t number, const Taken& taken, const std::string& printed) {
-  // It may not be destroyed by its own call.
+  // The object must not be destroyed by its own callback.
   auto gone = running_.extract(number);
   asio::post(loop_, [process = std::shared_ptr<HelperProcess>(std::move(gone.mapped()))] {});
-  const Taken kept = taken;  // it may be the one that goes
+  const Taken kept = taken;  // `taken` may belong to the object that is destroyed
   kept(printed);
   begin_some();
 }

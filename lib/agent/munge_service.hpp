@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MungeService: MUNGE by its own programs, `munge` and `unmunge`, a few at a time and each bounded
-// in time. A static program cannot load libmunge, and what munged understands is documented
-// nowhere. Resource; the loop's thread, which must have a LinuxRunner.
+// MungeService: runs MUNGE's programs, `munge` and `unmunge`, a few at a time and each with a
+// timeout. A static binary cannot load libmunge, and the protocol of munged is undocumented.
+// Resource; runs on the loop's thread, which must have a LinuxRunner.
 #pragma once
 
 #include "process/helper_process.hpp"
@@ -21,10 +21,10 @@ namespace muster {
 
 class MungeService final : public CredentialService {
  public:
-  // Of the programs, which are searched in its PATH.
+  // The environment of the programs, which are found through its PATH.
   MungeService(asio::io_context& loop, std::vector<std::string> environment);
 
-  // Whether MUNGE does all that we need of it: it seals a secret, and opens that again for us.
+  // Tests that MUNGE works for us: it encodes a secret and decodes it again.
   void prove(std::function<void(Result<void>)> done);
 
   void seal(const std::string& secret, Done done) override;

@@ -10,9 +10,9 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kLookupsAtOnce = 32;  // each needs descriptors while name servers are asked
+constexpr std::size_t kLookupsAtOnce = 32;  // each lookup needs descriptors
 
-// A name server that is silent for longer delays the start of the job.
+// A name server that stays silent longer would delay the start of the job.
 constexpr Duration kNamesTimeout = std::chrono::seconds(3);
 
 }  // namespace
@@ -38,13 +38,13 @@ void NamedHosts::begin_some() {
 }
 
 void NamedHosts::take(const Result<std::vector<std::string>>& addresses) {
-  if (!done_) {  // another name had none
+  if (!done_) {  // another name had no address
     return;
   }
   ++answered_;
   if (!addresses) {
-    first_use_->note_unknown(
-        fmt::format("the hosts in {} are unknown: {}", names_->origin, addresses.error().message));
+    first_use_->note_unknown(fmt::format(
+        "cannot resolve the hosts in {}: {}", names_->origin, addresses.error().message));
     finish();
     return;
   }
@@ -56,7 +56,7 @@ void NamedHosts::take(const Result<std::vector<std::string>>& addresses) {
   }
 }
 
-// A lookup may not be destroyed by its own callback.
+// A lookup must not be destroyed by its own callback.
 void NamedHosts::finish() {
   asio::post(loop_, [old = std::make_shared<decltype(lookups_)>(std::move(lookups_))] {});
   lookups_.clear();

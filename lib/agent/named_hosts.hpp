@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NamedHosts: limits trust on first use to the hosts that the platform names. Their addresses are
-// found without stopping the loop, on every node, since any of them may come to lead. Resource:
-// destroying it cancels the lookups, and the callback is then never called.
+// NamedHosts: restricts trust on first use to the hosts that the platform names. Resolves their
+// addresses without blocking the loop, on every node, since any node may become the leader.
+// Resource: destroying it cancels the lookups, and the callback is then never called.
 #pragma once
 
 #include "base/error.hpp"
@@ -25,8 +25,8 @@ class NamedHosts {
   // Does nothing without names or if the job does not trust on first use (`first_use` is null).
   NamedHosts(asio::io_context& loop, Names names, std::shared_ptr<FirstUse> first_use);
 
-  // Calls `done` once; at once if there is nothing to find. A name without an address lifts the
-  // limit.
+  // Calls `done` once; at once if there is nothing to resolve. If a name has no address, the
+  // restriction is lifted.
   void when_found(std::function<void()> done);
 
  private:
@@ -39,7 +39,7 @@ class NamedHosts {
   std::shared_ptr<FirstUse> first_use_;
   std::function<void()> done_;
   std::set<std::string> addresses_;
-  std::vector<std::unique_ptr<NameLookup>> lookups_;  // one for each name begun, until the end
+  std::vector<std::unique_ptr<NameLookup>> lookups_;  // one for each started name, until the end
   std::size_t answered_ = 0;
 };
 

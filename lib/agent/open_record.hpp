@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the file in which this node records the rounds that it accepts, if it has a folder for it.
-// Called once, by main, before guard and agent part: both hold the lock.
+// Opens the file in which this node records the rounds that it accepts, if it has a directory for
+// it. Called once, by main, before the guard and the agent split, so that both hold the lock.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Null without --state-dir. It is off if that folder cannot be used.
+// Null without --state-dir. Recording is off if the directory cannot be used.
 [[nodiscard]] std::shared_ptr<const RoundRecord> open_record(const AgentSetup& setup);
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnerSite: what the job's own user can query over the Unix socket: the job's site, the URL of
-// --http with its key, and musterctl forget. Owned by JobServer; one thread.
+// OwnerSite: what the job's own user can request over the Unix socket: the job's site, the --http
+// URL with its key, and musterctl forget. Owned by JobServer; one thread.
 #pragma once
 
 #include "http/site.hpp"
@@ -17,10 +17,10 @@ namespace muster {
 
 class OwnerSite final : public HttpSite {
  public:
-  // Empty if the node with this name is forgotten; else the reason why not.
+  // Returns an empty string if the node was forgotten, else the reason for the failure.
   using Forget = std::function<std::string(const std::string&)>;
 
-  // `site` outlives it.
+  // `site` must outlive this object.
   OwnerSite(HttpSite& site, Forget forget) : site_(site), forget_(std::move(forget)) {}
 
   void set_url(std::string url) { url_ = std::move(url); }

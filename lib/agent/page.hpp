@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page that draws the job in a browser. Its files lie in lib/agent/page and are compiled in;
-// it needs nothing from elsewhere. Read-only data.
+// The web page that shows the job. Its files are in lib/agent/page and are compiled in; it loads
+// nothing from other hosts. Read-only data.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ struct PageFile {
   std::string_view text;
 };
 
-// Null: the page has no such file.
+// Null if the page has no such file.
 [[nodiscard]] const PageFile* page_file(std::string_view path);
 
 }  // namespace muster

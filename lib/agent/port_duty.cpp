@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kFirstLook = std::chrono::seconds(30);
 
-// Processes that are looked at in one turn: a script is the same for all ranks.
+// Number of processes per check: all ranks run the same script.
 constexpr std::size_t kTrapProcessesMax = 32;
 
 constexpr std::size_t kSocketsBytesMax = std::size_t{4} * 1024 * 1024;
@@ -25,7 +25,7 @@ bool somebody_listens(std::uint16_t port) {
          listens_in(read_proc_file("/proc/net/tcp6", kSocketsBytesMax), port);
 }
 
-// This launcher's, as the kernel numbers them.
+// The inodes of this launcher's sockets.
 std::set<std::string, std::less<>> own_sockets() {
   constexpr std::string_view kBegin = "socket:[";
   std::set<std::string, std::less<>> out;
@@ -74,7 +74,7 @@ void PortDuty::begin(const event::RoundBegun& begun) {
   wait();
 }
 
-// Only where this launcher serves the store does it know who has come. Clients stay connected.
+// Only the launcher that serves the store can count its clients. Clients stay connected.
 bool PortDuty::somebody_came() const {
   return store_.is_here ? visitors_() != visitors_before_ : somebody_connects(store_.port);
 }

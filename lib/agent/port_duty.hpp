@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PortDuty: says once that a program has set MASTER_PORT itself and so waits in vain
-// (port_trap.hpp) after nobody has come to the workers' store for 30 s. Looks again ever more
-// rarely. A sink of events, since these say when workers start and end. Owned by the agent; one
-// thread.
+// PortDuty: warns once if a program has set MASTER_PORT itself and therefore waits for a store that
+// does not exist (port_trap.hpp). Checks after no client has connected to the workers' store for
+// 30 s, then at growing intervals. An event sink, because events report when workers start and
+// exit. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/event_stream.hpp"
@@ -18,7 +18,7 @@ namespace muster {
 
 class PortDuty final : public EventSink {
  public:
-  // `visitors`: how many clients have come to the workers' store since the job began.
+  // `visitors` returns the number of clients that have connected to the store since the job began.
   PortDuty(asio::io_context& loop, EventStream& events, std::function<std::uint64_t()> visitors)
       : timer_(loop), events_(events), visitors_(std::move(visitors)) {}
 
@@ -37,7 +37,7 @@ class PortDuty final : public EventSink {
   std::function<std::uint64_t()> visitors_;
   std::uint64_t visitors_before_ = 0;
   StoreFacts store_;
-  Duration next_{};  // from one look to the next
+  Duration next_{};  // until the next check
   Duration waited_{};
   bool told_ = false;
 };

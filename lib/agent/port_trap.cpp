@@ -23,8 +23,8 @@ struct SocketRow {
   std::string inode;
 };
 
-// "  0: 0100007F:3039 00000000:0000 0A ...": own address, the other's, state, in hexadecimal; the
-// tenth word is the inode.
+// "  0: 0100007F:3039 00000000:0000 0A ...": local address, remote address and state in
+// hexadecimal; the tenth word is the inode.
 std::optional<SocketRow> row_of(std::string_view line) {
   std::vector<std::string> words = split(trim(line), ' ');
   std::erase(words, "");
@@ -77,16 +77,18 @@ std::string describe_trap(const StoreFacts& store,
                           const WorkerEnvironment& worker,
                           std::uint16_t wrong) {
   return fmt::format(
-      "process {} ({}) has set MASTER_PORT to {}, where nobody serves; the workers' store is at "
-      "{}:{}, and {} for {} s. If the program waits in init_process_group, "
-      "remove its line that sets MASTER_PORT, or set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for "
-      "muster: rank 0 then serves the store itself",
+      "process {} ({}) set MASTER_PORT to {}, where no store is listening; the workers' store is "
+      "at "
+      "{}:{}, and {} for {} s. If the program hangs in init_process_group, remove the line that "
+      "sets MASTER_PORT, or run muster with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1: rank 0 then "
+      "serves the store itself",
       worker.pid,
       printable(worker.command),
       wrong,
       store.address,
       store.port,
-      store.is_here ? "nobody has come to it" : "nobody of this machine has been connected with it",
+      store.is_here ? "no client has connected to it"
+                    : "no process on this host is connected to it",
       store.seconds);
 }
 

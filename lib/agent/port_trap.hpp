@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that sets MASTER_PORT itself, as tutorials for one machine do, looks for the workers'
-// store where nobody serves it, and waits without a word. What is known of that, and the one line
-// that says it. Pure.
+// A program that sets MASTER_PORT itself, as single-machine tutorials do, connects to a port
+// without a store and waits silently. Defines what the launcher knows about this, and the warning.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,31 @@
 
 namespace muster {
 
-// Where the launcher serves the workers' store.
+// The address at which the launcher serves the workers' store.
 struct StoreFacts {
   std::string address;
   std::uint16_t port = 0;
-  int seconds = 0;      // nobody has come to it for so long
-  bool is_here = true;  // else this launcher knows of its own machine's processes only
+  int seconds = 0;      // time without a client
+  bool is_here = true;  // served by this launcher; if false, it knows only local processes
 };
 
-// A process of the workers, and what stands in its environment now.
+// A process of the workers, with its current environment.
 struct WorkerEnvironment {
   pid_t pid = 0;
   std::string command;
   std::map<std::string, std::string> variables;
 };
 
-// The port that the process has put into MASTER_PORT, if it is not the store's and the process
-// still expects the launcher to serve there.
+// The port in the process's MASTER_PORT, if it is not the store's and the process still expects the
+// launcher to serve there.
 [[nodiscard]] std::optional<std::uint16_t> wrong_port(const StoreFacts& store,
                                                       const WorkerEnvironment& worker);
 
-// Whether a socket listens on this port, by the text of /proc/net/tcp or tcp6.
+// True if a socket listens on this port, according to the text of /proc/net/tcp or tcp6.
 [[nodiscard]] bool listens_in(std::string_view proc_net_tcp, std::uint16_t port);
 
-// Whether a socket is connected with this port, of whatever machine, by the same text. Those in
-// `own`, numbers as in "socket:[N]", do not count: launchers meet at the store's port, too.
+// True if a socket is connected to this port on any host, according to the same text. Sockets in
+// `own`, numbers as in "socket:[N]", do not count: launchers also connect to the store's port.
 [[nodiscard]] bool connects_in(std::string_view proc_net_tcp,
                                std::uint16_t port,
                                const std::set<std::string, std::less<>>& own);

@@ -15,16 +15,16 @@
 namespace muster {
 namespace {
 
-// 16 random hexadecimal digits; 0 names nobody.
+// Converts 16 random hexadecimal digits. Avoids 0, which is not a valid id.
 std::uint64_t number_from(std::string_view hex) {
   std::uint64_t number = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), number, 16);
   return std::max<std::uint64_t>(number, 1);
 }
 
-constexpr std::size_t kCommandMax = 200;  // bytes, of the program and its arguments in messages
+constexpr std::size_t kCommandMax = 200;  // bytes of the program and its arguments in messages
 
-// The end of each word counts, so that "a b" and "ab" differ.
+// Each word is terminated, so that "a b" and "ab" differ.
 std::uint64_t digest_of(const Program& program) {
   std::string words(1, static_cast<char>(program.kind));
   words.append(program.name).push_back('\0');
@@ -47,7 +47,7 @@ JobTerms terms_of(const LaunchConfig& config, const std::string& version) {
   terms.job_id = config.rdzv_id;
   terms.backend = config.rdzv_backend;
   terms.nodes_max = config.nodes_max;
-  // The world of a static job is fixed.
+  // The world size of a static job is fixed.
   terms.nodes_min = config.rdzv_backend == "static" ? config.nodes_max : config.nodes_min;
   terms.max_restarts = config.max_restarts;
   terms.version = version;
@@ -76,7 +76,8 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
   out.core.local_addr = config.local_addr;
   out.is_host = config.rendezvous.is_host;
   if (is_static) {
-    // The workers of rank 0 have their store at the endpoint.
+    // The workers' store is at the endpoint, on the node of rank 0.
+
     out.core.fixed_store = Endpoint{config.master_addr, config.master_port};
     out.is_host = config.rendezvous.is_host.value_or(config.node_rank == 0);
   }

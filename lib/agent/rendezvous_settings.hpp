@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the configuration to the settings that the rendezvous of this node starts with. Called
-// once, by the agent. Pure, but for use_token.
+// Converts the configuration to the settings of this node's rendezvous. Called once, by the agent.
+// Pure, except for use_token.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -10,9 +10,10 @@ namespace muster {
 
 [[nodiscard]] RendezvousSettings rendezvous_settings(const AgentSetup& setup);
 
-// Reads the token's file, or makes it in the home, and adds the keys made of it. `settings` has the
-// credentials already: nodes with MUNGE have a secret in common. Errors: those of read_token; usage
-// if there is no secret and the job must have one.
+// Reads the token file, or creates it in the home directory, and derives the keys. `settings` must
+// already contain the credentials, because nodes with MUNGE share a secret. Errors: those of
+// read_token; usage if the job requires a secret and has none.
+
 [[nodiscard]] Result<void> use_token(const LaunchConfig& config, RendezvousSettings& settings);
 
 }  // namespace muster

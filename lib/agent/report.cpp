@@ -14,17 +14,17 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kEvidenceLinesMax = 8;  // with the seven others: kReportLinesMax
+constexpr std::size_t kEvidenceLinesMax = 8;  // plus seven other lines: kReportLinesMax
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 
-// They take the place of evidence lines; those that only lost the root, lines that it leaves.
+// Gists replace evidence lines. Those of ranks that only lost the root use spare evidence lines.
 constexpr std::size_t kEarlyGistsMax = 2;
 
-constexpr std::size_t kErrorBytesMax = 2000;  // it may come from another node
+constexpr std::size_t kErrorBytesMax = 2000;  // the text may come from another node
 
 using Lines = std::vector<std::string>;
 
-// Without empty lines.
+// Splits the text and drops empty lines.
 Lines lines_of(std::string_view text) {
   Lines lines;
   for (std::string& line : split(text, '\n')) {
@@ -35,8 +35,8 @@ Lines lines_of(std::string_view text) {
   return lines;
 }
 
-// Python prints the recorded error to stderr too, there with the frames around the decorated
-// function: the same traceback if it ends alike.
+// Python prints the recorded error to stderr too, with the frames around the decorated function. It
+// is the same traceback if its last line is the same.
 void leave_out_printed_traceback(Lines& said, const Lines& recorded) {
   const auto start = std::find_if(said.rbegin(), said.rend(), [](const std::string& line) {
     return line.find(kTracebackStart) != std::string::npos;
@@ -51,7 +51,7 @@ void leave_out_printed_traceback(Lines& said, const Lines& recorded) {
   }
 }
 
-// PyTorch's error handler dies where it cannot write the error file; then its own exception follows
+// PyTorch's error handler fails if it cannot write the error file. Its own exception then follows
 // the one that it should have recorded.
 std::string_view without_handler_error(std::string_view text) {
   constexpr std::string_view kChained =
@@ -62,7 +62,7 @@ std::string_view without_handler_error(std::string_view text) {
   return of_handler ? text.substr(0, chained) : text;
 }
 
-// What stderr says besides the traceback, which is not empty.
+// The lines on stderr besides the traceback, which must not be empty.
 Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   Lines said = lines_of(root.stderr_tail);
   leave_out_printed_traceback(said, traceback);
@@ -73,7 +73,7 @@ Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   return said;
 }
 
-// What a failure says in one line: the exception, or the last line of its stderr.
+// A failure in one line: the exception, or the last line of its stderr.
 std::string gist_of(const WorkerFailure& failure) {
   Lines lines = lines_of(traceback_of(failure));
   if (lines.empty()) {
@@ -82,7 +82,7 @@ std::string gist_of(const WorkerFailure& failure) {
   return lines.empty() ? std::string() : std::string(trim(lines.back()));
 }
 
-// The lines that are left.
+// Returns the number of unused lines.
 std::size_t add_evidence(Lines& out, const WorkerFailure& root, std::size_t lines_max) {
   Lines shown = lines_of(traceback_of(root));
   Lines besides;
@@ -175,7 +175,8 @@ Lines leftovers_of(const JobResult& result) {
   return out;
 }
 
-// Below what has been said; without that, or where it is the same on all nodes, lines of their own.
+// Appends to the report. Without a report, or if the report is the same on all nodes, these become
+// separate warnings before it.
 void add_leftovers(Lines& out, const JobResult& result) {
   const bool alone = out.empty() || result.close;
   Lines own;
@@ -185,7 +186,7 @@ void add_leftovers(Lines& out, const JobResult& result) {
   out.insert(alone ? out.begin() : out.end(), own.begin(), own.end());
 }
 
-// The end of a job of many nodes came with all that is known of it.
+// In a multi-node job, the message that ended the job contains all that is known.
 FailureStory told_story(const Close& close, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;
@@ -209,8 +210,8 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   return story;
 }
 
-// What a rank prints when it is stopped is noise. That it lost its connection is not: whether such
-// a rank exits before or after the stop request is chance.
+// The output of a rank that was stopped is noise. A lost connection is not, because it is a matter
+// of timing whether such a rank exits before or after the stop request.
 FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces of JSON that report.json and events.jsonl have in common. For the two files of this
-// room that write them. Pure.
+// JSON fragments that report.json and events.jsonl share. For the two files in this directory that
+// write them. Pure.
 #pragma once
 
 #include "agent/job_result.hpp"
@@ -11,12 +11,12 @@ namespace muster {
 
 using Json = nlohmann::ordered_json;
 
-// A worker that failed, with what it left.
+// A failed worker with its evidence.
 [[nodiscard]] Json failure_json(const WorkerFailure& failure);
 
-// How the job ended, with its workers' failures by rank only: those of this node are events of
-// their own. Where the job had many nodes, the message that ended it carried
-// the evidence, and it is here.
+// How the job ended. Lists its workers' failures by rank only, because failures on this node are
+// separate events. In a multi-node job the message that ended it carried the evidence, which is
+// included.
 [[nodiscard]] Json end_json(const JobResult& result);
 
 }  // namespace muster

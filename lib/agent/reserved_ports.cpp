@@ -38,8 +38,9 @@ Result<std::vector<std::uint16_t>> ReservedPorts::for_leader() {
   return fill(leader_, config_.leader_ports, "--leader-ports");
 }
 
-// The old one is given back only when there is a new one, which is another one therefore: nobody
-// who missed the end of a round reaches the store of the next. A range may have no other one.
+// Releases the old port only after taking a new one, so the two differ and a process that missed
+// the end of a round cannot reach the next round's store. A small range may have no other free
+// port.
 Result<std::uint16_t> ReservedPorts::for_store() {
   auto port = HeldPort::take(port_range_of(config_));
   if (!port && store_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReservedPorts: the ports that the agent keeps for its workers. Those of --ports and, where this
-// node has had rank 0, of --leader-ports stay the same for the life of the agent; one for a store
-// that a worker serves is another one in each round. Used by the sources of rounds. Resource.
+// ReservedPorts: the ports that the agent reserves for its workers. The ports of --ports, and of
+// --leader-ports once this node has had rank 0, stay the same for the life of the agent. The port
+// of a store that a worker serves changes in each round. Used by the round sources. Resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,19 +15,19 @@
 
 namespace muster {
 
-// Where all listeners of this node have their ports, if somebody has said so.
+// The range for all listeners on this node, if one was configured.
 [[nodiscard]] PortRange port_range_of(const LaunchConfig& config);
 
 class ReservedPorts {
  public:
   explicit ReservedPorts(const LaunchConfig& config) : config_(config) {}
 
-  // Errors, of all: system; with the option that asked for the ports. What was held before stays.
+  // Errors: system, with the option that asked for the ports. Ports already held stay held.
   [[nodiscard]] Result<std::vector<std::uint16_t>> for_node();
   [[nodiscard]] Result<std::vector<std::uint16_t>> for_leader();
   [[nodiscard]] Result<std::uint16_t> for_store();
 
-  // Rank 0 is on another node now: its worker serves the store.
+  // Call when rank 0 is on another node, whose worker serves the store.
   void drop_store() { store_.reset(); }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kRewrite = "\r\x1b[K";
 constexpr std::size_t kRefusalBytesMax = 800;  // it may contain two commands
-constexpr std::size_t kRefusalsShownMax = 64;  // a stranger may come again and again
+constexpr std::size_t kRefusalsShownMax = 64;  // the same stranger may reconnect forever
 
 std::string names_of(const RollCall& call) {
   const auto here = static_cast<std::size_t>(std::max(call.present, 0));
@@ -21,7 +21,7 @@ std::string names_of(const RollCall& call) {
       call.names, [](const std::string& name) { return name; }, more);
 }
 
-// What is missing: by name where the nodes are known, else by number.
+// The missing nodes, by name if they are known, else their number.
 std::string missing_in(const RollCall& call) {
   if (!call.awaited.empty()) {
     return name_some(call.awaited, [](const std::string& name) { return name; });
@@ -37,8 +37,8 @@ std::string describe(const RollCall& call) {
     return {};
   }
   if (call.present >= call.needed && call.awaited.empty()) {
-    // Of a round that runs without us: nobody is waited for.
-    return fmt::format("the job runs on {} node{}: {}; this one waits to be let in",
+    // The round runs without this node and is not waiting for any other.
+    return fmt::format("the job runs on {} node{}: {}; this node is waiting to be admitted",
                        call.present,
                        call.present == 1 ? "" : "s",
                        names_of(call));
@@ -74,7 +74,7 @@ std::string RollCallView::take(TimePoint now, const RollCall& call, const std::s
     return {};
   }
   if (call.needed > 0) {
-    call_ = call;  // who cannot connect knows nothing of the others
+    call_ = call;  // a node that cannot connect knows nothing about the others
   }
   trouble_ = trouble;
   news_ = true;
@@ -90,7 +90,7 @@ void RollCallView::worker_ended(TimePoint now) {
   }
 }
 
-// A spare, for which no node is missing, may wait for days.
+// A spare node may wait for days, but then no node is missing.
 bool RollCallView::is_missing() const {
   return call_.present < call_.needed || !call_.awaited.empty() || !trouble_.empty();
 }
@@ -130,7 +130,7 @@ std::string RollCallView::tick(TimePoint now) {
   return line(fmt::format("after {} s: {}{}", waited.count(), shown_, time_left(now)));
 }
 
-// Refusals stay on a terminal too: they are for somebody to act on.
+// Refusals stay on a terminal too, because a user must act on them.
 std::string RollCallView::show(TimePoint now) {
   news_ = false;
   shown_at_ = now;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RollCallView: what a node that waits for the others says on stderr. Quiet for the first second;
-// then one line for each change, on a terminal one live line that is rewritten and goes away when
-// the workers start. Pure: what it returns is written by the agent as it is.
+// RollCallView: what a node prints on stderr while it waits for the others. Silent for the first
+// second, then one line per change. On a terminal it rewrites a single live line, which disappears
+// when the workers start. Pure: the agent writes the returned text unchanged.
 #pragma once
 
 #include "base/time.hpp"
@@ -14,45 +14,45 @@
 
 namespace muster {
 
-// Nodes that meet sooner have nothing to wait for.
+// Nodes that meet within this time print nothing.
 inline constexpr Duration kRollCallQuiet = std::chrono::seconds(1);
 
-// Who waits longer says so again, lest a log look dead.
+// A longer wait is reported repeatedly, so that the log shows that the launcher is alive.
 inline constexpr Duration kRollCallRepeat = std::chrono::seconds(30);
 
 struct RollCallStyle {
   bool live = false;         // a terminal
   std::size_t columns = 80;  // of the terminal
   bool silent = false;       // --log-level=error
-  Duration give_up{};        // a node without workers waits this long for a round
+  Duration give_up{};        // how long a node without workers waits for a round
 };
 
 class RollCallView {
  public:
   explicit RollCallView(RollCallStyle style) : style_(style) {}
 
-  // A round is awaited from now on.
+  // Starts waiting for a round.
   void begin(TimePoint now);
 
-  // A node gives up a time after its last worker of the round before has exited.
+  // Call when a worker exits: the join timeout counts from the last exit of the previous round.
   void worker_ended(TimePoint now);
 
-  // The latest news. Empty: nothing is to be written now.
+  // Takes the latest status. Returns an empty string if nothing is to be written now.
   [[nodiscard]] std::string take(TimePoint now, const RollCall& call, const std::string& trouble);
 
-  // When the first second is over, if something is to be said then; later when the last line is to
-  // be repeated.
+  // The end of the first second if something is to be printed then; later, the time at which to
+  // repeat the last line.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] std::string tick(TimePoint now);
 
-  // The start is over: what is said from now on is said once.
+  // The start is over: later lines are printed only once.
   void stop_repeating() { repeats_ = false; }
 
-  // The workers start, or another message follows: takes the live line away.
+  // Removes the live line, because the workers start or another message follows.
   [[nodiscard]] std::string end();
 
-  // For the error that ends the waiting: who was there and what is missing. Empty where nothing is
-  // known of that, or not any more.
+  // For the error that ends the wait: which nodes were present and which are missing. Empty if this
+  // is unknown or outdated.
   [[nodiscard]] std::string summary() const;
 
  private:
@@ -63,9 +63,9 @@ class RollCallView {
   [[nodiscard]] std::string line(const std::string& text);
 
   RollCallStyle style_;
-  std::optional<TimePoint> since_;        // none: nothing is awaited
+  std::optional<TimePoint> since_;        // none: not waiting
   std::optional<TimePoint> counts_from_;  // none: it does not give up
-  bool news_ = false;                     // not shown yet
+  bool news_ = false;                     // a change that was not shown yet
   bool repeats_ = false;
   TimePoint shown_at_{};
   bool line_there_ = false;  // the live line is on the terminal
@@ -76,7 +76,7 @@ class RollCallView {
 };
 
 // "2 of 4 nodes are here: node1, node2; waiting for node3 (silent)", or that a round runs without
-// us. Empty without news of nodes.
+// this node. Empty if no node is known.
 [[nodiscard]] std::string describe(const RollCall& call);
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RollCallLines: the sink that shows on standard error who is there and who is missing while a
-// round is awaited, on time (roll_call.hpp decides what and when). Owned by the agent; lives on its
-// loop. Resource.
+// RollCallLines: the sink that shows on stderr which nodes are present and which are missing while
+// a round forms. roll_call.hpp decides what to print and when; this class adds the timer. Owned by
+// the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/event_stream.hpp"
@@ -23,10 +23,10 @@ class RollCallLines final : public EventSink {
 
   void take(const JobEvent& event) override;
 
-  // Before other lines are written.
+  // Call before other lines are written.
   void clear_line();
 
-  // Who was there and who was missing, for the error that ends the waiting.
+  // Which nodes were present and which were missing, for the error that ends the wait.
   [[nodiscard]] std::string summary() const { return view_.summary(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the events of a round say about its nodes. Values.
+// Node data in the events of a round. Values.
 #pragma once
 
 #include "channel/frames.hpp"
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// One node of a round, as all others know it.
+// One node of a round, as all other nodes know it.
 struct RoundNode {
   std::string name;
   std::string address;
@@ -19,10 +19,10 @@ struct RoundNode {
 
 namespace event {
 
-// Nodes that are in one of two rounds only.
+// Nodes that are in only one of two consecutive rounds.
 struct MembershipChange {
-  std::vector<channel::NodeRanks> left;    // with their ranks of the round before
-  std::vector<channel::NodeRanks> joined;  // with their ranks of this one
+  std::vector<channel::NodeRanks> left;    // with their ranks in the previous round
+  std::vector<channel::NodeRanks> joined;  // with their ranks in this round
 };
 
 }  // namespace event

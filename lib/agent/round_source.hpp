@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundSource: where a supervisor's rounds come from. It decides when workers start, whether they
-// start again after a failure, and when the job is over; the supervisor only tells it what became
-// of the workers. LocalRounds decides by itself for a job of one node; SharedRounds asks the other
-// nodes. One thread.
+// RoundSource: provides a supervisor's rounds. It decides when workers start, whether they restart
+// after a failure, and when the job is over. The supervisor only reports what happened to the
+// workers. LocalRounds decides alone in a single-node job; SharedRounds asks the other nodes. One
+// thread.
 #pragma once
 
 #include "agent/supervisor_events.hpp"
@@ -16,8 +16,8 @@ namespace muster {
 
 class HangParty;
 
-// A round that was decided on: what this node runs in it, or why it cannot, which is the failure of
-// its first worker.
+// A round that was decided on: what this node runs in it, or why it cannot. The latter counts as a
+// failure of its first worker.
 struct RoundToRun {
   int nproc = 1;
   int rank_first = 0;
@@ -25,52 +25,51 @@ struct RoundToRun {
   int others = 0;  // workers of the round on other nodes
 };
 
-// What a source of rounds may tell: the supervisor, seen from there.
+// What a round source may call: the supervisor as the source sees it.
 class RoundUser {
  public:
   virtual ~RoundUser() = default;
-  // A round that was awaited may begin.
+  // Starts a round that was requested.
   virtual void run_round(RoundToRun round) = 0;
-  // RegroupNotice, Fenced, RoundClosed.
+  // Takes RegroupNotice, Fenced or RoundClosed.
   virtual void handle(const SupervisorEvent& event) = 0;
-  // Starts of this node's workers so far.
+  // How often this node has started its workers so far.
   [[nodiscard]] virtual int starts() const = 0;
 };
 
-// What the supervisor tells. Each may be answered at once, from inside of the call, or later.
+// What the supervisor calls. The source may answer from inside the call, or later.
 class RoundSource {
  public:
   virtual ~RoundSource() = default;
 
-  // --hang-timeout: who finds out about hangs, and knows which failures were some. Lives as long.
+  // --hang-timeout: sets the object that diagnoses hangs. It must outlive the source.
   virtual void use(HangParty& /*party*/) {}
 
-  // The next round is wanted; `attempt` counts them from 0. Answered by a round, or by the end of
-  // the job.
+  // Requests the next round; `attempt` counts from 0. Answered by a round or by the end of the job.
   virtual void await_round(int attempt) = 0;
 
   // A worker failed, `run_time` after the last one was started; the workers are being stopped for
-  // another round. The root cause first; those with `after_stop` were seen later. Answered by the
-  // end of the job where there is to be no other round.
+  // another round. Reports the root cause first; failures with `after_stop` were seen later.
+  // Answered by the end of the job if there is no other round.
   virtual void report_failure(const WorkerFailure& failure, Duration run_time) = 0;
 
-  // All workers ended well; what they left behind is being killed.
+  // All workers succeeded; the processes that they left behind are being killed.
   virtual void report_success() = 0;
 
-  // And nothing of them is left. Answered by the end of the job, or by another round.
+  // None of their processes is left. Answered by the end of the job, or by another round.
   virtual void report_finished() = 0;
 
-  // No process of the workers is left, after they were stopped.
+  // After a stop, no process of the workers is left.
   virtual void tell_gone() = 0;
 
-  // This node was asked to end. Answered by RoundClosed when it may.
+  // This node was asked to leave. Answered by RoundClosed once it may.
   virtual void leave_round(const std::string& reason) = 0;
 
-  // A worker's end was seen and is judged next. If this node has slept through its lease, the
-  // others may have started without it: then it was fenced, and nothing failed.
+  // Called before a worker's exit is evaluated. If this node has overslept its lease, the others
+  // may have started without it: then it is fenced, and no worker has failed.
   virtual void check_lease() = 0;
 
-  // The end: no store, no lease.
+  // The end: closes the store and stops the lease.
   virtual void close() = 0;
 };
 

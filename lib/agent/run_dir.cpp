@@ -31,20 +31,20 @@ constexpr mode_t kAsUmaskSays = 0777;
 
 Result<void> make_folder(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
-    return std::unexpected(system_error("cannot create the folder '" + path + "'", errno));
+    return std::unexpected(system_error("cannot create directory '" + path + "'", errno));
   }
   return {};
 }
 
-// Where others may make folders too: one that is there already may be theirs.
+// For parents that other users can write to, where an existing directory may be theirs.
 Result<void> make_own_folder(const std::string& path) {
   if (::mkdir(path.c_str(), kOwnerOnly) != 0) {
-    return std::unexpected(system_error("cannot create the folder '" + path + "'", errno));
+    return std::unexpected(system_error("cannot create directory '" + path + "'", errno));
   }
   return {};
 }
 
-// With all that are missing above it. A regular file in its place is an error of its own.
+// Creates missing parents too. A regular file at this path is a separate error.
 Result<void> make_log_dir(const std::string& path) {
   for (auto slash = path.find('/', 1); slash != std::string::npos;
        slash = path.find('/', slash + 1)) {
@@ -59,7 +59,7 @@ Result<void> make_log_dir(const std::string& path) {
   struct stat facts {};
 
   if (::stat(path.c_str(), &facts) == 0 && !S_ISDIR(facts.st_mode)) {
-    return failure(Errc::usage, "--log-dir='" + path + "' is a file, not a folder");
+    return failure(Errc::usage, "--log-dir='" + path + "' is a file, not a directory");
   }
   return {};
 }
@@ -79,7 +79,7 @@ bool writes_files(const LaunchConfig& config) {
 
 using Names = std::vector<const char*>;
 
-// A folder with at most these files in it; whether it is gone. As a rule there are none.
+// Removes a directory that contains at most these files; true if it is gone. Usually it is empty.
 bool remove_folder(const std::string& path, const Names& files) {
   if (::rmdir(path.c_str()) == 0) {
     return true;
@@ -103,8 +103,8 @@ std::vector<std::string> folders_in(const std::string& path) {
   return out;
 }
 
-// The named pipes of PyTorch's flight recorders, and dumps that came too late to be read. What
-// PyTorch has dumped of its own accord stays.
+// Removes the named pipes of PyTorch's flight recorders, and dumps that arrived too late to be
+// read. Dumps that PyTorch wrote on its own initiative stay.
 void remove_flights(const std::string& attempt) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(attempt, error), end; !error && at != end;
@@ -116,7 +116,7 @@ void remove_flights(const std::string& attempt) {
   }
 }
 
-// The folder of a run with what we put into it and nothing else; whether it is gone.
+// Removes a run directory if it contains only files that we put there; true if it is gone.
 bool remove_known(const std::string& run, const Names& of_worker, const Names& of_attempt) {
   for (const std::string& attempt : folders_in(run)) {
     for (const std::string& worker : folders_in(attempt)) {
@@ -128,7 +128,7 @@ bool remove_known(const std::string& run, const Names& of_worker, const Names& o
   return ::rmdir(run.c_str()) == 0 || errno == ENOENT;
 }
 
-// A folder of ours that nobody holds. One that was made just now may not be held yet.
+// A directory of ours that no process holds. One that was just created may not be held yet.
 bool is_stale(const std::string& path) {
   struct stat facts {};
 
@@ -141,8 +141,8 @@ bool is_stale(const std::string& path) {
   return folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-// Of runs whose guard and agent were killed both. Only in memory, where they would stay until the
-// machine is started again.
+// Removes directories of runs whose guard and agent were both killed. Only in /dev/shm, where they
+// would stay until the host reboots.
 void remove_stale() {
   std::error_code error;
   std::filesystem::directory_iterator entries(kInMemory, error);
@@ -156,8 +156,8 @@ void remove_stale() {
   }
 }
 
-// A folder for each worker costs 100 us on a disk's file system and 7 us in memory: with 64
-// workers that was a fifth of the whole launch.
+// Creating a directory for each worker costs 100 us on a disk's file system and 7 us in memory.
+// With 64 workers this was a fifth of the whole launch.
 std::string temporary_parent(const LaunchConfig& config, const Environ& environ) {
   if (auto chosen = environ.get("TMPDIR"); chosen && !chosen->empty()) {
     return *chosen;
@@ -193,7 +193,7 @@ Result<RunDir> RunDir::make_at(std::string path, const LaunchConfig& config) {
   dir.only_tee_ = !any_stream(config.redirects);
   if (dir.path_.starts_with(kInMemory)) {
     dir.lock_ = UniqueFd(::open(dir.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // A worker's child cannot hold it: it is closed by exec.
+    // It is close-on-exec, so a worker's child cannot hold it.
     ::flock(dir.lock_.get(), LOCK_SH | LOCK_NB);
     remove_stale();
   }
@@ -223,7 +223,7 @@ RunDir RunDir::make_again(const LaunchConfig& config,
                           std::string_view random,
                           int attempt) {
   if (!config.log_dir.empty()) {
-    static_cast<void>(make_log_dir(config.log_dir));  // the folder inside it fails then, too
+    static_cast<void>(make_log_dir(config.log_dir));  // on failure the next mkdir fails too
   }
   const std::string own = place_of(config, environ, random);
   std::vector<std::string> places{own};
@@ -238,7 +238,7 @@ RunDir RunDir::make_again(const LaunchConfig& config,
       return std::move(*dir);
     }
     if (dir) {
-      remove_left(place);  // the part that could be made
+      remove_left(place);  // the part that was created
     }
   }
   return {};
@@ -277,7 +277,7 @@ bool RunDir::clean_up(bool failed) {
   }
   if (!temporary_) {
     std::ranges::for_each(folders_in(path_), remove_flights);
-    return make_log_dir(path_).has_value();  // for the report, where somebody removed it
+    return make_log_dir(path_).has_value();  // for the report, if the directory was removed
   }
   if (only_tee_ && !failed) {
     return !remove_known(path_,

@@ -17,12 +17,12 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kTextMax = 500;  // of a failure, as the others hear them
+constexpr std::size_t kTextMax = 500;  // of a failure, as sent to the other nodes
 
-constexpr double kOldestExceptionSeconds = 1e7;  // any worker may write any date
+constexpr double kOldestExceptionSeconds = 1e7;  // a worker may write any date
 
-// The latest moment at which the exception can have been raised, where an error file dates it.
-// Error files hold whole seconds of this machine's wall clock.
+// The latest possible time of the exception, if an error file contains its date. Error files have
+// whole seconds of this host's wall clock.
 std::optional<TimePoint> raised_at(const WorkerFailure& failure, TimePoint now) {
   const auto raised = failure.record ? failure.record->unix_seconds : std::nullopt;
   if (!raised) {
@@ -32,7 +32,7 @@ std::optional<TimePoint> raised_at(const WorkerFailure& failure, TimePoint now) 
   return now - std::chrono::duration_cast<Duration>(std::chrono::duration<double>(ago));
 }
 
-// Names come from other machines.
+// Names come from other hosts, so they are made printable.
 std::vector<RoundNode> nodes_of(const Round& round) {
   std::vector<RoundNode> out;
   for (const NodeInfo& member : round.members) {
@@ -76,7 +76,7 @@ void SharedRounds::report_finished() {
   node_->tell(WorkersFinished{});
 }
 
-// Before this node has joined the others there is nobody to be told.
+// Before this node has joined, there is no other node to notify.
 void SharedRounds::leave_round(const std::string& reason) {
   if (!node_) {
     RoundClosed closed;
@@ -101,7 +101,7 @@ Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time)
   return message;
 }
 
-// The others stop their workers on the first message; the evidence for the report follows.
+// The first message makes the others stop their workers; the evidence for the report follows.
 void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) {
   WorkerFailure failure = seen;
   place_.add_record(failure);
@@ -129,9 +129,9 @@ void SharedRounds::check_lease() {
   if (lease_end_ && steady_now() >= *lease_end_) {
     node_->check_deadlines();
   } else if (lease_end_ && fenced) {
-    // Messages that came while we did not run have prolonged the lease, but the guard was earlier.
+    // Messages received after we were paused have renewed the lease, but the guard acted before.
     overslept_ = true;
-    fence_workers("the guard has ended the workers");
+    fence_workers("the guard killed the workers");
   }
 }
 
@@ -212,7 +212,7 @@ void SharedRounds::run_round(const RunRound& run) {
   user_.run_round(std::move(round));
 }
 
-// The node of rank 0 decides whether its workers' store is reached directly.
+// The node of rank 0 decides whether workers reach its store directly.
 Result<void> SharedRounds::open_proxy(RunRound& run) {
   StoreCarrier* const carrier = node_->carrier();
   if (!run.offer.is_carried || carrier == nullptr) {
@@ -245,7 +245,7 @@ void SharedRounds::stop_workers(const StopWorkers& stop) {
 }
 
 void SharedRounds::fence_workers(const std::string& reason) {
-  events_.tell(event::NodeFenced{overslept_ ? "this node did not run for longer than its lease"
+  events_.tell(event::NodeFenced{overslept_ ? "this node was paused longer than its lease"
                                             : printable(reason, kTextMax)});
   begin_waiting();
   user_.handle(Fenced{reason});
@@ -270,7 +270,7 @@ void SharedRounds::ended(const NodeEnd& end) {
       [this]<class End>(const End& how) {
         RoundClosed closed;
         if constexpr (std::is_same_v<End, EndClosed>) {
-          if (!how.close.succeeded && how.close.root_rank < 0) {  // no worker's failure
+          if (!how.close.succeeded && how.close.root_rank < 0) {  // not a worker's failure
             closed.outcome = Outcome::not_started;
             const bool is_usage = how.close.exit_code == kUsageExitCode;
             closed.error = Error{is_usage ? Errc::usage : Errc::timed_out, how.close.reason};
@@ -278,7 +278,7 @@ void SharedRounds::ended(const NodeEnd& end) {
             return;
           }
           if (how.close.succeeded && round_->id.number == 0) {
-            say("the job ended; this node ran nothing, since the others needed no further node");
+            say("the job ended; this node ran no workers because the others needed no more nodes");
           }
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;
@@ -302,8 +302,8 @@ void SharedRounds::ended(const NodeEnd& end) {
 
 // -- the workers' store -----------------------------------------------------------------------
 
-// A store of its own for each round, on the address that the workers will dial and no other; where
-// that is not one of this machine's (it is translated on the way), on all of them.
+// Opens a new store for each round, only on the address that the workers connect to. If that is not
+// an address of this host (NAT), it listens on all addresses.
 Result<SharedRounds::Store> SharedRounds::make_store() {
   const LaunchConfig& config = setup_.config;
   Store store;
@@ -335,7 +335,7 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   return Store{std::move(*server), address, port};
 }
 
-// What this node has for the workers of all nodes, as that of rank 0.
+// What this node provides for the workers of all nodes when it has rank 0.
 Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
   auto ports = ports_.for_leader();
   if (!ports) {
@@ -379,7 +379,7 @@ void SharedRounds::close_store() {
   }
 }
 
-// An address is written with the interface of the machine that asks. Who hears nothing asks again.
+// Addresses contain the interface of the host that asks. A node without a reply asks again.
 void SharedRounds::find_owner(const FindOwner& question) {
   StoreClient client = question.question.client;
   client.host = with_our_interface(client.host, node_->address());
@@ -393,9 +393,9 @@ void SharedRounds::vouch_known(const VouchKnown& known) {
   vouching_.known(known);
 }
 
-// -- who holds up the job ----------------------------------------------------------------------
+// -- hangs and slow ranks ----------------------------------------------------------------------
 
-// Without --hang-timeout this node says so, and the others know as much as before.
+// Without --hang-timeout, this node replies that it has no findings.
 void SharedRounds::inquire(const InquiryStep& step) {
   if (const auto* asked = std::get_if<LookNow>(&step)) {
     const Look& question = asked->question;
@@ -437,7 +437,7 @@ void SharedRounds::log(LogLevel level, const std::string& text) {
 
 std::string forget(SharedRounds* rounds, const std::string& node) {
   if (rounds == nullptr) {
-    return "this job has one node";
+    return "this is a single-node job";
   }
   if (!rounds->node_) {
     return "this node has not joined the job yet";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedRounds: one node's part in a job of many. Stands between the rendezvous, which says when to
-// run and when to stop, and the supervisor, whose source of rounds it is: opens the workers' store
-// where this node has the first rank, tells of failures with their evidence, keeps the guard's
-// lease. Owned by the agent; lives on its loop. Resource.
+// SharedRounds: one node's part in a multi-node job. Connects the rendezvous, which decides when to
+// run and when to stop, to the supervisor, whose round source it is. Opens the workers' store if
+// this node has rank 0, reports failures with their evidence, and renews the guard's lease. Owned
+// by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -30,13 +30,13 @@
 
 namespace muster {
 
-// What the rounds need of the agent around them.
+// The parts of the agent that the rounds need.
 struct SharedRoundsParts {
   RoundUser& user;
   Workplace& place;
   EventStream& events;
   const RollCallLines& roll_call;
-  Admission& admission;  // who may use the workers' store
+  Admission& admission;  // decides who may use the workers' store
   JobSockets& sockets;
 };
 
@@ -44,32 +44,32 @@ class SharedRounds final : public RoundSource, public NodeOwner {
  public:
   SharedRounds(asio::io_context& loop, const AgentSetup& setup, const SharedRoundsParts& parts);
 
-  // `rendezvous` was started with this object as its owner and has not called it yet. `lease`: the
-  // guard's timer; null where there is none.
+  // `rendezvous` was started with this object as its owner and has not called it yet. `lease` is
+  // the guard's timer, or null.
   void start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease);
 
-  // Who of other machines may use the workers' store: whom their nodes vouch for.
+  // Admits remote clients to the workers' store if their nodes vouch for them.
   [[nodiscard]] Admission& vouching() { return vouching_; }
 
-  // --hang-timeout: who looks, judges and hears the verdict; it outlives the rounds.
+  // --hang-timeout: the object that inspects, judges and receives the verdict; outlives the rounds.
   void use(HangParty& party) override { hangs_ = &party; }
 
-  // Who hears what the ranks of all nodes have waited, where this node leads.
+  // Receives the wait times of the ranks on all nodes if this node is the leader.
   void use(WaitParty& party) { waits_ = &party; }
 
-  // StalledHere, LookedHere, JudgedHere, WaitedHere.
+  // Sends StalledHere, LookedHere, JudgedHere or WaitedHere.
   void tell(AgentEvent event) { node_->tell(std::move(event)); }
 
-  // For musterctl forget: declares a lost member dead. Empty: done; else the reason why not.
+  // For musterctl forget: declares a lost member dead. Empty on success, else the reason.
   friend std::string forget(SharedRounds* rounds, const std::string& node);
 
-  // RoundSource. A round is awaited from the moment at which the one before is over.
+  // RoundSource. Waiting for a round starts as soon as the previous one is over.
   void await_round(int /*attempt*/) override {}
 
   void tell_gone() override;
   void report_failure(const WorkerFailure& seen, Duration run_time) override;
 
-  // The other nodes learn of it when nothing is left.
+  // Empty because the other nodes learn of the success only when no process is left.
   void report_success() override {}
 
   void report_finished() override;
@@ -92,7 +92,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void ended(const NodeEnd& end) override;
 
  private:
-  // Where the workers dial; without a server one of them serves it there.
+  // The store's address for workers. Without a server, one of the workers serves it there.
   struct Store {
     std::unique_ptr<StoreServer> server;
     std::string address;
@@ -126,13 +126,13 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   SocketWitness witness_;
   std::unique_ptr<StoreServer> store_;
   std::unique_ptr<StoreProxy> proxy_;
-  RoundPtr round_;  // that the workers run in, or ran in last
+  RoundPtr round_;  // the workers' current or last round
   std::optional<TimePoint> lease_end_;
   ReservedPorts ports_;
-  bool overslept_ = false;  // we noticed the lease's end later than the guard
+  bool overslept_ = false;  // the guard noticed the end of the lease before us
 };
 
-// `rounds`: null in a job of one node.
+// `rounds` is null in a single-node job.
 [[nodiscard]] std::string forget(SharedRounds* rounds, const std::string& node);
 
 }  // namespace muster

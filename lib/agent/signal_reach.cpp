@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::string_view kStepDaemon = "slurmstepd";
 
-// The keys of a terminal reach its foreground group, and workers have sessions of their own.
+// Terminal keys signal the foreground process group, but workers have their own sessions.
 bool is_of_terminal(const SignalNotice& notice) {
   return notice.code == SI_KERNEL;
 }
 
-// Within a container the daemon of the step has no pid that we could see. Others in the step may
-// send us signals, too (timeout, a shell): those are for us alone.
+// In a container the step's daemon has no pid that we can see. Other processes in the step may
+// signal us too (timeout, a shell); those signals are for us alone.
 bool is_of_step(const SignalNotice& notice, std::string_view sender) {
   return notice.sender_pid == 0 || sender == kStepDaemon;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a signal that has come to the launcher has reached the workers as well, so that passing
-// it on would give it to them twice. Pure, but for the name of the sender. Called by the agent.
+// Whether a signal that the launcher received has also reached the workers, so that forwarding it
+// would deliver it twice. Pure, except for reading the sender's name. Called by the agent.
 #pragma once
 
 #include "config/launch_config.hpp"
@@ -11,12 +11,12 @@
 
 namespace muster {
 
-// `sender`: the name of the process that sent it; empty where nothing is known of it.
+// `sender` is the name of the sending process; empty if unknown.
 [[nodiscard]] bool reached_workers(SignalDelivery delivery,
                                    const SignalNotice& notice,
                                    std::string_view sender);
 
-// The name of a live process, as in /proc/PID/comm; else empty.
+// The name of a live process, as in /proc/PID/comm; empty if there is no such process.
 [[nodiscard]] std::string process_name(pid_t pid);
 
 }  // namespace muster

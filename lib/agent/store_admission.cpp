@@ -11,11 +11,12 @@
 namespace muster {
 namespace {
 
-// All workers of a large job may come at the same moment. A quarter of the descriptors bounds it,
-// too.
+// All workers of a large job may connect at the same moment. The limit is also a quarter of the
+// descriptors.
 constexpr std::size_t kWaitingClients = 16384;
 
-// The node that is asked says why it was refused; this is only for an answer that never comes.
+// The queried node gives the reason for a refusal; this timeout covers an answer that never
+// arrives.
 constexpr Duration kAnswerAfterAll = std::chrono::seconds(1);
 
 }  // namespace
@@ -40,7 +41,7 @@ void VouchedAdmission::known(const VouchKnown& known) {
   }
 }
 
-// Want of descriptors or memory vouches for nobody, since anybody might bring it about.
+// If descriptors or memory are exhausted, vouch for no client, since an attacker might cause this.
 std::optional<VouchAnswer> SocketWitness::owner_of(const StoreClient& client) {
   const auto own = SocketAddress::parse(client.host, client.port);
   const auto store = SocketAddress::parse(client.store_host, client.store_port);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// VouchedAdmission: who of other machines may talk to the workers' store of a job of many nodes:
-// the node there is asked, by way of the rendezvous. SocketWitness answers for this node when
-// others ask. Resources of SharedRounds; one thread.
+// VouchedAdmission: decides which remote clients may use the workers' store of a multi-node job, by
+// asking the client's node through the rendezvous. SocketWitness answers for this node when others
+// ask. Resources of SharedRounds; one thread.
 #pragma once
 
 #include "io/admission.hpp"
@@ -18,14 +18,14 @@
 
 namespace muster {
 
-// What becomes of the clients that wait, where others are asked about them.
+// Limits for clients that wait while other nodes are asked about them.
 [[nodiscard]] AdmissionLimits store_admission_limits(Duration lease);
 
 class VouchedAdmission final : public Admission {
  public:
   using Ask = std::function<void(VouchWanted)>;
 
-  // `ask` puts a question to the other nodes; its answer is to be given to known().
+  // `ask` sends a query to the other nodes; pass its answer to known().
   explicit VouchedAdmission(Ask ask) : ask_(std::move(ask)) {}
 
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;
@@ -41,10 +41,10 @@ class SocketWitness {
  public:
   explicit SocketWitness(JobSockets& sockets) : sockets_(sockets) {}
 
-  // Whose is that connection, as this machine sees it? Of our user, and open in a process below us.
-  // Where /proc does not tell which process, the user decides; where our user has no number in its
-  // user namespace, nobody can tell. An agent of root vouches for its workers of other users, too.
-  // Nothing: the kernel could not be asked now.
+  // Determines who owns the connection on this host. It must belong to our user and be open in a
+  // descendant. If /proc does not reveal the process, the user decides. If our user has no number
+  // in its user namespace, the answer is unknown. An agent running as root also vouches for its
+  // workers of other users. None if the kernel cannot answer now.
   [[nodiscard]] std::optional<VouchAnswer> owner_of(const StoreClient& client);
 
  private:

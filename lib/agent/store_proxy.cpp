@@ -27,7 +27,7 @@ constexpr int kAcceptsAtOnce = 64;
 struct StoreProxy::Impl : std::enable_shared_from_this<StoreProxy::Impl> {
   asio::posix::stream_descriptor listener;
   asio::steady_timer again;
-  AdmissionQueue admissions;  // who connects here has his answer at once, so nobody waits in it
+  AdmissionQueue admissions;  // local clients are decided at once, so none waits in it
   AdmissionQueue::Ticket last_ticket = 0;
   AcceptPause shortage{"worker"};
   Carry carry;

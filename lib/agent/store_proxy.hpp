@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreProxy: the place on 127.0.0.1 where the workers of a node find their store when it is on
-// another node (--store-via=proxy). Lets in who may, and hands each connection on. Of one round;
+// StoreProxy: listens on 127.0.0.1 for a node's workers when their store is on another node
+// (--store-via=proxy). Admits permitted clients and passes each connection on. Lives for one round;
 // resource of SharedRounds, on its loop.
 #pragma once
 
@@ -20,14 +20,14 @@ class io_context;
 
 namespace muster {
 
-// Where workers find their store with --store-via=proxy, on all nodes.
+// The address that workers connect to with --store-via=proxy, on all nodes.
 inline constexpr const char* kProxyAddress = "127.0.0.1";
 
 class StoreProxy {
  public:
   using Carry = std::function<void(UniqueFd)>;
 
-  // On `port` if it is free, which is that of the store itself; else on one of the range.
+  // Uses `port`, which is that of the store itself, if it is free; else a port of the range.
   [[nodiscard]] static Result<std::unique_ptr<StoreProxy>> open(asio::io_context& loop,
                                                                 std::uint16_t port,
                                                                 PortRange range,
@@ -39,7 +39,8 @@ class StoreProxy {
 
   [[nodiscard]] std::uint16_t port() const;
 
-  // Given one sentence when somebody is refused, at most once a minute.
+  // Called with one sentence when a client is refused, at most once a minute.
+
   void set_notice(std::function<void(const std::string&)> notice);
 
  private:

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// Of a terminal: the workers go on after it.
+// Job control signals of a terminal, after which the workers continue.
 bool only_pauses(int signo) {
   return signo == SIGTSTP || signo == SIGSTOP || signo == SIGCONT;
 }
@@ -24,7 +24,7 @@ bool only_pauses(int signo) {
 StragglerDuty::StragglerDuty(asio::io_context& loop, StragglerDutyParts parts)
     : parts_(parts), timer_(loop) {}
 
-// -- who runs ---------------------------------------------------------------------------------
+// -- running workers --------------------------------------------------------------------------
 
 void StragglerDuty::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
@@ -67,7 +67,7 @@ void StragglerDuty::begin_round(const event::RoundBegun& begun) {
 void StragglerDuty::worker_started(const event::WorkerStarted& started) {
   ranks_[started.pid] = started.rank;
   local_ranks_[started.rank] = started.local_rank;
-  // Who is alone waits for nobody.
+  // A single worker waits for no other.
   if (ranks_.size() == expected_ && world_size_ > 1) {
     begun_ = steady_now();
     look_later();
@@ -82,7 +82,7 @@ void StragglerDuty::stop() {
   waited_.clear();
 }
 
-// -- looking ----------------------------------------------------------------------------------
+// -- sampling ---------------------------------------------------------------------------------
 
 Duration StragglerDuty::look_after() const {
   const bool is_large = is_shared_ && world_size_ > straggler::kPromptRanks;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// StragglerDuty: reads how long the workers of this node have waited for each other, as often as
-// its core asks for it, and tells everybody whom that names. Many nodes: each tells the one that
-// leads, which judges. Looks at nothing where no worker uses the collective library. A sink of
-// events, since these say which workers run. Owned by the agent; one thread.
+// StragglerDuty: reads how long the workers on this node have waited for each other, at the
+// interval that its core requests, and reports the slow ranks. With many nodes, each sends its
+// times to the leader, which decides. Does nothing if no worker uses the collective library. An
+// event sink, because events report which workers run. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/event_stream.hpp"
@@ -29,12 +29,12 @@ namespace muster {
 class LinuxRunner;
 class SharedRounds;
 
-// What it works on.
+// The objects that it uses.
 struct StragglerDutyParts {
   LinuxRunner& runner;
   EventStream& events;
   WorkerChannel& channel;
-  SharedRounds* others = nullptr;  // many nodes
+  SharedRounds* others = nullptr;  // set with many nodes
 };
 
 class StragglerDuty final : public EventSink, public WaitParty {
@@ -47,7 +47,7 @@ class StragglerDuty final : public EventSink, public WaitParty {
   // WaitParty
   void hear(const HearWaits& heard) override;
 
-  // By local rank; none: it has called no operation.
+  // By local rank; none if the worker has called no operation.
   [[nodiscard]] std::vector<std::optional<WaitStatus>> waits() const;
 
  private:
@@ -65,19 +65,19 @@ class StragglerDuty final : public EventSink, public WaitParty {
   StragglerDutyParts parts_;
   asio::steady_timer timer_;
   straggler::StragglerCore core_;
-  std::map<pid_t, int> ranks_;      // of the workers that run
+  std::map<pid_t, int> ranks_;      // running workers
   std::map<int, int> local_ranks_;  // by rank
   std::map<int, double> waited_;    // seconds, by rank
   std::size_t expected_ = 0;
   int world_size_ = 0;
-  TimePoint begun_{};  // the workers run
+  TimePoint begun_{};  // when all workers were running
 
   // many nodes
-  bool is_shared_ = false;             // the round has others
+  bool is_shared_ = false;             // the round has other nodes
   std::map<int, std::string> labels_;  // of its nodes, by first rank
-  RoundId heard_of_;                   // the round of which these are
-  RoundId over_;                       // its workers are being stopped here
-  straggler::JobWaits job_waits_;      // where this node leads
+  RoundId heard_of_;                   // the round that the received times belong to
+  RoundId over_;                       // a round whose workers are being stopped here
+  straggler::JobWaits job_waits_;      // used if this node is the leader
   straggler::StragglerCore job_core_;
 };
 

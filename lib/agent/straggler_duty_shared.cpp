@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StragglerDuty in a job of many nodes: tells the node that leads what the ranks here have waited,
-// and judges those of all nodes where this one leads.
+// StragglerDuty in a multi-node job: sends the wait times of the local ranks to the leader, and
+// judges the ranks of all nodes if this node is the leader.
 #include "agent/shared_rounds.hpp"
 #include "agent/straggler_duty.hpp"
 #include "base/clock.hpp"
@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Whole ranks, since one without some of its sums would seem to wait less than the others.
+// Adds complete ranks only: with some of its sums missing, a rank would seem to wait less.
 std::vector<WaitSum> sums_of(const std::vector<straggler::RankWaits>& seen) {
   std::vector<WaitSum> out;
   for (const straggler::RankWaits& rank : seen) {
@@ -56,7 +56,7 @@ void StragglerDuty::tell_others(const std::vector<straggler::RankWaits>& seen) {
   }
 }
 
-// A node that has none of the ranks itself knows no more than the name.
+// A node without any of these ranks knows only the other node's name.
 std::string StragglerDuty::label_of(const HearWaits& heard) const {
   const auto label = labels_.find(heard.ranks.first);
   return printable(label == labels_.end() ? heard.node : label->second);

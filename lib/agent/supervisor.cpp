@@ -24,7 +24,7 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
 }
 
-// Asked only where the answer changes what is done.
+// Evaluated only if the answer matters.
 bool Supervisor::lost_connection(const WorkerExit& exit) {
   if (exit.status.success() || core_.state() != SupervisorState::running) {
     return false;
@@ -37,8 +37,7 @@ bool Supervisor::lost_connection(const WorkerExit& exit) {
   return is_lost_connection(failure);
 }
 
-// Whoever lost a connection is no urgent news, since it is no cause: it is heard of when it is
-// reaped.
+// A worker that lost its connection is a victim, not the cause, so it can wait until it is reaped.
 void Supervisor::on_worker_dying(const WorkerExit& exit) {
   if (!lost_connection(exit)) {
     on_worker_killed(exit);
@@ -71,8 +70,8 @@ void Supervisor::handle(const SupervisorEvent& event) {
   site_.set_alarm(core_.next_deadline());
 }
 
-// A spawn's answer steps the core again before the next effect; observers are never called from
-// inside the runner, and what the source of rounds says waits, so nothing else can come in between.
+// The answer to a spawn steps the core again before the next effect. Observers are never called
+// from inside the runner, and calls of the round source are queued, so nothing else can intervene.
 void Supervisor::handle_all() {
   while (!events_.empty()) {
     const SupervisorEvent next = std::move(events_.front());
@@ -158,12 +157,11 @@ void Supervisor::perform(const SupervisorEffect& effect) {
 void Supervisor::tell_drain(const TellDrain& drain) {
   site_.tell(event::Message{
       LogLevel::warning,
-      fmt::format(
-          "{} from the scheduler: nothing is started again, and the workers have {} to "
-          "end{}",
-          signal_name(drain.signo),
-          describe(drain.left),
-          drain.until_job_ends ? ", somewhat longer than the job (SLURM_JOB_END_TIME)" : "")});
+      fmt::format("{} from the scheduler: the job will not restart, and the workers have {} to "
+                  "exit{}",
+                  signal_name(drain.signo),
+                  describe(drain.left),
+                  drain.until_job_ends ? ", until shortly after SLURM_JOB_END_TIME" : "")});
 }
 
 int Supervisor::rank_of(int local_rank) const {
@@ -175,7 +173,7 @@ void Supervisor::signal_groups(int signo) {
   site_.runner().signal_groups(signo);
 }
 
-// What was killed together with its worker is not named.
+// Processes that were killed together with their worker are not named.
 void Supervisor::kill(bool names) {
   site_.tell(event::WorkersKilled{});
   if (!names_killed_) {

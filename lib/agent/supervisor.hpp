@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Supervisor: steps the core with what the process runner sees and what its source of rounds tells,
-// and carries out the core's effects, in order. No sockets, no clock of its own: the agent and the
-// simulator both stand around this same class. Lives on its owner's loop, single-threaded;
-// resource.
+// Supervisor: steps the core with the events of the process runner and the round source, and
+// carries out the core's effects in order. It has no sockets and no clock of its own, so the agent
+// and the simulator share this class. Lives on its owner's loop, single-threaded; resource.
 #pragma once
 
 #include "agent/job_event.hpp"
@@ -16,22 +15,22 @@
 
 namespace muster {
 
-// What the supervisor needs of the world besides processes and rounds.
+// What the supervisor needs besides processes and rounds.
 class WorkerSite {
  public:
   virtual ~WorkerSite() = default;
   [[nodiscard]] virtual TimePoint now() = 0;
   [[nodiscard]] virtual double wall_seconds() = 0;
   [[nodiscard]] virtual ProcessRunner& runner() = 0;
-  // When to handle a Tick at the latest; called after every event.
+  // Sets the latest time for the next Tick; called after every event.
   virtual void set_alarm(std::optional<TimePoint> when) = 0;
-  // What became of the workers.
+  // Reports what happened to the workers.
   virtual void tell(event::What what) = 0;
-  // What a worker that has failed left behind: its error file, the end of its stderr.
+  // Adds the evidence that a failed worker left: its error file, the end of its stderr.
   virtual void add_evidence(WorkerFailure& failure) = 0;
-  // The attempt is over: finishes its output and adds the evidence to its failures.
+  // The attempt is over: flushes its output and adds the evidence to its failures.
   virtual void close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) = 0;
-  // Last call of all.
+  // The last call.
   virtual void finished(const JobResult& result) = 0;
 };
 
@@ -39,11 +38,11 @@ class Supervisor : public ProcessObserver, public RoundUser {
  public:
   Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings);
 
-  // Takes one event with all that follows from it at once. Called from inside a call to the site or
-  // to the source of rounds, it is taken after what was begun.
+  // Handles one event and everything that follows from it at once. A call from inside a call to the
+  // site or to the round source is queued until the current event is done.
   void handle(const SupervisorEvent& event) override;
 
-  // After the source of rounds was asked for one, once.
+  // Called once after each request to the round source.
   void run_round(RoundToRun round) override;
 
   [[nodiscard]] int starts() const override { return core_.starts(); }
@@ -55,7 +54,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void on_worker_exit(const WorkerExit& exit) override;
   void on_worker_dying(const WorkerExit& exit) override;
 
-  // By us, for a failure that `exit` tells, which counts at once.
+  // We killed the worker for the failure in `exit`, which counts at once.
   void on_worker_killed(const WorkerExit& exit);
 
   void on_groups_empty() override;
@@ -81,10 +80,10 @@ class Supervisor : public ProcessObserver, public RoundUser {
   RoundSource& rounds_;
   SupervisorCore core_;
   Result<std::vector<ProcessSpec>> specs_;
-  std::deque<SupervisorEvent> events_;  // came while another one was handled
+  std::deque<SupervisorEvent> events_;  // arrived while another event was being handled
   std::deque<SupervisorEffect> effects_;
   bool handling_ = false;
-  bool names_killed_ = false;  // what is killed now was left behind
+  bool names_killed_ = false;  // the processes being killed were left behind
 };
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SupervisorCore does with processes that workers leave behind: they may exit by themselves,
-// then get SIGTERM and the grace, then SIGKILL.
+// How SupervisorCore handles processes that workers leave behind: they may exit by themselves, then
+// get SIGTERM and the grace, then SIGKILL.
 #include "agent/supervisor_core.hpp"
 #include "base/mark.hpp"
 
@@ -13,7 +13,7 @@ void SupervisorCore::clear_leftovers(Turn& turn) {
   clear(turn);
 }
 
-// Without anything left behind NothingLeft follows at once.
+// If no process was left behind, NothingLeft follows at once.
 void SupervisorCore::clear(Turn& turn) {
   state_ = SupervisorState::clearing;
   phase_ = ClearPhase::settling;
@@ -23,7 +23,7 @@ void SupervisorCore::clear(Turn& turn) {
   turn.out.emplace_back(AwaitNothingLeft{});
 }
 
-// Somebody waits for our end, or nobody is left who could.
+// A user or scheduler waits for our exit, or our parent is dead.
 bool SupervisorCore::is_urgent() const {
   return why_ == Why::interrupted || why_ == Why::orphaned || result_.interrupting_signal != 0;
 }
@@ -32,8 +32,8 @@ Duration SupervisorCore::kill_timeout() const {
   return why_ == Why::regroup ? kKillTimeoutBeforeRestart : kKillTimeout;
 }
 
-// A worker that was killed keeps its pipes open until its memory is free. The time of the helpers
-// that read them begins then.
+// A killed worker keeps its pipes open until its memory is freed. The time of the helpers that read
+// them starts then.
 TimePoint SupervisorCore::self_exits_until(TimePoint now) const {
   return now + (live_.empty() || is_urgent() ? kSelfExitTime : kill_timeout() / 2);
 }
@@ -60,8 +60,8 @@ void SupervisorCore::go_on_clearing(Turn& turn) {
   }
 }
 
-// Leftovers that were asked together with the workers have the rest of the workers' grace. A worker
-// that does not die of SIGKILL has used up the time of the job's end: no minimum then.
+// Leftovers that were asked together with the workers have the rest of the workers' grace. If a
+// worker does not die of SIGKILL, the time to exit is used up, so there is no minimum.
 void SupervisorCore::ask_leftovers(Turn& turn) {
   phase_ = ClearPhase::asked;
   const Duration at_least =
@@ -72,7 +72,7 @@ void SupervisorCore::ask_leftovers(Turn& turn) {
   look_for_deaf(turn);
 }
 
-// In the groups of workers that were asked by SIGTERM and have exited.
+// Schedules a check for processes in the groups of workers that got SIGTERM and have exited.
 void SupervisorCore::await_deaf(Turn& turn) {
   if (state_ == SupervisorState::stopping && live_.empty() && result_.stop_signal == SIGTERM) {
     look_at_ = turn.now + kSelfExitTime;
@@ -89,7 +89,7 @@ void SupervisorCore::look_for_deaf(Turn& turn) {
   }
 }
 
-// More time would change nothing for them. What they waited for may have exited just now.
+// More time would not help them. Processes that they waited for may have exited just now.
 void SupervisorCore::kill_deaf(Turn& turn) {
   MUSTER_MARK("only processes that ignore SIGTERM are left");
   kill(turn, kSelfExitTimeInHurry);
@@ -145,7 +145,8 @@ void SupervisorCore::close_while_clearing(Turn& turn) {
 
 // -- killing ----------------------------------------------------------------------------------
 
-// What is killed while workers live are their own children, whose names say nothing.
+// Processes killed while workers are live are their own children, whose names mean nothing to
+// users.
 void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
   const bool names = live_.empty();
   state_ = SupervisorState::killing;
@@ -168,7 +169,7 @@ void SupervisorCore::kill_last(Turn& turn) {
   }
 }
 
-// The others may start without us.
+// The other nodes may start without us.
 void SupervisorCore::kill_fenced_last(Turn& turn) {
   raise_to_regroup(turn);
   if (kill_all_at_) {

@@ -116,8 +116,8 @@ void SupervisorCore::regroup(Turn& turn) {
   stop_workers(turn, Why::regroup, SIGTERM);
 }
 
-// Whether it was a signal that is for the workers alone. Ctrl-Z reaches them as SIGSTOP, since
-// SIGTSTP does nothing to a group without a shell above it.
+// Whether the signal is for the workers only. Ctrl-Z reaches them as SIGSTOP, since SIGTSTP has no
+// effect on a process group without a shell as its parent.
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
 bool SupervisorCore::relay(Turn& turn, const SignalReceived& signal) {
   const int signo = signal.signo;
@@ -151,7 +151,7 @@ void SupervisorCore::take_signal(Turn& turn) {
   }
 }
 
-// Tells all workers to stop; those that were never started, or are all gone, leave nothing to wait
+// Signals all workers to stop. If none was started, or all have exited, there is nothing to wait
 // for.
 void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   why_ = why;
@@ -168,7 +168,7 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   state_ = SupervisorState::stopping;
   deadline_ = stop_until_;
   turn.out.emplace_back(SignalGroups{signo});
-  // A stopped process acts on nothing but SIGKILL until it is continued.
+  // A stopped process handles no signal except SIGKILL until it is continued.
   turn.out.emplace_back(SignalGroups{SIGCONT});
   await_deaf(turn);
 }
@@ -193,8 +193,8 @@ void SupervisorCore::note_late_exit(Turn& turn) {
 }
 
 void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
-  // Any reason to stop that we already have is at least as strong, and ends in a new round or in
-  // the end of the job.
+  // Any existing reason to stop is at least as strong, and leads to a new round or to the end of
+  // the job.
   MUSTER_MARK("regroup while the workers are being stopped");
   if (why_ == Why::finished) {
     MUSTER_MARK("regroup while what finished workers left is being killed");
@@ -279,7 +279,7 @@ void SupervisorCore::take_late_signal(Turn& turn) {
   hurry(turn);
 }
 
-// Nobody is there any more who could wait for the workers, or ask for their end.
+// Our parent is dead, so no process waits for the workers or could stop them.
 void SupervisorCore::kill_orphaned(Turn& turn) {
   why_ = Why::orphaned;
   stop_until_.reset();
@@ -312,7 +312,7 @@ Duration SupervisorCore::console_timeout() const {
   }
 }
 
-// The source of rounds hears of it before our own output is waited for: the other nodes may be
+// Reports to the round source before it waits for our own output, because the other nodes may be
 // waiting for us.
 void SupervisorCore::go_on(Turn& turn) {
   kill_all_at_.reset();
@@ -320,7 +320,7 @@ void SupervisorCore::go_on(Turn& turn) {
   const Duration timeout = turn.now < deadline_ ? console_timeout() : Duration{};
   switch (why_) {
     case Why::finished:
-      // The output goes on meanwhile; it is waited for when the job lets us go.
+      // Output continues meanwhile; we wait for it when the job releases us.
       state_ = SupervisorState::waiting;
       deadline_.reset();
       turn.out.emplace_back(ReportFinished{});
@@ -373,11 +373,11 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
   }
   turn.out.emplace_back(NameSurvivors{});
   if (why_ == Why::regroup) {
-    result_.verdict = "no restart beside processes that cannot be killed";
+    result_.verdict = "not restarted: processes of the last attempt could not be killed";
     why_ = Why::give_up;
   }
   if (why_ == Why::interrupted) {
-    // The other nodes must not hear that nothing is left.
+    // Do not report to the other nodes that no process is left.
     end_attempt(turn, Duration{}, Outcome::interrupted);
     return;
   }
@@ -400,7 +400,7 @@ std::vector<WorkerFailure>& SupervisorCore::closed_failures() {
   return state_ == SupervisorState::joining ? failures_before_ : result_.failures;
 }
 
-// The core knows the workers that were not reaped; the runner knows more about those that run.
+// The core knows the workers that were not reaped; the runner knows more about running ones.
 void SupervisorCore::add_survivors(const std::vector<Survivor>& known) {
   std::vector<Survivor> all = known;
   for (Survivor& worker : result_.survivors) {
@@ -411,7 +411,7 @@ void SupervisorCore::add_survivors(const std::vector<Survivor>& known) {
   result_.survivors = std::move(all);
 }
 
-// -- seeing inside ----------------------------------------------------------------------------
+// -- introspection ----------------------------------------------------------------------------
 
 std::string SupervisorCore::describe() const {
   static constexpr std::array kStateNames{

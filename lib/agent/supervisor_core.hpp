@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// SupervisorCore: decides what happens to the workers of one node, from the first round to the
-// job's result. When there is a round, and whether there is another one, is not its business: it
-// says what became of the workers and is asked to run, to stop, or that the job is over
-// (round_source.hpp). A table of states and events; time is an argument, effects are data, no I/O.
-// Stepped by agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
+// SupervisorCore: decides what happens to the workers on one node, from the first round to the
+// job's result. It does not decide when a round starts or whether another one follows: it reports
+// what happened to the workers, and is asked to run, to stop, or to finish (round_source.hpp). A
+// table of states and events; time is an argument, effects are data, no I/O. Stepped by
+// agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
 #pragma once
 
 #include "agent/job_result.hpp"
@@ -19,15 +19,15 @@
 
 namespace muster {
 
-// waiting: this node has done its part (or was asked to end) and waits to be let go.
-// clearing: the workers are done, what they left behind has time to end.
+// waiting: this node has finished (or was asked to leave) and waits to be released.
+// clearing: the workers have exited; the processes that they left behind have time to exit.
 enum class SupervisorState { joining, running, stopping, clearing, killing, waiting, done };
 
-// What is left behind first gets time to exit by itself, more where all workers have succeeded, and
+// Leftover processes first get time to exit by themselves, more if all workers have succeeded, and
 // then SIGTERM.
 enum class ClearPhase { settling, finishing, asked };
 
-// Why the workers are being stopped, or will not be started again.
+// Why the workers are being stopped, or are not restarted.
 enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphaned, closed };
 
 struct SupervisorFacts;  // supervisor_invariants.hpp
@@ -40,33 +40,33 @@ class SupervisorCore {
 
   void step(TimePoint now, const SupervisorEvent& event, Effects& out);
 
-  // When to step a Tick at the latest.
+  // The latest time for the next Tick.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   [[nodiscard]] SupervisorState state() const { return state_; }
 
-  // Complete once Finish was given out; the failures of an attempt from its CloseAttempt on.
+  // Complete once Finish was emitted; the failures of an attempt are complete from CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
-  // The failures of the attempt that CloseAttempt closes, for the shell to add what their workers
-  // left behind: nothing is decided on them any more. Where another attempt follows they are kept
-  // until it has failures of its own, though result() no longer has them.
+  // The failures of the attempt that CloseAttempt closes. The shell adds the workers' evidence; no
+  // further decision depends on it. If another attempt follows, they are kept until it has failures
+  // of its own, although result() no longer contains them.
   [[nodiscard]] std::vector<WorkerFailure>& closed_failures();
 
-  // What the shell knows of processes that could not be killed, in answer to NameSurvivors.
+  // Adds what the shell knows of processes that could not be killed; the reply to NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);
 
-  // Attempts so far: the number of the next one.
+  // Attempts so far, which is the number of the next one.
   [[nodiscard]] int starts() const { return starts_; }
 
-  // One line for traces and failed checks.
+  // A single line for traces and failed checks.
   [[nodiscard]] std::string describe() const;
 
-  // Aborts with the rule that is broken. After every event in simulation and in debug builds.
+  // Aborts with the violated rule. Called after every event in simulation and in debug builds.
   void check_invariants() const;
   [[nodiscard]] SupervisorFacts facts() const;
 
-  // Whether this event may never come in this state: the table's cell aborts.
+  // Whether this event is impossible in this state, so that the table's cell aborts.
   [[nodiscard]] static bool is_impossible(SupervisorState state, std::size_t event);
 
  private:
@@ -105,7 +105,7 @@ class SupervisorCore {
   void kill_overdue(Turn& turn);
   void abandon_unkillable(Turn& turn);
 
-  // What workers leave behind: supervisor_clearing.cpp.
+  // Processes that workers leave behind: supervisor_clearing.cpp.
   void clear(Turn& turn);
   void go_on_clearing(Turn& turn);
   void ask_leftovers(Turn& turn);
@@ -126,7 +126,7 @@ class SupervisorCore {
   [[nodiscard]] Duration kill_timeout() const;
   void kill(Turn& turn, Duration self_exit_time);
 
-  // What the source of rounds has to do with: supervisor_shared.cpp.
+  // Interaction with the round source: supervisor_shared.cpp.
   void close_unstarted(Turn& turn);
   void stop_closed(Turn& turn);
   void hurry_closed(Turn& turn);
@@ -142,7 +142,7 @@ class SupervisorCore {
   void close_attempt(Turn& turn, Duration timeout);
 
   void begin_round(Turn& turn);
-  // Signals that never end a job.
+  // Signals that never stop a job.
   [[nodiscard]] static bool is_passed_on(int signo);
   bool relay(Turn& turn, const SignalReceived& signal);
   void note_interruption(Turn& turn, const SignalReceived& signal);
@@ -171,10 +171,10 @@ class SupervisorCore {
   ClearPhase phase_ = ClearPhase::settling;
   std::optional<TimePoint> deadline_;
   std::optional<TimePoint> kill_all_at_;  // killing: helpers may exit by themselves until then
-  std::optional<TimePoint> stop_until_;   // the grace of the workers that were asked to stop
-  std::optional<TimePoint> look_at_;      // for leftovers that ignore SIGTERM
-  TimePoint finish_until_{};              // of what succeeded workers have left behind
-  TimePoint now_{};                       // of the last step
+  std::optional<TimePoint> stop_until_;   // end of the grace of workers that were asked to stop
+  std::optional<TimePoint> look_at_;      // next check for leftovers that ignore SIGTERM
+  TimePoint finish_until_{};              // for leftovers of workers that succeeded
+  TimePoint now_{};                       // time of the last step
   TimePoint spawned_at_{};                // last worker of this attempt
   TimePoint failed_at_{};                 // first failure of this attempt
   TimePoint signalled_at_{};              // first request to stop
@@ -182,17 +182,17 @@ class SupervisorCore {
   int starts_ = 0;
   int spawned_ = 0;
   int others_ = 0;                     // workers of the round on other nodes
-  bool groups_empty_ = false;          // nobody is left to be told to stop; said once
+  bool groups_empty_ = false;          // no process is left to stop; reported once
   bool attempt_open_ = false;          // started, and no CloseAttempt yet
   bool awaits_signal_ = false;         // a worker's death is held: we may get its signal, too
-  std::optional<TimePoint> leave_at_;  // the others hear of our leaving then, not before
-  std::map<int, pid_t> live_;          // by local rank: not reaped yet
-  std::set<int> dying_;                // local ranks of live_ that have begun to end
-  std::optional<int> early_;           // the one of them whose failure is recorded
-  TimePoint dying_until_{};            // so long the kernel may take
-  std::optional<Outcome> closed_;      // how the job ends for this node
+  std::optional<TimePoint> leave_at_;  // when to announce to the others that we leave
+  std::map<int, pid_t> live_;          // workers that are not reaped yet, by local rank
+  std::set<int> dying_;                // local ranks of live_ that are exiting
+  std::optional<int> early_;           // the one whose failure is recorded
+  TimePoint dying_until_{};            // how long the kernel may take
+  std::optional<Outcome> closed_;      // the job's outcome for this node
   JobResult result_;
-  std::vector<WorkerFailure> failures_before_;  // of the attempt before, while we await a round
+  std::vector<WorkerFailure> failures_before_;  // of the last attempt, while we await a round
 };
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SupervisorCore does where a scheduler signals every process of a step itself, as Slurm does:
-// the workers have the signal already, some of them before we have, and every node has it.
+// How SupervisorCore handles schedulers that signal every process of a step, as Slurm does: all
+// nodes and all workers get the signal, some workers before us.
 #include "agent/supervisor_core.hpp"
 
 #include <fmt/core.h>
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Died of a signal that asks a program to end: we may get the same one in a moment.
+// The worker died of a signal that asks a program to stop. We may get the same one in a moment.
 bool SupervisorCore::may_be_of_scheduler(const WorkerFailure& failure) const {
   const int code = failure.status.shell_code();
   return settings_.signals_reach_all && !failure.spawn_error &&
@@ -18,7 +18,7 @@ bool SupervisorCore::may_be_of_scheduler(const WorkerFailure& failure) const {
                              [code](int signo) { return code == 128 + signo; });
 }
 
-// At the time limit Slurm sends SIGTERM twice, at a preemption three times.
+// Slurm sends SIGTERM twice at the time limit and three times at a preemption.
 bool SupervisorCore::is_repeated_by_scheduler(int signo) const {
   return settings_.signals_reach_all && signo == SIGTERM;
 }
@@ -27,7 +27,7 @@ TimePoint SupervisorCore::drained_by(TimePoint now) const {
   return std::max(now, settings_.job_ends.value_or(now)) + settings_.grace;
 }
 
-// As stop_workers, but that they know already. Those that have died of it did not fail.
+// Like stop_workers, but the workers already have the signal. Those that died of it did not fail.
 void SupervisorCore::drain(Turn& turn, int signo) {
   why_ = Why::interrupted;
   result_.stop_signal = signo;
@@ -47,20 +47,20 @@ void SupervisorCore::drain(Turn& turn, int signo) {
   deadline_ = stop_until_;
   const bool until_job_ends = settings_.job_ends && *settings_.job_ends > turn.now;
   turn.out.emplace_back(TellDrain{signo, *deadline_ - turn.now, until_job_ends});
-  // A scheduler that looks for processes first and then signals them misses those that are started
-  // in between: twice is better than never.
+  // A scheduler that lists processes and then signals them misses those started in between. A
+  // duplicate signal is better than a missing one.
   if (turn.now - spawned_at_ < kSignalSpread) {
     turn.out.emplace_back(SignalGroups{signo});
   }
   await_deaf(turn);
 }
 
-// The others get the scheduler's signal too, and would send their workers another one if they heard
-// of our leaving before.
+// The other nodes get the scheduler's signal too. If they learned before it that we are leaving,
+// they would send their workers a second signal.
 void SupervisorCore::say_leaving(Turn& turn) {
   if (leave_at_ && !closed_) {
     turn.out.emplace_back(
-        LeaveRound{fmt::format("asked to end by {}", signal_name(result_.interrupting_signal))});
+        LeaveRound{fmt::format("asked to stop by {}", signal_name(result_.interrupting_signal))});
   }
   leave_at_.reset();
 }

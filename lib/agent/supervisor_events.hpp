@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can happen to the supervisor core (past tense) and what it wants done (imperative). Values.
-// SpawnWorker has an immediate answer: WorkerSpawned or SpawnFailed follows before any other event.
-// The answers of the source of rounds (round_source.hpp) may follow at once or much later.
+// The events of the supervisor core (past tense) and its effects (imperative). Values. SpawnWorker
+// has an immediate answer: WorkerSpawned or SpawnFailed follows before any other event. The answers
+// of the round source (round_source.hpp) may follow at once or much later.
 #pragma once
 
 #include "agent/job_result.hpp"
@@ -26,20 +26,20 @@ struct RoundFormed {
   int others = 0;  // workers of the round on other nodes
 };
 
-// The members of the round changed, or a worker of another node failed: stop, and form a new one.
+// The members of the round changed, or a worker on another node failed: stop, and form a new round.
 struct RegroupNotice {
   std::string reason;
 };
 
-// This node has lost touch with the others for too long: they may start without it.
+// This node has lost contact with the others for too long: they may start without it.
 struct Fenced {
   std::string reason;
 };
 
-// The job ends for this node: there is no other round, or this node cannot take part in it.
+// The job ends for this node: no further round exists, or this node cannot join it.
 struct RoundClosed {
   Outcome outcome = Outcome::succeeded;
-  std::optional<Close> close;  // many nodes: where the whole job has ended
+  std::optional<Close> close;  // many nodes: set if the whole job has ended
   std::optional<Error> error;  // not_started
   std::string verdict;         // failed: why there is no further restart; may be empty
 };
@@ -57,10 +57,10 @@ struct SpawnFailed {
 struct WorkerExited {
   WorkerExit exit;
   double wall_seconds = 0;       // for texts and files only
-  bool lost_connection = false;  // a failure that another worker's may have caused
+  bool lost_connection = false;  // another worker's failure may have caused this one
 };
 
-// Of a failure, while the kernel still frees its memory: it lives for us until its WorkerExited.
+// A failure while the kernel still frees the memory. The worker counts as live until WorkerExited.
 struct WorkerDying {
   WorkerExit exit;
   double wall_seconds = 0;
@@ -70,17 +70,17 @@ struct GroupsEmpty {};
 
 struct NothingLeft {};
 
-struct OnlyDeafLeft {};  // all that is left ignores SIGTERM
+struct OnlyDeafLeft {};  // all remaining processes ignore SIGTERM
 
 struct SignalReceived {
   int signo = 0;
   pid_t sender = 0;
-  bool reached_workers = false;  // whoever sent it has sent it to them as well
+  bool reached_workers = false;  // the sender has also sent it to the workers
 };
 
 struct LinkLost {};  // the guard died
 
-struct Tick {};  // next_deadline() has come
+struct Tick {};  // next_deadline() has passed
 
 using SupervisorEvent = std::variant<Started,
                                      RoundFormed,
@@ -98,7 +98,7 @@ using SupervisorEvent = std::variant<Started,
                                      WorkerDying,
                                      OnlyDeafLeft>;
 
-// The next six are for the source of rounds, which says what each means.
+// The next six effects go to the round source, which documents them.
 struct AwaitRound {
   int attempt = 0;  // starts of the local workers, from 0
 };
@@ -115,16 +115,16 @@ struct ReportSuccess {};
 
 struct ReportFinished {};
 
-// TellGone follows unless the answer came before.
+// TellGone follows unless the answer arrived before.
 struct LeaveRound {
   std::string reason;
 };
 
-// The scheduler ends the job: the workers have so long to end by themselves.
+// The scheduler stops the job: `left` is the time that the workers have to exit by themselves.
 struct TellDrain {
   int signo = 0;
   Duration left{};
-  bool until_job_ends = false;  // and the grace on top of it
+  bool until_job_ends = false;  // `left` lasts until the job ends, plus the grace
 };
 
 struct SpawnWorker {
@@ -139,37 +139,37 @@ struct SignalWorkers {
   int signo = 0;
 };
 
-// The workers are done. NothingLeft follows once nothing that they left behind is left.
+// The workers have exited. NothingLeft follows once their leftovers have exited too.
 struct AwaitNothingLeft {};
 
-// The workers have all succeeded: what they left behind has so long to finish. For people.
+// All workers have succeeded: names their leftovers, which have `left` to finish.
 struct NameLeftovers {
   Duration left{};
 };
 
-struct AskLeftovers {};  // by SIGTERM
+struct AskLeftovers {};  // sends SIGTERM
 
-struct LookAtLeftovers {};  // OnlyDeafLeft follows where it is true
+struct LookAtLeftovers {};  // OnlyDeafLeft follows if all of them ignore SIGTERM
 
-// SIGKILL to the workers, but not to helpers that exit by themselves then. NothingLeft follows.
+// SIGKILL to the workers, but not to helpers that then exit by themselves. NothingLeft follows.
 struct KillWorkers {
-  bool names = false;  // what is killed was left behind by workers that had ended
+  bool names = false;  // the killed processes were left behind by workers that had exited
 };
 
 struct KillEverything {
   bool names = false;
 };
 
-// A second request to stop: these had not ended.
+// A second stop request: these workers had not exited yet.
 struct TellKilledEarly {
   int signo = 0;
   std::vector<int> local_ranks;
 };
 
-struct NameSurvivors {};  // in the result: they could not be killed in time
+struct NameSurvivors {};  // in the result: processes that could not be killed in time
 
-// All workers of the attempt are gone: pass on the rest of their output, for which a slow console
-// gets `timeout`, and look at their error files.
+// All workers of the attempt have exited: forward the rest of their output, for at most `timeout`
+// if the console is slow, and read their error files.
 struct CloseAttempt {
   Duration timeout{};
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SupervisorCore does when a worker fails: records it, waits for the cause of a lost
+// How SupervisorCore handles a failed worker: records the failure, waits for the cause of a lost
 // connection, reports it and stops the others.
 #include "agent/supervisor_core.hpp"
 #include "base/check.hpp"
@@ -16,7 +16,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   live_.erase(exited.exit.local_rank);
   dying_.erase(exited.exit.local_rank);
   if (early_ == exited.exit.local_rank) {
-    MUSTER_CHECK(awaits_signal_);  // else its failure has stopped the others
+    MUSTER_CHECK(awaits_signal_);  // otherwise its failure has stopped the others
     complete_early(exited.exit);
     return;
   }
@@ -35,17 +35,17 @@ void SupervisorCore::note_exit(Turn& turn) {
   }
 }
 
-// While a failure is held: what stops the workers later finds none.
+// Called while a failure is held: code that stops the workers later finds no process.
 void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
   groups_empty_ = true;
 }
 
-// Some worker of the round may still run, here or on another node.
+// Whether a worker of the round may still be running, here or on another node.
 bool SupervisorCore::may_hear_of_another() const {
   return !live_.empty() || others_ > 0 || awaits_signal_;
 }
 
-// The one just recorded. Whoever lost a connection tells that another worker is ending.
+// Handles the failure just recorded. A lost connection means that another worker is exiting.
 void SupervisorCore::take_failure(Turn& turn) {
   failed_at_ = deadline_ ? failed_at_ : turn.now;
   if (!awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {
@@ -53,8 +53,8 @@ void SupervisorCore::take_failure(Turn& turn) {
     deadline_ = std::max(deadline_.value_or(turn.now), turn.now + kSignalSpread);
   }
   if (awaits_signal_) {
-    return;  // also with what comes after it: peers notice the death, and handlers exit as they
-             // like
+    return;  // this also holds later failures: peers notice the death, and handlers may exit with
+             // any code
   }
   if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
     decide_after_failure(turn);
@@ -74,20 +74,20 @@ void SupervisorCore::decide_held(Turn& turn) {
   }
 }
 
-// As its exit, but that it is not reaped: nothing is done that relies on its end.
+// Like note_exit, but the worker is not reaped, so nothing may rely on its exit.
 void SupervisorCore::note_dying(Turn& turn) {
   const auto& event = std::get<WorkerDying>(turn.event);
   MUSTER_CHECK(!event.exit.status.success());
   note_also_dying(turn);
   if (early_) {
-    return;  // held as the first one is; recorded when it is reaped
+    return;  // held like the first one; recorded when it is reaped
   }
   early_ = event.exit.local_rank;
   record(event.exit, event.wall_seconds, false);
   take_failure(turn);
 }
 
-// The failure was recorded when it began; the wait status may know more (a core was dumped).
+// The failure was recorded when it began; the wait status may contain more (core dumped).
 void SupervisorCore::complete_early(const WorkerExit& exit) {
   early_.reset();
   const auto known =
@@ -112,7 +112,7 @@ void SupervisorCore::note_also_dying(Turn& turn) {
   dying_until_ = turn.now + kKillTimeoutBeforeRestart;
 }
 
-// Whether all workers are as good as gone, and nobody is in a hurry.
+// Whether all remaining workers are dying and nothing requires a fast exit.
 bool SupervisorCore::waits_for_memory(TimePoint now) const {
   return !dying_.empty() && dying_.size() == live_.size() && now < dying_until_ &&
          why_ != Why::interrupted && why_ != Why::orphaned && result_.interrupting_signal == 0;

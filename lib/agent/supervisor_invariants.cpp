@@ -20,7 +20,7 @@ bool ends(const Facts& f) {
   return f.state == State::stopping || f.state == State::clearing || f.state == State::killing;
 }
 
-// After a lost connection the others run on for a moment.
+// After a lost connection the other workers keep running for a moment.
 bool holds_failures(const Facts& f) {
   return f.state == State::running && !f.result.failures.empty();
 }
@@ -36,7 +36,7 @@ bool no_rank_fails_twice(const Facts& f) {
   });
 }
 
-// A failure of a worker that is not reaped yet is known only where its death was seen early.
+// A worker that is not reaped can have failed only if its death was detected early.
 bool live_failures_are_early(const Facts& f) {
   return std::ranges::all_of(f.result.failures, [&](const WorkerFailure& failure) {
     return !f.live.contains(failure.local_rank) || f.early == failure.local_rank;
@@ -65,13 +65,13 @@ constexpr std::array<Rule, 21> kRules{{
     {"the early failure is not recorded", early_is_recorded},
     {"a live worker has failed", live_failures_are_early},
     {"a worker has failed twice in one attempt", no_rank_fails_twice},
-    {"a failure is of no worker of this node",
+    {"a failure belongs to no worker on this node",
      [](const Facts& f) {
        return std::ranges::all_of(f.result.failures, [&](const WorkerFailure& failure) {
          return is_local(f, failure.local_rank) && failure.attempt == f.result.attempt;
        });
      }},
-    {"an overdue worker is none of this node",
+    {"an overdue worker is not on this node",
      [](const Facts& f) {
        return std::ranges::all_of(f.result.overdue, [&](int rank) { return is_local(f, rank); });
      }},
@@ -80,7 +80,7 @@ constexpr std::array<Rule, 21> kRules{{
        return f.state != State::joining ||
               (f.live.empty() && f.spawned == 0 && f.result.failures.empty() && !f.attempt_open);
      }},
-    {"an attempt runs that was not opened",
+    {"an attempt is running that was not opened",
      [](const Facts& f) {
        return (f.state != State::running && !ends(f)) ||
               (f.attempt_open && f.starts == f.result.attempt + 1);
@@ -91,22 +91,22 @@ constexpr std::array<Rule, 21> kRules{{
        return f.state != State::running || f.spawned < f.result.nproc || !f.live.empty() ||
               awaits_others;
      }},
-    {"running with a failure that is no lost connection",
+    {"running with a failure other than a lost connection",
      [](const Facts& f) {
        return !holds_failures(f) || f.awaits_signal ||
               std::ranges::all_of(f.result.failures, &WorkerFailure::lost_connection);
      }},
-    {"a deadline is missing, or one too many",
+    {"a deadline is missing or unexpected",
      [](const Facts& f) {
        const bool leaves = f.state == State::waiting && f.why == StopReason::interrupted;
        return (ends(f) || holds_failures(f) || leaves) == f.has_deadline;
      }},
-    {"stopping or waiting without a reason, or a reason without it",
+    {"stopping or waiting without a reason, or a reason in another state",
      [](const Facts& f) {
        const bool reasoned = ends(f) || f.state == State::waiting;
        return f.state == State::done || reasoned == (f.why != StopReason::nothing);
      }},
-    {"waiting for something else than an end or a leave",
+    {"waiting, but neither finished nor leaving",
      [](const Facts& f) {
        return f.state != State::waiting || f.why == StopReason::finished ||
               f.why == StopReason::interrupted;
@@ -120,9 +120,9 @@ constexpr std::array<Rule, 21> kRules{{
      [](const Facts& f) {
        return f.why != StopReason::interrupted || f.result.interrupting_signal != 0;
      }},
-    {"helpers are spared outside of a kill",
+    {"helpers are spared outside a kill",
      [](const Facts& f) { return !f.spares_helpers || f.state == State::killing; }},
-    {"closed without the word of the source of rounds",
+    {"closed without RoundClosed from the round source",
      [](const Facts& f) { return f.why != StopReason::closed || f.closed; }},
 }};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is true of a SupervisorCore between any two events. Checked after every event in simulation
-// and in debug builds; a row for each rule, so that a test can show that each one bites. Pure.
+// Invariants of a SupervisorCore between any two events. Checked after every event in simulation
+// and in debug builds. Each rule is a row, so that a test can show that each one can fail. Pure.
 #pragma once
 
 #include "agent/supervisor_core.hpp"
@@ -11,14 +11,14 @@
 
 namespace muster {
 
-// The core's members that the rules speak of.
+// The core's members that the rules refer to.
 struct SupervisorFacts {
   SupervisorState state = SupervisorState::joining;
   StopReason why = StopReason::nothing;
   bool has_deadline = false;
   bool spares_helpers = false;
   bool attempt_open = false;
-  bool closed = false;  // the job's end is known
+  bool closed = false;  // the job's outcome is known
   int starts = 0;
   int spawned = 0;
   int others = 0;
@@ -29,7 +29,7 @@ struct SupervisorFacts {
   JobResult result;
 };
 
-// Describes the first rule that is broken; empty where all hold.
+// Describes the first violated rule; empty if all hold.
 [[nodiscard]] std::string_view broken_invariant(const SupervisorFacts& facts);
 
 }  // namespace muster

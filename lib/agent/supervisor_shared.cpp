@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SupervisorCore has to do with the source of rounds, which decides on restarts and the end:
-// it reports, stops, and waits for the answer.
+// How SupervisorCore interacts with the round source, which decides on restarts and on the end of
+// the job: it reports, stops, and waits for the answer.
 #include "agent/supervisor_core.hpp"
 #include "base/check.hpp"
 #include "base/mark.hpp"
@@ -12,13 +12,13 @@ namespace muster {
 
 // -- failures ---------------------------------------------------------------------------------
 
-// Whether there is a restart is for the source of rounds to say.
+// The round source decides whether to restart.
 void SupervisorCore::report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when) {
   const Duration run_time = std::max(when - spawned_at_, Duration::zero());
   turn.out.emplace_back(ReportFailure{failure, run_time});
 }
 
-// All that were held: the cause first, since the first one reported stops the round.
+// Reports all held failures, the cause first, since the first report stops the round.
 void SupervisorCore::report_failures(Turn& turn) {
   const auto root = root_cause(result_.failures, SIGTERM);
   if (!root) {
@@ -34,7 +34,7 @@ void SupervisorCore::report_failures(Turn& turn) {
 
 // -- fencing ----------------------------------------------------------------------------------
 
-// The others may start without us: nothing of ours may run beside them.
+// The other nodes may start without us, and none of our processes may run beside theirs.
 void SupervisorCore::kill_fenced(Turn& turn) {
   MUSTER_MARK("fenced");
   if (why_ == Why::nothing || why_ == Why::finished) {
@@ -63,8 +63,8 @@ void SupervisorCore::stop_closed(Turn& turn) {
   stop_workers(turn, Why::closed, SIGTERM);
 }
 
-// The workers are being ended already. Nobody waits for another round now. A node that was asked
-// to end before keeps its own outcome.
+// The workers are already being stopped, and no further round is awaited. A node that was asked to
+// leave before keeps its own outcome.
 void SupervisorCore::hurry_closed(Turn& turn) {
   note_closed(std::get<RoundClosed>(turn.event));
   if (why_ == Why::regroup || why_ == Why::finished) {
@@ -92,7 +92,7 @@ void SupervisorCore::close_attempt(Turn& turn, Duration timeout) {
   }
 }
 
-// A finished node takes part in a regroup: somebody else's worker has failed, or a node came.
+// A finished node takes part in a regroup, because a remote worker has failed or a node has joined.
 void SupervisorCore::rejoin(Turn& turn) {
   if (why_ != Why::finished) {
     return;
@@ -105,7 +105,7 @@ void SupervisorCore::rejoin(Turn& turn) {
 
 // -- leaving ----------------------------------------------------------------------------------
 
-// No worker is left; the others are given a moment to let us go, so that they need not find out.
+// No worker is left. The other nodes get a moment to release us, so that they need not detect it.
 void SupervisorCore::wait_to_leave(Turn& turn) {
   state_ = SupervisorState::waiting;
   why_ = Why::interrupted;

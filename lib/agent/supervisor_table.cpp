@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of SupervisorCore: one row a state, one cell an event. The actions are in the files
+// The state table of SupervisorCore: one row per state, one cell per event. The actions are in
 // supervisor_*.cpp; README.md shows the same table as text.
 #include "agent/supervisor_core.hpp"
 #include "base/check.hpp"
@@ -148,7 +148,7 @@ struct SupervisorCore::Table {
 };
 
 void SupervisorCore::step(TimePoint now, const SupervisorEvent& event, Effects& out) {
-  // g++ under -fsanitize=undefined does not take a function's address for a constant that is not 0.
+  // With -fsanitize=undefined, g++ does not accept a function's address as a non-zero constant.
 #ifndef __SANITIZE_ADDRESS__
   static_assert(Table::all_filled(), "a cell of the table is empty");
 #endif
@@ -171,7 +171,7 @@ void SupervisorCore::ignore(Turn& /*turn*/) {}
 
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static): a cell of the table
 void SupervisorCore::impossible(Turn& /*turn*/) {
-  MUSTER_CHECK(!"this event cannot come in this state");
+  MUSTER_CHECK(!"this event is impossible in this state");
 }
 
 }  // namespace muster

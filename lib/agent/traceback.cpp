@@ -11,12 +11,12 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// What Python prints between two exceptions of a chain.
+// The lines that Python prints between two exceptions of a chain.
 constexpr std::array<std::string_view, 2> kLinks{
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:"};
 
-// Of the last exception of a chain: its first line, "  ...", a line of code and the message.
+// For the last exception of a chain: its first line, "  ...", a line of code and the message.
 constexpr std::size_t kLastExceptionLinesMin = 4;
 
 bool is_frame(std::string_view line) {
@@ -27,7 +27,7 @@ bool starts_traceback(std::string_view line) {
   return line.find(kTracebackStart) != std::string_view::npos;
 }
 
-// Whether what is between two tracebacks ends with a link of a chain.
+// Whether the text between two tracebacks ends with a link of a chain.
 bool ends_with_link(std::string_view between) {
   const Lines lines = split(between, '\n');
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
@@ -54,7 +54,7 @@ Lines last_lines(const Lines& lines, std::size_t count) {
   return out;
 }
 
-// The first one, which is the cause, and those that come last.
+// Keeps the first message, which is the cause, and the last ones.
 void leave_out_middle(Lines& messages, std::size_t most) {
   if (messages.size() > most) {
     messages.erase(messages.begin() + (most > 0 ? 1 : 0),

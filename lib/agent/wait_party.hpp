@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitParty: who judges, where this node leads, which ranks of a job of many nodes are slow.
-// SharedRounds hands it what the rendezvous hears; StragglerDuty is the real one. One thread.
+// WaitParty: decides on the leader which ranks of a multi-node job are slow. SharedRounds passes on
+// what the rendezvous receives; StragglerDuty is the real implementation. One thread.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"

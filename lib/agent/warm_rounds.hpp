@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WarmRounds: stands in front of a source of rounds and sees to it that the zygote is ready before
-// the source may begin a round: before it is asked for the first one, and before it learns that the
-// workers of the last one are gone. Without a zygote it only passes on. Pure but for its site.
+// WarmRounds: wraps a round source and ensures that the zygote is ready before a round begins. It
+// delays the request for the first round, and later the report that the last workers have exited.
+// Without a zygote it only forwards calls. Pure except for its site.
 #pragma once
 
 #include "agent/round_source.hpp"
@@ -29,7 +29,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
  public:
   WarmRounds(RoundSource& rounds, WarmSite& site) : rounds_(rounds), site_(site) {}
 
-  // Calls `begin` when the zygote is ready, or is known not to be.
+  // Calls `begin` when the zygote is ready or has failed.
   void when_ready(std::function<void()> begin) {
     begin_ = std::move(begin);
     ask();
@@ -40,7 +40,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     go_on();
   }
 
-  // For a round that follows: modules may have been installed anew since the last one.
+  // Prepares the zygote again for each later round, since packages may have been reinstalled.
   void tell_gone() override {
     is_gone_ = true;
     ask();
@@ -60,7 +60,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     go_on();
   }
 
-  // After the first round it is a module that has been removed; the workers say so.
+  // After the first round this means that the module was removed, which the workers will report.
   void on_unknown_module(const std::string& what) override {
     if (!begin_) {
       on_zygote_lost(what);
@@ -80,7 +80,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
 
   void report_finished() override { rounds_.report_finished(); }
 
-  // The end of the job may come instead of a round.
+  // The end of the job may arrive instead of a round.
   void leave_round(const std::string& reason) override {
     begin_ = nullptr;
     awaited_.reset();
@@ -106,7 +106,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     site_.prepare_zygote(*this);
   }
 
-  // Each may lead to the next one, from inside of the call.
+  // Each step may trigger the next one from inside the call.
   void go_on() {
     if (is_asking_) {
       return;
@@ -124,7 +124,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
 
   RoundSource& rounds_;
   WarmSite& site_;
-  bool is_asking_ = false;  // what follows waits for the zygote
+  bool is_asking_ = false;  // all further steps wait for the zygote
   bool is_lost_ = false;
   std::function<void()> begin_;
   bool is_gone_ = false;        // no process of the last round is left

@@ -23,10 +23,10 @@ namespace {
 constexpr int kChannelBacklog = 128;
 constexpr int kAcceptsPerTurn = 16;
 constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
-// At the end of a round; a socket's buffer has about as much.
+// Reads per connection at the end of a round; a socket buffer holds about this much.
 constexpr int kDrainReads = 16;
 constexpr std::size_t kRandomDigits = 16;
-// No descriptor or memory is left: somebody may have given some back by then.
+// Pause if descriptors or memory are exhausted, until other code may have released some.
 constexpr Duration kAcceptAgain = std::chrono::seconds(1);
 
 std::optional<channel::Family> family_of(pid_t pid) {
@@ -62,12 +62,12 @@ Result<void> WorkerChannel::open(std::string_view random) {
   const UnixAddress address = abstract_address(name);
   if (!socket || ::bind(socket.get(), address.raw(), address.size) != 0 ||
       ::listen(socket.get(), kChannelBacklog) != 0) {
-    return std::unexpected(system_error("opening the socket for workers", errno));
+    return std::unexpected(system_error("cannot open the socket for workers", errno));
   }
   asio::error_code error;
   listener_.assign(socket.get(), error);
   if (error) {
-    return failure(Errc::system, "watching the socket for workers: " + error.message());
+    return failure(Errc::system, "cannot watch the socket for workers: " + error.message());
   }
   static_cast<void>(socket.release());
   name_ = name;
@@ -112,7 +112,7 @@ void WorkerChannel::accept_after(TimePoint when) {
   });
 }
 
-// False: nobody waits.
+// False if no connection is pending.
 bool WorkerChannel::accept_one() {
   UniqueFd fd(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   is_short_ = !fd && is_shortage(errno);
@@ -124,7 +124,7 @@ bool WorkerChannel::accept_one() {
   asio::error_code error;
   guest->socket.assign(fd.get(), error);
   if (error) {
-    return true;  // the kernel has no memory to watch it, and it is closed
+    return true;  // the kernel has no memory to watch the socket, which is closed
   }
   static_cast<void>(fd.release());
   const channel::ConnectionId id = ++last_id_;
@@ -136,8 +136,8 @@ bool WorkerChannel::accept_one() {
   return true;
 }
 
-// By what the kernel knows of the process that connected. One of another user may be as far below
-// a worker as it likes.
+// Identifies the peer by its kernel credentials. A process of another user is rejected, even if it
+// is a descendant of a worker.
 std::optional<int> WorkerChannel::speaker(int fd) const {
   const auto who = peer_of(fd);
   if (!who || who->uid != ::geteuid()) {
@@ -167,7 +167,7 @@ void WorkerChannel::read_later(channel::ConnectionId id) {
                            });
 }
 
-// False: there is nothing more, for now or for ever.
+// False if there is nothing more to read, for now or forever.
 bool WorkerChannel::read_once(channel::ConnectionId id) {
   Guest* const guest = find(id);
   if (guest == nullptr || guest->held) {
@@ -198,7 +198,7 @@ void WorkerChannel::write(channel::ConnectionId id) {
   const auto count =
       ::send(guest->socket.native_handle(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   core_.sent(id, count > 0 ? static_cast<std::size_t>(count) : 0);
-  // Whoever has closed its end is noticed when we read.
+  // A closed peer is detected when we read.
   if (core_.unsent(id).empty() || (count < 0 && errno != EAGAIN)) {
     return;
   }
@@ -231,7 +231,7 @@ void WorkerChannel::end_round() {
   }
 }
 
-// -- what the core wants ----------------------------------------------------------------------
+// -- effects of the core ----------------------------------------------------------------------
 
 void WorkerChannel::perform(const channel::Effects& effects) {
   for (const channel::Effect& effect : effects) {
@@ -256,7 +256,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
   }
 }
 
-// A new socket has room for it. Without a page (limits) a worker tells its steps in frames.
+// The buffer of a new socket is large enough. Without a page (limits), a worker reports its steps
+// in frames.
 void WorkerChannel::greet(const channel::Greet& wanted) {
   Guest* const guest = find(wanted.connection);
   auto& page = pages_.at(static_cast<std::size_t>(wanted.local_rank));

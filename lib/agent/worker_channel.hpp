@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // WorkerChannel: the agent's socket for its workers (channel/CHANNEL.md), which MUSTER_AGENT names.
-// The shell around ChannelCore: accepts, reads, writes, asks the kernel who speaks; what workers
-// say for the job goes into its stream of events, whose sink it is for news of the round. Never
-// waits. Owned by the agent; lives on its loop. Resource.
+// The shell around ChannelCore: accepts, reads, writes, and gets the peer's credentials from the
+// kernel. Emits the workers' messages as events, and as a sink it receives news of the round. Never
+// blocks. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/event_stream.hpp"
@@ -24,33 +24,34 @@
 
 namespace muster {
 
-// Connections of all workers together: so many at once, then so many a second.
+// Connections of all workers together: the size of a burst, and the rate per second.
 inline constexpr int kChannelAcceptsBurst = 1000;
 inline constexpr int kChannelAcceptsPerSecond = 1000;
 
 class WorkerChannel final : public EventSink {
  public:
-  // `grace`: how long workers have from a request to end until they are killed.
+  // `grace`: time between a stop request to the workers and SIGKILL.
   WorkerChannel(asio::io_context& loop, EventStream& events, Duration grace);
   ~WorkerChannel() override;
   WorkerChannel(const WorkerChannel&) = delete;
   WorkerChannel& operator=(const WorkerChannel&) = delete;
 
-  // Before the first round. Error: there is no channel, and workers do without it.
+  // Call before the first round. After an error the workers run without a channel.
   [[nodiscard]] Result<void> open(std::string_view random);
 
-  // Of the socket, in the abstract namespace; empty where there is none.
+  // Name of the socket in the abstract namespace; empty if it could not be opened.
   [[nodiscard]] const std::string& name() const { return name_; }
 
   void take(const JobEvent& event) override;
 
-  // How far each worker of this node is, by local rank. Reads their pages.
+  // Progress of each worker on this node, by local rank. Reads the shared pages.
   [[nodiscard]] std::vector<channel::Progress> progress();
 
-  // Of that, only the step that each has told last.
+  // Only the last step that each worker reported.
   [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
 
-  // A round's workers have ended: takes what they said last. Before the round's last event.
+  // Call when a round's workers have exited, before the round's last event. Reads their last
+  // messages.
   void end_round();
 
  private:
@@ -82,12 +83,12 @@ class WorkerChannel final : public EventSink {
   asio::posix::stream_descriptor listener_;
   asio::steady_timer accept_later_;
   channel::Pacer accepts_{kChannelAcceptsBurst, kChannelAcceptsPerSecond};
-  bool is_short_ = false;  // of descriptors or memory for one more
+  bool is_short_ = false;  // no descriptor or memory for another connection
   channel::ChannelCore core_;
   std::map<channel::ConnectionId, std::unique_ptr<Guest>> guests_;
   channel::ConnectionId last_id_ = 0;
   std::vector<std::optional<channel::ProgressPage>> pages_;  // by local rank
-  std::string reason_;                                       // why this round ends
+  std::string reason_;                                       // why this round stops
 };
 
 }  // namespace muster

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// The path that execvp finds for this name.
+// The path that execvp would find for this name.
 std::string path_of(const std::string& program, const Environ& environ) {
   for (const std::string& path : program_paths(program, environ.to_block())) {
     if (::access(path.c_str(), X_OK) == 0) {
@@ -36,7 +36,7 @@ Result<std::vector<ProcessSpec>> RunPlace::prepare_round(const Assignment& assig
 Result<void> RunPlace::prepare(int attempt) {
   const auto made = make(attempt);
   if (!made && !std::exchange(begun_, true)) {
-    return made;  // a wrong --log-dir: no worker has run yet
+    return made;  // a wrong --log-dir, reported before any worker has run
   }
   begun_ = true;
   if (!made) {
@@ -66,21 +66,20 @@ Result<void> RunPlace::make(int attempt) {
   return run_dir_.make_attempt(attempt, setup_.config.nproc);
 }
 
-// The folder holds only files that a worker can do without: its loss must not end a job.
+// The directory holds only optional files, so losing it must not end the job.
 void RunPlace::make_again(int attempt, const Error& why) {
   const std::string lost = run_dir_.path();
   run_dir_ = RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt);
   if (run_dir_.path().empty()) {
-    notice_(LogLevel::warning,
-            why.message + "; workers run without log files and error files from now on");
+    notice_(LogLevel::warning, why.message + "; workers now run without log files and error files");
   } else if (run_dir_.path() != lost || !setup_.config.log_dir.empty()) {
     notice_(LogLevel::warning,
-            fmt::format("the run folder '{}' was lost: {}; files of this attempt are in '{}'",
+            fmt::format("lost the run directory '{}': {}; files of this attempt are in '{}'",
                         lost,
                         why.message,
                         run_dir_.path()));
   } else {
-    notice_(LogLevel::info, "the run folder '" + lost + "' was removed and made again");
+    notice_(LogLevel::info, "the run directory '" + lost + "' was removed; recreated it");
   }
 }
 

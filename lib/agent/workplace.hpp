@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workplace: the run folder with what is planned into it and what workers leave there. RunPlace is
-// the real one; tests of SharedRounds have a fake. Owned by the agent. Resource.
+// Workplace: the run directory, the files planned for it and those that workers leave there.
+// RunPlace is the real one; tests of SharedRounds use a fake. Owned by the agent. Resource.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -21,15 +21,15 @@ namespace muster {
 class Workplace {
  public:
   virtual ~Workplace() = default;
-  // Folders and processes of the next attempt.
+  // Creates directories and process specs for the next attempt.
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> prepare_round(
       const Assignment& assignment) = 0;
-  // Adds what a worker left: its error file; the last lines of its standard error.
+  // Adds a worker's evidence: its error file, or the last lines of its stderr.
   virtual void add_record(WorkerFailure& failure) = 0;
   virtual void add_stderr_tail(WorkerFailure& failure) = 0;
-  // Empty until the first round, and where there is none.
+  // Empty before the first round, and without a run directory.
   [[nodiscard]] virtual const std::string& run_folder() const = 0;
-  // Where the logs of this node are kept; empty where they are not.
+  // The directory of this node's logs; empty if they are not kept.
   [[nodiscard]] virtual std::string kept_logs() const = 0;
 };
 
@@ -37,15 +37,15 @@ class RunPlace final : public Workplace {
  public:
   explicit RunPlace(const AgentSetup& setup) : setup_(setup) {}
 
-  // Knows what workers wrote; before the first of them runs.
+  // Sets the runner, which has the workers' output. Call before the first worker runs.
   void use(ProcessRunner& runner) { runner_ = &runner; }
 
-  // Reports what becomes of a run folder that has disappeared.
+  // `notice` is called when the run directory has disappeared.
   void set_notice(std::function<void(LogLevel, const std::string&)> notice) {
     notice_ = std::move(notice);
   }
 
-  // The name of the agent's socket; empty: there is none.
+  // The name of the agent's socket; empty without a socket.
   void tell_workers(std::string agent_socket) { agent_socket_ = std::move(agent_socket); }
 
   Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;
@@ -56,7 +56,7 @@ class RunPlace final : public Workplace {
 
   std::string kept_logs() const override;
 
-  // After the last round. Where the folder is still there, with something in it; else empty.
+  // Call after the last round. Returns the path if the directory still has content, else empty.
   [[nodiscard]] std::string clean_up(bool failed);
 
  private:
@@ -68,7 +68,8 @@ class RunPlace final : public Workplace {
   ProcessRunner* runner_ = nullptr;
   std::function<void(LogLevel, const std::string&)> notice_ = [](LogLevel, const std::string&) {};
   std::string agent_socket_;
-  bool begun_ = false;  // there was a round
+  bool begun_ = false;  // a round has begun
+
   RunDir run_dir_;
   PlanContext context_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assignment: who this node's workers are in one round. Made from the round's members by assign();
-// the workers' environment is built from nothing else. Values, pure.
+// Assignment: the ranks of this node's workers in one round. assign() computes it from the round's
+// members; the workers' environment is built from it alone. Values, pure.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -14,52 +14,52 @@
 namespace muster {
 
 struct Assignment {
-  int group_rank = 0;        // this node's place among the nodes
+  int group_rank = 0;        // index of this node in the round
   int group_world_size = 1;  // nodes in the round
   int rank_first = 0;        // global rank of local rank 0
-  int world_size = 1;        // workers of all nodes
+  int world_size = 1;        // workers on all nodes
   int role_rank_first = 0;
   int role_world_size = 1;
   int local_world_size = 1;
-  std::uint64_t epoch = 1;  // number of the round: the same on all nodes, grows with each
+  std::uint64_t epoch = 1;  // number of the round: equal on all nodes, increases with each round
   int restart_count = 0;    // times that the job's workers were restarted
-  int attempt = 0;          // starts of this node's workers, for log folders
-  std::string master_addr;  // what the workers will dial; the store listens there
+  int attempt = 0;          // starts of this node's workers, for log directories
+  std::string master_addr;  // the address that workers connect to; the store listens there
   std::uint16_t master_port = 0;
-  std::string leader_addr;  // of the node of rank 0, where master_addr is a proxy's here; or empty
-  std::string node_addr;    // of this node, for the same case
-  std::string interface;    // with this node's address, in a round of several nodes; or empty
-  bool agent_store = true;  // false: the worker of rank 0 is to serve it there
-  std::vector<std::uint16_t> ports;         // reserved on this node, for its workers
-  std::vector<std::uint16_t> leader_ports;  // reserved on the node of rank 0; 0: not known yet
+  std::string leader_addr;           // rank 0's node, if master_addr is a local proxy; else empty
+  std::string node_addr;             // this node, if master_addr is a local proxy; else empty
+  std::string interface;             // has this node's address, in multi-node rounds; else empty
+  bool agent_store = true;           // false: the worker of rank 0 serves the store
+  std::vector<std::uint16_t> ports;  // reserved on this node for its workers
+  std::vector<std::uint16_t> leader_ports;  // reserved on rank 0's node; 0: not known yet
 
   bool operator==(const Assignment&) const = default;
 };
 
-// One node of a round, as far as ranks depend on it.
+// The properties of a node that determine the ranks.
 struct NodeShare {
   int nproc = 1;
   std::string role;
   bool operator==(const NodeShare&) const = default;
 };
 
-// Which start of the workers this is.
+// Counters that identify this start of the workers.
 struct RoundTimes {
   int restart_count = 0;
   int attempt = 0;
   std::uint64_t epoch = 1;
 };
 
-// The ranks of node `self` among `members`, which are in the order of group ranks. Ranks count
-// through the nodes in that order, and are consecutive on each; role ranks count likewise among the
-// nodes of one role. Error: protocol, for what no round may consist of (members come from outside):
-// no workers on a node, more than an int can count, `self` not among them.
+// The ranks of node `self` among `members`, which are in group-rank order. Ranks are numbered
+// through the nodes in that order and are consecutive on each node; role ranks likewise among the
+// nodes with the same role. Error: protocol, if the members, which come from other hosts, form no
+// valid round: a node without workers, more workers than an int can count, or `self` out of range.
 [[nodiscard]] Result<Assignment> assign(std::span<const NodeShare> members,
                                         std::size_t self,
                                         RoundTimes times,
                                         const Endpoint& store);
 
-// One node alone: ranks 0 … nproc-1. Its workers are restarted as often as they are started.
+// A single node: ranks 0 … nproc-1. Its restart count equals its attempt number.
 [[nodiscard]] Assignment assign_alone(int nproc, int attempt, const Endpoint& store);
 
 }  // namespace muster

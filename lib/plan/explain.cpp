@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// The pid is known only when the worker runs, so its macro is shown.
+// The pid is known only once the worker runs, so the macro is shown instead.
 std::string describe_prefix(std::string prefix) {
   for (auto at = prefix.find(kPidMark); at != std::string::npos; at = prefix.find(kPidMark, at)) {
     prefix.replace(at, kPidMark.size(), "${pid}");
@@ -21,24 +21,25 @@ std::string describe_prefix(std::string prefix) {
 std::string describe_output(const OutputPlan& plan) {
   switch (plan.kind) {
     case OutputKind::inherit:
-      return "ours, directly";
+      return "inherited";
     case OutputKind::discard:
-      return "nowhere";
+      return "discarded";
     case OutputKind::capture:
-      return "ours, by whole lines";
+      return "forwarded line by line";
     case OutputKind::joined:
-      return "together with stdout";
+      return "same pipe as stdout";
     case OutputKind::keep:
-      return "nowhere; the last lines are kept for a report";
+      return "discarded; the last lines are kept for a failure report";
     case OutputKind::file:
       break;
   }
   std::string out = plan.path;
   if (plan.tee) {
-    out += fmt::format(" and ours behind {}", describe_prefix(plan.prefix));
+    out += fmt::format(", forwarded with prefix {}", describe_prefix(plan.prefix));
   }
   if (!plan.filtered_path.empty()) {
-    out += fmt::format(" and, by {} filters, {}", plan.filters.size(), plan.filtered_path);
+    out += fmt::format(
+        ", lines matching {} filters also to {}", plan.filters.size(), plan.filtered_path);
   }
   return out;
 }
@@ -49,30 +50,30 @@ std::string describe_argv(const std::vector<std::string>& argv) {
   return join(quoted, " ");
 }
 
-// The numbers of ports are found at the start, so that their macros stay in the example.
+// Port numbers are chosen at startup, so their macros stay unexpanded in the example.
 std::string describe_ports(const LaunchConfig& config) {
   return config.ports + config.leader_ports == 0
              ? ""
-             : "# reserved ports are chosen at the start; their macros stand here as typed\n";
+             : "# reserved ports are chosen at startup; their macros are not expanded here\n";
 }
 
-// A value that is not known before the start, in words; else empty.
+// A description of a value that is not known before the start; empty if it is known.
 std::string unknown_value(std::string_view name, std::string_view value) {
   const bool is_ports = value.starts_with('0');
   if (name == "MASTER_ADDR" && value.empty()) {
-    return "<of the node with rank 0>";
+    return "<address of the node with rank 0>";
   }
   if (name == "MASTER_PORT" && value == "0") {
     return "<any free port>";
   }
   if (name.ends_with("_SOCKET_IFNAME") && value == kUnknownInterface) {
-    return "<the interface by which the nodes reach this one>";
+    return "<interface through which other nodes reach this one>";
   }
   if (name == "MUSTER_AGENT" && value == kUnknownSocket) {
     return "<the agent's socket>";
   }
   if (name == "MUSTER_PORTS" && is_ports) {
-    return fmt::format("<{} reserved here>", split(value, ',').size());
+    return fmt::format("<{} reserved on this node>", split(value, ',').size());
   }
   if (name == "MUSTER_LEADER_PORTS" && is_ports) {
     return fmt::format("<{} reserved on the node with rank 0>", split(value, ',').size());
@@ -80,13 +81,13 @@ std::string unknown_value(std::string_view name, std::string_view value) {
   return "";
 }
 
-// What the rendezvous decides; the rest was given by the user.
+// What the rendezvous determines; the user set the rest.
 std::string_view open_questions(const LaunchConfig& config) {
   if (config.rdzv_backend == "static") {
-    return "the others may have other numbers of workers";
+    return "the other nodes may have different numbers of workers";
   }
-  return config.node_rank ? "how many nodes and workers there are is known when they meet"
-                          : "who is who, and how many there are, is known when they meet";
+  return config.node_rank ? "the rendezvous determines the numbers of nodes and workers"
+                          : "the rendezvous determines the ranks and the number of nodes";
 }
 
 }  // namespace
@@ -133,14 +134,14 @@ std::string describe_plan(const std::vector<ProcessSpec>& specs) {
         spec.rank,
         spec.local_rank,
         describe_argv(spec.argv),
-        input ? "ours" : "end of file",
+        input ? "inherited" : "end of file",
         describe_output(spec.standard_output),
         describe_output(spec.standard_error));
     if (!spec.cpus.empty()) {
       out += fmt::format("  cpus    {}\n", spec.cpus.describe());
     }
     if (!spec.memory.empty()) {
-      out += fmt::format("  memory  of node {}, as long as it has some\n", spec.memory.describe());
+      out += fmt::format("  memory  NUMA node {} preferred\n", spec.memory.describe());
     }
   }
   return out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --explain=plan and --explain=env print: the processes that would be started. What only the
-// meeting of many nodes decides is an example, and said to be one. Pure.
+// The output of --explain=plan and --explain=env: the processes that would be started. Values that
+// only the rendezvous of many nodes determines are an example and marked as such. Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,24 +14,24 @@
 
 namespace muster {
 
-// Stands for the interface of this node's address, which is known when the nodes meet.
+// Placeholder for the interface with this node's address, which only the rendezvous determines.
 inline constexpr std::string_view kUnknownInterface = "?";
 
-// The name of a socket that is not there yet, in a PlanContext.
+// Placeholder for a socket that does not exist yet, in a PlanContext.
 inline constexpr std::string_view kUnknownSocket = "?";
 
-// The first start of this node's workers: alone, or among MAX nodes that are like it, at
-// --node-rank or else as the first. Without a store's address where that is not known before.
+// The first start of this node's workers: a single node, or one of MAX equal nodes, with
+// --node-rank or else as the first. Omits the store's address if it is not known in advance.
 [[nodiscard]] Result<Assignment> example_assignment(const LaunchConfig& config);
 
-// What of that is only an example, as a comment of one line; empty for one node.
+// One comment line that states which parts are only an example; empty for one node.
 [[nodiscard]] std::string describe_example(const LaunchConfig& config,
                                            const Assignment& assignment);
 
-// Per worker: ranks, command line as a shell would need it, the way of its three streams.
+// For each worker: ranks, the command line with shell quoting, its three streams.
 [[nodiscard]] std::string describe_plan(const std::vector<ProcessSpec>& specs);
 
-// Per worker: the variables that we set or change over `inherited`; secrets masked.
+// For each worker: the variables that differ from `inherited`; secrets are masked.
 [[nodiscard]] std::string describe_env(const std::vector<ProcessSpec>& specs,
                                        const Environ& inherited);
 

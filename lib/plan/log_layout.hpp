@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the files of a run lie: <log dir>/<run id>_<8 random>/attempt_<n>/<local rank>/…, as
-// torchrun's users expect; attempts are kept. Used by plan/ and by the agent's report. Pure.
+// The paths of a run's files: <log dir>/<run id>_<8 random>/attempt_<n>/<local rank>/…, as in
+// torchrun; attempts are kept. Used by plan/ and by the agent's report. Pure.
 #pragma once
 
 #include <string>
@@ -8,14 +8,15 @@
 
 namespace muster {
 
-// The run folder's own name, "<run id>_<random>", safe as one path component.
+// The run directory's name, "<run id>_<random>", safe as one path component.
 [[nodiscard]] std::string run_dir_name(std::string_view rdzv_id, std::string_view random);
 
 [[nodiscard]] std::string attempt_dir(std::string_view run_dir, int attempt);
 [[nodiscard]] std::string worker_dir(std::string_view run_dir, int attempt, int local_rank);
 
-// In the folder of an attempt: the named pipes at which PyTorch's flight recorders are asked, and
-// their dumps, before the rank (of NCCL) or pid; the first and the third are removed at the end.
+// In the directory of an attempt: the named pipes that trigger a dump of PyTorch's flight
+// recorders, and their dumps. The suffix is the rank (NCCL) or pid. The first and third are removed
+// at the end.
 inline constexpr std::string_view kNcclPipeStem = "nccl_pipe_";
 inline constexpr std::string_view kNcclDumpStem = "nccl_trace_rank_";
 inline constexpr std::string_view kTorchFlightStem = "torch_flights_";

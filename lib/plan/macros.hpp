@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Macros in arguments and line prefixes. What names no known macro stays as it is. Pure.
+// Macros in arguments and line prefixes. References to unknown macros stay unchanged. Pure.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@ namespace muster {
 using Macros = std::map<std::string, std::string, std::less<>>;
 
 enum class MacroSyntax {
-  braces,          // ${name} only, so that shell code such as 'kill $$' passes through unharmed
-  python_template  // $name, ${name} and $$ for one $: Python's string.Template.safe_substitute
+  braces,          // ${name} only, so that shell code such as 'kill $$' is not changed
+  python_template  // $name, ${name}, and $$ for $: Python's string.Template.safe_substitute
 };
 
 [[nodiscard]] std::string expand_macros(std::string_view text,

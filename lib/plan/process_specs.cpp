@@ -14,13 +14,13 @@ namespace {
 
 enum class Stream { standard_output, standard_error };
 
-// What the stream decisions of one worker depend on.
+// The inputs to the stream decisions for one worker.
 struct Place {
   const LaunchConfig& config;
   const Assignment& assignment;
   const PlanContext& context;
-  int index = 0;       // below this launcher: folders
-  int local_rank = 0;  // on the machine: what the user means
+  int index = 0;       // in this launcher, for directories
+  int local_rank = 0;  // on the host, as in the user's options
   int rank = 0;
 };
 
@@ -49,10 +49,10 @@ bool wants(const StdSpec& spec, int local_rank, Stream stream) {
                                            : spec.wants_stderr(local_rank);
 }
 
-// Not in a file. stdout goes straight through, so that nothing is copied, unless several ranks
-// would tear each other's lines there. stderr is copied by us, for the report of a failure needs
-// its last lines, also of a rank that is not shown; but a person who talks with the program on a
-// terminal needs the terminal itself.
+// The plan for a stream without a file. stdout is inherited, so that nothing is copied, unless
+// several ranks would mix their lines. muster copies stderr, because a failure report needs its
+// last lines, even for a rank that is not shown. A user who interacts with the program on a
+// terminal needs the terminal itself, however.
 OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
   OutputPlan plan;
   if (!is_shown(place.config, place.local_rank)) {
@@ -105,8 +105,8 @@ OutputPlan output_plan(const Place& place, Stream stream) {
   return plan;
 }
 
-// Where both of our streams are one pipe or file, a worker gets one pipe for both, so that its
-// lines come in the order in which it wrote them.
+// If stdout and stderr of the launcher are one pipe or file, a worker gets one pipe for both, so
+// that its lines stay in the order in which it wrote them.
 void join_streams(ProcessSpec& spec, const PlanContext& context) {
   OutputPlan& out = spec.standard_output;
   OutputPlan& err = spec.standard_error;

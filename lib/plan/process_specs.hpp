@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a configuration and a round to the processes to start: argv, environment, streams. Pure:
-// no file is touched, no variable is read but those of the Environ.
+// Converts a configuration and a round to the processes to start: argv, environment, streams. Pure:
+// touches no file and reads no variable outside the given Environ.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,30 +14,30 @@
 
 namespace muster {
 
-// Facts about the machine and this run that the specs depend on.
+// Facts about the host and this run that the specs depend on.
 struct PlanContext {
-  std::string run_dir;   // <log_dir>/<run id>_<8 random>; empty: no files at all
+  std::string run_dir;   // <log_dir>/<run id>_<8 random>; empty: write no files
   std::string hostname;  // for the prefix template
   bool stderr_is_terminal = false;
-  // A pipe, a socket or a file: programs write to it in blocks, which tear the lines of several.
+  // A pipe, socket or file: programs write to it in blocks, so lines of several ranks would mix.
   bool stdout_is_torn = false;
   bool one_sink = false;  // ... and stderr is the same one (2>&1)
   bool stdin_is_terminal = false;
-  std::string agent_socket = {};  // MUSTER_AGENT; empty: there is none
-  std::string flights = {};  // where PyTorch's flight recorders are asked; empty: nobody asks them
+  std::string agent_socket = {};  // MUSTER_AGENT; empty without a socket
+  std::string flights = {};       // directory for flight recorder dumps; empty: no dumps requested
 };
 
-// One spec for each local rank, in order. Errors: usage (a GPU list that is too short for
+// One spec for each local rank, in order. Errors: usage (the GPU list is too short for
 // --virtual-local-rank).
 [[nodiscard]] Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
                                                              const Environ& environ,
                                                              const Assignment& assignment,
                                                              const PlanContext& context);
 
-// The user asked for streams that muster sees, of all workers.
+// Whether the user's options route both output streams of all workers through muster.
 [[nodiscard]] bool sees_all_output(const LaunchConfig& config);
 
-// <run_dir>/attempt_<n>/<local rank>/error.json; empty where run_dir is.
+// <run_dir>/attempt_<n>/<local rank>/error.json; empty if run_dir is empty.
 [[nodiscard]] std::string error_file_path(const PlanContext& context, int attempt, int local_rank);
 
 }  // namespace muster

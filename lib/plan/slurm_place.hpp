@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which process of a Slurm step a worker is. srun tells the launcher its own place, and a worker
-// that inherits it (JAX, Lightning and many scripts read it) would believe that it is the only task
-// of a step of launchers. Pure; called by worker_env.
+// The Slurm task that a worker is. srun sets the launcher's own task variables. A worker that
+// inherits them (JAX, Lightning and many scripts read them) would believe that it is the only task
+// in a step that consists of launchers. Pure; called by worker_env.
 #pragma once
 
 #include "base/environ.hpp"
@@ -10,11 +10,11 @@
 
 namespace muster {
 
-// Removes the launcher's place. A launcher for each worker has that of its worker, which stays.
+// Removes the launcher's task variables. If a launcher is started per worker, they stay.
 void leave_slurm_place(Environ& environ, const LaunchConfig& config);
 
-// Sets the worker's own place, in the variables that are there, if the job is the whole step; else
-// the worker gets none.
+// Sets the worker's own values in the existing variables if the job spans the whole step; otherwise
+// removes them.
 void take_slurm_place(Environ& environ,
                       const LaunchConfig& config,
                       const Assignment& assignment,

@@ -12,15 +12,15 @@
 namespace muster {
 
 // [python -u [-m]] program [--local_rank=N] args…, with ${local_rank} and the other macros of
-// worker_macros.hpp replaced in all but python; called as torchrun also $local_rank, and $$ becomes
-// $.
+// worker_macros.hpp expanded everywhere except in python. When called as torchrun, $local_rank is
+// expanded too, and $$ becomes $.
 [[nodiscard]] std::vector<std::string> worker_argv(const LaunchConfig& config,
                                                    const Assignment& assignment,
                                                    int local_rank);
 
-// The command line of the zygote that the workers are forked from: `source` is its program. The
-// program's arguments are those of all workers, so without --local_rank=N and with macros as they
-// were typed. Where config.warm has a value.
+// The command line of the zygote that workers are forked from; `source` is its program. It has the
+// arguments common to all workers, that is without --local_rank=N and with unexpanded macros.
+// Requires config.warm.
 [[nodiscard]] std::vector<std::string> zygote_argv(const LaunchConfig& config,
                                                    std::string_view source);
 

@@ -28,7 +28,7 @@ void set_ranks(Environ& out, const LaunchConfig& config, const Assignment& a, in
   set("ROLE_WORLD_SIZE", a.role_world_size);
 }
 
-// A launcher for each worker: what counts is the machine that they share.
+// With a launcher per worker, these values describe the host that the launchers share.
 void set_task(Environ& out, const TaskOfNode& task) {
   const auto set = [&](std::string_view name, int value) { out.set(name, std::to_string(value)); };
   if (task.local_size) {
@@ -49,18 +49,18 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   // Python compares this one with exactly "True".
   out.set("TORCHELASTIC_USE_AGENT_STORE", a.agent_store ? "True" : "False");
   out.set("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals_to_handle_text);
-  // It finds its own address by that of the store, which is no help here.
+  // By default a worker derives its own address from the store's, which here is a local proxy.
   if (!a.node_addr.empty() && !out.get("MUSTER_COLLECTIVE_ADDRESS")) {
     out.set("MUSTER_COLLECTIVE_ADDRESS", a.node_addr);
   }
-  // The collective library's connections between ranks keep to the same ports.
+  // The collective library's connections between ranks use the same port range.
   if (config.port_range && !out.get("MUSTER_COLLECTIVE_PORT_RANGE")) {
     out.set("MUSTER_COLLECTIVE_PORT_RANGE",
             fmt::format("{}-{}", config.port_range->first, config.port_range->second));
   }
 }
 
-// gloo and TensorPipe resolve the host's own name, which may be 127.0.1.1 or unknown; the other
+// gloo and TensorPipe resolve the host's own name, which may be 127.0.1.1 or unknown. The other
 // nodes reach us at the address of this interface. NCCL needs no help, but should follow --iface.
 // The user's own values stay.
 void set_interface(Environ& out, const LaunchConfig& config, const std::string& name) {
@@ -73,19 +73,20 @@ void set_interface(Environ& out, const LaunchConfig& config, const std::string& 
     }
   }
   if (!config.iface.empty() && !out.get("NCCL_SOCKET_IFNAME")) {
-    out.set("NCCL_SOCKET_IFNAME", "=" + name);  // exactly this one: eth1 is also how eth10 begins
+    out.set("NCCL_SOCKET_IFNAME", "=" + name);  // exact match: eth1 is also a prefix of eth10
   }
 }
 
-// Where PyTorch's flight recorders are asked for a dump when the worker hangs, and where they leave
-// it: NCCL's by PyTorch itself, gloo's by lib/python/muster_torch_flights.py.
+// The pipes through which muster requests a dump from PyTorch's flight recorders when the worker
+// hangs, and the paths of the dumps: NCCL's by PyTorch itself, gloo's by
+// lib/python/muster_torch_flights.py.
 void set_flights(Environ& out, const std::string& folder) {
   if (folder.empty()) {
     return;
   }
   out.set("MUSTER_TORCH_FLIGHTS", fmt::format("{}/{}", folder, kTorchFlightStem));
   if (out.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")) {
-    return;  // somebody else asks
+    return;  // the user has set up dumps already
   }
   out.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", fmt::format("{}/{}", folder, kNcclPipeStem));
   if (!out.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE") && !out.get("TORCH_FR_DUMP_TEMP_FILE")) {
@@ -93,8 +94,8 @@ void set_flights(Environ& out, const std::string& folder) {
   }
 }
 
-// An equal share or, of a bound worker, what it counts as its own, as far as a cgroup's quota
-// allows that to all of them.
+// An equal share or, for a bound worker, the CPUs that it owns, unless a cgroup quota does not
+// allow that for all workers.
 int share_of(const LaunchConfig& config, int local_rank) {
   const int equal = std::max(1, config.usable_cpus / config.nproc);
   const auto& ranks = config.numa_plan.ranks;
@@ -106,7 +107,7 @@ int share_of(const LaunchConfig& config, int local_rank) {
   return limited ? std::min(ranks[index].owned, equal) : ranks[index].owned;
 }
 
-// Threads of one worker; none: it decides itself, which is what torchrun does for a worker alone.
+// Threads of one worker. None leaves it to the worker, which torchrun does for a single worker.
 std::optional<int> threads_of(const LaunchConfig& config, int local_rank) {
   if (config.personality != Personality::muster) {
     return config.nproc > 1 ? std::optional(1) : std::nullopt;
@@ -114,7 +115,7 @@ std::optional<int> threads_of(const LaunchConfig& config, int local_rank) {
   return share_of(config, local_rank);
 }
 
-// What all workers have in common: the least of these.
+// The common value for all workers: the minimum.
 std::optional<int> threads_of_each(const LaunchConfig& config) {
   std::optional<int> least = threads_of(config, 0);
   for (int local_rank = 1; least && local_rank < config.nproc; ++local_rank) {
@@ -135,7 +136,7 @@ void set_ports(Environ& out, std::string_view name, const std::vector<std::uint1
   }
 }
 
-// That of a launcher around us is none of theirs.
+// An outer launcher's socket is not meant for these workers.
 void set_agent(Environ& out, const std::string& socket) {
   if (socket.empty()) {
     out.erase("MUSTER_AGENT");
@@ -150,7 +151,8 @@ void set_defaults(Environ& out) {
   }
 }
 
-// One GPU for each worker, by its place in the list that we were given.
+// Assigns one GPU to each worker, by its index in the inherited list.
+
 Result<void> set_virtual_gpu(Environ& out, int local_rank) {
   const auto hip = out.get("HIP_VISIBLE_DEVICES");
   const bool use_hip = hip && !hip->empty();

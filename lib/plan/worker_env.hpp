@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of one worker: ours, plus the variables that PyTorch and its users read, one row
-// for each. Only an MPI launcher's are taken away (plan/mpi_place). Pure.
+// The environment of one worker: the launcher's, plus the variables that PyTorch and its users
+// read, one row for each. Only an MPI launcher's variables are removed (plan/mpi_place). Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -13,21 +13,22 @@
 
 namespace muster {
 
-// Where a worker reaches its launcher, or leaves something for it.
+// How a worker contacts its launcher, and where it leaves files for it.
 struct WorkerContact {
   std::string error_file;
-  std::string agent_socket;  // in the abstract namespace; empty: there is none
-  std::string flights = {};  // folder for PyTorch's flight recorders; empty: nobody asks them
+  std::string agent_socket;  // in the abstract namespace; empty without a socket
+  std::string flights = {};  // directory for flight recorder dumps; empty: no dumps requested
 };
 
-// Error: usage (fewer GPUs listed than --virtual-local-rank needs).
+// Error: usage (fewer GPUs are listed than --virtual-local-rank needs).
 [[nodiscard]] Result<Environ> worker_env(const LaunchConfig& config,
                                          const Environ& environ,
                                          const Assignment& assignment,
                                          int local_rank,
                                          const WorkerContact& contact);
 
-// What all workers of this node have in common: ours, and the defaults for what nobody has set.
+// The common environment of all workers on this node: the launcher's plus defaults for unset
+// values.
 [[nodiscard]] Environ node_env(const LaunchConfig& config, const Environ& environ);
 
 }  // namespace muster

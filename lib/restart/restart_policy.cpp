@@ -17,8 +17,8 @@ bool is_own_exit(bool signaled, int code) {
   return !signaled && code != 0 && (code < kShellSignalFirst || code > kShellSignalLast);
 }
 
-// --max-restarts is a promise. It is not kept only where no attempt has ever shown that the program
-// gets past its start: nobody wants to see the same wrong import a hundred times.
+// --max-restarts is a promise. The only exception is a program that has never got past its start:
+// there is no point in retrying the same wrong import a hundred times.
 void RestartPolicy::count_quick(const FailureFacts& first) {
   if (first.run_time >= kQuickFailureTime) {
     past_start_ = true;
@@ -47,8 +47,8 @@ RestartDecision RestartPolicy::decide(const FailureFacts& first) {
   if (limits_.quick_failures > 0 && quick_ >= limits_.quick_failures) {
     MUSTER_MARK("quick failures stop the restarts");
     return {false,
-            fmt::format("fails at start-up every time ({} times in a row within {}), so the other "
-                        "{} restarts are not tried; --quick-failures=off would try them",
+            fmt::format("fails at start-up every time ({} times in a row within {}); skipping the "
+                        "remaining {} restarts. Use --quick-failures=off to try them",
                         quick_,
                         describe(kQuickFailureTime),
                         max_restarts - restarts_)};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RestartPolicy: after a failed attempt, start all workers of the job again or give up, and why.
-// Asked once for each failed attempt: by the coordinator of a job of many nodes, by the supervisor
-// core of a job of one. It has a room of its own because neither of them may include the other.
-// Pure; value-like.
+// RestartPolicy: after a failed attempt, decides whether to restart all workers of the job or to
+// give up, and why. Called once for each failed attempt, by the coordinator of a multi-node job or
+// by LocalRounds in a single-node job. A separate module, because neither of them may include the
+// other. Pure; value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -11,23 +11,23 @@
 
 namespace muster {
 
-// A failure sooner than this after the last worker was started is quick: a wrong import or a
-// missing file shows within the seconds that Python needs to import its modules.
+// A failure is quick if it happens within this time after the last worker was started: a wrong
+// import or a missing file shows up within the seconds that Python needs to import its modules.
 inline constexpr Duration kQuickFailureTime = std::chrono::seconds(5);
 
-// The default of --quick-failures: so many quick failures in a row end the job.
+// The default of --quick-failures: this number of quick failures in a row ends the job.
 inline constexpr int kQuickFailures = 3;
 
 // The first failure of an attempt.
 struct FailureFacts {
-  std::string end;         // "exited with code 7": the same text is the same end
+  std::string end;         // "exited with code 7"; equal texts mean equal failures
   bool permanent = false;  // no restart can help: the program cannot be executed
   Duration run_time{};     // from the start of the last worker to the failure
-  bool exited = false;     // with a code of its own, not by a signal: see is_own_exit
+  bool exited = false;     // with its own exit code, not by a signal: see is_own_exit
 };
 
-// Whether this end was the worker's own: a code that is not 0. Shells say with 128 + n that the
-// program below them was killed by signal n, so these codes are taken for signals.
+// Whether the worker exited by itself with a non-zero code. Shells use 128 + n to report that their
+// child was killed by signal n, so these codes count as signals.
 [[nodiscard]] bool is_own_exit(bool signaled, int code);
 
 struct RestartLimits {
@@ -38,7 +38,7 @@ struct RestartLimits {
 
 struct RestartDecision {
   bool restart = false;
-  std::string reason;  // for people; empty for a plain end without any restart asked for
+  std::string reason;  // for users; empty if no restart was configured
   bool operator==(const RestartDecision&) const = default;
 };
 
@@ -59,7 +59,7 @@ class RestartPolicy {
   int restarts_ = 0;
   int quick_ = 0;  // quick failures in a row, all with quick_end_
   std::string quick_end_;
-  bool past_start_ = false;  // an attempt ran for longer: the program does get past its start
+  bool past_start_ = false;  // an attempt ran longer, so the program can get past its start
 };
 
 }  // namespace muster

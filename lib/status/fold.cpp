@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// What is done with one event; `json` has the envelope, too.
+// Applies one event; `json` includes the envelope.
 using Step = void (*)(JobStatus&, const Json&);
 
 double time_of(const Json& json) {
@@ -35,7 +35,7 @@ void enter(JobStatus& status, JobPhase phase, const Json& json) {
   }
 }
 
-// Of a worker that ended while its round did, nobody knows more than that it was stopped.
+// If a worker exited while its round was ending, nothing is known except that it was stopped.
 void close_round(JobStatus& status, const Json& json, const std::string& why) {
   if (status.rounds.empty()) {
     return;
@@ -85,7 +85,7 @@ std::vector<NodeStatus> nodes_of(const Json& json, const JobStatus& status) {
     }
     rank = std::min(rank + workers, 1 << 24);
   }
-  if (out.empty()) {  // one node alone
+  if (out.empty()) {  // single-node
     out.push_back({status.node, "", small_of(json, "rank_first"), small_of(json, "workers")});
   }
   return out;
@@ -111,7 +111,7 @@ void fold_http_opened(JobStatus& status, const Json& json) {
 }
 
 void fold_round_awaited(JobStatus& status, const Json& json) {
-  // Said as soon as the workers are asked to stop, while they still run.
+  // This event is emitted when the workers are asked to stop, while they are still running.
   if (status.phase != JobPhase::stopping) {
     enter(status, JobPhase::waiting, json);
   }
@@ -223,7 +223,7 @@ void fold_worker_ended(JobStatus& status, const Json& json) {
     return;
   }
   const bool well = number_of(json, "exit_code") == 0 && field(json, "signal").is_null();
-  // The first one to end badly ends the round; those that end after it were asked to.
+  // The first worker that fails ends the round; later ones were asked to stop.
   const bool by_itself = status.phase != JobPhase::stopping || worker->state == WorkerState::dying;
   worker->state = well        ? WorkerState::succeeded
                   : by_itself ? WorkerState::failed
@@ -295,7 +295,7 @@ void fold_signal(JobStatus& status, const Json& json) {
   }
 }
 
-// To stop them, unless it is one of those of a terminal.
+// A signal that stops the workers, unless it is a job control signal.
 void fold_workers_signalled(JobStatus& status, const Json& json) {
   const std::string signal = text_of(json, "signal");
   if (signal != "SIGTSTP" && signal != "SIGSTOP" && signal != "SIGCONT") {
@@ -351,7 +351,7 @@ void fold_straggler_over(JobStatus& status, const Json& /*json*/) {
 }
 
 void fold_part_done(JobStatus& status, const Json& json) {
-  close_round(status, json, "all workers of this node ended well");
+  close_round(status, json, "all workers on this node succeeded");
   status.stopping_since.reset();
   enter(status, JobPhase::finished, json);
 }
@@ -363,7 +363,7 @@ void fold_message(JobStatus& status, const Json& json) {
   }
 }
 
-// Of many nodes: the failure that ended the job may have been another node's.
+// In a multi-node job, the failure that ended the job may be on another node.
 void fold_root_cause(JobStatus& status, const Json& json) {
   const Json& root = field(json, "root_cause");
   if (!root.is_object() || text_of(root, "node") == status.node) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The path by which musterctl forget asks a launcher, on its Unix socket only. It contains the
-// node's name in hexadecimal, because a name may contain any byte. The answer is empty if the node
-// is forgotten, else the reason why not. Functions without state.
+// The path that musterctl forget requests from a launcher, on its Unix socket only. It contains the
+// node's name in hexadecimal, because a name may contain any byte. The response is empty if the
+// node was forgotten, else the reason for the failure. Functions without state.
 #pragma once
 
 #include <charconv>
@@ -25,7 +25,7 @@ inline constexpr std::string_view kForgetPath = "/v1/forget/";
   return path;
 }
 
-// None: the path is another one, or broken.
+// None if this is another path, or a malformed one.
 [[nodiscard]] inline std::optional<std::string> forgotten_node(std::string_view path) {
   if (!path.starts_with(kForgetPath) || path.size() % 2 != kForgetPath.size() % 2) {
     return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where musterctl finds the jobs of its machine: each launcher listens on a Unix socket of this
-// name, followed by letters of its own, in the abstract name space. So there is nothing to clean
-// up, whatever kills the launcher, and no folder is needed; whoever connects from another user is
-// turned away. Read-only data.
+// How musterctl finds the jobs on its host: each launcher listens on a Unix socket in the abstract
+// namespace, whose name has this prefix and a random suffix. Nothing needs cleanup however the
+// launcher dies, and no directory is needed. Connections from other users are refused. Read-only
+// data.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace muster {
 
 inline constexpr std::string_view kJobSocketPrefix = "muster-job-";
 
-// Answered on that socket only: the URL of --http with its key; empty without --http.
+// Served on that socket only: the --http URL with its key; empty without --http.
 inline constexpr std::string_view kJobUrlPath = "/v1/url";
 
 }  // namespace muster

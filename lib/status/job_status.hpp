@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobStatus: what one node knows of its job, as the events that it has told add up to. Made by
-// fold_event and by nothing else; rendered by the other files of this room. Value.
+// JobStatus: what one node knows about its job, accumulated from its events. Created only by
+// fold_event; rendered by the other files in this directory. Value.
 #pragma once
 
 #include <array>
@@ -17,17 +17,17 @@ namespace muster {
 enum class JobPhase {
   waiting,   // for a round
   starting,  // the workers of a round
-  running,   // all workers of this node were started
-  stopping,  // this round's workers, for another round or the end
-  finished,  // this node's workers ended well; other nodes still run
-  ended,     // the job
+  running,   // all workers on this node were started
+  stopping,  // this round's workers, before another round or the end
+  finished,  // this node's workers succeeded; other nodes are still running
+  ended,     // the job has ended
 };
 
 enum class WorkerState { running, dying, succeeded, failed, stopped };
 inline constexpr std::array<std::string_view, 5> kWorkerStates{
     "running", "dying", "succeeded", "failed", "stopped"};
 
-// Why a worker failed, as far as its launcher can tell; also a label of the metrics.
+// Why a worker failed, as far as its launcher knows; also a metrics label.
 inline constexpr std::array<std::string_view, 4> kFailureCauses{
     "exit_code", "signal", "out_of_memory", "not_started"};
 
@@ -44,40 +44,40 @@ struct WaitStatus {
   double seconds = 0;  // since it was started
 };
 
-// A worker of this node.
+// A worker on this node.
 struct WorkerStatus {
   int rank = 0;
   int local_rank = 0;
   std::int64_t pid = 0;
   WorkerState state = WorkerState::running;
   double started = 0;
-  double ended = 0;       // 0: it lives
+  double ended = 0;       // 0 while it is alive
   std::string end;        // "exited with code 1"
-  std::string unhealthy;  // what it says is wrong with it; empty: nothing
-  // Training step, as the worker reports it; not in events: whoever serves the status sets it.
+  std::string unhealthy;  // the problem that it reported; empty if healthy
+  // The training step that the worker reported. Not in events: set by the code that serves status.
   std::optional<std::uint64_t> step;
-  std::optional<WaitStatus> waits;  // the same
+  std::optional<WaitStatus> waits;  // set in the same way
 };
 
 struct FailureStatus {
   double time = 0;
   std::uint64_t round = 0;
   std::string node;
-  int rank = -1;  // -1: no worker's
+  int rank = -1;  // -1 if it is not a worker's failure
   std::string cause;
   std::string text;
 };
 
-// One membership and its workers, from their start to their end.
+// One membership and its workers, from start to end.
 struct RoundStatus {
   std::uint64_t number = 0;
   int restarts = 0;
   double begun = 0;
-  double ended = 0;  // 0: it goes on
+  double ended = 0;  // 0 while it is running
   int world_size = 0;
   int group_rank = 0;
   std::vector<NodeStatus> nodes;
-  std::vector<WorkerStatus> workers;  // of this node, by local rank
+  std::vector<WorkerStatus> workers;  // on this node, by local rank
   std::string why_ended;
 };
 
@@ -86,7 +86,7 @@ inline constexpr std::array<double, 11> kRegroupBounds{
     0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300};
 
 struct RegroupTimes {
-  std::array<std::uint64_t, kRegroupBounds.size() + 1> counts{};  // the last one: longer
+  std::array<std::uint64_t, kRegroupBounds.size() + 1> counts{};  // the last one: above all bounds
   double sum = 0;
 };
 
@@ -99,56 +99,56 @@ struct RollCallStatus {
   std::string trouble;
 };
 
-// Of --hang-timeout, as this node sees it.
+// A hang found by --hang-timeout, as this node sees it.
 struct HangStatus {
   double time = 0;         // of the verdict
-  std::vector<int> ranks;  // they hold up the others
+  std::vector<int> ranks;  // the ranks that block the others
   std::string cause;
   std::string text;  // "rank 3: stopped by a signal"
 };
 
-// Workers for which the others wait: of this node; of many nodes, as the one that leads sees it.
+// Workers that the others wait for: on this node, or in a multi-node job as the leader sees it.
 struct StragglerStatus {
-  double time = 0;  // when they were named
+  double time = 0;  // of the report
   std::vector<int> ranks;
-  std::vector<std::string> nodes;  // of many: where they are
-  double share = 0;                // of the job's time, that is lost
+  std::vector<std::string> nodes;  // multi-node: their nodes
+  double share = 0;                // fraction of the job's time that is lost
   std::string text;
 };
 
 struct JobStatus {
-  // Told by the first event; a picture without it is of a stream whose beginning was lost.
+  // Set by the first event. Missing if the beginning of the stream was lost.
   std::string job;
   std::string program;
   std::string version;
-  std::string node;  // whose picture this is
+  std::string node;  // the node that this status describes
   std::int64_t launcher_pid = 0;
-  std::int64_t agent_pid = 0;  // not in events: whoever serves the status sets it
+  std::int64_t agent_pid = 0;  // not in events: set by the code that serves status
   int workers_here = 0;
   int max_restarts = 0;
-  std::string http;  // "127.0.0.1:8080"; empty where nothing listens
+  std::string http;  // "127.0.0.1:8080"; empty without --http
   std::string logs;
 
   double started = 0;
   double changed = 0;  // time of the last event
   JobPhase phase = JobPhase::waiting;
   double phase_since = 0;
-  std::optional<double> stopping_since;  // a round ended; until the next one begins
+  std::optional<double> stopping_since;  // from the end of a round until the next one begins
   std::vector<RoundStatus> rounds;       // the last ones; the newest is the current one
   std::uint64_t rounds_count = 0;        // all that began
   std::uint64_t restarts = 0;            // of all workers, after a failure
-  std::uint64_t regroups = 0;            // many nodes: rounds that ended for another one
-  std::uint64_t nodes_lost = 0;          // many nodes: in one round and not in the next
-  std::uint64_t nodes_joined = 0;        // the other way round
+  std::uint64_t regroups = 0;            // many nodes: rounds that were replaced by another
+  std::uint64_t nodes_lost = 0;          // many nodes: in one round but not in the next
+  std::uint64_t nodes_joined = 0;        // many nodes: in a round but not in the previous one
   std::uint64_t fences = 0;
   std::uint64_t warnings = 0;
   std::map<std::string, std::uint64_t> failures_by_cause;
   std::vector<FailureStatus> failures;  // the last ones
   RegroupTimes regroup_times;
-  std::optional<RollCallStatus> roll_call;  // while a round is waited for
-  std::optional<HangStatus> hang;           // until the workers go on, or are stopped
+  std::optional<RollCallStatus> roll_call;  // while waiting for a round
+  std::optional<HangStatus> hang;           // until the workers make progress or are stopped
   std::uint64_t hangs = 0;
-  std::optional<StragglerStatus> straggler;  // until it is over
+  std::optional<StragglerStatus> straggler;  // until they are no longer slow
 
   std::string outcome;  // of the job, once it has ended
   std::int64_t exit_code = 0;
@@ -158,7 +158,7 @@ struct JobStatus {
     return rounds.empty() ? nullptr : &rounds.back();
   }
 
-  // Node of rank 0.
+  // True on the node of rank 0.
   [[nodiscard]] bool leads() const { return round() != nullptr && round()->group_rank == 0; }
 
   [[nodiscard]] bool ready() const { return phase == JobPhase::running; }
@@ -166,8 +166,7 @@ struct JobStatus {
 
 [[nodiscard]] std::string_view describe(JobPhase phase);
 
-// A name for each node of the round that is its own: of two launchers on one machine the second is
-// "host (2)".
+// A unique name for each node of the round: of two launchers on one host, the second is "host (2)".
 [[nodiscard]] std::vector<std::string> node_labels(const RoundStatus& round);
 
 [[nodiscard]] inline std::string_view describe(WorkerState state) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of a JSON object that may be of any type: events come from files and from other programs.
-// For the files of this room and of musterctl. Pure.
+// Access to fields of a JSON object that may have any type, since events come from files and other
+// programs. For the files in this directory and in musterctl. Pure.
 #pragma once
 
 #include "base/json_dump.hpp"
@@ -16,12 +16,12 @@ namespace muster {
 
 using Json = nlohmann::ordered_json;
 
-// Null where the text is no JSON.
+// Null if the text is not JSON.
 [[nodiscard]] inline Json parse_json(std::string_view text) {
   return Json::parse(text, nullptr, false);
 }
 
-// Null where there is no such field, or no object.
+// Null if the field does not exist or the value is not an object.
 [[nodiscard]] inline const Json& field(const Json& object, const char* name) {
   static const Json kNone;
   if (!object.is_object()) {
@@ -36,7 +36,7 @@ using Json = nlohmann::ordered_json;
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-// Up to the year 5138: no arithmetic with times from a file can overflow.
+// The year 5138. Prevents overflow in arithmetic with times from a file.
 inline constexpr double kSecondsMax = 1e11;
 
 [[nodiscard]] inline double seconds_of(const Json& object, const char* name) {

@@ -26,7 +26,7 @@ class Text {
     add_line(name_, labels, fmt::format("{}", value));
   }
 
-  // Of a histogram: "_bucket", "_sum", "_count".
+  // A part of a histogram: "_bucket", "_sum" or "_count".
   template <class Value>
   void add_part(std::string_view part, std::string_view labels, Value value) {
     add_line(name_ + std::string(part), labels, fmt::format("{}", value));
@@ -66,17 +66,19 @@ std::string label_value(std::string_view text) {
 }
 
 void add_job(Text& text, const JobStatus& status, const MetricsExtra& extra) {
-  text.begin("job_info", "gauge", "The job and the node that tells of it.");
+  text.begin("job_info", "gauge", "The job and the node that reports it.");
   text.add(fmt::format("job=\"{}\",node=\"{}\",program=\"{}\",version=\"{}\"",
                        label_value(status.job),
                        label_value(status.node),
                        label_value(status.program),
                        label_value(status.version)),
            1);
-  text.one(
-      "job_start_time_seconds", "gauge", "Unix time at which this launcher began.", status.started);
-  text.one("job_age_seconds", "gauge", "Seconds since then.", extra.now - status.started);
-  text.begin("phase", "gauge", "1 for what this node is doing.");
+  text.one("job_start_time_seconds",
+           "gauge",
+           "Unix time at which this launcher started.",
+           status.started);
+  text.one("job_age_seconds", "gauge", "Seconds since the start.", extra.now - status.started);
+  text.begin("phase", "gauge", "1 for the current phase of this node.");
   for (int i = 0; i < kPhases; ++i) {
     const auto phase = static_cast<JobPhase>(i);
     text.add(fmt::format("phase=\"{}\"", describe(phase)), phase == status.phase ? 1 : 0);
@@ -87,15 +89,15 @@ void add_round(Text& text, const JobStatus& status) {
   const RoundStatus* round = status.round();
   text.one("round",
            "gauge",
-           "Number of the round, as all nodes count it; 0: before the first.",
+           "Number of the round, the same on all nodes; 0 before the first.",
            round == nullptr ? 0 : round->number);
   text.one("world_size",
            "gauge",
-           "Workers of all nodes in this round.",
+           "Workers on all nodes in this round.",
            round == nullptr ? 0 : round->world_size);
   text.one("nodes", "gauge", "Nodes in this round.", round == nullptr ? 0 : round->nodes.size());
   text.one("leader", "gauge", "1 on the node of rank 0.", status.leads() ? 1 : 0);
-  text.begin("workers", "gauge", "Workers of this node in this round, by state.");
+  text.begin("workers", "gauge", "Workers on this node in this round, by state.");
   std::array<int, kWorkerStates.size()> counts{};
   for (std::size_t i = 0; round != nullptr && i < round->workers.size(); ++i) {
     ++counts.at(static_cast<std::size_t>(round->workers[i].state));
@@ -105,9 +107,9 @@ void add_round(Text& text, const JobStatus& status) {
   }
 }
 
-// Of workers that report it.
+// Only for workers that report it.
 void add_steps(Text& text, const JobStatus& status) {
-  text.begin("worker_step", "gauge", "Training step of a worker of this node that reports it.");
+  text.begin("worker_step", "gauge", "Training step of each worker on this node that reports it.");
   for (std::size_t i = 0; status.round() != nullptr && i < status.round()->workers.size(); ++i) {
     const WorkerStatus& worker = status.round()->workers[i];
     if (worker.step) {
@@ -116,12 +118,12 @@ void add_steps(Text& text, const JobStatus& status) {
   }
 }
 
-// Of workers that use the collective library.
+// Only for workers that use the collective library.
 void add_waits(Text& text, const JobStatus& status) {
   const RoundStatus* round = status.round();
   text.begin("worker_waiting_seconds_total",
              "counter",
-             "Time that a worker of this node has waited in collective operations.");
+             "Time that each worker on this node has waited in collective operations.");
   for (std::size_t i = 0; round != nullptr && i < round->workers.size(); ++i) {
     const WorkerStatus& worker = round->workers[i];
     if (worker.waits) {
@@ -143,7 +145,7 @@ void add_waits(Text& text, const JobStatus& status) {
   }
   text.one("straggler_cost_ratio",
            "gauge",
-           "Share of the job's time that is lost to them.",
+           "Fraction of the job's time that stragglers cost.",
            status.straggler ? status.straggler->share : 0);
 }
 
@@ -151,21 +153,23 @@ void add_counters(Text& text, const JobStatus& status) {
   text.one("rounds_total", "counter", "Rounds that began on this node.", status.rounds_count);
   text.one("restarts_total",
            "counter",
-           "Times that all workers of the job were started again after a failure.",
+           "Restarts of all workers of the job after a failure.",
            status.restarts);
   text.one("regroups_total",
            "counter",
-           "Rounds that ended for another one, in a job of many nodes.",
+           "Rounds that were replaced by another, in a multi-node job.",
            status.regroups);
-  text.one(
-      "fences_total", "counter", "Times that this node lost touch with the others.", status.fences);
+  text.one("fences_total",
+           "counter",
+           "Times that this node lost contact with the others.",
+           status.fences);
   text.one("hang",
            "gauge",
-           "1 while --hang-timeout finds no progress of the workers.",
+           "1 while --hang-timeout sees no progress of the workers.",
            status.hang ? 1 : 0);
-  text.one("hangs_total", "counter", "Times that it found none.", status.hangs);
+  text.one("hangs_total", "counter", "Hangs that --hang-timeout found.", status.hangs);
   text.one("warnings_total", "counter", "Warnings and errors of the launcher.", status.warnings);
-  text.begin("failures_total", "counter", "Workers of this node that failed, by cause.");
+  text.begin("failures_total", "counter", "Failed workers on this node, by cause.");
   for (const std::string_view cause : kFailureCauses) {
     const auto count = status.failures_by_cause.find(std::string(cause));
     text.add(fmt::format("cause=\"{}\"", cause),
@@ -176,7 +180,7 @@ void add_counters(Text& text, const JobStatus& status) {
 void add_regroup_times(Text& text, const JobStatus& status) {
   text.begin("regroup_seconds",
              "histogram",
-             "From the end of a round to the start of the next one's workers.");
+             "Time from the end of a round to the start of the next round's workers.");
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < kRegroupBounds.size(); ++i) {
     count += status.regroup_times.counts.at(i);
@@ -201,14 +205,12 @@ std::string metrics_text(const JobStatus& status, const MetricsExtra& extra) {
   if (extra.output_bytes) {
     text.one("output_bytes_total",
              "counter",
-             "Output of the workers that went through the launcher.",
+             "Output of the workers that the launcher forwarded.",
              *extra.output_bytes);
   }
-  text.one("http_requests_total", "counter", "Requests that were answered.", extra.http_requests);
-  text.one("http_refused_total",
-           "counter",
-           "Connections and requests that were refused.",
-           extra.http_refused);
+  text.one("http_requests_total", "counter", "Requests answered.", extra.http_requests);
+  text.one(
+      "http_refused_total", "counter", "Connections and requests refused.", extra.http_refused);
   return text.take();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status in Prometheus' text format: what /metrics answers. README.md lists the names. Pure.
+// The status in Prometheus text format, as served by /metrics. README.md lists the names. Pure.
 #pragma once
 
 #include "status/job_status.hpp"
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// What is no event.
+// Values that no event carries.
 struct MetricsExtra {
   double now = 0;  // Unix time
   std::optional<std::uint64_t> output_bytes;

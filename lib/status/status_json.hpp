@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status as JSON: what /v1/status answers and "musterctl status --json" prints. README.md
+// The status as JSON, as served by /v1/status and printed by "musterctl status --json". README.md
 // documents its fields. Pure.
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace muster {
 
-// The version of what status_json writes; fields may be added to it.
+// The format version of status_json; fields may be added without a new version.
 inline constexpr int kStatusVersion = 1;
 
 inline constexpr std::size_t kRoundsShownMax = 50;
-inline constexpr std::size_t kNamesShownMax = 16;  // of nodes that came or went with a round
+inline constexpr std::size_t kNamesShownMax = 16;  // of nodes that joined or left in a round
 
-// One object on one line. `now`: Unix time.
+// A single object on one line. `now`: Unix time.
 [[nodiscard]] std::string status_json(const JobStatus& status, double now);
 
 }  // namespace muster

@@ -42,7 +42,7 @@ std::string span_of(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
 }
 
-// Without its folders.
+// Without the directory.
 std::string program_of(const Json& status) {
   const std::string program = safe_text(status, "program");
   return program.substr(program.find_last_of('/') + 1);
@@ -98,16 +98,16 @@ std::string names_of(const Json& list) {
   return name_some(names, [](const std::string& name) { return name; });
 }
 
-// While a round is waited for.
+// Shown while a round forms.
 void add_roll_call(const Json& status, Lines& out) {
   const Json& call = field(status, "roll_call");
   if (!call.is_object()) {
     return;
   }
   std::string line = fmt::format(
-      "waiting: {} of {} nodes are there", number_of(call, "present"), number_of(call, "needed"));
+      "waiting: {} of {} nodes are present", number_of(call, "present"), number_of(call, "needed"));
   if (const std::string names = names_of(field(call, "awaited")); !names.empty()) {
-    line += "; awaited: " + names;
+    line += "; missing: " + names;
   }
   if (const std::string names = names_of(field(call, "refused")); !names.empty()) {
     line += "; refused: " + names;
@@ -118,7 +118,7 @@ void add_roll_call(const Json& status, Lines& out) {
   out.push_back(line);
 }
 
-// While the workers make no progress.
+// Shown while the workers make no progress.
 void add_hang(const Json& status, Lines& out) {
   const Json& hang = field(status, "hang");
   if (hang.is_object()) {
@@ -127,7 +127,7 @@ void add_hang(const Json& status, Lines& out) {
   }
 }
 
-// While the others wait for some workers; and how long each waits, the shortest first.
+// Shown while the others wait for some workers: how long each rank waits, the shortest time first.
 void add_waits(const Json& status, Lines& out) {
   const Json& straggler = field(status, "straggler");
   if (straggler.is_object()) {
@@ -163,12 +163,12 @@ void add_nodes(const Json& status, Lines& out) {
                               printable(text_of(node, "name"), 24),
                               ranks,
                               safe_text(node, "state"),
-                              number_of(node, "group_rank") == 0 ? ", leads" : "",
+                              number_of(node, "group_rank") == 0 ? ", leader" : "",
                               flag_of(node, "here") ? ", this node" : ""));
   }
 }
 
-// "3 to 7, 9": ranks are many and mostly in a row.
+// "3 to 7, 9": ranks are numerous and mostly consecutive.
 std::string ranges_of(const std::set<std::int64_t>& ranks) {
   Lines parts;
   for (auto at = ranks.begin(); at != ranks.end();) {
@@ -202,8 +202,7 @@ void add_workers(const Json& status, Lines& out) {
     }
   }
   if (!unwell.empty()) {
-    out.push_back("not well, as they say: " +
-                  name_some(unwell, [](const std::string& one) { return one; }));
+    out.push_back("unhealthy: " + name_some(unwell, [](const std::string& one) { return one; }));
   }
 }
 
@@ -233,9 +232,9 @@ void add_rounds(const Json& status, std::size_t most, Lines& out) {
                               number_of(round, "round"),
                               clock_of(seconds_of(round, "begun")),
                               number_of(round, "world_size"),
-                              left.empty() ? "" : ", without ",
+                              left.empty() ? "" : ", lost ",
                               left,
-                              joined.empty() ? "" : ", with ",
+                              joined.empty() ? "" : ", joined by ",
                               joined,
                               why.empty() ? "" : "; ended: ",
                               why));
@@ -253,7 +252,7 @@ std::string value_text(const Json& value) {
   return printable(dump_json(value), kValueBytesMax);
 }
 
-// Without breaking a character.
+// Cuts the line without splitting a character.
 std::string cut(const std::string& line, std::size_t columns) {
   std::size_t seen = 0;
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -304,7 +303,7 @@ std::string top_screen(std::string_view status, const ScreenSize& size) {
   add_rounds(json, 5, below);
   Lines nodes;
   add_nodes(json, nodes);
-  // The nodes get what the others leave; the last line says how it ends.
+  // The nodes get the remaining rows; the last row shows how to quit.
   const std::size_t fixed = lines.size() + below.size() + 1;
   const std::size_t room = size.rows > fixed ? size.rows - fixed : 0;
   if (nodes.size() > room && room > 0) {

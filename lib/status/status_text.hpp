@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What musterctl prints: the status and events as people read them. The JSON comes from another
-// program or from a file, and may be anything; the text is safe to print. Pure.
+// The output of musterctl: status and events as text for users. The JSON comes from another program
+// or a file and is untrusted; the text is safe to print. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// `status` as status_json writes it.
+// `status` is in the format of status_json.
 [[nodiscard]] std::string status_text(std::string_view status);
 
 struct ScreenSize {
@@ -17,11 +17,11 @@ struct ScreenSize {
   std::size_t rows = 24;
 };
 
-// The same on one screen, no line longer than it is wide: what "musterctl top" shows.
+// The same for a screen of this size, without wrapped lines: the output of "musterctl top".
 [[nodiscard]] std::string top_screen(std::string_view status, const ScreenSize& size);
 
-// A line of events.jsonl: "12:01:07  round 2  worker_failed  rank=3 …". `line` itself where it is
-// no event.
+// Formats a line of events.jsonl: "12:01:07  round 2  worker_failed  rank=3 …". Returns `line`
+// itself if it is not an event.
 [[nodiscard]] std::string event_text(std::string_view line);
 
 }  // namespace muster

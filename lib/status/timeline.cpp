@@ -75,7 +75,7 @@ struct TimelineRow {
   std::vector<Bar> bars;
 };
 
-// From time to place.
+// Maps time to a horizontal position.
 struct Scale {
   double begin = 0;
   double end = 1;
@@ -97,7 +97,7 @@ Scale scale_of(const JobStatus& status, double now) {
   return scale;
 }
 
-// Nodes in the order in which they came.
+// Nodes in the order in which they joined.
 std::vector<TimelineRow> node_rows(const JobStatus& status, double end) {
   std::vector<TimelineRow> rows;
   std::map<std::string, std::size_t> places;
@@ -150,7 +150,7 @@ std::vector<TimelineRow> worker_rows(const JobStatus& status, double end) {
   return rows;
 }
 
-// A step of 1, 2 or 5 times a power of ten, so that there are a few lines.
+// A step of 1, 2 or 5 times a power of ten, which yields a few grid lines.
 double grid_step(double seconds) {
   const double rough = seconds / 6;
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -204,7 +204,8 @@ std::string draw(const TimelineRow& row, const Scale& scale, double y) {
   return out;
 }
 
-// A triangle above the rows for each failure.
+// Draws a triangle above the rows for each failure.
+
 std::string marks(const JobStatus& status, const Scale& scale) {
   std::string out;
   for (const FailureStatus& failure : status.failures) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job as a picture: a row for each node, and for each worker of the node that tells of it; bars
-// are rounds. One SVG that needs nothing else and follows the reader's light or dark colours.
-// Pure.
+// The job as a timeline: a row for each node, and for each worker on the node that renders it; bars
+// are rounds. A self-contained SVG that follows the reader's light or dark colour scheme. Pure.
 #pragma once
 
 #include "status/job_status.hpp"
@@ -12,7 +11,7 @@ namespace muster {
 
 inline constexpr std::size_t kTimelineRowsMax = 256;
 
-// `now`: Unix time, where the job still runs.
+// `now`: Unix time, used if the job is still running.
 [[nodiscard]] std::string timeline_svg(const JobStatus& status, double now);
 
 }  // namespace muster

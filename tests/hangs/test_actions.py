@@ -62,7 +62,7 @@ class Actions(Case):
         job = self.start(1, "steps_then_fifo")
         self.line_with(job, "all of it:")
         (self.scratch / "fifo").open("wb").close()
-        self.line_with(job, "hang is over: the workers go on after")
+        self.line_with(job, "workers are making progress again after")
         code, _, err = self.end(job)
         self.assertEqual(code, 0, err)
 
@@ -135,14 +135,14 @@ class Actions(Case):
         code, _, err = self.end(self.start(1, "silent", "--on-hang=stop"))
         self.assertEqual(code, HUNG, err)
         self.assertIn("hang: rank 0: blocked in I/O on", err)
-        self.assertNotIn("sees nothing of this program", err)
+        self.assertNotIn("cannot see this program's progress", err)
 
     def test_a_program_of_which_nothing_is_seen(self):
         with subprocess.Popen(
                 [MUSTER, "--hang-timeout=1", str(HERE / "slow.py"), "silent"],
                 env=environment(str(self.scratch)), stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
-            said = self.line_with(job, "--hang-timeout sees nothing of this program")
+            said = self.line_with(job, "--hang-timeout cannot see this program's progress")
             self.assertNotIn("hang:", said)
             (self.scratch / "fifo").open("wb").close()
             self.assertEqual(job.wait(timeout=120), 0)

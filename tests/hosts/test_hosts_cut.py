@@ -40,7 +40,7 @@ class Cut(HostsCase):
         one = job.round(len(rest), nodes=[node.label for node in rest])
         self.assertEqual(one.restarts, 0)
         for number in numbers:
-            nodes[number - 1].wait_for_text("workers were ended", "waiting for")
+            nodes[number - 1].wait_for_text("killed this node's workers", "waiting for")
         self.assertEqual(job.story.rounds()[-1].name, one.name, "the cut off side starts nothing")
         for host in hosts:
             heal(host)
@@ -75,7 +75,7 @@ class Cut(HostsCase):
         for host in self.net.hosts[1:]:
             host.firewall("drop")
         for node in nodes:
-            node.wait_for_text("workers were ended", "waiting for")
+            node.wait_for_text("killed this node's workers", "waiting for")
         self.assertEqual(len(job.story.rounds()), 1, "nobody has started anything")
         for host in self.net.hosts[1:]:
             host.open()
@@ -90,7 +90,7 @@ class Cut(HostsCase):
         job, nodes = self.running("1:2", "node1", "node2")
         self.net.hosts[1].unplug()
         job.round(1, nodes=["node1"])
-        nodes[1].wait_for_text("workers were ended", "waiting for")
+        nodes[1].wait_for_text("killed this node's workers", "waiting for")
         self.net.hosts[1].plug()
         job.round(2)
         job.finish(*nodes)
@@ -101,7 +101,7 @@ class Cut(HostsCase):
         job, nodes = self.running("1:2", "node1", "node2")
         self.net.hosts[0].firewall("reject with icmp type port-unreachable")
         job.round(1, nodes=["node1"])
-        nodes[1].wait_for_text("workers were ended", "waiting for")
+        nodes[1].wait_for_text("killed this node's workers", "waiting for")
         self.assertNotIn("is gone", nodes[1].err())
         self.net.hosts[0].open()
         job.round(2)
@@ -122,7 +122,7 @@ class Cut(HostsCase):
         # For longer than a lease, so that the other one cannot know what it did before.
         job, nodes = self.running("2", "node1", "node2")
         self.net.hosts[0].firewall("drop")
-        nodes[1].wait_for_text("workers were ended", "waiting for")
+        nodes[1].wait_for_text("killed this node's workers", "waiting for")
         nodes[0].kill_all()
         self.net.hosts[0].open()
         job.start(1)

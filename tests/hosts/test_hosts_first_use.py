@@ -106,7 +106,7 @@ class FirstUse(HostsCase):
         job.round(2)
         ended, _ = job.finish(first, other)
         self.assertIn("any host that reached", ended.err)
-        self.assertIn("the hosts in SLURM_STEP_NODELIST are unknown: ", ended.err)
+        self.assertIn("cannot resolve the hosts in SLURM_STEP_NODELIST: ", ended.err)
 
     def test_an_administrator_forbids_it(self):
         job = self.cluster("2")

@@ -71,7 +71,7 @@ class OneNode(ChannelCase):
         self.assertEqual((sick["rank"], sick["local_rank"], sick["why"]), (1, 1, "loss is nan"))
         self.assertEqual([event["rank"] for event in self.events("worker_healthy")], [1])
         self.assertEqual(sorted(event["rank"] for event in self.events("worker_ready")), [0, 1])
-        self.assertEqual(ended.err, "muster: warning: rank 1 says that it is not well: "
+        self.assertEqual(ended.err, "muster: warning: rank 1 reports that it is unhealthy: "
                                     "loss is nan\n")
 
     def test_what_a_worker_says_last_is_of_its_own_round(self):

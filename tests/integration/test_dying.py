@@ -51,7 +51,7 @@ class OneNode(DyingCase):
         ended = job.end()
         self.assertEqual(ended.code, 143, ended)
         expected = [
-            f"local rank 1 (pid {pids[1]}) killed by SIGKILL; the kernel frees its memory\n",
+            f"local rank 1 (pid {pids[1]}) killed by SIGKILL; the kernel is freeing its memory\n",
             f"rank 1 (pid {pids[1]}) killed by SIGKILL; restarting all workers",
             f"local rank 1 (pid {pids[1]}) killed by SIGKILL\n",
             "attempt 2: "]

@@ -163,7 +163,7 @@ class OneNode(JobCase, EventsCase):
                              preexec_fn=no_files)
         self.assertEqual(ended.code, 0, ended)
         self.assertEqual(ended.err.count("\n"), 1, ended)
-        self.assertIn("cannot write 'events.jsonl': File too large; events.jsonl ends here\n",
+        self.assertIn("cannot write 'events.jsonl': File too large; no more events are logged\n",
                       ended.err)
 
 

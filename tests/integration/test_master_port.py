@@ -75,12 +75,12 @@ class MasterPort(JobCase):
         eventually(lambda: "MASTER_PORT" in read(err), "the trap is told")
         self.assertRegex(
             read(err),
-            rf"^muster: warning: process \d+ \(python[^)]*\) has set MASTER_PORT to {port}, where "
-            r"nobody serves; the workers' store is at 127\.0\.0\.1:\d+, and nobody has come to it "
-            r"for 30 s")
+            rf"^muster: warning: process \d+ \(python[^)]*\) set MASTER_PORT to {port}, where no "
+            r"store is listening; the workers' store is at 127\.0\.0\.1:\d+, and no client has "
+            r"connected to it for 30 s")
         self.assertEqual(read(err).count("MASTER_PORT to"), 1)
         other = nodes[1][1]
-        eventually(lambda: "nobody of this machine has been connected with it" in read(other),
+        eventually(lambda: "no process on this host is connected to it" in read(other),
                    "the trap is told on a node that does not serve the store")
         self.assertEqual(read(other).count("MASTER_PORT to"), 1)
         self.assertNotIn("MASTER_PORT", read(nodes[0][1]))

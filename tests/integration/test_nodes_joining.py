@@ -10,7 +10,7 @@ from harness import eventually
 from nodes import LEASE, NodesCase
 
 CONF = "last_call_timeout=0.3,lease=60"
-SPARE = "this one waits to be let in"
+SPARE = "this node is waiting to be admitted"
 
 
 class Joining(NodesCase):
@@ -109,7 +109,7 @@ class Spares(NodesCase):
         spare.wait_for_text(SPARE)
         job.finish(*nodes)
         ended, = job.ends(spare, code=0)
-        self.assertIn("the job ended; this node ran nothing", ended.err)
+        self.assertIn("the job ended; this node ran no workers", ended.err)
 
     def test_a_spare_outlives_its_join_timeout(self):
         job = self.cluster("2", conf=CONF + ",join_timeout=2")

@@ -94,7 +94,7 @@ class Frozen(NodesCase):
         for node in nodes[1:]:
             node.stop_all()
         # No majority: it stops its worker, says for whom it waits, and starts nothing.
-        nodes[0].wait_for_text("ended, since the other nodes may go on", "silent")
+        nodes[0].wait_for_text("because the other nodes may have continued", "silent")
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
         for node in nodes[1:]:
             node.thaw()
@@ -128,7 +128,7 @@ class Frozen(NodesCase):
         nodes = job.start_all(2)
         one = job.round(2)
         nodes[0].stop_all()
-        nodes[1].wait_for_text("ended, since the other nodes may go on", "silent")
+        nodes[1].wait_for_text("because the other nodes may have continued", "silent")
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
         nodes[0].thaw()
         job.round(2)

@@ -211,10 +211,10 @@ class ReservedPorts(NodesCase):
     def test_explain_names_them_before_they_are_known(self):
         args = ["--ports=2", "--leader-ports=1", "/bin/echo", "${port1}", "${rank}"]
         plan = self.run_job("--explain=plan", *args)
-        self.assertRegex(plan.out, r"^# reserved ports are chosen at the start")
+        self.assertRegex(plan.out, r"^# reserved ports are chosen at startup")
         self.assertIn("runs    /bin/echo '${port1}' 0\n", plan.out)
         env = self.run_job("--explain=env", *args).out
-        self.assertIn("\nMUSTER_PORTS=<2 reserved here>\n", env)
+        self.assertIn("\nMUSTER_PORTS=<2 reserved on this node>\n", env)
         self.assertTrue(re.search(r"\nports +2 +command line\n",
                                   self.run_job("--explain", *args).out))
 

@@ -49,7 +49,7 @@ class Restarts(JobCase):
             options=["--max-restarts", "1", "--tee", "3", "--log-dir", logs]))
         self.assertEqual(ended.code, 11, ended)
         self.assertEqual(ended.out, "[default0]:attempt 0\n[default0]:attempt 1\n", ended)
-        self.assertIn(f"the run folder '{logs}/", ended.err)
+        self.assertIn(f"lost the run directory '{logs}/", ended.err)
         self.assertEqual(len(list(logs.glob("*/report.json"))), 1, ended)
 
     def test_the_budget_is_kept_and_the_last_code_is_the_jobs(self):

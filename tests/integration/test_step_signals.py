@@ -85,8 +85,8 @@ class StepSignals(NodesCase):
                 job.kill(signal.SIGUSR2)
                 ended = job.end()
                 self.assertEqual(ended.code, 128 + signal.SIGTERM, ended)
-                self.assertIn("SIGTERM from the scheduler: nothing is started again, and the "
-                              "workers have 30s to end\n", ended.err)
+                self.assertIn("SIGTERM from the scheduler: the job will not restart, and the "
+                              "workers have 30s to exit\n", ended.err)
                 for rank in range(2):
                     self.assertEqual(dict(self.got(rank)), {"SIGCONT": 2, "SIGUSR1": 1,
                                                             "SIGUSR2": 2, "SIGTERM": 1}, ended)
@@ -156,8 +156,8 @@ class StepSignals(NodesCase):
         self.wait_until_got("SIGTERM")
         job.kill(signal.SIGUSR2)
         ended = job.end()
-        self.assertRegex(ended.err, r"the workers have 7[12]\d\ds to end, somewhat longer than the "
-                                    r"job \(SLURM_JOB_END_TIME\)")
+        self.assertRegex(ended.err, r"the workers have 7[12]\d\ds to exit, until shortly after "
+                                    r"SLURM_JOB_END_TIME")
 
     def test_the_zygote_outlives_what_is_meant_for_workers(self):
         job = self.listeners("--warm=json")

@@ -30,7 +30,7 @@ class MasterPort(unittest.TestCase):
             launcher.terminate()
             launcher.communicate(timeout=support.DEADLINE)
         self.assertEqual(launcher.returncode, 143)
-        self.assertIn(f"has set MASTER_PORT to {port}, where nobody serves", line)
+        self.assertIn(f" set MASTER_PORT to {port}, where no store is listening", line)
         self.assertIn("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", line)
 
     def test_the_advice_helps(self):

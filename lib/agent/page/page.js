@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws /v1/status whenever /v1/events says that something has happened. Text goes into the page
-// as text only.
+// Redraws /v1/status whenever /v1/events delivers an event. Inserts strings as text nodes only,
+// never as HTML.
 "use strict";
 
 const kEventsShown = 200;
-const kRedrawAfter = 150;  // ms: events come in crowds
-const kAgesEvery = 5000;   // ms: bars of what still runs grow
+const kRedrawAfter = 150;  // ms: events come in bursts
+const kAgesEvery = 5000;   // ms: bars of running workers grow
 const kKeyNeeded = 401;
 const kStates = ["running", "in_round", "dying", "succeeded", "failed", "stopped"];
 
@@ -43,7 +43,7 @@ function drawHead(status) {
   byId("phase").textContent = phase.replace("_", " ");
   byId("phase").className = `phase ${phase}`;
   document.title = `${phase} · ${nameOf(status)} · muster`;
-  const leads = status.leader ? ", which leads" : "";
+  const leads = status.leader ? ", the leader" : "";
   byId("about").textContent = `job ${status.job}, as seen by ${status.node}${leads}; ` +
     `started ${clock(status.started)}${status.verdict ? "; " + status.verdict : ""}` +
     `${status.hang ? `; hang since ${clock(status.hang.time)}: ${status.hang.text}` : ""}` +
@@ -77,7 +77,7 @@ function drawRank(number, state, title) {
 function drawNode(node, workers) {
   const card = element("div", `node${node.here ? " here" : ""}`);
   const head = element("h3");
-  const notes = [node.group_rank === 0 ? "leads" : "", node.here ? "this node" : ""];
+  const notes = [node.group_rank === 0 ? "leader" : "", node.here ? "this node" : ""];
   head.append(element("b", "", node.name),
               element("span", "dim", notes.filter(Boolean).join(", ")));
   head.title = node.address || node.name;
@@ -108,7 +108,7 @@ function drawNodes(status) {
   for (const [name, round] of last ? gone : []) {
     const card = element("div", "node left");
     const head = element("h3");
-    head.append(element("b", "", name), element("span", "dim", `not since round ${round}`));
+    head.append(element("b", "", name), element("span", "dim", `gone since round ${round}`));
     card.append(head);
     cards.push(card);
   }
@@ -118,7 +118,7 @@ function drawNodes(status) {
 function drawLegend() {
   byId("legend").replaceChildren(...kStates.map((state) => {
     const item = element("span");
-    const words = state === "in_round" ? "in the round (of another node)" : state;
+    const words = state === "in_round" ? "in the round (on another node)" : state;
     item.append(element("span", `rank ${state}`, ""), ` ${words}`);
     return item;
   }));
@@ -150,7 +150,7 @@ function drawLists(status) {
 
 async function drawTimeline() {
   const answer = await fetch("/v1/timeline.svg");
-  const text = (await answer.text()).replace(/<style>[^]*?<\/style>/, "");  // page.css has the same
+  const text = (await answer.text()).replace(/<style>[^]*?<\/style>/, "");  // page.css has it
   const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
   byId("timeline").replaceChildren(document.importNode(parsed.documentElement, true));
 }
@@ -165,7 +165,7 @@ async function draw() {
   try {
     const answer = await fetch("/v1/status");
     if (answer.status === kKeyNeeded) {
-      byId("live").textContent = "another job is here now: open the URL that muster printed";
+      byId("live").textContent = "another job uses this address now: open its URL";
       drawing = false;
       return;
     }
@@ -176,20 +176,20 @@ async function draw() {
     drawLists(status);
     await drawTimeline();
   } catch (error) {
-    if (!over) byId("live").textContent = "the launcher does not answer";
+    if (!over) byId("live").textContent = "no response from the launcher";
   }
   drawing = false;
   if (again) setTimeout(draw, kRedrawAfter);
 }
 
-// The last event arrives when nobody answers any more: what it says is drawn from it alone.
+// When the last event arrives, the server is already gone, so this draws the end from the event.
 function drawEnd(event) {
   over = true;
   byId("phase").textContent = event.outcome.replace("_", " ");
   byId("phase").className = `phase ${event.outcome}`;
-  byId("live").textContent = `the job has ended with exit code ${event.exit_code}`;
+  byId("live").textContent = `the job exited with code ${event.exit_code}`;
   document.title = `${event.outcome} · muster`;
-  // A job that succeeds has no worker that did not.
+  // In a job that succeeded, every worker succeeded.
   const state = event.outcome === "succeeded" ? "succeeded" : "stopped";
   for (const cell of document.querySelectorAll(".node .running, .node .in_round")) {
     cell.className = `rank ${state}`;

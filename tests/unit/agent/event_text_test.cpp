@@ -54,11 +54,11 @@ TEST_CASE("event text: the lines on stderr") {
 TEST_CASE("event text: a lost node, what remains and a new node are shown by default") {
   const auto lost = line_of(event_of(event::RegroupAsked{"node 'n2' is gone", {8, 8}}));
   CHECK(lost->level == LogLevel::warning);
-  CHECK(lost->text == "node 'n2' is gone; stopping the workers for another round");
+  CHECK(lost->text == "node 'n2' is gone; stopping the workers for a new round");
   CHECK(line_of(event_of(event::RegroupAsked{"rank 1 on 'n2' exited with code 1"}))->level ==
         LogLevel::info);
   CHECK(
-      line_of(event_of(event::RegroupAsked{"node 'n2' leaves: asked to end by SIGTERM"}))->level ==
+      line_of(event_of(event::RegroupAsked{"node 'n2' leaves: asked to stop by SIGTERM"}))->level ==
       LogLevel::info);
   event::RoundBegun next = begun(true);
   next.assignment.group_world_size = 1;
@@ -157,7 +157,7 @@ TEST_CASE("event text: a worker that is not reaped yet is dying, not ended") {
   ended.reaped = false;
   CHECK(event_json(event_of(ended)).find("\"worker_dying\"") != std::string::npos);
   CHECK(line_of(event_of(ended))->text ==
-        "local rank 0 (pid 0) killed by SIGKILL; the kernel frees its memory");
+        "local rank 0 (pid 0) killed by SIGKILL; the kernel is freeing its memory");
 }
 
 TEST_CASE("event stream: all sinks hear all events in order, with the round of the time") {

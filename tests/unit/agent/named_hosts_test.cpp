@@ -53,7 +53,7 @@ TEST_CASE("named hosts: one without an address lifts the limit") {
   CHECK(first_use->named_by().empty());
   CHECK(first_use->is_named("192.0.2.7"));
   CHECK_THAT(first_use->why_unlimited(),
-             Catch::StartsWith("the hosts in PBS_NODEFILE are unknown: "));
+             Catch::StartsWith("cannot resolve the hosts in PBS_NODEFILE: "));
 }
 
 TEST_CASE("named hosts: none, or no trust on first use") {

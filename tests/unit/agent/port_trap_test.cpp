@@ -47,8 +47,7 @@ TEST_CASE("port trap: the line says what was seen and what to do") {
   StoreFacts elsewhere = kStore;
   elsewhere.is_here = false;
   CHECK(describe_trap(elsewhere, with({}), 12355)
-            .find("and nobody of this machine has been connected with it for 30 s") !=
-        std::string::npos);
+            .find("and no process on this host is connected to it for 30 s") != std::string::npos);
 }
 
 TEST_CASE("port trap: who listens, as the kernel lists it") {

@@ -77,8 +77,8 @@ TEST_CASE("roll call: a spare of a job that runs says once that it waits") {
 TEST_CASE("roll call: whoever comes to a job that runs is told that it runs, and waits") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, call_of(4), "") ==
-        "muster: the job runs on 4 nodes: node1, node2, node3, node4; this one waits to be let "
-        "in\n");
+        "muster: the job runs on 4 nodes: node1, node2, node3, node4; this node is waiting to "
+        "be admitted\n");
   CHECK(roll.take(kStart + 3s, call_of(4, {"node3 (silent)"}), "").find("waiting for node3") !=
         std::string::npos);
 }
@@ -201,9 +201,9 @@ TEST_CASE("roll call: the lines show when the node gives up") {
       roll.tick(kStart + 32s) ==
       "muster: after 32 s: 1 of 4 nodes is here: node1; waiting for 3 more; giving up in 568 s\n");
   CHECK(roll.summary() == "1 of 4 nodes is here: node1; waiting for 3 more");
-  CHECK(
-      roll.take(kStart + 40s, call_of(4), "") ==
-      "muster: the job runs on 4 nodes: node1, node2, node3, node4; this one waits to be let in\n");
+  CHECK(roll.take(kStart + 40s, call_of(4), "") ==
+        "muster: the job runs on 4 nodes: node1, node2, node3, node4; this node is waiting to be "
+        "admitted\n");
   CHECK(roll.take(kStart + 50s, call_of(1), "") ==
         "muster: 1 of 4 nodes is here: node1; waiting for 3 more\n");  // a spare waits on
 }

@@ -209,7 +209,7 @@ TEST_CASE("drain, many nodes: the others hear of it when they must have the sign
   bench.now += kSignalSpread;
   bench.step(Tick{});
   REQUIRE(bench.asked<LeaveRound>());
-  CHECK(bench.asked<LeaveRound>()->reason == "asked to end by SIGTERM");
+  CHECK(bench.asked<LeaveRound>()->reason == "asked to stop by SIGTERM");
   CHECK(bench.core.next_deadline() == bench.now - kSignalSpread + 30s);
   bench.die(0, SIGTERM);
   bench.die(1, SIGTERM);

@@ -236,7 +236,7 @@ TEST_CASE("shared round: a signal is told to the others, and they let the node g
   Bench bench = running();
   bench.step(SignalReceived{SIGTERM, 42});
   REQUIRE(bench.asked<LeaveRound>());
-  CHECK(bench.asked<LeaveRound>()->reason == "asked to end by SIGTERM");
+  CHECK(bench.asked<LeaveRound>()->reason == "asked to stop by SIGTERM");
   CHECK(bench.asked<SignalGroups>());
   end_workers(bench);
   CHECK(bench.asked<TellGone>());

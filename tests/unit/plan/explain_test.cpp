@@ -37,8 +37,8 @@ TEST_CASE("explain: the example of many nodes is the first of MAX that are alike
   CHECK(a.group_world_size == 4);
   CHECK(a.world_size == 8);
   CHECK(describe_example(config, a) ==
-        "# group rank 0 of 4 nodes with 2 workers each, as an example: who is who, and how many "
-        "there are, is known when they meet\n");
+        "# group rank 0 of 4 nodes with 2 workers each, as an example: the rendezvous determines "
+        "the ranks and the number of nodes\n");
 }
 
 TEST_CASE("explain: a rank that was given is the example's") {
@@ -48,7 +48,7 @@ TEST_CASE("explain: a rank that was given is the example's") {
   CHECK(describe_example(config, example(config)).starts_with("# group rank 3 of 4 nodes"));
   config = many("static");
   config.node_rank = 1;
-  CHECK(describe_example(config, example(config)).find("other numbers of workers") !=
+  CHECK(describe_example(config, example(config)).find("different numbers of workers") !=
         std::string::npos);
 }
 
@@ -75,8 +75,9 @@ TEST_CASE("explain: an address that is not known before is said to be so") {
   const auto specs = process_specs(config, {}, example(config), {"logs/run", "node1", false});
   REQUIRE(specs);
   const std::string text = describe_env(*specs, {});
-  CHECK(text.find("\nMASTER_ADDR=<of the node with rank 0>\nMASTER_PORT=<any free port>\n") !=
-        std::string::npos);
+  CHECK(
+      text.find("\nMASTER_ADDR=<address of the node with rank 0>\nMASTER_PORT=<any free port>\n") !=
+      std::string::npos);
   CHECK(text.find("\nWORLD_SIZE=8\n") != std::string::npos);
 }
 
@@ -86,14 +87,14 @@ TEST_CASE("explain: reserved ports are chosen at the start, and their macros sta
   config.leader_ports = 1;
   config.program.args = {"${port1}", "${leader_port0}", "${rank}"};
   CHECK(describe_example(config, example(config))
-            .starts_with("# reserved ports are chosen at the start; their macros stand here as "
-                         "typed\n# group rank 0"));
+            .starts_with("# reserved ports are chosen at startup; their macros are not expanded "
+                         "here\n# group rank 0"));
   const auto specs = process_specs(config, {}, example(config), {"logs/run", "node1", false});
   REQUIRE(specs);
   CHECK(specs->at(1).argv ==
         std::vector<std::string>{"./solver", "${port1}", "${leader_port0}", "1"});
   const std::string text = describe_env(*specs, {});
-  CHECK(text.find("\nMUSTER_PORTS=<2 reserved here>\n") != std::string::npos);
+  CHECK(text.find("\nMUSTER_PORTS=<2 reserved on this node>\n") != std::string::npos);
   CHECK(text.find("\nMUSTER_LEADER_PORTS=<1 reserved on the node with rank 0>\n") !=
         std::string::npos);
 }

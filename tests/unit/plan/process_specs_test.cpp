@@ -347,21 +347,21 @@ TEST_CASE("explain plan: each process, to the letter") {
   CHECK(describe_plan(job.specs()) ==
         "rank 0 (local rank 0)\n"
         "  runs    ./solver 'two words'\n"
-        "  stdin   ours\n"
-        "  stdout  ours, directly\n"
-        "  stderr  ours, by whole lines\n"
+        "  stdin   inherited\n"
+        "  stdout  inherited\n"
+        "  stderr  forwarded line by line\n"
         "rank 1 (local rank 1)\n"
         "  runs    ./solver 'two words'\n"
         "  stdin   end of file\n"
-        "  stdout  logs/run/attempt_0/1/stdout.log and ours behind '[default1]:'\n"
-        "  stderr  ours, by whole lines\n");
+        "  stdout  logs/run/attempt_0/1/stdout.log, forwarded with prefix '[default1]:'\n"
+        "  stderr  forwarded line by line\n");
 }
 
 TEST_CASE("explain plan: a prefix shows ${pid}, which is not known yet") {
   Job job(1);
   job.config.tee.all = 1;
   job.config.log_line_prefix_template = "${pid}/$pid:${rank} ";
-  CHECK(describe_plan(job.specs()).contains(" and ours behind '${pid}/${pid}:0 '\n"));
+  CHECK(describe_plan(job.specs()).contains(", forwarded with prefix '${pid}/${pid}:0 '\n"));
 }
 
 TEST_CASE("process specs: each worker gets its own binding, and the plan shows it") {
@@ -374,8 +374,7 @@ TEST_CASE("process specs: each worker gets its own binding, and the plan shows i
   CHECK(specs[1].cpus.describe() == "4-7");
   CHECK(specs[1].memory.empty());
   const std::string text = describe_plan(specs);
-  CHECK(text.find("  cpus    0-3\n  memory  of node 0, as long as it has some\nrank 1") !=
-        std::string::npos);
+  CHECK(text.find("  cpus    0-3\n  memory  NUMA node 0 preferred\nrank 1") != std::string::npos);
   CHECK(text.ends_with("  cpus    4-7\n"));
 }
 

@@ -30,17 +30,16 @@ TEST_CASE("status text: who is awaited") {
   add(status, 1, "job_started", 0, R"("program":"p")");
   add(status, 2, "roll_call", 0, R"("present":1,"needed":3,"awaited":["b","1 more node"])");
   CHECK(has(status_text(status_json(status, 5)),
-            "waiting: 1 of 3 nodes are there; awaited: b, 1 more node\n"));
+            "waiting: 1 of 3 nodes are present; missing: b, 1 more node\n"));
 }
 
 TEST_CASE("status text: a worker that says that it is not well, until it is or has ended") {
   JobStatus status = running_job();
-  const auto told = [&] { return has(status_text(status_json(status, 130)), "not well"); };
+  const auto told = [&] { return has(status_text(status_json(status, 130)), "unhealthy"); };
   CHECK_FALSE(told());
   add(status, 120, "worker_unhealthy", 1, ranks(1) + R"(,"why":"loss is NaN")");
   CHECK(status.ready());
-  CHECK(
-      has(status_text(status_json(status, 130)), "not well, as they say: rank 1 (loss is NaN)\n"));
+  CHECK(has(status_text(status_json(status, 130)), "unhealthy: rank 1 (loss is NaN)\n"));
   add(status, 121, "worker_healthy", 1, ranks(1));
   CHECK_FALSE(told());
   add(status, 122, "worker_unhealthy", 1, ranks(1) + R"(,"why":"loss is NaN")");
