@@ -153,7 +153,7 @@ TEST_CASE("bytes that end too early or go on are refused") {
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK_FALSE(decode_findings(whole.substr(0, size)));
   }
-  CHECK(fault_of(whole.substr(0, 20)) == "findings of a node: it ends too early");
+  CHECK(fault_of(whole.substr(0, 20)) == "findings of a node: truncated");
   CHECK(fault_of(whole + "x") == "findings of a node: trailing bytes");
   const std::string judged = encode_verdict(verdict(), kRoom);
   for (std::size_t size = 0; size < judged.size(); ++size) {
