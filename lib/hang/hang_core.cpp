@@ -66,7 +66,7 @@ bool HangCore::is_strong(int rank) const {
   return found != ranks_.end() && found->second.strong;
 }
 
-// Often only rank 0 reports: that is progress of all ranks that never did.
+// Often only rank 0 reports progress; it then counts for all ranks that never have.
 TimePoint HangCore::progressed(const Rank& rank) const {
   return rank.strong ? rank.progressed : progressed_;
 }

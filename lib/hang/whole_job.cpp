@@ -88,7 +88,7 @@ void add_unseen(const NodeFindings& node, Evidence& out) {
   }
 }
 
-// Often only rank 0 reports: that is progress of all ranks that never did, on all nodes.
+// Often only rank 0 reports progress; it then counts for all ranks that never have, on all nodes.
 void share_progress(Evidence& evidence) {
   for (RankEvidence& rank : evidence.ranks) {
     rank.quiet = rank.strong ? rank.quiet : std::min(rank.quiet, evidence.progress);
