@@ -182,7 +182,7 @@ TEST_CASE("a few bytes cannot stand for more ranks than a job has") {
   bytes.replace(span + 8, 4, count);
   const auto got = decode_verdict(bytes);
   REQUIRE_FALSE(got);
-  CHECK(got.error().message == "a verdict: ranks out of their range");
+  CHECK(got.error().message == "a verdict: ranks out of range");
 }
 
 TEST_CASE("texts of other nodes cannot steer a terminal") {
