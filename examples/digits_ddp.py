@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handwritten digits, learned by several processes together (PyTorch DDP on CPUs).
+"""Several processes together learn handwritten digits (PyTorch DDP on CPUs).
 
     muster --nproc-per-node=2 examples/digits_ddp.py
 
-Nothing in here needs muster: the launcher sets RANK, WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT, and init_process_group() reads them. Runs under PyTorch 1.13 to 2.15.
---backend=muster sums the gradients with muster's own library in place of gloo.
+Nothing in here depends on muster: the launcher sets RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT, and init_process_group() reads them. Runs with PyTorch 1.13 to 2.15.
+--backend=muster sums the gradients with muster's own library instead of gloo.
 """
 import argparse
 import gzip
@@ -24,13 +24,13 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "digits.
 
 
 def load_digits():
-    """1,797 pictures of 8x8 pixels (0..16), each row ends with the digit that it shows."""
+    """1,797 images of 8x8 pixels (0..16); each row ends with the digit that the image shows."""
     with gzip.open(DATA, "rt") as lines:
         rows = torch.tensor([[int(cell) for cell in line.split(",")] for line in lines])
     pictures = rows[:, :-1].float().div(16).view(-1, 1, 8, 8)
     everything = TensorDataset(pictures, rows[:, -1])
     tests = len(everything) // 5
-    split = torch.Generator().manual_seed(0)  # the same split in each worker
+    split = torch.Generator().manual_seed(0)  # the same split on each worker
     return random_split(everything, [len(everything) - tests, tests], generator=split)
 
 
@@ -43,7 +43,7 @@ def make_model():
 
 
 class Totals:
-    """Adds up numbers over all workers, in one tensor that lives as long as the process group."""
+    """Sums numbers over all workers, in one tensor that lives as long as the process group."""
 
     def __init__(self):
         self.tensor = torch.zeros(2, dtype=torch.float64)
@@ -71,7 +71,7 @@ def train_one_epoch(model, batches, optimizer, totals):
 
 
 def test_accuracy(model, tests, totals):
-    """Each worker takes every world-size-th picture that the training never saw."""
+    """Each worker takes every world-size-th image of the test set."""
     model.eval()
     mine = range(dist.get_rank(), len(tests), dist.get_world_size())
     pictures = torch.stack([tests[i][0] for i in mine])
@@ -83,7 +83,7 @@ def test_accuracy(model, tests, totals):
 
 
 def save(path, epoch, model, optimizer):
-    """Written aside and renamed, so that a crash leaves the old one or the new one."""
+    """Writes to a temporary file and renames it, so that a crash leaves the old or the new file."""
     state = {"epoch": epoch, "model": model.module.state_dict(),
              "optimizer": optimizer.state_dict()}
     torch.save(state, path + ".new")
@@ -91,7 +91,7 @@ def save(path, epoch, model, optimizer):
 
 
 def resume(path, model, optimizer):
-    """Continues after the last epoch that was saved; returns the epoch to do next."""
+    """Continues after the last saved epoch; returns the next epoch."""
     if not path or not os.path.exists(path):
         return 1
     state = torch.load(path, map_location="cpu")
@@ -105,7 +105,7 @@ def crash_on_purpose(epoch, options):
     first_attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0
     if epoch != options.crash_in_epoch or not first_attempt:
         return
-    dist.barrier()  # rank 0 has saved the epoch before
+    dist.barrier()  # rank 0 has saved the previous epoch
     if dist.get_rank() == dist.get_world_size() - 1:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -117,8 +117,8 @@ def train(options, totals):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     first = resume(options.checkpoint, model, optimizer)
     if rank == 0:
-        print(f"PyTorch {torch.__version__}, {world_size} workers, {len(training)} pictures to "
-              f"learn from, {len(tests)} to be tested with; first epoch: {first}", flush=True)
+        print(f"PyTorch {torch.__version__}, {world_size} workers, {len(training)} training "
+              f"images, {len(tests)} test images; first epoch: {first}", flush=True)
     sampler = DistributedSampler(training)
     batches = DataLoader(training, batch_size=options.batch_size, sampler=sampler)
     for epoch in range(first, options.epochs + 1):
@@ -138,12 +138,12 @@ def train(options, totals):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--batch-size", type=int, default=32, help="of each worker")
-    parser.add_argument("--checkpoint", help="file to save to after each epoch, and to resume from")
+    parser.add_argument("--batch-size", type=int, default=32, help="per worker")
+    parser.add_argument("--checkpoint", help="file to save after each epoch and to resume from")
     parser.add_argument("--crash-in-epoch", type=int, default=0,
-                        help="the last worker kills itself there in the first attempt")
+                        help="the last worker kills itself in this epoch of the first attempt")
     parser.add_argument("--backend", default=os.environ.get("DIGITS_BACKEND", "gloo"),
-                        help="of torch.distributed: gloo, or muster (faster; lib/python)")
+                        help="torch.distributed backend: gloo, or muster (faster; lib/python)")
     options = parser.parse_args()
     torch.manual_seed(1)
     if options.backend == "muster":
@@ -153,8 +153,9 @@ def main():
     train(options, totals)
     dist.barrier()
     dist.destroy_process_group()
-    # DDP keeps gloo's threads alive beyond the group (PyTorch 2.15), and one still busy when
-    # Python shuts down aborts the worker (PyTorch's pull request 179291). So: no shutdown.
+    # DDP keeps gloo's threads alive beyond the group (PyTorch 2.15). A thread that is still busy
+    # when Python shuts down aborts the worker (PyTorch's pull request 179291), so skip the
+    # shutdown.
     os._exit(0)
 
 

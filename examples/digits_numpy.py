@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handwritten digits, learned by several processes together, with NumPy and muster's sums alone.
+"""Several processes together learn handwritten digits, with only NumPy and muster's all-reduce.
 
     muster --nproc-per-node=2 examples/digits_numpy.py
 
-Every worker computes the gradients of its share of each batch into memory of the library, which
-adds them up in place: no copy, and the same bits on every worker.
+Every worker computes the gradients of its share of each batch into library memory. The library sums
+them in place: no copy, and the same bits on every worker.
 """
 import argparse
 import gzip
@@ -21,8 +21,8 @@ SHAPES = ((64, 128), (128,), (128, 10), (10,))  # weights and biases of two laye
 
 
 def load_digits():
-    """1,797 pictures of 8x8 pixels (0..16), each row ends with the digit that it shows; the same
-    order on each worker. Gives (pictures, digits) to learn from, and to be tested with."""
+    """1,797 images of 8x8 pixels (0..16); each row ends with the digit that the image shows. The
+    same order on each worker. Returns (images, digits) for training and for testing."""
     with gzip.open(DATA, "rt") as lines:
         rows = np.loadtxt(lines, delimiter=",", dtype=np.int64)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
@@ -39,7 +39,7 @@ def views(flat):
 
 
 def first_parameters(flat):
-    """The same on each worker: the seed is."""
+    """The same on each worker, because the seed is the same."""
     generator = np.random.default_rng(1)
     for part in views(flat):
         if part.ndim == 2:
@@ -56,7 +56,7 @@ def outputs(parameters, pictures):
 
 
 def gradients_of(parameters, pictures, digits, into):
-    """Of the summed loss, which is returned."""
+    """The gradients of the summed loss; returns that loss."""
     hidden, probabilities = outputs(parameters, pictures)
     rows = np.arange(len(digits))
     loss = -np.log(probabilities[rows, digits] + 1e-9).sum()
@@ -79,7 +79,7 @@ class Trainer:
         first_parameters(self.flat)
 
     def epoch(self, number, pictures, digits):
-        """Mean loss over all pictures; the batches do not depend on the number of workers."""
+        """Mean loss over all images; the batches do not depend on the number of workers."""
         order = np.random.default_rng(number).permutation(len(digits))
         total = 0.0
         for start in range(0, len(order), self.options.batch_size):
@@ -101,7 +101,7 @@ class Trainer:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch-size", type=int, default=64, help="of all workers together")
+    parser.add_argument("--batch-size", type=int, default=64, help="over all workers")
     parser.add_argument("--lr", type=float, default=0.3)
     options = parser.parse_args()
     with muster.Communicator.from_env() as comm:

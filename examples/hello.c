@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A worker needs no PyTorch and no library: it reads its place from the environment.
+ * A worker needs no PyTorch and no library: it reads its rank from the environment.
  *     cc -o hello examples/hello.c && muster --nproc-per-node=4 ./hello
  */
 #include <stdio.h>

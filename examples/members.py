@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A program that is no trainer and follows the members of its job, as an inference server would:
+"""A program that is not a trainer and follows the members of its job, as an inference server would:
 
     muster --nproc-per-node=3 --max-restarts=1 examples/members.py
 
-Rank 1 ends with an error in the first round. The others hear of it at once, stop in order, and are
-started again. Each tells its progress, which costs no system call.
+Rank 1 exits with an error in the first round. The others learn of it at once, shut down cleanly,
+and are started again. Each reports its progress, which costs no system call.
 """
 import os
 import signal
@@ -16,7 +16,7 @@ from muster import worker
 
 
 def serve(done):
-    """Requests would be answered here."""
+    """A real server would answer requests here."""
     for step in range(1_000_000):
         worker.progress(step)
         if done.wait(0.01):
@@ -24,7 +24,7 @@ def serve(done):
 
 
 def main():
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the feed says when to stop, and why
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # rounds() reports when to stop, and why
     done = threading.Event()
     server = threading.Thread(target=serve, args=(done,))
     server.start()

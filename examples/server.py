@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small server, as a WSGI application for gunicorn: a master process and its workers, as
-inference servers have a front end and engines. Answers each request with who has served it."""
+"""A small WSGI server for gunicorn: a master process and its workers, like the front end and
+engines of an inference server. Each response identifies the process that served the request."""
 
 import json
 import os

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the scripts beside it: headings with times, one clear line on failure.
+# Sourced by the other scripts: headings with times, one clear line on failure.
 
 section_start=$SECONDS
 section_name=
 
-# heading TITLE…: ends the section before with its time and opens the next.
+# heading TITLE…: ends the previous section, prints its time, and starts the next one.
 heading() {
   end_section
   section_name=$*
@@ -22,7 +22,7 @@ die() {
   exit 1
 }
 
-# quietly LOG COMMAND…: output to LOG only; shown when the command fails.
+# quietly LOG COMMAND…: writes output to LOG only; prints its end if the command fails.
 quietly() {
   local log=$1
   shift
@@ -34,10 +34,10 @@ quietly() {
   fi
 }
 
-# In the root of the tree.
+# Call it in the root of the tree.
 use_ccache() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
-    export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1  # one checkout can use what another compiled
+    export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1  # checkouts can share compiled files
   fi
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear: fits a linear model on GPUs, each rank with samples of its own:
+// linear: fits a linear model on GPUs; each rank has its own samples:
 //   muster --nproc-per-node=gpu build/release/examples/muster-linear
 // The kernels write gradients where GradientSync sums them over all ranks; nothing is copied to
-// the host in a step. Ends with 0 if the model was found and is the same on all ranks.
+// the host in a step. Exits with 0 if the model was found and is the same on all ranks.
 #include <muster/gradient_sync.hpp>
 #include <muster/worker.hpp>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr int kSamples = 4096;  // of each rank
+constexpr int kSamples = 4096;  // per rank
 constexpr int kFeatures = 256;
 constexpr int kSteps = 60;
 constexpr int kBlock = 128;
@@ -26,7 +26,7 @@ int failed(const std::string& what) {
   return 1;
 }
 
-// From -1 to 1; the same for the same number. The mixing is that of MurmurHash3.
+// From -1 to 1; deterministic for each number. The mixing is that of MurmurHash3.
 __host__ __device__ float random_of(unsigned number) {
   number ^= number >> 16;
   number *= 0x85ebca6bU;
@@ -47,7 +47,7 @@ __global__ void make_samples(float* inputs, int rank) {
   }
 }
 
-// What the model says of each sample, less what it should say.
+// The model's prediction for each sample, minus the target.
 __global__ void find_errors(const float* inputs, const float* weights, float* errors) {
   const int sample = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (sample >= kSamples) {
@@ -60,7 +60,7 @@ __global__ void find_errors(const float* inputs, const float* weights, float* er
   errors[sample] = sum;
 }
 
-// Of the mean square error.
+// The gradient of the mean square error.
 __global__ void find_gradient(const float* inputs, const float* errors, float* gradient) {
   const int feature = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (feature >= kFeatures) {
@@ -88,11 +88,11 @@ struct Model {
   float* inputs = nullptr;
   float* errors = nullptr;
   float* weights = nullptr;
-  float* largest = nullptr;  // weights of all ranks
+  float* largest = nullptr;  // over the weights of all ranks
   cudaStream_t stream = nullptr;
 };
 
-// The GPU of this local rank; ranks share one where there are fewer.
+// The GPU of this local rank; ranks share GPUs if there are too few.
 int choose_gpu() {
   const char* const local_rank = std::getenv("LOCAL_RANK");
   int count = 0;
@@ -143,7 +143,7 @@ muster::Result<void> step(const Model& model, muster::GradientSync& sync, int id
              : muster::failure(muster::Errc::cuda, cudaGetErrorString(launched));
 }
 
-// The largest distance from the truth, and whether all ranks have the same weights.
+// The largest distance from the true weights, and whether all ranks have the same weights.
 muster::Result<float> check(const Model& model, muster::Communicator& comm, int device) {
   muster::OpOptions options;
   options.stream = model.stream;
@@ -153,7 +153,7 @@ muster::Result<float> check(const Model& model, muster::Communicator& comm, int 
   if (!largest_of_all) {
     return largest_of_all.error();
   }
-  // The operation follows what the stream had; what comes now is to follow the operation.
+  // The operation runs after the stream's earlier work, and the stream's later work after it.
   if (auto ordered = largest_of_all->wait_stream(model.stream); !ordered) {
     return ordered.error();
   }
@@ -181,7 +181,7 @@ muster::Result<float> check(const Model& model, muster::Communicator& comm, int 
 int main() {
   const int device = choose_gpu();
   if (device < 0) {
-    return failed("there is no GPU here that CUDA can use");
+    return failed("CUDA found no usable GPU");
   }
   auto comm = muster::Communicator::from_env();
   if (!comm) {
@@ -212,7 +212,7 @@ int main() {
     return failed(farthest.error().text);
   }
   if (comm->rank() == 0) {
-    std::printf("%d rank(s): after %d steps each weight is within %.1e of the truth\n",
+    std::printf("%d rank(s): after %d steps each weight is within %.1e of its true value\n",
                 comm->size(), kSteps, static_cast<double>(*farthest));
   }
   return *farthest < kNear ? 0 : 1;

@@ -31,7 +31,7 @@ Result<void> failed(const std::string& what) {
   return failure(Errc::system, what + ": " + std::strerror(why));  // NOLINT(concurrency-mt-unsafe)
 }
 
-// The new name is on the disk only when the folder is.
+// A rename is durable only after the folder has been flushed.
 Result<void> flush_folder(const std::string& path) {
   const auto folder = std::filesystem::absolute(path).parent_path();
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -88,7 +88,7 @@ Result<std::optional<Checkpoint>> load(const std::string& path, std::size_t coun
                     std::fgetc(file.get()) == EOF && head.hash == hash_of(out.values);
   if (!good) {
     return failure(Errc::invalid_argument,
-                   path + " is no checkpoint of this network, or damaged: remove it");
+                   path + " is not a checkpoint of this network, or is damaged: remove it");
   }
   out.epoch = head.epoch;
   return out;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint: what training needs to go on after an epoch, in one file. It is written aside,
-// flushed to the disk and renamed, so a crash at any moment leaves the old one or the new one,
-// whole.
+// A checkpoint: the state for resuming after an epoch, in one file. It is written to a temporary
+// file, flushed to disk and renamed, so a crash at any moment leaves either the old or the new
+// file, complete.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace digits {
 using muster::Result;
 
 struct Checkpoint {
-  std::uint32_t epoch = 0;    // the last that is in it
+  std::uint32_t epoch = 0;    // the last completed epoch
   std::vector<float> values;  // parameters, then velocities
 };
 
 [[nodiscard]] Result<void> save(const std::string& path, const Checkpoint& checkpoint);
 
-// None if there is no such file. Error: it is not a checkpoint of so many values, or damaged.
+// None if there is no such file. Error: not a checkpoint with this number of values, or damaged.
 [[nodiscard]] Result<std::optional<Checkpoint>> load(const std::string& path, std::size_t count);
 
-// FNV-1a over the bits: equal models have equal hashes. Not for secrets.
+// FNV-1a over the bits: equal models have equal hashes. Not cryptographic.
 [[nodiscard]] std::uint64_t hash_of(std::span<const float> values);
 
 }  // namespace digits

@@ -25,7 +25,7 @@ Result<void> checked(const std::string& what, int code) {
   return failure(Errc::cuda, what + " failed with CUDA error " + std::to_string(code));
 }
 
-// The library's buffers live in the GPU's primary context, which this thread shares.
+// The library's buffers are in the GPU's primary context, which this thread shares.
 Result<void> enter_context(void* library, int device) {
   int (*init)(unsigned) = nullptr;
   int (*get)(int*, int) = nullptr;
@@ -47,7 +47,7 @@ Result<void> enter_context(void* library, int device) {
 
 }  // namespace
 
-// The collective library has opened the driver by now, wherever it lies: the name finds that copy.
+// The collective library has already loaded the driver, from any path; the name finds that copy.
 Result<CudaCopy> CudaCopy::open(int device) {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) {

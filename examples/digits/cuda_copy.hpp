@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CudaCopy: copies between this process and a GPU, through NVIDIA's driver, which is opened while
-// the program runs: it starts on machines without one as well. Value type; for the thread that
-// opened it.
+// CudaCopy: copies between this process and a GPU, through NVIDIA's driver, which is loaded at run
+// time, so that the program also starts on machines without it. Value type; use it only in the
+// thread that opened it.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class CudaCopy {
  public:
   [[nodiscard]] static Result<CudaCopy> open(int device);
 
-  // Work that is queued on the default stream from now on sees the data.
+  // Work queued on the default stream from now on sees the data.
   [[nodiscard]] Result<void> upload(void* to, std::span<const float> from) const;
   // Waits for work on the default stream.
   [[nodiscard]] Result<void> download(std::span<float> to, const void* from) const;

@@ -22,7 +22,7 @@ constexpr int kWhite = 16;
 constexpr std::size_t kTestEvery = 5;
 constexpr std::uint32_t kSplitSeed = 0;
 
-// The next number, at most `most`, and what separates it from the one after it.
+// The next number, at most `most`, and the separator that follows it.
 std::optional<int> take_number(std::string_view& line, int most) {
   int value = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
@@ -62,10 +62,10 @@ DataSet split(const Pictures& all) {
 }  // namespace
 
 Result<DataSet> load_digits(const std::string& path) {
-  // Reads plain files as well.
+  // gzopen also reads plain files.
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
   if (!file) {
-    return failure(Errc::invalid_argument, "cannot open the pictures " + path);
+    return failure(Errc::invalid_argument, "cannot open the images " + path);
   }
   Pictures all;
   char line[1024];
@@ -85,7 +85,7 @@ Result<DataSet> load_digits(const std::string& path) {
   return split(all);
 }
 
-// Not std::shuffle: what that does is up to each standard library.
+// Not std::shuffle, whose result depends on the standard library.
 std::vector<std::size_t> shuffled(std::size_t count, std::uint32_t seed) {
   std::vector<std::size_t> out(count);
   std::iota(out.begin(), out.end(), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pictures: 8×8 grey values and the digit that each shows, read from a .csv or .csv.gz file;
-// and the order in which an epoch goes through them. The same on every rank. Value types.
+// The images: 8×8 grey values and the digit that each shows, read from a .csv or .csv.gz file; and
+// their order in an epoch. The same on every rank. Value types.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline constexpr std::size_t kPixels = 64;
 inline constexpr std::size_t kDigits = 10;
 
 struct Pictures {
-  std::vector<float> pixels;  // kPixels of each, from 0 to 1
+  std::vector<float> pixels;  // kPixels per image, from 0 to 1
   std::vector<std::uint8_t> digits;
 
   [[nodiscard]] std::size_t count() const { return digits.size(); }
@@ -30,12 +30,12 @@ struct Pictures {
 
 struct DataSet {
   Pictures training;
-  Pictures tests;  // every fifth picture: the training never sees it
+  Pictures tests;  // every fifth image; not used for training
 };
 
 [[nodiscard]] Result<DataSet> load_digits(const std::string& path);
 
-// The numbers from 0 to count - 1 in an order that the seed decides.
+// The numbers from 0 to count - 1 in an order determined by the seed.
 [[nodiscard]] std::vector<std::size_t> shuffled(std::size_t count, std::uint32_t seed);
 
 }  // namespace digits

@@ -12,13 +12,13 @@ using muster::DType;
 using muster::GradientSyncOptions;
 using muster::kHost;
 
-// With 4 terms a gradient may be ±4, with a resolution of a millionth.
+// With 4 terms a gradient can be up to ±4, with a resolution of a millionth.
 constexpr float kStep = 0x1p-20F;
 
 GradientSyncOptions sync_options(const GradientSettings& settings) {
   GradientSyncOptions options;
-  // The mean over micro-batches is made from the sum: dividing by the number of ranks on the way
-  // would depend on that number.
+  // The mean over micro-batches is computed from the sum, because dividing by the number of ranks
+  // would make the result depend on that number.
   options.average = false;
   options.device = settings.device;
   if (settings.bucket_bytes > 0) {
@@ -44,7 +44,7 @@ Result<Gradients> Gradients::create(Communicator& communicator,
   if (auto done = out.prepare(parameters); !done) {
     return done.error();
   }
-  if (settings.device != kHost) {  // after the library, which says what is missing
+  if (settings.device != kHost) {  // after the library, whose error names what is missing
     auto gpu = CudaCopy::open(settings.device);
     if (!gpu) {
       return gpu.error();
@@ -68,7 +68,7 @@ Result<void> Gradients::prepare(const std::vector<Parameter>& parameters) {
   return sync_.finalize();
 }
 
-// Buckets that the library made anew lie elsewhere.
+// When the library has rebuilt its buckets, they have new addresses.
 Result<void> Gradients::find_sums() {
   for (std::size_t i = 0; !gpu_ && i < sums_.size(); ++i) {
     auto memory = sync_.grad(static_cast<int>(i));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients: the gradients of a step, summed over its micro-batches and over the ranks by muster's
-// GradientSync, in memory of the library or on a GPU. A step is, for each micro-batch of this rank:
-// begin(), add() for every parameter as the backward pass comes by, end(). With the last one the
-// sums travel, bucket by bucket, while the backward pass still runs. Terms are rounded to a grid,
-// so the sums have the same bits for any number of ranks. Resource type; one thread.
+// GradientSync, in library memory or on a GPU. A step calls, for each micro-batch of this rank:
+// begin(), add() for every parameter as the backward pass reaches it, end(). During the last one
+// the sums are sent, bucket by bucket, while the backward pass still runs. Terms are rounded to a
+// grid, so the sums have the same bits for any number of ranks. Resource type; one thread.
 #pragma once
 
 #include "cuda_copy.hpp"
@@ -19,21 +19,21 @@ namespace digits {
 
 struct GradientSettings {
   int device = muster::kHost;
-  std::size_t bucket_bytes = 0;  // 0: what the library takes
-  std::size_t terms = 1;         // micro-batches of a step, of all ranks
+  std::size_t bucket_bytes = 0;  // 0: the library's default
+  std::size_t terms = 1;         // micro-batches of a step over all ranks
 };
 
 class Gradients {
  public:
-  // Called by all ranks. Error: what the library says, as of a GPU that is missing.
+  // Collective. Returns the library's error, for example if a GPU is missing.
   [[nodiscard]] static Result<Gradients> create(muster::Communicator& communicator,
                                                 const std::vector<Parameter>& parameters,
                                                 const GradientSettings& settings);
 
-  // `last`: of this rank in this step.
+  // `last`: the last micro-batch of this rank in this step.
   [[nodiscard]] Result<void> begin(bool first, bool last);
   [[nodiscard]] Result<void> add(std::size_t parameter, std::span<const float> gradient);
-  // After the last one: sum() is that of all ranks.
+  // After the last micro-batch, sum() is the sum over all ranks.
   [[nodiscard]] Result<void> end();
 
   [[nodiscard]] std::span<const float> sum(std::size_t parameter) const { return sums_[parameter]; }
@@ -46,7 +46,7 @@ class Gradients {
   muster::GradientSync sync_;
   Grid<float> grid_;
   std::optional<CudaCopy> gpu_;
-  std::vector<std::vector<float>> staging_;  // what is added up for a GPU
+  std::vector<std::vector<float>> staging_;  // sums on the host, to be copied to a GPU
   std::vector<std::span<float>> sums_;       // on the host
   bool last_ = false;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-digits: handwritten digits, learned by several processes together.
+// muster-digits: several processes together learn handwritten digits.
 //
 //     muster --nproc-per-node=2 build/release/examples/muster-digits
 //
-// Everything that it needs to know about the others it takes from the environment, which muster (or
-// torchrun) sets. The result has the same bits for every number of workers.
+// It learns everything about the other workers from the environment, which muster (or torchrun)
+// sets. The result has the same bits for every number of workers.
 #include "trainer.hpp"
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace digits;  // NOLINT(google-build-using-namespace): a program
 
-// One line in one piece, whatever other processes print.
+// Writes a line in one piece, so that the output of other processes cannot split it.
 void say(std::FILE* to, const std::string& line) {
   static_cast<void>(std::fputs((line + "\n").c_str(), to));
   static_cast<void>(std::fflush(to));
@@ -30,11 +30,11 @@ void say_beginning(const muster::Communicator& comm,
   say(stdout,
       std::to_string(comm.size()) + (comm.size() == 1 ? " worker" : " workers") +
           ", gradients summed by " + by + ", " + std::to_string(data.training.count()) +
-          " pictures to learn from, " + std::to_string(data.tests.count()) +
-          " to be tested with; first epoch: " + std::to_string(trainer.next_epoch()));
+          " training images, " + std::to_string(data.tests.count()) +
+          " test images; first epoch: " + std::to_string(trainer.next_epoch()));
 }
 
-// The loss also as it is, to the last bit.
+// Prints the loss also in hexadecimal, exact to the last bit.
 void say_epoch(std::size_t number, const Epoch& epoch, double seconds) {
   char line[160];
   static_cast<void>(std::snprintf(line,
@@ -93,7 +93,7 @@ Result<void> run(const Options& options) {
   }
   auto done = train(*comm, options, *data);
   if (!done) {
-    comm->abort(done.error().text);  // so the others can say why they end
+    comm->abort(done.error().text);  // so that the others can report the reason
   }
   return done;
 }

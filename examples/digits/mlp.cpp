@@ -8,7 +8,7 @@
 namespace digits {
 namespace {
 
-// y += a·x: element by element, so that vector instructions do not change the result.
+// y += a·x, element by element, so that vector instructions do not change the result.
 void add_scaled(float* y, const float* x, float a, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     y[i] += a * x[i];
@@ -23,7 +23,8 @@ float dot(const float* x, const float* y, std::size_t count) {
   return sum;
 }
 
-// Outputs become probabilities less 1 at the digit; returns the loss, -log of its probability.
+// Turns outputs into probabilities, minus 1 at the digit; returns the loss, -log of its
+// probability.
 double softmax_loss(std::span<float> outputs, std::size_t digit) {
   const float most = *std::ranges::max_element(outputs);
   float sum = 0;
@@ -110,7 +111,7 @@ void Mlp::layer_gradients(std::size_t layer, std::size_t rows, const Ready& read
   ready(2 * layer, gradient_);
 }
 
-// From the gradient of a layer's output to that of its input, which a ReLU made.
+// From the gradient of a layer's output to that of its input, which is the output of a ReLU.
 void Mlp::propagate(std::size_t layer, std::size_t rows) {
   const std::size_t in = kWidths[layer];
   const std::size_t out = kWidths[layer + 1];

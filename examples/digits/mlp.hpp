@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mlp: a small network of full layers, 64 → 128 → 64 → 10, with its backward pass. The same input
-// gives the same bits on every rank: single thread, no sum whose order the compiler may change.
-// (Between kinds of processors exp and log of the C library may differ in the last bit.) Value
+// Mlp: a small fully connected network, 64 → 128 → 64 → 10, with its backward pass. The same input
+// gives the same bits on every rank: it is single-threaded, and no sum can be reordered by the
+// compiler. (On different CPU types the C library's exp and log may differ in the last bit.) Value
 // type.
 #pragma once
 
@@ -31,10 +31,10 @@ class Mlp {
   [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }
 
   // Called with each gradient as soon as it is complete, from the last parameter to the first; the
-  // values are there during the call only.
+  // values are valid only during the call.
   using Ready = std::function<void(std::size_t parameter, std::span<const float> gradient)>;
 
-  // Mean loss (cross-entropy) of these pictures; its gradients go to `ready`.
+  // Mean loss (cross-entropy) over these images; passes its gradients to `ready`.
   double learn(const Pictures& pictures, std::span<const std::size_t> batch, const Ready& ready);
 
   [[nodiscard]] std::uint8_t read(std::span<const float> pixels);
@@ -45,13 +45,13 @@ class Mlp {
 
   void forward(std::size_t rows);
   void forward_row(std::size_t layer, const float* from, float* to) const;
-  // Of the outputs, which become the gradients of the loss with respect to them.
+  // Computes the loss; turns the outputs into its gradients with respect to them.
   double loss(const Pictures& pictures, std::span<const std::size_t> batch);
   void layer_gradients(std::size_t layer, std::size_t rows, const Ready& ready);
   void propagate(std::size_t layer, std::size_t rows);
 
   std::vector<Parameter> parameters_;
-  std::array<std::vector<float>, kLayers + 1> values_;  // of each row after each layer
+  std::array<std::vector<float>, kLayers + 1> values_;  // the values of each row after each layer
   std::vector<float> delta_;                            // gradient with respect to a layer's output
   std::vector<float> gradient_;
 };

@@ -18,15 +18,15 @@ constexpr const char* kHelp =
     "muster-digits: learns handwritten digits with several workers\n"
     "  muster --nproc-per-node=2 muster-digits [OPTION…]\n\n"
     "  --epochs N            (12)\n"
-    "  --batch-size N        pictures of a step, of all workers together (64)\n"
+    "  --batch-size N        images per step, over all workers (64)\n"
     "  --micro-batches N     parts of a batch; a multiple of the number of workers (4)\n"
-    "  --bucket-bytes N      gradients that travel together (the library's choice)\n"
+    "  --bucket-bytes N      bytes of gradients sent together (the library's default)\n"
     "  --learning-rate X     (0.05)\n"
-    "  --device cpu|cuda     where gradients are summed (cpu)\n"
-    "  --checkpoint FILE     saved after each epoch, and resumed from\n"
-    "  --crash-in-epoch N    the last worker kills itself there in the first attempt\n"
+    "  --device cpu|cuda     where to sum gradients (cpu)\n"
+    "  --checkpoint FILE     saved after each epoch, resumed from at start\n"
+    "  --crash-in-epoch N    the last worker kills itself in this epoch of the first attempt\n"
     "  --data FILE           .csv or .csv.gz\n"
-    "The result has the same bits for every number of workers and every size of buckets.\n";
+    "The result has the same bits for every number of workers and every bucket size.\n";
 
 template <class Number>
 bool read(const char* text, Number& into) {
@@ -93,14 +93,14 @@ std::optional<Options> parse_options(int argc, char** argv, int& exit_code) {
        {}}};
   Options out;
   exit_code = kExitUsage;
-  // There is one thread yet. NOLINTNEXTLINE(concurrency-mt-unsafe)
+  // There is only one thread so far. NOLINTNEXTLINE(concurrency-mt-unsafe)
   for (int c = 0; (c = getopt_long(argc, argv, "", kKnown.data(), nullptr)) != -1;) {
     if (c == 'h') {
       exit_code = std::fputs(kHelp, stdout) < 0 ? 1 : 0;
       return std::nullopt;
     }
     if (!take(c, optarg, out)) {
-      if (c != '?') {  // else getopt_long has said it
+      if (c != '?') {  // else getopt_long has printed the error
         complain(std::string("what is '") + optarg + "'? See --help");
       }
       return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of the command line. Value type.
+// The command-line options. Value type.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@ namespace digits {
 
 struct Options {
   std::size_t epochs = 12;
-  std::size_t batch_size = 64;     // pictures of a step, of all workers together
-  std::size_t micro_batches = 4;   // parts of a batch; the number of workers divides it
-  std::size_t bucket_bytes = 0;    // of gradients that travel together; 0: the library's choice
+  std::size_t batch_size = 64;     // images per step, over all workers
+  std::size_t micro_batches = 4;   // parts of a batch; a multiple of the number of workers
+  std::size_t bucket_bytes = 0;    // of gradients sent together; 0: the library's default
   std::size_t crash_in_epoch = 0;  // 0: never
   float learning_rate = 0.05F;
   bool on_gpu = false;
@@ -20,7 +20,7 @@ struct Options {
   std::string data = DIGITS_DATA;
 };
 
-// Nothing where the options are wrong, or for --help: the message has been printed and `exit_code`
+// Nothing if the options are invalid, or for --help: the message has been printed and `exit_code`
 // is set.
 [[nodiscard]] std::optional<Options> parse_options(int argc, char** argv, int& exit_code);
 

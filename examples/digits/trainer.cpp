@@ -22,10 +22,11 @@ using muster::Op;
 
 constexpr std::uint32_t kSeed = 1;
 constexpr float kMomentum = 0.9F;
-// Losses are added up in f64: far from any limit, and far below what is printed.
+// Losses are summed in f64; the grid is far from its limit, and its step far below the printed
+// digits.
 constexpr double kLossStep = 0x1p-36;
 
-// What the launcher says about this process. There are no threads that set variables.
+// Variables set by the launcher. No thread modifies the environment.
 int from_launcher(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   return value == nullptr ? 0 : std::atoi(value);
@@ -39,12 +40,12 @@ Result<void> check_sizes(const Communicator& communicator,
     return failure(Errc::invalid_argument,
                    std::to_string(ranks) + " workers cannot share a batch of " +
                        std::to_string(options.micro_batches) +
-                       " parts alike: --micro-batches must be a multiple of their number");
+                       " parts evenly: --micro-batches must be a multiple of their number");
   }
   if (options.batch_size > data.training.count()) {
-    return failure(Errc::invalid_argument,
-                   "--batch-size is more than the " + std::to_string(data.training.count()) +
-                       " pictures to learn from");
+    return failure(
+        Errc::invalid_argument,
+        "--batch-size exceeds the " + std::to_string(data.training.count()) + " training images");
   }
   return {};
 }
@@ -86,7 +87,7 @@ Result<Trainer> Trainer::create(Communicator& communicator, const Options& optio
   return out;
 }
 
-// Rank 0 reads the file and tells the others: it need not be on their machines.
+// Rank 0 reads the file and broadcasts it, because the other ranks' machines may lack it.
 Result<void> Trainer::resume() {
   Checkpoint from = state();
   if (comm_->rank() == 0 && !options_.checkpoint.empty()) {
@@ -130,7 +131,7 @@ Checkpoint Trainer::state() const {
   return out;
 }
 
-// Pictures that do not fill a batch are left out; each epoch leaves out others.
+// Images that do not fill a batch are skipped; each epoch skips different ones.
 Result<Epoch> Trainer::epoch() {
   const auto order = shuffled(data_.training.count(), static_cast<std::uint32_t>(next_epoch_));
   const std::size_t steps = order.size() / options_.batch_size;
@@ -163,7 +164,8 @@ Result<Epoch> Trainer::epoch() {
   return all;
 }
 
-// This rank's share of a batch: as many micro-batches as any other rank. Returns their losses' sum.
+// This rank's share of a batch; each rank has the same number of micro-batches. Returns the sum of
+// their losses.
 Result<double> Trainer::step(std::span<const std::size_t> batch, const Grid<double>& grid) {
   const std::size_t share = options_.micro_batches / static_cast<std::size_t>(comm_->size());
   const std::size_t pictures = options_.batch_size / options_.micro_batches;
@@ -212,7 +214,7 @@ void Trainer::update() {
   }
 }
 
-// Each rank takes every size-th picture.
+// Each rank takes every size-th image.
 double Trainer::count_right() {
   const auto ranks = static_cast<std::size_t>(comm_->size());
   double right = 0;
@@ -245,8 +247,8 @@ Result<std::uint64_t> Trainer::hash() {
   for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
     if (hashes[rank] != mine) {
       return failure(Errc::mismatch,
-                     "the parameters of rank " + std::to_string(rank) + " are not those of rank " +
-                         std::to_string(comm_->rank()));
+                     "the parameters of rank " + std::to_string(rank) +
+                         " differ from those of rank " + std::to_string(comm_->rank()));
     }
   }
   return mine;

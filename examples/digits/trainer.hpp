@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainer: the steps of the training on one rank. Each step takes a batch, cut into micro-batches
-// that are dealt out to the ranks; every rank adds up the gradients of its own, GradientSync those
-// of all ranks, and every rank changes its copy of the network alike. Resource type; one thread.
+// Trainer: the training steps on one rank. Each step takes a batch, divided into micro-batches that
+// are distributed over the ranks. Each rank sums the gradients of its own, GradientSync sums them
+// over all ranks, and each rank applies the same update to its network. Resource type; one thread.
 #pragma once
 
 #include "checkpoint.hpp"
@@ -11,24 +11,23 @@
 namespace digits {
 
 struct Epoch {
-  double loss = 0;  // mean over the pictures that it learned from
+  double loss = 0;  // mean over the training images
   double accuracy = 0;
 };
 
 class Trainer {
  public:
-  // Called by all ranks, as everything here. The network is that of the checkpoint, if there is
-  // one.
+  // Collective, like all functions here. Loads the network from the checkpoint, if there is one.
   [[nodiscard]] static Result<Trainer> create(muster::Communicator& communicator,
                                               const Options& options,
                                               DataSet data);
 
   [[nodiscard]] std::size_t next_epoch() const { return next_epoch_; }
 
-  // One pass through the pictures, then a test and a checkpoint.
+  // One pass through the training images, then a test and a checkpoint.
   [[nodiscard]] Result<Epoch> epoch();
 
-  // Of the parameters. Error: the ranks' parameters differ.
+  // The parameters' hash. Error: the ranks' parameters differ.
   [[nodiscard]] Result<std::uint64_t> hash();
 
  private:

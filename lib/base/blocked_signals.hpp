@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockedSignals: while it lives the calling thread takes no signals. Threads that are made
-// meanwhile never do: the program's signals are for its own threads. RAII.
+// BlockedSignals: blocks all signals in the calling thread during its lifetime. Threads created
+// meanwhile never receive any, because signals are for the program's own threads. RAII.
 #pragma once
 
 #include <csignal>

@@ -15,7 +15,7 @@ void ByteReader::fail(std::string fault) {
 
 std::string_view ByteReader::take(std::size_t size) {
   if (size > rest_.size()) {
-    fail("it ends too early");
+    fail("truncated");
     return {};
   }
   const std::string_view out = rest_.substr(0, size);
@@ -37,8 +37,8 @@ std::size_t ByteReader::take_count(std::string_view what, std::size_t most) {
 void ByteReader::number(std::int32_t& value, std::int32_t least, std::int32_t most) {
   number(value);
   if (ok() && (value < least || value > most)) {
-    fail("a number " + std::to_string(value) + " that must be between " + std::to_string(least) +
-         " and " + std::to_string(most));
+    fail("number " + std::to_string(value) + " must be between " + std::to_string(least) + " and " +
+         std::to_string(most));
   }
 }
 
@@ -46,12 +46,12 @@ void ByteReader::flag(bool& value) {
   std::uint8_t raw = 0;
   number(raw);
   if (raw > 1) {
-    fail("a flag of " + std::to_string(raw));
+    fail("invalid flag " + std::to_string(raw));
   }
   value = raw == 1;
 }
 
-// It will be shown on terminals, so that nothing in it may steer one.
+// The text will be printed on terminals, so it must not contain control characters.
 void ByteReader::text(std::string& value, std::size_t most) {
   std::uint16_t length = 0;
   number(length);

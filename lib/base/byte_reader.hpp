@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ByteReader: what all readers of messages from other nodes have in common. It never goes past the
-// end and checks each value; after the first fault all else does nothing and gives zeros. Pure.
+// ByteReader: base of all parsers for messages from other nodes. It never reads past the end and
+// checks each value; after the first fault all calls do nothing and return zeros. Pure.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -29,7 +29,7 @@ class ByteReader {
   void number(std::int32_t& value, std::int32_t least, std::int32_t most);
   void flag(bool& value);
 
-  // A length of 16 bits and the text; control characters become blanks.
+  // A 16-bit length and the text; control characters become blanks.
   void text(std::string& value, std::size_t most);
   void texts(std::vector<std::string>& values, std::size_t count_max, std::size_t most);
 
@@ -38,7 +38,7 @@ class ByteReader {
     std::uint8_t raw = 0;
     number(raw);
     if (raw > static_cast<std::uint8_t>(last)) {
-      fail("a choice of " + std::to_string(raw) + "; the last one is " +
+      fail("invalid choice " + std::to_string(raw) + "; the last one is " +
            std::to_string(static_cast<unsigned>(last)));
       raw = 0;
     }
@@ -47,19 +47,19 @@ class ByteReader {
 
   [[nodiscard]] bool ok() const { return fault_.empty(); }
 
-  // What was wrong first; empty: nothing.
+  // The first fault; empty: none.
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
   [[nodiscard]] std::size_t left() const { return rest_.size(); }
 
  protected:
-  // Empty where there is less.
+  // Empty if fewer bytes are left.
   [[nodiscard]] std::string_view take(std::size_t size);
-  // `what` is for the words of the fault.
+  // `what` is for the fault's text.
   [[nodiscard]] std::size_t take_count(std::string_view what, std::size_t most);
   void fail(std::string fault);
 
-  // Calls fields(self, item) for each; self is the reader that knows how.
+  // Calls fields(self, item) for each item; self is the most derived reader.
   template <class Self, class Item>
   void list_by(Self& self, std::vector<Item>& items, std::size_t most) {
     const std::size_t count = take_count("entries", most);
@@ -73,7 +73,7 @@ class ByteReader {
   std::string fault_;
 };
 
-// DEL is one, too.
+// Includes DEL.
 [[nodiscard]] constexpr bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// A console that nobody reads must not keep a process alive that has lost its way.
+// A console without a reader must not keep a broken process alive.
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(200);
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assertions that stay on in release builds: a broken promise inside our own code ends the program
-// with the place and the values. Never for bytes from outside, which are refused with a reason.
+// Assertions that stay on in release builds: an internal error aborts with file, line and
+// condition. Never for external input, which is rejected with a reason.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ namespace muster {
 
 [[noreturn]] void check_failed(std::string_view condition, std::string_view file, int line);
 
-// Whether cores check their whole state after every step. That costs time for each node of a job,
+// Whether cores check all their invariants after every step. That costs time on each node of a job,
 // so only debug builds do it; the simulator does it itself.
 #ifdef NDEBUG
 inline constexpr bool kChecksInvariants = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CpuSet: a set of CPUs, or of NUMA nodes, by their numbers in the kernel: read and written as in
-// its files ("0-3,8"), and laid out as its system calls take it. Used by host/ and process/. Value.
+// CpuSet: a set of CPUs or NUMA nodes, by kernel number. Parsed and printed in the format of the
+// kernel's files ("0-3,8"), stored in the layout of its system calls. Used by host/ and process/.
+// Value.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@ namespace muster {
 class CpuSet {
  public:
   using Word = unsigned long;
-  static constexpr int kNumbersMax = 65'536;  // no kernel counts further; files may say anything
+  static constexpr int kNumbersMax = 65'536;  // above any kernel's limit; input is untrusted
 
   CpuSet() = default;
 
@@ -32,7 +33,7 @@ class CpuSet {
   [[nodiscard]] bool empty() const { return words_.empty(); }
 
   [[nodiscard]] int count() const;
-  // The least number; -1 of an empty set.
+  // The smallest number; -1 for an empty set.
   [[nodiscard]] int first() const;
   [[nodiscard]] std::vector<int> numbers() const;
 

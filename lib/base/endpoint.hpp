@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Endpoint: host and port as people write them. Parsing resolves nothing. Value type.
+// Endpoint: host and port as written by users. Parsing does not resolve names. Value type.
 #pragma once
 
 #include "base/error.hpp"
@@ -21,10 +21,10 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// "host", "host:port", "[v6]", "[v6]:port"; a bare IPv6 address is taken whole. Error: usage.
+// "host", "host:port", "[v6]", "[v6]:port"; a bare IPv6 address has no port. Error: usage.
 [[nodiscard]] Result<Endpoint> parse_endpoint(std::string_view text);
 
-// "A-B", two ports from 1 to 65535, the lower one first; none where the text is something else.
+// "A-B", two ports from 1 to 65535 in ascending order; none for any other text.
 [[nodiscard]] std::optional<std::pair<std::uint16_t, std::uint16_t>> parse_port_range(
     std::string_view text);
 

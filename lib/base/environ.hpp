@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environ: the environment as a value, taken once at the start of main. Nobody calls getenv.
+// Environ: the environment as a value, read once at the start of main. No code calls getenv.
 #pragma once
 
 #include <map>

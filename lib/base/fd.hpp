@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UniqueFd: owns one file descriptor. All descriptors that we make are close-on-exec, so that no
-// worker inherits what it was not given. Resource type: movable, not copyable.
+// UniqueFd: owns one file descriptor. All our descriptors are close-on-exec, so that workers
+// inherit only what they are meant to. Resource type: movable, not copyable.
 #pragma once
 
 #include "base/error.hpp"
@@ -27,7 +27,7 @@ class UniqueFd {
 
   [[nodiscard]] explicit operator bool() const { return fd_ >= 0; }
 
-  // Gives the descriptor away: the caller closes it.
+  // Releases ownership: the caller closes the descriptor.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
   void reset();
@@ -44,8 +44,8 @@ struct PipeEnds {
 // A close-on-exec pipe, both ends blocking.
 [[nodiscard]] Result<PipeEnds> make_pipe();
 
-// Sets O_NONBLOCK on a descriptor that we own alone (the flag belongs to the open description, so
-// it would otherwise change under others).
+// Sets O_NONBLOCK. The descriptor's open file description must not be shared, because the flag
+// belongs to it and would change for all its users.
 [[nodiscard]] Result<void> set_nonblocking(int fd);
 
 }  // namespace muster

@@ -18,7 +18,7 @@
 namespace muster {
 namespace {
 
-// linux/futex.h of Debian 12 has these; older ones do not.
+// Debian 12's linux/futex.h has these; older versions do not.
 struct WaitEntry {
   std::uint64_t value;
   std::uint64_t address;
@@ -38,18 +38,17 @@ struct SchedAttributes {
   std::uint64_t period;
 };
 
-// ns. The least that the scheduler takes: from Linux 6.12 on it reads sched_runtime of an ordinary
-// thread as the slice that it asks for, between 0.1 and 100 ms. Older kernels ignore it.
+// ns. The scheduler's minimum. Since Linux 6.12 it reads an ordinary thread's sched_runtime as the
+// requested slice, between 0.1 and 100 ms. Older kernels ignore it.
 constexpr std::uint64_t kShortestSlice = 100'000;
 constexpr std::uint32_t kSize32 = 2;       // FUTEX2_SIZE_U32
 constexpr std::size_t kMostWatches = 128;  // FUTEX_WAITV_MAX
 
 }  // namespace
 
-// Not FUTEX_PRIVATE_FLAG, here and below: the words lie in memory that processes share, and the
-// kernel finds the sleepers of a private futex by address space. No result is looked at: EAGAIN
-// (the word has changed already), EINTR and ETIMEDOUT all mean that the caller looks again, in its
-// loop.
+// No FUTEX_PRIVATE_FLAG in this file: the words are in memory that processes share, and the kernel
+// looks up the waiters of a private futex by address space. Results are ignored: EAGAIN (the word
+// has already changed), EINTR and ETIMEDOUT all mean that the caller's loop checks the word again.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Duration timeout) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(timeout);
   timespec limit{};
@@ -62,10 +61,9 @@ void futex_wake_all(const std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Without a timeout: a caller that must be able to stop watches a word of its own among the others.
-// EAGAIN (a word has changed already) and EINTR are reasons to look again. ENOSYS is a kernel
-// before 5.16; EPERM is a seccomp filter that does not know the call, as in older container
-// runtimes.
+// There is no timeout; a caller that must be able to stop adds a word of its own to the watches.
+// EAGAIN (a word has already changed) and EINTR mean: check again. ENOSYS: a kernel before 5.16.
+// EPERM: a seccomp filter that does not know the call, as in older container runtimes.
 bool futex_wait_any(const std::vector<FutexWatch>& watches) {
   if (watches.empty() || watches.size() > kMostWatches) {
     return false;

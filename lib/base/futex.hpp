@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What threads need that sleep until a word changes in memory that processes share. Any thread.
+// Futex helpers for threads that sleep until a word in shared memory changes. Any thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -10,12 +10,12 @@
 
 namespace muster {
 
-// A word of a robust list: the kernel sets this bit when the thread whose id it holds has died.
+// A word in a robust list: the kernel sets this bit when the thread whose id is in the word dies.
 inline constexpr std::uint32_t kOwnerDied = 0x40000000;
-// Asks the kernel to wake somebody then.
+// Asks the kernel to wake a waiter then.
 inline constexpr std::uint32_t kHasWaiters = 0x80000000;
 
-// While the word is `value`, until woken or `timeout` is over. May return for no reason.
+// Sleeps while the word is `value`, until woken or timed out. Spurious returns are possible.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Duration timeout);
 
 void futex_wake_all(const std::atomic<std::uint32_t>& word);
@@ -25,14 +25,14 @@ struct FutexWatch {
   std::uint32_t value;
 };
 
-// While all words have their values; false: this kernel cannot (before 5.16), or not so many.
+// Sleeps while all words have their values. False: unsupported (kernel before 5.16), or too many.
 [[nodiscard]] bool futex_wait_any(const std::vector<FutexWatch>& watches);
 
-// For a thread that only sleeps and must run at once when it is woken, or has to die, though others
-// keep all processors busy: its time slices are the shortest (Linux 6.12; without effect before).
+// For a thread that only sleeps, but must run or die at once when woken even if other threads keep
+// all CPUs busy: gives it the shortest time slices (Linux 6.12; no effect before).
 void run_promptly();
 
-// Inside a loop that spins on a word: leaves more of the core to its other hardware thread.
+// For spin loops: leaves more of the core to its other hardware thread.
 inline void cpu_relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -10,7 +10,7 @@ namespace muster {
 namespace {
 
 UnixAddress address_of(const std::string& what, pid_t launcher) {
-  // Pids of several containers may be equal where they share a network.
+  // Pids in several containers may be equal if these share a network namespace.
   struct stat pids {};
 
   const auto space = ::stat("/proc/self/ns/pid", &pids) == 0 ? pids.st_ino : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Muster's own messages, one line each: "muster: warning: …". Quiet by default: only warnings and
-// errors. Here they only become text; who writes them (the agent's console, main, the guard) must
-// never wait for a reader. Values.
+// Formats muster's own messages, one line each: "muster: warning: …". By default only warnings and
+// errors. The code that writes them (the agent's console, main, the guard) must never block on a
+// reader. Values.
 #pragma once
 
 #include "base/error.hpp"

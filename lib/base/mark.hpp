@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MUSTER_MARK("what was decided"): marks an odd branch of a core. Nothing at all in what users run;
-// the simulator compiles the cores with MUSTER_MARKS and counts which marks its seeds reach, so
-// that a branch that no seed exercises is known by name. Any thread; used by cores.
+// MUSTER_MARK("what was decided"): marks a rare branch in a core. It compiles to nothing in
+// releases. The simulator compiles the cores with MUSTER_MARKS and counts the marks that its seeds
+// reach, so that branches without coverage are known by name. Any thread; used by cores.
 #pragma once
 
 #ifdef MUSTER_MARKS
@@ -15,8 +15,8 @@ struct Mark {
 
 }  // namespace muster
 
-// The linker gathers all marks between __start_muster_marks and __stop_muster_marks, or those of a
-// section of another name.
+// The linker puts all marks between __start_muster_marks and __stop_muster_marks, or the symbols of
+// another section name.
 #ifndef MUSTER_MARK_SECTION
 #define MUSTER_MARK_SECTION "muster_marks"
 #endif

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether programs on a file's file system can be executed. Stateless.
+// Whether a file's file system allows execution. Stateless.
 #pragma once
 
 #include <string>
 
 namespace muster {
 
-// Whether the file has a permission to be executed and its file system is mounted noexec. False
-// where that cannot be found out.
+// Whether the file has execute permission but its file system is mounted noexec. False if unknown.
 [[nodiscard]] bool is_noexec_program(const std::string& path);
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MUSTER_MUTATE("quorum ignored"): breaks a rule on purpose, to show that the simulator's checkers
-// see it. Always false in what users run; only the simulator compiles the cores with
+// MUSTER_MUTATE("quorum ignored"): deliberately breaks a rule, to show that the simulator's
+// checkers detect it. Always false in releases; only the simulator compiles the cores with
 // MUSTER_MUTATIONS and names one of them (muster-sim --mutate). Used by cores.
 #pragma once
 

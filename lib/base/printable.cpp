@@ -19,7 +19,7 @@ std::uint32_t byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-// The lowest code that takes so many bytes: a longer form of a character is not valid.
+// The lowest code for each number of bytes; overlong encodings are invalid.
 constexpr std::array<std::uint32_t, 5> kLowestCode{0, 0, 0x80, 0x800, 0x10000};
 
 bool is_character(std::uint32_t code, std::size_t bytes) {
@@ -27,7 +27,7 @@ bool is_character(std::uint32_t code, std::size_t bytes) {
   return code >= kLowestCode.at(bytes) && code <= 0x10ffff && !is_surrogate;
 }
 
-// The first character of UTF-8 text. None where it is not valid, or cut off.
+// The first character of UTF-8 text; none if it is invalid or truncated.
 std::optional<Character> first_character(std::string_view text) {
   const std::uint32_t lead = byte_at(text, 0);
   const std::size_t bytes = lead < 0x80   ? 1
@@ -59,8 +59,8 @@ struct Range {
   std::uint32_t last;
 };
 
-// C1 controls, which some terminals act on as on escape sequences, and the marks that change the
-// direction of text, with which one line can be made to look like another.
+// C1 controls, which some terminals treat like escape sequences, and bidirectional marks, which can
+// make one line look like another.
 constexpr std::array<Range, 5> kUnwanted{
     {{0x80, 0x9f}, {0x61c, 0x61c}, {0x200e, 0x200f}, {0x202a, 0x202e}, {0x2066, 0x2069}}};
 
@@ -73,7 +73,7 @@ bool is_unwanted(std::uint32_t code) {
       kUnwanted, [code](const Range& range) { return code >= range.first && code <= range.last; });
 }
 
-// As much of `text` as has `bytes_max` bytes before and after; the rest is left in `text`.
+// Consumes the part of `text` that fits in `bytes_max`, both before and after the conversion.
 template <class Drop>
 std::string without(std::string_view& text, Drop drops, std::size_t bytes_max) {
   std::string out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes text by others safe to print on a terminal: workers and other nodes may send anything. Used
+// Makes untrusted text safe to print on a terminal: workers and other nodes may send anything. Used
 // by the report, the roll call and musterctl. Pure.
 #pragma once
 
@@ -11,23 +11,23 @@ namespace muster {
 
 inline constexpr std::size_t kReportLineBytesMax = 200;
 
-// Without control characters (C0 and C1), starts of escape sequences and marks that change the
-// direction of text. Bytes that are no UTF-8 are escaped: \xff. Longer text is cut, "...", not in
-// the middle of a character.
+// Removes control characters (C0 and C1, which start escape sequences) and bidirectional marks.
+// Escapes bytes that are not UTF-8: \xff. Truncates longer text with "...", never inside a
+// character.
 [[nodiscard]] std::string printable(std::string_view line,
                                     std::size_t bytes_max = kReportLineBytesMax);
 
-// Each line of a text of several.
+// The same for each line of a text.
 [[nodiscard]] std::string printable_lines(std::string_view text, std::size_t line_bytes_max);
 
-// Bytes that are no UTF-8 are escaped, all others stay: names of files and hosts are any bytes.
+// Escapes bytes that are not UTF-8 and keeps all others; file and host names may be any bytes.
 [[nodiscard]] std::string as_utf8(std::string_view text);
 
-// Text of several lines, or JSON, whose C0 controls are escaped or wanted: without C1 controls and
-// marks that change the direction of text. Bytes that are no UTF-8 are escaped.
+// For text of several lines, or JSON, whose C0 controls are escaped or intended: removes C1
+// controls and bidirectional marks, and escapes bytes that are not UTF-8.
 [[nodiscard]] std::string without_hidden_marks(std::string_view text);
 
-// "0, 2, 3 and 5 more": at most so many things are named.
+// "0, 2, 3 and 5 more": the maximum number of names.
 inline constexpr std::size_t kNamesMax = 8;
 
 template <class Range, class Describe>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random bytes of the kernel, for keys and names. Stateless; any thread.
+// Random bytes from the kernel, for keys and names. Stateless; any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace muster {
 
-// By getrandom(2), else from /dev/urandom: a sandbox may refuse either. False if both fail.
+// Uses getrandom(2), or else /dev/urandom, because a sandbox may block either. False if both fail.
 [[nodiscard]] bool fill_random(std::span<std::byte> out);
 
-// Twice as many hexadecimal digits. Aborts where the kernel has no random bytes for us.
+// Returns twice as many hexadecimal digits. Aborts if the kernel provides no random bytes.
 [[nodiscard]] std::string random_hex(std::size_t bytes);
 
 }  // namespace muster

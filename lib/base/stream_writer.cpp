@@ -22,8 +22,8 @@ namespace {
 
 constexpr suseconds_t kInterruptMicroseconds = 10'000;
 
-// While it lives, a system call of this thread that blocks is interrupted after 10 ms. The timer
-// goes off again and again, since its first signal may come just before the call.
+// During its lifetime, interrupts blocking system calls of this thread after 10 ms. The timer is
+// periodic, because its first signal may arrive just before the call.
 class Interrupter {
  public:
   Interrupter() {
@@ -41,7 +41,7 @@ class Interrupter {
   }
 
   ~Interrupter() {
-    // The timer first: a last signal is still taken by our handler.
+    // Stop the timer first, so that our handler receives any last signal.
     const itimerval never{};
     ::setitimer(ITIMER_REAL, &never, nullptr);
     ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
@@ -57,8 +57,8 @@ class Interrupter {
   sigset_t mask_before_{};
 };
 
-// poll() says that there is room for something, not for how much; and between the two calls a
-// worker may fill the stream, which it shares with us.
+// poll() reports that there is space, but not how much; and between the two calls a worker may fill
+// the stream, which it shares with us.
 long write_interrupted(int fd, std::string_view bytes) {
   pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
   if (::poll(&room, 1, 0) == 0) {
@@ -75,7 +75,7 @@ StreamWriter::StreamWriter(int fd) : borrowed_(fd) {
   struct stat facts {};
 
   if (::fstat(fd, &facts) != 0 || S_ISREG(facts.st_mode)) {
-    return;  // a description of our own would have a position of its own, and overwrite others
+    return;  // a new description has its own offset and would overwrite others
   }
   terminal_ = ::isatty(fd) == 1;
   if (S_ISSOCK(facts.st_mode)) {
@@ -84,7 +84,7 @@ StreamWriter::StreamWriter(int fd) : borrowed_(fd) {
   }
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   own_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | O_APPEND));
-  // Not to be had: another user's terminal (after su), no /proc, no free descriptor.
+  // Fails for another user's terminal (after su), without /proc, or without free descriptors.
   method_ = own_ ? Method::own_description : Method::interrupted;
 }
 

@@ -15,22 +15,22 @@ namespace muster {
 
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
-// Without blanks at both ends.
+// Without whitespace at both ends.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
-// The whole text as a decimal number, as Python's int() reads it: blanks around, a sign. None for
-// anything else, or for a number that does not fit.
+// The whole text as a decimal number, in the syntax of Python's int(): surrounding whitespace and a
+// sign are allowed. None for anything else, or if the number does not fit.
 [[nodiscard]] std::optional<std::int64_t> parse_int(std::string_view text);
 
 [[nodiscard]] std::string to_lower(std::string_view text);
 
-// Number of single-character edits (insert, delete, replace, swap of neighbours) between two words.
+// Number of single-character edits (insert, delete, replace, swap adjacent) between two words.
 [[nodiscard]] std::size_t edit_distance(std::string_view left, std::string_view right);
 
-// The word in single quotes where a shell would need them, for messages that show command lines.
+// Adds single quotes if a shell needs them, for messages that contain command lines.
 [[nodiscard]] std::string shell_quoted(std::string_view word);
 
-// Whether a variable's name says that its value is a secret (TOKEN, SECRET, PASSWORD, KEY …).
+// Whether a variable's name indicates a secret (TOKEN, SECRET, PASSWORD, KEY …).
 [[nodiscard]] bool names_a_secret(std::string_view variable);
 
 }  // namespace muster

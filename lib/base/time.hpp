@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Duration and TimePoint of the steady clock, and how people write durations ("90", "1m30s").
+// Duration and TimePoint of the steady clock, and durations as written by users ("90", "1m30s").
 #pragma once
 
 #include "base/error.hpp"
@@ -17,7 +17,7 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 // Never negative. Error: usage.
 [[nodiscard]] Result<Duration> parse_duration(std::string_view text);
 
-// The shortest of "1.5s", "250ms", "40us": for people.
+// The shortest of "1.5s", "250ms", "40us"; for messages.
 [[nodiscard]] std::string describe(Duration duration);
 
 }  // namespace muster

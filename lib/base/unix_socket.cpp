@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// A message that has room for descriptors beside its bytes.
+// A message with space for descriptors.
 struct Message {
   iovec data{};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostPassedFds * sizeof(int))> control{};
@@ -45,7 +45,7 @@ bool send_with_fds(int to, std::span<const char> data, std::span<const int> fds)
   if (fds.empty() || fds.size() > kMostPassedFds) {
     return false;
   }
-  // Never written through: iovec knows no const.
+  // Never written to; iovec is not const-correct.
   Message message({const_cast<char*>(data.data()), data.size()});
   message.header.msg_controllen = CMSG_SPACE(fds.size_bytes());
   cmsghdr* const part = CMSG_FIRSTHDR(&message.header);

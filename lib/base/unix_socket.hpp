@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors from one process to another, over sockets whose names are not in the file system (the
-// "abstract" ones): they are gone with the socket and end at the network namespace.
+// Passes descriptors between processes, over sockets with abstract names (not in the file system).
+// Such a name disappears with its socket and is limited to the network namespace.
 #pragma once
 
 #include "base/fd.hpp"
@@ -22,26 +22,27 @@ struct UnixAddress {
   [[nodiscard]] const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// What is longer than 107 bytes is cut.
+// Names of more than 107 bytes are truncated.
 [[nodiscard]] UnixAddress abstract_address(std::string_view name);
 
-// Who connected, or listened: its process and user then.
+// The pid and user of the peer at the time it connected or listened.
 [[nodiscard]] std::optional<ucred> peer_of(int fd);
 
 inline constexpr std::size_t kMostPassedFds = 8;
 
-// One message, at once or not at all; at most kMostPassedFds.
+// Sends one message with at most kMostPassedFds descriptors, completely or not at all. Never
+// blocks.
 [[nodiscard]] bool send_with_fds(int to, std::span<const char> data, std::span<const int> fds);
 
 struct Received {
-  std::size_t bytes = 0;  // 0: the other end is closed, or it failed
+  std::size_t bytes = 0;  // 0: closed by the other end, or failed
   std::vector<UniqueFd> fds;
 };
 
-// What is there, with its descriptors. Blocks as the socket does.
+// Receives the available bytes with their descriptors. Blocks if the socket does.
 [[nodiscard]] Received receive_some_with_fds(int from, std::span<char> data);
 
-// Blocks as the socket does. Nothing where the message is not of just these bytes, or has no
+// Blocks if the socket does. Empty if the message does not have exactly this many bytes, or has no
 // descriptors.
 [[nodiscard]] std::vector<UniqueFd> receive_with_fds(int from, std::span<char> data);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AnswerOutput: how many bytes each rank has printed, without what it printed because we asked it:
-// PyTorch's NCCL logs lines when it is asked for a dump of its flight recorder, and a rank that
-// hangs would seem to go on each time it is looked at. Time is an argument; pure.
+// AnswerOutput: how many bytes each rank has printed, excluding output that our own query caused.
+// PyTorch's NCCL logs lines when asked for a dump of its flight recorder, so a hanging rank would
+// seem to make progress at every inspection. Time is an argument; pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -11,26 +11,26 @@
 
 namespace muster::hang {
 
-// After a question output does not count until the answer is there, but no longer than this; and
-// then for what is logged after the answer.
+// After a query output does not count until the answer arrives, but at most this long; then it does
+// not count for the tail either, because lines are also logged after the answer.
 inline constexpr Duration kAnswerOutput = std::chrono::seconds(12);
 inline constexpr Duration kAnswerTail = std::chrono::seconds(1);
 
 class AnswerOutput {
  public:
-  // A rank was asked; `bytes` are all that it has printed until now.
+  // A rank was queried; `bytes` is its total output so far.
   void asked(int rank, std::uint64_t bytes, TimePoint now);
 
-  // The inspection is over: its answers have arrived, or are too late.
+  // The inspection is over: its answers have arrived or are too late.
   void answered(TimePoint now);
 
-  // It works on an answer: what it does is no sign of life either.
+  // It is working on an answer, so its activity is no sign of life either.
   [[nodiscard]] bool is_answering(int rank, TimePoint now) const;
 
-  // Those of `bytes`, all that it has printed, which count.
+  // The part of its total output `bytes` that counts.
   [[nodiscard]] std::uint64_t count(int rank, std::uint64_t bytes, TimePoint now);
 
-  // Other workers.
+  // New workers.
   void clear() { ranks_.clear(); }
 
  private:
@@ -40,7 +40,7 @@ class AnswerOutput {
     TimePoint until{};
   };
 
-  std::map<int, Rank> ranks_;  // that were asked
+  std::map<int, Rank> ranks_;  // that were queried
 };
 
 }  // namespace muster::hang

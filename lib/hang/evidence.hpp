@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a job that makes no progress: of each rank its processes as /proc shows them,
-// its stacks, where it is in its collective operations. Gathered by hang_watch, judged by judge.
-// Value types; bounded by whoever gathers them.
+// Evidence about a job that makes no progress: for each rank its processes as /proc shows them, its
+// stacks, and its position in its collective operations. Gathered by hang_watch, judged by judge.
+// Value types; the code that gathers them bounds their size.
 #pragma once
 
 #include "hang/verdict.hpp"
@@ -15,9 +15,9 @@
 
 namespace muster::hang {
 
-// What a thread waits for inside the kernel, as its system call says.
+// What a thread waits for in the kernel, according to its system call.
 enum class WaitKind {
-  nothing,  // it runs, or nobody may know
+  nothing,  // it runs, or the call is not readable
   lock,     // futex: a mutex, a condition, a semaphore
   read,
   write,
@@ -34,10 +34,10 @@ enum class WaitKind {
 
 struct Wait {
   WaitKind kind = WaitKind::nothing;
-  std::string call{};  // "read"; empty: not known
-  std::string path{};  // of the descriptor or file; "pipe:[123]" where it has none
+  std::string call{};  // "read"; empty: unknown
+  std::string path{};  // of the descriptor or file; "pipe:[123]" if it has none
   int fd = -1;
-  pid_t holder = 0;  // of a file lock; a reader or writer of the same pipe: where one is known
+  pid_t holder = 0;  // holder of a file lock, or a peer on the same pipe; 0: unknown
   bool operator==(const Wait&) const = default;
 };
 
@@ -47,8 +47,8 @@ struct ThreadFacts {
   char state = '?';  // as in /proc/<pid>/stat
   std::string kernel_function{};
   Wait wait{};
-  double cpu = 0;     // of one processor, between two looks
-  bool runs = false;  // at both of them, though others may have had the processor
+  double cpu = 0;     // fraction of one CPU between the two samples
+  bool runs = false;  // runnable in both samples, even if it got no CPU
   bool operator==(const ThreadFacts&) const = default;
 };
 
@@ -83,56 +83,56 @@ struct ProcessFacts {
 // One operation of the collective library.
 struct Operation {
   std::uint64_t number = 0;
-  std::string what{};     // "all_reduce sum f32[25]": what must be the same on all ranks
+  std::string what{};     // "all_reduce sum f32[25]": must be the same on all ranks
   int peer = -1;          // of a send or recv: rank of the other side in the group
   std::uint64_t age = 0;  // ns since it was called
   bool operator==(const Operation&) const = default;
 };
 
-// Where a rank is in one communicator.
+// A rank's position in one communicator.
 struct Position {
-  std::string group{};        // the same on all its ranks
-  int rank = 0;               // in the group; -1: not known
-  int size = 0;               // 0: not known
-  std::uint64_t entered = 0;  // number of the last operation that it called, but for transfers
+  std::string group{};               // the same on all its ranks
+  int rank = 0;                      // in the group; -1: unknown
+  int size = 0;                      // 0: unknown
+  std::uint64_t entered = 0;         // number of the last operation called, excluding transfers
   std::vector<Operation> recent{};   // completed ones, oldest first
   std::vector<Operation> pending{};  // called and not completed
   bool operator==(const Position&) const = default;
 };
 
-// What one rank does, judged by itself (own_cause.hpp).
+// What one rank is doing, judged in isolation (own_cause.hpp).
 struct OwnCause {
   Cause cause = Cause::unknown;
-  std::string reason{};      // "sleeps in main (train.py:12)"
-  std::string collective{};  // waits for other ranks in this operation of a library; else ""
-  pid_t holder = 0;          // process that it waits for, where one is known
+  std::string reason{};      // "sleeping in main (train.py:12)"
+  std::string collective{};  // the library operation in which it waits for other ranks; else ""
+  pid_t holder = 0;          // process that it waits for; 0: unknown
   std::vector<std::string> stack{};  // of the thread that matters
-  int holder_rank = -1;              // whose process that is, where it was judged elsewhere
-  bool on_gpu = false;               // it runs, but only waits for a GPU
+  int holder_rank = -1;              // the rank of that process, if judged on another node
+  bool on_gpu = false;               // it spins only to wait for a GPU
   bool operator==(const OwnCause&) const = default;
 };
 
 struct RankEvidence {
   int rank = 0;
   int local_rank = 0;
-  bool ended = false;   // well: the others may wait for it
+  bool ended = false;   // exited successfully; the others may still wait for it
   double quiet = 0;     // seconds since its last progress
   double lifeless = 0;  // seconds since its last sign of life
   bool strong = false;  // has made a step or an operation
   std::optional<std::uint64_t> steps{};
-  std::vector<ProcessFacts> processes{};  // the worker first, then what is below it
+  std::vector<ProcessFacts> processes{};  // the worker first, then its descendants
   std::vector<Position> positions{};
-  std::string node{};             // many nodes: where it is
-  std::optional<OwnCause> own{};  // judged there: its processes are not here
+  std::string node{};             // many nodes: its node
+  std::optional<OwnCause> own{};  // judged on its node; its processes are not in here
   bool operator==(const RankEvidence&) const = default;
 };
 
 struct Evidence {
-  double limit = 0;     // seconds: quiet for longer is too long
+  double limit = 0;     // seconds: maximum time without progress
   double progress = 0;  // seconds since the last progress of any of the ranks
   int world_size = 0;   // some may not be among `ranks`
   std::vector<RankEvidence> ranks{};
-  std::vector<std::string> gaps{};  // what could not be looked at, and what to do
+  std::vector<std::string> gaps{};  // what could not be inspected, and the remedy
   bool operator==(const Evidence&) const = default;
 };
 

@@ -11,7 +11,7 @@ void FindingsReader::seconds(double& value) {
   number(raw);
   value = std::bit_cast<double>(raw);
   if (!(value >= 0 && value <= kSecondsMax)) {
-    fail("a time out of its range");
+    fail("time out of range");
     value = 0;
   }
 }
@@ -25,7 +25,7 @@ void FindingsReader::ranks(std::vector<int>& ranks) {
     number(length);
     if (first < 0 || length < 1 || first > std::numeric_limits<std::int32_t>::max() - length ||
         static_cast<std::size_t>(length) > ranks_left_) {
-      fail("ranks out of their range");
+      fail("ranks out of range");
       return;
     }
     ranks_left_ -= static_cast<std::size_t>(length);

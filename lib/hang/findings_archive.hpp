@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The archives that write and read what nodes tell each other of their ranks: findings_codec walks
-// the same fields with both. Pure.
+// The archives that serialize what nodes report about their ranks. findings_codec visits the same
+// fields with both. Pure.
 #pragma once
 
 #include "base/byte_reader.hpp"
@@ -18,10 +18,10 @@
 
 namespace muster::hang {
 
-// Seconds: a year and more; what is longer is told as that.
+// Seconds: over a year; larger values are clamped.
 inline constexpr double kSecondsMax = 1e8;
 
-// Ranks in all lists of one message: a span of a few bytes stands for many.
+// Ranks in all lists of one message, because a span of a few bytes can encode many.
 inline constexpr std::size_t kRanksToldMax = std::size_t{1} << 20;
 
 class FindingsWriter {
@@ -70,7 +70,7 @@ class FindingsWriter {
     }
   }
 
-  // As spans of consecutive ones; of all lists together no more than a reader takes.
+  // Encoded as spans of consecutive ranks; limited, over all lists, to what a reader accepts.
   void ranks(const std::vector<int>& ranks) {
     const std::size_t told = std::min(ranks.size(), ranks_left_);
     ranks_left_ -= told;
@@ -106,9 +106,9 @@ class FindingsReader : public ByteReader {
     list_by(*this, items, most);
   }
 
-  // Empty: all was read and nothing is left.
+  // Empty if everything was read and no bytes are left.
   [[nodiscard]] std::string fault() const {
-    return ok() && left() > 0 ? "bytes follow its end" : ByteReader::fault();
+    return ok() && left() > 0 ? "trailing bytes" : ByteReader::fault();
   }
 
  private:

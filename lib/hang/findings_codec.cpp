@@ -13,7 +13,7 @@
 namespace muster::hang {
 namespace {
 
-// A writer looks at the value, a reader fills it.
+// A writer reads the value, a reader fills it.
 template <class Archive, class Value>
 using Of = std::conditional_t<Archive::kWrites, const Value, Value>;
 
@@ -168,7 +168,7 @@ std::string encode_findings(const Evidence& summary, std::size_t bytes_max) {
 }
 
 Result<Evidence> decode_findings(std::string_view bytes) {
-  return decode<Evidence>(bytes, "what a node has seen of its ranks");
+  return decode<Evidence>(bytes, "findings of a node");
 }
 
 std::string encode_verdict(const WholeVerdict& verdict, std::size_t bytes_max) {

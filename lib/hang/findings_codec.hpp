@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of what nodes tell each other about a hang: a node's findings, and the verdict on all of
-// them (rendezvous/PROTOCOL.md, "Who holds up the job"). What comes from another node is bounded
-// and checked. Pure.
+// Serializes what nodes exchange about a hang: a node's findings, and the verdict on all of them
+// (rendezvous/PROTOCOL.md, "Who holds up the job"). Data from other nodes is bounded and checked.
+// Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,7 +13,7 @@
 
 namespace muster::hang {
 
-// In this order less and less is told, until it fits: of each position and rank, then ranks.
+// Detail levels to try in order until a message fits; after the last, ranks are dropped.
 struct FindingsDetail {
   std::size_t operations = 0;  // of each list of a position
   std::size_t stack = 0;       // lines
@@ -28,7 +28,7 @@ inline constexpr std::size_t kNodesToldMax = 256;
 inline constexpr std::size_t kReasonBytesMax = 1000;
 inline constexpr std::size_t kWordBytesMax = 300;
 
-// A summary (whole_job.hpp) in at most so many bytes.
+// A summary (whole_job.hpp) in at most this many bytes.
 [[nodiscard]] std::string encode_findings(const Evidence& summary, std::size_t bytes_max);
 [[nodiscard]] Result<Evidence> decode_findings(std::string_view bytes);
 

@@ -66,7 +66,7 @@ bool HangCore::is_strong(int rank) const {
   return found != ranks_.end() && found->second.strong;
 }
 
-// Often rank 0 alone says something: that is progress of all that never did.
+// Often only rank 0 reports progress; it then counts for all ranks that never have.
 TimePoint HangCore::progressed(const Rank& rank) const {
   return rank.strong ? rank.progressed : progressed_;
 }
@@ -99,11 +99,11 @@ void HangCore::look_again(TimePoint now) {
   next_look_ = now + std::clamp<Duration>(limit() / 8, kLookMin, kLookMax);
 }
 
-// -- what a look sees -------------------------------------------------------------------------
+// -- what a check sees ------------------------------------------------------------------------
 
-// Several steps since the last look took equal times, as far as we know; but the first number that
-// is told may be that of a checkpoint. Operations come in bursts, and looks between which there
-// were some count as one each.
+// Steps since the last check are assumed to have taken equal time, except for the first step
+// number, which may come from a checkpoint. Operations come in bursts, so all operations between
+// two checks count as one.
 void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& sample) {
   const std::uint64_t count =
       sample.steps && steps_seen_ > 0 ? *sample.steps - before.steps.value_or(0) : 1;
@@ -117,8 +117,8 @@ void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& 
   last_step_ = now;
 }
 
-// CPU time is a sign of life until a first step or operation: a compiler may be at work. With auto
-// it remains one: nobody has said how long this program's evaluations may compute in silence.
+// CPU time is a sign of life until the first step or operation, because the program may be
+// compiling. With auto it remains one: the user has not said how long an evaluation may take.
 void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
   if (sample.answers) {
     rank.lived += now - looked_at_;
@@ -164,7 +164,7 @@ bool HangCore::wants_life(TimePoint now) const {
   return longest_quiet(now) >= limit() / 4;
 }
 
-// Who was stopped with us has not hung.
+// Ranks that were frozen together with us have not hung.
 void HangCore::forgive_own_pause(TimePoint now) {
   const Duration pause = next_look_ ? now - *next_look_ : Duration{};
   if (pause < kOwnPause) {
@@ -227,7 +227,7 @@ void HangCore::waits(int rank) {
   }
 }
 
-// -- what a verdict leads to ------------------------------------------------------------------
+// -- consequences of a verdict ----------------------------------------------------------------
 
 bool HangCore::is_slow(int rank, TimePoint now) const {
   const auto found = ranks_.find(rank);
@@ -243,7 +243,7 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
   judging_ = false;
   const Duration quiet = longest_quiet(now);
   if (!is_watching() || quiet < limit()) {
-    return;  // it went on while we looked
+    return;  // it made progress during the inspection
   }
   const bool certain = verdict.cause == Cause::stopped;
   const bool slow =
@@ -258,7 +258,7 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
   out.emplace_back(Announce{verdict, quiet, limit(), settings_.on_hang});
 }
 
-// Whoever hears of a verdict before its own limit has passed goes on when its ranks do.
+// If a verdict arrives before our own limit has passed, it is over when our ranks make progress.
 void HangCore::told(TimePoint now, const std::optional<Verdict>& verdict) {
   judging_ = false;
   if (!is_watching()) {

@@ -21,7 +21,7 @@
 namespace muster::hang {
 namespace {
 
-// Of one recorder: as many as it keeps, unless a program wants more.
+// Per recorder: its default capacity, unless a program asks for more.
 constexpr std::uint64_t kRecordsMax = 2048;
 
 std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64_t>>& steps,
@@ -42,7 +42,7 @@ std::vector<collective::FlightLog> read_recorders(const LinuxRunner& runner) {
   return out;
 }
 
-// Its processor time is no sign of life: who waits for a GPU spins.
+// Then CPU time is no sign of life, because a rank that waits for a GPU spins.
 bool waits_in_operation(const RankEvidence& rank) {
   return std::ranges::any_of(rank.positions,
                              [](const Position& at) { return !at.pending.empty(); });
@@ -76,7 +76,7 @@ struct HangWatch::Impl {
   int world_size = 0;
   Evidence evidence;
   AnswerOutput answers;
-  Done done;  // many nodes: who wants it
+  Done done;  // many nodes: the pending request
 
   void arm();
   void look();
@@ -194,7 +194,7 @@ void HangWatch::Impl::inspect(Duration within) {
   }
 }
 
-// At the end: some may have gone on meanwhile.
+// Updated at the end, because some ranks may have made progress meanwhile.
 void HangWatch::Impl::add_progress() {
   const TimePoint now = steady_now();
   evidence.progress = seconds(core.quiet(now));
@@ -236,7 +236,7 @@ void HangWatch::Impl::stop() {
   inspection.cancel();
 }
 
-// Nothing was seen: whoever asked need not wait.
+// Nothing was seen, so answer a pending request at once.
 void HangWatch::Impl::drop_question() {
   if (const Done tell = std::exchange(done, nullptr)) {
     tell({});

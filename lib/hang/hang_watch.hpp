@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangWatch: the shell around HangCore: looks at the workers of this node when it is time, gathers
-// evidence when they make no progress, and tells its site the verdict. Nothing waits: stacks come
-// from children that are bounded in time. Owned by the agent where --hang-timeout is on; lives on
-// the loop's thread. Resource.
+// HangWatch: the shell around HangCore. Checks the workers of this node when due, gathers evidence
+// when they make no progress, and reports the verdict to its site. It never blocks: stacks come
+// from child processes with time limits. Owned by the agent if --hang-timeout is on; runs on the
+// loop's thread. Resource.
 #pragma once
 
 #include "base/time.hpp"
@@ -31,7 +31,7 @@ namespace muster::hang {
 struct HangWatchSettings {
   HangSettings core;
   std::string py_spy = "py-spy";         // a path, or a name for PATH
-  std::vector<std::string> environment;  // of the programs that show stacks
+  std::vector<std::string> environment;  // for the stack dumpers
 };
 
 struct HangReport {
@@ -46,9 +46,9 @@ class HangSite {
   virtual void found(HangReport report) = 0;
   virtual void goes_on(Duration quiet) = 0;
   virtual void sees_nothing() = 0;
-  // The workers make no progress. True: all nodes are asked, look() and told() follow.
+  // The workers make no progress. True: all nodes are being asked; look() and told() follow.
   [[nodiscard]] virtual bool ask_others() = 0;
-  // The last step that each worker has told, by local rank; none where it tells none.
+  // The last step that each worker reported, by local rank; none if it reports none.
   [[nodiscard]] virtual std::vector<std::optional<std::uint64_t>> steps() = 0;
 };
 
@@ -69,19 +69,19 @@ class HangWatch {
   HangWatch(const HangWatch&) = delete;
   HangWatch& operator=(const HangWatch&) = delete;
 
-  // The workers of an attempt run.
+  // The workers of an attempt are running.
   void begin(std::vector<WatchedWorker> workers, int world_size);
-  // This one has ended well.
+  // This worker exited successfully.
   void worker_ended(int local_rank);
-  // All are being stopped.
+  // All workers are being stopped.
   void end();
 
-  // Many nodes. What the workers do, within this time; the one asked for before is dropped.
+  // Many nodes: inspects the workers within this time; drops an earlier request.
   using Done = std::function<void(const Evidence&)>;
   void look(Duration within, Done done);
-  // What was seen last.
+  // The latest evidence.
   [[nodiscard]] const Evidence& seen() const;
-  // What is said of all nodes; none: look again later.
+  // The verdict on all nodes; none: check again later.
   void told(const std::optional<Verdict>& verdict);
 
  private:

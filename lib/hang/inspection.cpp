@@ -12,7 +12,7 @@
 namespace muster::hang {
 namespace {
 
-// Between the two looks at each thread's CPU time: many ticks of the kernel's clock.
+// Between the two samples of each thread's CPU time: many ticks of the kernel's clock.
 constexpr Duration kCpuWindow = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -33,7 +33,7 @@ void Inspection::begin(Evidence evidence, std::vector<pid_t> pids, Duration with
   stacks_there_ = torch_there_ = window_over_ = false;
   before_.clear();
   for (std::size_t i = 0; i < pids_.size(); ++i) {
-    evidence_.ranks.at(i).processes = read_processes(pids_[i]);  // of 0: none
+    evidence_.ranks.at(i).processes = read_processes(pids_[i]);  // for pid 0: none
     before_.merge(thread_use(evidence_.ranks[i].processes));
   }
   before_at_ = steady_now();
@@ -71,7 +71,7 @@ void Inspection::window_is_over() {
 }
 
 void Inspection::time_is_up() {
-  evidence_.gaps.emplace_back("some stacks did not come in time");
+  evidence_.gaps.emplace_back("some stacks did not arrive in time");
   conclude();
 }
 

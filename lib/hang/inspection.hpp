@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inspection: one look at what the workers of this node do: their processes and stacks, each
-// thread's CPU time between two looks, their collective operations. Nothing waits: stacks come from
-// children that are bounded in time, and no worker is stopped for longer than some milliseconds.
-// Lives on the loop's thread. Resource.
+// Inspection: one pass over the workers of this node: their processes and stacks, each thread's CPU
+// time between two samples, their collective operations. It never blocks: stacks come from child
+// processes with time limits, and no worker is stopped for longer than a few milliseconds. Runs on
+// the loop's thread. Resource.
 #pragma once
 
 #include "base/time.hpp"
@@ -26,12 +26,12 @@
 
 namespace muster::hang {
 
-// Of all stacks together: then the evidence is what is there.
+// Time limit for all stacks together; then the evidence is what has arrived.
 inline constexpr Duration kInspectionMax = std::chrono::seconds(25);
 
 struct InspectionTools {
-  std::string py_spy = "py-spy";         // a path, or a name for PATH
-  std::vector<std::string> environment;  // of the programs that show stacks
+  std::string py_spy = "py-spy";                                       // a path, or a name for PATH
+  std::vector<std::string> environment;                                // for the stack dumpers
   std::function<std::vector<collective::FlightLog>()> read_recorders;  // of the workers
 };
 
@@ -41,15 +41,15 @@ class Inspection {
 
   Inspection(asio::io_context& loop, InspectionTools tools);
 
-  // Adds what is seen to `evidence`, which has what is known of the ranks. `pids` are their
-  // workers' in the same order, 0 for one that has ended. `done` is called later, once, and after
-  // `within` at the latest, but not before there are two looks. What was begun before is dropped.
+  // Adds its findings to `evidence`, which has what is already known of the ranks. `pids` are their
+  // workers' pids in the same order, 0 for a worker that has exited. Calls `done` later, once,
+  // within `within` but not before the second sample. Drops an earlier inspection.
   void begin(Evidence evidence, std::vector<pid_t> pids, Duration within, Done done);
 
-  // Ranks that print lines because of what begin() asked them.
+  // Ranks that print lines because begin() queried them.
   [[nodiscard]] const std::set<int>& loud() const { return torch_recorders_.loud(); }
 
-  // Nothing is called any more.
+  // No callback runs afterwards.
   void cancel();
 
  private:
@@ -74,7 +74,7 @@ class Inspection {
   bool stacks_there_ = false;
   bool torch_there_ = false;
   bool window_over_ = false;
-  std::shared_ptr<int> alive_;  // callbacks of before are passed over
+  std::shared_ptr<int> alive_;  // stale callbacks are ignored
 };
 
 }  // namespace muster::hang

@@ -25,12 +25,12 @@ struct Suspect {
 
 using Suspects = std::vector<Suspect>;
 
-// A cause that needs no other rank.
+// A cause that does not depend on other ranks.
 bool is_definite(Cause cause) {
   return cause == Cause::stopped || cause == Cause::blocked_io;
 }
 
-// What a thread does that waits for an operation of the collective library, seen from outside.
+// What a thread that waits for a collective operation may look like from outside.
 bool may_be_wait(const OwnCause& own) {
   switch (own.cause) {
     case Cause::unknown:
@@ -46,7 +46,7 @@ bool may_be_wait(const OwnCause& own) {
   }
 }
 
-// Whether a flight recorder tells the operation that it waits in.
+// Whether a flight recorder reports the operation that it waits in.
 bool is_recorded(const Suspect& one) {
   return std::ranges::any_of(one.evidence->positions,
                              [](const Position& at) { return !at.pending.empty(); });
@@ -67,9 +67,9 @@ const Suspect* find(const Suspects& suspects, int rank) {
   return found == suspects.end() ? nullptr : &*found;
 }
 
-// -- who waits for whom -----------------------------------------------------------------------
+// -- which rank waits for which ---------------------------------------------------------------
 
-// All, or only those of whom no flight recorder tells anything.
+// All such ranks, or only those without a flight recorder.
 std::vector<int> not_in_collective(const Suspects& suspects, bool unrecorded) {
   std::vector<int> out;
   for (const Suspect& one : suspects) {
@@ -110,7 +110,7 @@ void find_waits(const Evidence& evidence, Suspects& suspects) {
   }
 }
 
-// Those at the ends of all chains: they wait for nobody.
+// The ranks at the ends of all chains, which wait for no other rank.
 std::vector<const Suspect*> ends_of_chains(const Suspects& suspects) {
   std::vector<const Suspect*> out;
   std::set<int> seen;
@@ -150,7 +150,7 @@ Verdict held_up_by(const Suspects& suspects, const Suspect& culprit) {
   return out;
 }
 
-// Where the others wait, for the words about a rank that does not come there.
+// Where the others wait, for the text about a rank that does not arrive there.
 std::string place_of_waiting(const Suspects& suspects, int rank) {
   for (const Suspect& one : suspects) {
     if (one.waits && std::ranges::find(one.waits_for, rank) != one.waits_for.end()) {
@@ -165,15 +165,15 @@ Verdict skipped(const Suspects& suspects, const Suspect& culprit) {
   const std::string theirs = place_of_waiting(suspects, culprit.rank);
   const std::string mine = describe_position(*culprit.evidence);
   Verdict out{Cause::skipped_collective, {culprit.rank}, "", {}};
-  out.reason = fmt::format("skipped a collective: the others wait {}; it {}{}",
+  out.reason = fmt::format("skipped a collective: the others are waiting {}; it {}{}",
                            theirs.starts_with("in ") ? theirs : "in " + theirs,
-                           culprit.evidence->ended ? "has ended" : culprit.own.reason,
-                           mine.empty() ? "" : " and is " + mine);
+                           culprit.evidence->ended ? "has exited" : "is " + culprit.own.reason,
+                           mine.empty() ? "" : ", " + mine);
   return out;
 }
 
-// Of those that wait for nobody: one whose state says enough, then one that others wait for, then
-// one that has been quiet for too long.
+// Chooses among the ends: first a rank whose state is conclusive, then one that others wait for,
+// then one that has been quiet for too long.
 const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   auto ends = ends_of_chains(suspects);
   for (const Suspect& one : suspects) {
@@ -194,17 +194,17 @@ const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   return first == ends.end() ? nullptr : *first;
 }
 
-// What a rank waits in, in terms in which it is known of all that wait: where the recorders tell it
-// of some of them only, that is the bare name of the operation. Empty: not known in these terms.
+// What a rank waits in, in terms that are known for all waiting ranks: if only some have recorders,
+// the bare name of the operation. Empty: unknown in these terms.
 std::string wait_of(const Suspect& one, bool all_recorded, bool none_recorded) {
   if (!one.waits || none_recorded) {
     return one.waits ? one.own.reason : "";
   }
   const std::string in = all_recorded ? group_of_wait(*one.evidence) : one.own.collective;
-  return in.empty() ? "" : "waits in " + in;
+  return in.empty() ? "" : "waiting in " + in;
 }
 
-// Ranks whose operations differ: by the recorders' numbers, else by what each waits in.
+// Ranks whose operations differ: by the recorders' numbers, else by the operation each waits in.
 Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
   if (auto odd = differing(evidence)) {
     return {odd->skipped ? Cause::skipped_collective : Cause::different_collective,
@@ -229,7 +229,7 @@ Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
     const auto& other = odd == most ? *std::next(by_name.begin()) : *most;
     return {Cause::different_collective,
             odd->second,
-            fmt::format("different collective: it {}; rank {} {}",
+            fmt::format("different collective: it is {}; rank {} is {}",
                         odd->first,
                         other.second.front(),
                         other.first),
@@ -245,13 +245,13 @@ Verdict nobody_to_blame(const Evidence& evidence, const Suspects& suspects) {
   }
   if (evidence.world_size > static_cast<int>(evidence.ranks.size())) {
     out.cause = Cause::waits_for_rank;
-    out.reason = "the ranks wait for others that could not be looked at";
+    out.reason = "the ranks are waiting for ranks that could not be inspected";
     return out;
   }
   const bool all = std::ranges::all_of(suspects, &Suspect::waits);
   out.cause = all ? Cause::all_wait : Cause::unknown;
   out.reason = all ? "all ranks are in the same operation, which does not complete"
-                   : "the ranks wait for each other";
+                   : "the ranks are waiting for each other";
   return out;
 }
 

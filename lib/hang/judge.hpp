@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// judge: from evidence to a verdict. Looks at each rank by itself (own_cause.hpp), then follows who
-// waits for whom. Pure.
+// judge: turns evidence into a verdict. Judges each rank in isolation (own_cause.hpp), then follows
+// which rank waits for which. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"

@@ -12,10 +12,10 @@
 namespace muster::hang {
 namespace {
 
-// Of one processor: a thread that waits between two looks uses less.
+// Fraction of one CPU; a thread that sleeps between polls uses less.
 constexpr double kBusy = 0.5;
 
-// One thread with its stacks and where they belong.
+// One thread and the process and rank that it belongs to.
 struct View {
   const RankEvidence& rank;
   const ProcessFacts& process;
@@ -35,7 +35,7 @@ std::string by_name(const ProcessFacts& process) {
   return fmt::format("{} ({})", process.pid, process.command);
 }
 
-// "spin", called by Python's "main (train.py:12)"; empty where nobody knows.
+// "spin", called by Python's "main (train.py:12)"; empty if unknown.
 std::string place(const View& view) {
   const Stack* const python = stack_of(view.process, view.thread.tid, true);
   const Frame* const frame = own_frame(python);
@@ -69,13 +69,14 @@ std::optional<OwnCause> halted(const RankEvidence& rank, const ProcessFacts& pro
   }
   const View view{rank, process, process.threads.front()};
   if (process.tracer != 0) {
-    return found(view, Cause::stopped, fmt::format("held by the debugger {}", process.tracer));
+    return found(view, Cause::stopped, fmt::format("stopped by debugger {}", process.tracer));
   }
   if (process.state != 'T') {
     return std::nullopt;
   }
-  return found(
-      view, Cause::stopped, fmt::format("stopped by a signal; kill -CONT {}", process.pid));
+  return found(view,
+               Cause::stopped,
+               fmt::format("stopped by a signal; kill -CONT {} resumes it", process.pid));
 }
 
 std::optional<OwnCause> uninterruptible(const View& view) {
@@ -88,7 +89,7 @@ std::optional<OwnCause> uninterruptible(const View& view) {
   return found(
       view,
       Cause::blocked_io,
-      fmt::format("blocked in I/O on {}{}{}", on, in.empty() ? "" : ", in the kernel's ", in));
+      fmt::format("blocked in I/O on {}{}{}", on, in.empty() ? "" : ", in kernel function ", in));
 }
 
 // -- a thread that runs -----------------------------------------------------------------------
@@ -99,7 +100,7 @@ OwnCause spinning(const View& view) {
   const bool on_gpu = native != nullptr && waits_for_gpu(*native);
   const std::string in = at.empty() ? "an unknown function" : at;
   OwnCause out =
-      found(view, Cause::spinning, (on_gpu ? "waits for the GPU in " : "spinning in ") + in);
+      found(view, Cause::spinning, (on_gpu ? "waiting for the GPU in " : "spinning in ") + in);
   out.on_gpu = on_gpu;
   return out;
 }
@@ -108,7 +109,7 @@ OwnCause spinning(const View& view) {
 
 OwnCause thread_cause(const View& view, int depth);
 
-// What the child does that matters most: one that is stopped before one that sleeps.
+// The child whose state matters most: one that is stopped before one that sleeps.
 struct ChildCause {
   const ProcessFacts* process = nullptr;
   OwnCause cause;
@@ -136,7 +137,7 @@ ChildCause worst_child(const RankEvidence& rank, const ProcessFacts& parent, int
   return worst;
 }
 
-// `cause` unless a lock or I/O below explains it.
+// Returns `cause`, unless a lock or I/O in a child process explains the wait.
 OwnCause waits_for_child(const View& view, Cause cause, const std::string& words, int depth) {
   const ChildCause child = worst_child(view.rank, view.process, depth);
   if (child.process == nullptr) {
@@ -145,18 +146,20 @@ OwnCause waits_for_child(const View& view, Cause cause, const std::string& words
   const bool explains =
       cause == Cause::waits_for_child &&
       (child.cause.cause == Cause::deadlocked || child.cause.cause == Cause::blocked_io);
-  OwnCause out = found(
-      view,
-      explains ? child.cause.cause : cause,
-      fmt::format(
-          "{}{}: process {} {}", words, where(view), by_name(*child.process), child.cause.reason));
+  OwnCause out = found(view,
+                       explains ? child.cause.cause : cause,
+                       fmt::format("{}{}: process {} is {}",
+                                   words,
+                                   where(view),
+                                   by_name(*child.process),
+                                   child.cause.reason));
   if (explains && !child.cause.stack.empty()) {
     out.stack = child.cause.stack;
   }
   return out;
 }
 
-// The threads of a process that wait for a lock and do not idle, as "one in f (x.py:6)".
+// The threads of a process that wait for a lock and are not idle, as "one in f (x.py:6)".
 std::vector<std::string> lock_waiters(const RankEvidence& rank, const ProcessFacts& process) {
   std::vector<std::string> out;
   for (const ThreadFacts& thread : process.threads) {
@@ -193,7 +196,7 @@ OwnCause deadlocked(const View& view) {
                            gil_words(view.process)));
 }
 
-// It waits for another thread of its process: what does that one do?
+// It waits for another thread of its process: what is that one doing?
 OwnCause waits_for_thread(const View& view, const std::string& words, int depth) {
   for (const ThreadFacts& thread : view.process.threads) {
     const Stack* const stack = stack_of(view.process, thread.tid);
@@ -206,7 +209,7 @@ OwnCause waits_for_thread(const View& view, const std::string& words, int depth)
       return cause;
     }
     if (cause.cause != Cause::unknown && cause.cause != Cause::waits_for_thread) {
-      cause.reason = fmt::format("{}, whose thread {} {}", words, stack->name, cause.reason);
+      cause.reason = fmt::format("{}; thread {} is {}", words, stack->name, cause.reason);
       return cause;
     }
   }
@@ -217,18 +220,18 @@ OwnCause waits_for_futex(const View& view, int depth) {
   const Stack* const stack = stack_of(view.process, view.thread.tid);
   if (stack == nullptr) {
     return found(
-        view, Cause::deadlocked, "waits for a lock; without stacks nobody knows for which");
+        view, Cause::deadlocked, "waiting for a lock (which one is unknown: no stacks available)");
   }
   if (in_multiprocessing(*stack)) {
-    return waits_for_child(view, Cause::waits_for_child, "waits for its processes", depth);
+    return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", depth);
   }
   switch (lock_kind(*stack)) {
     case LockKind::join:
-      return waits_for_thread(view, "waits for a thread to end", depth);
+      return waits_for_thread(view, "waiting for a thread to exit", depth);
     case LockKind::queue:
-      return waits_for_thread(view, "waits for an item of a queue", depth);
+      return waits_for_thread(view, "waiting for an item in a queue", depth);
     case LockKind::condition:
-      return waits_for_thread(view, "waits on a condition", depth);
+      return waits_for_thread(view, "waiting on a condition variable", depth);
     case LockKind::lock:
       break;
   }
@@ -239,11 +242,11 @@ std::string io_words(const Wait& wait) {
   const bool pipe = wait.path.starts_with("pipe:");
   switch (wait.kind) {
     case WaitKind::file_lock:
-      return "waits for the lock on " + wait.path;
+      return "waiting for the lock on " + wait.path;
     case WaitKind::write:
-      return pipe ? "writes to a full pipe, " + wait.path : "blocked in I/O on " + wait.path;
+      return pipe ? "writing to a full pipe, " + wait.path : "blocked in I/O on " + wait.path;
     case WaitKind::open:
-      return "blocked in I/O on " + wait.path + ", which it opens";
+      return "blocked in I/O on " + wait.path + ", opening it";
     default:
       return "blocked in I/O on " + wait.path;
   }
@@ -252,17 +255,17 @@ std::string io_words(const Wait& wait) {
 OwnCause blocked_io(const View& view, int depth) {
   const Wait& wait = view.thread.wait;
   if (wait.kind == WaitKind::read && wait.fd == 0) {
-    return found(view, Cause::waits_for_input, "reads standard input" + where(view));
+    return found(view, Cause::waits_for_input, "reading standard input" + where(view));
   }
   const bool child = std::ranges::any_of(view.rank.processes, [&](const ProcessFacts& process) {
     return process.pid == wait.holder && process.pid != view.process.pid &&
            process.parent == view.process.pid;
   });
   if (wait.kind == WaitKind::read && child) {
-    return waits_for_child(view, Cause::waits_for_child, "waits for its child", depth);
+    return waits_for_child(view, Cause::waits_for_child, "waiting for its child process", depth);
   }
   const std::string by =
-      wait.holder == 0 ? "" : fmt::format(", whose other side is process {}", wait.holder);
+      wait.holder == 0 ? "" : fmt::format(", whose other end is process {}", wait.holder);
   const std::string held = wait.holder == 0 ? "" : fmt::format(", held by process {}", wait.holder);
   const bool lock = wait.kind == WaitKind::file_lock;
   return found(view, Cause::blocked_io, io_words(wait) + (lock ? held : by) + where(view));
@@ -272,16 +275,16 @@ OwnCause polls(const View& view, int depth) {
   const Wait& wait = view.thread.wait;
   const Stack* const stack = stack_of(view.process, view.thread.tid);
   if (stack != nullptr && in_multiprocessing(*stack)) {
-    return waits_for_child(view, Cause::waits_for_child, "waits for its processes", depth);
+    return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", depth);
   }
   if (wait.fd == 0) {
-    return found(view, Cause::waits_for_input, "waits for standard input" + where(view));
+    return found(view, Cause::waits_for_input, "waiting for standard input" + where(view));
   }
   if (wait.path.starts_with("pipe:")) {
     return blocked_io(view, depth);
   }
   const std::string on = wait.path.empty() ? "" : ", " + wait.path;
-  return found(view, Cause::waits_for_socket, "waits for a socket" + on + where(view));
+  return found(view, Cause::waits_for_socket, "waiting for a socket" + on + where(view));
 }
 
 OwnCause waiting(const View& view, int depth) {
@@ -295,7 +298,8 @@ OwnCause waiting(const View& view, int depth) {
     case WaitKind::sync:
       if (const Stack* const stack = stack_of(view.process, view.thread.tid);
           stack != nullptr && in_multiprocessing(*stack)) {
-        return waits_for_child(view, Cause::waits_for_child, "waits for its processes", depth);
+        return waits_for_child(
+            view, Cause::waits_for_child, "waiting for its child processes", depth);
       }
       return view.thread.wait.path.starts_with("socket:") ? polls(view, depth)
                                                           : blocked_io(view, depth);
@@ -303,26 +307,25 @@ OwnCause waiting(const View& view, int depth) {
     case WaitKind::socket:
       return polls(view, depth);
     case WaitKind::child:
-      return waits_for_child(view, Cause::waits_for_child, "waits for its child", depth);
+      return waits_for_child(view, Cause::waits_for_child, "waiting for its child process", depth);
     case WaitKind::sleep:
-      return found(view, Cause::sleeps, "sleeps" + where(view));
+      return found(view, Cause::sleeps, "sleeping" + where(view));
     case WaitKind::signal:
-      return found(view, Cause::sleeps, "waits for a signal" + where(view));
+      return found(view, Cause::sleeps, "waiting for a signal" + where(view));
     case WaitKind::other:
     case WaitKind::nothing:
       break;
   }
   const std::string call = view.thread.wait.call;
-  return found(
-      view, Cause::unknown, "does nothing" + (call.empty() ? "" : ", in " + call) + where(view));
+  return found(view, Cause::unknown, "idle" + (call.empty() ? "" : ", in " + call) + where(view));
 }
 
-// A pool of a pool of a pool is deep enough.
+// Nested pools deeper than this are not followed.
 constexpr int kDepthMax = 4;
 
 OwnCause thread_cause(const View& view, int depth) {
   if (depth > kDepthMax) {
-    return found(view, Cause::unknown, "waits");
+    return found(view, Cause::unknown, "waiting");
   }
   if (auto io = uninterruptible(view)) {
     return *io;
@@ -332,17 +335,17 @@ OwnCause thread_cause(const View& view, int depth) {
   const std::string operation = collective_of(python, native);
   if (!operation.empty()) {
     OwnCause out =
-        found(view, Cause::waits_for_rank, fmt::format("waits in {}{}", operation, where(view)));
+        found(view, Cause::waits_for_rank, fmt::format("waiting in {}{}", operation, where(view)));
     out.collective = operation;
     return out;
   }
   if (python != nullptr && in_data_loader(*python)) {
-    return waits_for_child(view, Cause::data_loader, "waits for its data loader", depth);
+    return waits_for_child(view, Cause::data_loader, "waiting for its data loader", depth);
   }
   return is_busy(view.thread) ? spinning(view) : waiting(view, depth);
 }
 
-// Who holds the GIL and does not run keeps all other Python threads from running.
+// A thread that holds the GIL and does not run blocks all other Python threads.
 const ThreadFacts& thread_that_matters(const ProcessFacts& process) {
   for (const Stack& stack : process.stacks) {
     const ThreadFacts* const thread = stack.holds_gil ? find_thread(process, stack.tid) : nullptr;
@@ -362,7 +365,7 @@ bool holds_gil(const ProcessFacts& process, const ThreadFacts& thread) {
 
 OwnCause own_cause(const RankEvidence& rank) {
   if (rank.processes.empty() || rank.processes.front().threads.empty()) {
-    return {.reason = rank.ended ? "has ended" : "its process cannot be looked at"};
+    return {.reason = rank.ended ? "has exited" : "not inspectable (its process cannot be read)"};
   }
   const ProcessFacts& main = rank.processes.front();
   if (auto halt = halted(rank, main)) {
@@ -371,11 +374,11 @@ OwnCause own_cause(const RankEvidence& rank) {
   const ThreadFacts& thread = thread_that_matters(main);
   OwnCause out = thread_cause({rank, main, thread}, 0);
   if (holds_gil(main, thread) && thread.state != 'R') {
-    out.reason += ", and holds Python's GIL";
+    out.reason += ", holding Python's GIL";
     if (thread.tid != main.pid) {
       const Stack* const stack = stack_of(main, thread.tid, true);
       out.cause = Cause::deadlocked;
-      out.reason = fmt::format("deadlocked: its thread {} {}", stack->name, out.reason);
+      out.reason = fmt::format("deadlocked: its thread {} is {}", stack->name, out.reason);
     }
   }
   return out;

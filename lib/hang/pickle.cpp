@@ -15,11 +15,11 @@ using Kind = PickleValue::Kind;
 namespace {
 
 constexpr std::size_t kStackMax = 4 * kPickleValuesMax;
-constexpr std::size_t kMarksMax = 1000;  // things within things
+constexpr std::size_t kMarksMax = 1000;  // nesting depth
 
 }  // namespace
 
-// A stack machine, as the format wants it. Sticky: after the first thing that is wrong it stops.
+// A stack machine, as the format requires. Stops at the first error.
 class PickleReader {
  public:
   explicit PickleReader(std::string_view bytes) : bytes_(bytes) {}
@@ -34,7 +34,7 @@ class PickleReader {
       last_ = before;
     }
     if (wrong_ || stack_.size() != 1 || !marks_.empty()) {
-      return failure(Errc::protocol, fmt::format("not as PyTorch writes it, at byte {}", last_));
+      return failure(Errc::protocol, fmt::format("unexpected data at byte {}", last_));
     }
     out_.root_ = stack_.back();
     return std::move(out_);
@@ -73,7 +73,7 @@ class PickleReader {
 
   bool push_boolean(bool value) { return push({.kind = Kind::boolean, .integer = value ? 1 : 0}); }
 
-  // LONG1: a length, then so many bytes with a sign.
+  // LONG1: a length, then a signed integer of that many bytes.
   bool push_long() {
     const auto size = static_cast<std::size_t>(number(1));
     if (size > sizeof(std::int64_t)) {
@@ -87,7 +87,7 @@ class PickleReader {
     return push_integer(static_cast<std::int64_t>(value));
   }
 
-  // BINFLOAT: big-endian, unlike all else.
+  // BINFLOAT: big-endian, unlike everything else.
   bool push_real() {
     std::uint64_t bits = 0;
     for (const char byte : take(sizeof(double))) {
@@ -126,7 +126,7 @@ class PickleReader {
     }
   }
 
-  // The last `count` things on the stack; none, where a mark lies between them.
+  // The last `count` items on the stack; none if a mark lies between them.
   std::optional<std::vector<std::uint32_t>> pop(std::size_t count) {
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();
     if (stack_.size() - floor < count) {
@@ -201,7 +201,7 @@ class PickleReader {
 
   bool other(unsigned char opcode) {
     switch (opcode) {
-      case 0x80:  // the protocol's number
+      case 0x80:  // protocol version
         return number(1) == 2;
       case '(':
         marks_.push_back(stack_.size());
@@ -235,7 +235,7 @@ class PickleReader {
 
 Result<Pickle> Pickle::read(std::string_view bytes) {
   if (bytes.size() > kPickleBytesMax) {
-    return failure(Errc::protocol, fmt::format("it has more than {} bytes", kPickleBytesMax));
+    return failure(Errc::protocol, fmt::format("it is larger than {} bytes", kPickleBytesMax));
   }
   return PickleReader(bytes).run();
 }
@@ -245,7 +245,7 @@ const PickleValue* Pickle::find(const PickleValue& dict, std::string_view key) c
   for (std::size_t i = 0; dict.kind == Kind::dict && i + 1 < dict.items.size(); i += 2) {
     const PickleValue& name = at(dict.items[i]);
     if (name.kind == Kind::text && name.text == key) {
-      out = &at(dict.items[i + 1]);  // of several, the last one
+      out = &at(dict.items[i + 1]);  // the last of duplicate keys
     }
   }
   return out;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pickle: what PyTorch's C++ writes with Python's pickle format (its flight recorder's dumps), as a
-// tree of plain values. Nothing is executed and no object is made: any opcode beyond those few is
-// refused. Any bytes may come; bounded. Pure.
+// Pickle: reads the pickles that PyTorch's C++ writes (dumps of its flight recorder) into a tree of
+// plain values. Executes nothing and creates no objects; rejects all opcodes beyond the few that
+// PyTorch uses. Input is untrusted and bounded. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -20,23 +20,23 @@ struct PickleValue {
   enum class Kind : std::uint8_t { none, boolean, integer, real, text, list, dict };
 
   Kind kind = Kind::none;
-  std::int64_t integer = 0;  // also of a boolean
+  std::int64_t integer = 0;  // also for a boolean
   double real = 0;
-  std::string_view text{};             // in the bytes that were read
-  std::vector<std::uint32_t> items{};  // of a list or tuple; keys and values of a dict in turn
+  std::string_view text{};             // points into the input
+  std::vector<std::uint32_t> items{};  // of a list or tuple; alternating keys and values of a dict
 };
 
-// Values may be in several places, and a list may hold itself: look no deeper than you must.
+// Values may be shared, and a list may contain itself, so do not descend deeper than necessary.
 class Pickle {
  public:
-  // `bytes` must stay. Errors: protocol.
+  // `bytes` must outlive the result. Errors: protocol.
   [[nodiscard]] static Result<Pickle> read(std::string_view bytes);
 
   [[nodiscard]] const PickleValue& root() const { return values_[root_]; }
 
   [[nodiscard]] const PickleValue& at(std::uint32_t index) const { return values_[index]; }
 
-  // Of a dict; nullptr: it has no such key, or is none.
+  // The value of a key; nullptr if `dict` has no such key or is not a dict.
   [[nodiscard]] const PickleValue* find(const PickleValue& dict, std::string_view key) const;
 
  private:

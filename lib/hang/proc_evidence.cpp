@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kFileBytesMax = std::size_t{256} * 1024;
 constexpr std::size_t kPathBytesMax = 512;
-constexpr std::size_t kDescriptorsMax = 512;  // of one process that are compared
+constexpr std::size_t kDescriptorsMax = 512;  // compared per process
 
 std::string read_file(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -49,7 +49,7 @@ std::string link_target(const std::string& path) {
   return size > 0 ? std::string(target.data(), static_cast<std::size_t>(size)) : "";
 }
 
-// The value after "name:" in a file of such lines.
+// The value after "name:" in a file with one such line per value.
 std::uint64_t number_after(std::string_view text, std::string_view name) {
   const auto at = text.find(name);
   if (at == std::string_view::npos || (at > 0 && text[at - 1] != '\n')) {
@@ -61,7 +61,7 @@ std::uint64_t number_after(std::string_view text, std::string_view name) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
 }
 
-// User and system time of a stat line: fields 14 and 15, after the command in parentheses.
+// User and system time in a stat line: fields 14 and 15, after the command in parentheses.
 double cpu_seconds(std::string_view stat) {
   static const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   const auto close = stat.rfind(')');
@@ -76,7 +76,7 @@ double cpu_seconds(std::string_view stat) {
   return static_cast<double>(used) / ticks;
 }
 
-// Of its main thread, while others had the processor: it would have run.
+// The main thread's run-queue wait: it would have run.
 double waited_seconds(std::string_view schedstat) {
   constexpr double kNsInSecond = 1e9;
   const auto fields = split(trim(schedstat), ' ');
@@ -84,7 +84,7 @@ double waited_seconds(std::string_view schedstat) {
                            : static_cast<double>(parse_int(fields[1]).value_or(0)) / kNsInSecond;
 }
 
-// What is there of the bytes at an address of another process.
+// The readable part of the bytes at an address in another process.
 std::string read_memory(pid_t pid, std::uint64_t address, std::size_t bytes) {
   std::string out(bytes, '\0');
   const iovec here{out.data(), out.size()};
@@ -94,7 +94,7 @@ std::string read_memory(pid_t pid, std::uint64_t address, std::size_t bytes) {
   return out;
 }
 
-// A path may end before a page that cannot be read.
+// A path may end just before a page that cannot be read.
 std::string read_path(pid_t pid, std::uint64_t address) {
   const std::size_t page = 4096;
   const std::size_t left = page - address % page;
@@ -212,7 +212,7 @@ std::vector<pid_t> tree_of(pid_t root) {
   return out;
 }
 
-// O_ACCMODE of a descriptor of another process.
+// O_ACCMODE of a descriptor in another process.
 std::optional<int> access_mode(pid_t pid, const std::string& fd) {
   const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
   const auto at = info.find("flags:");
@@ -229,13 +229,13 @@ std::optional<int> access_mode(pid_t pid, const std::string& fd) {
   return flags & O_ACCMODE;
 }
 
-// The processes that have a pipe open, by its path ("pipe:[123]") and how they may use it.
+// The processes that have a pipe open for reading and for writing.
 struct PipeEnds {
   std::vector<pid_t> readers;
   std::vector<pid_t> writers;
 };
 
-// Of those pipes that are in `pipes` already.
+// Only for pipes that are already in `pipes`.
 void add_ends(pid_t pid, std::map<std::string, PipeEnds>& pipes) {
   std::size_t seen = 0;
   std::error_code error;
@@ -260,7 +260,7 @@ void add_ends(pid_t pid, std::map<std::string, PipeEnds>& pipes) {
 Used used_by(pid_t root) {
   Used out;
   if (!proc_is_ours()) {
-    return out;  // the numbers there are those of other processes
+    return out;  // its pids are not from our namespace
   }
   for (const pid_t pid : tree_of(root)) {
     out.cpu_seconds += cpu_seconds(read_file(fmt::format("/proc/{}/stat", pid)));

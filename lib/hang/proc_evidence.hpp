@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads from /proc what the processes of a rank do. A process may end or change while it is read:
-// what is not there any more is left out. Shell; blocks for as long as the kernel takes to answer,
-// which is no time for /proc. Any thread.
+// Reads the state of a rank's processes from /proc. A process may exit or change during the read;
+// what no longer exists is left out. Shell; blocks only for the kernel's answer, which is immediate
+// for /proc. Any thread.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -13,18 +13,18 @@
 
 namespace muster::hang {
 
-// Of one rank; more are left out.
+// Per rank; further processes are left out.
 inline constexpr std::size_t kProcessesMax = 64;
 
-// What the processes below and with `root` have used since their start.
+// Total usage of `root` and its descendants since their start.
 struct Used {
-  double cpu_seconds = 0;  // and that for which they waited for a processor
+  double cpu_seconds = 0;  // including run-queue wait
   std::uint64_t io_bytes = 0;
 };
 
 [[nodiscard]] Used used_by(pid_t root);
 
-// The process and all below it, the root first; its children before theirs.
+// The process and all its descendants, breadth first.
 [[nodiscard]] std::vector<ProcessFacts> read_processes(pid_t root);
 
 struct ThreadUse {
@@ -32,15 +32,15 @@ struct ThreadUse {
   char state = '?';
 };
 
-// Of each thread, by tid.
+// For each thread, by tid.
 [[nodiscard]] std::map<pid_t, ThreadUse> thread_use(const std::vector<ProcessFacts>& processes);
 
-// Fills in the CPU time of each thread since `before`, so many seconds ago.
+// Sets the CPU time of each thread since `before`, which was taken `seconds` ago.
 void add_cpu(std::vector<RankEvidence>& ranks,
              const std::map<pid_t, ThreadUse>& before,
              double seconds);
 
-// Fills in who is at the other side of the pipes that threads wait for.
+// Sets the process at the other end of the pipes that threads wait for.
 void find_other_sides(std::vector<RankEvidence>& ranks);
 
 }  // namespace muster::hang

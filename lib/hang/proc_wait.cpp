@@ -13,7 +13,7 @@
 namespace muster::hang {
 namespace {
 
-// Words between blanks.
+// Splits at blanks.
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> out;
   while (!line.empty()) {
@@ -38,7 +38,7 @@ struct Row {
   Names names;
 };
 
-// Calls that a program may be held up in. What no architecture but x86-64 has is marked by #ifdef.
+// Calls in which a program may block. #ifdef marks those that only x86-64 has.
 constexpr Row kRows[] = {
     {SYS_futex, WaitKind::lock, "futex", Names::nothing},
     {SYS_read, WaitKind::read, "read", Names::fd},
@@ -161,7 +161,7 @@ CallFacts facts_of(const SystemCall& call) {
   return {};
 }
 
-// "1: FLOCK  ADVISORY  WRITE 27582 fe:00:12345 0 EOF" holds, "1: -> FLOCK …" waits for it.
+// "1: FLOCK  ADVISORY  WRITE 27582 fe:00:12345 0 EOF" holds it, "1: -> FLOCK …" waits for it.
 pid_t lock_holder(std::string_view locks, pid_t pid) {
   std::int64_t holder = 0;
   for (const std::string& line : split(locks, '\n')) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread waits for, from the line of /proc/<pid>/task/<tid>/syscall: the kind of the call
-// and the arguments that name a descriptor or a path. Numbers of system calls are here and nowhere
-// else. Pure.
+// and the arguments that identify a descriptor or a path. The only place with system call numbers.
+// Pure.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -19,14 +19,14 @@ struct SystemCall {
   bool operator==(const SystemCall&) const = default;
 };
 
-// None for "running" and for what is no system call.
+// None for "running" and for anything that is not a system call.
 [[nodiscard]] std::optional<SystemCall> parse_system_call(std::string_view line);
 
-// Where the call's arguments lie.
+// Where to find the call's arguments.
 struct CallFacts {
   WaitKind kind = WaitKind::other;
   std::string_view name;
-  int fd = -1;                  // that it waits for
+  int fd = -1;                  // the descriptor that it waits for
   std::uint64_t path_at = 0;    // address of a path in the process; 0: none
   std::uint64_t polled_at = 0;  // address of an array of pollfd
   std::uint64_t fd_set_at = 0;  // address of an fd_set to read

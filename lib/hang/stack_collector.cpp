@@ -16,22 +16,22 @@ namespace {
 
 bool is_python(const ProcessFacts& process) {
   return process.command.find("python") != std::string::npos ||
-         process.command.starts_with("pt_");  // as PyTorch names the processes of its loaders
+         process.command.starts_with("pt_");  // PyTorch's name for DataLoader workers
 }
 
 bool has_python_stack(const ProcessFacts& process) {
   return std::ranges::any_of(process.stacks, &Stack::python);
 }
 
-// A tracer would wait for a thread that the kernel does not let go, and one that is stopped by a
-// signal says all already.
+// A tracer would block on a thread in uninterruptible sleep, and a process that is stopped by a
+// signal needs no stack.
 bool may_be_traced(const ProcessFacts& process) {
   return process.tracer == 0 && process.state != 'T' && process.state != 't' &&
          std::ranges::none_of(process.threads,
                               [](const ThreadFacts& thread) { return thread.state == 'D'; });
 }
 
-// Python's frames do not say what C code below them does, nor does a lock of C++.
+// Python's frames do not show what C code is doing, and neither does a C++ lock.
 bool needs_native(const ProcessFacts& process) {
   if (!may_be_traced(process) || process.threads.empty()) {
     return false;
@@ -132,7 +132,7 @@ void StackCollector::finished(std::size_t id, const Task& task, const std::strin
   auto stacks = task.python ? parse_py_spy(output) : parse_eu_stack(output);
   if (stacks.empty()) {
     const std::string pid = std::to_string(task.process->pid);
-    gaps_.insert((task.python ? "py-spy" : "eu-stack") + (" shows nothing of process " + pid));
+    gaps_.insert((task.python ? "py-spy" : "eu-stack") + (" returned no stack of process " + pid));
   }
   std::ranges::move(stacks, std::back_inserter(task.process->stacks));
   next();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// StackCollector: asks the programs that show stacks about the processes of some ranks: py-spy for
-// Python, then eu-stack where that does not say enough. A few at a time, bounded in time and size;
-// what does not answer is left out. Lives on the loop's thread; resource.
+// StackCollector: runs stack dumpers on the processes of some ranks: py-spy for Python, then
+// eu-stack if that is not enough. A few at a time, with limits on time and size; processes without
+// an answer are left out. Runs on the loop's thread; resource.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -19,7 +19,7 @@
 namespace muster::hang {
 
 inline constexpr std::size_t kStacksAtOnce = 16;
-inline constexpr std::size_t kStacksMax = 256;  // processes of one inspection
+inline constexpr std::size_t kStacksMax = 256;  // processes per inspection
 inline constexpr Duration kPySpyTimeout = std::chrono::seconds(5);
 inline constexpr Duration kEuStackTimeout = std::chrono::seconds(20);
 inline constexpr std::size_t kDumpBytesMax = std::size_t{4} << 20;
@@ -31,14 +31,14 @@ class StackCollector {
   StackCollector(asio::io_context& loop, std::string py_spy, std::vector<std::string> environment)
       : loop_(loop), py_spy_(std::move(py_spy)), environment_(std::move(environment)) {}
 
-  // Adds stacks to the processes of `ranks`, which must stay where they are until `done` is called,
-  // later and once.
+  // Adds stacks to the processes of `ranks`, which must not move until `done` is called, later and
+  // once.
   void collect(std::vector<RankEvidence>& ranks, Done done);
 
-  // What could not be had, and what to do.
+  // What is missing, and the remedy.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
-  // Nothing is called any more.
+  // No callback runs afterwards.
   void cancel();
 
  private:
@@ -62,7 +62,7 @@ class StackCollector {
   bool native_ = false;
   std::set<std::string> gaps_;
   Done done_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // callbacks of before are passed over
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // stale callbacks are ignored
 };
 
 }  // namespace muster::hang

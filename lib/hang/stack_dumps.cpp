@@ -57,7 +57,7 @@ Stack python_stack(const DumpJson& thread) {
   return out;
 }
 
-// "#0  0x00007f988b6e3f16 __futex_abstimed_wait_common"; a frame without a name has none.
+// "#0  0x00007f988b6e3f16 __futex_abstimed_wait_common"; the name may be missing.
 Frame native_frame(std::string_view line) {
   const auto address = line.find("0x");
   const auto blank = address == std::string_view::npos ? address : line.find(' ', address);
@@ -65,7 +65,7 @@ Frame native_frame(std::string_view line) {
     return {};
   }
   std::string_view name = trim(line.substr(blank));
-  if (name.starts_with("- 1 ")) {  // an address after a call
+  if (name.starts_with("- 1 ")) {  // a return address
     name.remove_prefix(4);
   }
   return {std::string(trim(name).substr(0, kNameMax)), "", 0};

@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 16> kOperations{"all_reduce",
                                                        "recv",
                                                        "wait"};
 
-// What a C++ collective library's functions are called, and what a person calls that.
+// Name prefixes of functions in C++ collective libraries.
 constexpr std::array<std::string_view, 4> kNativeCollectives{
     "gloo::", "c10d::", "muster::collective", "ncclProxy"};
 
@@ -48,7 +48,7 @@ bool is_library(const Frame& frame) {
   });
 }
 
-// Python's functions have their class before them: "Queue.get".
+// Python's functions may have their class as a prefix: "Queue.get".
 std::string_view bare_name(std::string_view name) {
   const auto dot = name.rfind('.');
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
@@ -69,14 +69,14 @@ bool any_function(const Stack& stack, std::string_view part) {
   });
 }
 
-// What lies between Python's code and C functions counts as Python.
+// Frames between Python code and C functions belong to the interpreter.
 bool is_interpreter(const Frame& native) {
   static constexpr std::array<std::string_view, 5> names{"_Py", "Py", "ffi_", "take_gil", "_start"};
   return std::ranges::any_of(
       names, [&](std::string_view name) { return native.function.starts_with(name); });
 }
 
-// Of muster: what it waits for is said beside the place, by its recorder.
+// muster's own frames: its flight recorder already shows what it waits for.
 bool is_ours(const Frame& native) {
   return native.function.find("muster::") != std::string::npos ||
          native.function.starts_with("muster_");
@@ -169,7 +169,7 @@ std::string collective_of(const Stack* python, const Stack* native) {
         return std::string(name);
       }
       if (!is_library(frame)) {
-        break;  // the user's code inside of an operation is no wait for others
+        break;  // user code called from an operation does not wait for others
       }
     }
   }

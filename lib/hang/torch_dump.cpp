@@ -26,7 +26,7 @@ constexpr std::size_t kRanksMax = 100'000;
 constexpr std::size_t kRanksShown = 8;
 constexpr std::string_view kAllRanks = "default_pg";
 
-// One entry as far as we want it.
+// The fields of an entry that are needed.
 struct Entry {
   std::string group{};  // its name
   std::string description{};
@@ -58,7 +58,7 @@ bool flag_of(const Pickle& dump, const PickleValue& dict, std::string_view key) 
   return value != nullptr && value->kind == Kind::boolean && value->integer != 0;
 }
 
-// Of a list: its elements.
+// The elements of a list.
 std::vector<const PickleValue*> elements_of(const Pickle& dump, const PickleValue* list) {
   std::vector<const PickleValue*> out;
   for (const std::uint32_t item : list == nullptr ? std::vector<std::uint32_t>{} : list->items) {
@@ -67,7 +67,7 @@ std::vector<const PickleValue*> elements_of(const Pickle& dump, const PickleValu
   return list != nullptr && list->kind == Kind::list ? out : std::vector<const PickleValue*>{};
 }
 
-// -- what must be the same on all ranks -------------------------------------------------------
+// -- the part that must be the same on all ranks ----------------------------------------------
 
 std::string type_name(std::string_view name) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> names{
@@ -111,13 +111,13 @@ std::string tensors_of(const Pickle& dump, const PickleValue& entry) {
                                       : out;
 }
 
-// Ranks may give these tensors of different sizes, or none.
+// Ranks may pass tensors of different sizes, or none.
 bool may_differ(std::string_view operation) {
   return operation.starts_with("all_to_all") || operation.ends_with("_v") ||
          operation == "gather" || operation == "scatter";
 }
 
-// The rank behind "->" or "<-" of "send 0->1", "recv 1<-0"; none: of any source.
+// The rank after "->" or "<-" in "send 0->1", "recv 1<-0"; -1: any source.
 int peer_of(std::string_view name) {
   const auto arrow = std::min(name.find("->"), name.find("<-"));
   const auto peer =
@@ -146,7 +146,7 @@ Entry read_entry(const Pickle& dump, const PickleValue& value) {
   out.is_transfer =
       flag_of(dump, value, "is_p2p") || out.operation == "send" || out.operation == "recv";
   out.peer = out.is_transfer ? peer_of(called) : -1;
-  // Some back ends only say that they are done with it.
+  // Some backends only mark it as retired.
   out.over = text_of(dump, value, "state") == "completed" || flag_of(dump, value, "retired");
   out.created = number_of(dump, value, "time_created_ns");
   return out;
@@ -156,7 +156,7 @@ Entry read_entry(const Pickle& dump, const PickleValue& value) {
 
 struct GroupFacts {
   Position position;
-  std::vector<Entry> run;  // of one number, which may be several operations in one call
+  std::vector<Entry> run;  // entries of one number; one call may have several
 };
 
 std::vector<int> parse_ranks(std::string_view text) {
@@ -177,13 +177,13 @@ class Groups {
  public:
   Groups(const Pickle& dump, const TorchDumpSource& source) : dump_(dump), source_(source) {}
 
-  // Also of a group in which nothing was called yet: others may wait there.
+  // Includes groups in which nothing has been called yet: others may wait there.
   void add_members() {
     const PickleValue* const all = dump_.find(dump_.root(), "pg_config");
     for (std::size_t i = 0; all != nullptr && i + 1 < all->items.size(); i += 2) {
       const PickleValue& name = dump_.at(all->items[i]);
       if (name.kind != Kind::text || name.text.empty()) {
-        continue;  // as gloo writes it in some versions: nobody can tell which group it is
+        continue;  // some gloo versions write no name, so the group is unknown
       }
       const PickleValue& group = dump_.at(all->items[i + 1]);
       const PickleValue* const ranks = dump_.find(group, "ranks");
@@ -238,7 +238,7 @@ class Groups {
     return &group;
   }
 
-  // The same on all ranks of the group, and of no other group.
+  // The same on all ranks of the group, and unique to it.
   [[nodiscard]] std::string title_of(const Entry& entry) const {
     if (entry.description == kAllRanks) {
       return fmt::format("{} ({})", kAllRanks, source_.backend);
@@ -259,7 +259,7 @@ class Groups {
                : out;
   }
 
-  // Operations of one call share a number, and the last of them tells how all are.
+  // Operations of one call share a number, and the last of them has the state of all.
   static bool belongs(const Entry& before, const Entry& entry) {
     if (entry.operation == "coalesced") {
       return before.is_transfer ? before.transfer == entry.transfer
@@ -333,16 +333,16 @@ class Groups {
 Result<void> check_version(const Pickle& dump) {
   const std::string version = text_of(dump, dump.root(), "version");
   if (version.empty()) {
-    return failure(Errc::protocol, "it has no version");
+    return failure(Errc::protocol, "it has no version field");
   }
   if (!version.starts_with("2.")) {
     return failure(Errc::protocol,
-                   fmt::format("its format is {}, and only 2.x is known here", version));
+                   fmt::format("unsupported format {}; only 2.x is supported", version));
   }
   return {};
 }
 
-// "nccl" of "nccl:all_reduce".
+// "nccl" from "nccl:all_reduce".
 std::string backend_in(const Pickle& dump, const std::vector<const PickleValue*>& entries) {
   const std::string name = entries.empty() ? "" : text_of(dump, *entries[0], "profiling_name");
   const auto colon = name.rfind(':');
@@ -365,7 +365,7 @@ Result<std::vector<Position>> torch_positions(std::string_view bytes, TorchDumpS
   groups.add_members();
   for (const PickleValue* const value : entries) {
     if (dump->find(*value, "collective_seq_id") == nullptr) {
-      return failure(Errc::protocol, "its entries have no collective_seq_id (an early 2.x)");
+      return failure(Errc::protocol, "its entries have no collective_seq_id (an early 2.x format)");
     }
     groups.add(read_entry(*dump, *value));
   }

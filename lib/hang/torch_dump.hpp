@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dump of PyTorch's flight recorder as positions of its rank: what its back ends (NCCL, gloo)
-// recorded of their operations, for the judge to compare. Pure; any bytes may come.
+// Converts a dump of PyTorch's flight recorder to its rank's positions: the operations that
+// PyTorch's backends (NCCL, gloo) recorded, for the judge to compare. Pure; input is untrusted.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,18 +13,18 @@
 
 namespace muster::hang {
 
-// Process groups of one rank; more are left out.
+// Per rank; further process groups are left out.
 inline constexpr std::size_t kTorchGroupsMax = 256;
 
-// What the dump itself does not say.
+// What the dump itself does not contain.
 struct TorchDumpSource {
   int rank = 0;           // in the job
-  std::string backend{};  // whose recorder it is: "nccl", "gloo"; empty: see its entries
+  std::string backend{};  // "nccl", "gloo"; empty: take it from the entries
   std::uint64_t now = 0;  // ns of the wall clock
 };
 
-// Errors: protocol: no dump, or one of another format than 2.x, which are those with sequence
-// numbers that count the operations of a group.
+// Errors: protocol: not a dump, or not format 2.x with sequence numbers that count the operations
+// of a group.
 [[nodiscard]] Result<std::vector<Position>> torch_positions(std::string_view dump,
                                                             TorchDumpSource source);
 

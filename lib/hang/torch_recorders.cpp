@@ -32,7 +32,7 @@ constexpr double kNanoseconds = 1e9;
 
 constexpr const char* kNccl = "nccl";
 
-// PyTorch's names, and ours for what listens beside gloo (muster/torch_flights.py).
+// PyTorch's variables, and ours for the listener for gloo (muster_torch_flights.py).
 constexpr const char* kNcclPipes = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
 constexpr const char* kNcclDumps = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
 constexpr const char* kNcclDumpsNewer = "TORCH_FR_DUMP_TEMP_FILE";
@@ -51,7 +51,7 @@ std::string read_up_to(int fd, std::size_t bytes_max) {
   return out;
 }
 
-// As the process was started with it; empty where it has no such variable.
+// The value at process start; empty if the variable is unset.
 std::string variable_of(const std::string& environment, const std::string& name) {
   const std::string wanted = std::string(1, '\0') + name + "=";
   const auto at = environment.find(wanted);
@@ -62,7 +62,7 @@ std::string variable_of(const std::string& environment, const std::string& name)
   return environment.substr(begin, environment.find('\0', begin) - begin);
 }
 
-// With a zero byte before each variable.
+// With a NUL byte before each variable.
 std::string environment_of(pid_t pid) {
   return std::string(1, '\0') +
          read_proc_file(fmt::format("/proc/{}/environ", pid), kEnvironBytesMax);
@@ -77,7 +77,7 @@ std::string name_of_file(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// The writing end of a named pipe at which somebody listens.
+// The write end of a named pipe that has a listener.
 UniqueFd open_pipe(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
 
@@ -95,7 +95,7 @@ bool is_own(const std::string& path) {
 
 }  // namespace
 
-// -- questions --------------------------------------------------------------------------------
+// -- queries ----------------------------------------------------------------------------------
 
 std::vector<TorchRecorders::Question> TorchRecorders::questions_for(
     const RankEvidence& rank) const {
@@ -127,7 +127,7 @@ void TorchRecorders::ask(const std::vector<RankEvidence>& ranks, Done done) {
   loud_.clear();
   for (const RankEvidence& rank : ranks) {
     if (rank.processes.empty() || rank.processes.front().state == 'T') {
-      continue;  // who is stopped answers nothing
+      continue;  // a stopped process cannot answer
     }
     for (Question& question : questions_for(rank)) {
       put(std::move(question));
@@ -151,7 +151,7 @@ bool TorchRecorders::open_events() {
   }
   UniqueFd fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (!fd) {
-    gaps_.insert("PyTorch's flight recorders are not asked: no inotify: " +
+    gaps_.insert("cannot query PyTorch's flight recorders: inotify failed: " +
                  std::string(std::strerror(errno)));
     return false;
   }
@@ -164,7 +164,7 @@ bool TorchRecorders::open_events() {
   return true;
 }
 
-// Looked at from before we ask: the answer may come at once.
+// Watch the folder before the query, because the answer may arrive at once.
 void TorchRecorders::put(Question question) {
   const UniqueFd pipe = open_pipe(question.pipe);
   if (!pipe || open_.size() == kTorchDumpsMax || !open_events()) {
@@ -233,7 +233,7 @@ void TorchRecorders::answered(const Question& question) {
                        .backend = question.backend,
                        .now = static_cast<std::uint64_t>(wall_now_seconds() * kNanoseconds)});
   if (!positions) {
-    gaps_.insert(fmt::format("PyTorch's flight recorder ({}) of rank {} cannot be read: {}",
+    gaps_.insert(fmt::format("cannot read PyTorch's flight recorder ({}) of rank {}: {}",
                              question.backend,
                              question.rank,
                              positions.error().message));
@@ -257,7 +257,7 @@ void TorchRecorders::finish() {
     silent.insert(question.rank);
   }
   if (!silent.empty()) {
-    gaps_.insert("no answer of PyTorch's flight recorder of " +
+    gaps_.insert("no answer from PyTorch's flight recorder on " +
                  ranks_text(std::vector<int>(silent.begin(), silent.end())));
   }
   Done call = std::exchange(done_, nullptr);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// TorchRecorders: asks PyTorch's flight recorders of running processes for a dump. A thread beside
-// the one that hangs listens at a named pipe and writes the dump into a file: NCCL's own thread,
-// where TORCH_NCCL_DEBUG_INFO_PIPE_FILE is set, and for gloo that of muster.torch_flights. Who has
-// not answered in time is left out. Lives on the loop's thread; resource.
+// TorchRecorders: requests dumps from PyTorch's flight recorders in running processes. A thread
+// other than the hanging one listens on a named pipe and writes the dump to a file: NCCL's own
+// thread if TORCH_NCCL_DEBUG_INFO_PIPE_FILE is set, and for gloo the one of muster_torch_flights.
+// Ranks that do not answer in time are left out. Runs on the loop's thread; resource.
 #pragma once
 
 #include "base/time.hpp"
@@ -22,10 +22,10 @@
 namespace muster::hang {
 
 inline constexpr Duration kTorchDumpTimeout = std::chrono::seconds(3);
-// NCCL's thread looks at its pipe once a second. Its first dump names the functions of all recorded
-// stacks, which took 4 s with PyTorch 2.11 on an H200.
+// NCCL's thread polls its pipe once a second. Its first dump symbolizes all recorded stacks, which
+// took 4 s with PyTorch 2.11 on an H200.
 inline constexpr Duration kNcclDumpTimeout = std::chrono::seconds(10);
-inline constexpr std::size_t kTorchDumpsMax = 256;  // of one inspection
+inline constexpr std::size_t kTorchDumpsMax = 256;  // per inspection
 
 class TorchRecorders {
  public:
@@ -33,19 +33,19 @@ class TorchRecorders {
 
   explicit TorchRecorders(asio::io_context& loop) : loop_(loop), events_(loop), timer_(loop) {}
 
-  // Of all processes of the ranks. `done` is called later and once.
+  // Queries all processes of the ranks. `done` is called later and once.
   void ask(const std::vector<RankEvidence>& ranks, Done done);
 
-  // Ranks that log lines when they answer the last question.
+  // Ranks that log lines when they answer the last query.
   [[nodiscard]] const std::set<int>& loud() const { return loud_; }
 
-  // Gives the ranks what has come.
+  // Adds the positions that have arrived to the ranks.
   void add_positions(std::vector<RankEvidence>& ranks) const;
 
-  // What could not be had.
+  // What is missing.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
-  // Nothing is called any more.
+  // No callback runs afterwards.
   void cancel();
 
  private:
@@ -54,7 +54,7 @@ class TorchRecorders {
     std::string backend;
     std::string pipe;
     std::string dump;
-    bool ours = false;  // nobody else wants the dump
+    bool ours = false;  // we requested it, so we may delete it
   };
 
   [[nodiscard]] std::vector<Question> questions_for(const RankEvidence& rank) const;
@@ -67,7 +67,7 @@ class TorchRecorders {
   void finish();
 
   asio::io_context& loop_;
-  asio::posix::stream_descriptor events_;  // of inotify
+  asio::posix::stream_descriptor events_;  // the inotify descriptor
   asio::steady_timer timer_;
   std::map<std::string, int> watches_;                    // by folder
   std::map<std::pair<int, std::string>, Question> open_;  // by watch and name of the dump
@@ -75,7 +75,7 @@ class TorchRecorders {
   std::set<std::string> gaps_;
   std::set<int> loud_;
   Done done_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // callbacks of before are passed over
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // stale callbacks are ignored
 };
 
 }  // namespace muster::hang

@@ -20,16 +20,16 @@ constexpr std::size_t kGapLines = 3;
 std::string_view action_text(OnHang action) {
   switch (action) {
     case OnHang::report:
-      return "nothing is ended (--on-hang=report)";
+      return "taking no action (--on-hang=report)";
     case OnHang::restart:
-      return "ending it as a failure (--on-hang=restart)";
+      return "treating it as a failure (--on-hang=restart)";
     case OnHang::stop:
-      return "ending the job (--on-hang=stop)";
+      return "stopping the job (--on-hang=stop)";
   }
   return "";
 }
 
-// " on 'a', 'b'"; a job of one node has no names.
+// " on 'a', 'b'"; a job on one node has no names.
 std::string on_nodes(const std::vector<std::string>& nodes) {
   return nodes.empty()
              ? ""
@@ -42,7 +42,7 @@ std::vector<std::string> text_of_group(const Group& group, std::size_t stack_lin
   std::string line =
       fmt::format("  {}{}: {}", ranks_text(group.ranks), on_nodes(group.nodes), group.reason);
   line += group.position.empty() ? "" : "; " + group.position;
-  line += group.waits_for.empty() ? "" : "; waits for " + ranks_text(group.waits_for);
+  line += group.waits_for.empty() ? "" : "; awaiting " + ranks_text(group.waits_for);
   std::vector<std::string> out{std::move(line)};
   for (std::size_t i = 0; i < std::min(stack_lines, group.stack.size()); ++i) {
     out.push_back("      " + group.stack[i]);
@@ -52,7 +52,7 @@ std::vector<std::string> text_of_group(const Group& group, std::size_t stack_lin
 
 std::string headline_of(const Verdict& verdict) {
   if (verdict.ranks.empty()) {
-    return "nobody knows why";
+    return "cause unknown";
   }
   if (verdict.cause == Cause::all_wait || verdict.cause == Cause::waits_for_rank) {
     return verdict.reason;
@@ -85,10 +85,10 @@ std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& fa
     out.push_back("  " + facts.gaps[i]);
   }
   if (gaps < facts.gaps.size()) {
-    out.push_back(fmt::format("  and {} more that could not be seen", facts.gaps.size() - gaps));
+    out.push_back(fmt::format("  and {} more gaps in the evidence", facts.gaps.size() - gaps));
   }
   if (!facts.folder.empty()) {
-    out.push_back("  all of it: " + facts.folder);
+    out.push_back("  details: " + facts.folder);
   }
   return out;
 }
@@ -96,7 +96,7 @@ std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& fa
 std::string story_of(const RankEvidence& rank) {
   std::string out = fmt::format("rank {}{}, no progress for {:.1f} s\n",
                                 rank.rank,
-                                rank.ended ? " has ended" : "",
+                                rank.ended ? " has exited" : "",
                                 rank.quiet);
   const std::string position = describe_position(rank);
   out += position.empty() ? "" : position + "\n";
@@ -109,7 +109,7 @@ std::string story_of(const RankEvidence& rank) {
     for (const ThreadFacts& thread : process.threads) {
       const Wait& wait = thread.wait;
       out +=
-          fmt::format("  thread {} ({}): state {}, cpu {:.0f} %, in the kernel's {}, call {} {}\n",
+          fmt::format("  thread {} ({}): state {}, cpu {:.0f} %, kernel function {}, call {} {}\n",
                       thread.tid,
                       thread.name,
                       thread.state,

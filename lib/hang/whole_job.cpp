@@ -31,21 +31,21 @@ std::string quoted(const std::string& name) {
   return "'" + printable(name) + "'";
 }
 
-// -- what the nodes tell ----------------------------------------------------------------------
+// -- the nodes' reports -----------------------------------------------------------------------
 
-// Words about what could not be looked at, with the nodes of which they are true.
+// Texts about what could not be inspected, with the nodes that they apply to.
 using Gaps = std::map<std::string, std::vector<std::string>>;
 
 std::string words_of(const NodeFindings& node) {
   switch (node.state) {
     case NodeState::silent:
-      return fmt::format("is silent for {:.0f} s", node.waited);
+      return fmt::format("has been silent for {:.0f} s", node.waited);
     case NodeState::late:
       return fmt::format("did not answer within {:.0f} s", node.waited);
     case NodeState::off:
-      return "does not look for hangs: give it --hang-timeout, too";
+      return "does not detect hangs: pass --hang-timeout there, too";
     case NodeState::unreadable:
-      return "gave an answer that cannot be read";
+      return "sent an unreadable answer";
     case NodeState::answered:
     case NodeState::finished:
       break;
@@ -63,7 +63,7 @@ void add_answer(const NodeFindings& node, Evidence& out, Gaps& gaps) {
     }
   }
   if (static_cast<int>(seen.size()) < node.ranks) {
-    gaps[fmt::format("tells of {} of its {} ranks", seen.size(), node.ranks)].push_back(node.name);
+    gaps[fmt::format("reported {} of its {} ranks", seen.size(), node.ranks)].push_back(node.name);
   }
   for (const std::string& gap : node.evidence.gaps) {
     gaps[gap].push_back(node.name);
@@ -74,12 +74,12 @@ void add_answer(const NodeFindings& node, Evidence& out, Gaps& gaps) {
   }
 }
 
-// Ranks of which nothing else is known.
+// Ranks about which nothing else is known.
 void add_unseen(const NodeFindings& node, Evidence& out) {
   for (int i = 0; i < std::min(node.ranks, kRanksOfNodeMax); ++i) {
     RankEvidence rank{.rank = node.rank_first + i, .local_rank = i, .node = node.name};
     rank.ended = node.state == NodeState::finished;
-    rank.own = OwnCause{.reason = "has ended"};
+    rank.own = OwnCause{.reason = "has exited"};
     if (!rank.ended) {
       rank.own->cause = Cause::node_silent;
       rank.own->reason = "its node " + words_of(node);
@@ -88,7 +88,7 @@ void add_unseen(const NodeFindings& node, Evidence& out) {
   }
 }
 
-// Often rank 0 alone says something: that is progress of all that never did, on all nodes.
+// Often only rank 0 reports progress; it then counts for all ranks that never have, on all nodes.
 void share_progress(Evidence& evidence) {
   for (RankEvidence& rank : evidence.ranks) {
     rank.quiet = rank.strong ? rank.quiet : std::min(rank.quiet, evidence.progress);
@@ -124,7 +124,7 @@ std::vector<std::string> texts_of(const Gaps& gaps) {
   return out;
 }
 
-// -- whether it counts ------------------------------------------------------------------------
+// -- whether the verdict counts ---------------------------------------------------------------
 
 bool is_unseen(const RankEvidence& rank) {
   return rank.own && rank.own->cause == Cause::node_silent;
@@ -134,7 +134,7 @@ bool is_slow(const RankEvidence& rank, double limit) {
   return rank.quiet < limit || (rank.lifeless < limit && rank.quiet < kSlowFactor * limit);
 }
 
-// As HangCore::judged, of all nodes.
+// Like HangCore::judged, for all nodes.
 bool counts(const Evidence& evidence, const Verdict& verdict) {
   std::vector<const RankEvidence*> seen;
   for (const RankEvidence& rank : evidence.ranks) {
@@ -185,7 +185,7 @@ void name_nodes(const std::vector<NodeFindings>& nodes, Verdict& verdict) {
   }
 }
 
-// The first one that is blamed, if its node can do something; else any of those that wait.
+// The first blamed rank whose node can act; else any rank that waits.
 int acting_rank(const Evidence& evidence, const Verdict& verdict) {
   const auto can_act = [](const RankEvidence& rank) { return !rank.ended && !is_unseen(rank); };
   for (const int blamed : verdict.ranks) {

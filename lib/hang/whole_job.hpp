@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verdict on a job of many nodes: what a node tells the others of its evidence, and what
-// follows from that of all nodes. Used by the agent, on the node that leads. Pure.
+// The verdict on a job with many nodes: what a node reports of its evidence, and the conclusion
+// from all nodes. Used by the agent on the leader node. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -13,20 +13,20 @@
 
 namespace muster::hang {
 
-// Ranks of one node; of more nothing is said.
+// Ranks per node; further ranks are not reported.
 inline constexpr int kRanksOfNodeMax = 4096;
 
-// Each rank judged by itself, and its place in the collective operations; without its processes.
+// Each rank judged in isolation, with its position in the collective operations, without processes.
 [[nodiscard]] Evidence summary_of(const Evidence& evidence);
 
-// How a node took part.
+// A node's participation.
 enum class NodeState : std::uint8_t {
   answered,
-  finished,    // all its ranks have ended well
-  silent,      // nothing was heard of it
-  late,        // it lives and did not answer
+  finished,    // all its ranks exited successfully
+  silent,      // it has sent nothing
+  late,        // it is alive but did not answer
   off,         // --hang-timeout is off there
-  unreadable,  // its answer is none
+  unreadable,  // its answer is invalid
 };
 
 struct NodeFindings {
@@ -39,9 +39,9 @@ struct NodeFindings {
 };
 
 struct WholeVerdict {
-  bool counts = false;    // else: somebody makes progress or lives, look again later
-  int acting_rank = -1;   // whose node carries out what was asked for; -1: nobody can
-  std::string told_by{};  // the node that shows all of it
+  bool counts = false;    // false: a rank makes progress or is alive, check again later
+  int acting_rank = -1;   // its node carries out the action; -1: none can
+  std::string told_by{};  // the node that shows the whole block
   Verdict verdict{};
   VerdictFacts facts{};
   bool operator==(const WholeVerdict&) const = default;

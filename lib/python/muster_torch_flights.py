@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets muster ask a process that hangs for PyTorch's flight recorder of its gloo groups, for which
-PyTorch itself has no way from outside (NCCL's thread has one). muster sets MUSTER_TORCH_FLIGHTS
-for workers with --hang-timeout; without it nothing of this happens, nor before the process makes a
-process group. A thread waits at the named pipe <value><pid>.pipe; for each byte in it a dump is
-written to <value><pid>, which lib/hang/torch_dump reads.
+"""Lets muster request the PyTorch flight recorder of gloo groups from a hanging process. PyTorch
+has no external interface for gloo's (for NCCL's it has a thread). muster sets MUSTER_TORCH_FLIGHTS
+for workers with --hang-timeout. Without it, and until the process creates a process group, nothing
+happens. A thread reads the named pipe <value><pid>.pipe; for each byte it writes a dump to
+<value><pid>, which lib/hang/torch_dump reads.
 
-A module of its own, which imports next to nothing: each Python of such a job runs install()."""
+A separate module that imports almost nothing, because every Python of such a job runs install()."""
 import os
 import sys
 
@@ -14,7 +14,7 @@ _MODULE = "torch.distributed.distributed_c10d"
 
 
 def install():
-    """Listens as soon as the program makes a process group."""
+    """Starts listening as soon as the program creates a process group."""
     if not os.environ.get(VARIABLE):
         return
     loaded = sys.modules.get(_MODULE)
@@ -41,16 +41,16 @@ def watch(c10d):
 
 
 def listen():
-    """Whether a thread listens from now on; not where there is nothing to ask, or no place."""
+    """Starts the thread. False if this PyTorch has no recorder, or the pipe cannot be made."""
     import threading
     from torch._C import _distributed_c10d as native
-    dump = getattr(native, "_dump_fr_trace", None)  # earlier versions record nothing of gloo
+    dump = getattr(native, "_dump_fr_trace", None)  # earlier versions do not record gloo
     path = f"{os.environ.get(VARIABLE, '')}{os.getpid()}"
     try:
         if dump is None or os.path.exists(path + ".pipe"):
             return False
         os.mkfifo(path + ".pipe", 0o600)
-        pipe = os.open(path + ".pipe", os.O_RDWR)  # to write as well: so there is never an end
+        pipe = os.open(path + ".pipe", os.O_RDWR)  # also for writing, so that read() never sees EOF
     except OSError:
         return False
     threading.Thread(target=_serve, args=(pipe, path, dump), name="muster-flights",
@@ -62,14 +62,14 @@ def _serve(pipe, path, dump):
     while os.read(pipe, 64):
         try:
             with open(path, "wb") as file:
-                # Without stacks, which need Python and are known from elsewhere.
+                # Without stacks: they need the GIL, and muster gets them in other ways.
                 file.write(dump(True, False, False))
-        except (OSError, RuntimeError, TypeError):  # nobody to tell: muster says who is silent
+        except (OSError, RuntimeError, TypeError):  # muster reports ranks without a dump
             pass
 
 
 class _Finder:
-    """Finds one module as the others do, and has watch() called when it is loaded."""
+    """Delegates the lookup of one module to the other finders, and calls watch() once loaded."""
 
     def find_spec(self, name, path, target=None):
         if name != _MODULE:

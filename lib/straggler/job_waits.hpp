@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobWaits: what the ranks of a job of many nodes have waited, as their nodes tell it, each by its
-// own clock and at its own moments; and on which nodes slow ranks are. Pure, value-like.
+// JobWaits: the waits of all ranks in a job of many nodes, as the nodes report them, each by its
+// own clock and at its own moments; and the nodes of slow ranks. Pure, value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,16 +15,17 @@
 
 namespace muster::straggler {
 
-// Nobody waits longer for the next word of a node: it has finished, or is out of touch.
+// The longest wait for a node's next report; after it, the node has finished or is out of touch.
 inline constexpr Duration kNodeSilent = std::chrono::seconds(3);
 
-// Nodes of a job with no more ranks tell each look, ten a second at most; others once a second.
+// Nodes of jobs with up to this many ranks report each check, at most ten a second; others once a
+// second.
 inline constexpr int kPromptRanks = 256;
 
-// So often it is seen who is silent.
+// How often to check for silent nodes.
 inline constexpr Duration kScanEach = std::chrono::milliseconds(500);
 
-// Sums of all nodes together; nodes that would go beyond it are not compared.
+// Sums of all nodes together; nodes that would exceed it are not compared.
 inline constexpr std::size_t kJobSumsMax = 1U << 20U;
 
 struct NodeWaits {
@@ -38,10 +39,10 @@ class JobWaits {
  public:
   void begin() { *this = {}; }
 
-  // Ranks that are not the node's own are passed over.
+  // Ignores ranks that are not the node's own.
   void take(TimePoint now, NodeWaits told);
 
-  // Once all nodes have told anew since the last time: what they told.
+  // The reports, once all nodes have sent a new one since the last time.
   [[nodiscard]] std::optional<std::vector<RankWaits>> next(TimePoint now);
 
   // By node, in the order of ranks.
@@ -57,7 +58,7 @@ class JobWaits {
 
   std::map<int, Node> nodes_{};  // by first rank
   std::size_t sums_ = 0;
-  std::size_t new_ = 0;  // nodes that have told anew
+  std::size_t new_ = 0;  // nodes with a new report
   TimePoint scanned_{};
 };
 

@@ -29,7 +29,7 @@ void add(const FlightLog& log, int rank, Called& called) {
   }
 }
 
-// Over all operations: what each rank waits, and how much later the slow ones came than the others.
+// Over all operations: each rank's wait, and how much later the slow ranks arrived than the others.
 struct Sums {
   std::map<int, double> waited;
   double late = 0;
@@ -52,7 +52,7 @@ void add(const Calls& calls, const std::vector<int>& slow, Sums& sums) {
   sums.late += std::max(0.0, last_slow - last_other);
 }
 
-// By how much the others wait longer than the slowest one, as StragglerCore counts it.
+// How much longer the others wait than the slowest rank, as StragglerCore counts it.
 double difference(const Sums& sums, const std::vector<int>& slow) {
   double least_slow = std::numeric_limits<double>::infinity();
   double least_other = least_slow;
@@ -77,7 +77,7 @@ std::optional<double> own_share(const std::vector<FlightLog>& logs,
   Sums sums;
   for (const auto& [group, called] : groups) {
     for (const auto& [number, calls] : called.operations) {
-      if (calls.size() == called.ranks) {  // else some have overwritten it
+      if (calls.size() == called.ranks) {  // else a recorder has overwritten it
         add(calls, slow, sums);
       }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How late slow ranks come to single operations of this node. Where ranks vary from step to step,
-// the others would wait for each other without the slow ones too: what these cost is less than the
-// sums of waiting tell. Pure.
+// How late slow ranks arrive at single operations on this node. If ranks vary from step to step,
+// the others would wait for each other even without the slow ranks, so these cost less than the
+// sums of waiting suggest. Pure.
 #pragma once
 
 #include "collective/recorder/flight_recorder.hpp"
@@ -16,11 +16,11 @@
 
 namespace muster::straggler {
 
-// Of each rank so many of its newest operations are looked at: as many as a recorder keeps.
+// The newest operations to read per rank: as many as a recorder keeps.
 inline constexpr std::uint64_t kRecordsMax = 2048;
 
-// Of the difference in waiting between others and slow ranks, the share that is the latter's doing.
-// None: the operations do not tell. `ranks`: by the pids of those who wrote the logs.
+// The share of the difference in waiting, between other and slow ranks, that the slow ranks cause.
+// None: the operations do not show it. `ranks`: by the pids of the processes that wrote the logs.
 [[nodiscard]] std::optional<double> own_share(const std::vector<collective::FlightLog>& logs,
                                               const std::map<pid_t, int>& ranks,
                                               const std::vector<int>& slow);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slow: which ranks are slow, and what that costs the job. Named, Over: what is told of them, which
-// are also events of the job. Values.
+// Slow: which ranks are slow, and what that costs the job. Named, Over: the reports about them,
+// which are also events of the job. Values.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace muster::straggler {
 
-// In a job of many nodes, where slow ranks are.
+// In a job of many nodes, the node of some slow ranks.
 struct SlowPlace {
   std::string node{};
   std::vector<int> ranks{};
@@ -19,21 +19,21 @@ struct SlowPlace {
 
 struct Slow {
   std::vector<int> ranks{};  // ascending
-  double share = 0;          // of the job's time, that it would save if they were like the others
-  // Where the ranks tell their steps: seconds of one, and how many of these are lost.
+  double share = 0;          // of the job's time that it would save without the slowdown
+  // If the ranks report steps: seconds per step, and the part that is lost.
   std::optional<double> step_seconds{};
   std::optional<double> lost_seconds{};
   std::vector<SlowPlace> places{};  // one node: none
   bool operator==(const Slow&) const = default;
 };
 
-// The others wait for these ranks. Told once, until it is over or others are slow.
+// The others wait for these ranks. Reported once, until it is over or other ranks are slow.
 struct Named {
   Slow slow{};
   bool operator==(const Named&) const = default;
 };
 
-// They are slow no longer.
+// They are no longer slow.
 struct Over {
   std::vector<int> ranks{};
   std::vector<SlowPlace> places{};
@@ -43,7 +43,7 @@ struct Over {
 // "rank 3", "ranks 3, 5".
 [[nodiscard]] std::string name_ranks(const std::vector<int>& ranks);
 
-// "rank 3 is slow: it costs the job 31 % of its time (0.12 s of each step of 0.39 s)"; of many
+// "rank 3 is slow: it costs the job 31 % of its time (0.12 s of each step of 0.39 s)"; with many
 // nodes "rank 3 on 'h2' is slow", "node 'h2' (ranks 2, 3) is slow".
 [[nodiscard]] std::string describe(const Slow& slow);
 

@@ -14,9 +14,9 @@ double seconds(Duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// -- who is slow ------------------------------------------------------------------------------
+// -- which ranks are slow ---------------------------------------------------------------------
 
-// How much less those first ones have waited than all others.
+// How much less the first `slow` ranks have waited than all others.
 Duration gap_at(const std::vector<std::pair<Duration, int>>& waited, std::size_t slow) {
   return waited[slow].first - waited[slow - 1].first;
 }
@@ -30,7 +30,7 @@ std::size_t widest_gap(const std::vector<std::pair<Duration, int>>& waited) {
   return best;
 }
 
-// From one operation that ranks wait for to the next one.
+// The mean time from one operation that ranks wait for to the next.
 Duration mean_turn(const WaitBlocks& seen) {
   Duration time{};
   std::uint64_t count = 0;
@@ -41,7 +41,7 @@ Duration mean_turn(const WaitBlocks& seen) {
   return count == 0 ? time : time / static_cast<Duration::rep>(count);
 }
 
-// Whether the first `slow` of them hold up the others all the time.
+// Whether the first `slow` ranks slow the others all the time.
 bool is_sure(const WaitBlocks& seen, const SlowRule& rule, const StepSums& sums, std::size_t slow) {
   const Duration turn = mean_turn(seen);
   std::size_t slow_blocks = 0;
@@ -84,7 +84,7 @@ std::optional<Slow> slow_in(const WaitBlocks& seen, const SlowRule& rule, int gr
   std::ranges::sort(out.ranks);
   const Duration lost = sums.waited[slow].first - sums.waited[0].first;
   out.share = share_of(lost, sums.time);
-  // A program tells its first step when it has begun already: the first block knows of none.
+  // A program reports its first step after it has begun, so the first block has no step count.
   if (sums.steps > 0) {
     out.step_seconds = seconds(sums.stepped) / static_cast<double>(sums.steps);
     out.lost_seconds = *out.step_seconds * out.share;
@@ -92,7 +92,7 @@ std::optional<Slow> slow_in(const WaitBlocks& seen, const SlowRule& rule, int gr
   return out;
 }
 
-// Groups that have nothing to do with each other are judged by themselves.
+// Groups without common operations are judged separately.
 std::optional<Slow> find_slow(const WaitBlocks& seen, const SlowRule& rule) {
   std::optional<Slow> out;
   if (seen.blocks().size() < rule.slow) {
@@ -123,7 +123,7 @@ void StragglerCore::looked(TimePoint now,
     end_named(out);
     name(now, find_slow(long_, kLongRule), out);
   }
-  // Of long steps both blocks are the same.
+  // With long steps both kinds of blocks are the same.
   if (is_short && short_.blocks().back().time < kLongRule.block_min) {
     name(now, find_slow(short_, kShortRule), out);
   }
@@ -137,7 +137,7 @@ Duration StragglerCore::look_after(Duration running) const {
   return std::clamp<Duration>(last.time / last.count() * kBlockSteps, kLookMin, kLookMax);
 }
 
-// -- what is said of it -----------------------------------------------------------------------
+// -- reports ----------------------------------------------------------------------------------
 
 bool StragglerCore::is_over() const {
   const auto& parts = long_.blocks().back().parts;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StragglerCore: decides from how long ranks wait for each other which of them are slow. The one
-// for which the others wait does not wait itself: so no clocks are compared, only sums of waiting.
+// StragglerCore: decides which ranks are slow, from how long ranks wait for each other. The rank
+// that the others wait for does not wait itself, so only sums of waiting are compared, not clocks.
 // Time is an argument, effects are data, no I/O. Stepped by agent/straggler_duty; value-like.
 #pragma once
 
@@ -17,38 +17,38 @@
 
 namespace muster::straggler {
 
-// Ranks are compared over blocks of time; `share` of it, and whose rule it is, by how many blocks.
+// Ranks are compared over blocks of time. A rule has a block's minimum time and the number to keep.
 struct SlowRule {
   Duration block_min{};
   std::size_t kept = 0;
-  // Named where they held up the others in so many of the last blocks, in each by more than this
-  // share of its time.
+  // Report ranks that slowed the others in this many of the kept blocks, in each by more than this
+  // share of its time,
   std::size_t slow = 0;
   double share = 0;
-  // And on average by so many standard deviations of the blocks: who is slow now and then, as ranks
-  // of an overloaded machine are in turns, is not.
+  // and on average by this many standard deviations of the blocks. This excludes ranks that are
+  // slow only at times, such as those that take turns on an overloaded machine.
   double deviations = 0;
-  // The time of a block is that of the operations that were waited for in it: where there are few,
-  // those that its ends cut would be noise.
+  // Measure a block's time by the operations that were waited for in it. If there are few, those
+  // cut by its ends would be noise.
   bool whole_turns = false;
 };
 
 inline constexpr SlowRule kLongRule{std::chrono::milliseconds(900), 10, 8, 0.10, 5.0, false};
 
-// Where steps are short: who is slower by much, and steadily, is named sooner.
+// For short steps: reports ranks sooner that are much and steadily slower.
 inline constexpr SlowRule kShortRule{std::chrono::milliseconds(90), 11, 11, 0.25, 15.0, true};
 
-// How often ranks are looked at: as many steps as make a block lie between two looks.
+// How often to check the ranks: after as many steps as make a block.
 inline constexpr Duration kLookMin = std::chrono::milliseconds(100);
 inline constexpr Duration kLookMax = std::chrono::seconds(1);
-// Most programs have made their communicators by then: who has not is looked at seldom.
+// By then most programs have created their communicators; those that have not are checked seldom.
 inline constexpr Duration kStart = std::chrono::seconds(10);
 
-// No longer slow: in so many last long blocks together less than this share.
+// No longer slow: less than this share over this many last long blocks together.
 inline constexpr std::size_t kBlocksOver = 5;
 inline constexpr double kOverShare = 0.05;
 
-// The same ranks are named again, others are named after this time, at the earliest.
+// Report the same ranks again, and other ranks, after these times at the earliest.
 inline constexpr Duration kSameAgain = std::chrono::minutes(10);
 inline constexpr Duration kOthersAgain = std::chrono::minutes(1);
 
@@ -56,17 +56,17 @@ using StragglerEffect = std::variant<Named, Over>;
 
 class StragglerCore {
  public:
-  // The workers of an attempt run; or none does any more. What was seen before is forgotten.
+  // The workers of an attempt are running, or none is any more. Forgets everything seen before.
   void begin();
 
   void looked(TimePoint now,
               const std::vector<RankWaits>& ranks,
               std::vector<StragglerEffect>& out);
 
-  // After so long the ranks are to be looked at again. `running`: since they were started.
+  // When to check the ranks again. `running`: time since they were started.
   [[nodiscard]] Duration look_after(Duration running) const;
 
-  // Of the time of the last blocks, what each rank has waited.
+  // The share of the time of the last blocks that each rank has waited.
   [[nodiscard]] std::map<int, double> shares() const { return long_.shares(); }
 
   [[nodiscard]] const std::optional<Slow>& named() const { return named_; }

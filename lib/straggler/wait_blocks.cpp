@@ -6,10 +6,11 @@
 namespace muster::straggler {
 namespace {
 
-// Who waits for longer than the block has begun to before it; more than this is no truth.
+// A wait may have begun before the block, so it can exceed the block's time; more than this is
+// invalid.
 constexpr double kWaitedMost = 2;
 
-// Sets of ranks that have something to do with each other, each named by its lowest rank.
+// Sets of ranks that share operations, each identified by its lowest rank.
 class Sets {
  public:
   int find(int rank) {
@@ -39,7 +40,7 @@ const GroupWaits* find_group(const RankWaits* rank, const std::string& group) {
   return found == rank->groups.end() ? nullptr : &*found;
 }
 
-// What was added since `before`; a counter that went back was begun anew.
+// The increase since `before`; a counter that decreased has been restarted.
 GroupWaits since(const GroupWaits* before, const GroupWaits& now) {
   const bool anew = before == nullptr || now.operations < before->operations ||
                     now.waits < before->waits || now.waited < before->waited;
@@ -56,24 +57,24 @@ Duration part_of(Duration whole, double share) {
   return Duration(static_cast<Duration::rep>(static_cast<double>(whole.count()) * share));
 }
 
-// Whether it was read by a clock of its own.
+// Whether it was read by another clock than ours.
 bool is_of_another_node(const RankWaits* before, const RankWaits& now) {
   return before != nullptr && now.at > before->at;
 }
 
-// Between two readings of this rank: those of other nodes are not made when we look at them.
+// The time between two readings of this rank; other nodes are not read when we check.
 Duration own_time(const RankWaits* before, const RankWaits& now, Duration looked) {
   return is_of_another_node(before, now) ? now.at - before->at : looked;
 }
 
-// Ranks of a communicator wait in the same operations, so these tell better than its time how much
-// of a block a rank was seen for: the block's ends cut the operations of each node elsewhere. Where
-// they differ by more than that, they are not the same.
+// Ranks of a communicator wait in the same operations, so the number of waits shows better than the
+// time for how much of a block a rank was seen: the block's ends cut each node's operations
+// differently. If the numbers differ by more than that, the operations are not the same.
 bool waited_as_often(std::uint64_t own, std::uint64_t most) {
   return own > 0 && most - own <= most / 3 + 1;
 }
 
-// That of the operations which the block is counted in, where they were made.
+// The time in which the operations that the block is counted in were made, on their own node.
 Duration time_of(const std::map<std::string, WaitBlocks::Busiest>& busiest, Duration looked) {
   WaitBlocks::Busiest most{0, looked};
   for (const auto& [group, one] : busiest) {
@@ -82,7 +83,7 @@ Duration time_of(const std::map<std::string, WaitBlocks::Busiest>& busiest, Dura
   return most.own;
 }
 
-// What part of the block a rank has waited. Bounded: sums of other nodes may be anything.
+// The share of the block that a rank has waited. Bounded, because other nodes' sums are untrusted.
 double share_waited(const GroupWaits& added, Duration own, const WaitBlocks::Busiest* peer) {
   if (peer == nullptr || !waited_as_often(added.waits, peer->waits)) {
     return std::min(kWaitedMost, share_of(added.waited, own));

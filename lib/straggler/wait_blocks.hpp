@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitBlocks: what ranks have waited in each of the last blocks of time. Noise of single steps
-// averages out in a block. Part of StragglerCore; pure, value-like.
+// WaitBlocks: how long ranks have waited in each of the last blocks of time. A block averages out
+// the noise of single steps. Part of StragglerCore; pure, value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,17 +17,17 @@
 
 namespace muster::straggler {
 
-// Of a block, besides its time. Where no steps are told, an operation that ranks waited for counts
-// as one.
+// The minimum steps of a block, besides its time. Without reported steps, an operation that ranks
+// waited for counts as one.
 inline constexpr std::uint64_t kBlockSteps = 5;
 
-// No program makes more in a block, whatever it tells.
+// No program does more in a block, whatever it reports.
 inline constexpr std::uint64_t kCountMax = 1'000'000'000;
 
 class WaitBlocks {
  public:
   struct Part {
-    int group = 0;  // the lowest of the ranks that it is in operations with, perhaps through others
+    int group = 0;  // the lowest rank among those it shares operations with, directly or not
     Duration waited{};
     std::uint64_t waits = 0;
   };
@@ -35,41 +35,41 @@ class WaitBlocks {
   struct Block {
     Duration time{};
     std::optional<std::uint64_t> steps{};
-    std::map<int, Part> parts{};  // by rank; of those that have called an operation
+    std::map<int, Part> parts{};  // by rank, for ranks that have called an operation
 
-    // Of the rank that waited most often.
+    // The waits of the rank that waited most often.
     [[nodiscard]] std::uint64_t waits() const;
 
-    // Steps, or what counts as one.
+    // Steps, or what counts as steps.
     [[nodiscard]] std::uint64_t count() const;
   };
 
-  // What the ranks of one group have waited in some blocks together, those who waited least first.
+  // Total waits of the ranks in one group over some blocks, in ascending order.
   struct Sums {
     Duration time{};
-    std::uint64_t steps = 0;  // in `stepped`, the time of those blocks whose steps are known
+    std::uint64_t steps = 0;  // within `stepped`, the time of the blocks with known steps
     Duration stepped{};
     std::vector<std::pair<Duration, int>> waited{};
   };
 
-  // Of the ranks of a communicator, the one that waited most often in a block.
+  // The rank of a communicator that waited most often in a block.
   struct Busiest {
     std::uint64_t waits = 0;
     Duration own{};  // between its two readings
   };
 
-  // A block has so much time at least; so many of them are kept.
+  // The minimum time of a block, and the number of blocks to keep.
   WaitBlocks(Duration least, std::size_t kept) : least_(least), kept_(kept) {}
 
-  // True: a block has become whole.
+  // True: a block has been completed.
   bool looked(TimePoint now, const std::vector<RankWaits>& ranks);
 
   [[nodiscard]] const std::deque<Block>& blocks() const { return blocks_; }
 
-  // Of the ranks that were in this group in all of the last blocks.
+  // Only for ranks that were in this group in all of these last blocks.
   [[nodiscard]] Sums sums_of(int group, std::size_t blocks) const;
 
-  // Of the time of the last blocks and of the one under way, what each rank has waited.
+  // The share of the time of the last blocks and the current one that each rank has waited.
   [[nodiscard]] std::map<int, double> shares() const;
 
  private:
@@ -81,13 +81,13 @@ class WaitBlocks {
 
   Duration least_;
   std::size_t kept_;
-  std::optional<TimePoint> begun_{};  // of the block under way
-  std::map<int, RankWaits> base_{};   // what was read then
-  Block current_{};                   // so far
+  std::optional<TimePoint> begun_{};  // start of the current block
+  std::map<int, RankWaits> base_{};   // the readings at that time
+  Block current_{};                   // the current block so far
   std::deque<Block> blocks_{};
 };
 
-// Of the whole, 0 where there is none.
+// The share of the whole, 0 if the whole is 0.
 [[nodiscard]] double share_of(Duration part, Duration whole);
 
 }  // namespace muster::straggler

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# toml++ as headers alone. Debian's own CMake files describe a shared library, which static programs
+# toml++, headers only. Debian's own CMake files describe a shared library, which static programs
 # cannot use.
 find_path(tomlplusplus_INCLUDE_DIR toml++/toml.h)
 if(tomlplusplus_INCLUDE_DIR)

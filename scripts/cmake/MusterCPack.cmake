@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# How cpack makes a .deb and an .rpm of a folder that scripts/package has laid out: MUSTER_TREE
-# becomes /usr. MUSTER_VERSION, MUSTER_ARCH (x86_64, aarch64) and MUSTER_CONTACT are from there.
+# Makes a .deb and an .rpm from a folder that scripts/package has laid out: MUSTER_TREE becomes
+# /usr. MUSTER_VERSION, MUSTER_ARCH (x86_64, aarch64) and MUSTER_CONTACT come from there.
 set(CPACK_PACKAGE_NAME muster)
 set(CPACK_PACKAGE_VERSION "$ENV{MUSTER_VERSION}")
 set(CPACK_PACKAGE_FILE_NAME muster)
@@ -17,7 +17,7 @@ set(CPACK_INSTALLED_DIRECTORIES "$ENV{MUSTER_TREE};/usr")
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
     GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
-# The programs are static; the library's newest symbol is of glibc 2.28.
+# The programs are static; the library needs glibc 2.28.
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
@@ -36,7 +36,7 @@ set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION}")
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_PACKAGE_ARCHITECTURE $ENV{MUSTER_ARCH})
-# Folders of the system are not its own. What strips here is for this machine's processor.
+# The package does not own the system's folders. No stripping: the tools are for this machine's CPU.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib64 /usr/share/bash-completion
     /usr/share/bash-completion/completions /usr/share/man /usr/share/man/man1 /usr/share/zsh
     /usr/share/zsh/site-functions)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What "cmake --install" puts where, besides the programs and the collective library, which say it
-# themselves: the CMake package, pkg-config's file, manual pages, completions. Included by the top
-# CMakeLists.txt after all targets exist. Packages are made of the components: programs (with pages
-# and completions), library, python; what is for building against muster is "development".
+# Rules for "cmake --install", except for the programs and the collective library, which have their
+# own: the CMake package, pkg-config's file, manual pages, completions. Included by the top-level
+# CMakeLists.txt after all targets exist. Packages are made from components: programs (with pages
+# and completions), library, python; files for building against muster are "development".
 include(CMakePackageConfigHelpers)
 
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/muster)
@@ -21,8 +21,8 @@ install(EXPORT musterTargets NAMESPACE muster:: DESTINATION ${cmake_dir} COMPONE
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
 
-# muster prints its own page and completions from the table of options. Where another processor's
-# programs are built, CMake's emulator runs them.
+# muster prints its own page and completions from the option table. When cross-compiling, CMake's
+# emulator runs the programs.
 set(made ${PROJECT_BINARY_DIR}/share)
 file(MAKE_DIRECTORY ${made})
 foreach(row "--print-man:muster.1" "--print-completion=bash:muster.bash"

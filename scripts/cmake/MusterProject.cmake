@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The two functions of this project: a room (library) and a test. Sources are listed, not globbed.
+# This project's functions for a room (library) and for tests. Sources are listed, not globbed.
 
 add_library(muster_settings INTERFACE)
 target_compile_features(muster_settings INTERFACE cxx_std_23)
@@ -31,13 +31,13 @@ function(muster_add_room name)
     PRIVATE ${room_PRIVATE_DEPENDS} $<BUILD_INTERFACE:muster_settings>)
 endfunction()
 
-# For the files of tests alone. The checks for undefined behaviour more than double the time that
-# they take to compile, and are there for the product.
+# For test sources only. The checks for undefined behaviour more than double their compile time, and
+# are meant for the product.
 set(MUSTER_TEST_OPTIONS "" CACHE STRING "options of the compiler for tests")
 
 # muster_add_test(NAME SOURCES … DEPENDS … LABELS … [TIMEOUT s] [SLOW])
-# makes the Catch2 program muster_test_NAME and registers it with ctest. With SLOW its cases that
-# are tagged [slow] are a second test, NAME_slow, which also has the label slow.
+# makes the Catch2 program muster_test_NAME and registers it with ctest. With SLOW its cases tagged
+# [slow] are a second test, NAME_slow, which also has the label slow.
 function(muster_add_test name)
   cmake_parse_arguments(test "SLOW" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT test_TIMEOUT)
@@ -66,7 +66,7 @@ function(muster_add_unittest name module)
   if(NOT test_FOLDER)
     set(test_FOLDER ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
-  # Jobs of many nodes make a token in the user's home: in this one, and not in the tester's.
+  # Jobs of many nodes create a token in the user's home: use this one, not the tester's.
   set(home XDG_CONFIG_HOME=${CMAKE_BINARY_DIR}/tests/home)
   find_package(Python3 3.9 COMPONENTS Interpreter REQUIRED)
   add_test(NAME ${name} WORKING_DIRECTORY ${test_FOLDER}

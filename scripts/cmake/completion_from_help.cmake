@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DPROGRAM=… -DNAME=… -DBASH=FILE -DZSH=FILE -P completion_from_help.cmake: completions for
-# bash and zsh from a small program's own --help, so that they cannot differ. A value called FILE
-# or DIR is completed as such; commands are the lines that begin with the program's name and a
-# lower-case word.
+# cmake -DPROGRAM=… -DNAME=… -DBASH=FILE -DZSH=FILE -P completion_from_help.cmake: generates
+# completions for bash and zsh from a small program's own --help, so that they cannot differ. Values
+# named FILE or DIR are completed as such; commands are the lines that start with the program's name
+# and a lower-case word.
 execute_process(COMMAND ${PROGRAM} --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
-# These mean something in a list of CMake.
+# These characters are special in CMake lists.
 string(REPLACE ";" "," help "${help}")
 string(REPLACE "[" "(" help "${help}")
 string(REPLACE "]" ")" help "${help}")
 string(REPLACE "-" "_" function "_${NAME}")
 
-# How a value is completed: a file, a folder, or nothing that is known.
+# How to complete a value: as a file, as a folder, or not at all.
 function(action_for value file folder other out)
   if(value STREQUAL "FILE")
     set(${out} "${file}" PARENT_SCOPE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DPROGRAM=… -DNAME=… -DOUTPUT=… -P man_from_help.cmake: a manual page from a small program's
-# own --help, so that the two cannot differ.
+# cmake -DPROGRAM=… -DNAME=… -DOUTPUT=… -P man_from_help.cmake: generates a manual page from a small
+# program's own --help, so that the two cannot differ.
 execute_process(COMMAND ${PROGRAM} --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${PROGRAM} --version OUTPUT_VARIABLE version COMMAND_ERROR_IS_FATAL ANY
                 OUTPUT_STRIP_TRAILING_WHITESPACE)

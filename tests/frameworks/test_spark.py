@@ -139,7 +139,7 @@ class OnExecutors(SparkCase):
     def test_encryption_is_not_silently_left_out(self):
         self.session.sparkContext._conf.set("spark.ssl.enabled", "true")
         self.addCleanup(self.session.sparkContext._conf.set, "spark.ssl.enabled", "false")
-        with self.assertRaisesRegex(RuntimeError, "ranks talk without encryption"):
+        with self.assertRaisesRegex(RuntimeError, "ranks communicate without encryption"):
             self.distributor(local=False).run(fail)
 
 

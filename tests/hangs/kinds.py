@@ -19,7 +19,7 @@ from torch_kinds import Torch
 
 # -- what a process does in the kernel --------------------------------------------------------
 
-@kind("sleeps", words="sleeps in sleep")
+@kind("sleeps", words="sleeping in sleep")
 @only_rank_1
 def sleep(_):
     time.sleep(FOREVER)
@@ -161,7 +161,7 @@ def pipe_from_child(_):
     subprocess.check_output(["sleep", str(FOREVER)])
 
 
-@kind("waits_for_child", words="sleeps")
+@kind("waits_for_child", words="sleeping")
 @only_rank_1
 def pool(_):
     with multiprocessing.get_context("fork").Pool(2) as workers:
@@ -330,7 +330,7 @@ def receive_from_each_other(comm):
     comm.barrier()
 
 
-@kind("sleeps", words="sleeps")
+@kind("sleeps", words="sleeping")
 def chain(comm):
     """Rank 0 receives from rank 2, which receives from rank 1, which sleeps."""
     if comm.rank == 1:

@@ -46,7 +46,7 @@ class Case(unittest.TestCase):
 class Actions(Case):
     def test_report_ends_nothing(self):
         job = self.start(3, "hang_always")
-        self.line_with(job, "all of it:")
+        self.line_with(job, "details:")
         (self.scratch / "fifo").open("wb").close()  # rank 1 reads its end
         code, _, err = self.end(job)
         self.assertEqual(code, 0, err)
@@ -60,7 +60,7 @@ class Actions(Case):
 
     def test_what_goes_on_again_is_said(self):
         job = self.start(1, "steps_then_fifo")
-        self.line_with(job, "all of it:")
+        self.line_with(job, "details:")
         (self.scratch / "fifo").open("wb").close()
         self.line_with(job, "workers are making progress again after")
         code, _, err = self.end(job)
@@ -68,12 +68,12 @@ class Actions(Case):
 
     def test_after_ctrl_z_a_job_is_watched_again(self):
         job = self.start(3, "hang_always")
-        self.line_with(job, "all of it:")
+        self.line_with(job, "details:")
         job.send_signal(signal.SIGTSTP)
         _, status = os.waitpid(job.pid, os.WUNTRACED)
         self.assertTrue(os.WIFSTOPPED(status), status)
         job.send_signal(signal.SIGCONT)
-        self.assertIn("hang: rank 1: blocked in I/O on", self.line_with(job, "all of it:"))
+        self.assertIn("hang: rank 1: blocked in I/O on", self.line_with(job, "details:"))
         (self.scratch / "fifo").open("wb").close()
         code, _, err = self.end(job)
         self.assertEqual(code, 0, err)

@@ -236,7 +236,7 @@ class Actions(Case):
 
     def test_report_ends_nothing(self):
         a, b = self.start(["--hang-timeout=1"], "slow.py", "hang_always")
-        a.says("all of it:")
+        a.says("details:")
         b.says("hang: rank 1 on ")
         self.let_go_on()
         self.ends(0)
@@ -245,7 +245,7 @@ class Actions(Case):
 
     def test_what_goes_on_again_is_said_where_the_block_was(self):
         a, b = self.start(["--hang-timeout=1"], "slow.py", "fifo_then_steps")
-        a.says("all of it:")
+        a.says("details:")
         self.let_go_on()
         a.says("workers are making progress again after")
         self.ends(0)
@@ -274,20 +274,20 @@ class Actions(Case):
     def test_a_node_that_is_silent_is_the_cause(self):
         a, b = self.start(["--hang-timeout=1", "--on-hang=report", "--rdzv-conf=lease=6"],
                           "slow.py", "stop_own_agent")
-        said = a.says("all of it:")
-        self.assertIn(f"hang: ranks 1, 2 on '{b.name}': its node is silent for ", said)
+        said = a.says("details:")
+        self.assertIn(f"hang: ranks 1, 2 on '{b.name}': its node has been silent for ", said)
         verdict, = a.verdicts()
         self.assertEqual((verdict["cause"], verdict["ranks"]), ("node_silent", [1, 2]))
-        self.assertIn("is silent for", verdict["gaps"][0])
+        self.assertIn("silent for", verdict["gaps"][0])
         for node in (a, b):
             os.kill(node.agent(), signal.SIGKILL)
 
     def test_a_node_that_does_not_look_is_named(self):
         options = ["--hang-timeout=1", "--on-hang=report"]
         a, b = self.start(options, "slow.py", "hang_always", options_of={"b": []})
-        said = a.says("all of it:")
-        self.assertIn(f"node '{b.name}': does not look for hangs: give it --hang-timeout", said)
-        self.assertIn("the ranks wait for others that could not be looked at", said)
+        said = a.says("details:")
+        self.assertIn(f"node '{b.name}': does not detect hangs: pass --hang-timeout", said)
+        self.assertIn("the ranks are waiting for ranks that could not be inspected", said)
         self.let_go_on()
         self.ends(0)
         self.assertNotIn("hang", b.err())

@@ -55,16 +55,16 @@ class Running(unittest.TestCase):
 class Stacks(Running):
     def test_equal_ones_together_and_the_odd_one_first(self):
         job = self.start("sleep")
-        said = self.until("stacks", job, "\n    ", "rank 1: sleeps in sleep (kinds.py:",
-                          "ranks 0, 2: ", "waits for rank 1")
+        said = self.until("stacks", job, "\n    ", "rank 1: sleeping in sleep (kinds.py:",
+                          "ranks 0, 2: ", "awaiting rank 1")
         self.assertTrue(said.startswith("rank 1: "), said)
         self.assertEqual(len([line for line in said.splitlines() if line[0] != " "]), 2, said)
-        self.assertEqual(ctl("stacks", 1, *job).count("sleeps in sleep"), 1)
+        self.assertEqual(ctl("stacks", 1, *job).count("sleeping in sleep"), 1)
         self.assertNotIn("ranks 0", ctl("stacks", 1, *job))
 
     def test_for_programs(self):
         job = self.start("sleep")
-        self.until("stacks", job, "rank 1: sleeps in sleep")
+        self.until("stacks", job, "rank 1: sleeping in sleep")
         said = json.loads(ctl("stacks", "--json", *job))
         self.assertEqual((said["v"], said["gaps"]), (1, []))
         self.assertEqual(said["groups"][0]["ranks"], [1])
@@ -108,7 +108,7 @@ class Flights(Running):
             said = ctl("flights", folder)
         self.assertIn("default_pg (nccl): 2 of 2 ranks seen\n", said)
         self.assertIn("rank 1 is behind: rank 0 waits for it\n", said)
-        self.assertIn("broken_8: not as PyTorch writes it, at byte 2", said)
+        self.assertIn("broken_8: unexpected data at byte 2", said)
         self.assertNotIn("notes", said)
 
 

@@ -169,7 +169,7 @@ def loader_stopped(comm):
     train(comm, DataLoader(Data(comm, stop_self), batch_size=1, num_workers=1))
 
 
-@kind("data_loader", torch="gloo", words="sleeps", trains=True)
+@kind("data_loader", torch="gloo", words="sleeping", trains=True)
 def loader_sleeps(comm):
     from torch.utils.data import DataLoader
     train(comm, DataLoader(Data(comm, sleep_forever), batch_size=1, num_workers=2))

@@ -41,8 +41,8 @@ class Digits(JobCase):
 class Bits(Digits):
     def test_it_learns_to_read(self):
         output = self.train(2).out
-        self.assertRegex(output, "^2 workers, gradients summed by shm, 1437 pictures to learn "
-                                 "from, 360 to be tested with; first epoch: 1\n")
+        self.assertRegex(output, "^2 workers, gradients summed by shm, 1437 training images, "
+                                 "360 test images; first epoch: 1\n")
         epochs = EPOCH.findall(output)
         self.assertEqual([int(epoch[0]) for epoch in epochs], list(range(1, 13)), output)
         self.assertGreater(float(epochs[-1][3]), 95)
@@ -151,7 +151,7 @@ class Interrupted(Digits):
             self.checkpoint.write_bytes(damaged)
             done = self.run_job("--nproc-per-node=2", DIGITS, "--checkpoint", self.checkpoint)
             self.assertEqual(done.code, 1, done)
-            self.assertIn(f"{self.checkpoint} is no checkpoint of this network, or damaged",
+            self.assertIn(f"{self.checkpoint} is not a checkpoint of this network, or is damaged",
                           done.err)
             self.assertEqual(done.out, "")
             self.assertEqual(self.checkpoint.read_bytes(), damaged)
@@ -195,4 +195,4 @@ class Refused(Digits):
             self.assertIn(said, self.failing(1, "--data", bad).err)
         self.assertIn("cannot open", self.failing(1, "--data", self.folder / "none").err)
         bad.write_text(f"{row},3\n" * 10)
-        self.assertIn("the 8 pictures", self.failing(1, "--data", bad).err)
+        self.assertIn("the 8 training images", self.failing(1, "--data", bad).err)

@@ -211,7 +211,7 @@ class Errors(JobCase):
             self.assertRegex(line, r"^Aborted rank 0 .*the loss is NaN")
 
     def test_an_exception_ends_a_rank_that_has_operations_under_way(self):
-        for how, told in (("plain", "with operations under way"), ("with", "the loss is infinite")):
+        for how, told in (("plain", "with pending operations"), ("with", "the loss is infinite")):
             began = time.monotonic()
             done = self.job(2, "raises", how)
             self.assertEqual(done.returncode, 1, done.stderr)
@@ -249,7 +249,7 @@ class Starts(unittest.TestCase):
 
     def test_a_library_that_is_not_there_is_told(self):
         done = self.run_python("import muster", MUSTER_COLLECTIVE_LIBRARY="/nowhere/x.so")
-        self.assertIn("MUSTER_COLLECTIVE_LIBRARY=/nowhere/x.so: there is no such file",
+        self.assertIn("MUSTER_COLLECTIVE_LIBRARY=/nowhere/x.so: no such file",
                       done.stderr)
 
     def test_a_library_that_is_another_is_told(self):

@@ -162,8 +162,8 @@ def bound():
                     got = on_host(array.bucket, array.bucket.size)
                     assert (got == (comm.size + 1) / 2 * (step + 1)).all(), (wire, step, got)
             text = refusal(lambda: sync.bind(1, numpy.zeros(1, "f4")))
-            assert text == ("InvalidArgument: bind: the array is on the host, the gradients are on "
-                            f"GPU {comm.rank}"), text
+            assert text == ("InvalidArgument: bind: the array is on the host, but the gradients "
+                            f"are on GPU {comm.rank}"), text
         on_the_host = muster.GradientSync(comm, owns_memory=False)
         on_the_host.add("x", 1)
         on_the_host.finalize()

@@ -285,8 +285,8 @@ class Gradients(JobCase):
 
     def test_arrays_of_the_caller_and_unused_gradients(self):
         lines = self.succeed(2, "unused")
-        self.assertEqual(sum("bind: 'last' is f32[3], the array f32[4]" in line for line in lines),
-                         2, lines)
+        self.assertEqual(sum("bind: 'last' is f32[3], but the array is f32[4]" in line
+                             for line in lines), 2, lines)
 
     def test_buckets_are_made_anew_once(self):
         self.succeed(2, "moves")

@@ -333,7 +333,7 @@ class Spark(unittest.TestCase):
         for given, owned, wanted, told in (("4,5", ["2"], 1, "GPU 2 .* no index into .*=4,5"),
                                            ("4,5", ["GPU-a"], 1, "GPU GPU-a"),
                                            ("", ["0"], 1, "no index"),
-                                           ("4,5", ["0"], 2, "2 GPUs are wanted, Spark gives 1")):
+                                           ("4,5", ["0"], 2, "2 GPUs are needed, .* assigned 1")):
             with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=given):
                 with self.assertRaisesRegex(RuntimeError, told):
                     spark.visible(owned, wanted)

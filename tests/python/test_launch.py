@@ -300,7 +300,7 @@ class Failures(LaunchCase):
         for function, code, said in (
                 (lambda: os.kill(os.getpid(), signal.SIGKILL), 137, "killed by SIGKILL"),
                 (lambda: os._exit(7), 7, "exited with code 7"),
-                (lambda: os._exit(0), 0, "ended with code 0 before the function returned"),
+                (lambda: os._exit(0), 0, "exited with code 0 before the function returned"),
                 (lambda: sys.exit(3), 3, "SystemExit: 3"),
                 (lambda: sys.exit("words"), 1, "SystemExit: words")):
             with self.subTest(said):

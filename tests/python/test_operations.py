@@ -210,7 +210,7 @@ class Operations(JobCase):
         self.assertEqual(len(said), 5, said)
         self.assertEqual(sum("read-only" in line for line in said), 1, said)
         self.assertEqual(sum("not contiguous" in line for line in said), 2, said)
-        self.assertEqual(sum("is no array" in line for line in said), 2, said)
+        self.assertEqual(sum("is not an array" in line for line in said), 2, said)
 
     def test_buckets_are_shown_and_summed_without_a_copy(self):
         self.succeed(2, "buckets")

@@ -168,7 +168,7 @@ class Jobs(support.JobCase):
     def test_a_step_that_is_none_is_refused_and_the_last_good_one_stays(self):
         line, = self.succeed(1, "steps")
         self.assertEqual(json.loads(line),
-                         [["a step is a whole number from 0 to 2**64 - 1"] * 3, 5])
+                         [["a step must be an integer from 0 to 2**64 - 1"] * 3, 5])
 
     def test_the_feed(self):
         done = self.job(3, "follows", FOLDER=self.folder)

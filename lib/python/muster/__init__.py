@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster: collective operations among the workers of a job, over shared memory, TCP and NCCL.
+"""muster: collective operations between the workers of a job, over shared memory, TCP and NCCL.
 
     import muster, numpy
     comm = muster.Communicator.from_env()
@@ -9,15 +9,15 @@ muster.launch(function) starts the workers itself, from a program or a notebook:
 
     print(muster.launch(lambda: muster.Communicator.from_env().rank, nproc=4))
 
-`import muster.torch` registers the torch.distributed back end "muster". The package needs the
-standard library and libmuster_collective.so only; NumPy and PyTorch are used where they are
-installed. The package is typed; muster.typing has the types of its arguments.
+`import muster.torch` registers the torch.distributed backend "muster". The package needs only the
+standard library and libmuster_collective.so; NumPy and PyTorch are optional. The package is typed;
+muster.typing has the argument types.
 """
 import ctypes as _ctypes
 
 if not hasattr(_ctypes, "pythonapi"):
-    raise ImportError("muster needs CPython, by whose C interface it finds the memory of arrays; "
-                      "this Python, PyPy perhaps, has none: run it with CPython 3.9 or later")
+    raise ImportError("muster needs CPython because it uses the C API to access array memory; this "
+                      "interpreter (PyPy?) lacks ctypes.pythonapi: use CPython 3.9 or later")
 
 # pylint: disable=wrong-import-position
 from .array_view import ArrayView
@@ -29,7 +29,7 @@ from .gradients import Gradient, GradientStats, GradientSync
 from .jobs import JobError, WorkerError, launch, notebook_launcher
 from .work import Work
 
-__version__ = "0.1.0"  # that of the whole tree, in the top CMakeLists.txt
+__version__ = "0.1.0"  # keep in sync with the top-level CMakeLists.txt
 
 __all__ = ["Aborted", "ArrayView", "Bucket", "Communicator", "CudaFailed", "Error", "Gradient",
            "GradientStats", "GradientSync", "InvalidArgument", "InvalidState", "JobError",

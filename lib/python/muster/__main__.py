@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m muster ARGS: the launcher, for what starts modules only, as debuggers of editors do."""
+"""python -m muster ARGS: runs the launcher, for tools that can only start modules (IDE
+debuggers)."""
 import os
 import sys
 
@@ -7,7 +8,7 @@ from .jobs import command, program
 
 
 def main() -> None:
-    """Becomes the launcher, whose Python programs run under this interpreter."""
+    """Replaces this process by the launcher, which runs Python programs under this interpreter."""
     try:
         path = program.find()
     except FileNotFoundError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of this process to its launcher (lib/channel/CHANNEL.md)."""
+"""A connection from this process to its launcher (lib/channel/CHANNEL.md)."""
 from __future__ import annotations
 
 import array
@@ -13,30 +13,31 @@ from typing import Any, Dict, List, Optional
 
 VARIABLE = "MUSTER_AGENT"
 FRAME_BYTES_MAX = 8192
-DEPTH_MAX = 16  # objects and lists inside each other
-NUMBER_BITS_MAX = 1023  # what is larger has no place in a double: to the launcher it is no JSON
+DEPTH_MAX = 16  # maximum nesting of objects and lists
+NUMBER_BITS_MAX = 1023  # a larger integer overflows a double, and the launcher rejects it
 PAGE_BYTES = 4096
-ANSWER_SECONDS = 5.0  # for the first frame, which comes in microseconds unless it is stopped
+ANSWER_SECONDS = 5.0  # for the first frame; a running launcher sends it in microseconds
 
 Frame = Dict[str, Any]
 
 
 def line_of(frame: Frame) -> bytes:
-    """ValueError or TypeError: it is no JSON, too long or too deep. A lone surrogate, as in the
-    name of a file that is no UTF-8, becomes "?": to the launcher it would be no JSON."""
+    """Encodes a frame. Raises ValueError or TypeError if it is not JSON, too long or too deep.
+    Replaces a lone surrogate (from a file name that is not UTF-8) by "?": the launcher's parser
+    rejects surrogates."""
     text = json.dumps(frame, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     line = text.encode(errors="replace")
     if len(line) > FRAME_BYTES_MAX:
-        raise ValueError("more than %d bytes cannot be told to muster" % FRAME_BYTES_MAX)
+        raise ValueError("cannot send more than %d bytes to muster" % FRAME_BYTES_MAX)
     if depth_of(frame) > DEPTH_MAX:
-        raise ValueError("more than %d levels cannot be told to muster" % DEPTH_MAX)
+        raise ValueError("cannot send more than %d nesting levels to muster" % DEPTH_MAX)
     if has_huge_number(frame):
-        raise ValueError("a number of more than %d bits cannot be told to muster" % NUMBER_BITS_MAX)
+        raise ValueError("cannot send a number of more than %d bits to muster" % NUMBER_BITS_MAX)
     return line + b"\n"
 
 
 def depth_of(value: Any) -> int:
-    """Of what json.dumps() takes, and which therefore has an end."""
+    """Nesting depth. json.dumps() has accepted the value, so it has no cycles."""
     if isinstance(value, dict):
         return 1 + max(map(depth_of, value.values()), default=0)
     if isinstance(value, (list, tuple)):
@@ -45,7 +46,7 @@ def depth_of(value: Any) -> int:
 
 
 def has_huge_number(value: Any) -> bool:
-    """Only Python's whole numbers have no end."""
+    """Checks only Python's ints, the only numbers without a size limit."""
     if isinstance(value, dict):
         return any(map(has_huge_number, value.values()))
     if isinstance(value, (list, tuple)):
@@ -54,14 +55,14 @@ def has_huge_number(value: Any) -> bool:
 
 
 def is_same_user(peer: socket.socket) -> bool:
-    """Anyone may listen in the abstract namespace: only our own launcher is believed."""
+    """Any user may listen in the abstract namespace; trust only a launcher of our own user."""
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return bool(uid == os.geteuid())
 
 
 class Connection:
-    """Frames there and back. OSError: there is no launcher, or it ends the connection."""
+    """Exchanges frames with the launcher. OSError: no launcher, or it closed the connection."""
 
     def __init__(self) -> None:
         name = os.environ.get(VARIABLE, "")
@@ -70,7 +71,7 @@ class Connection:
         self._bytes = b""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # A connection that may not wait fails where many others wait already.
+            # Without a timeout a connect() to a full backlog would fail at once.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
                                     struct.pack("ll", int(ANSWER_SECONDS), 0))
             self._connect("\0" + name)
@@ -83,8 +84,8 @@ class Connection:
             raise
 
     def _connect(self, address: str) -> None:
-        """A handled signal ends a connect() that waits, and leaves the socket as it was. Python
-        takes it for a connection that goes on, and then for one that is there."""
+        """If a signal handler interrupts a blocked connect(), the socket stays unconnected, but
+        Python treats the connect as in progress and then as complete. Retry until connected."""
         until = time.monotonic() + ANSWER_SECONDS
         while True:
             self._socket.connect(address)
@@ -96,7 +97,8 @@ class Connection:
                     raise
 
     def _receive_hello(self) -> Optional[memoryview]:
-        """The first frame, and the page of this worker, which the agent reads: step and time."""
+        """Receives the first frame and this worker's page (step and time), which the agent
+        reads."""
         space = socket.CMSG_SPACE(struct.calcsize("i"))
         data, parts, _, _ = self._socket.recvmsg(FRAME_BYTES_MAX, space, socket.MSG_CMSG_CLOEXEC)
         fds = array.array("i")
@@ -114,33 +116,33 @@ class Connection:
                 os.close(descriptor)
 
     def send(self, frame: Frame) -> bool:
-        """Never waits. False: the launcher has not read what came before; this is left out."""
+        """Never blocks. False: the launcher has not read earlier frames; this one is dropped."""
         line = line_of(frame)
         try:
-            # A line that is so short goes as a whole or not at all.
+            # A line this short is sent either completely or not at all.
             return self._socket.send(line, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) == len(line)
         except BlockingIOError:
             return False
 
     def next(self, timeout: Optional[float]) -> Optional[Frame]:
-        """The next frame; None: there was none in so many seconds (None: wait for ever)."""
+        """The next frame, or None after `timeout` seconds without one (timeout None: no limit)."""
         while b"\n" not in self._bytes:
             if len(self._bytes) > FRAME_BYTES_MAX:
-                raise OSError("the launcher speaks something else")
+                raise OSError("the launcher sent data that is not muster's protocol")
             self._socket.settimeout(timeout)
             try:
                 data = self._socket.recv(FRAME_BYTES_MAX)
             except (BlockingIOError, socket.timeout):
                 return None
             if not data:
-                raise OSError("the launcher has ended the connection")
+                raise OSError("the launcher closed the connection")
             self._bytes += data
         line, self._bytes = self._bytes.split(b"\n", 1)
         frame: Frame = json.loads(line)
         return frame
 
     def waiting(self) -> List[Frame]:
-        """All frames that are there."""
+        """All frames that have arrived."""
         frames = []
         frame = self.next(0)
         while frame is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libmuster_collective.so: where it is, and its functions (muster/collective.h) for ctypes."""
+"""Finds libmuster_collective.so and declares its functions (muster/collective.h) for ctypes."""
 from __future__ import annotations
 
 import ctypes
@@ -114,8 +114,8 @@ _PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
 
 
 def candidates(package: str = os.path.dirname(os.path.abspath(__file__))) -> List[str]:
-    """Paths where the library may be, in the order of the search: the package's own folder, then
-    the library folders of each prefix that the package may be installed below."""
+    """Paths to search for the library, in order: the package's own folder, then the library folders
+    of each prefix that the package may be installed under."""
     multiarch = sysconfig.get_config_var("MULTIARCH")
     folders = [package]
     prefix = package
@@ -127,13 +127,13 @@ def candidates(package: str = os.path.dirname(os.path.abspath(__file__))) -> Lis
 
 
 def find() -> str:
-    """The path of the library; where none is found a bare name, which the dynamic loader searches
-    for."""
+    """The path of the library. If it is not found, a bare name, for the dynamic loader to
+    search."""
     named = os.environ.get(VARIABLE)
     if named:
         if not os.path.exists(named):
-            raise ImportError(f"{VARIABLE}={named}: there is no such file; unset the variable, or "
-                              "name libmuster_collective.so")
+            raise ImportError(f"{VARIABLE}={named}: no such file; unset the variable, or set it to "
+                              "the path of libmuster_collective.so")
         return named
     for path in candidates():
         if os.path.exists(path):
@@ -142,12 +142,12 @@ def find() -> str:
 
 
 def load(path: str) -> ctypes.CDLL:
-    """The library with its prototypes. ImportError says what was tried and what to do."""
+    """The library with its prototypes. The ImportError contains the path and the remedy."""
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"muster: cannot load {path} ({error}); name the file in {VARIABLE}, or "
-                          "install muster with cmake --install") from error
+        raise ImportError(f"muster: cannot load {path} ({error}); set {VARIABLE} to the path of "
+                          "the library, or install muster with cmake --install") from error
     for name, (result, arguments) in _PROTOTYPES.items():
         try:
             function = getattr(library, name)
@@ -163,24 +163,24 @@ def load(path: str) -> ctypes.CDLL:
 
 
 if sys.platform != "linux":
-    raise ImportError("muster runs on Linux")
+    raise ImportError("muster runs on Linux only")
 PATH = find()
 lib = load(PATH)
 
 
 def text_of(function: Callable[..., int], *arguments: Any) -> str:
-    """The text that a C function writes, of any length."""
+    """Calls a C function that writes a text of any length; returns the text."""
     length = function(*arguments, None, 0)
     while True:
         buffer = ctypes.create_string_buffer(length + 1)
         now = function(*arguments, buffer, length + 1)
         if now <= length:
             return buffer.value.decode(errors="replace")
-        length = now  # it grew since
+        length = now  # it has grown since the first call
 
 
 def last_error() -> errors.Error:
-    """The exception for the last error of this thread."""
+    """The exception for this thread's last error."""
     error = CError(size=ctypes.sizeof(CError))
     code = lib.muster_last_error(byref(error))
     return errors.make(code, text_of(lib.muster_last_error_text), error.rank, epoch=error.epoch,
@@ -188,6 +188,6 @@ def last_error() -> errors.Error:
 
 
 def check(code: int) -> None:
-    """Raises the exception for a result of the C ABI, unless it is 0."""
+    """Raises the exception for a result code of the C ABI; 0 means success."""
     if code != 0:
         raise last_error()

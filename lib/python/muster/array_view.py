@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ArrayView: memory of the library, for NumPy, torch, DLPack and the library's own operations."""
+"""ArrayView: the library's memory, for NumPy, torch, DLPack and the library's own operations."""
 from __future__ import annotations
 
 import ctypes
@@ -9,17 +9,17 @@ from . import dlpack, dtypes, errors
 from ._library import HOST
 from .typing import DType, Shape
 
-if TYPE_CHECKING:  # under other names: the class has methods called numpy and torch
+if TYPE_CHECKING:  # aliases, because the class has methods numpy and torch
     import numpy as np
     import torch as pytorch
 
 
 class ArrayView:
-    """Contiguous memory of a shape (in elements) and an element type. It copies nothing.
+    """Contiguous memory with a shape (in elements) and an element type. Never copies.
 
-    numpy(), torch(), view(), numpy.asarray(x) and torch.from_dlpack(x) give arrays on the same
-    memory, and operations take the view itself as well as these arrays. Each of them keeps the
-    view alive, and with it the memory.
+    numpy(), torch(), view(), numpy.asarray(x) and torch.from_dlpack(x) return arrays that share
+    this memory. Operations accept these arrays and the view itself. Each array keeps the view, and
+    thus the memory, alive.
 
     shape: extents in elements. size: elements. nbytes: bytes. dtype: muster's name of the element
     type ("f32"). device: the CUDA ordinal, -1 for the host. data: the address.
@@ -27,7 +27,7 @@ class ArrayView:
 
     def __init__(self, shape: Shape, dtype: DType, device: Optional[int], data: Optional[int],
                  keep: Any = None) -> None:
-        """For the package itself. keep: what must live as long as the memory is used."""
+        """For the package itself. keep: an object to keep alive as long as the memory is used."""
         self.shape = extents(shape)
         self.dtype = dtypes.require(dtype)
         self.device = HOST if device is None else device
@@ -38,7 +38,7 @@ class ArrayView:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A NumPy array of this shape. Unsupported: the memory is on a GPU, or the type is bf16 and
-        the package ml_dtypes is not installed."""
+        ml_dtypes is not installed."""
         import numpy
         if dtypes.to_typestr(self.dtype) or self.device != HOST:
             whole: np.ndarray[Any, Any] = numpy.asarray(self)
@@ -46,14 +46,14 @@ class ArrayView:
         try:
             import ml_dtypes
         except ImportError:
-            raise errors.Unsupported(f"NumPy has no {self.dtype}: install the package ml_dtypes, "
+            raise errors.Unsupported(f"NumPy has no {self.dtype}: install the ml_dtypes package, "
                                      "or use torch()") from None
         flat = self._as_bytes(numpy.frombuffer).view(ml_dtypes.bfloat16)
         shaped: np.ndarray[Any, Any] = flat.reshape(self.shape)
         return shaped
 
     def torch(self) -> pytorch.Tensor:
-        """A torch tensor of this shape, on the GPU if the memory is there."""
+        """A torch tensor of this shape, on the GPU if the memory is on one."""
         import torch
         return torch.utils.dlpack.from_dlpack(self.__dlpack__())
 
@@ -66,7 +66,7 @@ class ArrayView:
         if self.device != HOST:
             raise errors.Unsupported("the memory is on a GPU: use torch() or DLPack")
         raw = (ctypes.c_ubyte * self.nbytes).from_address(self._address())
-        raw.owner = self  # type: ignore[attr-defined]  # the result keeps raw, raw keeps self
+        raw.owner = self  # type: ignore[attr-defined]  # result → raw → self
         return make(raw, "u1")
 
     def _address(self) -> int:
@@ -84,13 +84,13 @@ class ArrayView:
         return (dlpack.CPU, 0) if self.device == HOST else (dlpack.CUDA, self.device)
 
     def __dlpack__(self, **_: Any) -> Any:
-        """A capsule. Operations of the library on this memory must have ended: no stream is
-        synchronized here."""
+        """A capsule. The caller must wait for operations on this memory first, because this does
+        not synchronize any stream."""
         return dlpack.make(self, self._address(), self.shape, dtypes.to_dlpack(self.dtype),
                            self.device)
 
-    # No __buffer__, which Python has since 3.12: NumPy would prefer it, and a buffer of bytes has
-    # neither shape nor type.
+    # No __buffer__ (Python 3.12 and later): NumPy would prefer it, and a byte buffer has neither
+    # shape nor type.
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -100,7 +100,7 @@ class ArrayView:
 
 
 def extents(shape: Shape) -> Tuple[int, ...]:
-    """A shape as a tuple; a number is one extent. InvalidArgument: a negative extent."""
+    """A shape as a tuple; an int is a single extent. InvalidArgument: a negative extent."""
     out = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(extent < 0 for extent in out):
         raise errors.InvalidArgument(f"shape {out} has a negative extent")
@@ -108,7 +108,7 @@ def extents(shape: Shape) -> Tuple[int, ...]:
 
 
 def count(shape: Tuple[int, ...]) -> int:
-    """Elements of a shape."""
+    """The number of elements in a shape."""
     out = 1
     for extent in shape:
         out *= extent

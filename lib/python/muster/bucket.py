@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bucket: memory of the library that operations read and write without a copy."""
+"""Bucket: library memory that operations read and write without a copy."""
 from __future__ import annotations
 
 import ctypes
@@ -15,22 +15,23 @@ if TYPE_CHECKING:
 
 
 class Bucket(ArrayView):
-    """Made by Communicator.alloc(): zeroed, contiguous, aligned to 4 KiB. numpy(), torch(), view()
-    and DLPack give arrays on it without a copy, and operations take it as it is. The memory lives
-    until free(), or until the communicator is closed and no array on it is left.
+    """Allocated by Communicator.alloc(): zeroed, contiguous, aligned to 4 KiB. numpy(), torch(),
+    view() and DLPack return arrays that share its memory, and operations accept it directly. The
+    memory lives until free(), or until the communicator is closed and the last array on it is gone.
     """
 
     def __init__(self, core: Core, shape: Shape, dtype: DType, device: Optional[int]) -> None:
         super().__init__(shape, dtype, device, None)
-        self._core = core  # keeps the memory
+        self._core = core  # keeps the memory alive
         memory = ctypes.c_void_p()
         check(lib.muster_alloc(core.handle, max(self.nbytes, 1), self.device,
                                ctypes.byref(memory)))
         self.data = memory.value
 
     def free(self) -> None:
-        """Returns the memory, so that another alloc() can use it. As alloc(), all ranks call it in
-        the same order. No array on it may be used any more. InvalidState: it was freed before."""
+        """Returns the memory to the pool for later alloc() calls. As with alloc(), all ranks call
+        it in the same order. Arrays on it must not be used afterwards. InvalidState: already
+        freed."""
         check(lib.muster_free(self._core.handle, self._address()))
         self.data = None
 

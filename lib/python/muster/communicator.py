@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Communicator: the ranks that compute together. Its operations are in operations.py."""
+"""Communicator: a group of ranks. Its operations are in operations.py."""
 from __future__ import annotations
 
 import ctypes
@@ -24,34 +24,34 @@ SelfStore = TypeVar("SelfStore", bound="ServedStore")
 
 
 class Core:
-    """The C communicator; destroyed with its last user (Communicator, buckets, arrays of
+    """The C communicator, destroyed with its last user (Communicator, bucket, or array of
     gradients)."""
 
     def __init__(self, handle: Optional[int]) -> None:
         self.handle = handle
         self.pid = os.getpid()
         self.pending: List[PendingOperation] = []  # they keep the buffers
-        self.gradients: Set[Handle] = set()  # of GradientSyncs, which are freed before
+        self.gradients: Set[Handle] = set()  # of GradientSyncs, freed before the communicator
 
     def finish(self) -> None:
-        """Waits for the operations under way, whatever their outcome."""
+        """Waits for the pending operations, whether they succeed or fail."""
         for operation in self.pending:
             while not operation.wait(WAIT_SLICE):
                 pass
 
     def __del__(self, getpid: Callable[[], int] = os.getpid,
                 c_library: ctypes.CDLL = lib) -> None:
-        """Here nobody has called close(): an exception passes through, or the process ends. The
-        operations under way are aborted, not waited for: other ranks may never join them, and they
-        use buffers that go away as well. The defaults are there because module globals may be gone
-        when the interpreter ends."""
+        """Runs without close() if an exception unwinds or the process exits. Aborts the pending
+        operations instead of waiting: other ranks may never join them, and their buffers are about
+        to be freed too. The default arguments keep these globals alive: the interpreter may clear
+        module globals before it calls this at shutdown."""
         if self.pid == getpid():
             while self.gradients:
                 self.gradients.pop().free()
             if not all(operation.done() for operation in self.pending):
                 c_library.muster_abort(self.handle, b"the communicator was garbage-collected, or "
-                                                    b"the process ended, with operations under way")
-                self.finish()  # so that a Work that is left knows its outcome
+                                                    b"the process exited, with pending operations")
+                self.finish()  # so that a remaining Work gets its outcome
             c_library.muster_comm_destroy(self.handle)
 
 
@@ -59,10 +59,10 @@ def _options(name: str, backend: Backend, timeout: Optional[float], init_timeout
              recorder_folder: Optional[str], host: Optional[str], address: Optional[str],
              port_range: Optional[str], arena_bytes: int, recorder_entries: int) -> c.COptions:
     if backend not in c.BACKENDS:
-        raise errors.InvalidArgument(f"unknown backend '{backend}'; there are "
+        raise errors.InvalidArgument(f"unknown backend '{backend}'; choose one of "
                                      + ", ".join(c.BACKENDS))
     if recorder_entries < 0:
-        raise errors.InvalidArgument(f"recorder_entries is {recorder_entries}, less than 0")
+        raise errors.InvalidArgument(f"recorder_entries is {recorder_entries}; must be >= 0")
     texts = [text.encode() if text is not None else None
              for text in (name, recorder_folder, host, address, port_range)]
     return c.COptions(sizeof(c.COptions), texts[0], c.BACKENDS.index(backend),
@@ -71,37 +71,38 @@ def _options(name: str, backend: Backend, timeout: Optional[float], init_timeout
 
 
 class Communicator(Operations):
-    """The ranks of a job, or some of them (split).
+    """The ranks of a job, or a subset of them (split).
 
     All ranks call the same operations in the same order, with the same counts, dtypes, op and root;
     if one does not, all get Mismatch. Counts may be 0.
 
-    Arrays: contiguous torch tensors, NumPy arrays, buckets (alloc), and everything with the buffer
+    Arrays: contiguous torch tensors, NumPy arrays, buckets (alloc), and any object with the buffer
     protocol, __dlpack__ or __cuda_array_interface__; on the host, or all on one GPU. Element types:
     i8 u8 i32 u32 i64 u64 f16 f32 f64 bf16; operations that only move data take any type. The arrays
     of one call have the same dtype; nothing is converted. ops: "sum", "avg", "prod", "min", "max",
-    "premul_sum" (the sum of scale × x). Floating-point sums are made in the order of ranks, of f16
-    and bf16 in f32: the bits are the same on every rank and in every run.
+    "premul_sum" (the sum of scale × x). Floating-point sums are computed in rank order, f16 and
+    bf16 in f32: the bits are the same on every rank and in every run.
 
-    timeout, of every operation: seconds until TimedOut; None: that of the communicator. async_op,
-    of all but barrier: True returns a Work at once; the arrays may not be used before Work.wait().
-    On GPUs the operation is queued on torch's current stream (arrays that are not torch's: on the
-    stream that they name, or the default stream), and the call returns when it is queued.
+    timeout, in every operation: seconds until TimedOut; None: the communicator's timeout. async_op,
+    in all but barrier: True returns a Work at once; do not use the arrays before Work.wait(). On
+    GPUs the call returns when the operation is queued. It runs on torch's current stream; arrays
+    from other packages use the stream that they specify, or the default stream.
 
-    Threads: only one at a time may call operations and the other methods; any may call abort() and
-    error. An operation that is called while another thread is in one ends the communicator on all
-    ranks with Aborted. Other Python threads run during a call. A child made by os.fork() gets
-    InvalidState, also from Work.wait(), and does the parent's communicator no harm.
+    Threads: only one thread at a time may call operations and other methods, except abort() and
+    error, which any thread may use. Calling an operation while another thread is in one aborts the
+    communicator on all ranks with Aborted. Other Python threads run during a call. In a child made
+    by os.fork() every call, including Work.wait(), raises InvalidState; the parent's communicator
+    is not affected.
 
     Errors are subclasses of muster.Error; PeerFailed and TimedOut name the rank that failed. After
-    a fatal one every call raises it again, on all ranks, and rebuild() makes the next communicator.
+    a fatal error every call on every rank raises it again; rebuild() makes the next communicator.
 
-    rank: of this process. size: how many ranks. epoch: counts restarts. backend: by which arrays on
-    the host travel: "shm", "tcp" or "hier" (shm within hosts, tcp between them).
+    rank: of this process. size: number of ranks. epoch: counts restarts. backend: the transport for
+    arrays on the host: "shm", "tcp" or "hier" (shm within hosts, tcp between them).
     """
 
     def __init__(self, handle: Optional[int]) -> None:
-        """For the package itself; from_env(), create(), split() and rebuild() call it."""
+        """For the package itself. Users call from_env(), create(), split() or rebuild()."""
         super().__init__()
         self._core: Optional[Core] = Core(handle)
         self.rank: int = lib.muster_comm_rank(handle)
@@ -115,23 +116,23 @@ class Communicator(Operations):
                  recorder_folder: Optional[str] = None, host: Optional[str] = None,
                  address: Optional[str] = None, port_range: Optional[str] = None,
                  arena_bytes: int = 0, recorder_entries: int = 2048) -> Self:
-        """The communicator of all ranks, from what muster or torchrun sets: RANK, WORLD_SIZE,
-        MASTER_ADDR, MASTER_PORT and the TORCHELASTIC_ variables. Without a launcher's store rank 0
-        serves one. Returns when all ranks have called it.
+        """The communicator of all ranks, from the variables of muster or torchrun: RANK,
+        WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TORCHELASTIC_*. If the launcher serves no store,
+        rank 0 does. Returns when all ranks have called it.
 
-        name: keeps communicators apart. backend: "shm" needs all ranks on one host, "nccl" gives
-        arrays on GPUs only; "auto" takes what fits. timeout: of an operation, seconds (None: 600).
-        init_timeout: for all ranks to arrive, seconds (None: 60). recorder_folder: where the flight
-        recorder's files are written (None: in memory, until the processes of the host end). host:
-        ranks with the same text share memory (None: found out). address: by which other hosts reach
-        this rank (None: the one towards the store). port_range: "A-B", where this rank listens for
-        others (None: on any free port). arena_bytes: most that alloc() gives to this rank (0: 64
-        GiB of address space). recorder_entries: how many of the last operations the
-        flight recorder keeps (0: none). MUSTER_COLLECTIVE_ variables win over these arguments.
+        name: distinguishes communicators. backend: "shm" needs all ranks on one host, "nccl" takes
+        only arrays on GPUs; "auto" chooses. timeout: of an operation, seconds (None: 600).
+        init_timeout: for all ranks to arrive, seconds (None: 60). recorder_folder: for the flight
+        recorder's files (None: in memory, until the processes on the host exit). host: ranks that
+        pass the same text share memory (None: detect). address: where other hosts reach this rank
+        (None: the address facing the store). port_range: "A-B", the range of this rank's listening
+        port (None: any free port). arena_bytes: the most that alloc() can allocate on this rank (0:
+        64 GiB of address space). recorder_entries: the number of recent operations that the flight
+        recorder keeps (0: none). MUSTER_COLLECTIVE_ variables override these arguments.
 
-        InvalidArgument: a variable is missing or wrong. TimedOut: ranks did not arrive; the text
+        InvalidArgument: a variable is missing or invalid. TimedOut: ranks did not arrive; the text
         names them. StoreFailed: the store cannot be reached. PeerFailed: a rank died meanwhile.
-        Mismatch: ranks run different versions. SystemFailed: no memory, no descriptors.
+        Mismatch: ranks run different versions. SystemFailed: out of memory or file descriptors.
         """
         options = _options(name, backend, timeout, init_timeout, recorder_folder, host, address,
                            port_range, arena_bytes, recorder_entries)
@@ -147,12 +148,12 @@ class Communicator(Operations):
                host: Optional[str] = None, address: Optional[str] = None,
                port_range: Optional[str] = None, arena_bytes: int = 0,
                recorder_entries: int = 2048) -> Self:
-        """A communicator from arguments alone; no variable is read. All ranks call it.
+        """A communicator from the arguments alone; reads no variables. All ranks call it.
 
-        store: (host, port) of a store that somebody serves (ServedStore, muster-store, or torchrun
-        of PyTorch 2.1 or later); None for a single rank. job: keeps apart the jobs that share a
-        store. epoch: counts restarts; ranks of different epochs never meet. Options and errors are
-        those of from_env.
+        store: (host, port) of a running store (ServedStore, muster-store, or torchrun of PyTorch
+        2.1 or later); None for a single rank. job: separates jobs that share a store. epoch: counts
+        restarts; ranks only connect to ranks of the same epoch. For options and errors, see
+        from_env.
         """
         at, port = store or ("", 0)
         bootstrap = c.CBootstrap(sizeof(c.CBootstrap), at.encode(), port, rank, size, epoch,
@@ -165,53 +166,55 @@ class Communicator(Operations):
 
     def split(self: Self, color: int, key: int = 0) -> Optional[Self]:
         """A communicator of the ranks that pass the same color, ordered by key, then by rank.
-        Collective: all ranks call it; those with a negative color get None. It ends without this
-        communicator. Errors are those of from_env, or of an operation of this communicator."""
+        Collective: all ranks call it; those with a negative color get None. It fails when this
+        communicator fails. Raises the errors of from_env and of an operation."""
         part = c_void_p()
         check(lib.muster_comm_split(self._handle(), color, key, byref(part)))
         return type(self)(part.value) if part.value else None
 
     def rebuild(self: Self, rank: int, size: int, epoch: int) -> Self:
-        """The next communicator after a failure: the ranks that are left, or others, meet through
-        the same store under another epoch. All of them call it, with their new ranks. This
-        communicator stays as it is. Errors are those of from_env; it can be called again."""
+        """The next communicator after a failure: the surviving ranks, or others, connect through
+        the same store under a new epoch. All of them call it with their new ranks. This
+        communicator does not change. Raises the errors of from_env; it can be called again after
+        one."""
         made = c_void_p()
         check(lib.muster_comm_rebuild(self._handle(), rank, size, epoch, byref(made)))
         return type(self)(made.value)
 
     def alloc(self, shape: Shape, dtype: DType = "f32", device: Optional[int] = None) -> Bucket:
-        """A Bucket: zeroed memory of the library, which operations read and write without a copy.
+        """A Bucket: zeroed library memory, which operations read and write without a copy.
 
-        Collective: all ranks call it with the same shape and dtype, in the same order among their
-        other calls of alloc and free; a bucket that only some ranks have is copied like any other
-        memory. On the host it does not wait for other ranks; the first use of a GPU does. shape:
-        in elements. device: the CUDA ordinal, None for the host. Unsupported: more than arena_bytes
-        in all. SystemFailed: the host has not enough memory.
+        Collective: all ranks call it with the same shape and dtype, in the same order relative to
+        their other alloc and free calls. A bucket that only some ranks have is copied like any
+        other memory. On the host it does not wait for other ranks; the first call on a GPU does.
+        shape: in elements. device: the CUDA ordinal, None for the host. Unsupported: more than
+        arena_bytes in total. SystemFailed: out of memory on the host.
         """
         self._handle()
         return Bucket(self.core(), shape, dtype, device)
 
     def abort(self, reason: str = "no reason given") -> None:
-        """Ends every operation of all ranks, now and later, with Aborted and this reason. Any
-        thread."""
+        """Fails all current and future operations on all ranks with Aborted and this reason. Any
+        thread may call it."""
         lib.muster_abort(self._handle(), reason.encode())
 
     @property
     def error(self) -> Optional[errors.Error]:
-        """The fatal error, as an exception; None while the communicator works. Any thread."""
+        """The fatal error, as an exception; None while the communicator works. Thread-safe."""
         return c.last_error() if lib.muster_comm_error(self._handle()) else None
 
     def dump(self) -> str:
-        """Lines for people: what each rank of this host does, where the flight recorder is."""
+        """Readable text: what each rank on this host is doing, and the flight recorder's
+        location."""
         return c.text_of(lib.muster_comm_dump, self._handle())
 
     def close(self) -> None:
-        """Leaves the communicator after the operations under way have ended. Memory of buckets and
-        gradients lives on as long as an array on it. A second call does nothing.
+        """Waits for the pending operations, then leaves the communicator. Memory of buckets and
+        gradients lives as long as an array on it. A second call does nothing.
 
-        Without close(), operations under way are aborted when the communicator is garbage-collected
-        or the process ends. An exception that leaves a `with` block aborts them too, and the other
-        ranks get its text in Aborted."""
+        Without close(), pending operations are aborted when the communicator is garbage-collected
+        or the process exits. An exception that leaves a `with` block also aborts them, and the
+        other ranks get its text in Aborted."""
         core, self._core = self._core, None
         if core is not None and core.pid == os.getpid():
             core.finish()
@@ -231,7 +234,7 @@ class Communicator(Operations):
                 f"{self.backend}>")
 
     def start(self, call: c.CCall, value: Any = None, keep: Any = ()) -> Any:
-        """For back ends of frameworks: runs a _library.CCall. Returns value, or a Work with it if
+        """For framework backends: runs a _library.CCall. Returns value, or a Work with it if
         call.is_async."""
         if not call.is_async:
             check(lib.muster_run(self._handle(), byref(call), None))
@@ -247,7 +250,7 @@ class Communicator(Operations):
         return Work(operation, value)
 
     def core(self) -> Core:
-        """For what lives on this communicator's memory. InvalidState: it was closed."""
+        """For objects that use this communicator's memory. InvalidState: already closed."""
         if self._core is None:
             raise errors.InvalidState("the communicator was closed")
         return self._core
@@ -257,10 +260,10 @@ class Communicator(Operations):
 
 
 class ServedStore:
-    """A store in a thread of this process, for ranks that no launcher serves one for.
+    """A store in a thread of this process, for ranks whose launcher serves none.
 
-    port: the TCP port that it listens on, at all addresses; 0 takes a free one. It serves until
-    close(). SystemFailed: the port is taken.
+    port: the TCP port to listen on, on all addresses; 0 picks a free one. It serves until close().
+    SystemFailed: the port is in use.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -271,7 +274,7 @@ class ServedStore:
         self._handle, self.port = handle.value, listening.value
 
     def close(self) -> None:
-        """Ends the store. A second call does nothing."""
+        """Stops the store. A second call does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None and self._pid == os.getpid():
             lib.muster_store_close(handle)

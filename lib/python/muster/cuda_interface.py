@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays on GPUs that only have __cuda_array_interface__ (Numba, PyCUDA and others). The interface
-does not say which GPU the memory is on: the driver does."""
+"""Arrays on GPUs that have only __cuda_array_interface__ (Numba, PyCUDA and others). The interface
+does not contain the GPU's ordinal, so it is queried from the driver."""
 from __future__ import annotations
 
 import ctypes
@@ -14,7 +14,7 @@ _DEFAULT_STREAM = 1
 
 
 class Contents(NamedTuple):
-    """What the interface says of an array, and its GPU. stream: None for the default one."""
+    """The contents of the interface, plus the GPU. stream: None for the default stream."""
 
     data: int
     shape: Tuple[int, ...]
@@ -25,7 +25,7 @@ class Contents(NamedTuple):
 
 
 def read(x: Any, writable: bool) -> Contents:
-    """InvalidArgument: not contiguous, or read-only but to be written. Unsupported: no driver."""
+    """InvalidArgument: not contiguous, or read-only but written to. Unsupported: no driver."""
     about = x.__cuda_array_interface__
     data, read_only = about["data"]
     shape, size = tuple(about["shape"]), int(about["typestr"][2:])
@@ -33,7 +33,7 @@ def read(x: Any, writable: bool) -> Contents:
         raise errors.InvalidArgument("the array is not contiguous (C order): pass a contiguous "
                                      "copy")
     if writable and read_only:
-        raise errors.InvalidArgument("the array is read-only, but the result is written there")
+        raise errors.InvalidArgument("the array is read-only, but the operation writes to it")
     stream = about.get("stream")
     return Contents(data, shape, dtypes.of_typestr(about["typestr"]), size,
                     0 if 0 in shape else device_of(data),
@@ -41,8 +41,8 @@ def read(x: Any, writable: bool) -> Contents:
 
 
 def device_of(address: int) -> int:
-    """The CUDA ordinal of the GPU that memory is on. Unsupported: there is no driver, or the memory
-    is on no GPU."""
+    """The CUDA ordinal of the GPU that holds this memory. Unsupported: no CUDA driver, or the
+    memory is not on a GPU."""
     path = os.environ.get("MUSTER_CUDA_LIBRARY") or "libcuda.so.1"
     try:
         ask = ctypes.CDLL(path).cuPointerGetAttribute
@@ -52,8 +52,8 @@ def device_of(address: int) -> int:
     ordinal = ctypes.c_int(-1)
     code = ask(ctypes.byref(ordinal), ctypes.c_int(_DEVICE_ORDINAL), ctypes.c_uint64(address))
     if code != 0:
-        raise errors.Unsupported(f"the CUDA driver does not know memory at {address:#x} (cuPointer"
-                                 f"GetAttribute gave {code})")
+            raise errors.Unsupported(f"the CUDA driver does not know memory at {address:#x} "
+                                     f"(cuPointerGetAttribute returned {code})")
     return ordinal.value
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack capsules, read and made (https://dmlc.github.io/dlpack), by ctypes alone."""
+"""Reads and makes DLPack capsules (https://dmlc.github.io/dlpack), using only ctypes."""
 from __future__ import annotations
 
 import ctypes
@@ -44,21 +44,21 @@ _pointer.restype, _pointer.argtypes = c_void_p, (ctypes.py_object, ctypes.c_char
 _new = _api.PyCapsule_New
 _new.restype = ctypes.py_object
 _new.argtypes = (c_void_p, ctypes.c_char_p, c_void_p)
-# A destructor gets a capsule that is being deallocated. To count a reference to it would revive it:
+# A destructor gets a capsule that is being deallocated. Taking a reference would resurrect it, so
 # it is passed as an address.
 _raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(
     ("PyCapsule_IsValid", _api))
 
 
 def read(capsule: Any) -> Tuple[Tensor, bool]:
-    """The tensor in the capsule, and whether it is read-only; valid as long as the capsule lives.
-    The capsule is not consumed: its own destructor frees the tensor."""
+    """The tensor in the capsule, and whether it is read-only; valid while the capsule lives. Does
+    not consume the capsule: its own destructor frees the tensor."""
     if _is_valid(capsule, PLAIN):
         return ctypes.cast(_pointer(capsule, PLAIN), POINTER(Managed)).contents.tensor, False
     if _is_valid(capsule, VERSIONED):
         managed = ctypes.cast(_pointer(capsule, VERSIONED), POINTER(ManagedVersioned)).contents
         return managed.tensor, bool(managed.flags & READ_ONLY)
-    raise TypeError("__dlpack__ returned no capsule, or one that was consumed before")
+    raise TypeError("__dlpack__ returned something other than a capsule, or a consumed capsule")
 
 
 def shape(tensor: Tensor) -> Tuple[int, ...]:
@@ -66,7 +66,7 @@ def shape(tensor: Tensor) -> Tuple[int, ...]:
 
 
 def is_contiguous(tensor: Tensor) -> bool:
-    """In C order; a tensor without strides is."""
+    """C order; a tensor without strides is contiguous."""
     if not tensor.strides:
         return True
     expected = 1
@@ -77,7 +77,7 @@ def is_contiguous(tensor: Tensor) -> bool:
     return True
 
 
-_alive: Dict[int, Any] = {}  # address of a Managed: what must live as long as it
+_alive: Dict[int, Any] = {}  # address of a Managed: objects to keep alive with it
 
 
 @DELETER  # type: ignore[misc]
@@ -87,7 +87,8 @@ def _release(address: int) -> None:
 
 @ctypes.PYFUNCTYPE(None, c_void_p)  # type: ignore[misc]
 def _destroy(capsule: int) -> None:
-    """Of a capsule. A consumer renames it and calls the deleter itself: then nothing is left."""
+    """A capsule's destructor. A consumer renames the capsule and calls the deleter itself; then
+    there is nothing to free."""
     if _raw_is_valid(capsule, PLAIN):
         get = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(
             ("PyCapsule_GetPointer", _api))
@@ -96,7 +97,7 @@ def _destroy(capsule: int) -> None:
 
 def make(owner: Any, data: int, dims: Sequence[int], code_bits: Tuple[int, int],
          device: int) -> Any:
-    """A capsule of contiguous memory, on the host if device < 0; `owner` is kept until the
+    """A capsule for contiguous memory, on the host if device < 0; keeps `owner` alive until the
     consumer calls the deleter."""
     extents = (c_int64 * len(dims))(*dims)
     kind = CPU if device < 0 else CUDA

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types: muster's names and numbers, and what others call them."""
+"""Element types: muster's names and numbers, and the names in other packages."""
 from __future__ import annotations
 
 from typing import Any, Optional, Tuple
@@ -12,7 +12,7 @@ TYPES = {"i8": (0, 1), "u8": (1, 1), "i32": (2, 4), "u32": (3, 4), "i64": (4, 8)
          "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2), "f8e4m3": (10, 1),
          "f8e5m2": (11, 1)}
 
-# As NumPy, ml_dtypes and torch write them.
+# The names in NumPy, ml_dtypes and torch.
 _LONG = {"int8": "i8", "uint8": "u8", "int32": "i32", "uint32": "u32", "int64": "i64",
          "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64",
          "bfloat16": "bf16", "half": "f16", "float": "f32", "double": "f64", "int": "i32",
@@ -22,7 +22,8 @@ _LONG = {"int8": "i8", "uint8": "u8", "int32": "i32", "uint32": "u32", "int64": 
 _NUMPY = {"i8": "|i1", "u8": "|u1", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u64": "<u8",
           "f16": "<f2", "f32": "<f4", "f64": "<f8"}
 
-# Format characters of the buffer protocol: signed, unsigned or floating. The item has the size.
+# Format characters of the buffer protocol: signed, unsigned or floating point. The item size is
+# separate.
 _FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQNc", "u"),
             **dict.fromkeys("efd", "f")}
 
@@ -34,7 +35,7 @@ _FROM_DLPACK = {pair: name for name, pair in _DLPACK.items()}
 
 def find(dtype: DType) -> Optional[str]:
     """muster's name of "f32", "float32", numpy.float32, numpy.dtype("float32"), torch.float32 and
-    so on; None for what the library has no arithmetic for."""
+    so on; None for types without arithmetic in the library."""
     text: Any
     if isinstance(dtype, str):
         text = dtype
@@ -47,7 +48,7 @@ def find(dtype: DType) -> Optional[str]:
 
 
 def require(dtype: DType) -> str:
-    """As find(); InvalidArgument for what it does not know."""
+    """Like find(), but raises InvalidArgument for unknown types."""
     name = find(dtype)
     if name is None:
         raise errors.InvalidArgument(f"unknown element type '{dtype}'; muster has "
@@ -56,7 +57,7 @@ def require(dtype: DType) -> str:
 
 
 def of_format(text: str, size: int) -> Optional[str]:
-    """Of a buffer's format and item size; None for structs, characters and foreign byte orders."""
+    """From a buffer's format and item size; None for structs, characters and foreign byte order."""
     letters = text.lstrip("@=<")
     kind = _FORMATS.get(letters)
     name = f"{kind}{8 * size}"
@@ -64,13 +65,13 @@ def of_format(text: str, size: int) -> Optional[str]:
 
 
 def of_typestr(text: str) -> Optional[str]:
-    """Of "<f4", as __array_interface__ has it."""
+    """From a typestr such as "<f4", as in __array_interface__."""
     name = f"{text[1]}{8 * int(text[2:])}" if text[0] in "<|" and text[1] in "iuf" else None
     return name if name in TYPES else None
 
 
 def to_typestr(name: str) -> Optional[str]:
-    """None for what NumPy has no type of its own for (bf16)."""
+    """None for types that NumPy itself lacks (bf16)."""
     return _NUMPY.get(name)
 
 

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, as exceptions. Each is a muster.Error with the fields of the C++ one."""
+"""The library's errors as exceptions. Each is a muster.Error with the fields of the C++ error."""
 from __future__ import annotations
 
 from typing import Any, Dict, Optional, Type
 
 
 class Error(RuntimeError):
-    """An operation, or another call, that failed. str(error) is one sentence that names the rank
-    and the operation.
+    """A failed operation or other call. str(error) is one sentence that names the rank and the
+    operation.
 
-    rank: the rank that failed, None where no single rank did.
-    epoch: of the communicator. seq: number of the operation on its communicator, from 1; 0 outside
-    of an operation.
-    native: the errno, CUresult or ncclResult_t of the layer below, 0 without one.
+    rank: the rank that failed, None if no single rank did.
+    epoch: of the communicator. seq: the operation's number on its communicator, from 1; 0 outside
+    an operation.
+    native: the errno, CUresult or ncclResult_t of the failed call, 0 without one.
     code: the number in the C ABI (class attribute).
-    fatal: whether the communicator is dead now, until it is rebuilt (class attribute).
+    fatal: whether the communicator is unusable until it is rebuilt (class attribute).
     """
 
     code: int = 0
@@ -45,7 +45,7 @@ class PeerFailed(Error, ConnectionError):
 
 
 class Aborted(Error):
-    """A rank called abort(); the text says which rank and why."""
+    """A rank called abort(); the text names the rank and the reason."""
 
     code = -3
     fatal = True
@@ -60,7 +60,7 @@ class Mismatch(Error):
 
 
 class InvalidArgument(Error, ValueError):
-    """Refused before anything was sent; the communicator stays usable."""
+    """The arguments were rejected and nothing was sent; the communicator stays usable."""
 
     code = -5
 
@@ -72,7 +72,7 @@ class InvalidState(Error):
 
 
 class Unsupported(Error, NotImplementedError):
-    """This back end, machine or library cannot do it; the text says what is missing."""
+    """This backend, machine or library does not support it; the text says what is missing."""
 
     code = -7
 
@@ -91,14 +91,14 @@ class SystemFailed(Error, OSError):
 
 
 class CudaFailed(Error):
-    """A call of the CUDA driver failed; `native` is the CUresult."""
+    """A CUDA driver call failed; `native` is the CUresult."""
 
     code = -10
     fatal = True
 
 
 class NcclFailed(Error):
-    """A call of NCCL failed; `native` is the ncclResult_t."""
+    """An NCCL call failed; `native` is the ncclResult_t."""
 
     code = -11
     fatal = True
@@ -110,5 +110,5 @@ _BY_CODE: Dict[int, Type[Error]] = {kind.code: kind for kind in (
 
 
 def make(code: int, text: str, rank: int, **more: Any) -> Error:
-    """The exception for an error number of the C ABI. rank: -1 for none."""
+    """The exception for an error code of the C ABI. rank: -1 for none."""
     return _BY_CODE.get(code, Error)(text, rank=None if rank < 0 else rank, **more)

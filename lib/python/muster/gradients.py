@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GradientSync: the gradients of a training step are summed while the backward pass runs."""
+"""GradientSync: sums the gradients of a training step while the backward pass runs."""
 from __future__ import annotations
 
 import contextlib
@@ -26,11 +26,11 @@ Self = TypeVar("Self", bound="GradientSync")
 
 
 class GradientStats(NamedTuple):
-    """What a step did.
+    """Statistics of a step.
 
-    buckets: how many were sent, 0 for an accumulating step. bytes: of the gradients. exposed:
-    seconds in wait(), the communication that the backward pass did not hide. moved: the gradients
-    are at other addresses now; call grad() again.
+    buckets: number sent, 0 for an accumulating step. bytes: of the gradients. exposed: seconds in
+    wait(), that is, communication not hidden by the backward pass. moved: the gradients are at new
+    addresses; call grad() again.
     """
 
     buckets: int
@@ -54,9 +54,8 @@ class Gradient(ArrayView):
 
 
 class Handle:
-    """The C object. It is freed once and before its communicator: by its owner or by the
-    communicator's core, whichever goes first. open: a step was begun that other ranks take part
-    in."""
+    """The C object. Freed once, before its communicator, by its owner or by the communicator's
+    core, whichever runs first. open: a step has begun that other ranks take part in."""
 
     def __init__(self, handle: Optional[int], comm: Optional[int]) -> None:
         self.handle, self.comm, self.open = handle, comm, False
@@ -64,13 +63,13 @@ class Handle:
     def free(self, c_library: ctypes.CDLL = lib) -> None:
         handle, self.handle = self.handle, None
         if handle is not None:
-            if self.open:  # to free waits for operations that other ranks may never join
+            if self.open:  # freeing waits for operations that other ranks may never join
                 c_library.muster_abort(self.comm, b"a GradientSync was freed inside a step")
             c_library.muster_gradients_free(handle)
 
 
 class Owner:
-    """What arrays of gradients keep alive: the C object, and the core of its communicator."""
+    """Objects that gradient arrays keep alive: the C object and its communicator's core."""
 
     def __init__(self, handle: Optional[int], core: Core) -> None:
         self.core, self.held = core, Handle(handle, core.handle)
@@ -91,7 +90,7 @@ class Owner:
 
 class GradientSync:
     """Averages the gradients of a model over all ranks, in buckets that are sent as soon as they
-    are complete, while the backward pass goes on.
+    are complete, while the backward pass continues.
 
         sync = muster.GradientSync(comm)
         weights = sync.add("weights", (784, 10))     # in the order of the forward pass
@@ -102,27 +101,27 @@ class GradientSync:
                 numpy.matmul(x.T, error, out=sync.grad(weights).numpy())
                 sync.mark_ready(weights)
                 ...
-            # here they are averages, with the same bits on every rank
+            # now they are averages, with the same bits on every rank
 
-    All ranks add the same parameters with the same options, and begin the same steps. The size of
-    buckets does not change a bit of the result. A GradientSync that is garbage-collected inside a
+    All ranks add the same parameters with the same options, and begin the same steps. The bucket
+    size does not change the result, bit for bit. A GradientSync that is garbage-collected inside a
     step aborts the communicator.
 
-    Threads: mark_ready() and mark_unused() may be called from any; the other methods from one at a
-    time, and not while that calls an operation of the communicator. Other Python threads run
-    meanwhile.
+    Threads: any thread may call mark_ready() and mark_unused(). Only one thread at a time may call
+    the other methods, and not while it calls an operation of the communicator. Other Python threads
+    run meanwhile.
 
-    average: False gives the sum. wire: "bf16" or "f16", the type in which f32 gradients travel; on
-    the host they are summed in f32 and rounded once, on GPUs NCCL sums them in that type.
-    first_bucket, bucket_cap: most bytes of the first and the other buckets; 0: what suits the
+    average: False returns the sum. wire: "bf16" or "f16", the type that f32 gradients are sent in.
+    On the host they are summed in f32 and rounded once; on GPUs NCCL sums them in that type.
+    first_bucket, bucket_cap: maximum bytes of the first and the other buckets; 0: a default for the
     device. owns_memory: gradients are in buckets (grad()); False: in arrays of the caller (bind()),
     copied in and out. background: the communicator's thread sends buckets; False: mark_ready()
-    does, and blocks. has_unused: allows mark_unused(), for one small operation a step. reorder:
-    after the first step buckets are formed anew, in the order in which gradients became ready on
-    rank 0; then GradientStats.moved is True, and arrays from grad() before that step must not be
-    used. device: the CUDA ordinal, None for the host. hook(comm, bucket): is called instead of the
-    all-reduce of each bucket (an ArrayView), reduces it in place, and returns a Work or None; it is
-    called by mark_ready(), and must not call this object.
+    does, and blocks. has_unused: allows mark_unused(), at the cost of one small operation a step.
+    reorder: after the first step, rebuilds the buckets in the order in which gradients became ready
+    on rank 0; then GradientStats.moved is True, and arrays from earlier grad() calls must not be
+    used. device: the CUDA ordinal, None for the host. hook(comm, bucket): called instead of the
+    all-reduce of each bucket (an ArrayView). It reduces the bucket in place and returns a Work or
+    None. mark_ready() calls it; it must not call this object.
     """
 
     def __init__(self, comm: Communicator, *, average: bool = True, wire: Optional[DType] = None,
@@ -131,7 +130,7 @@ class GradientSync:
                  device: Optional[int] = None, hook: Optional[Hook] = None) -> None:
         self._comm = comm
         self._parameters: List[_Parameter] = []
-        self._bound: Dict[int, memory.Memory] = {}  # id: what keeps the caller's array
+        self._bound: Dict[int, memory.Memory] = {}  # id: keeps the caller's array
         self._device = c.HOST if device is None else device
         self._owns_memory = owns_memory
         self._works: List[Work] = []
@@ -149,8 +148,8 @@ class GradientSync:
         self._owner = Owner(handle.value, core)
 
     def add(self, name: str, shape: Shape, dtype: DType = "f32") -> int:
-        """Adds a gradient of this shape (in elements) and dtype, before finalize(); returns its id,
-        which counts from 0. InvalidArgument: it is not f32, and a wire type was given."""
+        """Adds a gradient of this shape (in elements) and dtype; call it before finalize(). Returns
+        its id, counting from 0. InvalidArgument: not f32, although a wire type is set."""
         shape, dtype = extents(shape), dtypes.require(dtype)
         id = ctypes.c_int()
         check(lib.muster_gradients_add(self._handle(), name.encode(), dtypes.TYPES[dtype][0],
@@ -164,8 +163,8 @@ class GradientSync:
         check(lib.muster_gradients_finalize(self._handle()))
 
     def grad(self, id: int) -> Gradient:
-        """The gradient's memory in its bucket, zeroed at first. Call it again after a step with
-        GradientStats.moved and after rebind(): arrays from before must not be used then."""
+        """The gradient's memory in its bucket, initially zero. Call it again after rebind() and
+        after a step with GradientStats.moved: older arrays must not be used any more."""
         address = c_void_p()
         check(lib.muster_gradients_grad(self._handle(), id, byref(address)))
         _, shape, dtype = self._parameters[id]
@@ -173,48 +172,49 @@ class GradientSync:
                         (self._owner, self._owner.core))
 
     def bind(self, id: int, array: Array) -> None:
-        """Sets the caller's contiguous array that this gradient is read from and its sum is written
-        to, until another one is bound. On GPUs it is read on the stream of mark_ready(); the sum is
-        written on the stream of wait_stream(), or before wait() returns. InvalidArgument: another
-        count, dtype or device than the gradient's. InvalidState: owns_memory is True."""
+        """Binds a contiguous array of the caller: the gradient is read from it and the sum is
+        written to it, until another is bound. On GPUs it is read on the stream of mark_ready(); the
+        sum is written on the stream of wait_stream(), or before wait() returns. InvalidArgument:
+        its count, dtype or device differs from the gradient's. InvalidState: owns_memory is
+        True."""
         bound = memory.of(array, writable=True)
         if bound.device != self._device:
-            raise errors.InvalidArgument(f"bind: the array is on {_device_name(bound.device)}, the "
-                                         f"gradients are on {_device_name(self._device)}")
+            raise errors.InvalidArgument(f"bind: the array is on {_device_name(bound.device)}, but "
+                                         f"the gradients are on {_device_name(self._device)}")
         if 0 <= id < len(self._parameters):
             name, shape, dtype = self._parameters[id]
             if bound.count != count(shape) or bound.dtype != dtype:
-                raise errors.InvalidArgument(f"bind: '{name}' is {dtype}[{count(shape)}], the "
-                                             f"array {bound.dtype}[{bound.count}]")
+                raise errors.InvalidArgument(f"bind: '{name}' is {dtype}[{count(shape)}], but the "
+                                             f"array is {bound.dtype}[{bound.count}]")
         check(lib.muster_gradients_bind(self._handle(), id, bound.data))
         self._bound[id] = bound
 
     def begin(self, synchronize: bool = True) -> None:
-        """Begins a step. synchronize=False: the step only accumulates, and sends nothing."""
+        """Begins a step. synchronize=False: the step only accumulates and sends nothing."""
         check(lib.muster_gradients_begin(self._handle(), synchronize))
         self._works, self._hook_error = [], None
         self._owner.held.open = bool(synchronize)
 
     def mark_ready(self, id: int, stream: Optional[Stream] = None) -> None:
-        """The gradient is complete: on the host, or when this CUDA stream reaches this point (None:
-        torch's current stream). The last of a bucket sends it. Any thread. InvalidState: no step
-        was begun, or the gradient is marked already; the text names it. Else the error of the
-        operation or the hook."""
+        """Marks the gradient as complete: now on the host, or when this CUDA stream reaches this
+        point (None: torch's current stream). The last gradient of a bucket sends it. Any thread may
+        call it. InvalidState: no step has begun, or the gradient is already marked; the text names
+        it. Otherwise raises the error of the operation or the hook."""
         self._check(lib.muster_gradients_mark_ready(self._handle(), id, self._stream(stream)))
 
     def mark_unused(self, id: int, stream: Optional[Stream] = None) -> None:
-        """This rank has no such gradient in this step: it counts as zeros, which on GPUs are
-        written on this CUDA stream (None: torch's current stream). Any thread."""
+        """This rank has no such gradient in this step. It counts as zeros; on GPUs they are written
+        on this CUDA stream (None: torch's current stream). Any thread may call it."""
         self._check(lib.muster_gradients_mark_unused_on(self._handle(), id, self._stream(stream)))
 
     def wait(self) -> GradientStats:
-        """Ends the step: returns when all gradients are summed. InvalidState: some were not marked;
-        the text names them, and the step continues. With another error (PeerFailed, TimedOut and so
-        on) the step is over, and its gradients are undefined."""
+        """Ends the step: returns when all gradients are summed. InvalidState: some are not marked;
+        the text names them, and the step continues. After another error (PeerFailed, TimedOut and
+        so on) the step is over, and its gradients are undefined."""
         return self._end(lambda work: work.wait(), lib.muster_gradients_wait)
 
     def wait_stream(self, stream: Stream) -> GradientStats:
-        """As wait(), on GPUs without blocking the host: work that is queued on this CUDA stream
+        """Like wait(), but for GPUs and without blocking the host: work queued on this CUDA stream
         from now on sees the sums."""
         address = address_of(stream)
         return self._end(lambda work: work.wait_stream(stream),
@@ -223,14 +223,14 @@ class GradientSync:
 
     @contextlib.contextmanager
     def step(self: Self) -> Iterator[Self]:
-        """begin() and, at the end of the block, wait(). An exception leaves the step open."""
+        """begin(), and wait() at the end of the block. An exception leaves the step open."""
         self.begin()
         yield self
         self.wait()
 
     @contextlib.contextmanager
     def accumulate(self: Self) -> Iterator[Self]:
-        """A step that sends nothing, for all but the last part of a batch."""
+        """A step that sends nothing, for all but the last micro-batch."""
         self.begin(False)
         try:
             yield self
@@ -242,8 +242,8 @@ class GradientSync:
         return bool(lib.muster_gradients_used(self._handle(), id))
 
     def zero(self, stream: Optional[Stream] = None) -> None:
-        """Sets the gradients in buckets to 0; on GPUs queued on this CUDA stream (None: torch's
-        current stream)."""
+        """Sets the gradients in buckets to 0; on GPUs this is queued on this CUDA stream (None:
+        torch's current stream)."""
         check(lib.muster_gradients_zero_on(self._handle(), self._stream(stream)))
 
     def _stream(self, stream: Optional[Stream]) -> Optional[int]:
@@ -254,10 +254,10 @@ class GradientSync:
 
     def rebind(self, comm: Communicator) -> None:
         """Continues with another communicator, after a failure or with other ranks. Collective: all
-        ranks of comm call it. Gradients on the host keep their values at other addresses (grad()).
+        ranks of comm call it. Gradients on the host keep their values but move; call grad() again.
         Mismatch: as for finalize()."""
         core = comm.core()
-        former = self._owner.core  # lives until the call is over
+        former = self._owner.core  # stays alive during the call
         code = lib.muster_gradients_rebind(self._handle(), core.handle)
         self._owner.move(core)
         self._comm, self._owner.held.open = comm, False
@@ -265,13 +265,13 @@ class GradientSync:
         check(code)
 
     def close(self) -> None:
-        """Frees the buckets; no array from grad() may be used any more. A second call does nothing.
-        Without close() they live as long as this object or an array on them."""
+        """Frees the buckets; arrays from grad() must not be used any more. A second call does
+        nothing. Without close() they live as long as this object or an array on them."""
         self._owner.close()
 
     @property
     def names(self) -> List[str]:
-        """Of the parameters, by id."""
+        """The parameters' names, by id."""
         return [parameter.name for parameter in self._parameters]
 
     def __repr__(self) -> str:
@@ -281,12 +281,12 @@ class GradientSync:
         if self._owner.held.handle is None:
             raise errors.InvalidState("the GradientSync was closed")
         if self._owner.core.pid != os.getpid():
-            raise errors.InvalidState("the GradientSync belongs to the process that this one was "
-                                      "forked from")
+            raise errors.InvalidState("the GradientSync belongs to the parent process that this "
+                                      "one was forked from")
         return self._owner.held.handle
 
     def _end(self, wait: Callable[[Work], Any], end: Callable[..., int]) -> GradientStats:
-        for work in self._works:  # of the hook
+        for work in self._works:  # started by the hook
             try:
                 wait(work)
             except errors.Error as error:
@@ -306,8 +306,8 @@ class GradientSync:
             raise self._hook_error or last_error()
 
     def _for_c(self, hook: Hook) -> Callable[..., int]:
-        """The hook as C calls it. What it raises is raised by mark_ready(), and by wait()."""
-        weak = weakref.ref(self)  # a strong reference would be a cycle, which is collected late
+        """The hook as C calls it. mark_ready() and wait() raise its exceptions."""
+        weak = weakref.ref(self)  # avoids a reference cycle, which is collected late
 
         def called(_: Any, __: Any, bucket: Any, ___: Any) -> int:
             self, b = weak(), bucket.contents

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The caller's arrays as address, count and element type; no element is read or copied.
 
-Accepted are torch tensors, NumPy arrays, views of the library's memory, everything with the buffer
+Accepts torch tensors, NumPy arrays, views of the library's memory, and any object with the buffer
 protocol (array.array, bytearray, memoryview, ctypes arrays), with __dlpack__ (JAX, CuPy and others)
 or with __cuda_array_interface__ (Numba and others)."""
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Memory:
     """Contiguous memory.
 
     data: its address, None or 0 for an empty array. shape: in elements. dtype: muster's name of the
-    element type, None for types that it has no name for. itemsize: bytes of an element. device: the
-    CUDA ordinal, -1 for the host. stream: the CUDA stream that orders access to it, None for the
-    default one. keep: what must live as long as the memory is used.
+    element type, None for types without one. itemsize: bytes of an element. device: the CUDA
+    ordinal, -1 for the host. stream: the CUDA stream that orders access to it, None for the default
+    stream. keep: an object to keep alive as long as the memory is used.
     """
 
     __slots__ = ("data", "shape", "count", "dtype", "itemsize", "device", "stream", "keep")
@@ -39,7 +39,7 @@ class Memory:
 
 def of(x: Any, writable: bool = False) -> Memory:
     """The Memory of x. InvalidArgument: x is not contiguous, is read-only but to be written, or is
-    no array."""
+    not an array."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return _of_torch(torch, x)
@@ -52,7 +52,7 @@ def of(x: Any, writable: bool = False) -> Memory:
     try:
         return _of_buffer(x, writable)
     except TypeError:
-        raise errors.InvalidArgument(f"{type(x).__name__} is no array: pass a torch tensor, a "
+        raise errors.InvalidArgument(f"{type(x).__name__} is not an array: pass a torch tensor, a "
                                      "NumPy array, a buffer, or an object with __dlpack__ or "
                                      "__cuda_array_interface__") from None
 
@@ -62,7 +62,7 @@ def _refuse_layout() -> NoReturn:
 
 
 def _refuse_read_only() -> NoReturn:
-    raise errors.InvalidArgument("the array is read-only, but the result is written there")
+    raise errors.InvalidArgument("the array is read-only, but the operation writes to it")
 
 
 def _of_torch(torch: Any, x: Any) -> Memory:
@@ -73,7 +73,7 @@ def _of_torch(torch: Any, x: Any) -> Memory:
         memory.device = x.device.index
         memory.stream = torch.cuda.current_stream(x.device).cuda_stream
     elif x.device.type != "cpu":
-        raise errors.Unsupported(f"tensors on {x.device.type} are not supported, only on CPUs and "
+        raise errors.Unsupported(f"tensors on {x.device.type} are not supported, only on CPU and "
                                  "CUDA GPUs")
     return memory
 
@@ -101,7 +101,7 @@ def _of_cuda_interface(x: Any, writable: bool) -> Memory:
 
 
 def _never_changes(x: Any) -> bool:
-    """Of a library whose arrays are values, which its DLPack capsules do not say."""
+    """True for libraries with immutable arrays, because their DLPack capsules do not say so."""
     return type(x).__module__.partition(".")[0] in ("jax", "jaxlib", "tensorflow")
 
 
@@ -125,7 +125,7 @@ def _of_dlpack(x: Any, writable: bool) -> Memory:
 
 
 class _PyBuffer(ctypes.Structure):
-    """Py_buffer. ctypes' from_buffer would do for writable memory, but refuses read-only memory."""
+    """Py_buffer. ctypes' from_buffer would suit writable memory, but refuses read-only memory."""
 
     _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t), ("itemsize", c_ssize_t),
                 ("readonly", c_int), ("ndim", c_int), ("format", ctypes.c_char_p),

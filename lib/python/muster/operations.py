@@ -13,8 +13,8 @@ from .work import Work
 
 _U8 = dtypes.TYPES["u8"][0]
 NO_BUFFER = c.CBuffer(None, 0, dtypes.TYPES["f32"][0], c.HOST)
-_ABSENT: Any = object()  # an operation has no such buffer
-_PREPARED_MAX = 256  # calls of a communicator that are kept
+_ABSENT: Any = object()  # the operation has no such buffer
+_PREPARED_MAX = 256  # cached calls per communicator
 
 A = TypeVar("A", bound=Array)
 B = TypeVar("B", bound=Array)
@@ -24,18 +24,18 @@ Yes = Literal[True]
 
 
 def nanoseconds(seconds: Timeout) -> int:
-    """For the C ABI, where 0 stands for the default."""
+    """For the C ABI, where 0 means the default."""
     return 0 if seconds is None else max(1, int(seconds * 1e9))
 
 
 class Operations:
-    """The operations of a Communicator, whose docstring says what holds for all of them."""
+    """The operations of a Communicator; its docstring has the rules that apply to all of them."""
 
     size: int
 
     def __init__(self) -> None:
-        # Calls on NumPy arrays, by all that they were made of: a loop over the same arrays makes
-        # each of them once, and an array that was moved or reshaped has another key.
+        # Cached calls on NumPy arrays, keyed by all their inputs. A loop over the same arrays
+        # builds each call once; an array that was moved or reshaped has another key.
         self._prepared: Dict[Tuple[Any, ...], c.CCall] = {}
 
     def start(self, call: c.CCall, value: Any = None, keep: Any = ()) -> Any:
@@ -65,8 +65,8 @@ class Operations:
                    timeout: Timeout = None, async_op: bool = False) -> Any:
         """Combines the x of all ranks element by element; every rank gets the result.
 
-        x: the same count and dtype on all ranks. out: the array that the result is written to, of
-        x's count and dtype; None: x itself. scale: for "premul_sum". Returns out, or x without out.
+        x: the same count and dtype on all ranks. out: the array for the result, with x's count and
+        dtype; None: x itself. scale: for "premul_sum". Returns out, or x without out.
         """
         out = x if out is None else out
         return self._run(c.ALL_REDUCE, x, out, op=op, scale=scale, timeout=timeout,
@@ -94,7 +94,7 @@ class Operations:
 
     def reduce(self, x: Any, root: int = 0, op: Op = "sum", out: Any = None, *, scale: float = 1.0,
                timeout: Timeout = None, async_op: bool = False) -> Any:
-        """As all_reduce, but only rank `root` gets the result; out of the other ranks, or x without
+        """Like all_reduce, but only rank `root` gets the result; the other ranks' out, or x without
         out, is not written. Returns out, or x without out."""
         out = x if out is None else out
         return self._run(c.REDUCE, x, out, op=op, root=root, scale=scale, timeout=timeout,
@@ -114,7 +114,7 @@ class Operations:
 
     def broadcast(self, x: Any, root: int = 0, *, timeout: Timeout = None,
                   async_op: bool = False) -> Any:
-        """Copies x of rank `root` into x of every other rank.
+        """Copies x from rank `root` into x on every other rank.
 
         x: the same count and dtype on all ranks; read on the root, overwritten elsewhere. Returns
         x."""
@@ -137,10 +137,10 @@ class Operations:
 
     def all_gather(self, x: Any, out: Any = None, *, timeout: Timeout = None,
                    async_op: bool = False) -> Any:
-        """Concatenates the x of all ranks in the order of ranks; every rank gets the result.
+        """Concatenates the x of all ranks in rank order; every rank gets the result.
 
-        x: the same count and dtype on all ranks. out: size × x's count elements of x's dtype; x
-        may be this rank's part of it. None: a new array of shape (size, *x.shape), if x is a NumPy
+        x: the same count and dtype on all ranks. out: size × x's count elements of x's dtype; x may
+        be this rank's part of it. None: a new array of shape (size, *x.shape), if x is a NumPy
         array or a torch tensor. Returns out.
         """
         if out is None:
@@ -169,7 +169,7 @@ class Operations:
 
     def reduce_scatter(self, x: Any, op: Op = "sum", out: Any = None, *, scale: float = 1.0,
                        timeout: Timeout = None, async_op: bool = False) -> Any:
-        """Combines the x of all ranks element by element and cuts the result into `size` equal
+        """Combines the x of all ranks element by element and splits the result into `size` equal
         parts; rank r gets part r.
 
         x: the same count and dtype on all ranks; the count is a multiple of size. out: x's count /
@@ -204,8 +204,8 @@ class Operations:
                    async_op: bool = False) -> Any:
         """Sends part j of this rank's x to rank j, where it becomes part `rank` of out.
 
-        x: `size` equal parts; the same count and dtype on all ranks. out: of x's count and dtype,
-        other memory than x. None: a new array like x, if that is a NumPy array or a torch tensor.
+        x: `size` equal parts; the same count and dtype on all ranks. out: x's count and dtype; must
+        not overlap x. None: a new array like x, if x is a NumPy array or a torch tensor.
         Returns out.
         """
         if out is None:
@@ -236,7 +236,7 @@ class Operations:
     def recv(self, x: Array, source: int, *, timeout: Timeout = ..., async_op: bool) -> Any: ...
 
     def recv(self, x: Any, source: int, *, timeout: Timeout = None, async_op: bool = False) -> Any:
-        """Receives into x what rank `source` sends. Returns x."""
+        """Receives x from rank `source`. Returns x."""
         return self._run(c.RECV, _ABSENT, x, root=source, timeout=timeout, async_op=async_op)
 
     def barrier(self, timeout: Timeout = None) -> None:
@@ -253,7 +253,7 @@ class Operations:
             if call is not None:
                 return self.start(call, out)
         if op is not None and op not in c.OPS:
-            raise errors.InvalidArgument(f"unknown op '{op}'; there are " + ", ".join(c.OPS))
+            raise errors.InvalidArgument(f"unknown op '{op}'; choose one of " + ", ".join(c.OPS))
         target = None if out is _ABSENT else memory.of(out, writable=True)
         source = target if out is x else None if x is _ABSENT else memory.of(x)
         ordered_by = source or target
@@ -268,8 +268,8 @@ class Operations:
 
 
 def _key_of(x: Any, out: Any) -> Optional[Tuple[Any, ...]]:
-    """What a call on these arrays depends on. None: they are no contiguous NumPy arrays, or of a
-    type whose name says too little of it (ml_dtypes')."""
+    """The cache key of a call on these arrays. None if they are not contiguous NumPy arrays, or if
+    the type's name is ambiguous (ml_dtypes)."""
     numpy = sys.modules.get("numpy")
     if numpy is None or type(out) is not numpy.ndarray:
         return None
@@ -290,14 +290,15 @@ def _key_of(x: Any, out: Any) -> Optional[Tuple[Any, ...]]:
 
 
 def _buffer(of: Optional[memory.Memory], op: Optional[str]) -> c.CBuffer:
-    """For the C ABI. Without arithmetic, types that muster has no name for travel as bytes."""
+    """For the C ABI. Operations without arithmetic send types that muster has no name for as
+    bytes."""
     if of is None:
         return NO_BUFFER
     if of.dtype is not None:
         return c.CBuffer(of.data, of.count, dtypes.TYPES[of.dtype][0], of.device)
     if op is not None:
-        raise errors.InvalidArgument("the array's element type has no arithmetic in muster; there "
-                                     "is arithmetic for " + ", ".join(dtypes.TYPES))
+        raise errors.InvalidArgument("the array's element type has no arithmetic in muster; use "
+                                     "one of " + ", ".join(dtypes.TYPES))
     return c.CBuffer(of.data, of.count * of.itemsize, _U8, of.device)
 
 
@@ -308,5 +309,5 @@ def _new_like(x: Any, shape: Tuple[int, ...]) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(x, numpy.ndarray):
         return numpy.empty(shape, x.dtype)
-    raise errors.InvalidArgument("a result is made for NumPy arrays and torch tensors only, not "
-                                 f"for {type(x).__name__}: pass out=")
+    raise errors.InvalidArgument("can allocate a result only for NumPy arrays and torch tensors, "
+                                 f"not for {type(x).__name__}: pass out=")

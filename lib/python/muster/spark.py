@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PySpark's TorchDistributor over muster.launch, in place of pyspark.ml.torch.distributor.
+"""PySpark's TorchDistributor on top of muster.launch; replaces pyspark.ml.torch.distributor.
 
     from muster.spark import TorchDistributor
     loss = TorchDistributor(num_processes=2, local_mode=False, use_gpu=False).run(train, 0.1)
 
-local_mode=True starts the ranks on the driver; nothing of Spark takes part but its GPUs.
-local_mode=False runs one barrier stage; each of its tasks starts the launcher of one node, with one
-rank for each GPU of the task, else one. Executors need this package, too; pandas and pyarrow are
-not needed. Output of the ranks goes to the driver's sys.stdout and sys.stderr while they run, and
-to the executors' logs.
+local_mode=True starts the ranks on the driver and uses nothing of Spark except its GPUs.
+local_mode=False runs one barrier stage. Each of its tasks starts the launcher of one node, with one
+rank for each GPU of the task, or one rank without GPUs. The executors need this package too, but
+not pandas or pyarrow. While the ranks run, their output goes to the driver's sys.stdout and
+sys.stderr, and to the executors' logs.
 """
 from __future__ import annotations
 
@@ -28,34 +28,35 @@ from .spark_output import Address, OutputServer, to_driver
 DEVICES = "CUDA_VISIBLE_DEVICES"
 TRAIN_ON_SSL = "pytorch.spark.distributor.ignoreSsl"
 
-# What each task runs: words of a program, or a pickled call; ranks of a task; whether GPUs count.
+# A task's work: the words of a program's command line, or a pickled call.
 Work = Union[List[str], bytes]
 # (None, results of the task's ranks) or ((error, its pickled cause), []), pickled.
 Outcome = Tuple[Optional[Tuple[JobError, Optional[bytes]]], List[Any]]
 
 
 def visible(owned: Sequence[str], wanted: int) -> str:
-    """CUDA_VISIBLE_DEVICES for this number of GPUs, of those whose addresses Spark gives to this
-    process. As in PySpark, addresses are indices into CUDA_VISIBLE_DEVICES if that is set: a GPU
-    that CUDA shows as 0 may be 4 of the machine. RuntimeError if the GPUs do not suffice."""
+    """CUDA_VISIBLE_DEVICES for `wanted` GPUs out of the addresses that Spark assigns to this
+    process.
+    As in PySpark, addresses are indices into CUDA_VISIBLE_DEVICES if that is set: CUDA's GPU 0 may
+    be GPU 4 of the machine. RuntimeError if there are too few GPUs."""
     given = os.environ.get(DEVICES)
     gpus = list(owned)
     if given is not None:
         shown = [gpu.strip() for gpu in given.split(",") if gpu.strip()]
         wrong = [each for each in owned if not each.isdecimal() or int(each) >= len(shown)]
         if wrong:
-            raise RuntimeError(f"Spark gives GPU {wrong[0]} to this process, which is no index "
-                               f"into {DEVICES}={given}; unset it, or let Spark's discovery script "
-                               "count the GPUs that it shows")
+            raise RuntimeError(f"Spark assigned GPU {wrong[0]} to this process, which is no "
+                               f"index into {DEVICES}={given}; unset it, or have Spark's "
+                               "discovery script count only the GPUs that it shows")
         gpus = [shown[int(each)] for each in owned]
     if len(gpus) < wanted:
-        raise RuntimeError(f"{wanted} GPUs are wanted, Spark gives {len(gpus)} to this process; "
-                           "use fewer processes, or use_gpu=False")
+        raise RuntimeError(f"{wanted} GPUs are needed, but Spark assigned {len(gpus)} to this "
+                           "process; use fewer processes, or use_gpu=False")
     return ",".join(gpus[:wanted])
 
 
 def free_port(address: str) -> int:
-    """A port of this machine that is free now."""
+    """A port that is currently free on this machine."""
     with socket.socket() as probe:
         probe.bind((address, 0))
         port: int = probe.getsockname()[1]
@@ -63,7 +64,7 @@ def free_port(address: str) -> int:
 
 
 def meet(context: Any) -> Dict[str, Any]:
-    """The launcher's options for this task of a barrier stage: all tasks call it together."""
+    """The launcher's options for this task. Collective: all tasks of the barrier stage call it."""
     hosts = [each.address.rpartition(":")[0] or each.address for each in context.getTaskInfos()]
     mine = context.partitionId()
     if len(hosts) == 1:
@@ -75,27 +76,27 @@ def meet(context: Any) -> Dict[str, Any]:
 
 
 def start(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]) -> List[Any]:
-    """Runs the ranks of one node; what they returned."""
+    """Runs the ranks of one node and returns their results."""
     if isinstance(work, bytes):
         return launch_function(with_context(work), ranks, env, options)
     return launch_program(work, ranks, env, uncompared(options))
 
 
 def outcome(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]) -> bytes:
-    """The Outcome of one node, pickled: an error is a result, so that Spark tries nothing again."""
+    """The Outcome of one node, pickled. An error is a result too, so that Spark does not retry."""
     try:
         found: Outcome = (None, start(work, ranks, env, options))
     except JobError as error:
         cause = packed_exception(error.__cause__) if error.__cause__ else None
         found = ((error, cause), [])
-    from pyspark import cloudpickle  # driver and executors have the same one
+    from pyspark import cloudpickle  # the driver and the executors have the same version
     data: bytes = cloudpickle.dumps(found)
     return data
 
 
 def task(work: Work, ranks: int, use_gpu: bool,
          driver: Address) -> Callable[[Any], Iterator[bytes]]:
-    """What Spark calls in each task of the barrier stage. driver: where output goes."""
+    """The function that Spark calls in each task. driver: where to send the output."""
     def run(_: Any) -> Iterator[bytes]:
         from pyspark import BarrierTaskContext
         context = BarrierTaskContext.get()
@@ -108,8 +109,8 @@ def task(work: Work, ranks: int, use_gpu: bool,
 
 
 def merge(outcomes: Sequence[bytes]) -> List[Any]:
-    """The results of all tasks, in their order; else raises the error of the rank that failed
-    first, with its exception as __cause__: only its own node has that."""
+    """The results of all tasks, in task order. If a rank failed, raises the error of the first one,
+    with its exception as __cause__, which only its own node has."""
     found: List[Outcome] = [pickle.loads(each) for each in outcomes]
     errors = [error for error, _ in found if error is not None]
     if not errors:
@@ -122,8 +123,9 @@ def merge(outcomes: Sequence[bytes]) -> List[Any]:
 class TorchDistributor:
     """PySpark's TorchDistributor, with its arguments.
 
-    num_processes: ranks in all. local_mode: on the driver; else on executors, in a barrier stage.
-    use_gpu: one GPU for each rank; without, no rank sees a GPU. A SparkSession must be active.
+    num_processes: total ranks. local_mode: run on the driver instead of a barrier stage on the
+    executors. use_gpu: one GPU for each rank; if False, ranks see no GPU. Needs an active
+    SparkSession.
     """
 
     def __init__(self, num_processes: int = 1, local_mode: bool = True,
@@ -140,9 +142,9 @@ class TorchDistributor:
         self.use_gpu = use_gpu
 
     def run(self, train_object: Union[Callable[..., Any], str], *args: Any, **kwargs: Any) -> Any:
-        """Runs train_object(*args, **kwargs) on every rank, and returns what rank 0 returned. A str
-        is the path of a program, which must be there on every executor; `args` are its arguments,
-        and the result is None. Raises muster.WorkerError, as muster.launch does."""
+        """Runs train_object(*args, **kwargs) on every rank and returns rank 0's result. A str is
+        the path of a program that must exist on every executor; `args` are its arguments, and the
+        result is None. Raises muster.WorkerError, like muster.launch."""
         if isinstance(train_object, str):
             if kwargs:
                 raise ValueError("a program takes no keyword arguments")
@@ -176,13 +178,13 @@ class TorchDistributor:
         gpus = int(self._conf("spark.task.resource.gpu.amount", "0"))
         if gpus < 1 or self.num_processes % gpus:
             raise RuntimeError(f"num_processes={self.num_processes} must be a multiple of "
-                               f"spark.task.resource.gpu.amount, which is {gpus}; 0: tasks have no "
-                               "GPU")
+                               f"spark.task.resource.gpu.amount, which is {gpus} (0: tasks have no "
+                               "GPU)")
         return gpus
 
     def _check_encryption(self) -> None:
-        """As PySpark's: who has asked Spark for encryption would not get it between the ranks."""
+        """Like PySpark, refuses to run unencrypted ranks when Spark's encryption is enabled."""
         if (self._conf("spark.ssl.enabled", "false") == "true"
                 and self._conf(TRAIN_ON_SSL, "false") != "true"):
-            raise RuntimeError("spark.ssl.enabled is set, but ranks talk without encryption; "
-                               f"{TRAIN_ON_SSL}=true accepts that")
+            raise RuntimeError("spark.ssl.enabled is set, but ranks communicate without "
+                               f"encryption; set {TRAIN_ON_SSL}=true to accept that")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of ranks on executors, on its way to the driver's sys.stdout and sys.stderr.
+"""Forwards the output of ranks on executors to the driver's sys.stdout and sys.stderr.
 
-A connection carries one stream of one task: first a line with the job's token and the number of the
-stream, 1 or 2, then text. The token keeps other programs out, as those of other users.
+A connection carries one stream of one task: first a line with the job's token and the stream number
+(1 or 2), then text. The token keeps out other programs, such as those of other users.
 """
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from typing import Any, Dict, Iterator, Optional, TextIO, Tuple, Type
 from .jobs.output import Output
 
 FIRST_LINE_MAX = 256  # bytes until the end of the line with the token
-CHUNK = 1 << 16  # bytes that are read at once
-SEND_TIMEOUT = 10.0  # seconds that a rank's output may wait for the driver; then it is not sent
-DRAIN_TIMEOUT = 5.0  # seconds for output that is still on its way when all tasks have ended
+CHUNK = 1 << 16  # bytes to read at once
+SEND_TIMEOUT = 10.0  # seconds that output may block on the driver before it is dropped
+DRAIN_TIMEOUT = 5.0  # seconds to receive remaining output after all tasks have finished
 
 Address = Tuple[str, int, str]  # host, port, token
 
 
 class _Connection:
-    """One stream of one task: bytes in, whole lines out once the token was right."""
+    """One stream of one task: takes bytes, writes whole lines once the token is verified."""
 
     def __init__(self, token: bytes, streams: Dict[bytes, TextIO]) -> None:
         self._token = token
@@ -39,7 +39,7 @@ class _Connection:
         self._output: Optional[Output] = None
 
     def feed(self, data: bytes) -> bool:
-        """False: this is nobody of ours."""
+        """False: the token is wrong, so the connection is not ours."""
         if self._output is not None:
             self._output.feed(data)
             return True
@@ -55,26 +55,26 @@ class _Connection:
         return False
 
     def close(self) -> None:
-        """Writes an unfinished line."""
+        """Writes any incomplete line."""
         if self._output is not None:
             self._output.close()
 
 
 class OutputServer:
-    """On the driver, in a thread, within a `with` block. address: for the tasks."""
+    """Runs on the driver, in a thread, within a `with` block. address: passed to the tasks."""
 
     def __init__(self, host: str) -> None:
         self._token = secrets.token_hex(16)
         try:
             self._socket = socket.create_server((host, 0))
-        except OSError:  # the name is another machine's, which forwards to this one
+        except OSError:  # the name belongs to a machine that forwards to this one
             self._socket = socket.create_server(("", 0))
         self.address: Address = (host, self._socket.getsockname()[1], self._token)
         self._ends, self._told = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._open: Dict[socket.socket, _Connection] = {}
         self._streams: Dict[bytes, TextIO] = {b"1": sys.stdout, b"2": sys.stderr}
-        self._deadline: Optional[float] = None  # once all tasks have ended
+        self._deadline: Optional[float] = None  # set when all tasks have finished
         self._thread = threading.Thread(target=self._run, daemon=True, name="muster-output")
 
     def __enter__(self) -> OutputServer:
@@ -98,7 +98,7 @@ class OutputServer:
 
     def _end(self) -> None:
         self._selector.unregister(self._told)
-        self._accept()  # one that has connected and was not accepted yet
+        self._accept()  # connections still in the backlog
         self._selector.unregister(self._socket)
         self._deadline = time.monotonic() + DRAIN_TIMEOUT
 
@@ -131,13 +131,13 @@ class OutputServer:
 
 
 class _ToDriver(io.TextIOBase):
-    """A stream of a task: what is written goes to the driver, and to the executor's log as well."""
+    """A task's stream: writes go to the driver and to the executor's log."""
 
     def __init__(self, address: Address, number: int, log: TextIO) -> None:
         host, port, token = address
         self._log = log
         self._link: Optional[socket.socket] = None
-        with contextlib.suppress(OSError):  # the log has it all
+        with contextlib.suppress(OSError):  # the log still has everything
             self._link = socket.create_connection((host, port), SEND_TIMEOUT)
             self._send(f"{token} {number}\n")
 
@@ -165,8 +165,8 @@ class _ToDriver(io.TextIOBase):
 
 @contextlib.contextmanager
 def to_driver(address: Address) -> Iterator[None]:
-    """In a task: sys.stdout and sys.stderr are sent to the driver as well."""
-    out: Any  # enough of a text stream for print() and for us
+    """In a task: also sends sys.stdout and sys.stderr to the driver."""
+    out: Any  # text stream enough for print() and for this module
     err: Any
     with _ToDriver(address, 1, sys.stdout) as out, _ToDriver(address, 2, sys.stderr) as err:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With MUSTER_TORCH_REPLACES=gloo the groups that programs ask gloo for are muster's, and keep the
-name that the programs know. Importing muster.torch does it; install(), which imports no PyTorch,
-does it for programs that never heard of muster."""
+"""With MUSTER_TORCH_REPLACES=gloo, muster provides the groups of programs that ask for gloo, under
+gloo's name. Importing muster.torch activates this; install(), which does not import PyTorch,
+activates it for programs that do not import muster."""
 from __future__ import annotations
 
 import importlib.abc
@@ -15,32 +15,32 @@ _MODULE = "torch.distributed.distributed_c10d"
 
 
 def is_wanted() -> bool:
-    """Whether the environment says so. ValueError: it names another back end than gloo."""
+    """Whether the environment enables it. ValueError: it names a backend other than gloo."""
     name = os.environ.get(VARIABLE, "")
     if name not in ("", "gloo"):
-        raise ValueError(f"{VARIABLE} is '{name}'; the back end that muster can replace is gloo")
+        raise ValueError(f"{VARIABLE} is '{name}'; muster can replace only the gloo backend")
     return bool(name)
 
 
 def replace(c10d: Any) -> None:
-    """From now on muster makes gloo's groups, if the environment says so. c10d: PyTorch's module
+    """Makes muster create gloo's groups, if the environment enables it. c10d: PyTorch's module
     distributed_c10d. A second call does nothing."""
     if not is_wanted() or hasattr(c10d, "_muster_replaces_gloo"):
         return
     c10d._muster_replaces_gloo = True
     if not hasattr(c10d, "_create_gloo_process_group"):
-        c10d.ProcessGroupGloo = _create_in_python  # earlier versions know gloo by its class
+        c10d.ProcessGroupGloo = _create_in_python  # earlier versions use gloo's class directly
         return
-    c10d._create_gloo_process_group = _create  # for when gloo is registered
+    c10d._create_gloo_process_group = _create  # used when gloo is registered
     backend = c10d.Backend
     backend._ensure_backend_registered("gloo")
     backend._plugins["GLOO"] = backend._plugins["GLOO"]._replace(creator_fn=_create)
-    # DDP's logger takes what is of gloo's type for an object of gloo's own class.
+    # DDP's logger casts a backend of gloo's type to gloo's own class.
     backend.backend_type_map["gloo"] = c10d.ProcessGroup.BackendType.CUSTOM
 
 
 def install() -> None:
-    """replace(), as soon as the program imports torch.distributed."""
+    """Calls replace() as soon as the program imports torch.distributed."""
     if not is_wanted():
         return
     loaded = sys.modules.get(_MODULE)
@@ -51,20 +51,20 @@ def install() -> None:
 
 
 def _create(opts: Any, _: Any = None) -> Any:
-    """In the place of gloo's function."""
+    """Replaces gloo's factory function."""
     from .torch.bootstrap import create
     return create(opts.store, opts.group_rank, opts.group_size, opts.timeout, label="gloo")
 
 
 def _create_in_python(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    """In the place of gloo's class. Those versions give the group gloo's type: it may not be the
+    """Replaces gloo's class. Those versions assign gloo's type to the group, so it must not be the
     compiled one."""
     from .torch.bootstrap import create_in_python
     return create_in_python(store, rank, size, timeout, label="gloo")
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module as the others do, and has replace() called when it is loaded."""
+    """Delegates the lookup of one module to the other finders, and calls replace() once loaded."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Optional[Any]:
         if name != _MODULE:

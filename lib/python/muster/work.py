@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work: an operation that was started."""
+"""Work: the handle of an asynchronous operation."""
 from __future__ import annotations
 
 import os
@@ -11,7 +11,7 @@ from . import errors
 from ._library import last_error, lib
 from .typing import Stream
 
-# Seconds of one wait in C: between them Python handles signals, such as Ctrl-C.
+# Seconds per blocking wait in C. Between waits Python handles signals such as Ctrl-C.
 WAIT_SLICE = 0.2
 
 
@@ -23,17 +23,17 @@ def address_of(stream: Optional[Stream]) -> Optional[int]:
 
 
 class PendingOperation:
-    """An operation as the communicator and the Work share it: the C handle until it is over, then
-    its error. keep: the buffers, which the library's thread uses. Any thread."""
+    """The state that communicator and Work share for an operation: the C handle until it completes,
+    then its error. keep: the buffers, which the library's thread uses. Thread-safe."""
 
     __slots__ = ("handle", "error", "_keep", "_lock", "_users", "_pid")
 
     def __init__(self, handle: Optional[int], keep: Any) -> None:
-        self.handle = handle  # None: the operation is over
+        self.handle = handle  # None: the operation is complete
         self.error: Optional[errors.Error] = None
         self._keep = keep
         self._lock = threading.Lock()
-        self._users = 0  # threads inside of C calls with the handle
+        self._users = 0  # threads inside C calls with the handle
         self._pid = os.getpid()
 
     def done(self) -> bool:
@@ -41,7 +41,7 @@ class PendingOperation:
             lambda handle: bool(lib.muster_work_done(handle)) and self._end(errors.TimedOut.code))
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is over within that time."""
+        """Whether it completes within that time."""
         return self.handle is None or self._use(lambda handle: self._wait(handle, seconds))
 
     def wait_stream(self, stream: Optional[int]) -> None:
@@ -49,7 +49,7 @@ class PendingOperation:
 
         def call(handle: int) -> bool:
             codes.append(lib.muster_work_wait_stream(handle, stream))
-            return False  # the host has not seen it end
+            return False  # completion is not known on the host
         if self.handle is not None:
             self._use(call)
         if codes and codes[0] != 0:
@@ -62,8 +62,8 @@ class PendingOperation:
         return self._end(code)
 
     def _end(self, code: int) -> bool:
-        """Keeps the outcome. A wait that timed out just as the operation ended did not see it: a
-        second one, of an operation that is over, does."""
+        """Stores the outcome. A wait that times out just as the operation completes has no outcome;
+        a second wait on the completed operation returns it."""
         if code == errors.TimedOut.code:
             code = lib.muster_work_wait(self.handle, 0)
         if code != 0:
@@ -71,14 +71,15 @@ class PendingOperation:
         return True
 
     def _use(self, call: Callable[[int], bool]) -> bool:
-        """Whether it is over, as call(handle) says. Once it is, the last thread that uses the
-        handle frees it: another may still be inside of a C call. In a forked child it is over, with
-        an error; the lock may be held there by a thread that only the parent has."""
+        """Whether it is complete, according to call(handle). Then the last thread that uses the
+        handle frees it, because another thread may still be inside a C call. In a forked child it
+        is complete with an error; there the lock may be held by a thread that only the parent
+        has."""
         if self._pid != os.getpid():
             self.error = errors.InvalidState("this process was forked while the operation was "
                                              "pending; only the rank that started it may wait for "
                                              "it. Wait before the fork, or in the parent")
-            self.handle = None  # the parent's
+            self.handle = None  # the parent owns it
             return True
         with self._lock:
             if self.handle is None:
@@ -99,10 +100,10 @@ class PendingOperation:
 
 
 class Work:
-    """Returned by operations with async_op=True. Any thread may ask and wait. A Work may be
-    dropped: the communicator keeps the buffers until the operation is over.
+    """Returned by operations with async_op=True. Thread-safe. A Work may be dropped: the
+    communicator keeps the buffers until the operation completes.
 
-    value: what the operation returns without async_op; valid after wait().
+    value: the return value that the operation has without async_op; valid after wait().
     """
 
     __slots__ = ("_pending", "value", "__weakref__")
@@ -113,15 +114,15 @@ class Work:
 
     @property
     def done(self) -> bool:
-        """Whether the operation is over, so that wait() returns or raises at once. For buffers on
-        GPUs: whether the GPU has finished it."""
+        """Whether the operation is complete, so that wait() returns or raises at once. For buffers
+        on GPUs: whether the GPU has finished it."""
         return self._pending.done()
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """Blocks until the host can read the results, and returns `value`.
 
-        timeout: seconds; None: until the operation's own timeout. Raises the operation's error,
-        each time; TimedOut with rank None if only this wait timed out, while the operation
+        timeout: seconds; None: until the operation's own timeout. Every call raises the operation's
+        error; TimedOut with rank None means that only this wait timed out and the operation
         continues. Other Python threads run meanwhile. Ctrl-C ends the wait, not the operation.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -138,6 +139,6 @@ class Work:
         return self.value
 
     def wait_stream(self, stream: Stream) -> None:
-        """Makes work that is queued on this CUDA stream from now on run after the operation.
-        stream: an address, or an object with cuda_stream. Does not block the host."""
+        """Makes work that is queued on this CUDA stream from now on run after the operation. Does
+        not block the host. stream: an address, or an object with cuda_stream."""
         self._pending.wait_stream(address_of(stream))

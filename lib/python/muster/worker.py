@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker may say to its launcher, and what it hears of the job.
+"""The worker's interface to its launcher: report progress and health, follow the job's members.
 
     from muster import worker
     for step in range(steps):
@@ -9,14 +9,14 @@
             save(step)
             break
 
-Programs that are no trainers (servers, RL loops) follow the members of the job:
+Programs other than trainers (servers, RL loops) can follow the members of the job:
 
     for news in worker.rounds():
         if isinstance(news, worker.Gone):
-            ...  # news.rank has ended
+            ...  # news.rank has exited
 
-Nothing here waits for the launcher or raises because of it. Outside of muster every function does
-nothing: stopping() is False, epoch() is 0, rounds() is empty.
+No function waits for the launcher, or raises because of it. Without muster all functions are
+no-ops: stopping() is False, epoch() is 0, rounds() is empty.
 """
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from . import _channel
 __all__ = ["Gone", "NodeRanks", "Round", "Stop", "epoch", "event", "healthy", "progress", "ready",
            "rounds", "stopping", "unhealthy"]
 
-SECONDS_BETWEEN_FRAMES = 1.0  # of progress, where there is no shared page
+SECONDS_BETWEEN_FRAMES = 1.0  # between progress frames, if there is no shared page
 
 
 @dataclasses.dataclass(frozen=True)
 class NodeRanks:
-    """A node with its ranks: count of them, from rank on."""
+    """A node and its ranks: `count` ranks, starting at `rank`."""
 
     node: str
     rank: int
@@ -46,7 +46,7 @@ class NodeRanks:
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """The members of the job, from now on."""
+    """The current members of the job."""
 
     epoch: int
     rank: int
@@ -58,13 +58,13 @@ class Round:
     restarts: int
     store_address: str
     store_port: int
-    left: List[NodeRanks]  # nodes that are gone, with their ranks of the round before
-    joined: List[NodeRanks]  # nodes that are new
+    left: List[NodeRanks]  # nodes that left, with their ranks in the previous round
+    joined: List[NodeRanks]  # new nodes
 
 
 @dataclasses.dataclass(frozen=True)
 class Gone:
-    """count ranks of this round, from rank on, have ended."""
+    """`count` ranks of this round, starting at `rank`, have exited."""
 
     epoch: int
     rank: int
@@ -75,7 +75,7 @@ class Gone:
 
 @dataclasses.dataclass(frozen=True)
 class Stop:
-    """This node's workers are asked to end, and killed after so many seconds."""
+    """This node's workers are asked to stop; they are killed after `seconds`."""
 
     seconds: float
     why: str
@@ -88,7 +88,7 @@ _KINDS: Dict[str, Type[News]] = {"round": Round, "gone": Gone, "stop": Stop}
 
 
 def _news(frame: _channel.Frame) -> Optional[News]:
-    """None: of a kind that this version does not know."""
+    """None: a kind that this version does not know."""
     kind = _KINDS.get(frame["type"])
     if kind is None:
         return None
@@ -101,7 +101,7 @@ def _news(frame: _channel.Frame) -> Optional[News]:
 
 
 class _Agent:
-    """What this process has of its launcher: one connection, made by the first call."""
+    """This process's connection to its launcher, opened by the first call."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -110,10 +110,10 @@ class _Agent:
         self.subscribed = False
         self.stopping = False
         self.words: Optional[MutableSequence[int]] = None
-        self.told = 0.0  # when progress went by a frame
+        self.told = 0.0  # time of the last progress frame
 
     def connect(self) -> Optional[_channel.Connection]:
-        """The caller has the lock."""
+        """The caller holds the lock."""
         if not self.asked:
             self.asked = True
             try:
@@ -132,13 +132,13 @@ class _Agent:
                 return False
 
     def drop(self) -> None:
-        """Page and connection are two things: progress goes on."""
+        """Closes the connection. The page is independent of it, so progress continues."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
 
     def begin(self) -> MutableSequence[int]:
-        """Where progress goes: the shared page, else a place that nobody reads."""
+        """The memory for progress: the shared page, or a dummy array without one."""
         with self.lock:
             connection = self.connect()
             page: Any = connection.page if connection is not None else None
@@ -157,7 +157,7 @@ class _Agent:
             return self.stopping
 
     def new_frames(self, connection: _channel.Connection) -> List[_channel.Frame]:
-        """Subscribes first, and waits for what was told before: it comes in one piece."""
+        """Subscribes first, and waits for the current state, which arrives in one piece."""
         if not self.subscribed:
             self.subscribed = connection.send({"type": "subscribe"})
             if self.subscribed:
@@ -169,7 +169,7 @@ _agent = _Agent()
 
 
 def _forget() -> None:
-    """A forked child makes a connection of its own."""
+    """A forked child opens its own connection."""
     global _agent  # pylint: disable=global-statement
     _agent = _Agent()
 
@@ -178,15 +178,15 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def progress(step: int) -> None:
-    """This worker is at this step (a whole number from 0, of at most 64 bits). The launcher reads
-    it when somebody asks. Costs about as much as any call of a Python function."""
+    """Reports that this worker is at this step (an integer from 0, at most 64 bits). The launcher
+    reads it on demand. Costs about as much as any Python function call."""
     words = _agent.words
     if words is None:
         words = _agent.begin()
     try:
         words[0] = step
-    except (OverflowError, ValueError):  # which of them depends on whether there is a launcher
-        raise ValueError("a step is a whole number from 0 to 2**64 - 1") from None
+    except (OverflowError, ValueError):  # which of the two depends on whether there is a launcher
+        raise ValueError("a step must be an integer from 0 to 2**64 - 1") from None
     words[1] = time.monotonic_ns()
     if type(words) is array.array:
         _tell_progress(step)
@@ -200,42 +200,40 @@ def _tell_progress(step: int) -> None:
 
 
 def healthy() -> bool:
-    """All is well again, after unhealthy(). False: nobody heard it."""
+    """Reports that this worker is healthy again, after unhealthy(). False: not delivered."""
     return _agent.say({"type": "healthy"})
 
 
 def unhealthy(why: str) -> bool:
-    """Something is wrong, in words for people. It is reported, and nothing else follows from it.
-    False: nobody heard it."""
+    """Reports a problem, as readable text. It has no other effect. False: not delivered."""
     return _agent.say({"type": "unhealthy", "why": str(why)[:500]})
 
 
 def event(data: Any) -> bool:
-    """Adds any JSON value to events.jsonl. At most 8 KiB, and 256 KiB in all; at most 15 lists and
-    dicts inside each other. False: nobody heard it. ValueError or TypeError: it is more than that,
-    or no JSON."""
+    """Adds any JSON value to events.jsonl: at most 8 KiB, 256 KiB in total, and 15 nested lists and
+    dicts. False: not delivered. ValueError or TypeError: over these limits, or not JSON."""
     return _agent.say({"type": "event", "data": data})
 
 
 def ready() -> bool:
-    """This worker has begun to work in the present round. False: nobody heard it."""
+    """Reports that this worker has started work in the current round. False: not delivered."""
     return _agent.say({"type": "ready", "epoch": epoch()})
 
 
 def epoch() -> int:
-    """The number of the round: the same on all ranks, greater with each round. 0: no muster."""
+    """The round number: the same on all ranks, larger in each round. 0 without muster."""
     text = os.environ.get("MUSTER_EPOCH", "")
     return int(text) if text.isdigit() else 0
 
 
 def stopping() -> bool:
-    """Whether this worker has been asked to end."""
+    """Whether this worker has been asked to stop."""
     return _agent.is_stopping()
 
 
 def rounds(timeout: Optional[float] = None) -> Iterator[News]:
-    """The present round, and then each Gone, Stop and Round as it happens. Waits for the next one;
-    ends with the job, or when nothing came for so many seconds."""
+    """Yields the current round, then each Gone, Stop and Round as it happens. Blocks until the next
+    one; ends with the job, or after `timeout` seconds without one."""
     try:
         connection = _channel.Connection()
     except (OSError, ValueError):

@@ -334,7 +334,7 @@ def mistakes(comm):
     model = nn.ModuleDict({"a": fake_gpu.move(nn.Linear(2, 2), 0),
                            "b": fake_gpu.move(nn.Linear(2, 2), 1)})
     text = refusal(muster.Unsupported, lambda: muster.torch.attach(model, comm))
-    assert "'a.weight' is on cuda:0, 'b.weight' on cuda:1" in text, text
+    assert "'a.weight' is on cuda:0 and 'b.weight' on cuda:1" in text, text
 
 
 def main():

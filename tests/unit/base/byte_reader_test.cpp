@@ -50,11 +50,11 @@ TEST_CASE("byte reader: values out of their range are faults") {
   std::string text;
   std::vector<std::string> texts;
   CHECK(fault(bytes_of(std::int32_t{10}), [&](auto& r) { r.number(number, 1, 9); }) ==
-        "a number 10 that must be between 1 and 9");
+        "number 10 must be between 1 and 9");
   CHECK(fault(bytes_of(std::int32_t{9}), [&](auto& r) { r.number(number, 1, 9); }).empty());
-  CHECK(fault(bytes_of(std::uint8_t{2}), [&](auto& r) { r.flag(flag); }) == "a flag of 2");
+  CHECK(fault(bytes_of(std::uint8_t{2}), [&](auto& r) { r.flag(flag); }) == "invalid flag 2");
   CHECK(fault(bytes_of(std::uint8_t{2}), [&](auto& r) { r.choice(colour, Colour::green); }) ==
-        "a choice of 2; the last one is 1");
+        "invalid choice 2; the last one is 1");
   CHECK(colour == Colour::red);
   CHECK(fault(bytes_of(std::uint16_t{3}) + "abc", [&](auto& r) { r.text(text, 2); }) ==
         "a text of 3 bytes; the limit is 2");
@@ -72,13 +72,13 @@ TEST_CASE("byte reader: after the end, and after a fault, there are zeros") {
   reader.number(number);
   CHECK(number == 0);
   CHECK(reader.left() == 0);
-  CHECK(reader.fault() == "a flag of 5");
+  CHECK(reader.fault() == "invalid flag 5");
 
   ByteReader shorter(std::string_view(bytes).substr(1));
   std::uint32_t wide = 1;
   shorter.number(wide);
   CHECK(wide == 0);
-  CHECK(shorter.fault() == "it ends too early");
+  CHECK(shorter.fault() == "truncated");
 }
 
 TEST_CASE("byte reader: what steers a terminal becomes a blank") {

@@ -153,8 +153,8 @@ TEST_CASE("bytes that end too early or go on are refused") {
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK_FALSE(decode_findings(whole.substr(0, size)));
   }
-  CHECK(fault_of(whole.substr(0, 20)) == "what a node has seen of its ranks: it ends too early");
-  CHECK(fault_of(whole + "x") == "what a node has seen of its ranks: bytes follow its end");
+  CHECK(fault_of(whole.substr(0, 20)) == "findings of a node: truncated");
+  CHECK(fault_of(whole + "x") == "findings of a node: trailing bytes");
   const std::string judged = encode_verdict(verdict(), kRoom);
   for (std::size_t size = 0; size < judged.size(); ++size) {
     CHECK_FALSE(decode_verdict(judged.substr(0, size)));
@@ -165,7 +165,7 @@ TEST_CASE("values out of their range are refused") {
   std::string bytes = encode_findings(findings(1, 0), kRoom);
   std::string bad = bytes;
   bad.replace(0, 8, 8, '\xff');  // a limit that is no number
-  CHECK_THAT(fault_of(bad), Catch::EndsWith("a time out of its range"));
+  CHECK_THAT(fault_of(bad), Catch::EndsWith("time out of range"));
   bad = bytes;
   bad[19] = '\x7f';  // of how many ranks
   CHECK_THAT(fault_of(bad), Catch::EndsWith(" entries; the limit is 4096"));
@@ -182,7 +182,7 @@ TEST_CASE("a few bytes cannot stand for more ranks than a job has") {
   bytes.replace(span + 8, 4, count);
   const auto got = decode_verdict(bytes);
   REQUIRE_FALSE(got);
-  CHECK(got.error().message == "a verdict: ranks out of their range");
+  CHECK(got.error().message == "a verdict: ranks out of range");
 }
 
 TEST_CASE("texts of other nodes cannot steer a terminal") {

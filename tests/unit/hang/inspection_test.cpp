@@ -98,7 +98,7 @@ TEST_CASE("inspection: it is over in time though a program that shows stacks han
   loop.run();
   std::filesystem::remove_all(folder);
   REQUIRE(found.gaps.size() == 1);
-  CHECK(found.gaps[0] == "some stacks did not come in time");
+  CHECK(found.gaps[0] == "some stacks did not arrive in time");
 }
 
 }  // namespace muster::hang

@@ -122,7 +122,7 @@ TEST_CASE("the one that the others wait for is blamed with its own cause") {
   const Verdict verdict = judge(of({waiting(0), sleeper, waiting(2)}));
   REQUIRE(verdict.cause == Cause::sleeps);
   REQUIRE(verdict.ranks == std::vector{1});
-  REQUIRE(verdict.reason == "sleeps in nap (train.py:7)");
+  REQUIRE(verdict.reason == "sleeping in nap (train.py:7)");
   REQUIRE(verdict.groups.size() == 2);
   REQUIRE(verdict.groups[0].ranks == std::vector{1});
   REQUIRE(verdict.groups[1].ranks == std::vector{0, 2});

@@ -173,7 +173,7 @@ TEST_CASE("a thread that runs in CUDA's synchronization waits, where an operatio
   const Verdict verdict = judge(evidence);
   CHECK(verdict.cause == Cause::all_wait);
   REQUIRE(!verdict.groups.empty());
-  CHECK(verdict.groups[0].reason == "waits for the GPU in cudaStreamSynchronize");
+  CHECK(verdict.groups[0].reason == "waiting for the GPU in cudaStreamSynchronize");
 }
 
 TEST_CASE("the age of an operation is that of its call") {
@@ -186,13 +186,13 @@ TEST_CASE("the age of an operation is that of its call") {
 
 TEST_CASE("dumps of other formats are refused with the reason") {
   CHECK(refused(dump_with("3.0", "collective_seq_id")) ==
-        "its format is 3.0, and only 2.x is known here");
+        "unsupported format 3.0; only 2.x is supported");
   CHECK(refused(dump_with("2.1", "seq_id")) ==
-        "its entries have no collective_seq_id (an early 2.x)");
+        "its entries have no collective_seq_id (an early 2.x format)");
   CHECK(torch_positions(dump_with("2.99", "collective_seq_id"),
                         {.rank = 0, .backend = "nccl", .now = 0}));
-  CHECK(refused("\x80\x02}.") == "it has no version");
-  CHECK(refused("") == "not as PyTorch writes it, at byte 0");
+  CHECK(refused("\x80\x02}.") == "it has no version field");
+  CHECK(refused("") == "unexpected data at byte 0");
   const std::string whole = dump_of("nccl-0");
   for (std::size_t size = 0; size < whole.size(); size += 7) {
     CHECK(!torch_positions(whole.substr(0, size), {.rank = 0, .backend = "nccl", .now = 0}));

@@ -164,8 +164,8 @@ TEST_CASE("where nobody listens nobody is asked, and what no dump is says so") {
   recorders.ask(ranks, [&] { answerer.stop(); });
   loop.run();
   CHECK(recorders.gaps() ==
-        std::vector<std::string>{"PyTorch's flight recorder (nccl) of rank 2 cannot be read: not "
-                                 "as PyTorch writes it, at byte 0"});
+        std::vector<std::string>{"cannot read PyTorch's flight recorder (nccl) of rank 2: "
+                                 "unexpected data at byte 0"});
   CHECK(std::filesystem::exists(folder.path() + "/theirs_2"));  // it is not ours
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("a recorder that does not answer is left out after a while", "[slow]")
   recorders.ask({rank_of(0, worker.pid())}, [&] { answerer.stop(); });
   loop.run();
   CHECK(recorders.gaps() ==
-        std::vector<std::string>{"no answer of PyTorch's flight recorder of rank 0"});
+        std::vector<std::string>{"no answer from PyTorch's flight recorder on rank 0"});
 }
 
 }  // namespace muster::hang

@@ -99,8 +99,8 @@ TEST_CASE("a node that is silent is the cause where the others wait for its rank
   CHECK(whole.counts);
   CHECK(whole.verdict.cause == Cause::node_silent);
   CHECK(whole.verdict.ranks == std::vector{2, 3});
-  CHECK(headline(whole.verdict) == "ranks 2, 3 on 'b': its node is silent for 4 s");
-  CHECK(has_gap(whole, "node 'b': is silent for 4 s"));
+  CHECK(headline(whole.verdict) == "ranks 2, 3 on 'b': its node has been silent for 4 s");
+  CHECK(has_gap(whole, "node 'b': has been silent for 4 s"));
   CHECK(whole.acting_rank == 0);
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("a node that is silent is not the cause where another rank is") {
       {.name = "c", .rank_first = 4, .ranks = 1, .state = NodeState::silent, .waited = 4});
   const WholeVerdict whole = judge_all(nodes);
   CHECK(whole.verdict.ranks == std::vector{2});
-  CHECK(has_gap(whole, "node 'c': is silent for 4 s"));
+  CHECK(has_gap(whole, "node 'c': has been silent for 4 s"));
 }
 
 TEST_CASE("what cannot be looked at is said, once for all nodes of which it is true") {
@@ -124,8 +124,8 @@ TEST_CASE("what cannot be looked at is said, once for all nodes of which it is t
   const WholeVerdict whole = judge_all(nodes);
   CHECK(whole.facts.gaps.size() == 4);
   CHECK(has_gap(whole, "nodes 'a', 'b': no Python stacks"));
-  CHECK(has_gap(whole, "node 'c': does not look for hangs: give it --hang-timeout, too"));
-  CHECK(has_gap(whole, "node 'd': gave an answer that cannot be read"));
+  CHECK(has_gap(whole, "node 'c': does not detect hangs: pass --hang-timeout there, too"));
+  CHECK(has_gap(whole, "node 'd': sent an unreadable answer"));
   CHECK(has_gap(whole, "node 'e': did not answer within 10 s"));
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("nodes whose ranks nobody sees are waited for, and nobody is blamed") 
   nodes[1].state = NodeState::off;
   const WholeVerdict whole = judge_all(nodes);
   CHECK(whole.verdict.cause == Cause::waits_for_rank);
-  CHECK(whole.verdict.reason == "the ranks wait for others that could not be looked at");
+  CHECK(whole.verdict.reason == "the ranks are waiting for ranks that could not be inspected");
 }
 
 TEST_CASE("who lives is slow, not hung, on any node") {
@@ -190,11 +190,11 @@ TEST_CASE("whoever tells of ranks that are not its own is not believed") {
   nodes[1].evidence.ranks[0].rank = 0;  // of the other node
   nodes[1].evidence.ranks[1].rank = -7;
   const WholeVerdict whole = judge_all(nodes);
-  CHECK(has_gap(whole, "node 'b': tells of 0 of its 2 ranks"));
+  CHECK(has_gap(whole, "node 'b': reported 0 of its 2 ranks"));
   CHECK(whole.verdict.ranks != std::vector{2});
   nodes[1].evidence.ranks[0].rank = 3;
   nodes[1].evidence.ranks[1].rank = 3;  // twice
-  CHECK(has_gap(judge_all(nodes), "node 'b': tells of 1 of its 2 ranks"));
+  CHECK(has_gap(judge_all(nodes), "node 'b': reported 1 of its 2 ranks"));
 }
 
 TEST_CASE("an answer without ranks says nothing about the limit") {

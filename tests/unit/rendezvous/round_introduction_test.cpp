@@ -50,7 +50,7 @@ TEST_CASE("round codec: who connected introduces itself, in any split, before it
   CHECK(decoder.introduction() == theirs);
   CHECK(decode(Side::accepted, std::string(round_preamble()) + "\x02\x01").fault.empty());
   CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x10\x00\x00", 3))
-            .fault == "its introduction: a choice of 16; the last one is 15");
+            .fault == "its introduction: invalid choice 16; the last one is 15");
   CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x01\xff\xff", 3))
             .fault == "its introduction: a text of 65535 bytes; the limit is 4096");
 }
@@ -66,7 +66,7 @@ TEST_CASE("round codec: who accepted replies, and after a refusal says Refuse an
     CHECK(decoder.reply() == reply);
   }
   CHECK(decode(Side::dialled, std::string(round_preamble()) + "\x06").fault ==
-        "its reply: a choice of 6; the last one is 5");
+        "its reply: invalid choice 6; the last one is 5");
   const Refuse refuse{.why = Refusal::wrong_token, .text = "no"};
   const Decoded refused = decode(Side::dialled, refuse_introduction(refuse));
   REQUIRE(refused.messages.size() == 1);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of a job have answered, and what that means for the caller: pure."""
+"""The answers of a job's ranks, and the job's result or error. Pure: no I/O."""
 from __future__ import annotations
 
 import pickle
@@ -9,14 +9,14 @@ from typing import Any, Dict, List, Optional, Tuple
 from .errors import JobError, WorkerError
 from .worker import RESULT
 
-Answer = Tuple[bytes, bytearray]  # RESULT or FAILURE, and its content
+Answer = Tuple[bytes, bytearray]  # kind (RESULT or FAILURE), content
 
-# How the launcher's report names the worker that failed first.
+# The line of the launcher's report that names the worker that failed first.
 _ROOT_CAUSE = re.compile(r"^muster: .*?: rank (\d+) .*", re.MULTILINE)
 
 
 def root_cause(text: str) -> Optional[Tuple[int, str]]:
-    """The rank that the launcher blames, and the text from there on; None where it blames none."""
+    """The rank that the launcher blames, and the text from there on; None if it blames no rank."""
     found = None
     for found in _ROOT_CAUSE.finditer(text):
         pass
@@ -24,16 +24,16 @@ def root_cause(text: str) -> Optional[Tuple[int, str]]:
 
 
 class Answers:
-    """The ranks that said hello in the newest attempt, and their answers."""
+    """The ranks that have sent HELLO in the newest attempt, and their answers."""
 
     def __init__(self) -> None:
         self._attempt = -1
         self._by_rank: Dict[int, Optional[Answer]] = {}
-        self._order: List[int] = []  # ranks that answered, the first one first
-        self.wrong: Optional[str] = None  # what was wrong with a message, if one was
+        self._order: List[int] = []  # ranks in the order of their answers
+        self.wrong: Optional[str] = None  # description of a malformed message, if any
 
     def hello(self, attempt: int, rank: int) -> None:
-        """A worker has begun. The answers of earlier attempts count no more."""
+        """A worker has started. Answers of earlier attempts are discarded."""
         if attempt > self._attempt:
             self._attempt = attempt
             self._by_rank.clear()
@@ -48,8 +48,8 @@ class Answers:
             self._order.append(rank)
 
     def results(self, code: int, report: str) -> List[Any]:
-        """What the ranks returned, by rank, of a job that ended with this code and this report;
-        else raises WorkerError or JobError."""
+        """The ranks' return values, by rank, for a job with this exit code and report. Raises
+        WorkerError or JobError if it failed."""
         if code == 0 and self.wrong is None and self._by_rank and self._are_results():
             return [self._result(rank, code) for rank in sorted(self._by_rank)]
         raise self._error(code, report)
@@ -67,8 +67,8 @@ class Answers:
                               code) from error
 
     def _failure(self, blamed: Optional[int]) -> Optional[int]:
-        """The rank whose exception is shown: the one that the launcher blames, else the first that
-        raised one."""
+        """The rank whose exception is shown: the rank that the launcher blames, or else the first
+        rank that raised an exception."""
         failed = [rank for rank in self._order if (self._by_rank[rank] or (RESULT,))[0] != RESULT]
         if blamed in failed:
             return blamed
@@ -85,16 +85,16 @@ class Answers:
             return WorkerError(*blamed, code)
         silent = sorted(rank for rank, answer in self._by_rank.items() if answer is None)
         if code == 0 and silent:
-            return WorkerError(silent[0], "it ended with code 0 before the function returned", code)
-        return JobError(f"muster ended with code {code}, without a result\n{report}".rstrip(), code)
+            return WorkerError(silent[0], "exited with code 0 before the function returned", code)
+        return JobError(f"muster exited with code {code} without a result\n{report}".rstrip(), code)
 
     def _raised(self, rank: int, code: int) -> WorkerError:
         answer = self._by_rank[rank]
         assert answer is not None
-        text, packed = pickle.loads(answer[1])  # by worker.py: a text, bytes or None
+        text, packed = pickle.loads(answer[1])  # from worker.py: str, bytes or None
         raised = WorkerError(rank, text, code)
         try:
             raised.__cause__ = pickle.loads(packed) if packed is not None else None
         except Exception:
-            pass  # its class is not there in this process; the text says it all
+            pass  # this process lacks its class; the text is enough
         return raised

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher's command line and environment, from the arguments of muster.launch: pure."""
+"""Builds the launcher's command line and environment from the arguments of muster.launch. Pure."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Sequence, Union
 
 Options = Mapping[str, Any]
 
-# The line prefix of a rank's output where the caller gives no log_line_prefix_template.
+# The line prefix of a rank's output if the caller passes no log_line_prefix_template.
 PREFIX = "[rank ${rank}]: "
 
-# Options of which each asks for other machines, or for what a scheduler says of them.
+# Options that each imply other machines, or a scheduler's description of them.
 SEVERAL_MACHINES = ("nnodes", "hosts", "hostfile", "platform", "srun", "node_rank", "rdzv_backend",
                     "rdzv_endpoint")
 
 
 def option(name: str, value: Any) -> List[str]:
-    """An option as the launcher takes it: True is a flag, a sequence a list with commas; None and
-    False leave it out."""
+    """An option in the launcher's syntax: True is a flag, a sequence is a comma-separated list;
+    None and False omit it."""
     if value is None or value is False:
         return []
     word = "--" + name.replace("_", "-")
@@ -29,9 +29,9 @@ def option(name: str, value: Any) -> List[str]:
 
 def command(muster: str, nproc: Union[int, str], options: Options,
             program: Sequence[str]) -> List[str]:
-    """The launcher's argv. The ranks' lines are labelled unless label=False. Without an option that
-    is for several machines it is a job of this one: a scheduler's variables are not read, in whose
-    allocation the caller may be only one of many programs."""
+    """The launcher's argv. Output lines are labelled unless label=False. Without an option for
+    several machines, the job is limited to this machine: a scheduler's variables are not read,
+    because the caller may be only one of many programs in its allocation."""
     given: Dict[str, Any] = {"label": True, **options}
     if not any(given.get(name) for name in SEVERAL_MACHINES):
         given = {"platform": "none", "nnodes": 1, **given}
@@ -44,8 +44,8 @@ def command(muster: str, nproc: Union[int, str], options: Options,
 
 
 def uncompared(options: Options) -> Options:
-    """Launchers of several machines compare their programs. These are the same call, though each
-    machine may have its file somewhere else."""
+    """The launchers of several machines compare their programs. Here they run the same call, but
+    its file may have another path on each machine, so this disables the comparison."""
     if not any(options.get(name) for name in SEVERAL_MACHINES):
         return options
     conf = options.get("rdzv_conf") or []
@@ -54,5 +54,5 @@ def uncompared(options: Options) -> Options:
 
 
 def environment(ours: Mapping[str, str], python: str, more: Mapping[str, str]) -> Dict[str, str]:
-    """The launcher's environment: ours, with this interpreter for the workers."""
+    """The launcher's environment: our own, plus this interpreter for the workers."""
     return {**ours, "PYTHON_EXEC": python, **more}

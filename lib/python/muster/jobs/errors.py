@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What muster.launch raises when a job fails."""
+"""Exceptions that muster.launch raises when a job fails."""
 from __future__ import annotations
 
 from typing import Any, Dict, Optional, Tuple
 
 
 class JobError(RuntimeError):
-    """A job that did not succeed. str(error) ends with what the launcher said last.
+    """A job that failed. str(error) ends with the launcher's last output.
 
-    code: the launcher's exit code, as in the README; 2: a wrong option, nothing was started.
-    logs: with log_dir, the job's own folder in there, which has report.json and events.jsonl; None
-    where it was not made. report: what report.json says; None where there is none.
+    code: the launcher's exit code, as in the README; 2: an invalid option, nothing was started.
+    logs: with log_dir, the job's own folder in it, which contains report.json and events.jsonl;
+    None if there is none. report: the contents of report.json; None if there is none.
     """
 
     logs: Optional[str] = None
@@ -25,11 +25,11 @@ class JobError(RuntimeError):
 
 
 class WorkerError(JobError):
-    """A rank raised an exception, or ended without a result.
+    """A rank raised an exception, or exited without a result.
 
-    rank: the rank that failed first. traceback: its traceback as text, or what the launcher said
-    of its end. The exception itself is __cause__; None where it could not be pickled, or the rank
-    was killed.
+    rank: the rank that failed first. traceback: its traceback as text, or the launcher's text about
+    its exit. The exception itself is __cause__; None if it could not be pickled, or if the rank was
+    killed.
     """
 
     def __init__(self, rank: int, traceback: str, code: int) -> None:

@@ -22,8 +22,8 @@ Warm = Union[bool, str, Sequence[str]]
 def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[int, str] = 2,
            warm: Warm = False, env: Optional[Mapping[str, str]] = None,
            kwargs: Optional[Mapping[str, Any]] = None, **options: Any) -> List[Any]:
-    """Calls function(*args) in `nproc` processes, as the ranks of a job, and returns what they
-    returned, by rank. Each has RANK, WORLD_SIZE, MASTER_ADDR and so on, as under torchrun.
+    """Calls function(*args) in `nproc` processes, as the ranks of a job, and returns their results
+    by rank. Each process has RANK, WORLD_SIZE, MASTER_ADDR and so on, as under torchrun.
 
         def train(lr):
             torch.distributed.init_process_group()
@@ -34,27 +34,27 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
 
     function: anything that cloudpickle can send: functions and classes of modules, of __main__ and
     of a notebook's cells, lambdas and closures. A str or a path is a program that is run with these
-    arguments, as `muster PROGRAM` would; the result is None for each rank.
-    nproc: how many; "auto": one for each GPU, else for each processor; "gpu"; "cpu".
-    warm: True imports the installed modules that the function uses once and forks the workers from
-    there; a name, or a list of names: these modules.
-    env: variables for the workers beside this process's. kwargs: keyword arguments of the function.
+    arguments, like `muster PROGRAM`; the result is None for each rank.
+    nproc: number of ranks; "auto": one per GPU, or one per CPU without GPUs; "gpu"; "cpu".
+    warm: True imports the installed modules that the function uses once, and forks the workers from
+    that process; a name or a list of names: imports these modules instead.
+    env: additional variables for the workers. kwargs: keyword arguments of the function.
     options: the launcher's, by name: max_restarts=3, log_dir="logs", nnodes=2; `muster --help`.
 
-    The workers are programs of their own, never forked from this process: it may have initialised
-    CUDA, and have threads. What they print appears on sys.stdout and sys.stderr, each line with its
-    rank, unless label=False. Call it from any thread, and as often as you like; it returns when no
-    process of the job is left. Only the main thread hears Ctrl-C, which ends the job and nothing
-    else: KeyboardInterrupt follows when it has ended. If this process dies, the job ends.
+    The workers are separate programs and never forks of this process, which may have initialised
+    CUDA and have threads. Their output appears on sys.stdout and sys.stderr; each line starts with
+    its rank, unless label=False. Any thread may call it, any number of times. It returns when the
+    last process of the job has exited. Only the main thread receives Ctrl-C; this stops the job,
+    and then KeyboardInterrupt is raised. If this process dies, muster stops the job.
 
-    It is a job of this machine, also in the allocation of a scheduler. With nnodes=N every node
-    calls it, and gets what its own ranks returned, by rank. hosts= and hostfile= start programs on
-    other machines; for functions they are a ValueError.
+    The job runs on this machine only, even inside a scheduler's allocation. With nnodes=N every
+    node calls it and gets the results of its own ranks, by rank. hosts= and hostfile= start
+    programs on other machines; with functions they are a ValueError.
 
-    Raises WorkerError for the rank that failed first, with its exception as __cause__; JobError
-    where none can be named, as after a wrong option; TypeError where something cannot be pickled;
-    FileNotFoundError where there is no launcher. With log_dir the first two have the job's folder
-    there as `logs`, and what its report.json says as `report`.
+    Raises WorkerError for the rank that failed first, with its exception as __cause__; JobError if
+    no rank can be named, as after an invalid option; TypeError if an object cannot be pickled;
+    FileNotFoundError if the launcher is not found. With log_dir, the first two have the job's
+    folder as `logs` and the contents of its report.json as `report`.
     """
     if isinstance(function, (str, os.PathLike)):
         return launch_program([os.fspath(function), *map(str, args)], nproc, env,
@@ -77,12 +77,12 @@ def _run(words: Sequence[str], env: Optional[Mapping[str, str]], logs: Logs,
 
 def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
                     env: Optional[Mapping[str, str]], options: Mapping[str, Any]) -> List[Any]:
-    """launch() of a function that is packed already. ValueError: `hosts` was given."""
+    """launch() of a function that is already pickled. ValueError: `hosts` or `hostfile` is set."""
     for name in ("hosts", "hostfile"):
         if options.get(name):
             raise ValueError(f"muster.launch: {name}= starts programs only: functions and their "
-                             "results travel within one machine. Pass the path of a program, or "
-                             "call muster.launch with nnodes= on every machine")
+                             "results stay within one machine. Pass the path of a program, or call "
+                             "muster.launch with nnodes= on every machine")
     answers = Answers()
     with Logs(options) as logs:
         listener = Listener(job, answers)
@@ -97,7 +97,7 @@ def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
 
 def launch_program(args: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
                    options: Mapping[str, Any]) -> List[None]:
-    """launch() of a program with its arguments. None for each rank; one where nproc is a word."""
+    """launch() of a program with its arguments. None for each rank; one None if nproc is a word."""
     with Logs(options) as logs:
         code, said = _run(command(program.find(), nproc, options, args), env, logs)
         if code == 0:
@@ -105,4 +105,4 @@ def launch_program(args: Sequence[str], nproc: Union[int, str], env: Optional[Ma
         cause = root_cause(said)
         if cause is not None:
             raise WorkerError(*cause, code)
-        raise JobError(f"muster ended with code {code}\n{said}".rstrip(), code)
+        raise JobError(f"muster exited with code {code}\n{said}".rstrip(), code)

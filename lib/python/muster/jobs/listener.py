@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caller's end of the sockets between it and the workers."""
+"""The caller's side of the sockets between caller and workers."""
 from __future__ import annotations
 
 import os
@@ -18,7 +18,7 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Connection:
-    """One worker: it says hello, is given the job, and answers. The socket never blocks."""
+    """One worker: it sends HELLO, receives the job, and answers. The socket never blocks."""
 
     def __init__(self, link: socket.socket, job: Sequence[bytes], answers: Answers) -> None:
         link.setblocking(False)
@@ -31,21 +31,21 @@ class Connection:
 
     @property
     def wants_to_write(self) -> bool:
-        """Whether a part of the job has not been sent."""
+        """Whether part of the job is still unsent."""
         return bool(self._unsent)
 
     def write(self) -> None:
-        """Sends what the socket takes."""
+        """Sends as much as the socket accepts."""
         try:
             rest = self._unsent[0][self.socket.send(self._unsent[0]):]
             self._unsent[:1] = [rest] if rest else []
         except BlockingIOError:
             pass
         except OSError:
-            self._unsent = []  # the worker has gone; the launcher says why
+            self._unsent = []  # the worker has exited; the launcher reports why
 
     def read(self) -> bool:
-        """Takes what has arrived; False at the end of the connection. Raises BadMessage."""
+        """Reads the available data; False at the end of the connection. Raises BadMessage."""
         try:
             data = self.socket.recv(CHUNK)
         except BlockingIOError:
@@ -56,7 +56,7 @@ class Connection:
         return bool(data)
 
     def refuse(self, why: str) -> None:
-        """Remembers what was wrong with this worker's bytes, for the caller."""
+        """Records the problem with this worker's bytes, for the caller."""
         self._answers.wrong = why
 
     def _take(self, messages: List[Message]) -> None:
@@ -72,10 +72,10 @@ class Connection:
 
 
 class Listener:
-    """A listening unix socket in a folder that only this user may enter. Close it at the end.
+    """A listening unix socket in a folder that only this user can enter. The owner must close it.
 
-    job: the content of CONTEXT and of JOB; all workers are sent the same bytes, which may be large.
-    answers: where their answers go.
+    job: the content of CONTEXT and of JOB; all workers get the same bytes, which may be large.
+    answers: receives the workers' answers.
     """
 
     def __init__(self, job: Tuple[bytes, bytes], answers: Answers) -> None:
@@ -94,8 +94,8 @@ class Listener:
         self.socket.listen(socket.SOMAXCONN)
 
     def accept(self) -> Optional[Connection]:
-        """The next worker's connection; None where nobody waits. Who runs as another user, which
-        only root can, is turned away: what it sent would be unpickled."""
+        """The next worker's connection; None if none is pending. Rejects peers of other users,
+        which only root could be, because their data would be unpickled."""
         while True:
             try:
                 link, _ = self.socket.accept()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a job's launcher writes below log_dir, for the error that the job ends with."""
+"""Finds the files that a job's launcher writes under log_dir, to attach them to the job's error."""
 from __future__ import annotations
 
 import json
@@ -12,7 +12,7 @@ REPORT, EVENTS = "report.json", "events.jsonl"
 
 
 def names_in(folder: str) -> FrozenSet[str]:
-    """None where it is not there yet."""
+    """The entries of a folder; empty if it does not exist yet."""
     try:
         return frozenset(os.listdir(folder))
     except OSError:
@@ -20,7 +20,7 @@ def names_in(folder: str) -> FrozenSet[str]:
 
 
 def launcher_of(folder: str) -> Optional[int]:
-    """The pid of the launcher that made this folder; None where nothing tells."""
+    """The pid of the launcher that made this folder; None if unknown."""
     try:
         with open(os.path.join(folder, EVENTS), encoding="utf-8") as file:
             first = json.loads(file.readline())
@@ -30,7 +30,7 @@ def launcher_of(folder: str) -> Optional[int]:
 
 
 def report_of(folder: str) -> Optional[Dict[str, Any]]:
-    """What report.json there says; None where there is none, as on a full disk."""
+    """The contents of its report.json; None if there is none, as on a full disk."""
     try:
         with open(os.path.join(folder, REPORT), encoding="utf-8") as file:
             report = json.load(file)
@@ -40,7 +40,7 @@ def report_of(folder: str) -> Optional[Dict[str, Any]]:
 
 
 class Logs:
-    """Of one job. A JobError that leaves the `with` block names its folder and has its report."""
+    """The logs of one job. Sets `logs` and `report` of a JobError that leaves the `with` block."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         parent = options.get("log_dir")
@@ -49,8 +49,8 @@ class Logs:
         self.launcher_pid = 0
 
     def folder(self) -> Optional[str]:
-        """Several jobs may write below the same log_dir: this one's launcher has made a folder
-        that was not there before."""
+        """Several jobs may write under the same log_dir. This job's folder is new, and was made by
+        its launcher."""
         if self._parent is None:
             return None
         for name in names_in(self._parent) - self._earlier:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the workers, out of bytes as they arrive: pure, without sockets. worker.py has the
-format."""
+"""Parses messages of the workers from bytes as they arrive. Pure: no sockets. worker.py describes
+the format."""
 from __future__ import annotations
 
 from typing import Dict, List, Tuple
@@ -20,14 +20,14 @@ class BadMessage(Exception):
 
 
 class Inbox:
-    """Bytes of one connection in, whole messages out."""
+    """Takes the bytes of one connection, returns whole messages."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> List[Message]:
-        """The messages that are complete now. Raises BadMessage as soon as a header announces one
-        of an unknown kind or beyond its limit; its content is never waited for."""
+        """The messages that are now complete. Raises BadMessage as soon as a header has an unknown
+        kind or exceeds its limit, without waiting for the content."""
         self._bytes += data
         messages = []
         while len(self._bytes) >= HEADER.size:
@@ -35,8 +35,8 @@ class Inbox:
             if kind not in LENGTH_MAX:
                 raise BadMessage(f"a message of the unknown kind {kind!r}")
             if length > LENGTH_MAX[kind]:
-                raise BadMessage(f"a message of {length} bytes, where at most {LENGTH_MAX[kind]} "
-                                 "are taken; write what is larger to a file, and return its path")
+                raise BadMessage(f"a message of {length} bytes; the limit is {LENGTH_MAX[kind]}. "
+                                 "Write larger results to a file and return its path")
             end = HEADER.size + length
             if len(self._bytes) < end:
                 break

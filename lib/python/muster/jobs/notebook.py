@@ -8,18 +8,18 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 from .launching import launch
 
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
-_ANY_PORT = ("0", "29500")  # Accelerate's default: on one machine any free port is as good
+_ANY_PORT = ("0", "29500")  # Accelerate's default: on one machine any free port will do
 
 
 def gpus() -> int:
-    """How many GPUs there are; asking does not initialise CUDA. 0 without PyTorch."""
+    """The number of GPUs. Does not initialise CUDA. 0 if PyTorch is not loaded."""
     torch = sys.modules.get("torch")
     return int(torch.cuda.device_count()) if torch is not None else 0
 
 
 def rendezvous(num_nodes: int, node_rank: int, master: Sequence[str], backend: str,
                endpoint: str) -> Dict[str, Any]:
-    """The launcher's options for the machines of the job. master: address and port."""
+    """The launcher's options for the job's machines. master: address and port."""
     address, port = master
     if num_nodes == 1 and not endpoint:
         return {} if port in _ANY_PORT else {"master_addr": address, "master_port": port}
@@ -36,16 +36,17 @@ def notebook_launcher(function: Callable[..., Any], args: Sequence[Any] = (),
                       rdzv_endpoint: str = "", rdzv_conf: Optional[Mapping[str, Any]] = None,
                       rdzv_id: str = "none", max_restarts: int = 0, monitor_interval: float = 0.1,
                       log_line_prefix_template: Optional[str] = None) -> List[Any]:
-    """Accelerate's notebook_launcher over muster.launch, in place of
+    """Accelerate's notebook_launcher on top of muster.launch. Replace the first line by the second:
 
         from accelerate import notebook_launcher
         from muster import notebook_launcher
 
-    The arguments are Accelerate's. What differs: the notebook may have initialised CUDA or created
-    an Accelerator before; cells may launch again and again; the result is the list of what the
-    ranks returned; without `num_processes` there is one for each GPU, else one; one process is a
-    process of its own, too; use_port="29500" on one machine means any free port. On an error of a
-    rank it raises muster.WorkerError. monitor_interval has no effect: nothing is polled.
+    The arguments are Accelerate's. Differences: the notebook may already have initialised CUDA or
+    created an Accelerator; cells can launch repeatedly; the result is the list of the ranks' return
+    values; without `num_processes` there is one process per GPU, or one without GPUs; a single
+    process also runs as a separate process; use_port="29500" on one machine means any free port. If
+    a rank fails, it raises muster.WorkerError. monitor_interval has no effect: muster does not
+    poll.
     """
     if mixed_precision.lower() not in _PRECISIONS:
         raise ValueError(f"mixed_precision={mixed_precision!r}: choose one of {_PRECISIONS}")

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job's output, from a pipe to sys.stdout or sys.stderr: a notebook's cell, a terminal."""
+"""Copies the job's output from a pipe to sys.stdout or sys.stderr (a notebook cell, a terminal)."""
 from __future__ import annotations
 
 import codecs
 from typing import TextIO
 
-TAIL_MAX = 1 << 16  # characters of the end that are remembered, for the launcher's report
+TAIL_MAX = 1 << 16  # characters of the tail to keep, for the launcher's report
 
 
 class Output:
-    """Bytes in, text out, to a text stream; what is remembered is the end. The text goes out as it
-    arrives, since a progress bar ends no line; whole_lines: by lines, where several share a stream.
+    """Decodes bytes into a text stream and keeps the tail. Writes text as it arrives, because a
+    progress bar does not end its line; with whole_lines by lines, for outputs that share a stream.
     """
 
     def __init__(self, stream: TextIO, whole_lines: bool = False) -> None:
@@ -21,11 +21,11 @@ class Output:
         self.tail = ""
 
     def feed(self, data: bytes) -> None:
-        """Writes what is complete now: characters, or lines."""
+        """Writes the complete characters, or the complete lines."""
         self._write(self._line + self._decoder.decode(data))
 
     def close(self) -> None:
-        """Writes what is left, at the end of the pipe."""
+        """Writes the remainder, at the end of the pipe."""
         self._write(self._line + self._decoder.decode(b"", True), whole=True)
 
     def _write(self, text: str, whole: bool = False) -> None:

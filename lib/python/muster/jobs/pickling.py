@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function as bytes for the workers, and the modules that it needs."""
+"""Pickles a function for the workers, and finds the modules that it needs."""
 from __future__ import annotations
 
 import dis
@@ -15,31 +15,31 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 from .worker import Context, dumps, pickler
 
-SOURCES_MAX = 1 << 22  # characters of cells that travel with a function; the newest are kept
+SOURCES_MAX = 1 << 22  # characters of cell sources sent with a function; the newest are kept
 
 
 def pack_call(function: Callable[..., Any], args: Sequence[Any],
               kwargs: Mapping[str, Any], by: Any = None) -> bytes:
-    """A call, pickled; `by`: a module like pickle. TypeError says what cannot be pickled, and what
-    to do."""
+    """A pickled call; `by`: a module like pickle. The TypeError names the object that cannot be
+    pickled and the remedy."""
     by = by or pickler()
     try:
         return dumps((function, tuple(args), dict(kwargs)), by)
     except Exception as error:
-        advice = ("pip install cloudpickle, which takes functions of __main__ and of notebooks"
-                  if by is pickle else "make it inside of the function instead")
+        advice = ("pip install cloudpickle, which can pickle functions of __main__ and of notebooks"
+                  if by is pickle else "create that object inside the function instead")
         raise TypeError(f"muster.launch: {function!r} or its arguments cannot be sent to the "
                         f"workers: {error}; {advice}") from error
 
 
 def with_context(call: bytes) -> Tuple[bytes, bytes]:
-    """The content of CONTEXT and of JOB: where this process has its modules from, and the call."""
+    """The content of CONTEXT and of JOB: this process's module search path, and the call."""
     context: Context = (search_path(), sources(), *main_program())
     return pickle.dumps(context), call
 
 
 def main_program() -> Tuple[Optional[str], Optional[str]]:
-    """The file of __main__, None if there is none, as in a notebook; and its name after -m."""
+    """The file of __main__ (None without one, as in a notebook), and its name after -m."""
     main = sys.modules.get("__main__")
     file: Optional[str] = getattr(main, "__file__", None)
     spec = getattr(main, "__spec__", None)
@@ -48,17 +48,17 @@ def main_program() -> Tuple[Optional[str], Optional[str]]:
 
 
 def search_path() -> List[str]:
-    """sys.path for the workers; an empty entry is the current folder."""
+    """sys.path for the workers; an empty entry is the current directory."""
     return [os.path.abspath(entry) for entry in sys.path]
 
 
 def sources() -> Dict[str, List[str]]:
-    """The text of cells and of other code that no file holds, by the name in its tracebacks."""
+    """The sources of notebook cells and other code without a file, by name in tracebacks."""
     found: Dict[str, List[str]] = {}
     room = SOURCES_MAX
     for name, entry in reversed(list(linecache.cache.items())):
         if not isinstance(entry, tuple) or len(entry) < 4 or os.path.exists(name):
-            continue  # one that is short is looked up when somebody asks for its lines
+            continue  # short entries are lazy: linecache looks them up on demand
         lines: List[str] = entry[2]
         room -= sum(map(len, lines))
         if room < 0:
@@ -75,8 +75,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _named_modules(function: Any, seen: Set[int]) -> Iterator[str]:
-    """Modules that the function imports itself or finds among its globals, and those of the
-    functions beside it that it calls."""
+    """Modules that the function imports or that are among its globals, including those of functions
+    in the same module that it calls."""
     code = getattr(function, "__code__", None)
     if code is None or id(code) in seen:
         return
@@ -95,8 +95,8 @@ def _named_modules(function: Any, seen: Set[int]) -> Iterator[str]:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether a module belongs to an installed package or to Python: what is the user's own may
-    change between attempts, and is left to the workers."""
+    """Whether a module belongs to Python or to an installed package. The user's own modules may
+    change between attempts, so the workers import them."""
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
     except (ImportError, ValueError):
@@ -110,6 +110,6 @@ def _is_installed(name: str) -> bool:
 
 
 def modules_of(function: Any) -> List[str]:
-    """The installed modules that a function needs, sorted: what warm=True has imported once."""
+    """The installed modules that a function needs, sorted; warm=True imports them once."""
     names = set(_named_modules(function, set()))
     return sorted(name for name in names if name and _is_installed(name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the launcher's program is."""
+"""Finds the launcher program."""
 from __future__ import annotations
 
 import os
@@ -13,8 +13,8 @@ NAME = "muster"
 
 def candidates(package: str = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
                ) -> List[str]:
-    """Paths where the program may be, in the order of the search: the console scripts of this
-    Python, then `bin` of each folder that the package may be installed below."""
+    """Paths to search for the program, in order: the console scripts of this Python, then `bin` of
+    each folder that the package may be installed under."""
     folders = [sysconfig.get_path("scripts")]
     prefix = package
     for _ in range(4):  # PREFIX/lib/python3/dist-packages/muster; TARGET/muster of pip --target
@@ -24,24 +24,24 @@ def candidates(package: str = os.path.dirname(os.path.dirname(os.path.abspath(__
 
 
 def is_program(path: str) -> bool:
-    """Whether this is a file that may be executed."""
+    """Whether this is an executable file."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def find() -> str:
-    """The path of the launcher: what MUSTER_BIN names, which must exist; else one that was
-    installed with this package; else the one in PATH. FileNotFoundError says what to do."""
+    """The path of the launcher: MUSTER_BIN, which must exist; or one installed with this package;
+    or the one in PATH. The FileNotFoundError contains the remedy."""
     named = os.environ.get(VARIABLE)
     if named:
         if not is_program(named):
-            raise FileNotFoundError(f"{VARIABLE}={named}: there is no such program; unset the "
-                                    "variable, or name the launcher muster")
+            raise FileNotFoundError(f"{VARIABLE}={named}: no such program; unset the variable, or "
+                                    "set it to the path of the muster launcher")
         return named
     for path in candidates():
         if is_program(path):
             return path
     found = shutil.which(NAME)
     if found is None:
-        raise FileNotFoundError(f"the program muster is neither beside this package nor in PATH; "
-                                f"install muster-launch with pip, or name it in {VARIABLE}")
+        raise FileNotFoundError(f"cannot find the program muster, neither next to this package nor "
+                                f"in PATH; pip install muster-launch, or set {VARIABLE}")
     return found

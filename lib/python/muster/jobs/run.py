@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher as a child of this process: its output, its workers' answers, its end. One thread
-and one loop, those of the caller."""
+"""Runs the launcher as a child process: its output, its workers' answers, its exit. One event loop
+in the caller's thread."""
 from __future__ import annotations
 
 import functools
@@ -15,20 +15,21 @@ from .listener import Connection, Listener
 from .messages import BadMessage
 from .output import Output
 
-# The launcher gets SIGTERM when the thread that waits for it ends, however that happens. This small
-# program asks for it and then becomes the launcher: in a process with threads, such as a notebook's
-# kernel, no Python code is safe between fork and exec. Python ignores two signals, for itself.
+# The launcher gets SIGTERM when the thread that waits for it exits, however that happens. This
+# small
+# program requests that and then execs the launcher: in a process with threads, such as a notebook
+# kernel, Python code is not safe between fork and exec. It resets two signals that Python ignores.
 _BECOME = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
 os.getppid() == int(sys.argv[1]) or os._exit(1)
 for each in (signal.SIGPIPE, signal.SIGXFSZ): signal.signal(each, signal.SIG_DFL)
 os.execv(sys.argv[2], sys.argv[2:])"""
 
-_CHUNK = 1 << 16  # bytes of output that are read at once
+_CHUNK = 1 << 16  # bytes of output to read at once
 
 
 class Run:
-    """One job, from its start to its end. listener: None where the ranks send nothing."""
+    """One job, from start to exit. listener: None if the ranks send no answers."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str],
                  listener: Optional[Listener] = None) -> None:
@@ -36,7 +37,7 @@ class Run:
         self._selector = selectors.DefaultSelector()
         self._outputs: Dict[IO[bytes], Output] = {}
         python = sys.executable or "python3"
-        # A session of its own: Ctrl-C at a terminal reaches the caller, who tells the launcher.
+        # A separate session: Ctrl-C reaches only the caller, which then signals the launcher.
         self._process = subprocess.Popen(
             [python, "-I", "-S", "-c", _BECOME, str(os.getpid()), *command], env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -48,17 +49,17 @@ class Run:
 
     @property
     def pid(self) -> int:
-        """The launcher's."""
+        """The launcher's pid."""
         return self._process.pid
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what came on standard error: the launcher's report is there."""
+        """The tail of standard error, which contains the launcher's report."""
         return self._stderr.tail
 
     def wait(self) -> int:
-        """Serves the job until it has ended; the launcher's exit code, 128 + n after signal n.
-        KeyboardInterrupt ends the job first, a second one kills it."""
+        """Serves the job until the launcher exits; returns its exit code, 128 + n after signal n.
+        KeyboardInterrupt stops the job; a second one kills it."""
         try:
             self._serve()
             code = self._process.wait()
@@ -70,17 +71,17 @@ class Run:
         return 128 - code if code < 0 else code
 
     def _end(self, signo: int) -> None:
-        """Ends the job; nothing of it is left when this returns."""
+        """Stops the job; all its processes have exited when this returns."""
         self._process.send_signal(signo)
         try:
             self._serve()
             self._process.wait()
-        except BaseException:  # impatience, or a stream that takes nothing
+        except BaseException:  # a second Ctrl-C, or a stream that cannot be written
             self._process.kill()  # no process of a job outlives its launcher
             self._process.wait()
 
     def _serve(self) -> None:
-        """Until both pipes have ended: only the launcher holds them. Then what is still unread."""
+        """Runs until both pipes close (only the launcher holds them), then reads the rest."""
         while self._outputs:
             for key, events in self._selector.select():
                 key.data(events)

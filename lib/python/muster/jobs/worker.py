@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each rank of muster.launch(function) runs: it fetches the function from the caller's socket,
-calls it, and sends back what it returned or raised.
+"""Runs in each rank of muster.launch(function): fetches the function from the caller's socket,
+calls it, and sends back the result or the exception.
 
-The launcher starts this file by its path, so that the rank's Python need not find the package; the
-caller's sys.path comes with the function. The caller imports the message format from here.
+The launcher starts this file by its path, so the rank's Python need not find the package; the
+caller's sys.path arrives with the function. The caller imports the message format from here.
 
-A message is a byte for its kind, its length, and so many bytes:
+A message is a kind byte, the content's length, and the content:
 
-    HELLO     worker → caller   attempt and rank, _HELLO
+    HELLO     worker → caller   attempt and rank, GREETING
     CONTEXT   caller → worker   pickled Context
     JOB       caller → worker   pickled (function, args, kwargs)
-    RESULT    worker → caller   what the function returned, pickled
+    RESULT    worker → caller   the function's return value, pickled
     FAILURE   worker → caller   pickled (traceback text, pickled exception or None)
 """
 from __future__ import annotations
@@ -35,19 +35,19 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 HEADER = struct.Struct("!cQ")
 HELLO, CONTEXT, JOB, RESULT, FAILURE = b"H", b"C", b"J", b"R", b"F"
 GREETING = struct.Struct("!II")  # attempt, rank
-TRACEBACK_MAX = 1 << 20  # characters of a traceback that are sent: its end
+TRACEBACK_MAX = 1 << 20  # characters of a traceback to send (its tail)
 RECORDED_MAX = 1 << 16  # characters of a message, and of a traceback, for the launcher
-CHUNK = 1 << 20  # bytes that are asked for at once, whatever a header announces
-INTERRUPTED = 130  # exit code, as a shell has it for SIGINT
-_THIS_FILE = __file__  # prepare() changes that of __main__
+CHUNK = 1 << 20  # bytes to request at once, regardless of the header
+INTERRUPTED = 130  # exit code, as in a shell after SIGINT
+_THIS_FILE = __file__  # prepare() changes __main__.__file__
 
 # sys.path; sources, by file name; the file of the caller's __main__ and its name after -m, or None.
 Context = Tuple[List[str], Dict[str, List[str]], Optional[str], Optional[str]]
 
 
 def pickler() -> Any:
-    """cloudpickle, which also takes functions of __main__ and notebooks; else the copy that
-    PySpark brings, if it is in use; else pickle."""
+    """cloudpickle, which also handles functions of __main__ and notebooks; or else PySpark's copy
+    of it, if loaded; or else pickle."""
     try:
         import cloudpickle
     except ImportError:
@@ -56,7 +56,7 @@ def pickler() -> Any:
 
 
 def _reduce_code(reduce: Callable[[types.CodeType], Any], code: types.CodeType) -> Any:
-    """As cloudpickle reduces a code object, with the name of its file."""
+    """Reduces a code object like cloudpickle, but keeps its file name."""
     make, args, *more = reduce(code)
     name = make(*args).co_filename
     if name != code.co_filename:
@@ -66,8 +66,8 @@ def _reduce_code(reduce: Callable[[types.CodeType], Any], code: types.CodeType) 
 
 
 def dumps(value: Any, by: Any = None) -> bytes:
-    """The value, pickled; `by`: a module like pickle. cloudpickle 3.1.3 replaces the file names of
-    functions by "<dynamic-code>". Tracebacks, inspect and whatever compiles functions need them."""
+    """The pickled value; `by`: a module like pickle. cloudpickle 3.1.3 replaces the file names of
+    functions by "<dynamic-code>", but tracebacks, inspect and compilers need the real ones."""
     module = by or pickler()
     base = getattr(module, "CloudPickler", None)
     if base is None:
@@ -87,7 +87,7 @@ def send(link: socket.socket, kind: bytes, data: bytes) -> None:
 
 
 def read(link: socket.socket, length: int) -> bytearray:
-    """Reads this number of bytes, without a second copy. EOFError if the caller has exited."""
+    """Reads `length` bytes without a second copy. EOFError if the caller has exited."""
     data = bytearray(length)
     rest = memoryview(data)
     while rest:
@@ -99,7 +99,7 @@ def read(link: socket.socket, length: int) -> bytearray:
 
 
 def receive(link: socket.socket, wanted: bytes) -> bytearray:
-    """The content of the next message, which has to be of this kind."""
+    """The content of the next message, which must be of this kind."""
     kind, length = HEADER.unpack(read(link, HEADER.size))
     if kind != wanted:
         raise RuntimeError(f"the caller sent {kind!r} instead of {wanted!r}")
@@ -107,15 +107,15 @@ def receive(link: socket.socket, wanted: bytes) -> bytearray:
 
 
 def greet(link: socket.socket) -> None:
-    """Reports who we are."""
+    """Sends this worker's attempt and rank."""
     attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     send(link, HELLO, GREETING.pack(attempt, int(os.environ["RANK"])))
 
 
 def prepare(context: Context) -> None:
-    """What the function may rely on: the caller's modules, and the text of its cells, which
-    tracebacks, inspect and torch.compile ask for. multiprocessing imports the file of __main__ in
-    the children that it spawns: that is the caller's, not this one."""
+    """Sets up the caller's modules and cell sources, which tracebacks, inspect and torch.compile
+    need. multiprocessing imports __main__'s file in the children that it spawns, so __main__ gets
+    the caller's file instead of this one."""
     path, sources, file, module = context
     sys.path[:] = path
     for name, lines in sources.items():
@@ -129,7 +129,7 @@ def prepare(context: Context) -> None:
 
 
 def call(packed: bytearray) -> bytes:
-    """Calls the function; its result, pickled."""
+    """Calls the function and returns its pickled result."""
     function, args, kwargs = pickle.loads(packed)
     if getattr(function, "__module__", None) == "__main__":
         # So that plain pickle (torch.save, DataLoader) finds the classes that the function uses.
@@ -141,12 +141,12 @@ def call(packed: bytearray) -> bytes:
         return dumps(result)
     except Exception as error:
         raise TypeError(f"the function's result, a {type(result).__name__}, cannot be sent to the "
-                        f"caller ({error}); return what pickle takes") from error
+                        f"caller ({error}); return a value that can be pickled") from error
 
 
 def packed_exception(error: BaseException) -> Optional[bytes]:
-    """The exception, pickled; None where it would not arrive: many can be written, but not read
-    again, since their constructors want other arguments."""
+    """The pickled exception, or None if it cannot be unpickled. Many exceptions pickle but fail to
+    unpickle, because their constructors take other arguments."""
     try:
         data = dumps(error)
         pickle.loads(data)
@@ -156,7 +156,7 @@ def packed_exception(error: BaseException) -> Optional[bytes]:
 
 
 def traceback_of(error: BaseException) -> str:
-    """As Python prints it, without the frames of this file."""
+    """The traceback as Python prints it, without the frames of this file."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == _THIS_FILE:
         trace = trace.tb_next
@@ -169,8 +169,8 @@ def failure(error: BaseException) -> bytes:
 
 
 def record(error: BaseException) -> None:
-    """Tells the launcher, as torch.distributed.elastic's `record` does: for its report, and for the
-    callers on other nodes. What the function has recorded itself stays."""
+    """Reports to the launcher, like torch.distributed.elastic's `record`, for its report and for
+    the callers on other nodes. Keeps a file that the function itself has recorded."""
     message = {"message": "".join(traceback.format_exception_only(type(error), error)).strip()
                [:RECORDED_MAX],
                "extraInfo": {"py_callstack": traceback_of(error)[-RECORDED_MAX:],
@@ -181,7 +181,7 @@ def record(error: BaseException) -> None:
 
 
 def exit_code(error: BaseException) -> int:
-    """The worker's exit code after an exception, as Python itself would choose it."""
+    """The worker's exit code after an exception, the same as Python's own."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     if not isinstance(error, SystemExit):
@@ -192,7 +192,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def main() -> None:
-    """One call; the exit code is 0 if it returned."""
+    """Runs one call; exits with 0 if it returned."""
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(sys.argv.pop(1))
         greet(link)

@@ -1,34 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch.distributed back end "muster": importing this module registers it.
+"""The torch.distributed backend "muster". Importing this module registers it.
 
     import muster.torch
     torch.distributed.init_process_group("muster")          # or
     group = torch.distributed.new_group(backend="muster")
 
-It is for CPU tensors and PyTorch 1.13 or later, and tested with 1.13 and 2.15. It has every
-operation that gloo has: all_reduce, broadcast, reduce, all_gather(_into_tensor),
-reduce_scatter(_tensor), gather, scatter, all_to_all(_single, also with unequal splits), send and
-recv with tags and from any source, batched sends, barrier, monitored_barrier, split_group, the
-object collectives, the coalesced variants; ReduceOp SUM, AVG, PRODUCT, MIN, MAX, PREMUL_SUM, BAND,
-BOR, BXOR; sparse tensors, and lists of several, in all_reduce. What it refuses, it refuses in
-gloo's messages.
+It supports CPU tensors and PyTorch 1.13 or later; it is tested with 1.13 and 2.15. It has all of
+gloo's operations: all_reduce, broadcast, reduce, all_gather(_into_tensor), reduce_scatter(_tensor),
+gather, scatter, all_to_all(_single, also with unequal splits), send and recv with tags and from any
+source, batched sends, barrier, monitored_barrier, split_group, the object collectives and the
+coalesced variants; ReduceOp SUM, AVG, PRODUCT, MIN, MAX, PREMUL_SUM, BAND, BOR, BXOR; in all_reduce
+also sparse tensors and lists of several tensors. For unsupported calls it raises gloo's messages.
 
-Errors: Work.wait() raises muster.PeerFailed, muster.TimedOut and so on, with the rank; where
-PyTorch waits in C++ (DDP's backward) it raises RuntimeError with the same text. After one of these
-the group is dead, as with gloo; after a monitored_barrier that ranks have missed it is not.
+Errors: Work.wait() raises muster.PeerFailed, muster.TimedOut and so on, with the rank. Where
+PyTorch waits in C++ (DDP's backward), it raises RuntimeError with the same text. Afterwards the
+group is dead, as with gloo, except after a monitored_barrier that some ranks missed.
 
-Groups use PyTorch's store. Where the library's client cannot (a FileStore, PyTorch before 2.1),
-the group's rank 0 serves another one. MUSTER_COLLECTIVE_BACKEND, _HOST, _ADDRESS, _PORT_RANGE and
-_FLIGHT_DIR have the same effect as for Communicator.from_env().
+Groups use PyTorch's store. If the library's client cannot use it (a FileStore, or PyTorch before
+2.1), the group's rank 0 serves a separate store. MUSTER_COLLECTIVE_BACKEND, _HOST, _ADDRESS,
+_PORT_RANGE and _FLIGHT_DIR have the same effect as in Communicator.from_env().
 
-A compiled half, built by `python -m muster.torch.build` for PyTorch 2.4 or later, makes calls and
-DDP faster; groups use it from then on (MUSTER_TORCH_BACKEND=python: they do not). It is for the CPU
-alone: in "cpu:muster,cuda:nccl" GPUs keep NCCL. MUSTER_TORCH_ASYNC=inline or thread says who
-performs asynchronous operations.
+A compiled extension speeds up calls and DDP. `python -m muster.torch.build` builds it for PyTorch
+2.4 or later; then new groups use it, unless MUSTER_TORCH_BACKEND=python. It is for the CPU only: in
+"cpu:muster,cuda:nccl" GPUs keep NCCL. MUSTER_TORCH_ASYNC=inline or thread selects where
+asynchronous operations run.
 
-MUSTER_TORCH_REPLACES=gloo makes the groups that a program asks gloo for muster's.
+MUSTER_TORCH_REPLACES=gloo makes muster provide the groups of programs that ask for gloo.
 
-attach(module, communicator) averages a module's gradients without any process group.
+attach(module, communicator) averages a module's gradients without a process group.
 """
 from .attached import Attached, attach
 from .bootstrap import create

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attach(): a module's gradients through GradientSync, without a process group."""
+"""attach(): averages a module's gradients with GradientSync, without a process group."""
 from __future__ import annotations
 
 import contextlib
@@ -22,25 +22,26 @@ def attach(module: torch.nn.Module, comm: Communicator, *, broadcast: bool = Tru
         attached = muster.torch.attach(model, comm)
         for x, y in batches:
             loss(model(x), y).backward()
-            attached.wait()              # parameters' .grad are the averages now
+            attached.wait()              # parameters' .grad are now the averages
             optimizer.step()
             attached.zero_grad()
 
-    Collective: all ranks attach a module with the same parameters, in the same order. They are on
-    one device, the host or a GPU, and of types that muster has arithmetic for. Sparse gradients
-    become dense.
+    Collective: all ranks attach a module with the same parameters, in the same order. All
+    parameters are on one device, the host or a GPU, and have types with arithmetic in muster.
+    Sparse gradients become dense.
 
     comm: the ranks to average over. broadcast: copies rank 0's parameters and buffers to all other
-    ranks. options: those of GradientSync except owns_memory and device. reorder is on. has_unused
-    allows parameters without a gradient in some steps; where no rank has one, .grad stays None.
+    ranks. options: those of GradientSync except owns_memory and device; reorder defaults to True.
+    has_unused allows parameters without a gradient in some steps; if no rank has a gradient, .grad
+    stays None.
 
-    .grad of each parameter is a view of a bucket. The first wait() may move it: tensors that were
-    .grad before must not be used then (reorder=False prevents that). zero_grad() keeps the view;
-    after optimizer.zero_grad(), which sets .grad to None, each gradient is copied once a step.
+    Each parameter's .grad is a view of a bucket. The first wait() may move it; older .grad tensors
+    must not be used afterwards (reorder=False prevents that). zero_grad() keeps the view. After
+    optimizer.zero_grad(), which sets .grad to None, each gradient is copied once per step.
 
     On a GPU a bucket is sent after the streams on which backward() computed its gradients, and
-    wait() makes torch's current stream wait for the averages. The host blocks in the first wait()
-    only; with has_unused in each, until the other ranks have called it.
+    wait() makes torch's current stream wait for the averages. Only the first wait() blocks the
+    host; with has_unused each one does, until the other ranks have called it.
 
     Unsupported: PyTorch before 2.1, other element types, several devices. Mismatch: the ranks'
     modules differ; the text names the parameter.
@@ -54,16 +55,17 @@ def attach(module: torch.nn.Module, comm: Communicator, *, broadcast: bool = Tru
         if dtypes.find(p.dtype) is None:
             raise errors.Unsupported(f"attach: muster has no arithmetic for {p.dtype} ('{name}')")
         if p.device != parameters[0][1].device:
-            raise errors.Unsupported(f"attach: '{parameters[0][0]}' is on "
-                                     f"{parameters[0][1].device}, '{name}' on {p.device}")
+            raise errors.Unsupported(f"attach: all parameters must be on one device, but "
+                                     f"'{parameters[0][0]}' is on {parameters[0][1].device} and "
+                                     f"'{name}' on {p.device}")
     if broadcast:
         _broadcast(comm, [*module.parameters(), *module.buffers()])
     return Attached(parameters, comm, options)
 
 
 class Attached:
-    """Made by attach(). Its methods are called by one thread, the one that trains; PyTorch's
-    threads call its hooks during backward().
+    """Returned by attach(). Only the training thread may call its methods; PyTorch's threads call
+    its hooks during backward().
 
     sync: the GradientSync.
     """
@@ -74,7 +76,7 @@ class Attached:
         self._parameters = [p for _, p in parameters]
         self._has_unused = options.get("has_unused", False)
         self._gpu = next((p.device for _, p in parameters if p.device.type == "cuda"), None)
-        self._stream: Any = None  # on which all gradients of this step are marked
+        self._stream: Any = None  # all gradients of this step are marked on it
         options = {"reorder": True, **options}
         self.sync = GradientSync(comm, **options, device=self._gpu.index if self._gpu else None)
         for name, p in parameters:
@@ -82,7 +84,7 @@ class Attached:
         self.sync.finalize()
         self._lock = threading.Lock()
         self._synchronizes = True
-        self._marked: Optional[Set[int]] = None  # ids; None: no step was begun
+        self._marked: Optional[Set[int]] = None  # ids; None: no step has begun
         self._views: List[torch.Tensor] = []  # of the gradients in their buckets
         self._update_views()
         if not self._has_unused:
@@ -92,10 +94,10 @@ class Attached:
                        for id, p in enumerate(self._parameters)]
 
     def wait(self) -> GradientStats:
-        """After backward(): returns when every .grad is the average over all ranks; on a GPU for
-        what is queued on torch's current stream from now on. InvalidState: parameters without a
-        gradient, and has_unused was not given; the text names them. Else the error of an operation
-        (PeerFailed, TimedOut and so on)."""
+        """Call it after backward(): returns when every .grad is the average over all ranks (on a
+        GPU: for work queued on torch's current stream from now on). InvalidState: parameters have
+        no gradient, and has_unused is off; the text names them. Otherwise raises an operation's
+        error (PeerFailed, TimedOut and so on)."""
         self._begin()
         with self._lock:
             marked = self._marked or set()
@@ -122,8 +124,8 @@ class Attached:
 
     @contextlib.contextmanager
     def accumulate(self) -> Iterator[Attached]:
-        """Backward passes in the block only add to .grad of this rank, for all but the last part of
-        a batch. InvalidState: wait() was not called after the last backward pass."""
+        """Backward passes inside the block only add to this rank's .grad; for all micro-batches but
+        the last. InvalidState: wait() was not called after the last backward pass."""
         if self._marked is not None:
             raise errors.InvalidState("accumulate: call wait() after the last backward() first")
         self._synchronizes = False
@@ -143,8 +145,8 @@ class Attached:
                 p.grad = view.zero_()
 
     def rebind(self, comm: Communicator, broadcast: bool = False) -> None:
-        """Continues with another communicator after a failure, as GradientSync.rebind. broadcast:
-        copies rank 0's parameters to all other ranks. On a GPU waits for torch's work on it."""
+        """Continues with another communicator after a failure, like GradientSync.rebind. broadcast:
+        copies rank 0's parameters to all other ranks. Synchronizes the GPU."""
         if broadcast:
             _broadcast(comm, self._parameters)
         self._synchronize_gpu()
@@ -153,8 +155,8 @@ class Attached:
         self._replace_grads()
 
     def close(self) -> None:
-        """Detaches the module: its .grad become tensors of their own. On a GPU waits for torch's
-        work on it. A second call does nothing."""
+        """Detaches the module: its .grad tensors become independent copies. Synchronizes the GPU. A
+        second call does nothing."""
         for hook in self._hooks:
             hook.remove()
         for p, view in zip(self._parameters, self._views):
@@ -171,9 +173,9 @@ class Attached:
         return self.sync.wait()
 
     def _join(self) -> Any:
-        """On a GPU the stream on which all gradients of a step are marked: that of the first. It is
-        made to wait for torch's current stream, on which this gradient was computed: parts of a
-        model may have streams of their own, and wait() may be called on another than backward()."""
+        """On a GPU, the stream on which all gradients of a step are marked: the first gradient's.
+        It waits for torch's current stream, which computed this gradient: parts of a model may use
+        separate streams, and wait() may run on another stream than backward()."""
         if not self._gpu:
             return None
         current = torch.cuda.current_stream(self._gpu)
@@ -185,7 +187,7 @@ class Attached:
             return self._stream
 
     def _synchronize_gpu(self) -> None:
-        """Before memory of gradients moves or is freed: torch's queued work may still use it."""
+        """Call before gradient memory moves or is freed: queued work may still use it."""
         if self._gpu:
             torch.cuda.synchronize(self._gpu)
 
@@ -193,7 +195,7 @@ class Attached:
         self._views = [self.sync.grad(id).torch() for id in range(len(self._parameters))]
 
     def _replace_grads(self) -> None:
-        """After the gradients moved."""
+        """Call after the gradients have moved."""
         self._update_views()
         for p, view in zip(self._parameters, self._views):
             if p.grad is not None:
@@ -217,12 +219,12 @@ class Attached:
             _move_grad(self._parameters[id], self._views[id])
         self.sync.mark_ready(id, self._join())
         with self._lock:
-            assert self._marked is not None  # the step was begun above
+            assert self._marked is not None  # _begin() ran before
             self._marked.add(id)
 
 
 def _move_grad(p: torch.nn.Parameter, view: torch.Tensor, or_zeros: bool = False) -> None:
-    """Makes .grad the view of its bucket, with the value that it has."""
+    """Makes .grad the view of its bucket and keeps its value."""
     if p.grad is None:
         if or_zeros:
             p.grad = view
@@ -234,7 +236,7 @@ def _move_grad(p: torch.nn.Parameter, view: torch.Tensor, or_zeros: bool = False
 
 
 def _broadcast(comm: Communicator, tensors: Iterable[torch.Tensor]) -> None:
-    """Copies rank 0's values to all ranks, into tensors of any layout."""
+    """Copies rank 0's values to all ranks, for tensors of any layout."""
     with torch.no_grad():
         for tensor in tensors:
             flat = tensor.detach().contiguous()

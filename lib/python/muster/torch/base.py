@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process group is besides its operations: what PyTorch asks of it, its communicator, the
-Works under way, its end."""
+"""The process group without its operations: PyTorch's interface, the communicator, pending Works,
+and shutdown."""
 from __future__ import annotations
 
 import threading
@@ -25,26 +25,26 @@ from .overloads import Options, seconds_of
 from .work import Dropped, Part, Work, timed_out
 
 C10D: Any = torch._C._distributed_c10d
-# How many Works that no Python object refers to any more are kept for PyTorch's C++.
+# The number of Works without Python references to keep for PyTorch's C++ code.
 _KEPT_WORKS = 256
 
 
 @dataclass
 class Meeting:
-    """What the ranks of a group have agreed on when it was made."""
+    """What the ranks of a group agreed on when it was created."""
 
     store: Any
-    served: Optional[ServedStore]  # the store that this rank serves to the group, if it does
+    served: Optional[ServedStore]  # the store that this rank serves for the group, if any
     control: Control
     seconds: float  # the timeout
     make_channel: Callable[[int], Communicator]
     address_of: Callable[[int], Tuple[str, int]]
-    # Makes the group of some of the ranks: store, rank, size, timeout.
+    # Makes a group of a subset of the ranks: store, rank, size, timeout.
     create: Callable[[Any, int, int, timedelta], Any]
 
 
 class Base(dist.ProcessGroup):
-    """Any thread may call operations; they are performed in the order of the calls."""
+    """Any thread may call operations; they run in the order of the calls."""
 
     supports_coalescing = False
     supports_splitting = True
@@ -57,23 +57,23 @@ class Base(dist.ProcessGroup):
         self.address_of = meeting.address_of
         self.messages = Messages(self, meeting.control)
         self.completer = Completer()
-        self.is_shared = False  # another thread may start a receive while an operation is performed
-        self.label = "muster"  # of ranges of the profiler
-        self.is_profiled = False  # an operation under way is a range of the profiler
+        self.is_shared = False  # another thread may start a receive during an operation
+        self.label = "muster"  # of the profiler's ranges
+        self.is_profiled = False  # the current operation has a profiler range
         self._meeting = meeting
         self._monitored = MonitoredBarrier(meeting.store, comm.rank, comm.size)
         self._lock: Any = threading.Lock()  # a communicator takes one call at a time
-        self._works: List[Tuple[Work, bool]] = []  # under way; whether of a collective operation
+        self._works: List[Tuple[Work, bool]] = []  # pending; whether it is a collective operation
         self._dropped = Dropped(_KEPT_WORKS)
         self._count = 0
         self._name, self._description = "muster", "undefined"
         self._is_split = False
         self._splits = 0
 
-    # What PyTorch asks of a group.
+    # PyTorch's interface of a group.
 
     def getBackendName(self) -> str:
-        """Not gloo's also in its place: DDP's logger would ask for gloo's own class."""
+        """Never "gloo", even as its replacement: DDP's logger would expect gloo's own class."""
         return "muster"
 
     name = _get_backend_name = getBackendName
@@ -94,7 +94,7 @@ class Base(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> List[torch.device]:
-        """None while PyTorch makes the group: it would take it for one of its own kind."""
+        """Empty while PyTorch creates the group, or PyTorch would treat it as one of its own."""
         return [torch.device("cpu")] if self._is_split or self in _groups() else []
 
     def _get_backend(self, device: Any) -> Base:
@@ -106,14 +106,14 @@ class Base(dist.ProcessGroup):
         return self._meeting.store
 
     def eager_connect_single_device(self, device: Any = None) -> None:
-        """The ranks are connected from the beginning."""
+        """No-op: the ranks are connected from the start."""
 
     def perform_nocolor_split(self, device: Any = None) -> None:
-        """Ranks that are not in a new group take no part in making it."""
+        """No-op: ranks outside a new group take no part in creating it."""
 
     @property
     def options(self) -> Any:
-        """With the timeout as it is now."""
+        """With the current timeout."""
         return C10D.Backend.Options("muster", timedelta(seconds=self.seconds))
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -135,7 +135,7 @@ class Base(dist.ProcessGroup):
     def split_group(self, ranks: Sequence[int], timeout: Optional[timedelta] = None,
                     opts: Any = None, group_name: Optional[str] = None,
                     group_desc: Optional[str] = None, device_types: Any = None) -> Any:
-        """The group of these ranks of this one; None for another rank. All ranks call it."""
+        """The group of these ranks of this group; None on other ranks. All ranks call it."""
         if self.rank() not in ranks:
             return None
         name = group_name or f"split {sorted(ranks)} {self._count}"
@@ -148,23 +148,23 @@ class Base(dist.ProcessGroup):
         return made
 
     def split_backend(self, store: Any, ranks: Sequence[int], timeout: timedelta) -> Any:
-        """For the compiled back end: as split_group, over a store of the new group's own."""
+        """For the compiled backend: like split_group, but over the new group's own store."""
         if self.rank() not in ranks:
             return None
         return self._meeting.create(store, list(ranks).index(self.rank()), len(ranks), timeout)
 
     def split_store(self, ranks: Sequence[int]) -> Any:
-        """For a new group of these ranks, which PyTorch has made none for."""
+        """A store for a new group of these ranks, if PyTorch has made none."""
         self._splits += 1
         return dist.PrefixStore(f"split {self._splits} {sorted(ranks)}/", self._meeting.store)
 
     def abort(self) -> None:
-        """Ends all operations of all ranks."""
+        """Aborts all operations on all ranks."""
         self.messages.abort("the process group was aborted")
         self.comm.abort("the process group was aborted")
 
     def shutdown(self) -> None:
-        """Leaves, after the operations under way."""
+        """Waits for pending operations, then leaves."""
         self.completer.close()
         self.messages.close()
         self.comm.close()
@@ -176,8 +176,8 @@ class Base(dist.ProcessGroup):
     def start(self, kind: int, source: Optional[torch.Tensor], target: torch.Tensor,
               opts: Options, *, op: Optional[str] = None, root: int = -1,
               scale: float = 1.0) -> Optional[Part]:
-        """Starts a collective operation; performs it within the call, and gives None, if the caller
-        waits at once anyway."""
+        """Starts a collective operation. If the caller waits at once anyway, runs the operation in
+        this call and returns None."""
         buffer = t.data_buffer if op is None else t.number_buffer
         waits = not getattr(opts, "asyncOp", True)
         is_async = not waits or self.is_shared
@@ -196,7 +196,7 @@ class Base(dist.ProcessGroup):
         return part
 
     def transfer(self, kind: int, tensor: torch.Tensor, rank: int) -> Part:
-        """Starts a SEND or RECV without tag."""
+        """Starts a SEND or RECV without a tag."""
         buffer = t.data_buffer(tensor)
         source, target = (buffer, NO_BUFFER) if kind == c.SEND else (NO_BUFFER, buffer)
         call = c.CCall(sizeof(c.CCall), kind, 0, rank, 1, source, target, 0, 1.0, None)
@@ -205,7 +205,7 @@ class Base(dist.ProcessGroup):
         return part
 
     def kept(self, work: Work, *, is_collective: bool = False) -> Work:
-        """Keeps the Work while it is under way, and then, for PyTorch's C++, when it is dropped."""
+        """Keeps the Work while it is pending, and later, for PyTorch's C++, when it is dropped."""
         work.dropped, work.seconds = self._dropped, work.seconds or self.seconds
         self._works = [each for each in self._works if not each[0].is_completed()]
         if not work.is_completed():
@@ -213,11 +213,11 @@ class Base(dist.ProcessGroup):
         return work
 
     def under_way(self) -> List[Work]:
-        """The collective operations that were started and not waited for."""
+        """The pending collective operations."""
         return [work for work, is_collective in self._works if is_collective]
 
 
 def _groups() -> Any:
-    """All groups that PyTorch knows."""
+    """All groups known to PyTorch."""
     world = getattr(dist.distributed_c10d, "_world", None)
     return dist.distributed_c10d._pg_map if world is None else world.pg_map

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks of a new group find each other: rank 0 writes into PyTorch's store where to."""
+"""Bootstraps a new group: its ranks find each other through PyTorch's store."""
 from __future__ import annotations
 
 import functools
@@ -21,21 +21,21 @@ from .group import ProcessGroup
 from .version import VERSION
 
 KEY = "muster/bootstrap"
-# The wire format of PyTorch's store that the library's client speaks came with 2.1.
+# PyTorch 2.1 introduced the wire format that the library's client uses.
 _SPEAKS_OURS = VERSION >= (2, 1)
 _ANY_PORT = (0, 0)
 
 
 def create(store: dist.Store, rank: int, size: int, timeout: timedelta,
            label: str = "muster") -> Any:
-    """For torch.distributed: the group of these ranks; returns when all have called it. A
-    ProcessGroup, or what compiled.py makes of it. label: of ranges of the profiler."""
+    """For torch.distributed: creates the group of these ranks; returns when all have called it. A
+    ProcessGroup, or its compiled form (compiled.py). label: of the profiler's ranges."""
     return compiled.wrap(create_in_python(store, rank, size, timeout, label))
 
 
 def create_in_python(store: dist.Store, rank: int, size: int, timeout: timedelta,
                      label: str = "muster") -> ProcessGroup:
-    """The same, never compiled."""
+    """The same, but never compiled."""
     group = _in_python(store, rank, size, timeout)
     group.label = label
     return group
@@ -62,7 +62,7 @@ def _in_python(store: dist.Store, rank: int, size: int, timeout: timedelta) -> P
     address = options.get("address") or _own_address(below)
     port = control.serve(address, _port_range())
     store.set(f"{KEY}/{rank}", json.dumps([address, port]))
-    # Without a store of the group's own: each rank reaches PyTorch's by the name that it has.
+    # If the group has no store of its own, each rank uses PyTorch's under its own name for it.
     host, at_port = group["store"] or (below.host, below.port)
     at = (host, at_port)
 
@@ -77,7 +77,7 @@ def _in_python(store: dist.Store, rank: int, size: int, timeout: timedelta) -> P
 
 
 def _alone(store: Any, seconds: float) -> Meeting:
-    """Of a group of one rank, which has nobody to send to."""
+    """For a group of one rank, which has no peers."""
     def nobody(rank: int) -> Any:
         raise errors.InvalidArgument("a group of one rank has no other rank to send to")
     return Meeting(store, None, Control(0, 1, b""), seconds, create=create, make_channel=nobody,
@@ -86,30 +86,30 @@ def _alone(store: Any, seconds: float) -> Meeting:
 
 def _pair(store: Tuple[str, int], rank: int, job: str, options: Dict[str, Any],
           other: int) -> Communicator:
-    """The communicator of this rank and another one of the group."""
+    """The communicator of this rank and another rank of the group."""
     low, high = sorted((rank, other))
-    if options.get("backend") == "hier":  # needs as many ranks on each host
+    if options.get("backend") == "hier":  # needs the same number of ranks on each host
         options = {**options, "backend": "auto"}
     return Communicator.create(store, int(rank > other), 2, job=f"{job}.{low}-{high}", **options)
 
 
 def _port_range() -> Tuple[int, int]:
-    """Where the launcher lets ranks listen."""
+    """The port range that the launcher allows ranks to listen on."""
     first, dash, last = os.environ.get("MUSTER_COLLECTIVE_PORT_RANGE", "").partition("-")
     return (int(first), int(last)) if dash else _ANY_PORT
 
 
 def _tcp_store(store: Any) -> Any:
-    """The TCPStore below prefixes; None for another kind of store."""
+    """The TCPStore under any prefixes; None for another kind of store."""
     while isinstance(store, dist.PrefixStore):
         store = store.underlying_store
     return store if isinstance(store, dist.TCPStore) else None
 
 
 def _own_address(below: Any) -> str:
-    """The address by which the other ranks reach this process: the one towards the store."""
+    """This process's address for the other ranks: the one facing the store."""
     if below is None:
-        return "127.0.0.1"  # stores in files and in memory are for one machine
+        return "127.0.0.1"  # file and in-memory stores serve one machine only
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             below.host, below.port, type=socket.SOCK_DGRAM)[0]

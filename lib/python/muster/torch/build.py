@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the compiled back end for the PyTorch and Python that run this, into the user's cache:
+"""Builds the compiled backend for the current PyTorch and Python, in the user's cache:
 
     python -m muster.torch.build [--force]
 
-It takes a minute once, a C++ compiler, ninja, and the headers of Python and PyTorch. Groups that
-are made afterwards use it. Nothing is ever built but by this and by MUSTER_TORCH_BACKEND=compiled.
+It takes about a minute, once, and needs a C++ compiler, ninja, and the headers of Python and
+PyTorch. Groups created afterwards use it. Only this and MUSTER_TORCH_BACKEND=compiled build it.
 """
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ OLDEST = (2, 4)
 
 
 def c_interface() -> str:
-    """The folder of collective.h: in the package, or in the tree that it is in."""
+    """The folder of collective.h: in the package, or in the source tree around it."""
     tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(compiled.SOURCES))))
     for folder in (os.path.join(compiled.SOURCES, "muster"), os.path.join(tree, "muster")):
         if os.path.exists(os.path.join(folder, "collective.h")):
             return folder
-    raise ImportError(f"muster: there is no {compiled.SOURCES}/muster/collective.h: the package is "
-                      "incomplete, install it again")
+    raise ImportError(f"muster: {compiled.SOURCES}/muster/collective.h is missing: the package is "
+                      "incomplete; reinstall it")
 
 
 def link_headers(work: str) -> str:
-    """A folder below which the headers are where the sources look for them, as in the tree."""
+    """A folder with the headers in the layout that the sources expect, as in the source tree."""
     include = os.path.join(work, "include")
     package = os.path.join(include, "python", "muster", "torch")
     os.makedirs(package)
@@ -47,25 +47,25 @@ def link_headers(work: str) -> str:
 
 
 def check() -> None:
-    """ImportError: what is missing to build."""
+    """Checks the build's prerequisites. The ImportError names the missing one."""
     if VERSION < OLDEST:
-        raise ImportError("muster: the compiled back end needs PyTorch 2.4 or later; this is "
+        raise ImportError("muster: the compiled backend needs PyTorch 2.4 or later; this is "
                           f"{torch.__version__}")
     compiler = os.environ.get("CXX", "c++").split()[0]
     if shutil.which(compiler) is None:
-        raise ImportError(f"muster: there is no C++ compiler '{compiler}' to build the back end "
-                          "with: install one, or name it in CXX")
+        raise ImportError(f"muster: building the backend needs a C++ compiler, but '{compiler}' "
+                          "was not found: install one, or set CXX")
     if shutil.which("ninja") is None:
-        raise ImportError("muster: building the back end needs ninja: pip install ninja")
+        raise ImportError("muster: building the backend needs ninja: pip install ninja")
     include = sysconfig.get_paths()["include"]
     if not os.path.exists(os.path.join(include, "Python.h")):
-        raise ImportError(f"muster: there is no {include}/Python.h: install Python's headers "
+        raise ImportError(f"muster: {include}/Python.h is missing: install Python's headers "
                           "(Debian: python3-dev)")
 
 
 @contextlib.contextmanager
 def alone(folder: str) -> Iterator[None]:
-    """One process at a time: the ranks of a job may all want to build."""
+    """Locks out other processes, because all ranks of a job may start a build."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -73,7 +73,7 @@ def alone(folder: str) -> Iterator[None]:
 
 
 def build(force: bool = False, verbose: bool = False) -> str:
-    """The path of the module, built unless it is there. ImportError: it cannot be built."""
+    """The path of the module; builds it if missing. ImportError: the build failed."""
     folder = compiled.cache_folder()
     path = os.path.join(folder, f"{compiled.NAME}.so")
     with alone(folder):
@@ -85,7 +85,7 @@ def build(force: bool = False, verbose: bool = False) -> str:
 
 
 def compile_in(work: str, verbose: bool) -> str:
-    """Compiles in an empty folder; gives the module's path there."""
+    """Compiles in an empty folder and returns the module's path there."""
     from torch.utils import cpp_extension
     source = os.path.join(compiled.SOURCES, "module.cpp")
     try:
@@ -93,16 +93,16 @@ def compile_in(work: str, verbose: bool) -> str:
                            extra_cflags=["-O2", "-fvisibility=hidden"], build_directory=work,
                            is_python_module=False, verbose=verbose)
     except RuntimeError as error:
-        raise ImportError(f"muster: the compiled back end cannot be built: {error}") from error
+        raise ImportError(f"muster: cannot build the compiled backend: {error}") from error
     return os.path.join(work, f"{compiled.NAME}.so")
 
 
 def main(args: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m muster.torch.build",
-        description="Builds the compiled back end for this PyTorch and this Python.")
-    parser.add_argument("--force", action="store_true", help="build it also if it is there")
-    parser.add_argument("--verbose", action="store_true", help="show the compiler's command")
+        description="Builds the compiled backend for this PyTorch and this Python.")
+    parser.add_argument("--force", action="store_true", help="rebuild even if it exists")
+    parser.add_argument("--verbose", action="store_true", help="show the compiler command")
     given = parser.parse_args(args)
     try:
         print(build(given.force, given.verbose))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each operation refuses, with gloo's messages, which programs look for."""
+"""Argument checks of each operation, with gloo's messages, which programs match."""
 from __future__ import annotations
 
 from typing import List, Sequence
@@ -16,10 +16,10 @@ def refuse(operation: str, why: str) -> errors.InvalidArgument:
 
 
 def supported(operation: str, tensors: Tensors) -> None:
-    """Refuses tensors that are not on the CPU or not dense."""
+    """Rejects tensors that are not on the CPU or not dense."""
     for tensor in tensors:
         if tensor.device.type != "cpu":
-            raise errors.Unsupported(f'{operation}: unsupported device type: the back end "muster" '
+            raise errors.Unsupported(f'{operation}: unsupported device type: the muster backend '
                                      f"supports CPU tensors only, this one is on {tensor.device}")
         if tensor.layout is not torch.strided:
             raise errors.Unsupported(f"{operation}: unsupported layout: only dense tensors are "
@@ -27,7 +27,7 @@ def supported(operation: str, tensors: Tensors) -> None:
 
 
 def single(operation: str, tensors: Tensors, what: str = "tensor list") -> torch.Tensor:
-    """The tensor of a list of one."""
+    """Returns the tensor of a single-element list."""
     if len(tensors) == 0 and what == "tensor list":
         raise refuse(operation, "requires non-empty tensor list: pass one tensor")
     if len(tensors) != 1:
@@ -37,7 +37,7 @@ def single(operation: str, tensors: Tensors, what: str = "tensor list") -> torch
 
 
 def root(operation: str, rank: int, size: int, tensor: int = 0, tensors: int = 1) -> int:
-    """tensor: the options' rootTensor, of so many tensors."""
+    """tensor: the options' rootTensor, an index into `tensors` tensors."""
     if not 0 <= rank < size:
         raise refuse(operation, f"invalid root rank: {rank}")
     if not 0 <= tensor < tensors:
@@ -53,8 +53,8 @@ def peer(operation: str, rank: int, own: int, size: int) -> int:
 
 
 def alike(operation: str, tensors: Tensors, like: torch.Tensor, *, sizes: bool = True) -> None:
-    """Refuses what is not dense on the CPU, and lists whose tensors are not all of the dtype and
-    size of `like`."""
+    """Rejects tensors that are not dense on the CPU, and lists with a tensor whose dtype or size
+    differs from `like`."""
     same_layout(operation, tensors, like)
     supported(operation, tensors)
     match(operation, tensors, like, sizes=sizes)
@@ -78,7 +78,7 @@ def match(operation: str, tensors: Tensors, like: torch.Tensor, *, sizes: bool =
 
 
 def one_of_each(operation: str, lists: Sequence[Tensors], size: int, side: str) -> Tensors:
-    """On the root: the list of one tensor for each rank. side: input or output."""
+    """On the root: returns the list with one tensor per rank. side: input or output."""
     if len(lists) != 1:
         raise refuse(operation, f"requires a single-element {side} list containing a list with "
                                 f"{size} tensors")
@@ -89,13 +89,13 @@ def one_of_each(operation: str, lists: Sequence[Tensors], size: int, side: str) 
 
 
 def none(operation: str, lists: Sequence[Tensors], side: str) -> None:
-    """Not on the root."""
+    """On the other ranks."""
     if len(lists) != 0:
         raise refuse(operation, f"requires empty {side} on non-root")
 
 
 def for_each(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> None:
-    """For each input a list of outputs, which gets all inputs of all ranks."""
+    """For each input, a list of outputs that receives all inputs of all ranks."""
     if len(inputs) == 0:
         raise refuse(operation, "requires non-empty input tensor list")
     if len(lists) != len(inputs):
@@ -110,7 +110,7 @@ def for_each(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: in
 
 
 def coalesced(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> None:
-    """For each rank a list of outputs, which gets that rank's inputs."""
+    """For each rank, a list of outputs that receives that rank's inputs."""
     if len(inputs) == 0:
         raise refuse(operation, "requires non-empty input tensor list")
     if len(lists) != size:
@@ -140,7 +140,7 @@ def same_dtype(operation: str, tensors: Tensors) -> None:
 
 
 def base(operation: str, whole: torch.Tensor, part: torch.Tensor, size: int) -> None:
-    """all_gather into, reduce_scatter from one tensor."""
+    """all_gather into one tensor, or reduce_scatter from one tensor."""
     supported(operation, (whole, part))
     if whole.dtype is not part.dtype:
         raise refuse(operation, f"invalid tensor type at index 0 (expected {part.dtype}, got "
@@ -156,7 +156,7 @@ def contiguous(operation: str, tensors: Tensors) -> None:
 
 
 def splits(operation: str, split: Sequence[int], tensor: torch.Tensor, size: int) -> List[int]:
-    """Rows for each rank."""
+    """The number of rows for each rank."""
     rows = tensor.shape[0] if tensor.dim() > 0 else 0
     if not split:
         if rows % size != 0:

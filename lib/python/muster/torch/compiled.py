@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled back end (native/): where it is, and how it and a group in Python become one."""
+"""Finds the compiled backend (native/) and combines it with a group in Python."""
 from __future__ import annotations
 
 import atexit
@@ -15,20 +15,20 @@ import torch
 from .. import _library, errors
 from .group import ProcessGroup
 
-# "auto": compiled where it was built for this PyTorch, else in Python. "compiled": builds it where
-# it was not. "python": never the compiled one.
+# "auto": compiled if it has been built for this PyTorch, else Python. "compiled": builds it if
+# missing. "python": never compiled.
 VARIABLE = "MUSTER_TORCH_BACKEND"
-# "inline": asynchronous operations are performed in the call if the other ranks come soon.
-# "thread": in a thread of the library. "auto": inline where there are no processors to spare.
+# "inline": asynchronous operations run in the call if the other ranks arrive soon. "thread": in a
+# thread of the library. "auto": inline if no CPUs are idle.
 ASYNC_VARIABLE = "MUSTER_TORCH_ASYNC"
 NAME = "muster_torch_backend"
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
-# How long an asynchronous operation waits for the other ranks in the call, seconds.
+# Seconds that an asynchronous operation waits in the call for the other ranks.
 PATIENCE = 0.02
 
 
 def key() -> str:
-    """Names the versions that a module fits: PyTorch's, Python's, the C++ ABI, our source."""
+    """Identifies the versions that a module fits: PyTorch, Python, C++ ABI, our source."""
     digest = hashlib.sha256()
     for name in sorted(os.listdir(SOURCES)):
         if name.endswith((".hpp", ".cpp")):
@@ -40,13 +40,13 @@ def key() -> str:
 
 
 def cache_folder() -> str:
-    """Where the module for these versions is built."""
+    """The folder for the module of these versions."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "muster", "torch-backend", key())
 
 
 def candidates() -> List[str]:
-    """Paths where the module may be: in the package, built by hand or by who has packed it, or in
+    """Paths to search for the module: in the package (built manually or by the packager), then in
     the user's cache."""
     return [os.path.join(folder, f"{NAME}.so")
             for folder in (os.path.join(SOURCES, key()), cache_folder())]
@@ -56,16 +56,16 @@ def find() -> Optional[str]:
     return next((path for path in candidates() if os.path.exists(path)), None)
 
 
-_module: Any = None  # the loaded one
+_module: Any = None  # the loaded module
 
 
 def module() -> Any:
-    """The compiled module; None: groups are Python's. ValueError: the variable has another word.
-    ImportError: the module is asked for by name, and cannot be built or loaded."""
+    """The compiled module; None: groups use Python. ValueError: the variable has an invalid value.
+    ImportError: "compiled" was requested, but the module cannot be built or loaded."""
     global _module
     wanted = os.environ.get(VARIABLE) or "auto"
     if wanted not in ("auto", "compiled", "python"):
-        raise ValueError(f"{VARIABLE} is '{wanted}'; it is auto, compiled or python")
+        raise ValueError(f"{VARIABLE} is '{wanted}'; use auto, compiled or python")
     if wanted == "python":
         return None
     if _module is None:
@@ -88,18 +88,18 @@ def load(path: str) -> Any:
         loader.exec_module(loaded)
         loaded.load(_library.PATH)
     except (ImportError, RuntimeError) as error:
-        raise ImportError(f"muster: cannot load the compiled back end {path} ({error}); build it "
-                          "again with python -m muster.torch.build --force, or set "
+        raise ImportError(f"muster: cannot load the compiled backend {path} ({error}); rebuild it "
+                          "with python -m muster.torch.build --force, or set "
                           f"{VARIABLE}=python") from error
     atexit.register(loaded.end_all)
     return loaded
 
 
 def max_wait() -> float:
-    """How long asynchronous operations wait in the call, seconds; 0: a thread performs them."""
+    """Seconds that asynchronous operations wait in the call; 0: a thread runs them."""
     wanted = os.environ.get(ASYNC_VARIABLE) or "auto"
     if wanted not in ("auto", "inline", "thread"):
-        raise ValueError(f"{ASYNC_VARIABLE} is '{wanted}'; it is auto, inline or thread")
+        raise ValueError(f"{ASYNC_VARIABLE} is '{wanted}'; use auto, inline or thread")
     if wanted == "auto":
         ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
         wanted = ("thread" if ranks * torch.get_num_threads() < len(os.sched_getaffinity(0))
@@ -108,7 +108,7 @@ def max_wait() -> float:
 
 
 def wrap(group: ProcessGroup) -> Any:
-    """The group as PyTorch is given it: compiled, or as it is."""
+    """The group for PyTorch: compiled, or unchanged."""
     native = module()
     if native is None:
         return group

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections by which ranks tell each other which messages there are. A rank connects to those
-that it wants to receive from; that end announces, and hears when to send."""
+"""Control connections, which announce messages between ranks. A rank connects to each rank that it
+receives from. The sender announces its messages there, and receives GO when it may send."""
 from __future__ import annotations
 
 import hmac
@@ -11,24 +11,24 @@ import threading
 from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 ANNOUNCE, GO = 1, 2
-# Of a message about messages: kind, tag, count.
+# A control frame: kind, tag, count.
 _FRAME = struct.Struct("!BqI")
-# The first bytes of a connection: the group's secret, the rank that connects.
+# The first bytes on a connection: the group's secret, the rank that connects.
 TOKEN_BYTES = 32
 _HELLO = struct.Struct(f"!{TOKEN_BYTES}sI")
 CONNECT_TIMEOUT = 30.0  # seconds
 _READ_BYTES = 1 << 16
-# Connections that have not said hello yet: more are closed. A stranger cannot take all descriptors.
+# The limit of connections without HELLO; beyond it the oldest is closed. Protects the descriptors.
 _MAX_STRANGERS = 64
 
 
 class Listener(Protocol):
-    """What happens on the connections, in their thread."""
+    """Callbacks for events on the connections, in their thread."""
 
     def subscribed(self, rank: int) -> None: ...
 
     def heard(self, rank: int, kind: int, tag: int, count: int) -> bool:
-        """False: this cannot be; the connection is closed."""
+        """False: the frame is invalid; the connection is closed."""
 
     def left(self, rank: int, is_source: bool) -> None: ...
 
@@ -36,29 +36,29 @@ class Listener(Protocol):
 class _Connection:
     def __init__(self, at: socket.socket, rank: Optional[int]) -> None:
         at.setblocking(False)
-        self.at, self.rank = at, rank  # None: it has not said hello
-        self.is_source = rank is not None  # this rank has connected
+        self.at, self.rank = at, rank  # None: no HELLO yet
+        self.is_source = rank is not None  # this rank opened the connection
         self.unread, self.unsent = bytearray(), bytearray()
 
 
 class Control:
-    """Of one rank of a group. serve() listens; the thread begins with the first connect() or
-    start(). The methods may be called from any thread."""
+    """The control connections of one rank of a group. serve() listens; the first connect() or
+    start() starts the thread. Thread-safe."""
 
     def __init__(self, rank: int, size: int, token: bytes) -> None:
         self._rank, self._size, self._token = rank, size, token
         self._lock = threading.Lock()
         self._server: Optional[socket.socket] = None
         self._selector: Optional[selectors.BaseSelector] = None
-        self._sources: Dict[int, _Connection] = {}  # they announce to this rank
-        self._targets: Dict[int, _Connection] = {}  # this rank announces to them
+        self._sources: Dict[int, _Connection] = {}  # ranks that announce to this rank
+        self._targets: Dict[int, _Connection] = {}  # ranks that this rank announces to
         self._strangers: List[_Connection] = []
         self._wake: Optional[socket.socket] = None
         self._is_closed = False
-        self.listener: Any = None  # a Listener, before the thread begins
+        self.listener: Any = None  # a Listener, set before the thread starts
 
     def serve(self, address: str, ports: Tuple[int, int]) -> int:
-        """Listens at the first free port of the range; (0, 0) stands for any. Gives the port."""
+        """Listens on the first free port of the range; (0, 0) means any. Returns the port."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         for port in range(ports[0], ports[1] + 1):
             server = socket.socket(family, socket.SOCK_STREAM)
@@ -71,10 +71,10 @@ class Control:
             server.setblocking(False)
             self._server = server
             return int(server.getsockname()[1])
-        raise OSError(f"no port of {ports[0]}-{ports[1]} at {address} is free")
+        raise OSError(f"no free port in {ports[0]}-{ports[1]} at {address}")
 
     def start(self) -> None:
-        """Begins the thread, so that others are answered."""
+        """Starts the thread, so that connections are accepted."""
         with self._lock:
             if self._selector is None and not self._is_closed:
                 self._selector = selectors.DefaultSelector()
@@ -86,7 +86,7 @@ class Control:
                                  name="muster-messages").start()
 
     def connect(self, rank: int, address: Callable[[], Tuple[str, int]]) -> None:
-        """Asks a rank to announce its messages, unless it was asked before."""
+        """Connects to a rank, so that it announces its messages. A second call does nothing."""
         self.start()
         with self._lock:
             if rank in self._sources or self._is_closed:
@@ -106,7 +106,7 @@ class Control:
         with self._lock:
             self._is_closed = True
             if self._wake is not None:
-                self._wake.close()  # the thread ends, and closes the rest
+                self._wake.close()  # the thread exits and closes the rest
             elif self._server is not None:
                 self._server.close()
 
@@ -118,14 +118,14 @@ class Control:
             self._flush(to)
 
     def _flush(self, connection: _Connection) -> None:
-        """Sends what the kernel takes; the thread sends the rest."""
+        """Sends what the kernel accepts; the thread sends the rest."""
         try:
             while connection.unsent:
                 del connection.unsent[:connection.at.send(connection.unsent)]
         except BlockingIOError:
             pass
         except OSError:
-            connection.unsent.clear()  # reading says so as well, and ends it
+            connection.unsent.clear()  # the next read fails too and drops the connection
         if self._selector is not None and connection.at.fileno() >= 0:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
             if self._selector.get_key(connection.at).events != events:
@@ -137,7 +137,7 @@ class Control:
         self._selector.register(at, selectors.EVENT_READ, connection)
         return connection
 
-    # In the thread.
+    # Runs in the thread.
 
     def _run(self, selector: selectors.BaseSelector, wake: socket.socket) -> None:
         while not self._is_closed:
@@ -209,7 +209,7 @@ class Control:
     def _drop(self, connection: _Connection) -> None:
         assert self._selector is not None
         if connection.at.fileno() < 0:
-            return  # dropped before
+            return  # already dropped
         self._selector.unregister(connection.at)
         connection.at.close()
         if connection in self._strangers:

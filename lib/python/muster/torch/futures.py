@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who completes the futures of a group's operations: threads that wait for operations in their
-order. PyTorch runs the callbacks of a future in the thread that completes it."""
+"""Completes the futures of a group's operations, in threads that wait for operations in order.
+PyTorch runs a future's callbacks in the thread that completes it."""
 from __future__ import annotations
 
 import atexit
@@ -13,32 +13,32 @@ from typing import Any, Deque, List, Optional, Protocol, Tuple
 
 from .. import _library as c
 
-# Seconds. A callback may wait for a future whose operation was started later. After this time
-# another thread goes on with the next operation.
+# Seconds. A callback may wait for a future of a later operation. After this time another thread
+# continues with the next operation.
 TAKEOVER = 0.1
-# Seconds between two checks whether the process is about to exit.
+# Seconds between checks for process exit.
 WAIT_SLICE = 0.2
-# Seconds that the exit of the process waits for callbacks that are still running.
+# Seconds that process exit waits for running callbacks.
 EXIT_PATIENCE = 10.0
 
-_local = threading.local()  # depth: how deep its callbacks nest
+_local = threading.local()  # depth: the thread's callback nesting depth
 
 
 class Operation(Protocol):
-    """What a future belongs to: a Work."""
+    """The operation of a future: a Work."""
 
     def over_within(self, seconds: float) -> bool: ...
 
     def give_up(self) -> None: ...
 
 
-Entry = Tuple[Operation, Any]  # with the future that is set when the operation is over
+Entry = Tuple[Operation, Any]  # with the future to complete when the operation is over
 
 
 class Completer:
-    """Of one group. It starts threads with the first future. A future of an operation that a
-    callback starts is completed by other threads than the callback runs in, so that the callback
-    can wait for it, while no later callback overtakes it."""
+    """Completes the futures of one group; starts threads with the first future. If a callback
+    starts an operation, that operation's future is completed by other threads than the callback's,
+    so the callback can wait for it, and later callbacks do not overtake it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,8 +48,8 @@ class Completer:
         _completers.add(self)
 
     def add(self, operation: Operation, trigger: Any) -> None:
-        """Sets the trigger when the operation is over: in a thread; in this call after close() and
-        in a forked child, which has no threads."""
+        """Sets the trigger when the operation is over: in a thread, or in this call after close()
+        and in a forked child, which has no threads."""
         if self._pid == os.getpid() and self._add((operation, trigger)):
             return
         while not operation.over_within(WAIT_SLICE):
@@ -68,17 +68,17 @@ class Completer:
             return True
 
     def close(self) -> None:
-        """The threads end after the operations that they have."""
+        """The threads exit after their remaining operations."""
         with self._lock:
             self._is_closed = True
             for lane in self._lanes:
                 lane.close()
 
     def end(self) -> None:
-        """The process ends: gives up operations that are not over, and waits for the threads. One
-        that came back from C++ later would find no interpreter, and abort the process."""
+        """Process exit: gives up pending operations and waits for the threads. A thread that
+        returned from C++ later would find no interpreter and abort the process."""
         if self._pid != os.getpid():
-            return  # a forked child has none of the threads
+            return  # a forked child does not have the threads
         self.close()
         for lane in self._lanes:
             lane.give_up()
@@ -88,15 +88,15 @@ class Completer:
 
 
 class _Lane:
-    """Threads of which one at a time waits for the next operation and completes its future."""
+    """Threads that take turns: one waits for the next operation and completes its future."""
 
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._condition = threading.Condition()
         self._entries: Deque[Entry] = collections.deque()
         self._threads: List[threading.Thread] = []
-        self._turn: Optional[Entry] = None  # what is being waited for and completed
-        self._calls_back = False  # it is over; its callbacks run
+        self._turn: Optional[Entry] = None  # the entry that is being waited for and completed
+        self._calls_back = False  # the operation is over and its callbacks run
         self._idle = 0
         self._is_closed = False
         self._gives_up = False
@@ -146,8 +146,9 @@ class _Lane:
             turn = self._next_turn(turn)
 
     def _next_turn(self, turn: Optional[Entry]) -> Optional[Entry]:
-        """Waits until this thread, after its last turn, is to complete the next entry, and gives
-        that. None: there will be no more."""
+        """Ends this thread's turn and waits until it must complete another entry, which is
+        returned.
+        None: no entries follow."""
         with self._condition:
             if self._turn is turn:
                 self._turn = None

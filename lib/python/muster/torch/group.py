@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process group: torch.distributed's operations in terms of the communicator's."""
+"""The process group: implements torch.distributed's operations with the communicator's."""
 from __future__ import annotations
 
 import functools
@@ -21,14 +21,14 @@ from .tensors import CopyBack, Tensors
 from .version import VERSION
 from .work import Work
 
-# The indices come from tensors, so that no check is needed; PyTorch 2 warns if none is asked for.
+# The indices come from tensors, so they need no checks; PyTorch 2 warns unless this is explicit.
 _UNCHECKED = {} if VERSION < (2, 0) else {"check_invariants": False}
 Timeout = Optional[timedelta]
 
 
 class ProcessGroup(Base):
-    """Made by init_process_group and new_group with the back end "muster". Operations are called
-    in the same order on all ranks."""
+    """Created by init_process_group and new_group with the backend "muster". All ranks call the
+    operations in the same order."""
 
     def allreduce(self, tensors: o.Tensors, opts: Options = Default, timeout: Timeout = None, *,
                   op: Any = None) -> Work:
@@ -157,7 +157,7 @@ class ProcessGroup(Base):
         checks.alike("reduce_scatter", [mine], target)
         if all(each.numel() == mine.numel() for each in inputs):
             return self._reduce_scatter_base(target, t.flattened(inputs), opts)
-        # Of different sizes: the sum of all, of which this rank takes its part.
+        # Unequal sizes: sum everything, then take this rank's part.
         flat = torch.cat([each.detach().reshape(-1) for each in inputs])
         start = sum(each.numel() for each in inputs[:self.rank()])
         part = flat[start:start + mine.numel()]
@@ -209,7 +209,7 @@ class ProcessGroup(Base):
         return self._then(work, outputs, copy_back)
 
     def barrier(self, opts: Options = Default, timeout: Timeout = None) -> Work:
-        """When it is over, so are the collective operations that this rank started before."""
+        """Completes after all collective operations that this rank started earlier."""
         opts = o.options(opts, timeout)
         earlier = self.under_way()
         token = torch.zeros(1, dtype=torch.uint8)
@@ -241,7 +241,7 @@ class ProcessGroup(Base):
         part = self.messages.receive_any(flat, tag)
         return self.kept(Work([part], [target], copy_back, part.source))
 
-    # The names of later versions.
+    # The names in later PyTorch versions.
     all_gather_single = _allgather_base
     all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single = _reduce_scatter_base
@@ -272,7 +272,7 @@ class ProcessGroup(Base):
 
     def _bitwise(self, source: torch.Tensor, output: torch.Tensor, opts: Options,
                  part: Optional[int], root: int = -1) -> Work:
-        """The library has no bitwise ops: these gather, then combine. part: of reduce_scatter."""
+        """The library has no bitwise ops: gathers, then combines. part: of reduce_scatter."""
         combine = BITWISE[name_of(opts)]
         rows = source.new_empty((self.size(), source.numel()))
 
@@ -287,7 +287,7 @@ class ProcessGroup(Base):
         return self._collective(c.ALL_GATHER, source, rows, opts, outputs=[output], finish=finish)
 
     def _several(self, tensors: Tensors, opts: Options) -> Work:
-        """As over gloo: each of them becomes the result over all tensors of all ranks."""
+        """Like gloo: each tensor becomes the result over all tensors of all ranks."""
         checks.alike("allreduce", tensors, tensors[0])
         combine = COMBINE.get(name_of(opts))
         if combine is None:
@@ -301,8 +301,8 @@ class ProcessGroup(Base):
         return self._then(self._reduction(c.ALL_REDUCE, total, opts), list(tensors), finish)
 
     def _sparse(self, tensors: Tensors, opts: Options) -> Work:
-        """The sum of sparse tensors has the entries of all of them. Of several of one rank each
-        becomes the sum of all."""
+        """Sums sparse tensors; the sum has the entries of all of them. If a rank passes several
+        tensors, each becomes the total."""
         checks.same_layout("allreduce", tensors, tensors[0])
         checks.match("allreduce", tensors, tensors[0])
         if name_of(opts) != "SUM":
@@ -325,13 +325,13 @@ class ProcessGroup(Base):
                                         **_UNCHECKED).coalesce()
         with torch.no_grad():
             for each in tensors:
-                each.copy_(total)  # not of detach(), which does not share sparse contents
+                each.copy_(total)  # not detach(), which does not share sparse contents
         return self._done(list(tensors))
 
     def _unequal(self, output: torch.Tensor, source: torch.Tensor,
                  counts: Tuple[List[int], List[int]], opts: Options) -> Work:
-        """counts: elements from, and to, each rank. All blocks are padded to the size of the
-        largest block of all ranks."""
+        """counts: elements from, and to, each rank. Pads all blocks to the size of the largest
+        block on any rank."""
         to_me, from_me = counts
         largest = torch.tensor([max(to_me + from_me)])
         self._collective(c.ALL_REDUCE, largest, largest, Within, op="max")
@@ -347,7 +347,7 @@ class ProcessGroup(Base):
                                 finish=finish)
 
     def _all(self, started: Iterable[Work]) -> Work:
-        """One Work for several."""
+        """Combines several Works into one."""
         works = list(started)
         parts = [part for work in works for part in work.contents()[0]]
         outputs = [output for work in works for output in work.contents()[1]]
@@ -358,7 +358,7 @@ class ProcessGroup(Base):
         return self._done(outputs, parts, finish)
 
     def _then(self, work: Work, outputs: Tensors, copy_back: CopyBack) -> Work:
-        """A Work with other outputs, and with a copy after it."""
+        """A Work with other outputs that copies after the first one completes."""
         def finish() -> None:
             work.complete()
             if copy_back is not None:
@@ -374,7 +374,7 @@ class ProcessGroup(Base):
 
 
 def _counts(rows: Sequence[int], tensor: torch.Tensor) -> List[int]:
-    """Elements of each block; rows count along the first dimension."""
+    """Elements of each block; rows are counted along the first dimension."""
     row = tensor[0].numel() if tensor.shape[0] else 0
     return [count * row for count in rows]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which send meets which receive. Pure: no thread, no socket; effects are appended to a list."""
+"""Matches sends with receives. Pure: no threads or sockets; effects are appended to a list."""
 from __future__ import annotations
 
 import collections
@@ -9,7 +9,7 @@ from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 @dataclass(frozen=True)
 class Announce:
-    """To `rank`: this rank has `count` messages with the tag for it."""
+    """To `rank`: this rank has `count` messages with this tag for it."""
 
     rank: int
     tag: int
@@ -18,7 +18,7 @@ class Announce:
 
 @dataclass(frozen=True)
 class Go:
-    """To `rank`: its next message with the tag is being received now."""
+    """To `rank`: its next message with this tag is now being received."""
 
     rank: int
     tag: int
@@ -26,7 +26,7 @@ class Go:
 
 @dataclass(frozen=True)
 class Start:
-    """The message now goes to, or comes from, `rank`."""
+    """The message can now be sent to, or received from, `rank`."""
 
     message: Any
     rank: int
@@ -37,24 +37,24 @@ Address = Tuple[int, int]  # rank, tag
 
 
 class Matching:
-    """Of one rank. Messages with tag 0 to and from named ranks start at once. A message with
-    another tag starts when the receiver, which has heard of it, says Go: so messages of different
-    tags need no order. A receive from any source takes the first rank that has announced a message.
-    Messages are announced to ranks that have connected (subscribed). message: whatever the caller
-    wants back in Start."""
+    """The matching state of one rank. Messages with tag 0 to and from specific ranks start at once.
+    Messages with other tags start when the receiver, after the announcement, sends Go; therefore
+    messages with different tags can overtake each other. A receive from any source takes the first
+    rank that announced a message. Messages are announced only to ranks that have connected
+    (subscribed). message: an opaque object that Start returns."""
 
     def __init__(self) -> None:
         self.effects: List[Effect] = []
         self._subscribers: Set[int] = set()
         self._unannounced: Dict[Address, int] = collections.Counter()
         self._sends: Dict[Address, Deque[Any]] = collections.defaultdict(collections.deque)
-        # Messages that were announced and not yet received; of tag 0 also received before they were
-        # announced, which is less than none.
+        # Messages that are announced but not yet received. For tag 0 it can be negative: received
+        # before they were announced.
         self._arrived: Dict[Address, int] = collections.Counter()
         self._waiting: Dict[int, List[Tuple[Optional[int], Any]]] = {}  # by tag; no list is empty
 
     def sent(self, rank: int) -> None:
-        """The caller has started a message with tag 0."""
+        """The caller has started sending a message with tag 0."""
         self._announce(rank, 0)
 
     def send(self, rank: int, tag: int, message: Any) -> None:
@@ -63,15 +63,15 @@ class Matching:
         self._announce(rank, tag)
 
     def receives_at_once(self, rank: int) -> bool:
-        """Whether the caller is to start a receive with tag 0 from this rank itself. Not while
-        there are earlier ones that may get the rank's next message."""
+        """Whether the caller may start a receive with tag 0 from this rank itself. False while an
+        earlier receive might take the rank's next message."""
         if 0 in self._waiting:
             return False
         self._arrived[rank, 0] -= 1
         return True
 
     def receive(self, rank: Optional[int], tag: int, message: Any) -> None:
-        """rank: None for any. The caller has connected to the rank, or to all."""
+        """rank: None for any. The caller has connected to the rank, or to all ranks."""
         self._waiting.setdefault(tag, []).append((rank, message))
         sources = [rank] if rank is not None else [source for source, of in list(self._arrived)
                                                    if of == tag]
@@ -79,7 +79,7 @@ class Matching:
             self._match(source, tag)
 
     def subscribed(self, rank: int) -> None:
-        """That rank wants announcements."""
+        """The rank wants announcements."""
         self._subscribers.add(rank)
         for address in [each for each in self._unannounced if each[0] == rank]:
             self.effects.append(Announce(rank, address[1], self._unannounced.pop(address)))
@@ -89,7 +89,7 @@ class Matching:
         self._match(rank, tag)
 
     def go(self, rank: int, tag: int) -> bool:
-        """Whether there was such a message: else the other side is not to be trusted."""
+        """False: there is no such message, so the peer violates the protocol."""
         waiting = self._sends.get((rank, tag))
         if waiting is None:
             return False
@@ -99,8 +99,8 @@ class Matching:
         return True
 
     def left(self, rank: int, size: int, gone: Set[int]) -> List[Any]:
-        """The rank's connection has ended, as have those of `gone`: takes out and gives the
-        receives that nobody can meet any more."""
+        """The rank's connection is closed, as are those of `gone`. Removes and returns the receives
+        that can never match."""
         lost: List[Any] = []
         for tag, entries in list(self._waiting.items()):
             kept = []
@@ -113,7 +113,7 @@ class Matching:
         return lost
 
     def refused(self, rank: int) -> List[Any]:
-        """The rank takes no more messages: takes out and gives those that wait for its Go."""
+        """The rank takes no more messages. Removes and returns those that wait for its Go."""
         self._subscribers.discard(rank)
         return [message for address in [each for each in self._sends if each[0] == rank]
                 for message in self._sends.pop(address)]

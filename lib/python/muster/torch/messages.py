@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""send and recv with tags, and from any source. The library's messages have neither: two ranks that
-send each other messages with tags make a communicator of their own for these; which message goes
-next they tell each other beforehand (control.py)."""
+"""send and recv with tags and from any source, which the library's messages lack. Two ranks that
+exchange tagged messages create a separate communicator for them, and agree on the next message
+through control connections (control.py)."""
 from __future__ import annotations
 
 import functools
@@ -23,34 +23,34 @@ from .control import GO, Control
 from .matching import Announce, Go, Matching, Start
 from .work import Part
 
-_WAIT_SLICE = 0.2  # seconds between two looks at whether the group has failed
+_WAIT_SLICE = 0.2  # seconds between checks for a failure of the group
 
 
 class Group(Protocol):
-    """What messages need of their group."""
+    """The interface of a group that messages use."""
 
     comm: Communicator
     seconds: float  # its timeout
 
     def transfer(self, kind: int, tensor: torch.Tensor, rank: int) -> Part:
-        """Starts a SEND or RECV of the group's own communicator, which has no tags."""
+        """Starts a SEND or RECV on the group's own communicator, which has no tags."""
 
     def make_channel(self, rank: int) -> Communicator:
-        """The communicator of this rank and another; returns when both have called it."""
+        """The communicator of this rank and another rank; returns when both have called it."""
 
     def address_of(self, rank: int) -> Tuple[str, int]:
-        """Where the rank's Control listens."""
+        """The address of the rank's Control."""
 
 
 class Messages:
-    """Of one group. Any thread."""
+    """The messages of one group. Thread-safe."""
 
     def __init__(self, group: Group, control: Control) -> None:
         self._group, self._control = group, control
         self._lock = threading.RLock()
         self._matching = Matching()
         self._channels: Dict[int, _Channel] = {}
-        self._gone: Set[int] = set()  # sources whose connections have ended
+        self._gone: Set[int] = set()  # sources whose connections are closed
         self._is_closed = False
         control.listener = self
 
@@ -102,7 +102,7 @@ class Messages:
             for channel in self._channels.values():
                 channel.close()
 
-    # What Control hears, in its thread.
+    # Callbacks of Control, in its thread.
 
     def subscribed(self, rank: int) -> None:
         with self._lock:
@@ -159,7 +159,7 @@ class Messages:
 
 
 class Message:
-    """A send or receive, which may still wait for the other side. A Part of a Work."""
+    """A send or receive that may still wait for the other side. A Part of a Work."""
 
     def __init__(self, group: Group, kind: int, tensor: torch.Tensor, rank: Optional[int],
                  tag: int) -> None:
@@ -201,7 +201,7 @@ class Message:
         self._started.set()
 
     def start_on(self, comm: Communicator) -> None:
-        """In the channel's thread: messages of one channel keep their order."""
+        """Runs in the channel's thread, so messages of one channel stay in order."""
         buffer = t.data_buffer(self.tensor)
         sends = self.kind == c.SEND
         call = c.CCall(sizeof(c.CCall), self.kind, 0, 1 - comm.rank, 1,
@@ -213,13 +213,13 @@ class Message:
         self._started.set()
 
     def lose(self, rank: int) -> None:
-        """The rank has ended before it took part."""
+        """The rank exited before it took part."""
         self.fail(errors.PeerFailed(f"tag {self.tag}, rank {rank} of the group has died or left: "
-                                    f"{self} can never be met", rank))
+                                    f"{self} can never complete", rank))
 
     def _check(self) -> None:
-        """Raises if the group has failed meanwhile, its time is over, or this is a forked child,
-        which has no thread that starts messages."""
+        """Raises if the group has failed, the timeout has passed, or this is a forked child, which
+        has no thread to start messages."""
         if self._pid != os.getpid():
             raise errors.InvalidState(f"this process was forked while {self} was pending; only the "
                                       "rank that started it may wait for it")
@@ -233,7 +233,7 @@ class Message:
                                   self.rank)
 
     def _with_group_rank(self, error: errors.Error) -> errors.Error:
-        """In a channel the two ranks are 0 and 1; the error for the caller has the group's rank."""
+        """Translates the rank in an error: in a channel the ranks are 0 and 1."""
         if error.rank is None or self.tag == 0 or self.rank is None:
             return error
         low, high = sorted((self._group.comm.rank, self.rank))
@@ -250,7 +250,7 @@ class Message:
 
 class _Channel:
     def __init__(self, make: Callable[[], Communicator]) -> None:
-        self.comm: Optional[Communicator] = None  # until both ranks have arrived
+        self.comm: Optional[Communicator] = None  # None until both ranks have arrived
         self._make = make
         self._queue: queue.SimpleQueue[Optional[Message]] = queue.SimpleQueue()
         threading.Thread(target=self._run, daemon=True, name="muster-channel").start()
@@ -259,7 +259,7 @@ class _Channel:
         self._queue.put(message)
 
     def close(self) -> None:
-        """Ends messages under way when both sides have closed, in whichever order."""
+        """Finishes pending messages once both sides have closed, in either order."""
         self._queue.put(None)
 
     def _run(self) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""monitored_barrier: each rank writes its arrival into PyTorch's store; rank 0 names those that did
-not arrive."""
+"""monitored_barrier: each rank records its arrival in PyTorch's store; rank 0 reports those that
+did not arrive."""
 from __future__ import annotations
 
 import time
@@ -13,14 +13,14 @@ from .version import VERSION
 FOLDER = "muster/monitored"
 _DEFAULT_TIMEOUT = 300.0  # seconds
 _ARRIVED, _GAVE_UP = "1", "2"
-# In PyTorch 1.13 a store's wait of less than a second may never return: it is polled instead.
+# In PyTorch 1.13 a store wait of less than a second may never return, so poll instead.
 _CAN_WAIT = VERSION >= (2, 0)
 _POLL_INTERVAL = 0.002  # seconds
 
 
 class MonitoredBarrier:
-    """Of one group. It does not use the communicator, which a timeout would end. One thread at a
-    time."""
+    """The barrier of one group. It does not use the communicator, because a timeout would make that
+    unusable. Not thread-safe."""
 
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store, self._rank, self._size = store, rank, size
@@ -28,7 +28,7 @@ class MonitoredBarrier:
 
     def wait(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
         """Returns when all ranks have called it. TimedOut: some did not within `timeout` of rank
-        0's call; its rank is the first of them, its text names it, or all with wait_all_ranks."""
+        0's call. Its rank is the first of them; its text names it, or all with wait_all_ranks."""
         seconds = timeout.total_seconds() if timeout is not None else _DEFAULT_TIMEOUT
         self._number += 1
         self._store.set(self._key(self._rank), _ARRIVED)
@@ -44,7 +44,7 @@ class MonitoredBarrier:
         deadline = time.monotonic() + seconds
         missing: List[int] = []
         for rank in range(1, self._size):
-            # At least a short wait, so that a rank that did arrive is never called missing.
+            # Wait at least briefly, so that a rank that did arrive is never reported missing.
             if not self._arrived(rank, max(deadline - time.monotonic(), 0.01)):
                 missing.append(rank)
                 if not wait_all_ranks:
@@ -57,7 +57,7 @@ class MonitoredBarrier:
         if missing:
             raise errors.TimedOut(f"{_names(missing)} failed to pass monitoredBarrier in "
                                   f"{seconds * 1000:.0f} ms", missing[0])
-        self._delete(self._number - 1)  # all have arrived at a later one: nobody reads it
+        self._delete(self._number - 1)  # no rank still reads it: all reached a later one
 
     def _follow(self, seconds: float) -> None:
         if not self._has(self._key(0), seconds):
@@ -92,7 +92,7 @@ class MonitoredBarrier:
         try:
             self._store.wait([key], timedelta(seconds=seconds))
             return True
-        except RuntimeError:  # has no type of its own; if the store is gone, the next call raises
+        except RuntimeError:  # no specific type; if the store is gone, the next call raises
             return False
 
     def _delete(self, number: int) -> None:
@@ -105,5 +105,5 @@ class MonitoredBarrier:
 
 
 def _names(ranks: List[int]) -> str:
-    """As in PyTorch's back end gloo."""
+    """As in PyTorch's gloo backend."""
     return ("Rank " if len(ranks) == 1 else "Ranks ") + ", ".join(map(str, ranks))

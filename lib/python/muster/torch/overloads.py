@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to call a group's operations: with PyTorch's options, or with an op, a root rank and a
+"""Overloads of a group's operations: with PyTorch's options, or with an op, a root rank and a
 timeout; with lists of tensors, or with one tensor."""
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-# PyTorch's options of an operation: AllreduceOptions and so on, which have no common base.
+# PyTorch's options of an operation: AllreduceOptions and so on, which have no common base class.
 Options = Any
-# A list of tensors, or one.
+# A list of tensors, or one tensor.
 Tensors = Any
 
 
 class Default:
-    """The options of operations that are called without any."""
+    """The options of operations that are called without options."""
 
     timeout: Optional[timedelta] = None
     asyncOp = True
@@ -25,14 +25,14 @@ class Default:
 
 
 class Within(Default):
-    """Of operations inside others: waited for at once."""
+    """For operations inside other operations: waited for at once."""
 
     asyncOp = False
 
 
 def options(given: Any, timeout: Optional[timedelta], *, op: Any = None,
             root: Optional[int] = None) -> Options:
-    """given: the argument in the place of the options: these, an op, a root rank or a timeout."""
+    """given: the argument in the options' position: options, an op, a root rank or a timeout."""
     if hasattr(given, "timeout") and timeout is None and op is None and root is None:
         return given
     made = Default()
@@ -55,7 +55,7 @@ def as_list(tensors: Tensors) -> Sequence[torch.Tensor]:
 
 
 def as_lists(tensors: Any) -> Sequence[Sequence[torch.Tensor]]:
-    """A list of lists of tensors, also from a list of tensors."""
+    """A list of lists of tensors; wraps a plain list of tensors."""
     if len(tensors) > 0 and isinstance(tensors[0], torch.Tensor):
         return [tensors]
     lists: Sequence[Sequence[torch.Tensor]] = tensors
@@ -63,7 +63,7 @@ def as_lists(tensors: Any) -> Sequence[Sequence[torch.Tensor]]:
 
 
 def seconds_of(opts: Options) -> float:
-    """The timeout of a call, 0 for the group's; PyTorch sets a negative one for none."""
+    """The timeout of a call, 0 for the group's; PyTorch passes a negative one for none."""
     timeout = getattr(opts, "timeout", None)
     seconds = timeout.total_seconds() if timeout is not None else 0
     return max(0.0, seconds)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools of PyTorch see of the operations: ranges in profiles, and that compilers leave the
-operations alone."""
+"""Integrates the operations with PyTorch's tools: ranges in profiles, and compilers that must not
+trace into the operations."""
 from __future__ import annotations
 
 import functools
@@ -13,7 +13,7 @@ import torch
 from .tensors import all_of
 from .work import PROFILER_PATIENCE, Work
 
-# Method: what the profiler calls it, as for PyTorch's own back ends.
+# Method: its name in the profiler, as in PyTorch's own backends.
 NAMES: Dict[str, str] = {
     "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "reduce": "reduce",
     "broadcast": "broadcast", "allgather": "all_gather", "_allgather_base": "_all_gather_base",
@@ -32,8 +32,8 @@ def watch(group: Any) -> None:
 
 
 def leave_alone(*kinds: type) -> None:
-    """Has torch.compile call the methods of these classes instead of tracing into them, also those
-    that PyTorch's C++ calls while a compiled function runs. This imports no compiler."""
+    """Makes torch.compile call the methods of these classes instead of tracing into them, including
+    methods that PyTorch's C++ calls while a compiled function runs. Imports no compiler."""
     at: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     for method in [each for kind in kinds for each in vars(kind).values()]:
         if isinstance(method, types.FunctionType):
@@ -44,14 +44,14 @@ def leave_alone(*kinds: type) -> None:
 
 
 def _watched(operation: Any, name: str) -> Any:
-    # The inputs are the first argument, or the second, after the outputs.
+    # The inputs are the first argument, or the second if outputs come first.
     at = 1 if any(word in name for word in ("gather", "scatter", "to_all")) else 0
 
     @functools.wraps(operation)
     def call(self: Any, *args: Any, **named: Any) -> Any:
         if not _is_profiled() or self.is_profiled:
             return operation(self, *args, **named)
-        self.is_profiled = True  # what it calls is part of its range
+        self.is_profiled = True  # nested calls belong to its range
         begun = _Range(torch.autograd._record_function_with_args_enter(f"{self.label}:{name}",
                                                                        *all_of(args[at:at + 1])))
         work: Any = None
@@ -68,8 +68,8 @@ def _watched(operation: Any, name: str) -> Any:
 
 
 class _Range:
-    """A range of the profiler. It ends with the operation and, as for PyTorch's own back ends, in
-    another thread: that of the futures."""
+    """A range of the profiler. As in PyTorch's own backends it ends with the operation, in another
+    thread: the one that completes the futures."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's reduce ops in terms of the library's."""
+"""Maps PyTorch's reduce ops to the library's."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional, Tuple
@@ -12,10 +12,10 @@ from .overloads import Options
 
 _OPS = {"SUM": "sum", "PRODUCT": "prod", "MAX": "max", "MIN": "min", "AVG": "avg",
         "PREMUL_SUM": "premul_sum"}
-# The library has none of these: data are gathered, then combined.
+# The library lacks these, so data are gathered, then combined.
 BITWISE: Dict[str, Callable[[Any, Any], Any]] = {
     "BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
-# Of tensors of one rank.
+# Combines several tensors of one rank.
 COMBINE: Dict[str, Callable[[Any, Any], Any]] = {
     "SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum, "MAX": torch.maximum, **BITWISE}
 _BOOL = {"SUM": "max", "PRODUCT": "min", "MAX": "max", "MIN": "min", "BAND": "min", "BOR": "max"}
@@ -28,8 +28,8 @@ def name_of(opts: Options) -> str:
 
 
 def op_of(opts: Options, dtype: torch.dtype) -> Tuple[str, Optional[str], float]:
-    """PyTorch's name of the op, the library's, and the scale. None for the library's: gather and
-    combine."""
+    """PyTorch's name of the op, the library's name, and the scale. None for the library's name:
+    gather and combine."""
     name = name_of(opts)
     ours = (_BOOL if dtype is torch.bool else _OPS).get(name)
     if ours is None and (name not in BITWISE or dtype.is_floating_point):
@@ -38,13 +38,13 @@ def op_of(opts: Options, dtype: torch.dtype) -> Tuple[str, Optional[str], float]
     if ours == "premul_sum":
         factor = getattr(opts.reduceOp, "factor", None)
         if factor is None:
-            raise errors.Unsupported("PREMUL_SUM: this PyTorch does not tell the factor")
+            raise errors.Unsupported("PREMUL_SUM: this PyTorch does not expose the factor")
         return name, ours, float(factor)
     return name, ours, 1.0
 
 
 def as_real(tensor: torch.Tensor, opts: Options) -> torch.Tensor:
-    """Complex numbers as pairs of real ones."""
+    """Complex numbers as pairs of real numbers."""
     if not tensor.is_complex():
         return tensor
     if name_of(opts) not in ("SUM", "AVG"):

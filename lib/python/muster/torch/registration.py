@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How torch.distributed gets to know the back end."""
+"""Registers the backend with torch.distributed."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,14 +11,14 @@ from .bootstrap import create
 
 
 def register() -> None:
-    """Makes the name "muster" known, and takes over gloo's where the environment says so. A second
-    call does nothing. For PyTorch's entry points torch.distributed.backends as well."""
+    """Registers the name "muster", and replaces gloo if the environment enables it. A second call
+    does nothing. Also called through PyTorch's entry point group torch.distributed.backends."""
     if not hasattr(dist.Backend, "MUSTER"):
         try:
             dist.Backend.register_backend("muster", create, devices=["cpu"])
         except TypeError:  # PyTorch 1.13
             dist.Backend.register_backend("muster", create)
-    # The library keeps a flight recorder itself.
+    # The library has its own flight recorder.
     recorders: Any = getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set())
     recorders.add("muster")
     torch_replaces.replace(dist.distributed_c10d)

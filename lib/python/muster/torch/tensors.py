@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors as the C ABI wants them: contiguous, with a number for their element type."""
+"""Converts tensors for the C ABI: contiguous, with a number for the element type."""
 from __future__ import annotations
 
 from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
@@ -9,7 +9,7 @@ import torch
 from .. import _library as c
 from .. import dtypes, errors
 
-# torch.dtype: its number in the C ABI, for what the library computes with.
+# torch.dtype: its number in the C ABI, for types that the library has arithmetic for.
 _NUMBERS = {getattr(torch, long): dtypes.TYPES[name][0] for long, name in (
     ("int8", "i8"), ("uint8", "u8"), ("int32", "i32"), ("int64", "i64"), ("float16", "f16"),
     ("float32", "f32"), ("float64", "f64"), ("bfloat16", "bf16"), ("uint32", "u32"),
@@ -17,12 +17,12 @@ _NUMBERS = {getattr(torch, long): dtypes.TYPES[name][0] for long, name in (
 _BYTE = _NUMBERS[torch.uint8]
 
 Tensors = Sequence[torch.Tensor]
-# Called after an operation: copies its result to the caller's tensors. None: it is there already.
+# Called after an operation: copies its result to the caller's tensors. None: no copy is needed.
 CopyBack = Optional[Callable[[], None]]
 
 
 def data_buffer(tensor: torch.Tensor) -> c.CBuffer:
-    """For operations that only move data: of any type, as bytes where the library has none."""
+    """For operations that only move data. Types that the library lacks are sent as bytes."""
     number = _NUMBERS.get(tensor.dtype)
     if number is None:
         return c.CBuffer(tensor.data_ptr(), tensor.numel() * tensor.element_size(), _BYTE, c.HOST)
@@ -30,7 +30,7 @@ def data_buffer(tensor: torch.Tensor) -> c.CBuffer:
 
 
 def number_buffer(tensor: torch.Tensor) -> c.CBuffer:
-    """For operations that compute; booleans are bytes."""
+    """For operations with arithmetic; booleans are sent as bytes."""
     number = _BYTE if tensor.dtype is torch.bool else _NUMBERS.get(tensor.dtype)
     if number is None:
         raise errors.Unsupported(f"muster has no arithmetic for {tensor.dtype}")
@@ -38,7 +38,7 @@ def number_buffer(tensor: torch.Tensor) -> c.CBuffer:
 
 
 def flat_view(tensors: Tensors) -> Optional[torch.Tensor]:
-    """A flat tensor over all of them if they are adjacent in memory, else None."""
+    """A flat tensor over all tensors if they are adjacent in memory, else None."""
     first = tensors[0]
     end = first.data_ptr()
     for tensor in tensors:
@@ -50,20 +50,20 @@ def flat_view(tensors: Tensors) -> Optional[torch.Tensor]:
 
 
 def _fits(tensor: torch.Tensor, count: int) -> bool:
-    """Adjacent tensors may be of separate storages, which a view cannot span."""
+    """Adjacent tensors may have separate storages, which a view cannot span."""
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
     return bool((tensor.storage_offset() + count) * tensor.element_size() <= storage.nbytes())
 
 
 def flattened(tensors: Tensors) -> torch.Tensor:
-    """One flat tensor with the contents of all; without a copy where they are adjacent."""
+    """One flat tensor with the contents of all; without a copy if they are adjacent."""
     view = flat_view(tensors)
     return view if view is not None else torch.cat(
         [tensor.detach().reshape(-1) for tensor in tensors])
 
 
 def flat_output(tensors: Tensors) -> Tuple[torch.Tensor, CopyBack]:
-    """A flat tensor for a result, and what then copies it to the tensors."""
+    """A flat tensor for a result, and the function that copies it to the tensors."""
     view = flat_view(tensors)
     if view is not None:
         return view, None
@@ -72,7 +72,7 @@ def flat_output(tensors: Tensors) -> Tuple[torch.Tensor, CopyBack]:
 
 
 def copy_from(flat: torch.Tensor, tensors: Tensors) -> Callable[[], None]:
-    """Copies the contents of a flat tensor to tensors, one after the other."""
+    """A function that copies the contents of a flat tensor to the tensors, in order."""
     def copy_back() -> None:
         at = 0
         for tensor in tensors:
@@ -82,7 +82,7 @@ def copy_from(flat: torch.Tensor, tensors: Tensors) -> Callable[[], None]:
 
 
 def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
-    """Also where the tensor was made in inference mode, and this thread is not in it."""
+    """Copies values; also works for tensors made in inference mode, outside of it."""
     values = values.view(tensor.shape)
     if tensor.is_inference():
         with torch.inference_mode():
@@ -92,7 +92,7 @@ def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
 
 
 def all_of(args: Any) -> Iterator[torch.Tensor]:
-    """The tensors of the arguments; those of lists as well."""
+    """All tensors among the arguments, including those in lists."""
     for arg in args:
         if isinstance(arg, torch.Tensor):
             yield arg

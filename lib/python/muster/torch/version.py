@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of PyTorch, where the package has to know it."""
+"""PyTorch's version, for code that depends on it."""
 from __future__ import annotations
 
 import torch

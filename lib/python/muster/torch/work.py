@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work for torch.distributed: operations under way, what is left to do after them, a future."""
+"""Work for torch.distributed: pending operations, the steps that follow them, and a future."""
 from __future__ import annotations
 
 import collections
@@ -15,14 +15,14 @@ from .futures import Completer
 from .tensors import all_of
 
 _Base: Any = getattr(dist, "Work", None) or torch._C._distributed_c10d.Work
-# Bytes of results that a Work keeps which no Python object refers to any more.
+# The most bytes of results to keep in a Work without Python references.
 KEPT_BYTES = 4096
-# Seconds that the end of a range in a profile, which comes with the operation's, may take.
+# Seconds to wait for a profiler range to end, which happens when the operation completes.
 PROFILER_PATIENCE = 10.0
 
 
 def timed_out(error: errors.TimedOut, seconds: Optional[float]) -> errors.TimedOut:
-    """The error, with the text that PyTorch's back ends put in front."""
+    """The error, with the prefix of PyTorch's backends."""
     if seconds is None or error.rank is None or "Timed out" in str(error):
         return error
     return errors.TimedOut(f"muster: Timed out waiting {seconds * 1000:.0f}ms: {error}", error.rank,
@@ -30,7 +30,7 @@ def timed_out(error: errors.TimedOut, seconds: Optional[float]) -> errors.TimedO
 
 
 class Part(Protocol):
-    """What a Work consists of: muster.Work, or a message."""
+    """A part of a Work: a muster.Work, or a message."""
 
     @property
     def done(self) -> bool: ...
@@ -39,8 +39,8 @@ class Part(Protocol):
 
 
 class Dropped:
-    """The Works of a group to which no Python object refers any more: the latest ones. Of large
-    results only the last one's stay: PyTorch asks for the future as soon as it has the Work."""
+    """A group's latest Works that have no Python references. Only the last one keeps large results,
+    because PyTorch asks for the future as soon as it has the Work."""
 
     def __init__(self, most: int) -> None:
         self._works: Deque[Work] = collections.deque(maxlen=most)
@@ -52,17 +52,17 @@ class Dropped:
 
 
 class Work(_Base):
-    """parts: in the order in which they were started. finish: called once when all of them are over
-    (copies into the caller's tensors). outputs: the tensors of result() and of the future. Any
-    thread may wait.
+    """parts: in the order in which they were started. finish: called once when all are complete
+    (copies to the caller's tensors). outputs: the tensors of result() and of the future. Any thread
+    may wait.
 
-    PyTorch has an object of its own for each Work, which asks this one. It may live longer, in the
-    Reducer of DDP for instance, and would then wait for ever: `dropped` keeps this one for it.
+    PyTorch wraps each Work in a C++ object that calls this one and may outlive it, for instance in
+    DDP's Reducer; it would then wait forever. Therefore `dropped` keeps this object alive.
     """
 
     completer: Optional[Completer] = None
     dropped: Optional[Dropped] = None
-    seconds: Optional[float] = None  # the operation's timeout, to be named in the error
+    seconds: Optional[float] = None  # the operation's timeout, for the error text
     is_seen: Optional[threading.Event] = None  # set when the profiler's range has ended
 
     def __init__(self, parts: Sequence[Part] = (), outputs: Sequence[torch.Tensor] = (),
@@ -85,17 +85,17 @@ class Work(_Base):
             dropped.append(self)
 
     def forget_large_results(self) -> None:
-        """A future that was asked for before keeps them."""
+        """Drops large results; a future that was requested earlier keeps them."""
         if sum(each.numel() * each.element_size() for each in all_of(self._outputs)) > KEPT_BYTES:
             self._outputs, self._future, self._is_forgotten = [], None, True
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
-        """True when it is over; raises its error. timeout: None and 0 stand for the operation's own
+        """True when complete; raises its error. timeout: None and 0 mean the operation's own
         timeout. muster.TimedOut with rank None: only the wait timed out."""
         seconds = timeout.total_seconds() if timeout else 0
         for part in list(self._parts):
             if self._is_given_up and not part.done:
-                raise errors.Aborted("the process ends before the operation does")
+                raise errors.Aborted("the process is exiting before the operation completed")
             try:
                 part.wait(seconds if seconds > 0 else None)
             except Exception as error:
@@ -125,17 +125,17 @@ class Work(_Base):
         return True
 
     def over_within(self, seconds: float) -> bool:
-        """Whether it is over within that time, for each of its parts."""
+        """Whether each of its parts completes within that time."""
         for part in list(self._parts):
             try:
                 part.wait(seconds)
-            except Exception:  # who asks for the result gets it
+            except Exception:  # raised when the result is requested
                 if not part.done:
                     return False
         return True
 
     def give_up(self) -> None:
-        """From now on waiting fails at once if it is not over."""
+        """From now on, waiting fails at once unless it is complete."""
         self._is_given_up = True
 
     def is_success(self) -> bool:
@@ -158,15 +158,15 @@ class Work(_Base):
     _source_rank = source_rank
 
     def get_future(self) -> Any:
-        """A future of the list of tensors; a thread of the group completes it, or this call."""
+        """A future of the list of tensors, completed by a thread of the group or by this call."""
         with self._lock:
-            if self._is_forgotten:  # PyTorch's C++ takes an empty list for a crash
-                raise errors.Error("muster: the results of this operation were let go of, since no "
-                                   "object of Python referred to it any more")
+            if self._is_forgotten:  # PyTorch's C++ crashes on an empty list
+                raise errors.Error("muster: the results of this operation have been freed because "
+                                   "no Python object references it any more")
             if self._future is None:
                 outputs = self._outputs
                 trigger: Any = torch.futures.Future()
-                # Only an exception from a callback reaches those who wait in C++ as well.
+                # Only an exception from a callback also reaches waiters in C++.
                 self._future = trigger.then(lambda _: self._when_over(outputs))
                 if self.completer is None or self.is_completed():
                     trigger.set_result(None)
@@ -179,7 +179,7 @@ class Work(_Base):
         return list(self._parts), list(self._outputs)
 
     def complete(self) -> None:
-        """All parts are over: finishes once."""
+        """Called when all parts are complete; finishes once."""
         with self._lock:
             if self._finish is not None:
                 finish, self._finish = self._finish, None

@@ -9,10 +9,10 @@ using c10d::OpType;
 
 namespace {
 
-// Also where there are processors to spare: to wake a thread takes longer than so small a sum.
+// Small operations wait inline even with idle CPUs: waking a thread takes longer than the sum.
 constexpr std::size_t kSmall = 64UL * 1024;           // bytes
 constexpr std::int64_t kShortWait = 20'000;           // ns
-constexpr std::int64_t kLeastWait = 200'000;          // ns, where there are no processors to spare
+constexpr std::int64_t kLeastWait = 200'000;          // ns, without idle CPUs
 constexpr std::int64_t kDroppedWait = 2'000'000'000;  // ns, for operations of a dropped group
 
 }  // namespace
@@ -86,9 +86,9 @@ std::int64_t Backend::max_wait(std::size_t bytes) const {
   return std::max(max_wait_ns_.load(), bytes <= kSmall ? kShortWait : 0);
 }
 
-// The ranks of a program may do other things between starting an operation and waiting for it, such
-// as sending what another rank waits for before it starts its own. Such a program soon waits no
-// longer than it gains.
+// Between starting an operation and waiting for it, a rank may do other work, such as sending a
+// message that another rank needs before it can start its own operation. For such programs this
+// soon reduces the wait until it costs no more than it saves.
 void Backend::learn(std::int64_t max_wait_ns, bool they_came) {
   const std::int64_t now = max_wait_ns_.load();
   if (they_came) {
@@ -292,8 +292,8 @@ WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
   return ask("recv_anysource", tensors, tag);
 }
 
-// When it is over, so are the operations before it: the library performs them in order. What Python
-// does after some of its own, only Python knows.
+// Earlier operations complete before it, because the library runs them in order. Only Python knows
+// the steps that follow its own operations.
 WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
   if (barrier_asks_.exchange(false) || is_watched()) {
     const auto work = ask("barrier", options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back end "muster" as a c10d::Backend: the operations that training loops call often go
-// straight to the library. All others, and arguments out of the ordinary, go to the group in Python
-// (group.py), which shares the communicator.
+// The muster backend as a c10d::Backend. Operations that training loops call often go directly to
+// the library. All others, and unusual arguments, go to the group in Python (group.py), which
+// shares the communicator.
 #pragma once
 
 #include "python/muster/torch/native/arguments.hpp"
@@ -20,12 +20,12 @@ class Backend final : public c10d::Backend {
  public:
   struct Settings {
     std::chrono::milliseconds timeout;  // of an operation
-    // How long an asynchronous operation may wait for the other ranks in the call, to be performed
-    // there. After that, and with 0, a thread of the library performs it.
+    // How long an asynchronous operation may wait in the call for the other ranks, to run there.
+    // After that, and with 0, a thread of the library runs it.
     std::int64_t max_wait_ns;
   };
 
-  // group: of group.py.
+  // group: a ProcessGroup of group.py.
   Backend(int rank,
           int size,
           std::shared_ptr<Communicator> communicator,
@@ -33,7 +33,7 @@ class Backend final : public c10d::Backend {
           const Settings& settings);
   ~Backend() override;
 
-  // With the functions that PyTorch 2.15 has. Earlier ones lack some: none says `override`.
+  // PyTorch 2.15's functions. Earlier versions lack some, so there is no `override`.
   const std::string getBackendName() const { return "muster"; }
 
   c10::intrusive_ptr<Options> getBackendOptions() { return options_; }
@@ -103,19 +103,19 @@ class Backend final : public c10d::Backend {
     int root = -1;
   };
 
-  // Performs the operation, or starts it if the caller does not wait at once.
+  // Runs the operation, or starts it if the caller does not wait at once.
   template <class CallOptions>
   WorkPtr run(const Call& call, const CallOptions& options);
   [[nodiscard]] muster_call describe(const Call& call, std::int64_t timeout_ms) const;
-  // How long an asynchronous operation may wait for the other ranks in the call, ns.
+  // How long an asynchronous operation may wait in the call for the other ranks, in ns.
   [[nodiscard]] std::int64_t max_wait(std::size_t bytes) const;
-  // After a call that was asked to wait so long.
+  // Adapts the wait after a call with this max_wait_ns.
   void learn(std::int64_t max_wait_ns, bool they_came);
-  // Has Python perform it.
+  // Delegates the operation to Python.
   template <class... Arguments>
   WorkPtr ask(const char* method, Arguments&&... arguments);
 
-  // Python performs what profilers look at: it has the ranges.
+  // Python runs profiled operations, because it creates the ranges.
   [[nodiscard]] static bool is_watched() { return at::hasCallbacks(); }
 
   [[nodiscard]] bool is_rank(std::int64_t rank) const { return rank >= 0 && rank < size_; }
@@ -128,12 +128,12 @@ class Backend final : public c10d::Backend {
   std::atomic<std::int64_t> max_wait_ns_;
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::uint64_t> count_{0};
-  // Another thread may start a receive while an operation is performed: none holds the lock long.
+  // Another thread may start a receive during an operation, so no thread holds the lock for long.
   std::atomic<bool> is_shared_{false};
-  std::atomic<bool> barrier_asks_{false};  // Python has had operations since the last barrier
+  std::atomic<bool> barrier_asks_{false};  // Python has run operations since the last barrier
 };
 
-// At the end of the process, while Python still runs: ends what is under way in all communicators.
+// At process exit, while Python still runs: aborts pending operations of all communicators.
 void end_all();
 
 }  // namespace muster::torch_backend

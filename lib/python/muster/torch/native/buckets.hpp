@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves the buckets of DDP into memory of the library, where they are summed without a copy.
+// Moves DDP's buckets into library memory, where they are summed without a copy.
 #pragma once
 
 #include "python/muster/torch/native/communicator.hpp"
@@ -9,10 +9,10 @@
 
 namespace muster::torch_backend {
 
-constexpr std::size_t kLeastBucket = 64UL * 1024;  // bytes: smaller ones are copied as fast
+constexpr std::size_t kLeastBucket = 64UL * 1024;  // bytes: below this, copying is as fast
 
-// Whether an object of Python stands for the tensor. Its name differs between versions of PyTorch;
-// a version that has neither counts as yes.
+// Whether a Python object wraps the tensor. The accessor's name differs between versions of
+// PyTorch; if a version has neither, assume yes.
 template <class Slot>
 auto is_pythons(const Slot& slot, int /*preferred*/) -> decltype(slot.load_pyobj() != nullptr) {
   return slot.load_pyobj() != nullptr;
@@ -28,7 +28,7 @@ inline bool is_pythons(...) {
   return true;
 }
 
-// In the library's memory, until the storage is freed.
+// An allocation in library memory, held until the storage is freed.
 struct Place {
   std::shared_ptr<Communicator> communicator;
   void* memory;
@@ -36,12 +36,12 @@ struct Place {
   static void free(void* self) {
     auto* const place = static_cast<Place*>(self);
     place->communicator->free(place->memory);
-    delete place;  // NOLINT(cppcoreguidelines-owning-memory): what PyTorch keeps is a bare pointer
+    delete place;  // NOLINT(cppcoreguidelines-owning-memory): PyTorch keeps a raw pointer
   }
 };
 
-// A bucket of DDP: all of a storage of PyTorch's own, made in C++. A tensor that Python has may be
-// NumPy's as well, by its address.
+// A bucket of DDP: it spans a whole storage that PyTorch allocated in C++. A tensor that Python
+// references might also be shared with NumPy by address.
 inline bool is_bucket(const at::Tensor& tensor) {
   const auto* const storage = tensor.storage().unsafeGetStorageImpl();
   const std::size_t bytes = static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
@@ -51,7 +51,7 @@ inline bool is_bucket(const at::Tensor& tensor) {
          !is_pythons(*tensor.unsafeGetTensorImpl()->pyobj_slot(), 0);
 }
 
-// All views of the storage follow.
+// Moves the storage, including all views of it.
 inline void move_in(const at::Tensor& tensor, const std::shared_ptr<Communicator>& communicator) {
   auto* const storage = tensor.storage().unsafeGetStorageImpl();
   void* const memory = communicator->alloc(storage->nbytes());

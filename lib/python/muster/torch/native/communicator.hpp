@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of a group, which Python has made and also uses: one lock for both, what this
-// module has under way, memory for buckets. Any thread.
+// A group's communicator, created by and shared with Python: one lock for both, this module's
+// pending operations, memory for buckets. Thread-safe.
 #pragma once
 
 #include "python/muster/torch/native/library.hpp"
@@ -15,8 +15,8 @@
 
 namespace muster::torch_backend {
 
-// An operation under way in a thread of the library, with the tensors that it uses. It is freed
-// when it is over.
+// An operation pending in a thread of the library, with the tensors that it uses. Freed when
+// complete.
 class Operation {
  public:
   Operation(muster_work* work, std::vector<at::Tensor> tensors)
@@ -29,7 +29,7 @@ class Operation {
 
   [[nodiscard]] bool done() const { return library().work_done(work_) != 0; }
 
-  // At most `ns`, or with 0 as long as it takes. 0, or the number of the error.
+  // Waits at most `ns`; 0: no limit. Returns 0 or the error number.
   [[nodiscard]] int wait(std::int64_t ns) const { return library().work_wait(work_, ns); }
 
  private:
@@ -39,7 +39,7 @@ class Operation {
 
 class Communicator {
  public:
-  // owner: of the handle, which lives as long as this.
+  // owner: the handle's Python owner, kept alive as long as this.
   Communicator(std::uintptr_t handle, py::object owner)
       : handle_(reinterpret_cast<muster_comm*>(handle)), owner_(std::move(owner)) {}
 
@@ -48,10 +48,10 @@ class Communicator {
 
   ~Communicator() { end(0); }
 
-  // A communicator takes one call at a time: Python locks this as well.
+  // A communicator takes one call at a time, so Python locks this too.
   [[nodiscard]] std::mutex& lock() { return lock_; }
 
-  // Until it is over.
+  // Returns when the operation is complete.
   void perform(const muster_call& call, std::int64_t timeout_ms) {
     const std::scoped_lock lock(lock_);
     const int code = library().run(handle_, &call, nullptr);
@@ -60,7 +60,7 @@ class Communicator {
     }
   }
 
-  // Null: it is over already.
+  // Null: already complete.
   [[nodiscard]] std::shared_ptr<Operation> start(const muster_call& call,
                                                  std::vector<at::Tensor> tensors,
                                                  std::int64_t timeout_ms) {
@@ -77,16 +77,16 @@ class Communicator {
     return under_way_.emplace_back(std::make_shared<Operation>(work, std::move(tensors)));
   }
 
-  // Waits for the operations under way, whatever their outcome.
+  // Waits for pending operations, whether they succeed or fail.
   void finish() {
     for (const auto& operation : take()) {
       static_cast<void>(operation->wait(0));
     }
   }
 
-  // The group or the process ends without having waited for them. `max_wait_ns`: other ranks may be
-  // about to join them. After that they are aborted: other ranks may never join, and the tensors go
-  // away.
+  // The group is destroyed or the process exits, with operations pending. Waits up to `max_wait_ns`
+  // because other ranks may be about to join them. Then aborts them: other ranks may never join,
+  // and the tensors are about to be freed.
   void end(std::int64_t max_wait_ns) {
     if (pid_ != ::getpid()) {
       return;
@@ -94,8 +94,8 @@ class Communicator {
     const auto all = take();
     if (!over_within(all, max_wait_ns)) {
       abort(
-          "the process group was garbage-collected, or the process ended, with operations under "
-          "way");
+          "the process group was garbage-collected, or the process exited, with pending "
+          "operations");
       for (const auto& operation : all) {
         static_cast<void>(operation->wait(0));
       }
@@ -104,8 +104,8 @@ class Communicator {
 
   void abort(const char* why) { library().abort(handle_, why); }
 
-  // Memory that operations use without a copy; null where there is none. All ranks ask in the same
-  // order, else operations on it copy.
+  // Memory that operations use without a copy; null if there is none. All ranks must allocate in
+  // the same order, otherwise operations copy.
   [[nodiscard]] void* alloc(std::size_t bytes) {
     const std::scoped_lock lock(lock_);
     {
@@ -118,7 +118,7 @@ class Communicator {
     return library().alloc(handle_, bytes, MUSTER_HOST, &memory) == 0 ? memory : nullptr;
   }
 
-  // Any thread, also one that has the lock: it is freed by the next alloc().
+  // Any thread may call it, even one that holds the lock; the next alloc() does the freeing.
   void free(void* memory) {
     const std::scoped_lock list(list_lock_);
     freed_.push_back(memory);
@@ -144,7 +144,7 @@ class Communicator {
     });
   }
 
-  // Those that are over.
+  // Removes and returns the completed operations.
   [[nodiscard]] Operations take_over() {
     const std::scoped_lock list(list_lock_);
     const auto open = std::stable_partition(
@@ -158,7 +158,7 @@ class Communicator {
   Kept owner_;
   pid_t pid_ = ::getpid();
   std::mutex lock_;
-  std::mutex list_lock_;  // of what follows
+  std::mutex list_lock_;  // guards the members that follow
   Operations under_way_;
   std::vector<void*> freed_;
 };

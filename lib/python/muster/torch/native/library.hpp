@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libmuster_collective.so, which Python has loaded: its functions by name, so that this module is
-// linked to no path. Errors of the library as exceptions.
+// Looks up the functions of libmuster_collective.so, which Python has loaded, by name, so that this
+// module is not linked against a path. Turns the library's errors into exceptions.
 #pragma once
 
 #include "muster/collective.h"
@@ -40,7 +40,7 @@ void find(void* handle, const char* name, Function& function) {
   }
 }
 
-// path: of the library. std::runtime_error: it cannot be loaded, or is too old.
+// path: of the library. std::runtime_error: the library cannot be loaded, or is too old.
 inline void load(const std::string& path) {
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -67,8 +67,8 @@ struct Failure : std::runtime_error {
   muster_error about;
 };
 
-// The last error of this thread. timeout_ms: the operation's, to be named as PyTorch's back ends
-// name it; negative for none.
+// This thread's last error. timeout_ms: the operation's timeout, for the prefix that PyTorch's
+// backends use; negative for none.
 inline Failure last_failure(std::int64_t timeout_ms = -1) {
   muster_error about{};
   about.size = sizeof(about);

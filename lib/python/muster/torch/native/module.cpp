@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiled back end as a module of Python. It includes its one source: PyTorch's headers take
-// most of the time to compile.
+// The compiled backend as a Python module. It includes its only source file because PyTorch's
+// headers take most of the compile time.
 #include "python/muster/torch/native/backend.cpp"  // NOLINT(bugprone-suspicious-include)
 
 namespace muster::torch_backend {
 namespace {
 
-// With Python's lock.
+// The caller holds the GIL.
 std::vector<std::weak_ptr<Communicator>>& communicators() {
   static std::vector<std::weak_ptr<Communicator>> all;
   return all;
@@ -28,7 +28,7 @@ c10::intrusive_ptr<Backend> make_backend(const py::object& group,
                         std::int64_t(max_wait * 1e9)});
 }
 
-// What Python takes in the place of its own lock, in `with`.
+// The lock that Python uses, in `with`, instead of its own.
 class Lock {
  public:
   explicit Lock(std::shared_ptr<Communicator> communicator)
@@ -45,7 +45,7 @@ class Lock {
   std::shared_ptr<Communicator> communicator_;
 };
 
-// Failure as a muster.Error.
+// Translates Failure to a muster.Error.
 void translate(std::exception_ptr thrown) {
   try {
     std::rethrow_exception(std::move(thrown));
@@ -73,7 +73,7 @@ void end_all() {
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
-  py::module_::import("torch.distributed");  // its types
+  py::module_::import("torch.distributed");  // for its types
   py::register_exception_translator(&translate);
   py::class_<Awaited>(module, "Awaited")
       .def("over_within", &Awaited::over_within)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Work of an operation that a thread of the library performs, and its future.
+// The Work of an operation that runs in a thread of the library, and its future.
 #pragma once
 
 #include "python/muster/torch/native/communicator.hpp"
@@ -12,12 +12,12 @@ namespace muster::torch_backend {
 
 class Pending final : public c10d::Work {
  public:
-  static constexpr std::int64_t kSlice = 200'000'000;  // ns between two looks at Ctrl-C
+  static constexpr std::int64_t kSlice = 200'000'000;  // ns between checks for Ctrl-C
 
   struct Parts {
     std::shared_ptr<Operation> operation;
     Tensors outputs;
-    std::int64_t timeout_ms;          // the operation's, to be named in errors
+    std::int64_t timeout_ms;          // the operation's, for error texts
     std::shared_ptr<Kept> completer;  // futures.py, which completes the future
   };
 
@@ -34,14 +34,14 @@ class Pending final : public c10d::Work {
 
   std::exception_ptr exception() const override { return failure(); }
 
-  // 0: as long as the operation may take.
+  // timeout 0: the operation's own timeout.
   bool wait(std::chrono::milliseconds timeout) override {
     const Unlocked unlocked;
     const auto end = std::chrono::steady_clock::now() + timeout;
     while (operation_->wait(slice(timeout, end)) == MUSTER_E_TIMEOUT && !operation_->done()) {
       if (given_up_.load()) {
         throw Failure(muster_error{sizeof(muster_error), MUSTER_E_ABORTED, -1, 0, 0, 0},
-                      "the process ends before the operation does");
+                      "the process is exiting before the operation completed");
       }
       if (timeout.count() > 0 && std::chrono::steady_clock::now() >= end) {
         throw last_failure();
@@ -63,7 +63,7 @@ class Pending final : public c10d::Work {
 
   Future getFuture() override;
 
-  // For futures.py: whether it is over within that time.
+  // For futures.py: whether it completes within that time.
   bool over_within(double seconds) {
     static_cast<void>(operation_->wait(std::max<std::int64_t>(1, std::int64_t(seconds * 1e9))));
     return operation_->done();
@@ -71,7 +71,7 @@ class Pending final : public c10d::Work {
 
   void give_up() { given_up_.store(true); }
 
-  // For futures.py: it is over, or given up.
+  // For futures.py: the operation is complete, or given up.
   void complete(const Future& future) {
     try {
       wait(kNoTimeout);
@@ -100,7 +100,7 @@ class Pending final : public c10d::Work {
     }
   }
 
-  // Once it is over.
+  // Null until complete.
   std::exception_ptr failure() const {
     return !operation_->done() || operation_->wait(0) == 0
                ? nullptr
@@ -112,10 +112,10 @@ class Pending final : public c10d::Work {
   std::int64_t timeout_ms_;
   std::shared_ptr<Kept> completer_;
   std::atomic<bool> given_up_{false};
-  Future future_;  // under Python's lock
+  Future future_;  // guarded by the GIL
 };
 
-// What futures.py sets when an operation is over.
+// futures.py sets it when an operation is complete.
 class Trigger {
  public:
   Trigger(c10::intrusive_ptr<Pending> work, Future future)
@@ -131,7 +131,7 @@ class Trigger {
   Future future_;
 };
 
-// What futures.py waits for.
+// futures.py waits for it.
 class Awaited {
  public:
   explicit Awaited(c10::intrusive_ptr<Pending> work) : work_(std::move(work)) {}
@@ -153,7 +153,7 @@ inline Future Pending::getFuture() {
     return future_;
   }
   future_ = new_future();
-  if (operation_->done()) {  // who has waited may take the value at once
+  if (operation_->done()) {  // after wait() the value is available at once
     complete(future_);
     return future_;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python's lock and objects, for code that runs in any thread, also while the process ends.
+// Wrappers for the GIL and Python objects, usable in any thread and during process exit.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace muster::torch_backend {
 
 namespace py = pybind11;
 
-// From then on a thread that asks for Python's lock never comes back.
+// Once true, a thread that requests the GIL never returns.
 inline bool python_ends() {
 #if PY_VERSION_HEX >= 0x030d0000
   return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
@@ -21,7 +21,7 @@ inline bool python_ends() {
 #endif
 }
 
-// Lets other Python threads run, if this thread has Python's lock.
+// Releases the GIL, if this thread holds it, so that other Python threads can run.
 class Unlocked {
  public:
   Unlocked() {
@@ -34,7 +34,7 @@ class Unlocked {
   std::optional<py::gil_scoped_release> released_;
 };
 
-// An object of Python that C++ keeps, and may drop in any thread at any time.
+// A Python object held by C++, which may drop it in any thread at any time.
 class Kept {
  public:
   explicit Kept(py::object object) : object_(std::move(object)), pid_(::getpid()) {}
@@ -44,14 +44,14 @@ class Kept {
 
   ~Kept() {
     if (python_ends() || pid_ != ::getpid()) {
-      object_.release();  // it ends with the process, or is another one's
+      object_.release();  // freed at process exit, or owned by the parent process
       return;
     }
     const py::gil_scoped_acquire gil;
     object_ = py::object();
   }
 
-  // With Python's lock.
+  // The caller holds the GIL.
   [[nodiscard]] const py::object& get() const { return object_; }
 
  private:

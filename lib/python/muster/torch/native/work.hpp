@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Works of operations that were over within the call, and of those that Python performs.
+// Works of operations that completed within the call, and of operations that Python runs.
 #pragma once
 
 #include "python/muster/torch/native/python.hpp"
@@ -46,10 +46,10 @@ class Finished final : public c10d::Work {
   Tensors outputs_;
 };
 
-// PyTorch keeps this half of it; it keeps Python's.
+// Wraps a Work in Python and keeps it alive.
 class Delegated final : public c10d::Work {
  public:
-  // With Python's lock.
+  // The caller holds the GIL.
   explicit Delegated(py::object work) : work_(std::move(work)) {}
 
   bool isCompleted() override {
