@@ -95,7 +95,7 @@ class Descriptors(unittest.TestCase):
                     texts = {re.sub(r'.* at \d+: ', '', line) for line in lines}
                     self.assertEqual(len(texts), 1, lines)
                     self.assertRegex(texts.pop(), f'^rank {limited} could not start: .*Too many '
-                                     rf'open files .*its limit is {limit} descriptors')
+                                     rf'open files .*limit: {limit} descriptors')
                     for rank, line in enumerate(lines):
                         code = 'system' if rank == limited else 'peer_failed'
                         self.assertRegex(line, f'^error {code} rank {limited} ')
