@@ -54,7 +54,7 @@ Result<Backend> backend_named(const std::string& word) {
     }
   }
   return failure(Errc::invalid_argument,
-                 "MUSTER_COLLECTIVE_BACKEND='" + word + "': use auto, shm, tcp, hier or nccl");
+                 "MUSTER_COLLECTIVE_BACKEND='" + word + "': use one of auto, shm, tcp, hier, nccl");
 }
 
 Result<void> override_duration(const Environ& environ, const char* name, Duration& value) {
