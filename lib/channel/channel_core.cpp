@@ -206,7 +206,7 @@ void ChannelCore::warn(int local_rank, const std::string& what, Effects& out) {
   }
 }
 
-// -- what workers say -------------------------------------------------------------------------
+// -- frames from workers ----------------------------------------------------------------------
 
 void ChannelCore::received(TimePoint now, ConnectionId id, std::string_view bytes, Effects& out) {
   const auto found = connections_.find(id);

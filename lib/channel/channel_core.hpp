@@ -89,7 +89,7 @@ struct Said {
 using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said>;
 using Effects = std::vector<Effect>;
 
-// -- who speaks -------------------------------------------------------------------------------
+// -- identifying the sender --------------------------------------------------------------------
 
 struct Family {
   pid_t parent = 0;

@@ -81,7 +81,7 @@ Result<std::vector<std::string>> split_cards(std::string_view all, int size) {
     all.remove_prefix(length);
   }
   if (!all.empty() || out.size() != static_cast<std::size_t>(size)) {
-    return failure(Errc::store, "the store's entries for the ranks are malformed");
+    return failure(Errc::store, "the ranks' entries in the store are malformed");
   }
   return out;
 }

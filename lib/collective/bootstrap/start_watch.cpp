@@ -223,7 +223,7 @@ Result<std::vector<std::string>> exchange_host_cards(const BootstrapContext& con
   for (const auto& text : *texts) {
     auto card = HostCard::decode(text);
     if (!card) {
-      return failure(Errc::store, "the store's entry for a rank's host is malformed");
+      return failure(Errc::store, "the entry of a rank's host in the store is malformed");
     }
     names.push_back(card->host);
     cards.push_back(std::move(*card));

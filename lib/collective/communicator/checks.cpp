@@ -63,11 +63,12 @@ std::optional<std::string> wrong_counts(const Call& call, std::size_t ranks) {
     case Kind::all_to_all:
       return in == out && in % ranks == 0
                  ? std::nullopt
-                 : std::optional(fmt::format("in has {} and out {} elements: they must be equal "
-                                             "and a multiple of {}",
-                                             in,
-                                             out,
-                                             ranks));
+                 : std::optional(
+                       fmt::format("in has {} and out has {} elements: they must be equal "
+                                   "and a multiple of {}",
+                                   in,
+                                   out,
+                                   ranks));
     default:
       return in == out ? std::nullopt
                        : std::optional(fmt::format(

@@ -458,11 +458,11 @@ struct Position {
 
 Position position_of(const FlightLog& log) {
   Position out;
-  std::string last = "has completed nothing";
+  std::string last = "has not completed any operation";
   std::string waits;
   for (const FlightRecord& record : log.records) {
     if (record.completed_ns == 0) {
-      waits += (waits.empty() ? ", waits in " : ", ") + text_of(record);
+      waits += (waits.empty() ? ", waiting in " : ", ") + text_of(record);
     } else if (!is_transfer(record.request.kind)) {
       out.completed = record.request.seq;
       last = "last completed " + text_of(record);
