@@ -11,8 +11,7 @@
 namespace muster::collective {
 
 struct Hosts {
-  std::vector<std::vector<int>> ranks;  // per host, in rank order; hosts ordered by their first
-                                        // rank
+  std::vector<std::vector<int>> ranks;  // per host, in rank order; sorted by first rank
   std::vector<int> host_of;             // per rank
 
   [[nodiscard]] const std::vector<int>& beside(int rank) const {

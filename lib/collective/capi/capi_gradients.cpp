@@ -221,8 +221,7 @@ int muster_gradients_used(const muster_gradients* gradients, int id) {
 }
 
 void muster_gradients_zero(muster_gradients* gradients) {
-  static_cast<void>(gradients->sync.zero());  // cannot fail on the host; for GPUs use
-                                              // muster_gradients_zero_on
+  static_cast<void>(gradients->sync.zero());  // host only; for GPUs: muster_gradients_zero_on
 }
 
 int muster_gradients_rebind(muster_gradients* gradients, muster_comm* comm) {

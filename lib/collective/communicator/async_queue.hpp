@@ -86,8 +86,7 @@ class CollectiveQueue {
   std::deque<AsyncJob> jobs_;
   std::atomic<std::size_t> open_{0};
   bool stopping_ = false;
-  std::optional<CallerMoment> counted_;  // caller wait time is counted up to here; used by the
-                                         // thread only
+  std::optional<CallerMoment> counted_;  // end of the counted wait time; thread only
   std::thread thread_;
 };
 

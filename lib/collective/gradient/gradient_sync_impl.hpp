@@ -112,13 +112,11 @@ class GradientSync::Impl {
   bool synchronizes = false;
   std::vector<bool> marked;
   std::vector<bool> accumulated;     // in steps since the last sum
-  std::optional<void*> step_stream;  // GPU only: the stream on which the step's gradients are
-                                     // complete
+  std::optional<void*> step_stream;  // GPU only: where the step's gradients are complete
   std::vector<std::uint8_t> uses;
   std::vector<int> order;           // order of readiness
   std::size_t next = 0;             // next bucket to launch
-  std::optional<Error> unlaunched;  // the launch error; mark_ready returned it, wait returns it
-                                    // again
+  std::optional<Error> unlaunched;  // returned by mark_ready, then again by wait
 };
 
 }  // namespace muster::collective

@@ -124,8 +124,7 @@ Result<void> LaneCollectives::run_copies(const Step& request) {
   const auto* in =
       static_cast<const char*>(request.kind == Kind::broadcast ? request.out : request.in);
   if (request.kind == Kind::all_to_all && in == request.out) {
-    scratch_.assign(in, in + bytes * n_);  // in place: others' blocks would overwrite ours before
-                                           // they are sent
+    scratch_.assign(in, in + bytes * n_);  // in place: receiving would overwrite unsent blocks
     in = scratch_.data();
   }
   for (std::size_t i = 0; i < n_; ++i) {

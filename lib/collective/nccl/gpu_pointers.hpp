@@ -39,8 +39,7 @@ class GpuPointers {
   [[nodiscard]] int ask(const void* data);
 
   std::string driver_;
-  std::array<std::uintptr_t, 64> host_{};  // cached regions; the one that contains null is never
-                                           // used
+  std::array<std::uintptr_t, 64> host_{};  // cached regions; never the one with null
   std::uint64_t loads_ = 0;                // libraries loaded when we last looked for the driver
   void* asks_ = nullptr;                   // the driver's function, once found
 };

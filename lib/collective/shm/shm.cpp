@@ -22,8 +22,7 @@ constexpr std::size_t kStagingOfAll = 16UL * 1024 * 1024;  // a part of the last
 constexpr std::size_t kChannelBytes = 2UL * 1024 * 1024;
 constexpr std::size_t kMostPiece = 64UL * 1024;
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kMostMapped = 16;  // ranks; with more, mapping all staging would take too
-                                         // long
+constexpr std::size_t kMostMapped = 16;  // ranks; with more, mapping takes too long
 constexpr std::size_t kStagingPerMember = 48UL * 1024;
 constexpr int kLooks = 256;  // polls between two clock reads
 

@@ -266,8 +266,7 @@ std::optional<Error> Mesh::failure() const {
     } else {
       listen_to_all();
       if (fault_) {
-        local_.report(*fault_);  // report before this rank may exit: the other ranks of this host
-                                 // wait only there
+        local_.report(*fault_);  // before this rank may exit; others wait only there
       }
     }
   } else if (is_starting_) {
