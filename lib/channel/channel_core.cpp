@@ -24,8 +24,8 @@ std::string cut(std::string text) {
 
 // -- news of the round ------------------------------------------------------------------------
 
-// Connections stay: those of processes that have ended are closed by the kernel, and whoever lives
-// through a change of membership hears of the new round.
+// Connections stay open. The kernel closes those of dead processes; a process that survives the
+// membership change receives the new round.
 void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
   round_ = mine;
   paced_ = true;
@@ -90,7 +90,7 @@ std::vector<ConnectionId> ChannelCore::subscribers() const {
   return out;
 }
 
-// The round, and what has become of it so far.
+// Sends the round, then what has happened in it so far.
 void ChannelCore::subscribe(ConnectionId id, Effects& out) {
   if (std::exchange(connections_.at(id).subscribed, true)) {
     return;
@@ -120,8 +120,8 @@ ChannelCore::Worker& ChannelCore::worker(int local_rank) {
 
 // -- connections ------------------------------------------------------------------------------
 
-// A group has its worker's number as long as it has members, and only descendants of the worker can
-// be in it: so orphans, whom the agent has adopted, still belong to their worker.
+// A process group keeps its worker's pid as its id until it is empty, and only descendants of the
+// worker can be in it. So orphans that the agent has adopted still belong to their worker.
 std::optional<int> ChannelCore::worker_of(pid_t pid, const AskFamily& family) const {
   for (int i = 0; i < kGenerationsMax && pid > 1; ++i) {
     if (const auto found = pids_.find(pid); found != pids_.end()) {
@@ -141,8 +141,9 @@ std::optional<int> ChannelCore::worker_of(pid_t pid, const AskFamily& family) co
 
 void ChannelCore::opened(ConnectionId id, std::optional<int> local_rank, Effects& out) {
   if (!local_rank) {
-    out.emplace_back(
-        Close{id, encode(Refused{"this process is no worker of the job and below none"})});
+    out.emplace_back(Close{
+        id,
+        encode(Refused{"this process is neither a worker of this job nor a descendant of one"})});
     return;
   }
   const auto of_this_worker = std::ranges::count_if(
@@ -152,7 +153,7 @@ void ChannelCore::opened(ConnectionId id, std::optional<int> local_rank, Effects
          fmt::format("has more than {} connections to muster; further ones are closed",
                      kConnectionsPerWorker),
          out);
-    out.emplace_back(Close{id, encode(Refused{"too many connections of this worker"})});
+    out.emplace_back(Close{id, encode(Refused{"too many connections from this worker"})});
     return;
   }
   connections_[id].local_rank = *local_rank;
@@ -174,13 +175,14 @@ void ChannelCore::sent(ConnectionId id, std::size_t bytes) {
 void ChannelCore::send(ConnectionId id, const AgentFrame& frame, Effects& out) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) {
-    return;  // closed by what was sent before
+    return;  // already closed by an earlier effect
   }
   Connection& connection = found->second;
   const std::string text = encode(frame);
   if (connection.unsent.size() + text.size() > kUnreadBytesMax) {
-    warn(
-        connection.local_rank, "does not read what muster tells it; its connection is closed", out);
+    warn(connection.local_rank,
+         "does not read its messages from muster; its connection is closed",
+         out);
     connections_.erase(id);
     out.emplace_back(Close{id, {}});
     return;
@@ -197,14 +199,14 @@ void ChannelCore::refuse(ConnectionId id, const std::string& why, Effects& out) 
   out.emplace_back(Close{id, encode(Refused{why})});
 }
 
-// The first thing that is wrong with a worker in a round.
+// Reports only the first problem of a worker in each round.
 void ChannelCore::warn(int local_rank, const std::string& what, Effects& out) {
   if (!std::exchange(worker(local_rank).warned, true)) {
     out.emplace_back(Warn{fmt::format("rank {} {}", rank_of(local_rank), what)});
   }
 }
 
-// -- what workers say -------------------------------------------------------------------------
+// -- frames from workers ----------------------------------------------------------------------
 
 void ChannelCore::received(TimePoint now, ConnectionId id, std::string_view bytes, Effects& out) {
   const auto found = connections_.find(id);
@@ -246,7 +248,7 @@ void ChannelCore::read_frames(TimePoint now, ConnectionId id, Effects& out) {
   }
 }
 
-// It says more than it may: the rest stays with the kernel, which makes it wait.
+// A worker over its rate limit is not read for a while, so the kernel applies backpressure to it.
 bool ChannelCore::hold(TimePoint now, ConnectionId id, Effects& out) {
   Connection& connection = connections_.at(id);
   const auto until = paced_ ? worker(connection.local_rank).pacer.pass(now) : std::nullopt;
@@ -255,7 +257,8 @@ bool ChannelCore::hold(TimePoint now, ConnectionId id, Effects& out) {
   }
   connection.held = true;
   warn(connection.local_rank,
-       fmt::format("tells muster more than {} things a second; the others wait", kFramesPerSecond),
+       fmt::format("sends muster more than {} messages a second; further ones wait",
+                   kFramesPerSecond),
        out);
   out.emplace_back(Hold{id, *until});
   return true;
@@ -292,7 +295,7 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
       frame);
 }
 
-// The log of events is bounded: no worker takes the others' room.
+// The event log is bounded: each worker has its own quota.
 void ChannelCore::note(int local_rank, std::size_t bytes, const Said& said, Effects& out) {
   constexpr std::size_t kEnvelopeBytes = 128;
   Worker& speaker = worker(local_rank);
@@ -301,8 +304,8 @@ void ChannelCore::note(int local_rank, std::size_t bytes, const Said& said, Effe
     out.emplace_back(said);
   } else if (!std::exchange(speaker.events_ended, true)) {
     out.emplace_back(
-        Warn{fmt::format("rank {} has told muster {} KiB of events; further ones are "
-                         "left out",
+        Warn{fmt::format("rank {} has sent muster {} KiB of events; further ones are "
+                         "dropped",
                          rank_of(local_rank),
                          kEventBytesPerWorker >> 10)});
   }

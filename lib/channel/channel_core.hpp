@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ChannelCore: the agent's side of the channel to its workers. Takes connections, bytes and news of
-// the round; says what is to be sent, closed, told. Who speaks is decided by the process that
-// connected, never by what it says. Whatever a worker does costs the others nothing: each limit has
-// its name here. Pure: no input or output, time is an argument, effects go to the caller's list.
+// the round, and decides what to send, close and report. The connecting process determines which
+// worker speaks, never the content of a frame. Named limits ensure that one worker cannot harm the
+// others. Pure: no I/O, time is an argument, effects go to the caller's list.
 #pragma once
 
 #include "channel/frames.hpp"
@@ -23,27 +23,27 @@
 
 namespace muster::channel {
 
-// Of one worker and all below it.
+// Includes connections of a worker's descendants.
 inline constexpr std::size_t kConnectionsPerWorker = 16;
-// Frames of one worker: so many at once, then so many a second. It waits if it says more.
+// Rate limit for one worker's frames: initial burst, then frames per second. Excess frames wait.
 inline constexpr int kFramesBurst = 1000;
 inline constexpr int kFramesPerSecond = 100;
-// What a connection has not read of what it was sent.
+// Limit for unsent bytes of one connection.
 inline constexpr std::size_t kUnreadBytesMax = std::size_t{64} * 1024;
-// What one worker may have written into the job's events: the log has room for others.
+// One worker's quota in the job's events, so that the log has space for others.
 inline constexpr std::size_t kEventBytesPerWorker = std::size_t{256} * 1024;
-// Of a worker's text that goes into the events.
+// Limit for a worker's `why` text in the events.
 inline constexpr std::size_t kWhyBytesMax = 500;
-// Of the ends in a round, so many are told to one that subscribes later: the last ones.
+// A late subscriber receives at most this number of the round's latest Gone frames.
 inline constexpr std::size_t kEndsRepeatedMax = 128;
-// How far below a worker a process may be.
+// How many generations a process may be away from its worker.
 inline constexpr int kGenerationsMax = 64;
 
 using ConnectionId = std::uint64_t;
 
 // -- effects ----------------------------------------------------------------------------------
 
-// Send this at once, with the page of the worker beside it.
+// Send this at once, together with the worker's page.
 struct Greet {
   ConnectionId connection = 0;
   int local_rank = 0;
@@ -51,27 +51,28 @@ struct Greet {
   bool operator==(const Greet&) const = default;
 };
 
-// unsent() has something new.
+// unsent() has new bytes.
 struct Flush {
   ConnectionId connection = 0;
   bool operator==(const Flush&) const = default;
 };
 
-// Read nothing more of it before that time, then call resumed().
+// Do not read this connection before that time; then call resumed().
 struct Hold {
   ConnectionId connection = 0;
   TimePoint until{};
   bool operator==(const Hold&) const = default;
 };
 
-// The core has forgotten it. `text`: what to send first, as far as the kernel takes it.
+// The core has dropped the connection. Send `text` first, as far as the kernel accepts it without
+// blocking.
 struct Close {
   ConnectionId connection = 0;
   std::string text;
   bool operator==(const Close&) const = default;
 };
 
-// One line for people.
+// One line for the user.
 struct Warn {
   std::string text;
   bool operator==(const Warn&) const = default;
@@ -88,34 +89,35 @@ struct Said {
 using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said>;
 using Effects = std::vector<Effect>;
 
-// -- who speaks -------------------------------------------------------------------------------
+// -- identifying the sender --------------------------------------------------------------------
 
 struct Family {
   pid_t parent = 0;
   pid_t group = 0;
 };
 
-// What the kernel says of a process; none: it is gone, or cannot be looked at.
+// Looks up a process in the kernel; empty if it is gone or cannot be inspected.
 using AskFamily = std::function<std::optional<Family>(pid_t)>;
 
 class ChannelCore {
  public:
-  // A round of this node's workers begins. `mine` is that of local rank 0; the others' follow.
+  // Starts a round of this node's workers. `mine` is local rank 0's; the other ranks follow from
+  // it.
   void begin_round(TimePoint now, const Round& mine, Effects& out);
   void worker_started(TimePoint now, int local_rank, pid_t pid);
 
-  // Its workers have ended: what they said last is no flood that others would have to be kept from,
-  // and must not wait until the next round. Whoever was held back is resumed next.
+  // The round's workers have exited. Their last frames are exempt from the rate limit, because they
+  // cannot flood anyone and must not wait until the next round. Resume held connections next.
   void end_round() { paced_ = false; }
 
-  // Here or elsewhere: subscribers hear of it, of one rank once.
+  // A rank exited on this or another node. Subscribers receive each one only once.
   void tell(const Gone& gone, Effects& out);
   void tell(const Stop& stop, Effects& out);
 
-  // The worker for whom a process speaks: itself, or the one that it descends from.
+  // The worker that a process speaks for: the process itself or its ancestor.
   [[nodiscard]] std::optional<int> worker_of(pid_t pid, const AskFamily& family) const;
 
-  // `local_rank` none: it is nobody's.
+  // `local_rank` is empty if the process belongs to no worker.
   void opened(ConnectionId id, std::optional<int> local_rank, Effects& out);
   void received(TimePoint now, ConnectionId id, std::string_view bytes, Effects& out);
   void resumed(TimePoint now, ConnectionId id, Effects& out);
@@ -125,10 +127,10 @@ class ChannelCore {
   [[nodiscard]] std::string_view unsent(ConnectionId id) const;
   void sent(ConnectionId id, std::size_t bytes);
 
-  // What a worker's page says.
+  // Takes a step that was read from a worker's page.
   void take_step(int local_rank, const StepTold& told);
   [[nodiscard]] TimePoint started(int local_rank) const;
-  // One for each local rank of this node.
+  // One entry per local rank of this node.
   [[nodiscard]] std::vector<Progress> progress() const;
 
  private:
@@ -148,7 +150,7 @@ class ChannelCore {
     bool ready = false;
     bool warned = false;
     bool events_ended = false;
-    std::size_t event_bytes = 0;  // of the whole job
+    std::size_t event_bytes = 0;  // over the whole job
     Pacer pacer{kFramesBurst, kFramesPerSecond};
   };
 
@@ -172,7 +174,7 @@ class ChannelCore {
   bool paced_ = true;
   std::vector<Worker> workers_;
   std::map<pid_t, int> pids_;
-  // What this round's subscribers were told, for those that come later.
+  // What this round's subscribers have received; repeated for late subscribers.
   std::vector<Gone> gone_;
   std::optional<Stop> stop_;
   std::map<ConnectionId, Connection> connections_;

@@ -19,7 +19,7 @@ std::unexpected<Error> refuse(std::string what) {
   return failure(Errc::protocol, std::move(what));
 }
 
-// nlohmann writes a value by recursion: how deep is decided before it is parsed.
+// nlohmann serializes recursively, so check the depth before parsing.
 bool is_deep(std::string_view text) {
   int depth = 0;
   bool quoted = false;
@@ -50,12 +50,12 @@ Result<Json> parse(std::string_view line) {
   }
   Json out = Json::parse(line, nullptr, false);
   if (out.is_discarded()) {
-    return refuse("a line that is no JSON");
+    return refuse("a line that is not JSON");
   }
   return out;
 }
 
-// Reads the fields of one object; remembers the first that is missing or of another kind.
+// Reads the fields of one object; remembers the first one that is missing or has the wrong type.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
@@ -68,7 +68,7 @@ class Fields {
     }
     const auto most = static_cast<std::uint64_t>(std::numeric_limits<Number>::max());
     if (!found->is_number_unsigned() || found->get<std::uint64_t>() > most) {
-      complain(name, "is no whole number from 0");
+      complain(name, "is not a non-negative integer");
       return;
     }
     out = static_cast<Number>(found->get<std::uint64_t>());
@@ -80,7 +80,7 @@ class Fields {
       return;
     }
     if (!found->is_number()) {
-      complain(name, "is no number");
+      complain(name, "is not a number");
       return;
     }
     out = found->get<double>();
@@ -98,7 +98,7 @@ class Fields {
   void text(const char* name, std::string& out) {
     const Json* const found = find(name);
     if (found != nullptr && !found->is_string()) {
-      complain(name, "is no text");
+      complain(name, "is not a string");
     } else if (found != nullptr) {
       out = found->get<std::string>();
     }
@@ -173,7 +173,7 @@ void Fields::nodes(const char* name, std::vector<NodeRanks>& out) {
     return;
   }
   if (!found->is_array() || found->size() > kNodesNamedMax) {
-    complain(name, "is no list of nodes");
+    complain(name, "is not a list of nodes");
     return;
   }
   for (const Json& one : *found) {
@@ -183,7 +183,7 @@ void Fields::nodes(const char* name, std::vector<NodeRanks>& out) {
       channel::fields(inner, node);
     }
     if (!one.is_object() || !inner.problem().empty()) {
-      complain(name, "is no list of nodes");
+      complain(name, "is not a list of nodes");
       return;
     }
     out.push_back(std::move(node));
@@ -222,7 +222,7 @@ void fields(Fields& in, Refused& frame) {
   in.text("why", frame.why);
 }
 
-// The names of the frames, in the order of their variants.
+// Frame names, in the order of the variants.
 constexpr const char* kWorkerTypes[] = {
     "progress", "healthy", "unhealthy", "event", "ready", "subscribe"};
 constexpr const char* kAgentTypes[] = {"hello", "round", "gone", "stop", "refused"};
@@ -362,12 +362,12 @@ Result<std::optional<AgentFrame>> decode_agent_frame(std::string_view line) {
   return decode<AgentFrame>(line, kAgentTypes);
 }
 
-// As the agent will read it: a frame is a level around its data, and numbers may be written anew
-// with more digits.
+// Checks the frame as the agent will read it: the frame adds one level around the data, and numbers
+// may be rewritten with more digits.
 Result<WorkerEvent> event_of(std::string_view json) {
   WorkerEvent out{std::string(json)};
   const auto refused = [](const Error& why) {
-    return failure(Errc::usage, "an event for the job: " + why.message);
+    return failure(Errc::usage, "cannot send this event: " + why.message);
   };
   if (const auto parsed = parse(json); !parsed) {
     return refused(parsed.error());

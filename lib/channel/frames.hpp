@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of the channel between an agent and its workers: one JSON object a line, bounded.
-// CHANNEL.md is the format for people. The agent decodes what workers say, which is hostile; the
-// libraries for workers decode what the agent says. Values and pure functions; any thread.
+// Frames of the channel between an agent and its workers: one JSON object per line, bounded.
+// CHANNEL.md documents the format. The agent decodes untrusted frames from workers; the worker
+// libraries decode frames from the agent. Values and pure functions; any thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -18,13 +18,13 @@ namespace muster::channel {
 
 inline constexpr int kVersion = 1;
 
-// One line, without its end.
+// One line, without its newline.
 inline constexpr std::size_t kFrameBytesMax = std::size_t{8} * 1024;
-// Objects and lists inside each other.
+// Nesting depth of objects and lists.
 inline constexpr int kDepthMax = 16;
-// Nodes named in one frame, of those that left and of those that are new.
+// Nodes listed in one frame, for each of `left` and `joined`.
 inline constexpr std::size_t kNodesNamedMax = 32;
-// Of each name, so that a round with all of them is no longer than a frame may be.
+// Limit per name, so that a round with all of them fits into one frame.
 inline constexpr std::size_t kNodeNameBytesMax = 64;
 
 // -- from a worker ----------------------------------------------------------------------------
@@ -43,19 +43,19 @@ struct Unhealthy {
   bool operator==(const Unhealthy&) const = default;
 };
 
-// What the worker wants to have in the job's stream of events.
+// A value for the job's event stream.
 struct WorkerEvent {
   std::string data;  // any JSON value, as text
   bool operator==(const WorkerEvent&) const = default;
 };
 
-// It has begun to work in this round.
+// The worker has started work in this round.
 struct Ready {
   std::uint64_t epoch = 0;
   bool operator==(const Ready&) const = default;
 };
 
-// It wants to hear of rounds from now on, the present one first.
+// The worker wants to receive rounds from now on, the current one first.
 struct Subscribe {
   bool operator==(const Subscribe&) const = default;
 };
@@ -64,7 +64,7 @@ using WorkerFrame = std::variant<ProgressMade, Healthy, Unhealthy, WorkerEvent, 
 
 // -- from the agent ---------------------------------------------------------------------------
 
-// The first frame of a connection, with the worker's page (progress_page.hpp) beside it.
+// The first frame of a connection; the worker's page (progress_page.hpp) comes with it.
 struct Hello {
   int version = kVersion;
   std::uint64_t epoch = 0;
@@ -92,12 +92,12 @@ struct Round {
   int restarts = 0;
   std::string store_address;
   int store_port = 0;
-  std::vector<NodeRanks> left;    // with their ranks of the round before
-  std::vector<NodeRanks> joined;  // with their ranks of this one
+  std::vector<NodeRanks> left;    // with their ranks in the previous round
+  std::vector<NodeRanks> joined;  // with their ranks in this round
   bool operator==(const Round&) const = default;
 };
 
-// These ranks of the round have ended; others of it are still there.
+// These ranks of the round have exited; others are still running.
 struct Gone {
   std::uint64_t epoch = 0;
   int rank = 0;
@@ -107,14 +107,14 @@ struct Gone {
   bool operator==(const Gone&) const = default;
 };
 
-// The workers are told to end, and are killed when the seconds have passed.
+// The workers must stop; they are killed after `seconds`.
 struct Stop {
   double seconds = 0;
   std::string why;
   bool operator==(const Stop&) const = default;
 };
 
-// The last frame of a connection that the agent closes.
+// The last frame before the agent closes a connection.
 struct Refused {
   std::string why;
   bool operator==(const Refused&) const = default;
@@ -124,24 +124,24 @@ using AgentFrame = std::variant<Hello, Round, Gone, Stop, Refused>;
 
 // -- as lines ---------------------------------------------------------------------------------
 
-// With the end of the line. Text that is no UTF-8 is replaced.
+// Includes the newline. Invalid UTF-8 is replaced.
 [[nodiscard]] std::string encode(const WorkerFrame& frame);
 [[nodiscard]] std::string encode(const AgentFrame& frame);
 
-// A line without its end. None: of a type that this version does not know, to be left out. Error:
-// protocol, and the connection is of no more use.
+// Takes a line without its newline. Empty if this version does not know the type; skip it. Error:
+// protocol; the connection is then unusable.
 [[nodiscard]] Result<std::optional<WorkerFrame>> decode_worker_frame(std::string_view line);
 [[nodiscard]] Result<std::optional<AgentFrame>> decode_agent_frame(std::string_view line);
 
-// From any JSON value. Error: usage: it is none, or the agent would refuse its frame.
+// Accepts any JSON value. Error: usage, if it is not JSON or the agent would refuse its frame.
 [[nodiscard]] Result<WorkerEvent> event_of(std::string_view json);
 
-// Cuts bytes into lines.
+// Splits bytes into lines.
 class LineReader {
  public:
   void feed(std::string_view bytes) { bytes_ += bytes; }
 
-  // None: there is no whole one yet. Error: protocol, it is too long.
+  // Empty until a line is complete. Error: protocol, if the line is too long.
   [[nodiscard]] Result<std::optional<std::string>> next();
 
   [[nodiscard]] bool has_line() const { return bytes_.contains('\n'); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pacer: lets so many things through at once and then so many a second. Pure; time is an argument.
+// Pacer: a rate limiter with an initial burst. Pure; time is an argument.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,7 +15,7 @@ class Pacer {
       : interval_(std::chrono::nanoseconds(std::chrono::seconds(1)) / per_second),
         ahead_(interval_ * burst) {}
 
-  // None: go on, and it counts. Else the time at which one may go on.
+  // Empty: proceed, and the call counts. Otherwise the time at which to try again.
   [[nodiscard]] std::optional<TimePoint> pass(TimePoint now) {
     const TimePoint after = std::max(paid_until_, now) + interval_;
     if (after > now + ahead_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StepTold, Progress: how far one worker of this node says that it is. What status, hang check and
-// report read, one for each local rank. Values.
+// StepTold, Progress: the progress that a worker of this node reports. Status, hang detection and
+// the report read one per local rank. Values.
 #pragma once
 
 #include "base/time.hpp"
@@ -18,9 +18,9 @@ struct StepTold {
 };
 
 struct Progress {
-  std::optional<std::uint64_t> step;     // none: it has told none in this round
-  TimePoint time{};                      // when it told its step; none: when it was started
-  std::optional<std::string> unhealthy;  // why, as long as it says that it is not well
+  std::optional<std::uint64_t> step;     // empty: no step reported in this round
+  TimePoint time{};                      // time of the last report; without one, the worker's start
+  std::optional<std::string> unhealthy;  // why, while it reports itself as unhealthy
   bool operator==(const Progress&) const = default;
 };
 

@@ -16,20 +16,20 @@ namespace {
 Result<ProgressWords*> map_words(int fd) {
   void* const page = ::mmap(nullptr, kProgressPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED) {
-    return std::unexpected(system_error("mapping a worker's page", errno));
+    return std::unexpected(system_error("cannot map a worker's progress page", errno));
   }
   return static_cast<ProgressWords*>(page);
 }
 
 }  // namespace
 
-// Sealed: a worker that shrinks it would end us by SIGBUS. F_SEAL_SEAL: nor can a worker seal it
-// against writing.
+// Sealed, because a worker that shrinks it would crash us with SIGBUS. F_SEAL_SEAL prevents a
+// worker from adding a write seal.
 Result<ProgressPage> ProgressPage::make() {
   UniqueFd fd(::memfd_create("muster-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), kProgressPageBytes) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return std::unexpected(system_error("making a worker's page", errno));
+    return std::unexpected(system_error("cannot create a worker's progress page", errno));
   }
   const auto words = map_words(fd.get());
   if (!words) {
@@ -42,7 +42,7 @@ Result<ProgressPage> ProgressPage::map(UniqueFd fd) {
   struct stat status {};
 
   if (::fstat(fd.get(), &status) != 0 || status.st_size < static_cast<off_t>(kProgressPageBytes)) {
-    return failure(Errc::protocol, "the descriptor for progress is no page");
+    return failure(Errc::protocol, "the progress descriptor is too small for a page");
   }
   const auto words = map_words(fd.get());
   if (!words) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page that an agent and one worker share: the worker stores its step there, which costs no
-// system call, and the agent reads it when it wants to know. The agent makes it (a sealed memfd)
-// and passes its descriptor beside the first frame of a connection. What a worker writes is
-// hostile: any number may stand there. ProgressPage is a resource; any thread may store, one does.
+// A page that an agent shares with one worker. The worker stores its step there without a system
+// call, and the agent reads it on demand. The agent creates it (a sealed memfd) and passes its
+// descriptor with the first frame of a connection. Its contents are untrusted: a worker may write
+// any number. ProgressPage is a resource; one thread stores at a time.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,10 +16,10 @@
 
 namespace muster::channel {
 
-// As CHANNEL.md says: two numbers of 64 bits in the processor's own order.
+// Documented in CHANNEL.md: two 64-bit numbers in native byte order.
 struct ProgressWords {
   std::atomic<std::uint64_t> step;
-  std::atomic<std::uint64_t> time;  // CLOCK_MONOTONIC in nanoseconds; 0: no step was told yet
+  std::atomic<std::uint64_t> time;  // CLOCK_MONOTONIC in nanoseconds; 0: no step reported yet
 };
 
 inline constexpr std::size_t kProgressPageBytes = 4096;
@@ -27,9 +27,9 @@ static_assert(sizeof(ProgressWords) == 16 && std::atomic<std::uint64_t>::is_alwa
 
 class ProgressPage {
  public:
-  // Of the agent. Error: system.
+  // For the agent. Error: system.
   [[nodiscard]] static Result<ProgressPage> make();
-  // Of the worker, from the descriptor that it was given, which must have a page's size.
+  // For the worker. The received descriptor must have the size of a page.
   [[nodiscard]] static Result<ProgressPage> map(UniqueFd fd);
 
   ProgressPage(ProgressPage&& other) noexcept;
@@ -46,7 +46,7 @@ class ProgressPage {
                        std::memory_order_release);
   }
 
-  // The last step. A time that is not between the two given ones is taken as the nearer of them.
+  // The last step. Its time is clamped to the interval from `started` to `now`.
   [[nodiscard]] std::optional<StepTold> load(TimePoint started, TimePoint now) const;
 
  private:

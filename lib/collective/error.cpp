@@ -11,13 +11,13 @@
 namespace muster::collective {
 namespace {
 
-// The limit that a process has met, and how to raise it.
+// The limit that the process has reached, and how to raise it.
 std::string limit_of(int errno_value) {
   rlimit limit{};
   if (errno_value != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return "";
   }
-  return fmt::format(" (its limit is {} descriptors: raise it by ulimit -n)", limit.rlim_cur);
+  return fmt::format(" (limit: {} descriptors; raise it with ulimit -n)", limit.rlim_cur);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientPlan: which gradients travel together. Buckets hold one type each, are filled in the
-// order in which gradients become ready, and are numbered by when they are full: in this order they
-// are launched, the same on all ranks. Pure; value type.
+// GradientPlan: assigns gradients to buckets. A bucket has one element type and is filled in order
+// of readiness. Buckets are numbered in the order in which they fill up, and all ranks launch them
+// in this order. Pure; value type.
 #pragma once
 
 #include "collective/types.hpp"
@@ -22,7 +22,7 @@ struct GradientParameter {
 
 struct GradientBucket {
   DType dtype = DType::f32;
-  std::size_t count = 0;  // elements, with what lies between the gradients
+  std::size_t count = 0;  // elements, including padding between gradients
   std::vector<int> parameters;
 
   bool operator==(const GradientBucket&) const = default;
@@ -30,34 +30,34 @@ struct GradientBucket {
 
 struct GradientPlace {
   int bucket = 0;
-  std::size_t first = 0;  // element of the bucket
+  std::size_t first = 0;  // first element in the bucket
 
   bool operator==(const GradientPlace&) const = default;
 };
 
 struct GradientPlan {
   std::vector<GradientBucket> buckets;
-  std::vector<GradientPlace> places;  // of each parameter
+  std::vector<GradientPlace> places;  // one per parameter
 
   bool operator==(const GradientPlan&) const = default;
 };
 
 struct BucketLimits {
-  std::size_t first = 1UL << 20;  // bytes: small, so that communication begins early
-  // Of the others; a parameter that is larger has a bucket of its own. 0: 2 MiB on the host, where
-  // an operation costs microseconds, so that less is left for the end; 25 MiB on GPUs.
+  std::size_t first = 1UL << 20;  // bytes; small, so that communication starts early
+  // Limit for the other buckets; a larger parameter gets its own bucket. 0: 2 MiB on the host,
+  // where an operation costs microseconds and small buckets leave less for the end; 25 MiB on GPUs.
   std::size_t cap = 0;
 };
 
-// `order`: all parameters, by when they become ready.
+// `order` lists all parameters by the time they become ready.
 [[nodiscard]] GradientPlan plan_gradients(const std::vector<GradientParameter>& parameters,
                                           const std::vector<int>& order,
                                           const BucketLimits& limits);
 
-// From the last registered to the first: roughly how a backward pass comes by.
+// Last registered parameter first, which approximates a backward pass.
 [[nodiscard]] std::vector<int> reverse_order(std::size_t parameters);
 
-// Equal for equal parameters; not for secrets.
+// Equal for equal parameters. Not cryptographic.
 [[nodiscard]] std::uint64_t hash_of(const GradientParameter& parameter);
 
 }  // namespace muster::collective

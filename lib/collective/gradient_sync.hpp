@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientSync: sums the gradients of a training step over all ranks while the backward pass still
-// runs. Gradients are registered once, in the order of the forward pass; each step is begin(),
-// mark_ready() for every gradient (any thread), wait(). Buckets are launched in a fixed order, so
-// the result has the same bits for every bucket size. Resource type; it refers to the
-// communicator, which outlives it or is replaced by rebind().
+// GradientSync: sums the gradients of a training step over all ranks while the backward pass is
+// still running. Register gradients once, in forward order. In each step call begin(), mark_ready()
+// for every gradient (from any thread), then wait(). Buckets are launched in a fixed order, so
+// results are bitwise identical for every bucket size. Resource type; the communicator must outlive
+// it unless rebind() replaces it.
 #pragma once
 
 #include "collective/communicator.hpp"
@@ -19,46 +19,48 @@ namespace muster::collective {
 
 struct GradientSlice {
   int id = 0;
-  std::size_t first = 0;  // element of the bucket
+  std::size_t first = 0;  // first element in the bucket
   std::size_t count = 0;
 
   bool operator==(const GradientSlice&) const = default;
 };
 
-// A bucket whose gradients are complete, as a hook gets it.
+// A bucket of complete gradients, as passed to a hook.
 struct GradientBucketView {
-  Buffer buffer;           // of the wire type, if there is one; with what lies between gradients
-  std::size_t index = 0;   // as launched, from 0
-  bool is_last = false;    // of the step
-  void* stream = nullptr;  // CUDA stream on which they are complete
+  Buffer buffer;           // has the wire type if one is set; includes padding
+  std::size_t index = 0;   // launch order, from 0
+  bool is_last = false;    // last bucket of the step
+  void* stream = nullptr;  // CUDA stream on which the gradients are complete
   std::vector<GradientSlice> gradients;
 };
 
 struct GradientSyncOptions {
   BucketLimits buckets = {};
-  bool average = true;  // else the sum
-  // f32 gradients travel as bf16 or f16: half the bytes. On the host summed in f32 and rounded
-  // once, on GPUs summed by NCCL in that type.
+  bool average = true;  // false: sum
+  // Send f32 gradients as bf16 or f16, which halves the traffic. The host sums in f32 and rounds
+  // once; on GPUs NCCL sums in the wire type.
   std::optional<DType> wire = {};
-  // Performs a bucket instead of the all-reduce, in place; its result is used as it is. On GPUs it
-  // starts after `stream`, and the Work that it gives is what the sums are waited for by.
+  // Processes a bucket in place, instead of the all-reduce; its result is not modified. On GPUs it
+  // must start after `stream`, and wait() waits for the Work that it returns.
   std::function<Result<Work>(Communicator&, const GradientBucketView&)> hook = {};
-  // Gradients lie in buckets (grad()); else the caller's memory (bind()) is copied in and out.
+  // true: gradients live in buckets (grad()). false: they live in the caller's memory (bind()) and
+  // are copied in and out.
   bool owns_memory = true;
-  // The communicator's thread performs buckets beside the backward pass; else mark_ready() does.
+  // true: the communicator's thread runs buckets during the backward pass; false: mark_ready()
+  // does.
   bool background = true;
-  // Some gradients are not used in some steps (mark_unused); costs a small operation per step.
+  // Allow steps that do not use some gradients (mark_unused); costs a small operation per step.
   bool has_unused = false;
-  // After the first step, buckets follow the order in which rank 0's gradients became ready.
+  // After the first step, buckets follow the order in which gradients became ready on rank 0.
   bool reorder = true;
   int device = kHost;
 };
 
 struct GradientStats {
   std::size_t buckets = 0;
-  std::size_t bytes = 0;  // of the gradients
-  Duration exposed{};     // in wait(): what the backward pass did not hide
-  bool moved = false;     // buckets were made anew: ask grad() again
+  std::size_t bytes = 0;  // total size of the gradients
+  Duration exposed{};     // time spent in wait(), not hidden by the backward pass
+  bool moved = false;     // buckets were rebuilt: call grad() again
 };
 
 class GradientSync {
@@ -68,41 +70,44 @@ class GradientSync {
   GradientSync& operator=(GradientSync&& other) noexcept;
   ~GradientSync();
 
-  // Gives the number of the gradient, from 0. Before finalize().
+  // Returns the gradient's number, from 0. Call before finalize().
   [[nodiscard]] Result<int> add(std::string name, DType dtype, std::size_t count);
-  // Called by all ranks. Error: mismatch, naming the parameter and the rank that differ.
+  // Collective. Error: mismatch; the text names the parameter and the rank that differ.
   [[nodiscard]] Result<void> finalize();
 
-  // The gradient's memory, zeroed at first; moves when GradientStats::moved says so.
+  // The gradient's memory, initially zero. It may move: see GradientStats::moved.
   [[nodiscard]] Result<void*> grad(int id) const;
-  // The caller's memory of a gradient, of the same device, until another one is bound. On GPUs read
-  // on the stream of mark_ready; the sum is written on that of wait_stream, or before wait ends.
+  // Sets the caller's memory for a gradient, on the same device, until another one is bound. On
+  // GPUs it is read on the stream of mark_ready; the sum is written on the stream of wait_stream,
+  // or before wait() returns.
   [[nodiscard]] Result<void> bind(int id, void* memory);
 
-  // false: this step only accumulates, nothing is sent.
+  // false: this step only accumulates and sends nothing.
   [[nodiscard]] Result<void> begin(bool synchronize = true);
-  // The gradient is complete (on GPUs: on `stream`, the same for all of a step). The last of a
-  // bucket launches it and those that waited for it. Errors: invalid_state if it was marked in this
-  // step already, invalid_argument if on another stream than those before.
+  // The gradient is complete (on GPUs: on `stream`; use one stream per step). The last gradient of
+  // a bucket launches that bucket and later full ones that had to wait for it. Errors:
+  // invalid_state if the gradient was already marked in this step, invalid_argument if the stream
+  // differs.
   [[nodiscard]] Result<void> mark_ready(int id, void* stream = nullptr);
-  // It has no gradient in this step: it counts as zeros (written on `stream`), or as what steps
-  // that only accumulated have made of it since the last sums.
+  // The gradient is not used in this step. It counts as zeros (written on `stream`), or as the
+  // value accumulated by accumulate-only steps since the last sum.
   [[nodiscard]] Result<void> mark_unused(int id, void* stream = nullptr);
-  // Until all gradients are summed. Errors: invalid_state, naming those that were not marked; what
-  // the operations met; timeout if `timeout` (0: none) ends first: the step goes on, wait again.
+  // Waits until all gradients are summed. Errors: invalid_state, naming unmarked gradients; errors
+  // of the operations; timeout if `timeout` (0: none) expires first. The step then continues; wait
+  // again.
   [[nodiscard]] Result<GradientStats> wait(Duration timeout = Duration::zero());
-  // Device gradients: work queued on `stream` from now on sees the sums; the host does not wait.
+  // Device gradients: work queued on `stream` from now on sees the sums. The host does not wait.
   [[nodiscard]] Result<GradientStats> wait_stream(void* stream);
 
   // Whether any rank used it in the last step; true without has_unused.
   [[nodiscard]] bool used(int id) const;
-  // All gradients, also what steps have accumulated; on GPUs queued on `stream`. Fails on GPUs
-  // only.
+  // Zeroes all gradients, including accumulated values; on GPUs, queued on `stream`. Can fail on
+  // GPUs only.
   Result<void> zero(void* stream = nullptr);
 
-  // After a failure or with another number of ranks: gradients move to the new communicator with
-  // their values (ask grad() again). The old one is still there during the call; on GPUs, work of
-  // the caller's streams on gradients has ended.
+  // After a failure or a change in the number of ranks: moves the gradients and their values to the
+  // new communicator (call grad() again). The old communicator must still exist during the call. On
+  // GPUs, the caller's streams must have finished their work on gradients.
   [[nodiscard]] Result<void> rebind(Communicator& communicator);
 
   [[nodiscard]] const GradientPlan& plan() const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of the collective library: element types, operations, buffers, options of one call.
-// Value types. The numbers of DType and Op are NCCL's where NCCL has them and part of the C ABI:
-// they never change.
+// Value types of the collective library: element types, operations, buffers, call options. DType
+// and Op use NCCL's numbers where NCCL defines them. The numbers are part of the C ABI and never
+// change.
 #pragma once
 
 #include "base/time.hpp"
@@ -24,14 +24,14 @@ enum class DType : std::uint8_t {
   f32 = 7,
   f64 = 8,
   bf16 = 9,
-  f8e4m3 = 10,  // on GPUs only
-  f8e5m2 = 11,  // on GPUs only
+  f8e4m3 = 10,  // GPUs only
+  f8e5m2 = 11,  // GPUs only
 };
 
-// How elements of the ranks are combined. Floating sums are made in the order of ranks, f16 and
-// bf16 in f32 and rounded once. Integer sums wrap; avg is the sum divided by the number of ranks
-// (integers: towards zero); premul_sum multiplies each element by OpOptions::scale and adds.
-// A NaN on any rank gives NaN, also for min and max.
+// How elements of different ranks are combined. Floating-point sums follow rank order; f16 and bf16
+// are summed in f32 and rounded once. Integer sums wrap. avg is the sum divided by the number of
+// ranks (integers round towards zero). premul_sum multiplies each element by OpOptions::scale, then
+// adds. A NaN on any rank yields NaN, also for min and max.
 enum class Op : std::uint8_t { sum = 0, prod = 1, max = 2, min = 3, avg = 4, premul_sum = 5 };
 
 enum class Kind : std::uint8_t {
@@ -47,23 +47,23 @@ enum class Kind : std::uint8_t {
 };
 
 enum class Backend : std::uint8_t {
-  automatic = 0,  // by where the buffer lives and where the ranks are
+  automatic = 0,  // chosen by the buffer's device and the ranks' hosts
   shm = 1,        // all ranks on one host
-  tcp = 2,        // every pair of ranks over TCP, also on one host
+  tcp = 2,        // TCP between every pair of ranks, even on one host
   hier = 3,       // shared memory within a host, TCP between hosts
   nccl = 4,
 };
 
-// Bytes of one element; 0 for a number that is no type.
+// Bytes per element; 0 for an invalid type.
 [[nodiscard]] std::size_t size_of(DType dtype);
 
-// "f32", "avg", "all_reduce", "shm"; "?" for a number that has no name.
+// "f32", "avg", "all_reduce", "shm"; "?" for an invalid value.
 [[nodiscard]] std::string_view name_of(DType dtype);
 [[nodiscard]] std::string_view name_of(Op op);
 [[nodiscard]] std::string_view name_of(Kind kind);
 [[nodiscard]] std::string_view name_of(Backend backend);
 
-// Memory of the caller, contiguous; count is in elements. The device is the CUDA ordinal, or kHost.
+// Contiguous memory that the caller owns; count is in elements. device: CUDA ordinal, or kHost.
 inline constexpr int kHost = -1;
 
 struct Buffer {
@@ -75,7 +75,7 @@ struct Buffer {
   bool operator==(const Buffer&) const = default;
 };
 
-// The same, only read.
+// A read-only Buffer.
 struct ConstBuffer {
   const void* data = nullptr;
   std::size_t count = 0;
@@ -95,14 +95,14 @@ struct ConstBuffer {
 
 // Options of one call.
 struct OpOptions {
-  Duration timeout{0};     // 0: the communicator's
+  Duration timeout{0};     // 0: the communicator's timeout
   double scale = 1;        // for premul_sum
-  void* stream = nullptr;  // CUDA stream that the buffers belong to; null is the default stream
-  // Host buffers: run in the communicator's own thread and return at once. Device buffers are
-  // always queued on the GPU, and this changes nothing for them.
+  void* stream = nullptr;  // the buffers' CUDA stream; null: the default stream
+  // Host buffers: run in the communicator's own thread and return at once. No effect on device
+  // buffers, which are always queued on the GPU.
   bool async = false;
-  // Async, host buffers: how long the call may wait for the other ranks. If they come, it performs
-  // the operation itself, and no thread is woken for it.
+  // Async with host buffers: how long the call may wait for the other ranks. If they arrive in
+  // time, the call runs the operation itself and wakes no thread.
   Duration max_wait{0};
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicator: the ranks that compute together, and the operations among them. All ranks call the
-// same collective operations in the same order, with the same op, root, dtype and counts.
-// C++17 over the C interface (collective.h), which has the rules of each operation.
+// Communicator: a group of ranks and the operations among them. All ranks call the same collective
+// operations in the same order, with the same op, root, dtype and counts. A C++17 wrapper for the C
+// interface (collective.h), which documents each operation.
 //
-// Threads: one at a time; abort(), error() and Work from any. Returns: with host buffers when this
-// rank's result is complete, unless OpOptions::async; with device buffers once the operation is
-// queued: it waits for what OpOptions::stream has, and that stream for it only after
-// Work::wait_stream(). Errors: invalid_argument and unsupported leave the communicator as
-// it was; after all others it is dead, on all ranks, until rebuild().
+// Threads: one at a time, except abort(), error() and Work, which any thread may use. With host
+// buffers a call returns when this rank's result is complete, unless OpOptions::async is set. With
+// device buffers it returns once the operation is queued behind OpOptions::stream; a stream waits
+// for the result only after Work::wait_stream(). After invalid_argument and unsupported the
+// communicator is unchanged. After any other error it is dead on all ranks until rebuild().
 #pragma once
 
 #include "muster/collective_types.hpp"
@@ -26,9 +26,9 @@ inline namespace v1 {
 
 class Communicator {
  public:
-  // From what muster or torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, …). Collective:
-  // returns when all ranks have called it. Errors: invalid_argument, store, timeout (names who is
-  // missing), peer_failed, mismatch, system.
+  // Reads what muster or torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, …). Collective:
+  // returns when all ranks have called it. Errors: invalid_argument, store, timeout (names the
+  // missing ranks), peer_failed, mismatch, system.
   [[nodiscard]] static Result<Communicator> from_env(const CommOptions& options = {}) {
     const muster_comm_options o = detail::in_c(options);
     muster_comm* made = nullptr;
@@ -58,11 +58,11 @@ class Communicator {
 
   [[nodiscard]] std::uint64_t epoch() const { return muster_comm_epoch(get()); }
 
-  // What moves host buffers; never automatic.
+  // The transport for host buffers; never `automatic`.
   [[nodiscard]] Backend backend() const { return static_cast<Backend>(muster_comm_backend(get())); }
 
-  // in and out have the same dtype and device. They may be the same memory, but not overlap
-  // otherwise. What each operation does, and its counts: muster_call in collective_types.h.
+  // in and out have the same dtype and device. They may be the same memory but must not overlap
+  // otherwise. For semantics and counts see muster_call in collective_types.h.
 
   Result<Work> all_reduce(ConstBuffer in, Buffer out, Op op, const OpOptions& options = {}) {
     return run({MUSTER_ALL_REDUCE, op, 0}, in, out, options);
@@ -107,8 +107,8 @@ class Communicator {
     return detail::result_of(muster_run(get(), &call, nullptr));
   }
 
-  // A communicator for the ranks of one color, ordered by key, then by rank; none for a negative
-  // color. Collective.
+  // A communicator for the ranks of one color, ordered by key, then by rank. Empty if color is
+  // negative. Collective.
   [[nodiscard]] Result<std::optional<Communicator>> split(int color, int key) {
     muster_comm* part = nullptr;
     if (muster_comm_split(get(), color, key, &part) != 0) {
@@ -117,16 +117,16 @@ class Communicator {
     return part == nullptr ? std::optional<Communicator>() : Communicator(part);
   }
 
-  // After a failure, collective among the ranks of the new one: over the same store, under another
-  // epoch.
+  // After a failure: a new communicator over the same store with another epoch. Collective among
+  // the ranks of the new one.
   [[nodiscard]] Result<Communicator> rebuild(int rank, int size, std::uint64_t epoch) {
     muster_comm* made = nullptr;
     const int code = muster_comm_rebuild(get(), rank, size, epoch, &made);
     return given(code, made);
   }
 
-  // Zeroed memory that operations read and write without a copy; valid until it is freed or the
-  // communicator ends. All ranks call it, with the same size, in the same order.
+  // Zeroed memory that operations read and write without a copy. Valid until it is freed or the
+  // communicator is destroyed. All ranks call it with the same size, in the same order.
   [[nodiscard]] Result<void*> alloc(std::size_t bytes, int device = kHost) {
     void* memory = nullptr;
     if (muster_alloc(get(), bytes, device, &memory) != 0) {
@@ -137,10 +137,10 @@ class Communicator {
 
   Result<void> free(void* memory) { return detail::result_of(muster_free(get(), memory)); }
 
-  // Ends every operation of all ranks, now and later. One rank is enough; any thread.
+  // Fails all current and future operations on all ranks. One rank suffices; any thread.
   void abort(const std::string& reason) { muster_abort(get(), reason.c_str()); }
 
-  // Why this communicator is dead; none while it lives. Any thread.
+  // Why this communicator is dead; empty while it is usable. Any thread.
   [[nodiscard]] std::optional<Error> error() const {
     return muster_comm_error(get()) == 0 ? std::optional<Error>() : detail::last_error();
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers and structs of the C interface; collective.h says what holds for all of them. */
+ * Constants and structs of the C interface; collective.h documents the conventions. */
 #ifndef MUSTER_COLLECTIVE_TYPES_H
 #define MUSTER_COLLECTIVE_TYPES_H
 
@@ -74,10 +74,10 @@ enum {
   MUSTER_BACKEND_NCCL = 4
 };
 
-/* A device: memory of the host. */
+/* Device index that means host memory. */
 #define MUSTER_HOST (-1)
 
-/* Options that are on or off; 0 is the default, which each option names. */
+/* On/off options; 0 selects the default, which each option documents. */
 enum { MUSTER_OFF = -1, MUSTER_ON = 1 };
 
 typedef struct muster_comm muster_comm;
@@ -86,45 +86,45 @@ typedef struct muster_store muster_store;
 
 typedef struct {
   size_t size;
-  int32_t code; /* MUSTER_E_*, 0: none */
-  int32_t rank; /* who failed, -1: nobody in particular */
+  int32_t code; /* MUSTER_E_*; 0: no error */
+  int32_t rank; /* failed rank; -1: no particular rank */
   int32_t native;
   uint64_t epoch;
   uint64_t seq;
 } muster_error;
 
-/* muster_comm_options.recorder_entries: record nothing. */
+/* For muster_comm_options.recorder_entries: disables the flight recorder. */
 #define MUSTER_RECORDER_OFF UINT64_MAX
 
-/* 0 and null are the defaults. */
+/* 0 and null select the default, which follows each colon. */
 typedef struct {
   size_t size;
-  const char* name;            /* of the communicator, in errors and records: "world" */
+  const char* name;            /* shown in errors and records: "world" */
   int32_t backend;             /* MUSTER_BACKEND_*: MUSTER_BACKEND_AUTO */
-  int64_t timeout_ns;          /* of an operation: 10 minutes */
-  int64_t init_timeout_ns;     /* for all ranks to arrive: 60 s */
-  const char* recorder_folder; /* for the flight recorder's file: memory of the ranks of the host */
-  const char* host;            /* ranks with the same text share memory: found out */
-  const char* address;         /* by which other hosts reach this rank: the one towards the store */
-  const char* port_range;      /* "A-B": where it listens for other ranks: on any free port */
-  uint64_t arena_bytes;        /* most that muster_alloc gives, of addresses: 64 GiB */
-  uint64_t recorder_entries;   /* operations that the flight recorder keeps: 2048 */
+  int64_t timeout_ns;          /* per operation: 10 minutes */
+  int64_t init_timeout_ns;     /* how long to wait for all ranks: 60 s */
+  const char* recorder_folder; /* for the flight recorder's file: the host's shared memory */
+  const char* host;            /* ranks with equal text share memory: detected */
+  const char* address;         /* other hosts connect here: the address that routes to the store */
+  const char* port_range;      /* "A-B": ports to listen on for other ranks: any free port */
+  uint64_t arena_bytes;        /* address space reserved for muster_alloc: 64 GiB */
+  uint64_t recorder_entries;   /* operations kept in the flight recorder: 2048 */
 } muster_comm_options;
 
-/* What ranks need to find each other: a store that all of them reach (of muster, torchrun or
- * PyTorch, or muster_store_serve), and who this rank is among how many. Ranks of different epochs
- * or jobs never meet. */
+/* How ranks find each other: a store that all of them can reach (served by muster, torchrun,
+ * PyTorch or muster_store_serve), this rank's number and the number of ranks. Ranks of different
+ * epochs or jobs never connect to each other. */
 typedef struct {
   size_t size;
   const char* store_host; /* null or "" for a single rank */
   int32_t store_port;
   int32_t rank; /* 0 to ranks - 1 */
   int32_t ranks;
-  uint64_t epoch;  /* counts restarts */
+  uint64_t epoch;  /* restart counter */
   const char* job; /* null: "job" */
 } muster_bootstrap;
 
-/* Contiguous memory of the caller. This struct never changes. */
+/* Contiguous memory that the caller owns. This struct never changes. */
 typedef struct {
   void* data;
   size_t count; /* elements, not bytes */
@@ -132,33 +132,34 @@ typedef struct {
   int32_t device; /* CUDA ordinal, or MUSTER_HOST */
 } muster_buffer;
 
-/* One operation. All ranks pass the same kind, op, root, dtype and counts; in and out have the same
- * dtype and device. With n ranks and in.count, out.count in elements:
+/* One operation. All ranks pass the same kind, op, root, dtype and counts; in and out have the
+ * same dtype and device. For n ranks, with counts in elements:
  *   MUSTER_BARRIER          no buffers
  *   MUSTER_ALL_REDUCE       out on every rank = op over in of all ranks; equal counts
- *   MUSTER_REDUCE           the same on root only; out of the others is not used
- *   MUSTER_BROADCAST        out of root is copied to out of all others; in is not used
- *   MUSTER_ALL_GATHER       out = in of all ranks in their order; out.count = n * in.count
+ *   MUSTER_REDUCE           the same on root only; other ranks' out is not used
+ *   MUSTER_BROADCAST        root's out is copied to out on all other ranks; in is not used
+ *   MUSTER_ALL_GATHER       out = in of all ranks in rank order; out.count = n * in.count
  *   MUSTER_REDUCE_SCATTER   out = this rank's block of the reduced in; in.count = n * out.count
  *   MUSTER_ALL_TO_ALL       block j of in becomes block `rank` of out on rank j; equal counts
- *   MUSTER_SEND             in goes to rank root, which calls MUSTER_RECV with the same count
- *   MUSTER_RECV             out comes from rank root
- * In place: in and out may begin at the same address; of all_gather and reduce_scatter, the small
- * buffer may be this rank's block of the large one. No other overlap. */
+ *   MUSTER_SEND             sends in to rank root, which calls MUSTER_RECV with the same count
+ *   MUSTER_RECV             receives out from rank root
+ * In-place operation: in and out may start at the same address. For all_gather and
+ * reduce_scatter, the small buffer may be this rank's block of the large one. Buffers must not
+ * overlap otherwise. */
 typedef struct {
   size_t size;
   int32_t kind;
   int32_t op;
-  int32_t root;     /* of reduce and broadcast; the other rank of send and recv */
-  int32_t is_async; /* host buffers: return before it is done; they stay untouched until then */
+  int32_t root;     /* for reduce and broadcast; the peer for send and recv */
+  int32_t is_async; /* host buffers: return early; leave both untouched until done */
   muster_buffer in;
   muster_buffer out;
-  int64_t timeout_ns;  /* 0: the communicator's */
-  double scale;        /* of MUSTER_PREMUL_SUM: each element is multiplied by it, then summed */
-  void* stream;        /* CUDA stream whose work the operation waits for (not the reverse:
+  int64_t timeout_ns;  /* 0: the communicator's timeout */
+  double scale;        /* for MUSTER_PREMUL_SUM: multiplies each element before the sum */
+  void* stream;        /* the operation waits for this CUDA stream (for the reverse, use
                           muster_work_wait_stream); null: the default stream */
-  int64_t max_wait_ns; /* is_async, host buffers: how long the call may wait for the other ranks, to
-                          perform the operation itself if they come */
+  int64_t max_wait_ns; /* is_async with host buffers: how long the call may wait for the other
+                          ranks in order to run the operation itself */
 } muster_call;
 
 #ifdef __cplusplus

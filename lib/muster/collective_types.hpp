@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of the collective library: types of elements, operators, buffers, options of a call. C++17
-// over collective_types.h. Value types.
+// Value types of the collective library: element types, operators, buffers, call options. C++17
+// wrappers for collective_types.h.
 #pragma once
 
 #include "muster/collective_types.h"
@@ -28,8 +28,8 @@ enum class DType : std::int32_t {
   f32 = MUSTER_F32,
   f64 = MUSTER_F64,
   bf16 = MUSTER_BF16,
-  f8e4m3 = MUSTER_F8E4M3,  // on GPUs only
-  f8e5m2 = MUSTER_F8E5M2,  // on GPUs only
+  f8e4m3 = MUSTER_F8E4M3,  // GPUs only
+  f8e5m2 = MUSTER_F8E5M2,  // GPUs only
 };
 
 enum class Op : std::int32_t {
@@ -38,11 +38,11 @@ enum class Op : std::int32_t {
   max = MUSTER_MAX,
   min = MUSTER_MIN,
   avg = MUSTER_AVG,
-  premul_sum = MUSTER_PREMUL_SUM,  // each element times OpOptions::scale, then summed
+  premul_sum = MUSTER_PREMUL_SUM,  // multiplies each element by OpOptions::scale, then sums
 };
 
 enum class Backend : std::int32_t {
-  automatic = MUSTER_BACKEND_AUTO,  // by where the buffer lives and where the ranks are
+  automatic = MUSTER_BACKEND_AUTO,  // chosen by the buffer's device and the ranks' hosts
   shm = MUSTER_BACKEND_SHM,         // shared memory: all ranks on one host
   tcp = MUSTER_BACKEND_TCP,
   hier = MUSTER_BACKEND_HIER,  // shared memory within a host, TCP between hosts
@@ -56,14 +56,14 @@ enum class Backend : std::int32_t {
   return index < std::size(kNames) ? kNames[index] : "?";
 }
 
-inline constexpr int kHost = MUSTER_HOST;  // a device: memory of the host
+inline constexpr int kHost = MUSTER_HOST;  // device index of host memory
 
-// The DType of a C++ type. For types of your own (__half, __nv_bfloat16): specialise it.
+// The DType of a C++ type. Specialise it for other types (__half, __nv_bfloat16).
 template <class T>
 struct DTypeOf {
   static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) != 2 &&
                     sizeof(T) <= 8,
-                "this type has no DType: give the DType, or specialise muster::DTypeOf");
+                "this type has no DType: pass the DType, or specialise muster::DTypeOf");
   static constexpr bool kSigned = std::is_signed_v<T>;
   static constexpr DType value = std::is_floating_point_v<T>
                                      ? (sizeof(T) == 4 ? DType::f32 : DType::f64)
@@ -72,7 +72,7 @@ struct DTypeOf {
                                                   : (kSigned ? DType::i64 : DType::u64);
 };
 
-// Contiguous memory of the caller; count is in elements. device: CUDA ordinal, or kHost.
+// Contiguous memory that the caller owns; count is in elements. device: CUDA ordinal, or kHost.
 struct Buffer {
   void* data = nullptr;
   std::size_t count = 0;
@@ -89,7 +89,7 @@ struct Buffer {
       : Buffer(memory, elements, DTypeOf<T>::value, where) {}
 };
 
-// The same, only read.
+// A read-only Buffer.
 struct ConstBuffer {
   const void* data = nullptr;
   std::size_t count = 0;
@@ -111,35 +111,35 @@ struct ConstBuffer {
 
 // Options of one call.
 struct OpOptions {
-  Duration timeout{0};     // 0: the communicator's
-  double scale = 1;        // of premul_sum
-  void* stream = nullptr;  // CUDA stream whose work the operation waits for; null: the default one
-  bool async = false;      // host buffers: return at once; Work says when it is done
-  Duration max_wait{0};    // async, host buffers: how long the call may wait for the other ranks,
-                           // to perform the operation itself if they come
+  Duration timeout{0};     // 0: the communicator's timeout
+  double scale = 1;        // for premul_sum
+  void* stream = nullptr;  // the operation waits for this CUDA stream; null: the default stream
+  bool async = false;      // host buffers: return at once; Work reports completion
+  Duration max_wait{0};    // async with host buffers: how long the call may wait for the other
+                           // ranks in order to run the operation itself
 };
 
 struct CommOptions {
-  std::string name = "world";  // in errors and records
+  std::string name = "world";  // shown in errors and records
   Backend backend = Backend::automatic;
-  Duration timeout = std::chrono::minutes(10);       // of an operation
-  Duration init_timeout = std::chrono::seconds(60);  // for all ranks to arrive
-  std::string recorder_folder = {};       // of the flight recorder; empty: memory of the host
-  std::uint64_t recorder_entries = 2048;  // operations that it keeps; 0: none
-  std::string host = {};                  // ranks with the same text share memory; empty: found out
-  std::string address = {};               // by which other hosts reach this rank; empty: found out
-  std::string port_range = {};  // "A-B": where it listens for other ranks; empty: any free port
-  std::uint64_t arena_bytes = std::uint64_t{64} << 30;  // most that alloc() gives, of addresses
+  Duration timeout = std::chrono::minutes(10);       // per operation
+  Duration init_timeout = std::chrono::seconds(60);  // how long to wait for all ranks
+  std::string recorder_folder = {};       // for the flight recorder; empty: the host's memory
+  std::uint64_t recorder_entries = 2048;  // operations in the flight recorder; 0: recorder off
+  std::string host = {};                  // ranks with equal text share memory; empty: detected
+  std::string address = {};               // other hosts connect to it; empty: detected
+  std::string port_range = {};            // "A-B": ports to listen on for other ranks; empty: any
+  std::uint64_t arena_bytes = std::uint64_t{64} << 30;  // address space reserved for alloc()
 };
 
-// For ranks that no launcher starts: the store by which they meet, and who this one is.
+// For ranks started without a launcher: the store where they meet, and this rank's number.
 struct Bootstrap {
   std::string store_host = {};  // empty for a single rank
   std::uint16_t store_port = 0;
   int rank = 0;
   int size = 1;
-  std::uint64_t epoch = 0;  // counts restarts: ranks of different epochs never meet
-  std::string job = "job";  // keeps apart what shares one store
+  std::uint64_t epoch = 0;  // restart counter: ranks of different epochs never connect
+  std::string job = "job";  // separates jobs that share a store
 };
 
 namespace detail {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GradientSync takes, what its hook gets, and what a step gives. Value types.
+// Options, hook argument and step results of GradientSync. Value types.
 #pragma once
 
 #include "muster/collective.hpp"
@@ -12,12 +12,12 @@
 namespace muster {
 inline namespace v1 {
 
-// A bucket whose gradients are complete, as a hook gets it. Gradient ids[i] lies in elements
-// firsts[i] to firsts[i] + counts[i] - 1; the arrays are there during the call.
+// A bucket of complete gradients, as passed to a hook. Gradient ids[i] occupies elements firsts[i]
+// to firsts[i] + counts[i] - 1. The arrays are valid during the call only.
 struct GradientBucket {
-  Buffer buffer;           // of the wire type, if there is one
-  std::size_t index = 0;   // as launched, from 0
-  bool is_last = false;    // of the step
+  Buffer buffer;           // has the wire type if one is set
+  std::size_t index = 0;   // launch order, from 0
+  bool is_last = false;    // last bucket of the step
   void* stream = nullptr;  // CUDA stream on which the gradients are complete
   std::size_t gradients = 0;
   const std::int32_t* ids = nullptr;
@@ -26,27 +26,28 @@ struct GradientBucket {
 };
 
 struct GradientSyncOptions {
-  std::size_t first_bucket = std::size_t{1} << 20;  // bytes: small, so that sums begin early
+  std::size_t first_bucket = std::size_t{1} << 20;  // bytes; small, so that reduction starts early
   std::size_t bucket_cap = 0;                       // bytes; 0: 2 MiB on the host, 25 MiB on GPUs
-  bool average = true;                              // else the sum
-  // f32 gradients travel as bf16 or f16: half the bytes.
+  bool average = true;                              // false: sum
+  // Send f32 gradients as bf16 or f16, which halves the traffic.
   std::optional<DType> wire = {};
-  // Gradients lie in buckets (grad()); else the caller's memory (bind()) is copied in and out.
+  // true: gradients live in buckets (grad()). false: they live in the caller's memory (bind()) and
+  // are copied in and out.
   bool owns_memory = true;
-  bool background = true;   // the communicator's thread performs buckets; else mark_ready() does
-  bool has_unused = false;  // mark_unused() may be called; costs a small operation per step
+  bool background = true;   // true: the communicator's thread runs buckets; false: mark_ready()
+  bool has_unused = false;  // allow mark_unused(); costs a small operation per step
   bool reorder = true;      // after the first step, buckets follow the order of readiness
-  int device = kHost;       // CUDA ordinal: gradients lie on that GPU
-  // Performs a bucket instead of the all-reduce, in place; called by mark_ready(), in its thread,
-  // in the same order on all ranks. It may start one operation, and gives its Work.
+  int device = kHost;       // CUDA ordinal: gradients live on that GPU
+  // Processes a bucket in place, instead of the all-reduce. mark_ready() calls it on its own
+  // thread, in the same order on all ranks. It may start one operation and return its Work.
   std::function<Result<Work>(const GradientBucket&)> hook = {};
 };
 
 struct GradientStats {
-  std::size_t buckets = 0;  // 0: a step that only accumulated
-  std::size_t bytes = 0;    // of the gradients
-  Duration exposed{};       // in wait(): what the backward pass did not hide
-  bool moved = false;       // gradients lie elsewhere now: ask grad() again
+  std::size_t buckets = 0;  // 0: the step only accumulated
+  std::size_t bytes = 0;    // total size of the gradients
+  Duration exposed{};       // time spent in wait(), not hidden by the backward pass
+  bool moved = false;       // gradients have moved: call grad() again
 };
 
 }  // namespace v1

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientSync: sums the gradients of a training step over all ranks while the backward pass still
-// runs. Gradients are registered once, in the order of the forward pass; each step is begin(),
-// mark_ready() for every gradient, wait(). Buckets are launched in a fixed order, so the result has
-// the same bits for every bucket size. C++17 over the C interface (gradient_sync.h).
+// GradientSync: sums the gradients of a training step over all ranks while the backward pass is
+// still running. Register gradients once, in forward order. In each step call begin(), mark_ready()
+// for every gradient, then wait(). Buckets are launched in a fixed order, so results are bitwise
+// identical for every bucket size. A C++17 wrapper for the C interface (gradient_sync.h).
 //
-// Threads: mark_ready and mark_unused from any, the others from one at a time. The communicator
-// outlives it, or is replaced by rebind().
+// Threads: any thread may call mark_ready and mark_unused; the others, one thread at a time. The
+// communicator must outlive this object unless rebind() replaces it.
 #pragma once
 
 #include "muster/collective.hpp"
@@ -37,7 +37,7 @@ class GradientSync {
     return Result<GradientSync>(std::move(sync));
   }
 
-  // The number of the gradient, from 0. Before finalize().
+  // Returns the gradient's number, from 0. Call before finalize().
   [[nodiscard]] Result<int> add(const std::string& name, DType dtype, std::size_t count) {
     int id = 0;
     if (muster_gradients_add(get(), name.c_str(), static_cast<int>(dtype), count, &id) != 0) {
@@ -46,10 +46,10 @@ class GradientSync {
     return id;
   }
 
-  // Collective. Error: mismatch, naming the gradient and the rank that differ.
+  // Collective. Error: mismatch; the text names the gradient and the rank that differ.
   Result<void> finalize() { return detail::result_of(muster_gradients_finalize(get())); }
 
-  // The gradient's memory, zeroed at first; moves when GradientStats::moved says so.
+  // The gradient's memory, initially zero. It may move: see GradientStats::moved.
   [[nodiscard]] Result<void*> grad(int id) {
     void* memory = nullptr;
     if (muster_gradients_grad(get(), id, &memory) != 0) {
@@ -58,22 +58,22 @@ class GradientSync {
     return memory;
   }
 
-  // The caller's memory of a gradient, without owns_memory.
+  // Sets the caller's memory for a gradient (owns_memory = false only).
   Result<void> bind(int id, void* memory) {
     return detail::result_of(muster_gradients_bind(get(), id, memory));
   }
 
-  // false: this step only accumulates, nothing is sent.
+  // false: this step only accumulates and sends nothing.
   Result<void> begin(bool synchronize = true) {
     return detail::result_of(muster_gradients_begin(get(), synchronize ? 1 : 0));
   }
 
-  // The gradient is complete (on GPUs: on `stream`, the same for all of a step).
+  // The gradient is complete (on GPUs: on `stream`; use one stream per step).
   Result<void> mark_ready(int id, void* stream = nullptr) {
     return detail::result_of(muster_gradients_mark_ready(get(), id, stream));
   }
 
-  // It has no gradient in this step, and counts as zeros.
+  // The gradient is not used in this step and counts as zeros.
   Result<void> mark_unused(int id, void* stream = nullptr) {
     return detail::result_of(muster_gradients_mark_unused_on(get(), id, stream));
   }
@@ -86,7 +86,7 @@ class GradientSync {
     return given(code, stats);
   }
 
-  // On GPUs: what is queued on this CUDA stream from now on sees the sums; the host does not wait.
+  // On GPUs: work queued on this CUDA stream from now on sees the sums. The host does not wait.
   Result<GradientStats> wait_stream(void* stream) {
     muster_gradients_stats stats = empty_stats();
     const int code = muster_gradients_wait_stream(get(), stream, &stats);
@@ -96,13 +96,13 @@ class GradientSync {
   // Whether any rank used it in the last step; true without has_unused.
   [[nodiscard]] bool used(int id) const { return muster_gradients_used(get(), id) == 1; }
 
-  // All gradients; on GPUs queued on `stream`.
+  // Zeroes all gradients; on GPUs, queued on `stream`.
   Result<void> zero(void* stream = nullptr) {
     return detail::result_of(muster_gradients_zero_on(get(), stream));
   }
 
-  // After a failure: to another communicator, with the values of the gradients, which lie elsewhere
-  // then. The communicator before must still be there.
+  // After a failure: moves to another communicator and keeps the gradient values, at new addresses.
+  // The old communicator must still exist during this call.
   Result<void> rebind(Communicator& communicator) {
     return detail::result_of(muster_gradients_rebind(get(), communicator.get()));
   }
@@ -178,7 +178,7 @@ class GradientSync {
     return out;
   }
 
-  std::unique_ptr<Hook> hook_;  // outlives gradients_, which calls it
+  std::unique_ptr<Hook> hook_;  // must outlive gradients_, which calls it
   std::unique_ptr<muster_gradients, Free> gradients_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Result<T>: a value, or the Error that it failed with. C++17, so that CUDA sources can include it;
-// converts to and from std::expected where that exists. Value types.
+// Result<T>: a value or an Error. C++17, so that CUDA sources can include it; converts to and from
+// std::expected where available. Value types.
 #pragma once
 
 #include "muster/collective.h"
@@ -22,16 +22,16 @@
 namespace muster {
 inline namespace v1 {
 
-// What kind of failure; collective_types.h has the numbers.
+// Kinds of failure; the numbers are in collective_types.h.
 enum class Errc : int {
   ok = 0,
-  timeout = MUSTER_E_TIMEOUT,          // Error::rank is the first that did not come
-  peer_failed = MUSTER_E_PEER_FAILED,  // Error::rank died, or its host cannot be reached
+  timeout = MUSTER_E_TIMEOUT,          // Error::rank is the first missing rank
+  peer_failed = MUSTER_E_PEER_FAILED,  // Error::rank died, or its host is unreachable
   aborted = MUSTER_E_ABORTED,          // a rank called abort()
-  mismatch = MUSTER_E_MISMATCH,        // ranks called with different arguments
+  mismatch = MUSTER_E_MISMATCH,        // ranks passed different arguments
   invalid_argument = MUSTER_E_INVALID_ARGUMENT,
-  invalid_state = MUSTER_E_INVALID_STATE,  // the communicator is dead, or was made before a fork
-  unsupported = MUSTER_E_UNSUPPORTED,      // not by this back end or machine
+  invalid_state = MUSTER_E_INVALID_STATE,  // dead, or created before a fork
+  unsupported = MUSTER_E_UNSUPPORTED,      // not supported by this back end or machine
   store = MUSTER_E_STORE,                  // the rendezvous store failed
   system = MUSTER_E_SYSTEM,                // Error::native is errno
   cuda = MUSTER_E_CUDA,                    // Error::native is the CUresult
@@ -45,10 +45,10 @@ enum class Errc : int {
 
 struct Error {
   Errc code = Errc::ok;
-  int rank = -1;  // which rank failed, as far as known; -1: none in particular
+  int rank = -1;  // failed rank, if known; -1: no particular rank
   int native = 0;
-  std::uint64_t epoch = 0;  // of the communicator
-  std::uint64_t seq = 0;    // number of the operation; 0: outside of one
+  std::uint64_t epoch = 0;  // the communicator's epoch
+  std::uint64_t seq = 0;    // operation number; 0: not in an operation
   std::string text = {};    // one sentence: what failed, on which rank, why
 };
 
@@ -70,7 +70,7 @@ class [[nodiscard]] Result {
             class = std::enable_if_t<std::is_convertible_v<U&&, T> &&
                                      !std::is_same_v<std::decay_t<U>, Error> &&
                                      !std::is_same_v<std::decay_t<U>, Result>>>
-  Result(U&& value)  // NOLINT: as std::expected
+  Result(U&& value)  // NOLINT: like std::expected
       : state_(std::in_place_index<0>, std::forward<U>(value)) {}
 
   Result(Error error)  // NOLINT(google-explicit-constructor): `return result.error();`
@@ -100,11 +100,11 @@ class [[nodiscard]] Result {
   }
 
 #ifdef __cpp_lib_expected
-  Result(std::expected<T, Error> from)  // NOLINT(google-explicit-constructor): the same thing
+  Result(std::expected<T, Error> from)  // NOLINT(google-explicit-constructor): same semantics
       : state_(from ? State(std::in_place_index<0>, std::move(*from))
                     : State(std::in_place_index<1>, std::move(from.error()))) {}
 
-  operator std::expected<T, Error>() && {  // NOLINT(google-explicit-constructor): the same thing
+  operator std::expected<T, Error>() && {  // NOLINT(google-explicit-constructor): same semantics
     return has_value() ? std::expected<T, Error>(std::move(**this))
                        : std::expected<T, Error>(std::unexpect, error());
   }
@@ -141,7 +141,7 @@ class [[nodiscard]] Result<void> {
   [[nodiscard]] const Error& error() const { return error_; }
 
 #ifdef __cpp_lib_expected
-  Result(std::expected<void, Error> from)  // NOLINT(google-explicit-constructor): the same thing
+  Result(std::expected<void, Error> from)  // NOLINT(google-explicit-constructor): same semantics
       : error_(from ? Error{} : std::move(from.error())), failed_(!from) {}
 
   operator std::expected<void, Error>() const {  // NOLINT(google-explicit-constructor): as above
@@ -157,7 +157,7 @@ class [[nodiscard]] Result<void> {
 
 namespace detail {
 
-// What the last call of this thread failed with.
+// The error of this thread's last failed call.
 [[nodiscard]] inline Error last_error() {
   muster_error all{};
   all.size = sizeof(all);

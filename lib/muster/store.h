@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The key-value store of a job for C: a client of it (of muster, torchrun or PyTorch, one format),
- * and a server in a thread of this process. Conventions, errors and last error are those of
- * collective.h; MUSTER_E_TIMEOUT leaves a client as it was, MUSTER_E_STORE ends its connection.
- * Threads: one at a time uses a client. Keys end with 0; values are bytes. */
+ * A job's key-value store for C: a client (muster, torchrun and PyTorch share one protocol) and a
+ * server in a thread of this process. Conventions, errors and last error are those of collective.h.
+ * MUSTER_E_TIMEOUT leaves a client usable; MUSTER_E_STORE closes its connection. One thread at a
+ * time may use a client. Keys are NUL-terminated; values are bytes. */
 #ifndef MUSTER_STORE_H
 #define MUSTER_STORE_H
 
@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* For ranks that no launcher serves a store for. *listening: its port, a free one for 0. Until
- * closed; null is allowed there. */
+/* A server for ranks without a launcher that provides one. *listening receives the port; port 0
+ * picks a free one. Runs until muster_store_close, which accepts null. */
 MUSTER_API int muster_store_serve(int port, muster_store** store, int* listening);
 MUSTER_API void muster_store_close(muster_store* store);
 
@@ -28,8 +28,8 @@ typedef struct {
   size_t size;
 } muster_bytes;
 
-/* Keeps trying until the server answers or the time is over: that of MASTER_ADDR and MASTER_PORT,
- * which muster and torchrun set, or any other one. */
+/* Retries until the server answers or the timeout expires. muster and torchrun set MASTER_ADDR
+ * and MASTER_PORT; any other store works too. */
 MUSTER_API int muster_store_connect(const char* host,
                                     int port,
                                     int64_t timeout_ns,
@@ -37,9 +37,10 @@ MUSTER_API int muster_store_connect(const char* host,
 /* Null is allowed. */
 MUSTER_API void muster_store_disconnect(muster_store_client* client);
 
-/* Not answered by the server: a failure shows at the next call that is. */
+/* The server does not acknowledge a set: a failure shows at the next call that waits for a
+ * reply. */
 MUSTER_API int muster_store_set(muster_store_client* client, const char* key, muster_bytes value);
-/* Waits for the key. *value is there until the next call on this client. */
+/* Waits for the key. *value stays valid until the next call on this client. */
 MUSTER_API int muster_store_get(muster_store_client* client,
                                 const char* key,
                                 int64_t timeout_ns,
@@ -49,14 +50,14 @@ MUSTER_API int muster_store_add(muster_store_client* client,
                                 const char* key,
                                 int64_t delta,
                                 int64_t* sum);
-/* Replaces the value if it is `expected` (a missing key: of no bytes). *value is what the key holds
- * then, until the next call on this client. */
+/* Replaces the value if it equals `expected` (empty for a missing key). *value receives the
+ * resulting value, which stays valid until the next call on this client. */
 MUSTER_API int muster_store_compare_set(muster_store_client* client,
                                         const char* key,
                                         muster_bytes expected,
                                         muster_bytes desired,
                                         muster_bytes* value);
-/* Until all keys exist. */
+/* Waits until all keys exist. */
 MUSTER_API int muster_store_wait(muster_store_client* client,
                                  const char* const* keys,
                                  size_t count,
@@ -66,9 +67,9 @@ MUSTER_API int muster_store_check(muster_store_client* client,
                                   const char* const* keys,
                                   size_t count,
                                   int* exist);
-/* *existed: 1 if the key did. */
+/* *existed: 1 if the key existed. */
 MUSTER_API int muster_store_delete(muster_store_client* client, const char* key, int* existed);
-/* Until world_size callers have come to the key, which is good for one barrier. */
+/* Waits until world_size callers have reached this key. Each key serves one barrier. */
 MUSTER_API int muster_store_barrier(muster_store_client* client,
                                     const char* key,
                                     int world_size,

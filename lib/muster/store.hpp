@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Store: a client of a job's key-value store (of muster, torchrun or PyTorch), and StoreServer, one
-// in a thread of this process. C++17 over store.h. One thread at a time uses a Store. Errors:
-// timeout leaves it as it was; store ends its connection.
+// Store: a client of a job's key-value store (muster, torchrun or PyTorch). StoreServer: a server
+// in a thread of this process. C++17 wrappers for store.h. One thread at a time may use a Store. A
+// timeout leaves the Store usable; after a store error it is disconnected.
 #pragma once
 
 #include "muster/result.hpp"
@@ -20,8 +20,8 @@ class Store {
  public:
   using Duration = std::chrono::nanoseconds;
 
-  // Keeps trying until the server answers or `timeout` is over: that of MASTER_ADDR and
-  // MASTER_PORT, which muster and torchrun set, or any other one.
+  // Retries until the server answers or `timeout` expires. muster and torchrun set MASTER_ADDR and
+  // MASTER_PORT; any other store works too.
   [[nodiscard]] static Result<Store> connect(const std::string& host,
                                              std::uint16_t port,
                                              Duration timeout = std::chrono::seconds(60)) {
@@ -32,7 +32,7 @@ class Store {
     return Store(made);
   }
 
-  // Not answered by the server: a failure shows at the next call that is.
+  // The server does not acknowledge a set: a failure shows at the next call that waits for a reply.
   Result<void> set(const std::string& key, const std::string& value) {
     return detail::result_of(muster_store_set(get(), key.c_str(), bytes(value)));
   }
@@ -44,7 +44,7 @@ class Store {
     return text(code, value);
   }
 
-  // The counter after the addition; a missing key counts as 0.
+  // Returns the counter after the addition; a missing key counts as 0.
   Result<std::int64_t> add(const std::string& key, std::int64_t delta) {
     std::int64_t sum = 0;
     if (muster_store_add(get(), key.c_str(), delta, &sum) != 0) {
@@ -53,7 +53,7 @@ class Store {
     return sum;
   }
 
-  // Replaces the value if it is `expected` (a missing key: ""); returns what the key holds then.
+  // Replaces the value if it equals `expected` ("" for a missing key). Returns the resulting value.
   Result<std::string> compare_set(const std::string& key,
                                   const std::string& expected,
                                   const std::string& desired) {
@@ -63,13 +63,13 @@ class Store {
     return text(code, value);
   }
 
-  // Until all keys exist.
+  // Waits until all keys exist.
   Result<void> wait(const std::vector<std::string>& keys, Duration timeout) {
     const std::vector<const char*> names = names_of(keys);
     return detail::result_of(muster_store_wait(get(), names.data(), names.size(), timeout.count()));
   }
 
-  // Whether all keys exist now.
+  // Returns whether all keys exist now.
   [[nodiscard]] Result<bool> check(const std::vector<std::string>& keys) {
     const std::vector<const char*> names = names_of(keys);
     int exist = 0;
@@ -77,14 +77,14 @@ class Store {
     return flag(code, exist);
   }
 
-  // Whether the key existed.
+  // Returns whether the key existed.
   Result<bool> erase(const std::string& key) {
     int existed = 0;
     const int code = muster_store_delete(get(), key.c_str(), &existed);
     return flag(code, existed);
   }
 
-  // Until world_size callers have come to the key, which is good for one barrier.
+  // Waits until world_size callers have reached this key. Each key serves one barrier.
   Result<void> barrier(const std::string& key, int world_size, Duration timeout) {
     return detail::result_of(muster_store_barrier(get(), key.c_str(), world_size, timeout.count()));
   }
@@ -129,7 +129,7 @@ class Store {
 // Serves until it is destroyed.
 class StoreServer {
  public:
-  // port 0: a free one.
+  // port 0: pick a free one.
   [[nodiscard]] static Result<StoreServer> serve(std::uint16_t port = 0) {
     muster_store* store = nullptr;
     int listening = 0;

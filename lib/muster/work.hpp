@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: an operation of the collective library that was started. Can be moved, not copied. Any
-// thread may wait for it. In a forked child waiting fails with invalid_state.
+// Work: an operation that was started. Movable, not copyable. Any thread may wait for it. In a
+// forked child, waiting fails with invalid_state.
 #pragma once
 
 #include "muster/collective_types.hpp"
@@ -13,24 +13,24 @@ inline namespace v1 {
 
 class Work {
  public:
-  Work() = default;  // one that is over
+  Work() = default;  // a completed operation
 
   explicit Work(muster_work* work) : work_(work) {}
 
   [[nodiscard]] bool done() const { return muster_work_done(work_.get()) == 1; }
 
-  // Until the results can be read by the host. timeout (0: as long as the operation itself may
-  // take): then Errc::timeout, and it can be waited for again.
+  // Waits until the host can read the results. `timeout` 0: the operation's own timeout applies. On
+  // Errc::timeout the operation continues and can be waited for again.
   Result<void> wait(Duration timeout = Duration::zero()) const {
     return detail::result_of(muster_work_wait(work_.get(), timeout.count()));
   }
 
-  // Device buffers: what is queued on this CUDA stream from now on runs after the operation.
+  // Device buffers: work queued on this CUDA stream from now on runs after the operation.
   Result<void> wait_stream(void* stream) const {
     return detail::result_of(muster_work_wait_stream(work_.get(), stream));
   }
 
-  // Gives it up to a caller of the C interface; null where it is over.
+  // Transfers ownership to a caller of the C interface; null if the operation is complete.
   [[nodiscard]] muster_work* release() { return work_.release(); }
 
  private:

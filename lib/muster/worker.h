@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a worker may say to its launcher, and what it hears of the job, for C. Outside of muster
- * every function does nothing. Any thread; nothing waits for the launcher, but for
- * muster_feed_next, and the first call for its answer. Functions that return int return 1 if the
- * launcher was told, 0 if nobody heard, unless they say otherwise. */
+ * Reports from a worker to its launcher, and news of the job, for C. Outside of muster every
+ * function is a no-op. Thread-safe. Only muster_feed_next and the first call wait for the launcher.
+ * Unless documented otherwise, functions that return int return 1 if the report was sent, 0 if
+ * not. */
 #ifndef MUSTER_WORKER_H
 #define MUSTER_WORKER_H
 
@@ -15,38 +15,38 @@
 extern "C" {
 #endif
 
-/* This worker is at this step: two stores into shared memory and a look at the clock. */
+/* Reports this worker's step. Costs two stores to shared memory and a clock read. */
 MUSTER_API void muster_worker_progress(uint64_t step);
 
-/* Something is wrong, in words for people; it is reported. And all is well again. */
+/* unhealthy reports a problem, in text for people; healthy withdraws it. */
 MUSTER_API int muster_worker_unhealthy(const char* why);
 MUSTER_API int muster_worker_healthy(void);
 
-/* Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. 0 also where it is none. */
+/* Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. 0 also for invalid JSON. */
 MUSTER_API int muster_worker_event(const char* json);
 
-/* It has begun to work in the present round. */
+/* Reports that this worker has started work in the current round. */
 MUSTER_API int muster_worker_ready(void);
 
-/* The number of the round: the same on all ranks, greater with each round. 0: no muster. */
+/* The round number: equal on all ranks and increasing. 0 outside of muster. */
 MUSTER_API uint64_t muster_worker_epoch(void);
 
-/* 1: this worker has been asked to end. */
+/* 1 if this worker was asked to stop. */
 MUSTER_API int muster_worker_stopping(void);
 
-/* The members of the job. Null outside of muster; one thread at a time uses it. */
+/* The members of the job. Null outside of muster. One thread at a time. */
 typedef struct muster_feed muster_feed;
 
-#define MUSTER_NEWS_NONE 0  /* nothing came in that time */
-#define MUSTER_NEWS_ROUND 1 /* the members from now on; the first news */
-#define MUSTER_NEWS_GONE 2  /* `count` ranks from `rank` on have ended */
-#define MUSTER_NEWS_STOP 3  /* this node's workers are asked to end, and killed after `seconds` */
-#define MUSTER_NEWS_ENDED 4 /* there will be no more */
+#define MUSTER_NEWS_NONE 0  /* timeout */
+#define MUSTER_NEWS_ROUND 1 /* the new members; always sent first */
+#define MUSTER_NEWS_GONE 2  /* `count` ranks starting at `rank` have exited */
+#define MUSTER_NEWS_STOP 3  /* this node's workers must stop; they are killed after `seconds` */
+#define MUSTER_NEWS_ENDED 4 /* no more news will follow */
 
 typedef struct muster_news {
-  size_t size; /* set it by sizeof */
+  size_t size; /* set to sizeof(muster_news) */
   int32_t kind;
-  int32_t rank; /* ROUND: this worker's */
+  int32_t rank; /* ROUND: this worker's rank */
   int32_t count;
   int32_t world_size;
   uint64_t epoch;
@@ -54,7 +54,7 @@ typedef struct muster_news {
 } muster_news;
 
 MUSTER_API muster_feed* muster_feed_open(void);
-/* Waits for so long (-1: for ever); returns news->kind. */
+/* Waits up to timeout_ms (-1: no limit); returns news->kind. */
 MUSTER_API int muster_feed_next(muster_feed* feed, int timeout_ms, muster_news* news);
 /* Null is allowed. */
 MUSTER_API void muster_feed_close(muster_feed* feed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages from a worker to its launcher, and news of the job. Outside of muster every function
-// does nothing. Thread-safe. Only Feed::next and the first call wait for the launcher. A bool
-// result is true if the launcher was told. C++17 over worker.h.
+// Reports from a worker to its launcher, and news of the job. Outside of muster every function is a
+// no-op. Thread-safe. Only Feed::next and the first call wait for the launcher. A bool result is
+// true if the report was sent. A C++17 wrapper for worker.h.
 #pragma once
 
 #include "muster/worker.h"
@@ -15,12 +15,12 @@ namespace muster {
 inline namespace v1 {
 namespace worker {
 
-// This worker is at this step: two stores into shared memory and a look at the clock.
+// Reports this worker's step. Costs two stores to shared memory and a clock read.
 inline void progress(std::uint64_t step) {
   muster_worker_progress(step);
 }
 
-// Something is wrong, in words for people; it is reported. And all is well again.
+// unhealthy() reports a problem, in text for people; healthy() withdraws it.
 inline bool unhealthy(const std::string& why) {
   return muster_worker_unhealthy(why.c_str()) == 1;
 }
@@ -29,50 +29,50 @@ inline bool healthy() {
   return muster_worker_healthy() == 1;
 }
 
-// Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. False also where it is
-// none.
+// Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. Also false for invalid
+// JSON.
 inline bool event(const std::string& json) {
   return muster_worker_event(json.c_str()) == 1;
 }
 
-// It has begun to work in the present round.
+// Reports that this worker has started work in the current round.
 inline bool ready() {
   return muster_worker_ready() == 1;
 }
 
-// The number of the round: the same on all ranks, greater with each round. 0: no muster.
+// The round number: equal on all ranks and increasing. 0 outside of muster.
 [[nodiscard]] inline std::uint64_t epoch() {
   return muster_worker_epoch();
 }
 
-// Whether this worker has been asked to end.
+// Whether this worker was asked to stop.
 [[nodiscard]] inline bool stopping() {
   return muster_worker_stopping() == 1;
 }
 
 enum class NewsKind : std::int32_t {
-  none = MUSTER_NEWS_NONE,    // nothing came in that time
-  round = MUSTER_NEWS_ROUND,  // the members from now on; the first news
-  gone = MUSTER_NEWS_GONE,    // `count` ranks from `rank` on have ended
-  stop = MUSTER_NEWS_STOP,    // this node's workers are asked to end, and killed after `seconds`
-  ended = MUSTER_NEWS_ENDED,  // there will be no more
+  none = MUSTER_NEWS_NONE,    // timeout
+  round = MUSTER_NEWS_ROUND,  // the new members; always sent first
+  gone = MUSTER_NEWS_GONE,    // `count` ranks starting at `rank` have exited
+  stop = MUSTER_NEWS_STOP,    // this node's workers must stop; they are killed after `seconds`
+  ended = MUSTER_NEWS_ENDED,  // no more news will follow
 };
 
 struct News {
   NewsKind kind = NewsKind::none;
-  int rank = 0;  // of a round: this worker's
+  int rank = 0;  // this worker's rank, in a round
   int count = 0;
   int world_size = 0;
   std::uint64_t epoch = 0;
   double seconds = 0;
 };
 
-// The members of the job, as they change. One thread at a time.
+// Membership changes of the job. One thread at a time.
 class Feed {
  public:
   Feed() : feed_(muster_feed_open()) {}
 
-  // Waits for so long; a negative time: for ever.
+  // Waits up to `timeout`; a negative timeout means no limit.
   [[nodiscard]] News next(std::chrono::milliseconds timeout) {
     if (!feed_) {
       return {NewsKind::ended};

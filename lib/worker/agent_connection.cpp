@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::size_t kReadBytes = channel::kFrameBytesMax;
 
-// False: not within that time.
+// False on timeout.
 bool wait_readable(int fd, TimePoint until) {
   while (true) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_now()).count();
     pollfd one{.fd = fd, .events = POLLIN, .revents = 0};
-    // A little longer rather than not at all: the rest of a millisecond is waited for, too.
+    // poll() takes whole milliseconds; round up so that the remainder is also waited for.
     const int ready =
         ::poll(&one, 1, static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, 60'000)));
     if (ready != 0 && !(ready < 0 && errno == EINTR)) {
@@ -39,7 +39,7 @@ bool wait_readable(int fd, TimePoint until) {
   }
 }
 
-// A handled signal ends a connect() that waits, and leaves the socket as it was.
+// A signal handler interrupts a blocked connect() and leaves the socket unconnected, so retry.
 bool connect_to(int fd, const UnixAddress& address, TimePoint until) {
   while (::connect(fd, address.raw(), address.size) != 0) {
     if (errno != EINTR || steady_now() >= until) {
@@ -53,16 +53,16 @@ bool connect_to(int fd, const UnixAddress& address, TimePoint until) {
 
 Result<AgentConnection> AgentConnection::open(std::string_view name) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // Also for the connection, where many others wait already.
+  // SO_SNDTIMEO also limits connect(), which blocks while the backlog is full.
   const timeval most{
       .tv_sec = std::chrono::duration_cast<std::chrono::seconds>(kAnswerTimeout).count(),
       .tv_usec = 0};
   static_cast<void>(::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)));
   const UnixAddress address = abstract_address(name);
   if (!fd || !connect_to(fd.get(), address, steady_now() + kAnswerTimeout)) {
-    return std::unexpected(system_error("connecting to the launcher", errno));
+    return std::unexpected(system_error("cannot connect to the launcher", errno));
   }
-  // Anyone may listen in the abstract namespace: only our own launcher is believed.
+  // Any user can bind a name in the abstract namespace, so accept only a peer with our own user id.
   const auto who = peer_of(fd.get());
   if (!who || who->uid != ::geteuid()) {
     return failure(Errc::not_possible, "the launcher's socket belongs to another user");
@@ -77,7 +77,7 @@ Result<AgentConnection> AgentConnection::open(std::string_view name) {
 Result<void> AgentConnection::receive_hello() {
   const TimePoint until = steady_now() + kAnswerTimeout;
   if (!wait_readable(fd_.get(), until)) {
-    return failure(Errc::timed_out, "the launcher does not answer");
+    return failure(Errc::timed_out, "the launcher does not respond");
   }
   std::array<char, kReadBytes> bytes{};
   auto received = receive_some_with_fds(fd_.get(), bytes);
@@ -89,16 +89,16 @@ Result<void> AgentConnection::receive_hello() {
   }
   const auto first = next(until - steady_now());
   if (!first || !*first) {
-    return first ? failure(Errc::timed_out, "the launcher does not answer")
+    return first ? failure(Errc::timed_out, "the launcher does not respond")
                  : std::unexpected(first.error());
   }
   if (!std::holds_alternative<channel::Hello>(**first)) {
-    return failure(Errc::closed, "the launcher refuses this process");
+    return failure(Errc::closed, "the launcher refused this process");
   }
   return {};
 }
 
-// A line that is so short goes as a whole or not at all.
+// The kernel accepts a line this short completely or not at all.
 Result<bool> AgentConnection::send(const channel::WorkerFrame& frame) {
   const std::string line = channel::encode(frame);
   const auto count = ::send(fd_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -108,10 +108,10 @@ Result<bool> AgentConnection::send(const channel::WorkerFrame& frame) {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
     return false;
   }
-  return failure(Errc::closed, "the launcher has ended the connection");
+  return failure(Errc::closed, "the launcher closed the connection");
 }
 
-// Types that this version does not know are left out.
+// Skips frame types that this version does not know.
 Result<std::optional<channel::AgentFrame>> AgentConnection::take_frame() {
   while (true) {
     const auto line = lines_.next();
@@ -140,7 +140,7 @@ Result<std::optional<channel::AgentFrame>> AgentConnection::next(Duration timeou
     std::array<char, kReadBytes> bytes{};
     const auto count = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
-      return failure(Errc::closed, "the launcher has ended the connection");
+      return failure(Errc::closed, "the launcher closed the connection");
     }
     lines_.feed({bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))});
   }

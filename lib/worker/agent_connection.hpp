@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentConnection: a worker's end of the channel to its agent. Used by worker.cpp only. Resource;
+// AgentConnection: a worker's end of the channel to its agent. Only worker.cpp uses it. Resource;
 // one thread at a time.
 #pragma once
 
@@ -14,23 +14,23 @@
 
 namespace muster::worker {
 
-// For the agent's first answer, which comes in microseconds unless it is stopped.
+// Timeout for the agent's first frame, which takes microseconds unless the agent is stopped.
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
 class AgentConnection {
  public:
   // Connects to the socket of this name and waits for its first frame. Errors: unreachable,
-  // not_possible (somebody else's socket), closed (it refuses this process).
+  // not_possible (another user owns the socket), closed (the agent refused this process).
   [[nodiscard]] static Result<AgentConnection> open(std::string_view name);
 
-  // Never waits. False: the agent has not read what came before, and this frame is left out.
+  // Never blocks. False if the agent has not read earlier frames; this frame is then dropped.
   // Error: closed.
   [[nodiscard]] Result<bool> send(const channel::WorkerFrame& frame);
 
-  // None: there is none within that time. Errors: closed, protocol.
+  // Empty on timeout. Errors: closed, protocol.
   [[nodiscard]] Result<std::optional<channel::AgentFrame>> next(Duration timeout);
 
-  // Taken away from the connection; none where the agent gave none.
+  // Transfers ownership of the page; empty if the agent sent none.
   [[nodiscard]] std::optional<channel::ProgressPage> take_page() {
     return std::exchange(page_, std::nullopt);
   }

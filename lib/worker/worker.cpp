@@ -17,7 +17,7 @@
 namespace muster::worker {
 namespace {
 
-// Of progress, where there is no shared page.
+// Minimum interval between progress frames, used if there is no shared page.
 constexpr Duration kBetweenFrames = std::chrono::seconds(1);
 
 std::string variable(std::string_view name) {
@@ -32,31 +32,31 @@ Result<AgentConnection> connect() {
   return AgentConnection::open(name);
 }
 
-// What this process has of its launcher: one connection, made by the first call.
+// This process's link to its launcher: one connection, opened by the first call.
 struct Agent {
   std::mutex mutex;
-  pid_t owner = 0;  // a forked child makes a connection of its own
+  pid_t owner = 0;  // a forked child opens its own connection
   std::optional<AgentConnection> connection;
   bool subscribed = false;
   bool stopping = false;
-  TimePoint told{};  // when progress went by a frame
+  TimePoint told{};  // time of the last progress frame
 
-  // The caller has the mutex. Null where there is none.
+  // Null if there is no connection. The caller holds the mutex.
   AgentConnection* get();
-  // The same.
+  // The caller holds the mutex.
   bool say(const channel::WorkerFrame& frame);
   void subscribe();
 };
 
-// Never destroyed: threads may still report while the process ends.
+// Never destroyed: threads may still report while the process exits.
 std::atomic<Agent*> the_agent = new Agent;
 
 Agent& agent() {
   return *the_agent;
 }
 
-// In a forked child: a thread that is not here may have had the mutex, and what it was changing is
-// left to itself.
+// Runs in a forked child. If another thread of the parent held the mutex, the old Agent may be in
+// an inconsistent state, so abandon it.
 void renew_agent() {
   if (agent().mutex.try_lock()) {
     agent().mutex.unlock();
@@ -67,7 +67,7 @@ void renew_agent() {
 
 const bool renewed_at_fork = ::pthread_atfork(nullptr, nullptr, &renew_agent) == 0;
 
-// Set once. It stays mapped, and is the same worker's in a forked child.
+// Set once and never unmapped. A forked child reports for the same worker through it.
 std::atomic<channel::ProgressPage*> the_page = nullptr;
 std::atomic<bool> page_sought = false;
 
@@ -91,7 +91,7 @@ bool Agent::say(const channel::WorkerFrame& frame) {
   return sent.value_or(false);
 }
 
-// And waits for the first answer, with which comes what was told before.
+// Also waits for the first reply, which brings a stop that was sent earlier.
 void Agent::subscribe() {
   subscribed = say(channel::Subscribe{});
   if (subscribed && !connection->next(kAnswerTimeout)) {
@@ -146,7 +146,7 @@ Round round_of(const channel::Round& r) {
           nodes_of(r.joined)};
 }
 
-// None: it is no news of the members.
+// Empty if the frame is not membership news.
 std::optional<News> news_of(const channel::AgentFrame& frame) {
   return std::visit(
       []<class Frame>(const Frame& one) -> std::optional<News> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker may say to its launcher, and what it hears of the job (channel/CHANNEL.md). For
-// programs that muster starts; part of libmuster_collective.so. Outside of muster every function
-// does nothing. Any thread; nothing here waits for the launcher, but for Rounds::next, and the
-// first call for its answer. A bool tells whether the launcher was told.
+// Reports from a worker to its launcher, and news of the job (channel/CHANNEL.md). For programs
+// that muster starts; part of libmuster_collective.so. Outside of muster every function is a no-op.
+// Thread-safe. Only Rounds::next and the first call wait for the launcher. A bool result is true if
+// the report was sent.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,24 +17,24 @@
 
 namespace muster::worker {
 
-// This worker is at this step: two stores into shared memory and a look at the clock.
+// Reports this worker's step. Costs two stores to shared memory and a clock read.
 void progress(std::uint64_t step);
 
-// Something is wrong, in words for people; it is reported. And all is well again.
+// unhealthy() reports a problem, in text for people; healthy() withdraws it.
 bool unhealthy(std::string_view why);
 bool healthy();
 
-// Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. False also where it is
-// none.
+// Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. Also false for invalid
+// JSON.
 bool event(std::string_view json);
 
-// It has begun to work in the present round.
+// Reports that this worker has started work in the current round.
 bool ready();
 
-// The number of the round: the same on all ranks, greater with each round. 0: no muster.
+// The round number: equal on all ranks and increasing. 0 outside of muster.
 [[nodiscard]] std::uint64_t epoch();
 
-// Whether this worker has been asked to end.
+// Whether this worker was asked to stop.
 [[nodiscard]] bool stopping();
 
 // -- the members of the job ---------------------------------------------------------------------
@@ -46,7 +46,7 @@ struct NodeRanks {
   int count = 0;
 };
 
-// The members from now on.
+// The new members.
 struct Round {
   std::uint64_t epoch = 0;
   int rank = 0;
@@ -58,11 +58,11 @@ struct Round {
   int restarts = 0;
   std::string store_address;
   int store_port = 0;
-  std::vector<NodeRanks> left;    // nodes that are gone, with their ranks of the round before
-  std::vector<NodeRanks> joined;  // nodes that are new
+  std::vector<NodeRanks> left;    // nodes that left, with their ranks in the previous round
+  std::vector<NodeRanks> joined;  // new nodes
 };
 
-// These ranks of the round have ended.
+// These ranks of the round have exited.
 struct Gone {
   std::uint64_t epoch = 0;
   int rank = 0;
@@ -71,7 +71,7 @@ struct Gone {
   std::string why;
 };
 
-// This node's workers are asked to end, and killed after so many seconds.
+// This node's workers must stop; they are killed after `seconds`.
 struct Stop {
   double seconds = 0;
   std::string why;
@@ -79,7 +79,7 @@ struct Stop {
 
 using News = std::variant<Round, Gone, Stop>;
 
-// The present round, and then each Gone, Stop and Round as it happens. One thread at a time.
+// The current round, then each Gone, Stop and Round as it happens. One thread at a time.
 class Rounds {
  public:
   Rounds();
@@ -87,10 +87,10 @@ class Rounds {
   Rounds(Rounds&&) noexcept;
   Rounds& operator=(Rounds&&) noexcept;
 
-  // None: there was nothing in that time, or ended() is true.
+  // Empty on timeout or if ended() is true.
   [[nodiscard]] std::optional<News> next(Duration timeout);
 
-  // No launcher, or it has ended the connection.
+  // True without a launcher, or after it closed the connection.
   [[nodiscard]] bool ended() const { return connection_ == nullptr; }
 
  private:

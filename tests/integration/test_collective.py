@@ -125,7 +125,7 @@ class Sums(unittest.TestCase):
         with Job(2, sys.executable, '-B', __file__, 'worker') as job:
             for rank, line in enumerate(job.outputs()):
                 self.assertEqual(line, f'{rank} [4.0, 8.0, 12.0, 16.0] -5 muster_run: unknown '
-                                       'kind of operation\n')
+                                       'operation kind\n')
 
     def test_nothing_is_left_in_dev_shm(self):
         inside = ['unshare', '--mount', 'sh', '-c',

@@ -177,7 +177,7 @@ class WithoutMemory(unittest.TestCase):
             with self.subTest(limit=limit):
                 with Job(1, 'sums', options={'preexec_fn': lower}) as job:
                     self.assertRegex(job.outputs()[0],
-                                     rf'^error system rank -1 .*ulimit -f\) allows {limit} bytes')
+                                     rf'^error system rank -1 .*ulimit -f\) is {limit} bytes')
 
     def test_the_others_are_told_by_who_has_no_memory(self):
         def lower():

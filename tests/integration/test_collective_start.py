@@ -95,7 +95,7 @@ class Descriptors(unittest.TestCase):
                     texts = {re.sub(r'.* at \d+: ', '', line) for line in lines}
                     self.assertEqual(len(texts), 1, lines)
                     self.assertRegex(texts.pop(), f'^rank {limited} could not start: .*Too many '
-                                     rf'open files .*its limit is {limit} descriptors')
+                                     rf'open files .*limit: {limit} descriptors')
                     for rank, line in enumerate(lines):
                         code = 'system' if rank == limited else 'peer_failed'
                         self.assertRegex(line, f'^error {code} rank {limited} ')
@@ -147,8 +147,8 @@ class Ports(unittest.TestCase):
             with Job(2, 'sums', BACKEND='tcp', ADDRESS='127.0.0.1',
                      PORT_RANGE=lambda rank: '' if rank == 0 else f'{number}-{number}') as job:
                 for line in job.outputs():
-                    self.assertRegex(line, r'^error \w+ rank 1 .*rank 1 could not start: listening '
-                                     r'for the other ranks at 127\.0\.0\.1.* already in use')
+                    self.assertRegex(line, r'^error \w+ rank 1 .*rank 1 could not start: cannot '
+                                     r'listen for the other ranks on 127\.0\.0\.1.* already in use')
 
     def test_a_range_that_is_none(self):
         for text in ('29500-29400', 'x', '0-5', '1-70000'):

@@ -115,7 +115,7 @@ class Installed(unittest.TestCase):
             nowhere = {**os.environ, 'RANK': '0', 'WORLD_SIZE': 'x'}
             refused = run(build / 'shown', env=nowhere, check=False)
             self.assertEqual(refused.returncode, 1)
-            self.assertIn("WORLD_SIZE='x' is not a whole number", refused.stdout)
+            self.assertIn("WORLD_SIZE='x' is not an integer", refused.stdout)
             ctl = self.prefix / 'bin/musterctl'
             got = run(ctl, 'store', 'get', f'localhost:{port}', 'from').stdout
             self.assertEqual(got, 'consumer')

@@ -80,7 +80,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(read - named, set())
         self.assertEqual(named - read, set())
         source = (room / 'bootstrap/environment.cpp').read_text()
-        for word in re.search(r'is none of ([\w, ]+)"', source).group(1).split(', '):
+        for word in re.search(r'use one of ([\w, ]+)"', source).group(1).split(', '):
             self.assertIn(f'`{word}`', table)
 
     def test_quickstart_takes_what_is_said_and_starts_programs_that_exist(self):

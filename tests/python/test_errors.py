@@ -233,7 +233,7 @@ class Errors(JobCase):
         lines = self.succeed(2, "two_threads")
         self.assertEqual(len(lines), 5, lines)
         for line in lines:
-            self.assertRegex(line, "^Aborted rank 0: .*Only one thread at a time may call a "
+            self.assertRegex(line, "^Aborted rank 0: .*Only one thread at a time may use a "
                                    "communicator")
 
 

@@ -297,16 +297,16 @@ class Gradients(JobCase):
     def test_mistakes_name_the_parameter(self):
         lines = self.succeed(2, "mistakes")
         wanted = ["finalize was not called", "'late' after finalize",
-                  "'weights' was marked outside of a step", "needs the option has_unused",
+                  "'weights' was marked outside of a step", "requires the option has_unused",
                   "'weights' was marked twice", "no gradient 7",
                   "1 gradients were not marked in this step: 'bias'",
-                  "'count' is i32; with a wire type all gradients are f32", "was closed"]
+                  "'count' is i32, but with a wire type", "was closed"]
         for text in wanted:
             count = 4 if text.startswith("finalize") else 2
             self.assertEqual(sum(text in line for line in lines), count, (text, lines))
         for rank in range(2):
             self.assertIn(f"Mismatch rank None: GradientSync: parameter 1 'head' f32[{5 + rank}] "
-                          f"of rank {rank} is not the same on rank {1 - rank}", lines)
+                          f"on rank {rank} differs from that on rank {1 - rank}", lines)
         self.assertEqual(sum("the options (" in line for line in lines), 2, lines)
 
     def test_memory_lives_as_long_as_it_is_shown(self):

@@ -70,7 +70,7 @@ class Library(unittest.TestCase):
                                   timeout=60, check=False)
             lines = done.stdout.splitlines()
             self.assertEqual(lines[-1:], [copies], done.stdout + done.stderr)
-            self.assertIn("serving the store of the ranks: epoll: Too many open files", lines)
+            self.assertIn("cannot serve the store: epoll: Too many open files", lines)
             self.assertIn("served", lines)
 
 

@@ -26,10 +26,10 @@ std::string card_key(const BootstrapContext& context, std::string_view topic, in
 
 std::string exchanging(const BootstrapContext& context, std::string_view topic) {
   return fmt::format(
-      "rank {} of {}, exchanging '{}' over the store", context.rank, context.size, topic);
+      "rank {} of {}, exchanging '{}' through the store", context.rank, context.size, topic);
 }
 
-// Who has not written a card, for the message after a time-out.
+// Lists the ranks that have not written a card, for the timeout error.
 Error missing_ranks(const BootstrapContext& context, std::string_view topic) {
   Error error{.code = Errc::timeout};
   std::string names;
@@ -47,7 +47,7 @@ Error missing_ranks(const BootstrapContext& context, std::string_view topic) {
   if (missing == 0) {
     error.rank = 0;
     error.text = fmt::format(
-        "rank {}: all ranks arrived, but rank 0 did not confirm it in time: it has died or hangs",
+        "rank {}: all ranks arrived, but rank 0 did not confirm in time: it has died or hangs",
         context.rank);
     return error;
   }
@@ -81,12 +81,12 @@ Result<std::vector<std::string>> split_cards(std::string_view all, int size) {
     all.remove_prefix(length);
   }
   if (!all.empty() || out.size() != static_cast<std::size_t>(size)) {
-    return failure(Errc::store, "the store's entries for the ranks are malformed");
+    return failure(Errc::store, "the ranks' entries in the store are malformed");
   }
   return out;
 }
 
-// Rank 0 reads all cards, once, and writes them for the others as one value.
+// Rank 0 reads all cards once and publishes them as a single value for the others.
 Result<std::string> gather_cards(const BootstrapContext& context, std::string_view topic) {
   std::vector<std::string> keys;
   keys.reserve(static_cast<std::size_t>(context.size));
@@ -134,7 +134,7 @@ Result<std::vector<std::string>> await_keys(const BootstrapContext& context,
     const bool is_late = values.error().code == muster::Errc::timed_out;
     auto seen = watch == nullptr ? std::nullopt : is_late ? watch->look() : watch->reason();
     if (seen && is_late) {
-      // What was written before the bad news says more.
+      // A value written before the failure is more useful, so check once more.
       values = context.store->multi_get(keys, std::chrono::milliseconds(1));
     }
     if (values) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks find each other through the store before they can talk: a card from each, and which of
-// them are on this host. Blocks; one thread.
+// How ranks find each other through the store before they have connections: each publishes a card,
+// and ranks on one host are identified. Blocks; one thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -18,33 +18,33 @@ namespace muster::collective {
 
 class StartWatch;
 
-// Where a rank stands among all, and the part of the store that is theirs.
+// A rank's position and its part of the store.
 struct BootstrapContext {
   Store* store = nullptr;
   std::string prefix = {};  // ends with '/'
   int rank = 0;
   int size = 1;
   TimePoint deadline = {};
-  StartWatch* watch = nullptr;  // looked at while others are waited for
+  StartWatch* watch = nullptr;  // checked while waiting for other ranks
 };
 
-// The values of these keys, once all exist. Errors: timeout; store; what the watch has seen.
-// `doing` is put in front of the store's message.
+// Waits until all keys exist and returns their values. Errors: timeout; store; what the watch has
+// seen. `doing` becomes the prefix of the store's message.
 [[nodiscard]] Result<std::vector<std::string>> await_keys(const BootstrapContext& context,
                                                           const std::vector<std::string>& keys,
                                                           std::string_view doing);
 
-// Gives each rank the cards of all, in the order of ranks. `topic` is used once per context.
-// Errors: timeout, naming the ranks that did not come; store; what the watch has seen.
+// Returns the cards of all ranks, in rank order. Use each `topic` once per context. Errors:
+// timeout, naming the missing ranks; store; what the watch has seen.
 [[nodiscard]] Result<std::vector<std::string>> exchange_cards(const BootstrapContext& context,
                                                               std::string_view topic,
                                                               const std::string& card);
 
-// A word that is equal for ranks that can share memory: the machine since its start, its network
-// (what an abstract socket is seen in) and the user.
+// An identifier that is equal for ranks that can share memory. It combines boot id, network
+// namespace (the scope of abstract sockets) and user.
 [[nodiscard]] std::string host_word();
 
-// 128 bits of the kernel's randomness as text.
+// 128 random bits from the kernel, as text.
 [[nodiscard]] std::string random_word();
 
 [[nodiscard]] Duration left_until(TimePoint deadline);

@@ -20,7 +20,7 @@
 namespace muster::collective {
 namespace {
 
-// The launcher answers from its loop; one that is stopped does not hold us up for longer.
+// The launcher answers from its event loop. If it is stopped, do not block for longer than this.
 constexpr timeval kTimeout{.tv_sec = 1, .tv_usec = 0};
 
 struct Offered {
@@ -28,7 +28,7 @@ struct Offered {
   LivenessOffer offer;
 };
 
-// Connected to our parent, and to nobody who took its name.
+// Connects to our parent. Checks the peer's pid, because another process could bind the name.
 UniqueFd reach_launcher() {
   const pid_t parent = ::getppid();
   const UnixAddress address = liveness_address(parent);
@@ -62,7 +62,7 @@ RobustWord robust_word;
 std::atomic<std::uint32_t> held{0};
 std::atomic<LivenessPage*> shown{nullptr};  // never unmapped
 
-// Never left: the kernel marks the word when the process ends, however it does.
+// Holds the word until the process exits; the kernel then marks it, whatever the cause of death.
 void* hold(void* offered) {
   auto& life = *static_cast<std::atomic<std::uint32_t>*>(offered);
   ::pthread_setname_np(::pthread_self(), "muster-life");
@@ -72,7 +72,7 @@ void* hold(void* offered) {
   held.store(1);
   futex_wake_all(held);
   while (true) {
-    ::pause();  // all signals are blocked
+    ::pause();  // all signals are blocked in this thread
   }
 }
 
@@ -91,14 +91,14 @@ void ask_and_hold() {
   pthread_t thread{};
   bool runs = false;
   {
-    // The thread inherits the mask; the program's signals are for its own threads.
+    // The thread inherits the mask, so it does not take the program's signals.
     const BlockedSignals blocked;
     runs = ::pthread_create(&thread, nullptr, hold, &word) == 0;
   }
   if (runs) {
     ::pthread_detach(thread);
   }
-  // The caller goes on only when its death would be seen.
+  // Continue only when the launcher would notice our death.
   while (runs && held.load() == 0) {
     futex_wait(held, 0, std::chrono::hours(1));
   }

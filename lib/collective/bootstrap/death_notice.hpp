@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under muster: lets the launcher see at once that this process dies, before the kernel has freed
-// its memory, so that it stops the other workers and tells the other nodes
-// (base/liveness_page.hpp). Elsewhere nothing happens. Any thread.
+// Under muster, lets the launcher detect this process's death at once, before the kernel has freed
+// its memory. The launcher can then stop the other workers and notify the other nodes
+// (base/liveness_page.hpp). A no-op elsewhere. Any thread.
 #pragma once
 
 #include <sys/types.h>
 
 namespace muster::collective {
 
-// Once a process, later calls do nothing. A thread that sleeps until the end of the process holds
-// the word: communicators, whose threads hold words for the other ranks, may end before.
+// Works once per process; later calls do nothing. A thread that sleeps until the process exits
+// holds the word, because communicators, whose threads hold words for the other ranks, may be
+// destroyed earlier.
 void request_death_notice();
 
-// The worker of this node that the launcher saw die first; it ends the others only then. 0: none
-// has, or there is no launcher that tells.
+// Pid of the worker on this node that the launcher saw die first, before it killed the others. 0 if
+// there is none, or if no launcher reports deaths.
 [[nodiscard]] pid_t first_dead_worker();
 
 }  // namespace muster::collective

@@ -30,7 +30,7 @@ Result<std::int64_t> number(const Environ& environ,
   if (!value || *value < least || *value > most) {
     return failure(
         Errc::invalid_argument,
-        fmt::format("{}='{}' is not a whole number from {} to {}", name, *text, least, most));
+        fmt::format("{}='{}' is not an integer between {} and {}", name, *text, least, most));
   }
   return *value;
 }
@@ -40,7 +40,7 @@ Result<std::int64_t> number_or_zero(const Environ& environ, const char* name) {
                            : Result<std::int64_t>(0);
 }
 
-// The server, if it is ours, lives as long as its client.
+// A server of our own must live as long as its client.
 struct OwnStore {
   std::unique_ptr<ServedStore> server;
   std::unique_ptr<BlockingStore> client;
@@ -54,7 +54,7 @@ Result<Backend> backend_named(const std::string& word) {
     }
   }
   return failure(Errc::invalid_argument,
-                 "MUSTER_COLLECTIVE_BACKEND='" + word + "' is none of auto, shm, tcp, hier, nccl");
+                 "MUSTER_COLLECTIVE_BACKEND='" + word + "': use one of auto, shm, tcp, hier, nccl");
 }
 
 Result<void> override_duration(const Environ& environ, const char* name, Duration& value) {
@@ -102,7 +102,7 @@ Result<WorkerPlace> worker_place(const Environ& environ) {
   place.membership.job = environ.get("TORCHELASTIC_RUN_ID").value_or("job");
   place.agent_store = environ.get("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   if (*size == 1 && !environ.get("MASTER_ADDR")) {
-    return place;  // alone: nobody to meet
+    return place;  // single rank: no store needed
   }
   const auto port = number(environ, "MASTER_PORT", 1, 65535);
   if (!port) {
@@ -152,7 +152,7 @@ Result<PortRange> ports_named(const std::string& text) {
   if (!first || !last || *first < 1 || *last > 65535 || *first > *last) {
     return failure(
         Errc::invalid_argument,
-        fmt::format("port range '{}': give two ports from 1 to 65535, such as 29500-29599 "
+        fmt::format("port range '{}': must be two ports between 1 and 65535, such as 29500-29599 "
                     "(option port_range, MUSTER_COLLECTIVE_PORT_RANGE)",
                     text));
   }
@@ -165,7 +165,7 @@ Result<std::shared_ptr<Store>> open_store(const WorkerPlace& place, Duration tim
   }
   auto own = std::make_shared<OwnStore>();
   if (!place.agent_store && place.membership.rank == 0) {
-    // Taken: somebody in this job serves it already, PyTorch for example.
+    // If the port is taken, another part of this job already serves the store, for example PyTorch.
     if (auto server = ServedStore::open(place.store_host, place.store_port)) {
       own->server = std::move(*server);
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who shares a host with whom, from the word that each rank gives for its host, and which back end
-// that calls for. Pure.
+// Groups ranks by host, from each rank's host identifier, and chooses the matching back end. Pure.
 #pragma once
 
 #include "collective/error.hpp"
@@ -12,8 +11,8 @@
 namespace muster::collective {
 
 struct Hosts {
-  std::vector<std::vector<int>> ranks;  // of each host, in order; hosts by their first rank
-  std::vector<int> host_of;             // each rank's
+  std::vector<std::vector<int>> ranks;  // per host, in rank order; sorted by first rank
+  std::vector<int> host_of;             // per rank
 
   [[nodiscard]] const std::vector<int>& beside(int rank) const {
     return ranks[static_cast<std::size_t>(host_of[static_cast<std::size_t>(rank)])];
@@ -22,7 +21,7 @@ struct Hosts {
 
 [[nodiscard]] Hosts group_by_host(const std::vector<std::string>& names);
 
-// Error: unsupported, if what is wanted does not fit the hosts.
+// Error: unsupported, if the requested back end does not fit the hosts.
 [[nodiscard]] Result<Backend> choose_backend(Backend wanted, const Hosts& hosts);
 
 }  // namespace muster::collective

@@ -24,7 +24,7 @@ Listeners& listeners();
 void tell_listeners() {
   Listeners& known = listeners();
   const std::scoped_lock lock(known.mutex);
-  // A child that ends by exit() runs our handler too; the listeners are its parent's.
+  // A forked child that calls exit() runs this handler too, but the listeners belong to its parent.
   if (known.generation == fork_generation()) {
     for (ExitListener* const listener : known.all) {
       listener->process_exits();
@@ -34,8 +34,8 @@ void tell_listeners() {
 
 // Never destroyed: used until the very end of the process.
 Listeners& listeners() {
-  // atexit() before the first listener is added: what is registered later, as the destructors of
-  // the program's own communicators, runs earlier.
+  // Register with atexit() before adding the first listener. Handlers registered later run earlier,
+  // such as the destructors of the program's own communicators.
   static auto* const kListeners = [] {
     static_cast<void>(std::atexit(tell_listeners));
     return new Listeners();
@@ -56,7 +56,7 @@ void add_exit_listener(ExitListener& listener) {
   Listeners& known = listeners();
   const std::scoped_lock lock(known.mutex);
   if (known.generation != fork_generation()) {
-    known.all.clear();  // of the parent
+    known.all.clear();  // these belong to the parent
     known.generation = fork_generation();
   }
   known.all.push_back(&listener);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to the whole process and a communicator must know of: it was forked, or it ends by
-// exit() with communicators open. Any thread.
+// Process events that affect communicators: a fork, or exit() with open communicators. Any thread.
 #pragma once
 
 #include <cstdint>
 
 namespace muster::collective {
 
-// Another number in a child after fork(): what it inherited belongs to its parent.
+// Differs in a child after fork(), where all inherited state belongs to the parent.
 [[nodiscard]] std::uint32_t fork_generation();
 
-// Leaves when the process ends by exit(), while it is registered.
+// Called when the process exits through exit() while the listener is registered.
 class ExitListener {
  public:
   ExitListener() = default;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RobustWord: a futex word in shared memory that the kernel marks (kOwnerDied, base/futex.hpp) when
-// the thread that holds it ends, however it ends and before the memory of its process is freed. It
-// is the only entry of that thread's robust list. Resource; must outlive the thread, or be let go.
+// RobustWord: a futex word in shared memory. When the thread that holds it dies for any reason, the
+// kernel marks it (kOwnerDied, base/futex.hpp) before it frees the process's memory. It is the only
+// entry in that thread's robust list. Resource; must outlive the thread, or be released.
 #pragma once
 
 #include <atomic>
@@ -15,16 +15,16 @@ class RobustWord {
   RobustWord(const RobustWord&) = delete;
   RobustWord& operator=(const RobustWord&) = delete;
 
-  // From the thread whose end is to be seen. It takes no robust mutex of glibc's: this list is in
-  // place of theirs.
+  // Call from the thread to be watched. That thread must not lock robust glibc mutexes, because
+  // this list replaces glibc's.
   void hold(std::atomic<std::uint32_t>& word);
 
-  // From any thread: the end of the thread no longer marks the word.
+  // Any thread. Afterwards the thread's death no longer marks the word.
   void let_go(std::atomic<std::uint32_t>& word);
 
  private:
-  // The kernel's struct robust_list and struct robust_list_head (linux/futex.h). The list is a ring
-  // through the head; the word lies `offset` bytes behind the entry.
+  // The kernel's struct robust_list and struct robust_list_head (linux/futex.h). The list is
+  // circular through the head; the word is at `offset` bytes from the entry.
   struct Node {
     Node* next;
   };

@@ -42,7 +42,7 @@ ServedStore::ServedStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 ServedStore::~ServedStore() {
   if (impl_->generation != fork_generation()) {
-    impl_->thread.detach();  // it never was in this process
+    impl_->thread.detach();  // the thread does not exist in this forked process
     [[maybe_unused]] const Impl* const parents = impl_.release();
     return;
   }
@@ -54,16 +54,15 @@ std::uint16_t ServedStore::port() const {
   return impl_->server->port();
 }
 
-// asio and std::thread throw where the process has no descriptors or threads left.
+// asio and std::thread throw if the process has run out of descriptors or threads.
 Result<std::unique_ptr<ServedStore>> ServedStore::open(const std::string& host,
                                                        std::uint16_t port) {
   try {
     return try_open(listening_address(host), port);
   } catch (const std::system_error& error) {
-    return std::unexpected(
-        Error{.code = Errc::system,
-              .native = error.code().value(),
-              .text = fmt::format("serving the store of the ranks: {}", error.what())});
+    return std::unexpected(Error{.code = Errc::system,
+                                 .native = error.code().value(),
+                                 .text = fmt::format("cannot serve the store: {}", error.what())});
   }
 }
 
@@ -71,11 +70,11 @@ Result<std::unique_ptr<ServedStore>> ServedStore::try_open(const std::string& ad
                                                            std::uint16_t port) {
   auto impl = std::make_unique<Impl>();
   auto server = StoreServer::open(impl->loop, address, port);
-  if (!server && address == kEverywhere) {  // perhaps a machine without IPv6
+  if (!server && address == kEverywhere) {  // the machine may have no IPv6
     server = StoreServer::open(impl->loop, "0.0.0.0", port);
   }
   if (!server) {
-    return std::unexpected(wrap(Errc::system, "serving the store of the ranks", server.error()));
+    return std::unexpected(wrap(Errc::system, "cannot serve the store", server.error()));
   }
   impl->server = std::move(*server);
   impl->server->set_admission(&impl->admission);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServedStore: a store server in a thread of this process, for rank 0 of a job that no launcher
-// serves one for. Resource type.
+// ServedStore: a store server in a thread of this process, for rank 0 of a job without a launcher
+// that serves one. Resource type.
 #pragma once
 
 #include "collective/error.hpp"
@@ -13,9 +13,9 @@ namespace muster::collective {
 
 class ServedStore {
  public:
-  // Listens where `host` is if that is an address of this machine, and else everywhere: a name may
-  // mean another address to the other ranks. On this machine our user's processes can connect, and
-  // root's. Error: system: the port is taken, or the process has no descriptors or threads left.
+  // Listens on `host` if that is an address of this machine. Otherwise listens on all addresses,
+  // because a name may resolve differently on other ranks. From this machine, only our user and
+  // root may connect. Error: system (port taken, or out of descriptors or threads).
   [[nodiscard]] static Result<std::unique_ptr<ServedStore>> open(const std::string& host,
                                                                  std::uint16_t port);
   ServedStore(const ServedStore&) = delete;

@@ -19,10 +19,10 @@
 namespace muster::collective {
 namespace {
 
-// A start with many ranks must not keep the store from its work.
+// Grows with the number of ranks, so that a large startup does not overload the store.
 constexpr Duration kSlice = std::chrono::milliseconds(50);
 constexpr Duration kSliceOfRank = std::chrono::microseconds(200);
-// Connections are closed before a process counts as dead.
+// A process's connections close before it counts as dead, so its death may show a little later.
 constexpr Duration kReasonTimeout = std::chrono::milliseconds(200);
 constexpr int kLastErrorCode = 11;
 constexpr std::string_view kHostTopic = "hosts";
@@ -107,7 +107,7 @@ void StartWatch::know(const std::vector<HostCard>& cards) {
   }
 }
 
-// Pretended hosts are hosts; ranks may be threads of one process.
+// Simulated hosts count as hosts; ranks may be threads of one process.
 void StartWatch::know(int rank, const HostCard& card) {
   if (rank == context_.rank || card.host != own_.host || card.pid_space != own_.pid_space ||
       own_.pid_space == 0 || card.pid == own_.pid || processes_.contains(rank)) {
@@ -127,7 +127,8 @@ Duration StartWatch::slice() const {
   return kSlice + context_.size * kSliceOfRank;
 }
 
-// Before all have come, nobody knows who is here. Ranks of a host mostly follow each other.
+// Until all cards have arrived, the ranks of this host are unknown. Adjacent ranks usually share a
+// host.
 void StartWatch::look_for_neighbours() {
   for (const int rank : {context_.rank - 1, context_.rank + 1}) {
     if (rank < 0 || rank >= context_.size || processes_.contains(rank)) {
@@ -151,8 +152,7 @@ std::optional<Error> StartWatch::dead() {
       return Error{
           .code = Errc::peer_failed,
           .rank = rank,
-          .text = fmt::format(
-              "rank {} (pid {}) has died before all ranks had arrived", rank, process.pid)};
+          .text = fmt::format("rank {} (pid {}) has died during startup", rank, process.pid)};
     }
   }
   return std::nullopt;
@@ -167,13 +167,14 @@ std::optional<Error> StartWatch::reported() {
   return error;
 }
 
-// Whoever reported a death may itself be dead when we look: its report comes first.
+// Prefer a reported error: its reporter may itself be dead by now, but was not the first.
 std::optional<Error> StartWatch::look() {
   if (auto error = parent_ != nullptr ? parent_->failure() : std::nullopt) {
     is_reported_ = true;
     return error;
   }
-  // Ranks that have started may fail in an operation: that ends our first one, not our start.
+  // Ranks that have already started may fail in an operation. That must not fail our startup; our
+  // first operation will report it.
   auto error = local_ != nullptr ? local_->failure() : std::nullopt;
   if (error && error->seq == 0) {
     return error;
@@ -222,7 +223,7 @@ Result<std::vector<std::string>> exchange_host_cards(const BootstrapContext& con
   for (const auto& text : *texts) {
     auto card = HostCard::decode(text);
     if (!card) {
-      return failure(Errc::store, "the store's entry for a rank's host is malformed");
+      return failure(Errc::store, "the entry of a rank's host in the store is malformed");
     }
     names.push_back(card->host);
     cards.push_back(std::move(*card));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// StartWatch: who dies while a communicator is made, before the ranks have anything by which they
-// would see it. Ranks of this host are watched as processes; whoever sees a death, or cannot start,
-// reports it through the store, where the others look between two waits. One thread.
+// StartWatch: detects deaths while a communicator is being created, before the ranks share memory
+// or connections. It watches the processes of ranks on this host. A rank that sees a death or
+// cannot start reports it through the store, which the others poll while waiting. One thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -19,7 +19,7 @@
 
 namespace muster::collective {
 
-// The first card of each rank: its process, the namespace of that pid, and its host's identifier.
+// Each rank's first card: its pid, its pid namespace and its host's identifier.
 struct HostCard {
   pid_t pid = 0;
   std::uint64_t pid_space = 0;
@@ -27,37 +27,37 @@ struct HostCard {
 
   // "PID/SPACE HOST".
   [[nodiscard]] std::string encode() const;
-  // Empty: the text is no card.
+  // Empty if the text is not a card.
   [[nodiscard]] static std::optional<HostCard> decode(std::string_view text);
-  // Of this process.
+  // The card of this process.
   [[nodiscard]] static HostCard own(std::string host);
 };
 
 class StartWatch {
  public:
-  // What is in the context outlives this.
+  // What the context refers to must outlive this object.
   StartWatch(const BootstrapContext& context, HostCard own);
 
-  // The cards of all ranks are there: those of this host are watched.
+  // The cards of all ranks have arrived; starts watching those on this host.
   void know(const std::vector<HostCard>& cards);
 
-  // The ranks of this host share memory: it knows better than their processes, of which one that
-  // has done its part may end.
+  // The ranks of this host share memory now. Use that instead of watching processes, because a rank
+  // that has done its part may exit.
   void rely_on(const PeerWatch& local);
 
-  // The ranks meet as a part of others that can talk already: what ends those ends this start, and
-  // all of them know it from there.
+  // The ranks are a subset of a connected communicator. An error there fails this startup, and all
+  // ranks learn about it from there.
   void follow(const PeerWatch& parent) { parent_ = &parent; }
 
-  // How long to wait between two looks.
+  // Interval between two checks.
   [[nodiscard]] Duration slice() const;
 
-  // What ends the start; asks the store not more often than once a slice.
+  // The error that fails the startup, if any. Queries the store at most once per slice.
   [[nodiscard]] std::optional<Error> look();
-  // After a connection to another rank was closed: its reason may come a moment later.
+  // Call after another rank closed a connection: the reason may arrive a moment later.
   [[nodiscard]] std::optional<Error> reason();
 
-  // Reports to the others. What came from them, or from the store, is not repeated.
+  // Reports an error to the other ranks, unless it came from them or from the store.
   void tell(const Error& error);
 
  private:
@@ -82,12 +82,12 @@ class StartWatch {
   TimePoint next_ = {};
 };
 
-// What ends the start of a rank, as all ranks hear of it: what this rank cannot do (for want of
-// memory or descriptors) is its own failure, and the text names the rank.
+// The startup error as all ranks report it. If this rank cannot start (no memory or descriptors),
+// it becomes the failed rank, and the text names it.
 [[nodiscard]] Error start_failure(const Error& error, int rank);
 
-// Gives each rank all ranks' host identifiers, in the order of ranks; from then on the watch knows
-// who is on this one.
+// Returns all ranks' host identifiers, in rank order. From then on the watch knows the ranks on
+// this host.
 [[nodiscard]] Result<std::vector<std::string>> exchange_host_cards(const BootstrapContext& context,
                                                                    const HostCard& own);
 

@@ -74,11 +74,11 @@ Result<Work> run(Communicator& comm, const muster_call& call) {
     case MUSTER_RECV:
       return comm.recv(out, call.root, options);
     default:
-      return failure(Errc::invalid_argument, "muster_run: unknown kind of operation");
+      return failure(Errc::invalid_argument, "muster_run: unknown operation kind");
   }
 }
 
-// Enums from outside, before they become ours.
+// Checks enum values from the caller before casting them.
 std::optional<Error> wrong_numbers(const muster_call& call) {
   const auto outside = [](int value, int most) { return value < 0 || value > most; };
   if (outside(call.op, MUSTER_PREMUL_SUM) || outside(call.in.dtype, MUSTER_F8E5M2) ||
@@ -101,7 +101,7 @@ int run_call(Communicator& comm, const muster_call& call, muster_work** work) {
     return keep(std::move(started.error()));
   }
   if (work != nullptr) {
-    // One that is over: nothing to keep, unless it failed and must still say so.
+    // A completed operation needs no handle, unless it failed and still has to report that.
     const bool over = started->done() && started->wait().has_value();
     *work = over ? nullptr : new muster_work{std::move(*started)};
     return 0;
@@ -159,7 +159,7 @@ const char* muster_error_name(int code) {
   if (code > 0 || code < MUSTER_E_NCCL) {
     return "?";
   }
-  return name_of(static_cast<Errc>(-code)).data();  // a literal: ends with 0
+  return name_of(static_cast<Errc>(-code)).data();  // a literal, hence NUL-terminated
 }
 
 int muster_comm_from_env(const muster_comm_options* options, muster_comm** comm) {

@@ -10,7 +10,7 @@
 namespace muster::collective {
 namespace {
 
-// MUSTER_ON, MUSTER_OFF, or the default.
+// Converts MUSTER_ON, MUSTER_OFF or 0 (the default).
 bool switched(int32_t given, bool otherwise) {
   return given == 0 ? otherwise : given > 0;
 }
@@ -54,7 +54,7 @@ int give(Result<GradientStats> stats, muster_gradients_stats* to) {
   return 0;
 }
 
-// A hook's number, with the sentence that was kept for it, if one was.
+// Converts a hook's error code; includes the stored error text if its code matches.
 Error error_of_hook(int code) {
   const Error& kept = kept_error();
   if (-static_cast<int>(kept.code) == code) {
@@ -221,7 +221,7 @@ int muster_gradients_used(const muster_gradients* gradients, int id) {
 }
 
 void muster_gradients_zero(muster_gradients* gradients) {
-  static_cast<void>(gradients->sync.zero());  // on GPUs: muster_gradients_zero_on
+  static_cast<void>(gradients->sync.zero());  // host only; for GPUs: muster_gradients_zero_on
 }
 
 int muster_gradients_rebind(muster_gradients* gradients, muster_comm* comm) {

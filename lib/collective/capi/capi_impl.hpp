@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the C binding share: what its handles hold, errors of the calling thread,
-// structs of callers of any age. Private to capi*.cpp.
+// Shared by the files of the C binding: contents of handles, per-thread errors, and struct versions
+// of older and newer callers. Private to capi*.cpp.
 #pragma once
 
 #include "collective/communicator.hpp"
@@ -20,17 +20,17 @@ struct muster_work {
 
 namespace muster::collective {
 
-// Keeps it for muster_last_error; the number to return.
+// Stores the error for muster_last_error and returns its code.
 [[nodiscard]] int keep(Error error);
-// What is kept, of this thread.
+// This thread's stored error.
 [[nodiscard]] const Error& kept_error();
 
-// For calls that give nothing but their success.
+// For calls without a result value.
 [[nodiscard]] inline int finish(Result<void> done) {
   return done ? 0 : keep(std::move(done.error()));
 }
 
-// What the caller has of a struct, the rest as zeros.
+// Copies the members that the caller's version of the struct has; the others are zero.
 template <class Struct>
 [[nodiscard]] Struct taken(const Struct* given) {
   Struct out{};
@@ -40,7 +40,7 @@ template <class Struct>
   return out;
 }
 
-// Fills what the caller has of a struct; its size stays.
+// Fills the members that the caller's version of the struct has; keeps its size.
 template <class Struct>
 void hand_out(const Struct& all, Struct* to) {
   const std::size_t size = std::min(to->size, sizeof(all));

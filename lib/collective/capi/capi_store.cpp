@@ -16,7 +16,7 @@ struct muster_store {
 
 struct muster_store_client {
   std::unique_ptr<muster::Store> store;
-  std::string value;  // what the last call gave
+  std::string value;  // result of the last call
 };
 
 namespace muster::collective {
@@ -26,7 +26,7 @@ constexpr int kPortMax = 65535;
 
 int refuse_port(const char* function) {
   return keep({.code = Errc::invalid_argument,
-               .text = std::string(function) + ": the port must be from 0 to 65535"});
+               .text = std::string(function) + ": the port must be between 0 and 65535"});
 }
 
 int kept(const muster::Error& error, std::string_view doing) {
@@ -39,7 +39,7 @@ int finish_store(const muster::Result<T>& done, std::string_view doing) {
   return done ? 0 : kept(done.error(), doing);
 }
 
-// The number of what a call gave, or its error.
+// Stores the numeric result, or returns the error.
 template <class From, class To>
 int give(const muster::Result<From>& got, std::string_view doing, To* to) {
   if (got) {

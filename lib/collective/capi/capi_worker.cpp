@@ -38,7 +38,7 @@ muster_news news_of(const worker::News& news) {
   return out;
 }
 
-// As much of it as the caller knows.
+// Fills the members that the caller's version of the struct has.
 int give(muster_news made, muster_news* news) {
   const std::size_t size = std::min(news->size, sizeof(made));
   made.size = news->size;

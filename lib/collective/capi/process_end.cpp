@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// While Python ends a process it ends every other thread that asks for its lock, by pthread_exit.
-// Below C++ that may not throw, as PyTorch's code that takes the lock again, the unwinding ends in
-// std::terminate, which aborts the whole process. Python 3.14 leaves such threads where they are
-// (https://github.com/python/cpython/issues/87135); this does so for earlier ones.
+// While Python exits, it calls pthread_exit in every other thread that requests the GIL. If the
+// thread then unwinds through noexcept C++ frames, such as PyTorch code that reacquires the GIL,
+// std::terminate aborts the whole process. Python 3.14 lets such threads hang instead
+// (https://github.com/python/cpython/issues/87135); this file does so for earlier versions.
 #include "muster/collective.h"
 
 #include <atomic>
@@ -21,7 +21,7 @@ std::atomic<pid_t> ending_thread{0};
 std::atomic<std::terminate_handler> earlier_handler{nullptr};
 std::atomic<CurrentExceptionType> current_exception_type{nullptr};
 
-// Terminations for another reason end as before.
+// Pauses threads that die for this reason; any other termination proceeds as before.
 void stay() {
   const auto type = current_exception_type.load();
   while (ending_thread.load() != ::gettid() && type() == nullptr) {
@@ -38,7 +38,7 @@ extern "C" void muster_process_ends(void) {
   if (ending_thread.exchange(::gettid()) != 0) {
     return;
   }
-  // This library has its own copy of the C++ library; the others share the system's.
+  // This library has a private copy of libstdc++; other libraries share the system's copy.
   void* const cxx = ::dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (cxx == nullptr) {
     return;

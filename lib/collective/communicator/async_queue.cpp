@@ -32,7 +32,7 @@ Result<void> HostPending::wait(Duration timeout) {
     changed_.wait(lock, over);
   } else if (!changed_.wait_for(lock, timeout, over)) {
     return failure(Errc::timeout,
-                   "the operation has not completed within the time to wait; it continues");
+                   "the operation did not complete within the wait timeout; it continues");
   }
   return result_;
 }
@@ -40,8 +40,8 @@ Result<void> HostPending::wait(Duration timeout) {
 HostPending::Awaited HostPending::finish(Result<void> result) {
   const std::scoped_lock lock(mutex_);
   result_ = std::move(result);
-  // After the result: done() takes no lock. Under the lock: else a waiter could look, then miss the
-  // notification, then sleep.
+  // Store done_ after the result, because done() takes no lock. Store it under the lock, because
+  // otherwise a waiter could check it, miss the notification and then sleep.
   done_.store(true, std::memory_order_release);
   changed_.notify_all();
   return awaited_;
@@ -85,7 +85,7 @@ void CollectiveQueue::run() {
     }
     AsyncJob job = std::move(jobs_.front());
     jobs_.pop_front();
-    // An operation may take minutes; add() must not wait for it.
+    // Unlock, because an operation may take minutes and add() must not wait for it.
     lock.unlock();
     perform(job);
     lock.lock();
@@ -108,8 +108,8 @@ void CollectiveQueue::perform(AsyncJob& job) {
   recorder_.waited(held_up(job.pending->finish({}), job, over));
 }
 
-// Where a helper waits, the caller may wait for the helper: it does as long as it uses no
-// processor. Operations that are under way together are counted once.
+// If a helper thread waits, the caller may be waiting for the helper: assume that it does while it
+// uses no CPU time. Operations that overlap in time are counted once.
 Duration CollectiveQueue::held_up(const HostPending::Awaited& awaited,
                                   const AsyncJob& job,
                                   TimePoint over) {
@@ -149,8 +149,8 @@ void TransferQueue::add(AsyncJob job) {
     has_new_.store(true, std::memory_order_release);
     changed_.notify_all();
   }
-  // The thread may sleep in the transport, not at the condition. Outside of the lock, which it
-  // takes as soon as it is awake.
+  // The thread may be asleep in the transport instead of on the condition variable. Wake it after
+  // unlocking, because it takes the lock as soon as it runs.
   transport_.wake();
 }
 
@@ -204,7 +204,7 @@ void TransferQueue::take_new() {
 }
 
 bool TransferQueue::step_all() {
-  // Messages of a pair travel in order: only the oldest of each may move.
+  // Messages of a pair are ordered, so only the oldest one of each pair may progress.
   std::set<std::pair<Kind, int>> taken;
   bool moved = false;
   for (auto it = active_.begin(); it != active_.end();) {
@@ -244,7 +244,7 @@ void TransferQueue::end(Active& active, Result<void> result) {
   if (result) {
     recorder_.completed_at(active.job.ticket, over);
   }
-  // Before the result is given out: whoever has it may begin a transfer, which asks
+  // Decrement before publishing the result: whoever receives it may start a transfer, which checks
   // empty().
   open_.fetch_sub(1, std::memory_order_release);
   if (const auto awaited = active.job.pending->finish(std::move(result)).by_caller) {

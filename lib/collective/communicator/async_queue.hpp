@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator's own threads for host operations that were called with OpOptions::async: one
-// performs collective operations in their order, one moves all sends and receives along. Each
-// thread starts with its first operation. Resource types; add() and drain() by one thread.
+// The communicator's threads for host operations with OpOptions::async. One runs collective
+// operations in order; the other advances all sends and receives. Each thread starts with its first
+// operation. Resource types; one thread calls add() and drain().
 #pragma once
 
 #include "collective/communicator/caller_clock.hpp"
@@ -19,18 +19,19 @@
 
 namespace muster::collective {
 
-// An operation that its thread completes with a result.
+// An operation that a queue thread completes with a result.
 class HostPending final : public Pending {
  public:
   [[nodiscard]] bool done() const override { return done_.load(std::memory_order_acquire); }
 
   [[nodiscard]] Result<void> wait(Duration timeout) override;
 
-  // There is no stream: what it would wait for is waited for here.
+  // Host operations have no stream, so wait for completion right here.
   [[nodiscard]] Result<void> wait_stream(void*) override { return wait(Duration::zero()); }
 
-  // Who waits for it: the thread that started it, since when; or a helper in another thread, as it
-  // completes PyTorch's futures, for which the first one may wait or not.
+  // Records which threads wait: the thread that started the operation and since when, or a helper
+  // thread. A helper completes PyTorch futures, and the starting thread may or may not wait for
+  // those.
   struct Awaited {
     std::optional<TimePoint> by_caller{};
     bool by_helper = false;
@@ -50,9 +51,9 @@ class HostPending final : public Pending {
 struct AsyncJob {
   Request request;
   Duration timeout{};
-  std::uint64_t ticket = 0;  // of the recorder
+  std::uint64_t ticket = 0;  // from the recorder
   std::shared_ptr<HostPending> pending;
-  std::optional<CallerMoment> called{};  // of collective operations
+  std::optional<CallerMoment> called{};  // set for collective operations
 };
 
 class CollectiveQueue {
@@ -62,11 +63,11 @@ class CollectiveQueue {
 
   CollectiveQueue(const CollectiveQueue&) = delete;
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
-  // After all operations have ended.
+  // Call only after all operations have completed.
   ~CollectiveQueue();
 
   void add(AsyncJob job);
-  // Until none is under way.
+  // Waits until no operation is in progress.
   void drain();
 
   [[nodiscard]] bool empty() const { return open_.load(std::memory_order_acquire) == 0; }
@@ -85,7 +86,7 @@ class CollectiveQueue {
   std::deque<AsyncJob> jobs_;
   std::atomic<std::size_t> open_{0};
   bool stopping_ = false;
-  std::optional<CallerMoment> counted_;  // of the thread: its caller's waiting, until then
+  std::optional<CallerMoment> counted_;  // end of the counted wait time; thread only
   std::thread thread_;
 };
 
@@ -110,9 +111,9 @@ class TransferQueue {
 
   void run();
   void take_new();
-  // Whether any of them moved.
+  // Whether any of them progressed.
   [[nodiscard]] bool step_all();
-  // Whether it is over.
+  // Whether the transfer is complete.
   [[nodiscard]] bool step(Active& active, bool& moved);
   void look_at_all();
   void end(Active& active, Result<void> result);
@@ -126,7 +127,7 @@ class TransferQueue {
   std::atomic<std::size_t> open_{0};
   std::atomic<bool> has_new_{false};
   bool stopping_ = false;
-  std::list<Active> active_;  // of the thread
+  std::list<Active> active_;  // used by the thread only
   std::thread thread_;
 };
 

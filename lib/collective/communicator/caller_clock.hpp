@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallerClock: how much of a processor the thread that made it has used. Any thread may ask, also
-// when that one has ended. Value.
+// CallerClock: CPU time of the thread that created it. Any thread may read it, even after that
+// thread has exited. Value.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,12 +15,12 @@ namespace muster::collective {
 
 class CallerClock {
  public:
-  // The kernel's name for the clock of a thread, as pthread_getcpuclockid gives it: that function
-  // is too new for the systems on which the library runs.
+  // Encodes the kernel's clock id of a thread, as pthread_getcpuclockid does. That function is too
+  // new for some systems on which the library runs.
   CallerClock()
       : clock_(static_cast<clockid_t>(~static_cast<unsigned>(::syscall(SYS_gettid)) << 3U | 6U)) {}
 
-  // None: it has ended.
+  // Empty if the thread has exited.
   [[nodiscard]] std::optional<Duration> used() const {
     timespec time{};
     if (::clock_gettime(clock_, &time) != 0) {
@@ -35,7 +35,7 @@ class CallerClock {
   clockid_t clock_;
 };
 
-// A moment of such a thread.
+// A point in time of such a thread.
 struct CallerMoment {
   CallerClock clock{};
   TimePoint at{};

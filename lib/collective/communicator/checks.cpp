@@ -29,7 +29,7 @@ Area area(const AnyBuffer& b) {
   return {begin, begin + b.count * size_of(b.dtype)};
 }
 
-// Overlaps that are "in place" are allowed, others are not.
+// Only "in place" overlaps are allowed.
 bool overlaps_badly(const Call& call, int rank) {
   const Area in = area(call.in);
   const Area out = area(call.out);
@@ -63,15 +63,16 @@ std::optional<std::string> wrong_counts(const Call& call, std::size_t ranks) {
     case Kind::all_to_all:
       return in == out && in % ranks == 0
                  ? std::nullopt
-                 : std::optional(fmt::format("in has {} and out {} elements: they must be equal "
-                                             "and a multiple of {}",
-                                             in,
-                                             out,
-                                             ranks));
+                 : std::optional(
+                       fmt::format("in has {} and out has {} elements: they must be equal "
+                                   "and a multiple of {}",
+                                   in,
+                                   out,
+                                   ranks));
     default:
       return in == out ? std::nullopt
                        : std::optional(fmt::format(
-                             "in has {} elements and out {}: they must be equal", in, out));
+                             "in has {} elements and out has {}: they must be equal", in, out));
   }
 }
 
@@ -81,7 +82,7 @@ std::optional<std::string> wrong_root(const Call& call, int rank, int size) {
     return std::nullopt;
   }
   if (call.root < 0 || call.root >= size) {
-    return fmt::format("{} is not a rank: there are {}", call.root, size);
+    return fmt::format("rank {} is out of range: there are {} ranks", call.root, size);
   }
   if (transfer && call.root == rank) {
     return "a rank cannot send to itself or receive from itself";
@@ -98,7 +99,7 @@ std::optional<std::string> wrong_buffer(const AnyBuffer& b, const char* name) {
     return fmt::format("{} is null", name);
   }
   if (b.count > SIZE_MAX / 16 / size_of(b.dtype)) {
-    return fmt::format("{} has {} elements, more than the address space holds", name, b.count);
+    return fmt::format("{} has {} elements, which exceeds the address space", name, b.count);
   }
   return std::nullopt;
 }
@@ -116,7 +117,7 @@ std::optional<std::string> wrong_pair(const Call& call, int rank, int size) {
     return wrong;
   }
   if (overlaps_badly(call, rank)) {
-    return "in and out overlap without being in place";
+    return "in and out overlap, but not in place";
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a call, before anything is sent. Pure.
+// Validates a call before anything is sent. Pure.
 #pragma once
 
 #include "collective/error.hpp"
@@ -8,19 +8,19 @@
 
 namespace muster::collective {
 
-// The buffers of a call as the caller gave them.
+// The buffers of a call as the caller passed them.
 struct Call {
   Kind kind = Kind::barrier;
-  ConstBuffer in = {};  // of broadcast and recv: not there
-  Buffer out = {};      // of send, and of reduce where we are not the root: not there
+  ConstBuffer in = {};  // unused for broadcast and recv
+  Buffer out = {};      // unused for send, and for reduce on ranks other than root
   Op op = Op::sum;
-  int root = -1;  // or the other side
+  int root = -1;  // or the peer of a transfer
   double scale = 1;
   void* stream = nullptr;
 };
 
-// The request, without number and deadline. Error: invalid_argument (or unsupported, for types
-// that only GPUs have).
+// Returns the request without number and deadline. Error: invalid_argument, or unsupported for
+// GPU-only types.
 [[nodiscard]] Result<Request> checked(const Call& call, int rank, int size);
 
 }  // namespace muster::collective

@@ -139,7 +139,7 @@ Result<std::optional<Communicator>> Communicator::split(int color, int key) {
   if (made) {
     return std::optional<Communicator>(std::move(*made));
   }
-  // A rank's number is one of this communicator's, not of the child's, where both may say it.
+  // Prefer the parent's error: it names a rank by its number in the parent, not in the child.
   return std::unexpected(impl_->terminal_error().value_or(std::move(made.error())));
 }
 
@@ -147,7 +147,7 @@ Result<Communicator> Communicator::rebuild(const Membership& membership) const {
   const Membership& before = impl_->recipe.membership;
   if (membership.epoch == before.epoch && membership.job == before.job) {
     return failure(Errc::invalid_argument,
-                   fmt::format("rebuild: epoch {} is this communicator's own; all ranks must give "
+                   fmt::format("rebuild: epoch {} is this communicator's own; all ranks must pass "
                                "the same new one",
                                membership.epoch));
   }

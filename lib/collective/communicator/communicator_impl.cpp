@@ -19,13 +19,13 @@
 namespace muster::collective {
 namespace {
 
-// Forgets it without ending it.
+// Releases it without running its destructor.
 template <class Part>
 void leave_alone(std::unique_ptr<Part>& part) {
   [[maybe_unused]] const Part* const parents = part.release();
 }
 
-// The rank and the text are those that the other ranks see; the code says what failed here.
+// Use the rank and text that the other ranks see, but keep the local error code.
 Error as_ours(Error error, int rank) {
   if (error.code == Errc::system) {
     Error shared = start_failure(error, rank);
@@ -42,13 +42,13 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe, const PeerWatch* pa
   if (m.size < 1 || m.rank < 0 || m.rank >= m.size) {
     return failure(
         Errc::invalid_argument,
-        fmt::format("rank {} of {}: a rank is from 0 to the size less one", m.rank, m.size));
+        fmt::format("rank {} of {}: the rank must be between 0 and size - 1", m.rank, m.size));
   }
   if (m.size > 1 && recipe.store == nullptr) {
-    return failure(Errc::invalid_argument,
-                   "no store was given, through which the ranks find each other");
+    return failure(Errc::invalid_argument, "no store given; ranks need one to find each other");
   }
-  // Also where no port is opened: a mistake shows on one host, before the job grows to two.
+  // Check the ports even if none is opened, so that a mistake shows before the job grows to a
+  // second host.
   if (const auto ports = ports_named(recipe.options.port_range); !ports) {
     return std::unexpected(ports.error());
   }
@@ -66,7 +66,7 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe, const PeerWatch* pa
 
 Communicator::Impl::~Impl() {
   if (generation != fork_generation()) {
-    // Threads and places in shared memory are the parent's.
+    // The threads and shared memory slots belong to the parent process.
     leave_alone(collectives);
     leave_alone(transfers);
     leave_alone(device);
@@ -138,15 +138,16 @@ Result<void> Communicator::Impl::join_all(const BootstrapContext& context) {
   return {};
 }
 
-// A second communicator of the same name, job and epoch must not read what the first has left in
-// the store: every rank counts how many it has made.
+// A second communicator with the same name, job and epoch must not read the first one's keys in the
+// store, so every rank numbers the communicators that it creates.
 Result<void> Communicator::Impl::choose_prefix() {
   const Membership& m = recipe.membership;
   prefix = fmt::format("coll/{}/{}/{}/", m.job, m.epoch, recipe.options.name);
   if (m.size > 1) {
     const auto number = recipe.store->add(fmt::format("{}made/{}", prefix, m.rank), 1);
     if (!number) {
-      return std::unexpected(wrap(Errc::store, "numbering the communicator", number.error()));
+      return std::unexpected(
+          wrap(Errc::store, "cannot register the communicator in the store", number.error()));
     }
     prefix += fmt::format("{}/", *number);
   }
@@ -177,8 +178,8 @@ Result<void> Communicator::Impl::join_host(const BootstrapContext& context) {
   return {};
 }
 
-// In memory of the whole host, of which the launcher holds a descriptor too: so it can be read
-// after the rank was killed.
+// In shared memory of the whole host. The launcher holds a descriptor too, so it can read the
+// records after the rank was killed.
 Result<void> Communicator::Impl::open_recorder() {
   const Membership& m = recipe.membership;
   const CommOptions& o = recipe.options;
@@ -205,7 +206,7 @@ Result<void> Communicator::Impl::make_transport(const BootstrapContext& context)
   const TransportOpener open = transport_opener(name_of(backend));
   if (open == nullptr) {
     return failure(Errc::unsupported,
-                   fmt::format("the back end {} does not serve host memory", name_of(backend)));
+                   fmt::format("back end {} does not support host memory", name_of(backend)));
   }
   auto opened = open({context, *segment, hosts, recipe.options, recipe.environ});
   if (!opened) {
@@ -296,8 +297,8 @@ Result<void> Communicator::Impl::run_own(const Call& call) {
   return work ? work->wait() : std::unexpected(work.error());
 }
 
-// Posts in shared memory take turns by number, so operations of the host count alone: those on GPUs
-// between them do not hold a rank back.
+// Posts in shared memory alternate by operation number, so host operations have their own count.
+// Otherwise GPU operations between them would delay a rank.
 std::uint64_t& Communicator::Impl::number(const Request& request) {
   return is_transfer(request.kind) ? transfer_numbers_[{request.kind, request.root}]
          : request.device == kHost ? seq
@@ -305,7 +306,7 @@ std::uint64_t& Communicator::Impl::number(const Request& request) {
 }
 
 Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& options) {
-  const bool ours = generation == fork_generation();  // a child may not ask the driver
+  const bool ours = generation == fork_generation();  // a forked child must not call the driver
   const auto device_of = [&](int given, const void* data) {
     return given == kHost && ours ? pointers_.device_of(data) : given;
   };
@@ -319,11 +320,10 @@ Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& optio
   }
   if (recipe.options.backend == Backend::nccl && in == kHost && out == kHost &&
       call.kind != Kind::barrier) [[unlikely]] {
-    return failure(
-        Errc::unsupported,
-        fmt::format("{}: the back end nccl (option, or MUSTER_COLLECTIVE_BACKEND) is for "
-                    "buffers on GPUs, and this one is in host memory - auto serves both",
-                    name_of(call.kind)));
+    return failure(Errc::unsupported,
+                   fmt::format("{}: back end nccl (option or MUSTER_COLLECTIVE_BACKEND) requires "
+                               "GPU buffers, but this one is in host memory. Use auto for both",
+                               name_of(call.kind)));
   }
   return submit_own(call, options);
 }
@@ -338,8 +338,8 @@ Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& o
                    "this process was forked from a rank; only the rank itself may use the "
                    "communicator");
   }
-  // No locked instruction: it would take 2 % of a small sum. Two threads that enter within the same
-  // few nanoseconds both pass, and the first one to leave finds the other's mark.
+  // No atomic read-modify-write here, which would cost 2 % of a small sum. If two threads enter
+  // within a few nanoseconds, both pass, and the first to leave finds the other's mark.
   const pthread_t self = ::pthread_self();
   if (caller_.load(std::memory_order_relaxed) != kNoThread) [[unlikely]] {
     return std::unexpected(refuse_second_thread(*request));
@@ -379,8 +379,8 @@ Error Communicator::Impl::refuse_second_thread(const Request& request) {
   if (!terminal_error()) {
     abort(
         fmt::format("two threads called the communicator '{}' at the same time: {} was called "
-                    "while another operation ran. Only one thread at a time may call a "
-                    "communicator: take a lock, or split() a communicator for each thread",
+                    "while another operation was running. Only one thread at a time may use a "
+                    "communicator: use a lock, or split() off a communicator for each thread",
                     recipe.options.name,
                     name_of(request.kind)));
   }
@@ -404,7 +404,7 @@ Result<Work> Communicator::Impl::submit_device(const Request& request) {
   const auto refused =
       transport ? (*transport)->refuse(request) : std::unexpected(transport.error());
   if (!refused) {
-    --number(request);  // no other rank knows of it, nor sees it in our records
+    --number(request);  // no other rank knows about it, and our records do not show it
     return std::unexpected(refused.error());
   }
   recorder->queued(request, steady_now());
@@ -413,7 +413,7 @@ Result<Work> Communicator::Impl::submit_device(const Request& request) {
                  : std::unexpected(std::move(pending.error()));
 }
 
-// The request is not copied on the way of an operation that is performed at once.
+// Takes the request by reference: an operation that runs synchronously does not copy it.
 Result<Work> Communicator::Impl::submit_host(const Request& request,
                                              const OpOptions& options,
                                              TimePoint now) {
@@ -432,14 +432,14 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
   if (!done) {
     return std::unexpected(std::move(done.error()));
   }
-  // To ask for the time takes a seventh of a small sum.
+  // Reading the clock would take a seventh of a small sum.
   const TimePoint over = host->prompt() ? now : steady_now();
   recorder->completed_at(ticket, over);
   recorder->waited(over - now);
   return Work(request.seq, nullptr);
 }
 
-// Whether to perform an asynchronous operation in the call.
+// Whether to run an asynchronous operation within the call.
 bool Communicator::Impl::others_come(const Request& request,
                                      const OpOptions& options,
                                      TimePoint now) const {

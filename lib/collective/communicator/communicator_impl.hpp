@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Communicator is made of. Private to communicator*.cpp.
+// The implementation of Communicator. Private to communicator*.cpp.
 #pragma once
 
 #include "base/environ.hpp"
@@ -21,7 +21,7 @@
 
 namespace muster::collective {
 
-// What a communicator is made with; kept for split and rebuild.
+// The arguments that a communicator was created with; kept for split and rebuild.
 struct Recipe {
   std::shared_ptr<Store> store;
   Membership membership;
@@ -34,8 +34,8 @@ class Communicator::Impl final : public GradientSupport {
   [[nodiscard]] static Result<Communicator> make(Recipe recipe, const PeerWatch* parent = nullptr);
   ~Impl() override;
 
-  // Of the caller; of the library itself, which may use memory of the host for its own messages
-  // where the back end nccl is asked for.
+  // submit: calls by the user. submit_own: calls by the library itself, which may use host memory
+  // for its own messages even if the user selected back end nccl.
   [[nodiscard]] Result<Work> submit(const Call& call, const OpOptions& options);
   [[nodiscard]] Result<Work> submit_own(const Call& call, const OpOptions& options = {});
   [[nodiscard]] Result<Communicator> make_child(const Membership& membership,
@@ -59,10 +59,10 @@ class Communicator::Impl final : public GradientSupport {
     return run_own({.kind = Kind::broadcast, .in = {}, .out = buffer, .root = root});
   }
 
-  // Where the ranks of this host are, on one line.
+  // The state of this host's ranks, on one line.
   [[nodiscard]] std::string positions() const;
-  // Of operations on GPUs, which NCCL does not compare: where a rank of this host calls another
-  // one.
+  // For GPU operations, whose arguments NCCL does not compare: an error if a rank of this host
+  // calls a different operation.
   [[nodiscard]] std::optional<Error> disagreement(const Request& mine) const;
 
   Recipe recipe;
@@ -71,20 +71,20 @@ class Communicator::Impl final : public GradientSupport {
   std::string prefix;
   std::unique_ptr<FlightRecorder> recorder;
   std::unique_ptr<Segment> segment;
-  PeerWatch* peers = nullptr;  // the one that knows of all ranks
+  PeerWatch* peers = nullptr;  // the one that watches all ranks
   std::unique_ptr<HostTransport> host;
   std::unique_ptr<CollectiveQueue> collectives;
   std::unique_ptr<TransferQueue> transfers;
   std::unique_ptr<Transport> device;
-  std::uint64_t seq = 0;         // of collective operations of the host
-  std::uint64_t device_seq = 0;  // of those on GPUs
+  std::uint64_t seq = 0;         // collective host operations
+  std::uint64_t device_seq = 0;  // GPU operations
   std::uint64_t splits = 0;
   std::uint32_t generation = fork_generation();
 
  private:
   [[nodiscard]] Result<Work> submit_checked(Request& request, const OpOptions& options);
-  // Two threads are in a call at once. The ranks could not agree on an order of their operations
-  // and would wait for each other forever, so the communicator ends.
+  // Two threads are in a call at once. Ranks could disagree on the order of their operations and
+  // wait for each other forever, so this aborts the communicator.
   [[nodiscard]] Error refuse_second_thread(const Request& request);
   [[nodiscard]] Result<void> meet(const PeerWatch* parent);
   [[nodiscard]] Result<void> choose_prefix();
@@ -101,11 +101,11 @@ class Communicator::Impl final : public GradientSupport {
   [[nodiscard]] Result<void> run_own(const Call& call);
   [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async) const;
   [[nodiscard]] Result<Work> submit_device(const Request& request);
-  // Of the last operation of this kind.
+  // The number of the last operation of this kind.
   [[nodiscard]] std::uint64_t& number(const Request& request);
 
   static constexpr pthread_t kNoThread = 0;
-  std::atomic<pthread_t> caller_{kNoThread};  // the thread that is in a call
+  std::atomic<pthread_t> caller_{kNoThread};  // the thread that is currently in a call
   GpuPointers pointers_;
   std::map<std::pair<Kind, int>, std::uint64_t> transfer_numbers_;
 };

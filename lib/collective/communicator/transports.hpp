@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back ends for memory of the host: a table from names to what opens them. A new one is a
-// folder of its own, a row here, and a number in Backend.
+// Back ends for host memory: a table from names to functions that open them. A new back end needs
+// its own folder, a row here and a number in Backend.
 #pragma once
 
 #include "base/environ.hpp"
@@ -15,8 +15,8 @@
 
 namespace muster::collective {
 
-// What there is when a back end is opened, by all ranks at the same point. The segment outlives the
-// transport, the others only the call.
+// Arguments for opening a back end, which all ranks do at the same point. The segment outlives the
+// transport; the other references are valid during the call only.
 struct HostTransportContext {
   const BootstrapContext& bootstrap;
   Segment& segment;
@@ -27,12 +27,12 @@ struct HostTransportContext {
 
 struct OpenedTransport {
   std::unique_ptr<HostTransport> transport;
-  PeerWatch* peers = nullptr;  // of all ranks; part of the transport or the segment
+  PeerWatch* peers = nullptr;  // watches all ranks; part of the transport or the segment
 };
 
 using TransportOpener = Result<OpenedTransport> (*)(const HostTransportContext& context);
 
-// By name_of(Backend). Null: there is no such back end.
+// Looks up a back end by name_of(Backend). Null if there is none.
 [[nodiscard]] TransportOpener transport_opener(std::string_view name);
 
 }  // namespace muster::collective

@@ -10,8 +10,8 @@ namespace {
 
 Result<void> inherited() {
   return failure(Errc::invalid_state,
-                 "this process was forked while the operation was pending; only the rank that "
-                 "started it may wait for it. Wait before the fork, or in the parent");
+                 "this process was forked while the operation was pending; only the parent "
+                 "process may wait for it. Wait before the fork, or in the parent");
 }
 
 }  // namespace

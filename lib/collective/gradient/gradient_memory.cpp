@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a GradientSync: buckets, what is sent of them, and the caller's own.
+// GradientSync memory: buckets, wire buffers and the caller's own gradients.
 #include "collective/gradient/gradient_sync_impl.hpp"
 #include "collective/kernels/kernels.hpp"
 #include "collective/transport/gradient_support.hpp"
@@ -52,7 +52,8 @@ Result<std::vector<BucketMemory>> GradientSync::Impl::allocate(Communicator& fro
   return out;
 }
 
-// A failed operation has ended too; memory of a communicator that is dead is still its own.
+// Waiting is safe: a failed operation counts as finished, and a dead communicator still owns its
+// memory.
 void GradientSync::Impl::release(Communicator& from, std::vector<BucketMemory>& what) const {
   for (const BucketMemory& bucket : what) {
     [[maybe_unused]] const auto ended = bucket.work.wait();
@@ -124,7 +125,7 @@ Result<void> GradientSync::Impl::from_wire(std::size_t bucket, void* stream) {
   return {};
 }
 
-// What no rank used stays as it was.
+// A gradient that no rank used keeps its value.
 Result<void> GradientSync::Impl::copy_out(std::size_t bucket, void* stream) {
   for (const int id : plan.buckets[bucket].parameters) {
     const auto i = static_cast<std::size_t>(id);
@@ -138,7 +139,8 @@ Result<void> GradientSync::Impl::copy_out(std::size_t bucket, void* stream) {
   return {};
 }
 
-// On a GPU the sums may still be on their way: they are what `stream` waits for, and we for it.
+// On a GPU the sums may still be in progress: `stream` waits for them, and the host waits for
+// `stream`.
 Result<void> GradientSync::Impl::move_to(Communicator& before, GradientPlan better, void* stream) {
   const GradientPlan old = std::exchange(plan, std::move(better));
   auto allocated = allocate(*comm);

@@ -8,7 +8,7 @@
 namespace muster::collective {
 namespace {
 
-// Gradients begin on cache lines.
+// Each gradient starts on a cache line.
 constexpr std::size_t kAlign = 64;
 
 std::size_t padded(const GradientParameter& p) {
@@ -67,7 +67,7 @@ GradientPlan plan_gradients(const std::vector<GradientParameter>& parameters,
       finish(p.dtype);
     }
   }
-  // What is not full is ready with its last parameter.
+  // A bucket that is not full becomes ready with its last parameter.
   while (!open.empty()) {
     const auto earliest = std::ranges::min_element(open, {}, [&order](const auto& entry) {
       return std::ranges::find(order, entry.second.parameters.back()) - order.begin();

@@ -37,10 +37,11 @@ Result<int> GradientSync::add(std::string name, DType dtype, std::size_t count) 
     return wrong_state("add of '" + name + "' after finalize");
   }
   if (size_of(dtype) == 0 || (impl_->options.wire && dtype != DType::f32)) {
-    return failure(Errc::invalid_argument,
-                   fmt::format("GradientSync: '{}' is {}; with a wire type all gradients are f32",
-                               name,
-                               name_of(dtype)));
+    return failure(
+        Errc::invalid_argument,
+        fmt::format("GradientSync: '{}' is {}, but with a wire type all gradients must be f32",
+                    name,
+                    name_of(dtype)));
   }
   impl_->parameters.push_back({std::move(name), dtype, count});
   return static_cast<int>(impl_->parameters.size()) - 1;
@@ -53,7 +54,7 @@ Result<void> GradientSync::finalize() {
     return wrong_state("finalize was called twice");
   }
   if (wire && *wire != DType::bf16 && *wire != DType::f16) {
-    return failure(Errc::invalid_argument, "GradientSync: the wire type is neither bf16 nor f16");
+    return failure(Errc::invalid_argument, "GradientSync: the wire type must be bf16 or f16");
   }
   if (auto same = s.compare_with_others(); !same) {
     return same;
@@ -86,7 +87,7 @@ Result<void> GradientSync::bind(int id, void* gradient) {
     return known;
   }
   if (impl_->options.owns_memory) {
-    return wrong_state("bind cannot be used: the gradients lie in buckets (owns_memory)");
+    return wrong_state("bind is not available: the gradients live in buckets (owns_memory)");
   }
   impl_->bound[static_cast<std::size_t>(id)] = gradient;
   return {};
@@ -120,7 +121,7 @@ Result<void> GradientSync::mark_ready(int id, void* stream) {
 
 Result<void> GradientSync::mark_unused(int id, void* stream) {
   if (!impl_->options.has_unused) {
-    return wrong_state("mark_unused needs the option has_unused");
+    return wrong_state("mark_unused requires the option has_unused");
   }
   return impl_->mark(id, stream, false);
 }
@@ -161,14 +162,14 @@ Result<void> GradientSync::rebind(Communicator& communicator) {
   Impl& s = *impl_;
   const std::scoped_lock lock(s.mutex);
   Communicator* const before = std::exchange(s.comm, &communicator);
-  s.in_step = false;  // a step that failed is over
+  s.in_step = false;  // a failed step is over
   if (!s.is_final) {
     return {};
   }
   if (auto same = s.compare_with_others(); !same) {
     return same;
   }
-  // The first plan: ranks that have come new know no other.
+  // Start from the first plan, because new ranks know no other one.
   s.may_reorder = true;
   return s.move_to(
       *before,

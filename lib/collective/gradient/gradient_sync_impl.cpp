@@ -15,7 +15,7 @@ std::unexpected<Error> wrong_state(std::string text) {
   return failure(Errc::invalid_state, "GradientSync: " + std::move(text));
 }
 
-// Counts first, then a number for each parameter: the first that differs is named.
+// Compares the counts first, then one hash per parameter; the error names the first that differs.
 Result<void> GradientSync::Impl::compare_with_others() {
   const auto ranks = static_cast<std::size_t>(comm->size());
   const std::uint64_t count = parameters.size();
@@ -35,7 +35,7 @@ Result<void> GradientSync::Impl::compare_with_others() {
                                  counts[rank]));
     }
   }
-  // The last number is that of the options, which decide the plan as well.
+  // The last hash covers the options, which also determine the plan.
   std::vector<std::uint64_t> mine;
   mine.reserve(parameters.size() + 1);
   for (const GradientParameter& parameter : parameters) {
@@ -70,7 +70,7 @@ Result<void> GradientSync::Impl::compare_with_others() {
                                                             name_of(parameters[which].dtype),
                                                             parameters[which].count);
       return failure(Errc::mismatch,
-                     fmt::format("GradientSync: {} of rank {} is not the same on rank {}",
+                     fmt::format("GradientSync: {} on rank {} differs from that on rank {}",
                                  what,
                                  comm->rank(),
                                  i / mine.size()));
@@ -86,7 +86,7 @@ Result<void> GradientSync::Impl::check_id(int id) const {
   if (id < 0 || static_cast<std::size_t>(id) >= parameters.size()) {
     return failure(
         Errc::invalid_argument,
-        fmt::format("GradientSync: there is no gradient {}: {} were added", id, parameters.size()));
+        fmt::format("GradientSync: no gradient {}: only {} were added", id, parameters.size()));
   }
   return {};
 }
@@ -104,7 +104,7 @@ Result<void> GradientSync::Impl::mark(int id, void* stream, bool is_used) {
     return wrong_state(fmt::format("'{}' was marked twice in a step", parameters[i].name));
   }
   if (synchronizes && !options.owns_memory && bound[i] == nullptr) {
-    return wrong_state(fmt::format("'{}' has no memory: bind it", parameters[i].name));
+    return wrong_state(fmt::format("'{}' has no memory: call bind", parameters[i].name));
   }
   if (!synchronizes) {
     marked[i] = true;
@@ -129,15 +129,15 @@ Result<void> GradientSync::Impl::take_stream(std::size_t parameter, void* stream
   if (on_gpu() && step_stream.value_or(stream) != stream) {
     return failure(
         Errc::invalid_argument,
-        fmt::format("GradientSync: '{}' was marked on a different stream than those before "
-                    "it in this step: mark all on one stream that waits for the others",
+        fmt::format("GradientSync: '{}' was marked on a different stream than earlier gradients "
+                    "of this step. Mark all on one stream that waits for the others",
                     parameters[parameter].name));
   }
   step_stream = stream;
   return {};
 }
 
-// In the order of buckets only: so all ranks call the same operations in the same order.
+// Launches buckets in order only, so that all ranks call the same operations in the same order.
 Result<void> GradientSync::Impl::launch_ready(void* stream) {
   while (next < memory.size() && memory[next].missing == 0) {
     auto work = launch(next, stream);
@@ -232,7 +232,7 @@ Result<void> GradientSync::Impl::exchange_used() {
 Result<GradientStats> GradientSync::Impl::end_step(const EndOfBucket& end, void* stream) {
   const std::scoped_lock lock(mutex);
   if (!in_step) {
-    return wrong_state("wait was called, but not begin");
+    return wrong_state("wait was called without begin");
   }
   if (synchronizes) {
     if (const std::string names = unmarked(); !names.empty()) {
@@ -260,7 +260,7 @@ Result<GradientStats> GradientSync::Impl::end_sums(const EndOfBucket& end, void*
   const TimePoint begun = steady_now();
   for (std::size_t b = 0; b < memory.size(); ++b) {
     if (auto done = end(b); !done) {
-      // Only the caller's timeout has passed, and nothing is lost.
+      // The caller's timeout expired and no operation failed, so the step continues.
       in_step = done.error().code == Errc::timeout && !comm->error();
       return std::unexpected(done.error());
     }
@@ -268,7 +268,7 @@ Result<GradientStats> GradientSync::Impl::end_sums(const EndOfBucket& end, void*
   return summed(begun, stream);
 }
 
-// What is left to do when all buckets are there, or queued before what `stream` is given now.
+// Finishes a step: all buckets are complete, or queued ahead of later work on `stream`.
 Result<GradientStats> GradientSync::Impl::summed(TimePoint begun, void* stream) {
   auto done = exchange_used();
   if (done && widens_at_launch()) {
@@ -298,7 +298,7 @@ Result<GradientStats> GradientSync::Impl::summed(TimePoint begun, void* stream) 
   return stats;
 }
 
-// Once: buckets in the order in which rank 0's gradients were ready.
+// Runs once: sorts buckets by the order in which gradients became ready on rank 0.
 Result<bool> GradientSync::Impl::reorder(void* stream) {
   std::vector<std::int32_t> first(order.begin(), order.end());
   const auto sent =

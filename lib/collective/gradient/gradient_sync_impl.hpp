@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GradientSync is made of: the steps (gradient_sync_impl.cpp) and the memory
-// (gradient_memory.cpp). Private to these.
+// The implementation of GradientSync: steps (gradient_sync_impl.cpp) and memory
+// (gradient_memory.cpp). Private to these files.
 #pragma once
 
 #include "collective/gradient_sync.hpp"
@@ -16,9 +16,9 @@ namespace muster::collective {
 
 struct BucketMemory {
   void* data = nullptr;
-  void* wire = nullptr;  // what is sent, if not the data itself
+  void* wire = nullptr;  // send buffer, if not the data itself
   Work work;
-  std::size_t missing = 0;  // gradients that are not marked
+  std::size_t missing = 0;  // gradients not yet marked
 };
 
 [[nodiscard]] std::unexpected<Error> wrong_state(std::string text);
@@ -37,7 +37,7 @@ class GradientSync::Impl {
   [[nodiscard]] Result<void> compare_with_others();
   [[nodiscard]] Result<void> check_id(int id) const;
   [[nodiscard]] Result<void> mark(int id, void* stream, bool is_used);
-  // On a GPU: whether it is that of the step.
+  // On a GPU: checks that `stream` is the step's stream.
   [[nodiscard]] Result<void> take_stream(std::size_t parameter, void* stream);
   [[nodiscard]] Result<void> launch_ready(void* stream);
   [[nodiscard]] Result<Work> launch(std::size_t bucket, void* stream);
@@ -45,7 +45,7 @@ class GradientSync::Impl {
                                         const Buffer& buffer,
                                         void* stream) const;
   using EndOfBucket = std::function<Result<void>(std::size_t bucket)>;
-  // `stream` sees the sums; for the host that is our own.
+  // `stream` sees the sums; for host waits, pass our own stream.
   [[nodiscard]] Result<GradientStats> end_step(const EndOfBucket& end, void* stream);
   [[nodiscard]] Result<GradientStats> end_sums(const EndOfBucket& end, void* stream);
   [[nodiscard]] Result<void> finish(std::size_t bucket, TimePoint until);
@@ -55,30 +55,32 @@ class GradientSync::Impl {
   [[nodiscard]] Result<bool> reorder(void* stream);
   [[nodiscard]] std::string unmarked() const;
 
-  // Memory. On a GPU all is queued on the stream.
+  // Memory. On a GPU everything is queued on the stream.
   [[nodiscard]] Result<void> open_queue();
   [[nodiscard]] Result<std::vector<BucketMemory>> allocate(Communicator& from) const;
   void release(Communicator& from, std::vector<BucketMemory>& what) const;
-  // No bucket is given back before the GPU has done what this stream was given.
+  // Keeps buckets allocated until the GPU has finished the work queued on this stream.
   void hold(void* stream) const;
   [[nodiscard]] Result<void> copy(void* to,
                                   const void* from,
                                   std::size_t bytes,
                                   void* stream) const;
   [[nodiscard]] Result<void> clear(void* what, std::size_t bytes, void* stream) const;
-  // The gradient's part of its bucket, where it does not lie there by itself.
+  // Copies the gradient into its bucket if it does not live there already.
   [[nodiscard]] Result<void> fill(int id, void* stream);
   [[nodiscard]] Result<void> to_wire(std::size_t bucket, void* stream);
   [[nodiscard]] Result<void> from_wire(std::size_t bucket, void* stream);
   [[nodiscard]] Result<void> copy_out(std::size_t bucket, void* stream);
-  // New buckets of the communicator, with the values of those of `before`, which are given back.
+  // Allocates buckets from the new communicator, copies the values and frees the buckets of
+  // `before`.
   [[nodiscard]] Result<void> move_to(Communicator& before, GradientPlan better, void* stream);
 
   [[nodiscard]] bool on_gpu() const { return options.device != kHost; }
 
   [[nodiscard]] void* own_stream() const { return queue ? queue->own_stream() : nullptr; }
 
-  // Behind each sum, beside the backward pass. A hook's work may be known to the caller only.
+  // Widen right after each sum, during the backward pass. Not with a hook, whose work may be known
+  // only to the caller.
   [[nodiscard]] bool widens_at_launch() const { return queue && options.wire && !options.hook; }
 
   [[nodiscard]] char* at(const std::vector<BucketMemory>& where,
@@ -101,20 +103,20 @@ class GradientSync::Impl {
   GradientPlan plan;
   std::vector<BucketMemory> memory;
   std::vector<void*> bound;
-  std::unique_ptr<DeviceQueue> queue;  // on a GPU
+  std::unique_ptr<DeviceQueue> queue;  // GPU only
   bool is_final = false;
   bool may_reorder = true;
 
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   bool in_step = false;
   bool synchronizes = false;
   std::vector<bool> marked;
-  std::vector<bool> accumulated;     // in steps since the last sums
-  std::optional<void*> step_stream;  // on a GPU: what the step's gradients are complete on
+  std::vector<bool> accumulated;     // in steps since the last sum
+  std::optional<void*> step_stream;  // GPU only: where the step's gradients are complete
   std::vector<std::uint8_t> uses;
-  std::vector<int> order;           // as gradients became ready
-  std::size_t next = 0;             // bucket to launch
-  std::optional<Error> unlaunched;  // why it was not: mark_ready said so, wait says it again
+  std::vector<int> order;           // order of readiness
+  std::size_t next = 0;             // next bucket to launch
+  std::optional<Error> unlaunched;  // returned by mark_ready, then again by wait
 };
 
 }  // namespace muster::collective

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HierTransport: all_reduce in shared memory within a host and over TCP between hosts, where every
-// host has as many ranks; the rest over the mesh.
+// HierTransport: all_reduce in shared memory within a host and over TCP between hosts, if all hosts
+// have the same number of ranks. Everything else uses the mesh.
 #pragma once
 
 #include "collective/bootstrap/hosts.hpp"
@@ -26,18 +26,18 @@ class HierTransport final : public TcpTransport {
  private:
   [[nodiscard]] Result<void> all_reduce(const Request& request);
   [[nodiscard]] Result<void> not_in_steps(const Request& request);
-  // The deadline of the second or third step.
+  // Extends the deadline for the second or third step.
   [[nodiscard]] static Step later(const Step& request, int step);
-  // A count that divides by the ranks of a host.
+  // The count must be divisible by the host's number of ranks.
   [[nodiscard]] Result<void> sum_in_steps(const Step& request);
-  // The elements from `first` on, in memory of our own.
+  // Pads the elements from `first` on in a private buffer and sums them.
   [[nodiscard]] Result<void> sum_filled_up(const Request& request, std::uint64_t first);
 
   Segment& segment_;
   Shm local_;
   std::optional<LaneCollectives>
-      across_;  // the ranks with our place on each host; none: hosts are not alike
-  // The number of the next step on this host.
+      across_;  // ranks with our index on each host; empty if hosts differ in size
+  // The next sequence number on this host.
   [[nodiscard]] std::uint64_t next_step(const Step& request);
 
   std::uint64_t local_seq_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 from and to f16 and bf16, for one instruction set; see kernel_vectors.hpp for why all is
-// unnamed.
+// Conversions between f32 and f16 or bf16 for one instruction set. For the unnamed namespace see
+// kernel_vectors.hpp.
 #pragma once
 
 #include "collective/kernels/kernel_vectors.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each file kernels_<isa>.cpp provides: its functions by operation and type. Private to the
-// kernels.
+// The functions of each kernels_<isa>.cpp, by operation and type. Private to the kernels.
 #pragma once
 
 #include <array>
@@ -32,7 +31,7 @@ struct KernelTable {
   NarrowKernel narrow_bf16;
 };
 
-// Null where this build has no such kernels.
+// Null if this build lacks these kernels.
 [[nodiscard]] const KernelTable* portable_kernels();
 [[nodiscard]] const KernelTable* avx2_kernels();
 [[nodiscard]] const KernelTable* avx512_kernels();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors and how each element type gets into and out of them. Included by kernel_loops.hpp only,
-// once in each file kernels_<isa>.cpp, which sets the width: everything is in an unnamed namespace,
-// since functions of the same name compiled for different processors must never be merged by the
-// linker. For the same reason nothing of the standard library that is inline is used here.
+// Vectors, and loads and stores for each element type. Only kernel_loops.hpp includes this, once in
+// each kernels_<isa>.cpp, which sets the vector width. Everything is in an unnamed namespace, so
+// that the linker never merges functions compiled for different CPUs. Inline functions of the
+// standard library are not used, for the same reason.
 #pragma once
 
 #include <cstddef>
@@ -52,8 +52,8 @@ using Words = Vector<std::uint32_t>;
 using Floats = Vector<float>;
 using Halves = Vector<std::uint16_t, kWidth / 2>;
 
-// Between 16-bit numbers and the 32-bit lanes that they are computed in. By instructions where the
-// compiler would take several.
+// Convert between 16-bit elements and the 32-bit lanes used for arithmetic. Uses intrinsics because
+// the compiler would generate several instructions.
 [[gnu::always_inline]] inline Words spread(const char* from) {
 #if MUSTER_VECTOR_BYTES == 64
   return same_bits<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, load<__m256i>(from)));
@@ -76,7 +76,7 @@ using Halves = Vector<std::uint16_t, kWidth / 2>;
 #endif
 }
 
-// A type that is computed with as it lies in memory.
+// A type that needs no conversion for arithmetic.
 template <class Element, class Arithmetic = Element>
 struct Plain {
   using Lane = Arithmetic;  // unsigned for integers, so that sums wrap
@@ -109,7 +109,7 @@ struct Brain {
   }
 };
 
-// f16 by arithmetic on bits; same results as the instructions below.
+// f16 with integer operations; same results as the instructions used below.
 struct HalfByBits {
   using Lane = float;
   using Compared = float;
@@ -121,7 +121,7 @@ struct HalfByBits {
     const Words half = spread(from);
     const Words sign = (half & 0x8000) << 16;
     const Words rest = half & 0x7fff;
-    // Moves the exponent's bias from 15 to 127, exactly, denormal numbers too.
+    // Moves the exponent bias from 15 to 127; exact, even for denormals.
     const Words finite = same_bits<Words>(same_bits<V>(rest << 13) * 0x1p112f);
     const Words special = (rest << 13) | 0x7f800000;
     const Words quiet = special | 0x00400000;
@@ -134,7 +134,7 @@ struct HalfByBits {
     const Words sign = (all >> 16) & 0x8000;
     const Words bits = all & 0x7fffffff;
     const Words normal = (bits - 0x38000000 + 0xfff + ((bits >> 13) & 1)) >> 13;
-    // The addition of 0.5 shifts and rounds the mantissa of what is denormal as f16.
+    // Adding 0.5 shifts and rounds the mantissa of values that are denormal in f16.
     const Words small = same_bits<Words>(same_bits<V>(bits) + 0.5F) - 0x3f000000;
     const Words nan = ((bits >> 13) & 0x3ff) | 0x7e00;
     const Words huge = bits > 0x7f800000 ? nan : (Words{} + 0x7c00);
@@ -154,7 +154,7 @@ struct Half {
   static constexpr bool kFloating = true;
 
   [[gnu::always_inline]] static V get(const char* from) {
-// The masked forms: g++ 12 takes the plain ones for use of something uninitialized.
+// The masked forms, because g++ 12 warns about uninitialized values in the plain ones.
 #if MUSTER_VECTOR_BYTES == 64
     return same_bits<V>(_mm512_maskz_cvtph_ps(0xffff, load<__m256i>(from)));
 #else

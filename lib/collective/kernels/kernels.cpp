@@ -28,8 +28,7 @@ const KernelTable* table_of(Isa isa) {
 bool processor_has(Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::avx2) {
-    // The builtin asks the operating system as well: it says no where the kernel does not save the
-    // wide registers.
+    // The builtin also checks that the operating system saves the wide registers.
     return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
   }
   if (isa == Isa::avx512) {
@@ -47,7 +46,7 @@ const KernelTable& checked_table(Isa isa) {
 
 #if defined(__x86_64__)
 constexpr std::uint32_t kPlainState = 0x1f80;  // no flush to zero, round to nearest, no traps
-constexpr std::uint32_t kFlagBits = 0x3f;      // "has happened" flags: no settings
+constexpr std::uint32_t kFlagBits = 0x3f;      // sticky exception flags, not settings
 #endif
 
 }  // namespace
@@ -75,7 +74,7 @@ void reduce(const ReduceTask& task, void* out, Isa isa) {
   if (task.count == 0) {
     return;
   }
-  // Around the loop, not in it: the caller's settings are back when we return.
+  // Outside the loop; its destructor restores the caller's settings.
   const PlainArithmetic plain;
   checked_table(isa).reduce[op][dtype]({task.sources,
                                         task.source_count,
@@ -102,8 +101,9 @@ void narrow(DType to, const float* in, void* out, std::size_t count, Isa isa) {
 #if defined(__x86_64__)
 PlainArithmetic::PlainArithmetic() : before_(_mm_getcsr()) {
   if ((before_ & ~kFlagBits) != kPlainState) {
-    // The program may have set flush-to-zero (PyTorch's set_flush_denormal, -ffast-math): ranks
-    // would get different bits. Only where it differs, as the instruction costs tens of cycles.
+    // The program may have set flush-to-zero (PyTorch's set_flush_denormal, -ffast-math), and ranks
+    // would get different bits. Write the register only if needed, because that costs tens of
+    // cycles.
     _mm_setcsr(kPlainState);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled for processors with these instructions (CMakeLists.txt); called on those only.
+// Compiled for CPUs with these instructions (CMakeLists.txt) and only called on such CPUs.
 #include "collective/kernels/kernel_table.hpp"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)

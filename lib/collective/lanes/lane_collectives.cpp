@@ -11,7 +11,7 @@
 namespace muster::collective {
 namespace {
 
-// Up to here everybody sends everything to everybody: one way instead of two.
+// Up to this size all ranks exchange all data, in one step instead of two.
 constexpr std::size_t kSmall = 16UL * 1024;
 constexpr std::size_t kPiece = 256UL * 1024;
 constexpr std::size_t kLaneBlock = 16UL * 1024;
@@ -56,8 +56,8 @@ Result<void> LaneCollectives::run(const Step& request) {
   return bytes <= kSmall ? run_small(request) : run_sliced(request);
 }
 
-// The heads come before anything else is queued to be received: what follows a head that says
-// something else must not get into the buffers of this operation.
+// Compare the headers before queuing any receive. Data that follow a different header must not
+// reach the buffers of this operation.
 Result<void> LaneCollectives::meet(const Step& request) {
   std::vector<std::uint64_t> marks;
   for (std::size_t i = 0; i < n_; ++i) {
@@ -74,8 +74,8 @@ Result<void> LaneCollectives::meet(const Step& request) {
   return received ? compare(request) : received;
 }
 
-// Every rank has the heads of all, and compares them with that of the lowest rank: so all find the
-// same pair, and the error is the same whoever reports it first.
+// Each rank compares all headers with the lowest rank's. So all ranks find the same pair, and
+// report the same error.
 Result<void> LaneCollectives::compare(const Step& step) {
   const Request& request = step.operation();
   const auto head_of = [this](std::size_t i) -> const Head& {
@@ -96,7 +96,7 @@ Result<void> LaneCollectives::compare(const Step& step) {
   return {};
 }
 
-// Of the lowest rank and another.
+// Describes a mismatch between the lowest rank and another one.
 Error LaneCollectives::disagreement(const Request& request, std::size_t other) const {
   const Head& first = self_ == 0 ? mine_ : theirs_[0];
   const Head& second = self_ == other ? mine_ : theirs_[other];
@@ -124,7 +124,7 @@ Result<void> LaneCollectives::run_copies(const Step& request) {
   const auto* in =
       static_cast<const char*>(request.kind == Kind::broadcast ? request.out : request.in);
   if (request.kind == Kind::all_to_all && in == request.out) {
-    scratch_.assign(in, in + bytes * n_);  // in place: others' blocks come where mine still are
+    scratch_.assign(in, in + bytes * n_);  // in place: receiving would overwrite unsent blocks
     in = scratch_.data();
   }
   for (std::size_t i = 0; i < n_; ++i) {
@@ -200,7 +200,7 @@ std::size_t LaneCollectives::rounds(const Step& request) const {
   return (bytes + step - 1) / step;
 }
 
-// What `owner` combines in a round: a piece of its block, or its share of a region.
+// The bytes that `owner` combines in a round: a piece of its block, or its share of a region.
 LaneCollectives::Slice LaneCollectives::slice(const Step& request,
                                               std::size_t round,
                                               std::size_t owner) const {
@@ -229,8 +229,8 @@ void LaneCollectives::queue_round(const Step& request, std::size_t round) {
   }
 }
 
-// Each stream carries the slices of round k+1 before the results of round k: they are on their way
-// while round k is combined.
+// Each stream carries the slices of round k+1 before the results of round k, so they travel while
+// round k is being combined.
 Result<void> LaneCollectives::run_sliced(const Step& request) {
   scratch_.resize(std::max(scratch_.size(), 2 * (n_ + 1) * kPiece));
   for (auto& marks : sent_marks_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LaneCollectives: the operations among a group of ranks over their lanes. Every rank sends each
-// other one the slice that it owns; the owner combines in the order of ranks and sends the result:
-// as many bytes as a ring, and the bits of a single process. Ranks are places in the group
-// (Request::root too); operations are numbered by the caller. One thread.
+// LaneCollectives: operations among a group of ranks over their lanes. Each rank owns a slice. The
+// others send theirs to the owner, which combines them in rank order and sends the result. This
+// moves the same number of bytes as a ring, with the bits of a single process. Ranks are indices in
+// the group (Request::root too); the caller numbers the operations. One thread.
 #pragma once
 
 #include "collective/lanes/streams.hpp"
@@ -16,11 +16,11 @@ class LaneCollectives {
  public:
   LaneCollectives(Lanes& lanes, std::vector<int> members);
 
-  // Performs it before it returns; all kinds but send and recv.
+  // Completes the operation before it returns. All kinds except send and recv.
   [[nodiscard]] Result<void> run(const Step& request);
 
  private:
-  // What all say of an operation before its data.
+  // Header that precedes the data of every operation.
   struct Head {
     std::uint64_t seq;
     std::uint32_t signature;
@@ -30,7 +30,7 @@ class LaneCollectives {
     bool operator==(const Head&) const = default;
   };
 
-  // Bytes of a buffer: where, how many.
+  // A byte range of a buffer.
   struct Slice {
     std::size_t at;
     std::size_t bytes;
@@ -56,9 +56,9 @@ class LaneCollectives {
   std::size_t self_;
   Head mine_{};
   std::vector<Head> theirs_;
-  std::vector<char> scratch_;  // what came from others, to be combined
+  std::vector<char> scratch_;  // data from other ranks, to be combined
   std::vector<const void*> sources_;
-  std::vector<std::vector<std::uint64_t>> received_marks_;  // of two rounds, of each member
+  std::vector<std::vector<std::uint64_t>> received_marks_;  // for two rounds, per member
   std::vector<std::vector<std::uint64_t>> sent_marks_;
 };
 

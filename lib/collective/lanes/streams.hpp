@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: the lanes between this rank and the members of a group, and waiting until bytes have
-// moved: busy at first, later sleeping. The caller keeps the memory until they have. One thread.
+// Streams: lanes to the members of a group. Waits for bytes to move, first spinning, later
+// sleeping. The caller keeps the memory valid until then. One thread.
 #pragma once
 
 #include "collective/lanes/lanes.hpp"
@@ -13,7 +13,7 @@ namespace muster::collective {
 
 class Streams {
  public:
-  // The members are ranks of the lanes; one of them is ours. The lanes outlive this.
+  // Members are ranks of the lanes and include ours. The lanes must outlive this object.
   Streams(Lanes& lanes, std::vector<int> members);
 
   [[nodiscard]] std::size_t size() const { return members_.size(); }
@@ -27,7 +27,7 @@ class Streams {
   void send(std::size_t member, const void* data, std::size_t bytes);
   void receive(std::size_t member, void* data, std::size_t bytes);
 
-  // Where the stream to or from this member ends by now: what sent() and received() compare with.
+  // Current end position of the stream to or from this member, for sent() and received().
   [[nodiscard]] std::uint64_t send_mark(std::size_t m) const { return send_marks_[m]; }
 
   [[nodiscard]] std::uint64_t receive_mark(std::size_t m) const { return receive_marks_[m]; }
@@ -40,7 +40,7 @@ class Streams {
     return lanes_.received(members_[m]) >= mark;
   }
 
-  // Moves bytes until `done()`.
+  // Moves bytes until done() is true.
   template <class Done>
   [[nodiscard]] Result<void> until(const Step& step, const Done& done) {
     for (int idle = 0; !done();) {
@@ -58,14 +58,14 @@ class Streams {
     return {};
   }
 
-  // Until everything has moved.
+  // Waits until all bytes have moved.
   [[nodiscard]] Result<void> drain(const Step& step);
 
  private:
   static constexpr int kLookEvery = 32;
 
   [[nodiscard]] bool is_open(std::size_t member) const;
-  // The first rank whose stream has not moved all; -1: none.
+  // The first rank whose stream still has bytes to move; -1 if there is none.
   [[nodiscard]] int missing() const;
 
   Lanes& lanes_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of glibc that came after 2.28, for all that is linked into libmuster_collective.so: its own
-// code, libstdc++.a, libgcc_eh.a. They are hidden (collective.map): no other library sees them.
+// Defines glibc functions newer than 2.28 for everything linked into libmuster_collective.so: its
+// own code, libstdc++.a and libgcc_eh.a. collective.map hides them from other libraries.
 #include "collective/link/old_glibc.hpp"
 
 #include <cstring>
@@ -15,10 +15,10 @@ namespace old_glibc = muster::collective::old_glibc;
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): glibc's names
 extern "C" {
 
-// Before 2.32 libstdc++ always counts references atomically; so it does with false.
+// Before glibc 2.32 libstdc++ always counts references atomically; false has the same effect.
 char __libc_single_threaded = 0;
 
-// Before 2.33 these were inline functions of the headers. The kernel's struct stat is glibc's.
+// Before glibc 2.33 these were inline functions in headers. glibc uses the kernel's struct stat.
 int stat(const char* path, void* out) {
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, out, 0));
 }
@@ -45,7 +45,7 @@ std::uint32_t arc4random() {
   return out;
 }
 
-// Where there is one it is better: it measures the clock that it is given.
+// Prefer glibc's version if available, because it waits on the given clock.
 int pthread_cond_clockwait(pthread_cond_t* condition,
                            pthread_mutex_t* mutex,
                            clockid_t clock,
@@ -56,7 +56,7 @@ int pthread_cond_clockwait(pthread_cond_t* condition,
                          : old_glibc::wait_on_clock(*condition, *mutex, clock, *until);
 }
 
-#ifdef DLFO_STRUCT_HAS_EH_DBASE  // else libgcc calls dl_iterate_phdr itself
+#ifdef DLFO_STRUCT_HAS_EH_DBASE  // otherwise libgcc calls dl_iterate_phdr itself
 int _dl_find_object(void* address, dl_find_object* out) noexcept {
   old_glibc::LoadedObject object;
   if (!old_glibc::find_object(address, object)) {

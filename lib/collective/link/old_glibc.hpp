@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that glibc 2.28 lacks, by means that it has. libmuster_collective.so gives them to its
-// own code and to its copies of libstdc++ and libgcc (glibc_symbols.cpp). From any thread.
+// Replacements for functions that glibc 2.28 lacks. libmuster_collective.so provides them to its
+// own code and to its copies of libstdc++ and libgcc (glibc_symbols.cpp). Any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +11,25 @@
 
 namespace muster::collective::old_glibc {
 
-// The loaded object that an address lies in, as the unwinder asks for it.
+// The loaded object that contains an address, for the unwinder.
 struct LoadedObject {
-  std::uintptr_t begin = 0;  // of its addresses
+  std::uintptr_t begin = 0;  // address range
   std::uintptr_t end = 0;
   const void* unwind_table = nullptr;  // PT_GNU_EH_FRAME
 };
 
-// False: no object, or one without a table.
+// False if no object contains the address, or if it has no unwind table.
 [[nodiscard]] bool find_object(const void* address, LoadedObject& found);
 
-// pthread_cond_timedwait until a time of `clock`; returns 0 early at times, like any such wait. The
-// condition variable measures real time, which may be set meanwhile: it waits at most a second.
+// pthread_cond_timedwait with a deadline on `clock`. May return 0 early, like any such wait. The
+// condition variable uses the real-time clock, which may be set meanwhile, so each wait lasts at
+// most a second.
 [[nodiscard]] int wait_on_clock(pthread_cond_t& condition,
                                 pthread_mutex_t& mutex,
                                 clockid_t clock,
                                 const timespec& until);
 
-// Bytes of the kernel's random numbers.
+// Fills the buffer with random bytes from the kernel.
 void fill_with_random(void* bytes, std::size_t count);
 
 }  // namespace muster::collective::old_glibc

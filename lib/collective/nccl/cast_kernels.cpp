@@ -6,8 +6,8 @@
 namespace muster::collective::nccl {
 namespace {
 
-// %x0…%x3: bits of f32; %o0…%o3: those of the narrow type, in the lower half. %i goes over quads,
-// %first is the thread's number among all of the grid.
+// %x0…%x3: f32 bits; %o0…%o3: bits of the narrow type, in the lower half. %i iterates over quads;
+// %first is the thread's index in the grid.
 constexpr const char* kHead = R"((.param .u64 from, .param .u64 to, .param .u64 count)
 {
   .reg .pred %p;
@@ -55,7 +55,7 @@ end:
 }
 )";
 
-// Where element %i of `bytes` bytes lies; of quads: where quad %i does.
+// Addresses of element %i, or of quad %i, depending on the shifts.
 std::string addresses(unsigned source_shift, unsigned target_shift) {
   return fmt::format(
       "  shl.b64 %source, %i, {};\n  add.u64 %source, %source, %from;\n"
@@ -64,8 +64,8 @@ std::string addresses(unsigned source_shift, unsigned target_shift) {
       target_shift);
 }
 
-// %x<k> to %o<k>. Half of the last place kept, less one if that is even, carries into it; what is
-// no number would become infinite by it, and gets its quiet bit instead.
+// Converts %x<k> to %o<k>. Adds half a unit in the last place, minus one if the kept bits are even.
+// NaNs could become infinite that way, so they get their quiet bit set instead.
 std::string to_bf16(unsigned k) {
   return fmt::format(
       "  shr.u32 %t, %x{0}, 16;\n  and.b32 %t, %t, 1;\n  add.u32 %t, %t, 0x7fff;\n"
@@ -123,7 +123,7 @@ std::string widening(const char* name, Cast cast) {
 
 }  // namespace
 
-// The oldest dialect and GPU that have all that is used: newer drivers take those as well.
+// The oldest PTX version and GPU with all features used here; newer drivers accept them too.
 std::string cast_kernels() {
   return ".version 6.0\n.target sm_53\n.address_size 64\n\n" + narrowing(kNarrowBf16, to_bf16) +
          narrowing(kNarrowF16, to_f16) + widening(kWidenBf16, from_bf16) +

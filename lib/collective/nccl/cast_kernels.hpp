@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that convert f32 to bf16 or f16 and back, as PTX: the text that every driver turns
-// into code of its GPU, so that nothing but headers is needed to build. Four elements a thread and
-// turn: 16 bytes a load is what the memory of a GPU needs to run at full speed. Pure.
+// Kernels that convert between f32 and bf16 or f16, as PTX text. Every driver compiles it for its
+// GPU, so the build needs only headers. Each thread converts four elements at a time, because a GPU
+// needs 16-byte loads for full memory bandwidth. Pure.
 #pragma once
 
 #include <string>
 
 namespace muster::collective::nccl {
 
-// Elements that a thread converts at a time; threads of a block; blocks, which go round.
+// Elements per thread and iteration; threads per block; maximum number of blocks in the grid.
 inline constexpr unsigned kCastQuad = 4;
 inline constexpr unsigned kCastThreads = 256;
 inline constexpr unsigned kCastMaxBlocks = 1024;
@@ -18,9 +18,8 @@ inline constexpr const char* kNarrowF16 = "muster_narrow_f16";
 inline constexpr const char* kWidenBf16 = "muster_widen_bf16";
 inline constexpr const char* kWidenF16 = "muster_widen_f16";
 
-// Each of them is (const void* from, void* to, uint64 count): one-dimensional blocks and grid, both
-// addresses multiples of 16 bytes, any number of elements. Rounds to nearest even; what is no
-// number stays none.
+// Parameters of each kernel: (const void* from, void* to, uint64 count). One-dimensional blocks and
+// grid; both addresses aligned to 16 bytes; any count. Rounds to nearest even; NaNs stay NaN.
 [[nodiscard]] std::string cast_kernels();
 
 }  // namespace muster::collective::nccl

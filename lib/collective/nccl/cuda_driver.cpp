@@ -9,7 +9,7 @@
 namespace muster::collective::nccl {
 namespace {
 
-constexpr const char* kRemedy = "buffers in host memory need no GPU";
+constexpr const char* kRemedy = "Buffers in host memory need no GPU";
 
 Result<CudaTable> cuda_table(const SharedObject& object) {
   CudaTable table;
@@ -38,10 +38,10 @@ Result<SharedObject> open_first(const std::vector<Place>& places) {
       reasons.push_back(object.error().text);
     }
   }
-  return failure(Errc::unsupported,
-                 fmt::format("no GPU can be used: NVIDIA's driver is missing - {} - {}",
-                             join(reasons, "; "),
-                             kRemedy));
+  return failure(
+      Errc::unsupported,
+      fmt::format(
+          "no GPU can be used: NVIDIA's driver is missing: {}. {}", join(reasons, "; "), kRemedy));
 }
 
 Result<std::shared_ptr<const CudaDriver>> start(const SharedObject& object) {
@@ -60,15 +60,16 @@ Result<std::shared_ptr<const CudaDriver>> start(const SharedObject& object) {
     result = table->device_count(&driver->devices);
   }
   if (result != CUDA_SUCCESS) {
-    return failure(
-        Errc::unsupported,
-        fmt::format(
-            "no GPU can be used: {} says {} - {}", object.path, driver->message(result), kRemedy));
+    return failure(Errc::unsupported,
+                   fmt::format("no GPU can be used: {} reports {}. {}",
+                               object.path,
+                               driver->message(result),
+                               kRemedy));
   }
   if (driver->devices == 0) {
     return failure(Errc::unsupported,
-                   fmt::format("no GPU can be used: {} shows no device (is CUDA_VISIBLE_DEVICES "
-                               "empty?) - {}",
+                   fmt::format("no GPU can be used: {} reports no device (is CUDA_VISIBLE_DEVICES "
+                               "empty?). {}",
                                object.path,
                                kRemedy));
   }

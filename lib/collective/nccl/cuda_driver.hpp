@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CudaDriver: the functions of the CUDA driver (libcuda.so.1), which every machine with an NVIDIA
-// GPU has, opened while the program runs. Streams and events of the runtime API are the same
-// handles. Never before a fork: the driver does not survive one. Used by GpuDevice. A value that
-// refers to a library which stays loaded; any thread.
+// CudaDriver: functions of the CUDA driver (libcuda.so.1), which every machine with an NVIDIA GPU
+// has; loaded at run time. Streams and events of the runtime API are the same handles. Do not use
+// it before a fork, which the driver does not survive. Used by GpuDevice. A value that refers to a
+// library which stays loaded; any thread.
 #pragma once
 
 #include "collective/nccl/library_places.hpp"
@@ -14,7 +14,7 @@
 
 namespace muster::collective::nccl {
 
-// The names with a version are what cuda.h's macros make of the plain ones since CUDA 4.
+// Since CUDA 4, macros in cuda.h map the plain names to these versioned names.
 // clang-format off
 #define MUSTER_CUDA_FUNCTIONS(entry)                              \
   entry(init, cuInit)                                             \
@@ -68,7 +68,7 @@ struct CudaTable {
 struct CudaDriver {
   CudaTable call;
   std::string path;
-  int version = 0;  // the newest CUDA that it can run: 13000 is 13.0
+  int version = 0;  // newest supported CUDA version: 13000 is 13.0
   int devices = 0;
 
   // "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
@@ -77,12 +77,12 @@ struct CudaDriver {
   [[nodiscard]] Error error(std::string_view what, CUresult result) const;
 };
 
-// Opened and initialised, with at least one device. Error: unsupported, with what is missing: the
-// driver, a device, or why the driver does not start.
+// Loads and initializes the driver; requires at least one device. Error: unsupported, if the driver
+// or a device is missing, or if the driver fails to start.
 [[nodiscard]] Result<std::shared_ptr<const CudaDriver>> load_cuda(const std::vector<Place>& places);
 
-// Of which device the memory is; -1 for memory that the host can use: plain, pinned, managed, and
-// all where the driver was not started.
+// The device that owns the memory. -1 for memory that the host can access (pageable, pinned,
+// managed), and for all memory if the driver was not initialized.
 [[nodiscard]] int device_of(decltype(&cuPointerGetAttribute) ask, const void* data);
 
 }  // namespace muster::collective::nccl

@@ -12,7 +12,7 @@
 namespace muster::collective::nccl {
 namespace {
 
-// Drivers differ in tests only.
+// Only tests use different drivers.
 using Key = std::pair<std::string, int>;
 
 struct Registry {
@@ -20,7 +20,7 @@ struct Registry {
   std::map<Key, std::weak_ptr<GpuDevice>> devices;
 };
 
-// Never destroyed: communicators may end after static objects.
+// Never destroyed: communicators may be destroyed after static objects.
 Registry& registry() {
   static auto* own = new Registry;
   return *own;
@@ -37,7 +37,7 @@ Result<std::shared_ptr<GpuDevice>> GpuDevice::open(std::shared_ptr<const CudaDri
     return failure(
         Errc::invalid_argument,
         fmt::format(
-            "there is no GPU {}: {} shows {} of them", ordinal, driver->path, driver->devices));
+            "there is no GPU {}: {} reports {} GPUs", ordinal, driver->path, driver->devices));
   }
   const std::scoped_lock lock(registry().mutex);
   auto& known = registry().devices[{driver->path, ordinal}];

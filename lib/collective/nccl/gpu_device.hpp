@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GpuDevice: one GPU of this process: its primary context (the one that the CUDA runtime and
-// PyTorch use) and the lock that lets one thread at a time into NCCL, which is not thread-safe on
-// one device. Shared by all communicators of the device. Resource type; any thread.
+// GpuDevice: a GPU of this process. Holds its primary context (shared with the CUDA runtime and
+// PyTorch) and a lock that admits one thread at a time to NCCL, which is not thread-safe per
+// device. Shared by all communicators of the device. Resource type; any thread.
 #pragma once
 
 #include "collective/nccl/cuda_driver.hpp"
@@ -13,7 +13,8 @@ namespace muster::collective::nccl {
 
 class GpuDevice {
  public:
-  // The same object for everybody in the process. Errors: invalid_argument (no such device), cuda.
+  // Returns the same object to all callers in the process. Errors: invalid_argument (no such
+  // device), cuda.
   [[nodiscard]] static Result<std::shared_ptr<GpuDevice>> open(
       std::shared_ptr<const CudaDriver> driver, int ordinal);
   ~GpuDevice();
@@ -48,7 +49,7 @@ class GpuDevice {
   std::mutex nccl_lock_;
 };
 
-// Makes the device current for the calling thread, and what was current before again at its end.
+// Makes the device current for the calling thread; restores the previous one when destroyed.
 class CurrentDevice {
  public:
   explicit CurrentDevice(const GpuDevice& device);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events without timing, taken from a pool and given back, and the communicator's own stream of
-// high priority. The caller has made the device current. Events may be given back by any thread;
-// the rest is one thread's.
+// Pooled events without timing, and the communicator's own high-priority stream. The caller must
+// have made the device current. Any thread may return events; the rest, one thread at a time.
 #pragma once
 
 #include "collective/nccl/gpu_device.hpp"
@@ -14,7 +13,7 @@ namespace muster::collective::nccl {
 
 class EventPool;
 
-// Goes back into its pool at its end. Movable.
+// Returns to its pool when destroyed. Movable.
 class GpuEvent {
  public:
   GpuEvent() = default;
@@ -28,11 +27,11 @@ class GpuEvent {
 
   [[nodiscard]] CUevent get() const { return event_; }
 
-  // Marks what the stream has been given up to now.
+  // Marks the work queued on the stream so far.
   [[nodiscard]] Result<void> record(CUstream stream) const;
-  // What `stream` is given from now on runs after the mark.
+  // Work queued on `stream` from now on runs after the mark.
   [[nodiscard]] Result<void> hold(CUstream stream) const;
-  // Whether the mark has been passed.
+  // Whether the GPU has passed the mark.
   [[nodiscard]] Result<bool> passed() const;
 
  private:
@@ -59,7 +58,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   std::vector<CUevent> free_;
 };
 
-// Owns a stream that does not wait for the default stream.
+// Owns a stream that does not synchronize with the default stream.
 class GpuStream {
  public:
   [[nodiscard]] static Result<std::unique_ptr<GpuStream>> create(std::shared_ptr<GpuDevice> device);

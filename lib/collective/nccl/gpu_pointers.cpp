@@ -8,8 +8,7 @@
 namespace muster::collective {
 namespace {
 
-// How many libraries have been loaded up to now: a look for one by its name would cost
-// microseconds.
+// Number of libraries loaded so far. Looking up a library by name would take microseconds.
 std::uint64_t loads() {
   std::uint64_t out = 0;
   ::dl_iterate_phdr(

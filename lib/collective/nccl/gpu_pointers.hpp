@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// GpuPointers: whether memory that the caller calls the host's is a GPU's, by the CUDA driver that
-// this process has loaded itself; nothing is loaded or started for the question. Where an answer
-// was "the host", it is kept by region, since every operation asks: the driver reserves its own
-// parts of the address space, so regions do not change sides. One thread at a time; value of a
+// GpuPointers: detects GPU memory that the caller passes as host memory. It asks the CUDA driver
+// that the process itself has loaded; nothing is loaded or started for it. Every operation asks, so
+// "host" answers are cached per address region. That is safe because the driver reserves its own
+// address ranges, so regions do not change their kind. One thread at a time; a value in each
 // communicator.
 #pragma once
 
@@ -16,10 +16,10 @@ namespace muster::collective {
 
 class GpuPointers {
  public:
-  // A file, if not libcuda.so.1 (MUSTER_CUDA_LIBRARY).
+  // A driver file to use instead of libcuda.so.1 (MUSTER_CUDA_LIBRARY).
   explicit GpuPointers(std::string driver = {}) : driver_(std::move(driver)) {}
 
-  // kHost, also for memory that both can use.
+  // kHost also for memory that both host and GPU can access.
   [[nodiscard]] int device_of(const void* data) {
     const auto region = reinterpret_cast<std::uintptr_t>(data) >> kRegionBits;
     std::uintptr_t& known = host_[region % host_.size()];
@@ -39,9 +39,9 @@ class GpuPointers {
   [[nodiscard]] int ask(const void* data);
 
   std::string driver_;
-  std::array<std::uintptr_t, 64> host_{};  // regions; the first, of null, is nobody's
-  std::uint64_t loads_ = 0;                // of libraries, when we last looked for the driver
-  void* asks_ = nullptr;                   // the driver's function, once it is there
+  std::array<std::uintptr_t, 64> host_{};  // cached regions; never the one with null
+  std::uint64_t loads_ = 0;                // libraries loaded when we last looked for the driver
+  void* asks_ = nullptr;                   // the driver's function, once found
 };
 
 }  // namespace muster::collective

@@ -64,7 +64,8 @@ Result<void> GpuQueue::copy(void* to, const void* from, std::size_t bytes, void*
       device_->cuda().copy_on_device_async(place_of(to), place_of(from), bytes, stream_of(stream)));
 }
 
-// With every kernel looked up: a driver that loads lazily does it by then, not in the first launch.
+// Looks up every kernel, so that a driver that loads lazily does so now and not at the first
+// launch.
 Result<void> GpuQueue::load_casts() {
   if (casts_ != nullptr) {
     return {};
@@ -101,7 +102,7 @@ Result<void> GpuQueue::launch(
     const char* kernel, const void* from, void* to, std::size_t count, void* stream) {
   const auto found = kernels_.find(kernel);
   if (found == kernels_.end()) {
-    return failure(Errc::invalid_state, "a conversion on the GPU was asked for before load_casts");
+    return failure(Errc::invalid_state, "GPU conversion requested before load_casts");
   }
   if (count == 0) {
     return {};

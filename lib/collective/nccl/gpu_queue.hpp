@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GpuQueue: the DeviceQueue of a GPU, over the CUDA driver. Resource type; every call makes the
-// device current for itself. At its end its own stream has nothing left to do, and no stream of the
-// caller any conversion of this queue: see to both.
+// GpuQueue: implements DeviceQueue for a GPU with the CUDA driver. Resource type; each call makes
+// the device current. Before destroying it, make sure that its own stream is idle and that no
+// caller's stream still runs one of its conversions.
 #pragma once
 
 #include "collective/nccl/gpu_event.hpp"

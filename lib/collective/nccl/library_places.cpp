@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kNcclName = "libnccl.so.2";
 
-// The roots of Python installations that this process may belong to.
+// Prefixes of Python installations that this process may belong to.
 std::vector<std::string> python_prefixes(const Surroundings& from) {
   std::vector<std::string> prefixes;
   const auto add = [&](std::string prefix) {
@@ -87,11 +87,11 @@ std::vector<Place> cuda_places(const Surroundings& surroundings) {
 std::string describe(const Place& place) {
   switch (place.kind) {
     case Place::Kind::named:
-      return place.name + " (named by the environment)";
+      return place.name + " (set in the environment)";
     case Place::Kind::loaded:
       return "a loaded " + place.name;
     case Place::Kind::linker:
-      return place.name + " on the dynamic linker's path";
+      return place.name + " in the dynamic linker's search path";
     case Place::Kind::file:
       break;
   }

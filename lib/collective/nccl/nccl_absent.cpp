@@ -6,8 +6,8 @@ namespace muster::collective {
 
 Result<std::unique_ptr<Transport>> make_nccl_transport(const TransportContext& /*context*/) {
   return failure(Errc::unsupported,
-                 "buffers on GPUs cannot be used: this muster was built without NCCL's headers - "
-                 "build it where nccl.h and cuda.h are, or with MUSTER_WITH_NCCL=ON to see why");
+                 "GPU buffers are not supported: this muster was built without NCCL's headers. "
+                 "Install nccl.h and cuda.h and rebuild it with MUSTER_WITH_NCCL=ON");
 }
 
 int GpuPointers::ask(const void* /*data*/) {

@@ -15,7 +15,7 @@ namespace {
 // First byte of rank 0's answer.
 constexpr char kIdFollows = '=';
 constexpr char kRefusal = '!';
-// How much longer the others wait than rank 0, so that its sentence about who is missing comes.
+// Extra time for other ranks, so that rank 0's error about missing ranks reaches them.
 constexpr Duration kAnswerGrace = std::chrono::seconds(2);
 
 std::string version_key(const BootstrapContext& context, int rank) {
@@ -27,10 +27,10 @@ std::string answer_key(const BootstrapContext& context) {
 }
 
 Error of_store(const BootstrapContext& context, const muster::Error& error) {
-  return wrap(Errc::store, describe(context.speaker) + ": exchanging NCCL's unique id", error);
+  return wrap(Errc::store, describe(context.speaker) + ": cannot exchange NCCL's unique id", error);
 }
 
-// Rank 0 has waited in vain: who is missing?
+// Rank 0 timed out: returns an error that names the missing ranks.
 Error late(const BootstrapContext& context) {
   std::vector<std::string> missing;
   int first = -1;
@@ -44,7 +44,7 @@ Error late(const BootstrapContext& context) {
   return {.code = Errc::timeout,
           .rank = first,
           .epoch = context.speaker.epoch,
-          .text = fmt::format("{}: of {} ranks, {} did not arrive for the start of NCCL within {}",
+          .text = fmt::format("{}: of {} ranks, {} did not arrive to start NCCL within {}",
                               describe(context.speaker),
                               context.speaker.size,
                               missing.empty() ? "some" : "rank " + join(missing, ", "),
@@ -67,7 +67,7 @@ Result<std::string> new_id(const BootstrapContext& context, const NcclLibrary& l
   return std::string(id.internal, sizeof id.internal);
 }
 
-// What rank 0 does: the answer, also where it is a failure that all must hear of.
+// Runs on rank 0. Returns the answer, which may be an error that all ranks must receive.
 Result<std::string> make_answer(const BootstrapContext& context, const NcclLibrary& library) {
   std::vector<std::string> keys;
   keys.reserve(static_cast<std::size_t>(context.speaker.size));
@@ -98,13 +98,13 @@ Result<ncclUniqueId> read_answer(const BootstrapContext& context, const std::str
     return id;
   }
   const bool refused = answer.size() > 1 && answer.front() == kRefusal;
-  return std::unexpected(Error{
-      .code = refused ? Errc::mismatch : Errc::store,
-      .epoch = context.speaker.epoch,
-      .text = fmt::format("{}: {}",
-                          describe(context.speaker),
-                          refused ? answer.substr(1)
-                                  : "the store's value for NCCL's unique id has the wrong size")});
+  return std::unexpected(
+      Error{.code = refused ? Errc::mismatch : Errc::store,
+            .epoch = context.speaker.epoch,
+            .text = fmt::format(
+                "{}: {}",
+                describe(context.speaker),
+                refused ? answer.substr(1) : "NCCL's unique id in the store has the wrong size")});
 }
 
 }  // namespace
@@ -134,8 +134,8 @@ std::optional<std::string> compare_versions(const std::vector<std::string>& repo
     const RankReport other = parts_of(reports[rank]);
     if (other.number != first.number) {
       return fmt::format(
-          "ranks have different versions of NCCL: rank 0 has {}, rank {} has {} - "
-          "name the same library for all with {}",
+          "ranks have different NCCL versions: rank 0 has {}, rank {} has {}. "
+          "Set {} to the same library on all ranks",
           first.version,
           rank,
           other.version,
@@ -143,8 +143,8 @@ std::optional<std::string> compare_versions(const std::vector<std::string>& repo
     }
     if (other.settings != first.settings) {
       return fmt::format(
-          "ranks have different settings for NCCL: rank 0 has {}, rank {} has {} - "
-          "set the same variables for all",
+          "ranks have different NCCL settings: rank 0 has {}, rank {} has {}. "
+          "Set the same variables on all ranks",
           first.settings,
           rank,
           other.settings);

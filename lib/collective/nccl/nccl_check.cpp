@@ -46,11 +46,11 @@ Result<void> NcclCommunicator::compare(const Request& request) {
   gather.in = scratch_;
   gather.out = reinterpret_cast<void*>(out);
   gather.stream = stream_->get();
-  // On the stream of the sums: the null stream, which may be the caller's, is neither waited for
-  // nor followed.
+  // Use the stream of the sums, because the null stream may be the caller's and must not be
+  // synchronized with.
   auto result = cuda.copy_to_device_async(in, own.data(), own.size(), stream_->get());
   if (result != CUDA_SUCCESS) {
-    return std::unexpected(state_->device().driver().error("copy to the GPU", result));
+    return std::unexpected(state_->device().driver().error("cannot copy to the GPU", result));
   }
   auto work = launch(gather);
   const auto done = work ? (*work)->wait(Duration::zero()) : std::unexpected(work.error());
@@ -63,7 +63,7 @@ Result<void> NcclCommunicator::compare(const Request& request) {
     result = cuda.stream_synchronize(stream_->get());
   }
   if (result != CUDA_SUCCESS) {
-    return std::unexpected(state_->device().driver().error("copy from the GPU", result));
+    return std::unexpected(state_->device().driver().error("cannot copy from the GPU", result));
   }
   if (const auto text = compare_texts(all)) {
     const Speaker& speaker = state_->setup().speaker;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclCheck: for finding mistakes, compares before each collective what the ranks are about to call
-// and refuses where they differ, with a message that quotes both sides; NCCL itself would hang or
-// mix the data. Costs a small gather and a wait of the host each time, so it is asked for
-// (MUSTER_COLLECTIVE_NCCL_CHECK=1, on all ranks). Sends and receives are not compared
-// here: the recorders of a host are (Communicator::Impl::disagreement).
+// NcclCheck: a debugging aid that compares the ranks' calls before each collective. A difference is
+// an error that quotes both sides; NCCL itself would hang or mix the data. Each check costs a small
+// gather and a host wait, so it is optional (MUSTER_COLLECTIVE_NCCL_CHECK=1, on all ranks). Sends
+// and receives are not compared here; a host's flight recorders serve for that
+// (Communicator::Impl::disagreement).
 #pragma once
 
 #include "collective/transport/transport.hpp"
@@ -16,13 +16,13 @@
 
 namespace muster::collective::nccl {
 
-// Room for one rank's text.
+// Size of one rank's text.
 inline constexpr std::size_t kTextBytes = 128;
 
-// "broadcast #119 f32[8] root 0", cut to fit.
+// "broadcast #119 f32[8] root 0", truncated to fit.
 [[nodiscard]] std::array<char, kTextBytes> text_of(const Request& request);
 
-// A message if the ranks' texts, kTextBytes each, are not all the same. Pure.
+// Returns an error text if the ranks' texts, kTextBytes each, differ. Pure.
 [[nodiscard]] std::optional<std::string> compare_texts(const std::vector<char>& all);
 
 }  // namespace muster::collective::nccl

@@ -13,7 +13,7 @@
 namespace muster::collective::nccl {
 namespace {
 
-// For the others to leave as well; after that we go alone.
+// How long to wait for the others to leave too; after that we leave alone.
 constexpr Duration kLeaveTimeout = std::chrono::seconds(10);
 
 ncclConfig_t non_blocking(const std::string& name) {
@@ -48,8 +48,8 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
     return std::unexpected(id.error());
   }
   auto state = std::make_shared<NcclState>(std::move(setup));
-  // NCCL keeps no copy of the name, and may still start when we have given up: it is the state's,
-  // which ends after the abort.
+  // NCCL does not copy the name and may still be starting after we gave up. So the name is in the
+  // state, which outlives the abort.
   const Speaker& speaker = state->setup().speaker;
   const auto started = state->run({.name = "ncclCommInitRankConfig",
                                    .request = nullptr,
@@ -133,7 +133,7 @@ void NcclCommunicator::leave() {
                                                     .body = [this](ncclComm_t comm) {
                                                       return state_->nccl().finalize(comm);
                                                     }});
-  // A failure has started the abort already.
+  // If it failed, the abort has already started.
   if (finalized) {
     static_cast<void>(state_->destroy());
     state_->retire();
@@ -141,11 +141,11 @@ void NcclCommunicator::leave() {
 }
 
 Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int key) {
-  // NCCL wants nothing under way meanwhile.
+  // NCCL requires that no operation is in progress during a split.
   if (!planted("split does not wait")) {
     watchdog_->drain();
   }
-  // NCCL stores the child from a thread of its own, perhaps after we have given up.
+  // NCCL stores the child from its own thread, possibly after we gave up.
   auto child = std::make_shared<ncclComm_t>(nullptr);
   state_->keep(child);
   const int nccl_color = color < 0 ? NCCL_SPLIT_NOCOLOR : color;
@@ -155,8 +155,8 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
                    .request = nullptr,
                    .deadline = steady_now() + options_.init_timeout,
                    .body = [&](ncclComm_t comm) {
-                     // Says success although it goes on (source of 2.28): only the parent's state
-                     // tells.
+                     // Returns success while still in progress (source of 2.28); only the parent's
+                     // state tells.
                      auto result =
                          state_->nccl().split(comm, nccl_color, key, child.get(), &config);
                      if (result != ncclSuccess || planted("split is not polled")) {
@@ -188,27 +188,28 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
   }
   std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(
       std::make_shared<NcclState>(std::move(setup), *child), options_, progress_));
-  made->state_->keep(state_);  // for the name in it
+  made->state_->keep(state_);  // the name is in the parent's state
   if (auto prepared = made->prepare(); !prepared) {
     return std::unexpected(made->state_->kill(prepared.error()));
   }
   return made;
 }
 
-// The events of an operation in a graph can never be asked for, so it could neither end nor fail.
+// The events of an operation in a graph can never be queried, so it could neither end nor fail.
 Result<void> NcclCommunicator::refuse_captured(const Request& request) const {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const auto result =
       state_->device().cuda().stream_is_capturing(static_cast<CUstream>(request.stream), &status);
   if (result != CUDA_SUCCESS) {
     return std::unexpected(state_->device().driver().error(
-        fmt::format("{}: the stream cannot be used", request.describe()), result));
+        fmt::format("{}: cannot use the stream", request.describe()), result));
   }
   if (status != CU_STREAM_CAPTURE_STATUS_NONE && !planted("captured streams are used")) {
-    return failure(Errc::unsupported,
-                   fmt::format("{}: the stream captures a CUDA graph, which cannot hold operations "
-                               "of this library - leave them out of the graph",
-                               request.describe()));
+    return failure(
+        Errc::unsupported,
+        fmt::format("{}: the stream is capturing a CUDA graph, which cannot contain operations "
+                    "of this library. Keep them out of the graph",
+                    request.describe()));
   }
   return {};
 }
@@ -267,7 +268,7 @@ Result<void> NcclCommunicator::queue(const Request& request, NcclPending& operat
   }
   operation.ready = *std::move(ready);
   operation.end = *std::move(end);
-  // What the caller has queued so far comes first.
+  // The operation must run after the work that the caller has queued so far.
   Result<void> done = operation.ready.record(static_cast<CUstream>(request.stream));
   if (done && !planted("no wait for the caller's stream")) {
     done = operation.ready.hold(stream_->get());
@@ -322,7 +323,7 @@ Result<void> NcclCommunicator::reduce_with_scalar(const Request& request, double
   return state_->run(step);
 }
 
-// One call; of one rank as many as NCCL needs to take every element.
+// One call. With one rank, as many calls as NCCL needs to process every element.
 Result<void> NcclCommunicator::reduce_with_operator(const Request& request, ncclRedOp_t op) {
   const Target target{state_->nccl(), rank(), size(), stream_->get(), scratch_};
   const std::size_t width = size_of(request.dtype);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclCommunicator: the back end for buffers on GPUs. Queues each operation on a stream of its own
-// between two events, so that the caller's stream is not stopped. Always non-blocking, always
-// abortable. start(), alloc() and split() are one thread's, abort() is anybody's. Resource type.
+// NcclCommunicator: the back end for GPU buffers. Queues each operation on its own stream between
+// two events, so that the caller's stream does not stall. Always non-blocking and abortable. One
+// thread at a time calls start(), alloc() and split(); any thread may call abort(). Resource type.
 #pragma once
 
 #include "collective/nccl/nccl_bootstrap.hpp"
@@ -13,27 +13,27 @@ namespace muster::collective::nccl {
 
 struct NcclOptions {
   Duration init_timeout = std::chrono::seconds(60);
-  // Memory of alloc() is registered with NCCL (zero copy over NVLink SHARP and InfiniBand). All
-  // ranks alike.
+  // Register memory from alloc() with NCCL (zero copy over NVLink SHARP and InfiniBand). Must be
+  // equal on all ranks.
   bool register_buffers = false;
-  // Ranks compare what they call before they do (nccl_check.hpp). All ranks alike.
+  // Compare the ranks' calls beforehand (nccl_check.hpp). Must be equal on all ranks.
   bool check_calls = false;
 };
 
-// What all ranks must have alike.
+// The settings that must be equal on all ranks.
 [[nodiscard]] std::string describe(const NcclOptions& options);
 
 class NcclCommunicator final : public Transport {
  public:
-  // Called by all ranks. `prefix` is in front of the keys of the store.
+  // All ranks must call it. `prefix` precedes the store's keys.
   [[nodiscard]] static Result<std::unique_ptr<NcclCommunicator>> create(Setup setup,
                                                                         BootstrapContext context,
                                                                         NcclOptions options,
                                                                         Progress* progress);
-  // Waits for what is under way and leaves, or aborts where that is not possible.
+  // Waits for operations in progress and leaves, or aborts if that is not possible.
   ~NcclCommunicator() override;
 
-  // Ranks of the same colour, ordered by key; null for those with a negative colour.
+  // Contains ranks of the same color, ordered by key; null for a negative color.
   [[nodiscard]] Result<std::unique_ptr<NcclCommunicator>> split(int color, int key);
 
   [[nodiscard]] Result<void> refuse(const Request& request) const override;
@@ -47,7 +47,7 @@ class NcclCommunicator final : public Transport {
 
   [[nodiscard]] int size() const { return state_->setup().speaker.size; }
 
-  // After death: until the GPU is free again.
+  // After death: waits until the GPU is free again.
   void wait_for_abort() { state_->wait_for_abort(); }
 
  private:

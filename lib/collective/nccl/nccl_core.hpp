@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the back end decides, without NCCL and without a clock: how long a call that goes on in the
-// background is polled, which operation is overdue, which results end a communicator. Pure.
+// Decisions of the back end, without NCCL and without a clock: how long to poll a background call,
+// which operation is overdue, which results are fatal. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -12,11 +12,11 @@
 
 namespace muster::collective::nccl {
 
-// ncclResult_t's numbers, so that the rules need no header of NVIDIA's.
+// ncclResult_t's values, so that this header does not depend on NVIDIA's.
 inline constexpr int kSuccess = 0;
 inline constexpr int kInProgress = 7;
 
-// A call that may go on after it has returned, and is polled until it has ended.
+// Polls a call that may continue in the background after it has returned.
 class PollCore {
  public:
   struct Step {
@@ -26,7 +26,7 @@ class PollCore {
     bool operator==(const Step&) const = default;
   };
 
-  // NCCL 2.28 queues each operation in a thread of its own, which takes some µs: a sleep would take
+  // NCCL 2.28 queues each operation in its own thread, which takes some µs; a sleep would take
   // longer.
   static constexpr Duration kEager = std::chrono::microseconds(50);
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
@@ -34,7 +34,7 @@ class PollCore {
 
   explicit PollCore(TimePoint deadline) : deadline_(deadline) {}
 
-  // `answer`: what the call or the poll returned.
+  // `answer` is the result of the call or of the last poll.
   [[nodiscard]] Step next(int answer, TimePoint now);
 
  private:
@@ -43,14 +43,14 @@ class PollCore {
   Duration pause_ = kFirstPause;
 };
 
-// Any failure ends a non-blocking communicator: it keeps the result as its own.
+// Any failure is fatal for a non-blocking communicator, which keeps the result.
 [[nodiscard]] constexpr bool ends_communicator(int result) {
   return result != kSuccess && result != kInProgress;
 }
 
-// The clock of one operation. Work of the caller that is queued before it does not count: the time
-// runs from when the GPU comes to it. But one that the GPU never comes to must end as well, so
-// there is a second, longer limit from when it was queued.
+// The clock of one operation. The caller's earlier work does not count: time runs from when the GPU
+// starts the operation. But an operation that the GPU never starts must also end, so a second,
+// longer limit runs from when it was queued.
 class OperationClock {
  public:
   static constexpr int kQueuedFactor = 2;
@@ -75,8 +75,8 @@ class OperationClock {
   std::optional<TimePoint> started_;
 };
 
-// Whether NCCL would make communicators that cannot be aborted: NCCL_COMM_BLOCKING in the
-// environment, or else in the first of the files that names it ("NAME=value" lines, # comments).
+// Whether NCCL would create communicators that cannot be aborted: NCCL_COMM_BLOCKING in the
+// environment, or in the first file that sets it ("NAME=value" lines, # comments).
 [[nodiscard]] bool asks_for_blocking(const std::optional<std::string>& variable,
                                      const std::vector<std::string>& conf_files);
 

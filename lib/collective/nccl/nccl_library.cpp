@@ -27,7 +27,7 @@ Result<NcclTable> nccl_table(const SharedObject& object) {
     return failure(
         Errc::unsupported,
         fmt::format(
-            "{} lacks {} - NCCL 2.18 or newer is needed", object.path, join(missing, ", ")));
+            "{} lacks {}. NCCL 2.18 or newer is required", object.path, join(missing, ", ")));
   }
   return table;
 }
@@ -63,14 +63,14 @@ Result<std::shared_ptr<const NcclLibrary>> load_nccl(const std::vector<Place>& p
     reasons.push_back(fmt::format("{}: {}", describe(place), library.error().text));
   }
   return failure(Errc::unsupported,
-                 fmt::format("NCCL cannot be used - tried {} - install NVIDIA's NCCL, or name its "
-                             "file with {}",
+                 fmt::format("NCCL cannot be used: tried {}. Install NVIDIA's NCCL, or set "
+                             "{} to its file",
                              join(reasons, "; "),
                              kNcclVariable));
 }
 
 std::string describe_nccl_version(int version) {
-  // Up to 2.8 the minor version had two digits only.
+  // Up to 2.8 the minor version had only two digits.
   const int thousand = version >= 10000 ? 10000 : 1000;
   return fmt::format("{}.{}.{}", version / thousand, version % thousand / 100, version % 100);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclLibrary: the functions of a libnccl that was found while the program runs, with the types of
-// the real header, so that a change of NVIDIA's is an error of the compiler. Used by the
-// communicator of this folder. A value that refers to a library which stays loaded; any thread.
+// NcclLibrary: functions of a libnccl found at run time. Uses the types of the real header, so that
+// incompatible changes by NVIDIA are compile errors. Used by NcclCommunicator. A value that refers
+// to a library which stays loaded; any thread.
 #pragma once
 
 #include "collective/nccl/library_places.hpp"
@@ -13,7 +13,7 @@
 
 namespace muster::collective::nccl {
 
-// Without one of these a library is refused.
+// Libraries that lack one of these are rejected.
 // clang-format off
 #define MUSTER_NCCL_REQUIRED(entry)             \
   entry(get_version, ncclGetVersion)            \
@@ -39,7 +39,7 @@ namespace muster::collective::nccl {
   entry(user_rank, ncclCommUserRank)
 // clang-format on
 
-// Null where the library is older than the function.
+// Null if the library is older than the function.
 // clang-format off
 #define MUSTER_NCCL_OPTIONAL(entry)                   \
   entry(init_rank_scalable, ncclCommInitRankScalable) \
@@ -70,8 +70,8 @@ struct NcclLibrary {
   [[nodiscard]] bool has_fp8() const { return version >= 22400; }
 };
 
-// The first library of the places that can be opened and has what is required. Error:
-// unsupported, with every place that was tried and why not.
+// Returns the first candidate that can be opened and has the required functions. Error:
+// unsupported, with the reason for each candidate.
 [[nodiscard]] Result<std::shared_ptr<const NcclLibrary>> load_nccl(
     const std::vector<Place>& places);
 

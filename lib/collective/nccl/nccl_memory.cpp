@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the library owns: of CUDA, or of NCCL and registered with it.
+// Memory that the library owns: from CUDA, or from NCCL and registered with it.
 #include "base/clock.hpp"
 #include "collective/nccl/gpu_queue.hpp"
 #include "collective/nccl/nccl_communicator.hpp"
@@ -31,7 +31,7 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
     if (const auto result = state_->device().cuda().mem_alloc(&made, bytes);
         result != CUDA_SUCCESS) {
       return std::unexpected(state_->device().driver().error(
-          fmt::format("allocating {} bytes on the GPU", bytes), result));
+          fmt::format("cannot allocate {} bytes on the GPU", bytes), result));
     }
     memory = reinterpret_cast<void*>(made);
   }
@@ -54,7 +54,7 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
   return memory;
 }
 
-// On a stream of the moment: to wait for one of the caller's, or for sums, could take for ever.
+// Uses a temporary stream, because waiting for the caller's streams or for sums could take forever.
 Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
   const auto stream = GpuStream::create(state_->setup().device);
   if (!stream) {
@@ -68,14 +68,14 @@ Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
   }
   return result == CUDA_SUCCESS
              ? Result<void>()
-             : std::unexpected(device.driver().error("clearing memory on the GPU", result));
+             : std::unexpected(device.driver().error("cannot clear memory on the GPU", result));
 }
 
 Result<void> NcclCommunicator::free(void* memory) {
   const auto found = memory_.find(memory);
   if (found == memory_.end()) {
     return failure(Errc::invalid_argument,
-                   "free: this pointer was not returned by alloc, or was freed already");
+                   "free: this pointer was not returned by alloc, or was already freed");
   }
   const Memory how = found->second;
   memory_.erase(found);
@@ -95,7 +95,7 @@ Result<void> NcclCommunicator::release(void* memory, const Memory& how) {
       return done;
     }
   }
-  // Both may wait until the GPU is idle, so without the device's lock.
+  // Both may wait until the GPU is idle, so do not hold the device's lock.
   if (how.from_nccl) {
     const auto result = nccl.mem_free(memory);
     return result == ncclSuccess

@@ -10,13 +10,13 @@ std::string_view hint(ncclResult_t result) {
   switch (result) {
     case ncclUnhandledCudaError:
     case ncclSystemError:
-      return "NCCL_DEBUG=INFO shows more";
+      return "Set NCCL_DEBUG=INFO for details";
     case ncclRemoteError:
-      return "find the rank that failed first, then rebuild";
+      return "Find the rank that failed first, then rebuild";
     case ncclInvalidUsage:
-      return "do two ranks share one GPU, or differ in their versions?";
+      return "Do two ranks share one GPU, or use different versions?";
     default:
-      return "NCCL_DEBUG=WARN shows more";
+      return "Set NCCL_DEBUG=WARN for details";
   }
 }
 
@@ -46,7 +46,7 @@ Error nccl_error(const Speaker& speaker,
           .epoch = speaker.epoch,
           .seq = failure.seq,
           .native = static_cast<int>(failure.result),
-          .text = fmt::format("{}: {} failed: {}{} - {} - {}",
+          .text = fmt::format("{}: {} failed: {}{} ({}). {}",
                               describe(speaker),
                               failure.doing,
                               nccl.call.get_error_string(failure.result),

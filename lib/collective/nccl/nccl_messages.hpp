@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages about failures of NCCL and CUDA: which rank, which operation, what the library reported
-// and which library it is. Used by the communicator of this folder. Pure but for NCCL's last error,
-// a buffer that it has once for the whole process, so that the text is copied at once.
+// Error messages for NCCL and CUDA failures: rank, operation, the library's report and its version.
+// Used by NcclCommunicator. Pure, except for NCCL's last error: it is in a process-wide buffer, so
+// the text is copied at once.
 #pragma once
 
 #include "collective/nccl/cuda_driver.hpp"
@@ -12,9 +12,9 @@
 
 namespace muster::collective::nccl {
 
-// The rank and the communicator that a message is about.
+// The rank and the communicator that a message refers to.
 struct Speaker {
-  std::string name;  // of the communicator
+  std::string name;  // the communicator's name
   int rank = 0;
   int size = 1;
   std::uint64_t epoch = 0;

@@ -21,7 +21,7 @@ std::array<std::byte, 8> bytes_of(T value) {
   return bytes;
 }
 
-// Every rank sends block j to rank j; one group, so that all of it goes on together.
+// Every rank sends block j to rank j, in one group, so that all transfers run concurrently.
 ncclResult_t exchange_blocks(const Target& target,
                              const Request& request,
                              ncclDataType_t type,
@@ -37,7 +37,7 @@ ncclResult_t exchange_blocks(const Target& target,
       result = target.nccl.recv(out, request.count, type, peer, comm, target.stream);
     }
   }
-  // Also after a failure: a group that was opened must be closed.
+  // An opened group must be closed, even after a failure.
   const ncclResult_t ended = target.nccl.group_end();
   return result == ncclSuccess ? ended : result;
 }
@@ -58,8 +58,8 @@ std::optional<double> scalar_before_sum(const Request& request, int size) {
 }
 
 std::uint64_t whole_part_of_one_rank(std::uint64_t count, std::size_t width) {
-  constexpr std::size_t kPack = 16;            // bytes that a thread takes at a time
-  constexpr std::size_t kBlock = 16UL * 1024;  // bytes for which NCCL starts one more block
+  constexpr std::size_t kPack = 16;            // bytes per thread and iteration
+  constexpr std::size_t kBlock = 16UL * 1024;  // NCCL adds one block per this number of bytes
   constexpr std::size_t kMostBlocks = 32;
   if (count * width <= kBlock) {
     return count;
@@ -121,7 +121,7 @@ ncclResult_t enqueue(const Target& target,
                      ncclRedOp_t op,
                      ncclComm_t comm) {
   const NcclTable& nccl = target.nccl;
-  // NCCL before 2.24 has no fp8, and what is only moved needs none.
+  // NCCL before 2.24 has no fp8; operations that only move data do not need it.
   const auto type =
       is_fp8(request.dtype) && !reduces(request.kind) ? ncclUint8 : nccl_type(request.dtype);
   const auto count = static_cast<std::size_t>(request.count);
@@ -158,17 +158,17 @@ std::optional<std::string> cannot_perform(const Request& request,
                                           const NcclTable& nccl,
                                           bool sums_fp8) {
   if (is_fp8(request.dtype) && reduces(request.kind) && !sums_fp8) {
-    return "fp8 can be reduced from compute capability 9 (Hopper) and NCCL 2.24 on";
+    return "reducing fp8 requires compute capability 9 (Hopper) and NCCL 2.24 or newer";
   }
   if (request.kind == Kind::all_to_all && request.in == request.out) {
-    return "all_to_all cannot be done in place on GPUs";
+    return "in-place all_to_all is not supported on GPUs";
   }
   if (size == 1 && is_fp8(request.dtype) && scalar_before_sum(request, size)) {
-    return "NCCL cannot multiply fp8 by a factor where there is one rank (premul_sum)";
+    return "NCCL cannot scale fp8 with a single rank (premul_sum)";
   }
   if (request.op == Op::premul_sum && reduces(request.kind) &&
       (nccl.create_premul_sum == nullptr || nccl.destroy_op == nullptr)) {
-    return "this NCCL has no sum with a factor (premul_sum)";
+    return "this NCCL does not support premul_sum";
   }
   return std::nullopt;
 }

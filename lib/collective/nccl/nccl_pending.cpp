@@ -11,7 +11,7 @@
 namespace muster::collective::nccl {
 namespace {
 
-// An operation that is short ends while we ask; a longer one costs no processor.
+// Poll eagerly first, which suffices for short operations; longer ones then use no CPU.
 constexpr int kEagerAsks = 100;
 constexpr Duration kFirstRest = std::chrono::microseconds(20);
 constexpr Duration kLongestRest = std::chrono::microseconds(500);
@@ -30,8 +30,8 @@ bool NcclPending::passed() const {
   if (!*reached) {
     return false;
   }
-  // The GPU also reaches the end of an operation that NCCL has given up: the results are good only
-  // where NCCL reports no error after that.
+  // The GPU also reaches the end of an operation that NCCL has given up. The results are valid only
+  // if NCCL reports no error after that.
   state_->look();
   if (!state_->dead()) {
     finished_ = true;
@@ -50,7 +50,7 @@ Result<void> NcclPending::wait(Duration timeout) {
   Duration rest = kFirstRest;
   for (int asked = 0; !passed(); ++asked) {
     if (auto error = state_->dead()) {
-      // Only then does the GPU leave the caller's buffers alone.
+      // Only after the abort does the GPU no longer access the caller's buffers.
       if (!planted("error before the abort ends")) {
         state_->wait_for_abort();
       }
@@ -109,17 +109,18 @@ std::optional<Error> NcclPending::disagreement() const {
 Error NcclPending::late() const {
   const auto& positions = state_->setup().positions;
   const std::string where = positions ? positions() : "";
-  return {.code = Errc::timeout,
-          .epoch = state_->setup().speaker.epoch,
-          .seq = request_.seq,
-          .text = fmt::format("{}: {} {} - a rank has not called it, or hangs{}",
-                              describe(state_->setup().speaker),
-                              request_.describe(),
-                              clock_.has_started()
-                                  ? fmt::format("has not ended {} after the GPU came to it",
-                                                muster::describe(clock_.timeout()))
-                                  : "was queued, but the GPU has not come to it",
-                              where.empty() ? "" : " - on this host: " + where)};
+  return {
+      .code = Errc::timeout,
+      .epoch = state_->setup().speaker.epoch,
+      .seq = request_.seq,
+      .text = fmt::format("{}: {} {}; a rank has not called it, or hangs{}",
+                          describe(state_->setup().speaker),
+                          request_.describe(),
+                          clock_.has_started()
+                              ? fmt::format("did not complete within {} after the GPU started it",
+                                            muster::describe(clock_.timeout()))
+                              : "was queued, but the GPU has not started it",
+                          where.empty() ? "" : "; on this host: " + where)};
 }
 
 }  // namespace muster::collective::nccl

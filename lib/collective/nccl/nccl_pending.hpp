@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclPending: an operation that is queued on the GPU: the event that it waits for, the event after
-// it, and its clock. Operations of a communicator run in order, so one has begun when those before
-// it have ended and its first event has passed. Shared by the caller's Work and the watchdog; any
-// thread. An event that passes because the communicator was aborted is no result, so death is
-// looked at after the event.
+// NcclPending: an operation queued on the GPU: the events before and after it, and its clock. A
+// communicator's operations run in order, so one has started when all earlier ones have completed
+// and its first event has passed. Shared by the caller's Work and the watchdog; any thread. An
+// event that passes because of an abort is not a result, so check for death after the event.
 #pragma once
 
 #include "collective/nccl/gpu_event.hpp"
@@ -25,7 +24,7 @@ class NcclPending final : public Pending, public Underway {
   [[nodiscard]] Result<void> wait_stream(void* stream) override;
   [[nodiscard]] At at() const override;
 
-  // Of the watchdog, which has made the device current; the operations before this one have ended.
+  // For the watchdog, which has made the device current. All earlier operations have completed.
   void look_at_start(TimePoint now, Progress* progress);
 
   [[nodiscard]] bool ended() { return passed(); }
@@ -33,22 +32,22 @@ class NcclPending final : public Pending, public Underway {
   [[nodiscard]] bool overdue(TimePoint now) const { return clock_.overdue(now); }
 
   [[nodiscard]] Error late() const;
-  // What is wrong if another rank calls something else.
+  // Returns an error if another rank called a different operation.
   [[nodiscard]] std::optional<Error> disagreement() const;
 
   [[nodiscard]] const Request& request() const { return request_; }
 
-  // Set before anybody else has it.
+  // Set before the operation is shared.
   GpuEvent ready;
   GpuEvent end;
 
  private:
-  // Whether the end has been reached, and not by an abort.
+  // Whether the end was reached, and not because of an abort.
   [[nodiscard]] bool passed() const;
 
   std::shared_ptr<NcclState> state_;
   Request request_;
-  OperationClock clock_;  // the watchdog's
+  OperationClock clock_;  // used by the watchdog only
   mutable std::atomic<bool> finished_{false};
 };
 

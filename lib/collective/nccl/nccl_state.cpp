@@ -24,9 +24,9 @@ constexpr Duration kBlamePause = std::chrono::milliseconds(1);
 constexpr Duration kAbortLook = std::chrono::milliseconds(10);
 constexpr Duration kExitTimeout = std::chrono::seconds(2);
 
-// Aborts are made by detached threads: nobody could wait for one that hangs in NCCL for ever. But a
-// process that ends waits a moment for those that do not, for the driver is taken down by its exit
-// handlers, and a thread inside it then crashes (seen on an H100).
+// Detached threads run the aborts, because a thread that hangs in NCCL could never be joined. At
+// exit the process waits briefly for running aborts: the driver's exit handlers shut it down, and a
+// thread inside it would then crash (observed on an H100).
 struct AbortThreads {
   std::mutex mutex;
   std::condition_variable ended;
@@ -56,7 +56,7 @@ void run_detached(std::function<void()> body) {
   }
   std::thread([body = std::move(body), &threads]() mutable {
     body();
-    body = nullptr;  // with what it holds of the driver
+    body = nullptr;  // releases its references to the driver
     const std::scoped_lock lock(threads.mutex);
     --threads.running;
     threads.ended.notify_all();
@@ -68,7 +68,7 @@ std::string doing(const Call& call) {
                                  : fmt::format("{} ({})", call.request->describe(), call.name);
 }
 
-// A call waits for the other ranks where NCCL connects them in it, before any watchdog looks.
+// NCCL may connect ranks within the call, which then waits for them before any watchdog can check.
 void look_at_others(const Call& call, const Setup& setup, NcclState& state) {
   if (call.request == nullptr || !setup.disagreement) {
     return;
@@ -169,11 +169,11 @@ Error NcclState::late(const Call& call) const {
       .code = Errc::timeout,
       .epoch = setup_.speaker.epoch,
       .seq = call.request == nullptr ? 0 : call.request->seq,
-      .text = fmt::format("{}: {} has not ended in time - a rank has not called it, or hangs{} - "
+      .text = fmt::format("{}: {} did not complete in time; a rank has not called it, or hangs{}; "
                           "{}",
                           describe(setup_.speaker),
                           doing(call),
-                          where.empty() ? "" : " - on this host: " + where,
+                          where.empty() ? "" : "; on this host: " + where,
                           describe(*setup_.nccl, device().driver()))};
 }
 
@@ -202,13 +202,14 @@ void NcclState::start_abort() {
     const std::scoped_lock lock(mutex_);
     operation = newest_.lock();
   }
-  // Two threads, each with a share of this state: one that may hang in NCCL, one that sees it.
+  // Two threads share this state: one may hang in NCCL, the other watches it.
   run_detached([self = shared_from_this(), operation] { self->see_abort_through(operation); });
   run_detached([self = shared_from_this()] { self->abort_now(); });
 }
 
-// ncclCommAbort waits for the caller's work too: what was queued before an operation, and, since it
-// frees memory, all else on the GPU. That may take its time; what must end soon is our own.
+// ncclCommAbort also waits for the caller's work: whatever was queued before an operation and,
+// because it frees memory, everything else on the GPU. That may take long; only our own operation
+// must end soon.
 void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operation) {
   const CurrentDevice current(device());
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -234,13 +235,13 @@ void NcclState::give_up_if_stuck(Underway::At at) {
   }
   const std::scoped_lock lock(mutex_);
   fmt::print(stderr,
-             "muster: {}: ncclCommAbort has not returned within {}; the process ends with code "
-             "{} - the abort was because of: {}\n",
+             "muster: {}: ncclCommAbort has not returned within {}; exiting with code "
+             "{}. Reason for the abort: {}\n",
              describe(setup_.speaker),
              muster::describe(setup_.abort_timeout),
              kStuckExit,
              dead_->text);
-  // Not exit(): destructors would wait for the GPU as well.
+  // Not exit(), because destructors would also wait for the GPU.
   _exit(kStuckExit);
 }
 
@@ -262,10 +263,11 @@ void NcclState::abort_now() {
     if (!planted("no device lock")) {
       inside.lock();
     }
-    // From here on nobody else can call with it.
+    // After this no other thread can use it.
     ncclComm_t comm = planted("use after abort") ? comm_ : std::exchange(comm_, nullptr);
-    // NCCL frees memory, for which it waits until the GPU is idle; sums of other communicators that
-    // lack the same peer end by aborts of their own, which need the lock.
+    // Unlock before aborting: NCCL frees memory and waits for an idle GPU. Sums of other
+    // communicators that lack the same peer end only when they are aborted too, which requires the
+    // lock.
     if (inside.owns_lock() && !planted("abort within the lock")) {
       inside.unlock();
     }
@@ -300,13 +302,14 @@ void NcclState::retire() {
   const std::scoped_lock lock(mutex_);
   aborted_ = true;
   if (!dead_) {
-    dead_ = Error{.code = Errc::invalid_state,
-                  .epoch = setup_.speaker.epoch,
-                  .text = fmt::format("{}: the communicator has ended", describe(setup_.speaker))};
+    dead_ =
+        Error{.code = Errc::invalid_state,
+              .epoch = setup_.speaker.epoch,
+              .text = fmt::format("{}: the communicator was destroyed", describe(setup_.speaker))};
   }
 }
 
-// Without the lock, as an abort: it waits until the GPU is idle as well.
+// Without the lock, like an abort, because it also waits until the GPU is idle.
 Result<void> NcclState::destroy() {
   const CurrentDevice current(device());
   ncclComm_t comm = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclState: a communicator of NCCL and why it is dead, shared by those who call it, by its
-// watchdog and by operations that somebody still waits for. Sees to NCCL's rules: one thread
-// inside per device, a call that goes on in the background is polled to its end before anything
-// else, and abort happens once, in a thread of its own, with a deadline. Any thread.
+// NcclState: an NCCL communicator and its reason of death, shared by its callers, its watchdog and
+// pending operations. It enforces NCCL's rules: one thread per device inside NCCL; a background
+// call is polled to completion before the next call; abort runs once, in its own thread, with a
+// deadline. Any thread.
 #pragma once
 
 #include "collective/nccl/gpu_device.hpp"
@@ -17,7 +17,7 @@
 
 namespace muster::collective::nccl {
 
-// What the process ends with when ncclCommAbort hangs: a GPU that cannot be stopped otherwise.
+// Exit code if ncclCommAbort hangs, because the GPU cannot be stopped otherwise.
 inline constexpr int kStuckExit = 75;
 inline constexpr Duration kAbortTimeout = std::chrono::seconds(2);
 
@@ -25,17 +25,17 @@ struct Setup {
   std::shared_ptr<const NcclLibrary> nccl;
   std::shared_ptr<GpuDevice> device;
   Speaker speaker;
-  PeerWatch* peers = nullptr;  // outlives the transport; may be null
-  // TransportContext's; may be empty.
+  PeerWatch* peers = nullptr;  // must outlive the transport; may be null
+  // From TransportContext; may be empty.
   std::function<std::string()> positions = {};
   std::function<std::optional<Error>(const Request&)> disagreement = {};
   Duration abort_timeout = kAbortTimeout;
 };
 
-// How far the GPU is with an operation; any thread that has made the device current.
+// The GPU's progress on an operation. Any thread that has made the device current.
 class Underway {
  public:
-  enum class At { caller, operation, end };  // still at work of the caller, that comes before
+  enum class At { caller, operation, end };  // caller: still executing the caller's earlier work
 
   Underway() = default;
   Underway(const Underway&) = delete;
@@ -44,10 +44,10 @@ class Underway {
   [[nodiscard]] virtual At at() const = 0;
 };
 
-// One call, and what it is for.
+// One NCCL call and its purpose.
 struct Call {
   const char* name = "";             // "ncclAllReduce"
-  const Request* request = nullptr;  // null: outside of an operation
+  const Request* request = nullptr;  // null if not part of an operation
   TimePoint deadline;
   std::function<ncclResult_t(ncclComm_t)> body;
 };
@@ -61,35 +61,36 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   NcclState& operator=(const NcclState&) = delete;
   ~NcclState() = default;
 
-  // Calls, and polls until the call has ended or the deadline is over, which kills.
+  // Makes the call and polls until it completes. A timeout kills the communicator.
   [[nodiscard]] Result<void> run(const Call& call);
 
-  // Of init only: what run's body has made.
+  // During init only: stores the communicator created by the body of run().
   void adopt(ncclComm_t comm) { comm_ = comm; }
 
-  // Asks for an asynchronous error, and kills if there is one.
+  // Checks for an asynchronous error; kills the communicator if there is one.
   void look();
-  // Ends everything with this error; the first one counts and is returned.
+  // Fails everything with this error; the first one counts and is returned.
   Error kill(Error error);
-  // Whether the peers know of a failure; kills.
+  // Checks whether a peer has failed; if so, kills the communicator.
   void look_at_peers();
 
   [[nodiscard]] std::optional<Error> dead() const;
-  // Sleeps, less if the communicator dies.
+  // Sleeps; returns early if the communicator dies.
   void pause(Duration most);
-  // After death: until the GPU leaves all buffers alone: the abort is over, or has stopped what it
-  // had to stop and waits for work of the caller.
+  // After death: waits until the GPU no longer accesses any buffer. Then the abort has completed,
+  // or has stopped our operation and waits only for the caller's work.
   void wait_for_abort();
   [[nodiscard]] bool aborted() const;
-  // Destroys, after a finalize that has ended.
+  // Destroys the communicator after a completed finalize.
   [[nodiscard]] Result<void> destroy();
-  // After destroy: whoever still holds an operation finds this dead, and nothing is called.
+  // After destroy: holders of pending operations find the communicator dead, and NCCL is not
+  // called.
   void retire();
 
-  // The operation that was queued last: what an abort has to stop.
+  // The most recently queued operation, which an abort has to stop.
   void newest(std::weak_ptr<const Underway> operation);
 
-  // Keeps something alive as long as this is.
+  // Keeps an object alive as long as this one.
   void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
 
   [[nodiscard]] const Setup& setup() const { return setup_; }
@@ -99,11 +100,12 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] const NcclTable& nccl() const { return setup_.nccl->call; }
 
  private:
-  // Into NCCL, if not dead.
+  // Enters NCCL unless the communicator is dead.
   [[nodiscard]] Result<ncclResult_t> enter(const std::function<ncclResult_t(ncclComm_t)>& body);
   [[nodiscard]] Error failed(const Call& call, ncclResult_t result);
   [[nodiscard]] Error late(const Call& call) const;
-  // A peer's death is often known better a moment later than NCCL sees a broken connection.
+  // NCCL may see a broken connection before the peer's death is detected, so wait a moment for
+  // that.
   [[nodiscard]] Error blame(Error error);
   void start_abort();
   void abort_now();
@@ -112,7 +114,7 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   void set_aborted();
 
   Setup setup_;
-  ncclComm_t comm_;  // under the device's lock
+  ncclComm_t comm_;  // guarded by the device's lock
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Error> dead_;

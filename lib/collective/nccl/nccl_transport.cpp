@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry point for the communicator: finds the libraries, checks the settings, starts.
+// The communicator's entry point: finds the libraries, checks the settings, starts the back end.
 #include "collective/nccl/nccl_transport.hpp"
 
 #include "base/environ.hpp"
@@ -21,7 +21,7 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Where NCCL reads settings from besides the environment: its own order.
+// NCCL's configuration files, in its own search order.
 std::vector<std::string> conf_files(const Environ& environ) {
   const auto named = environ.get("NCCL_CONF_FILE");
   const auto user = named ? *named : environ.get("HOME").value_or("") + "/.nccl.conf";
@@ -40,8 +40,8 @@ bool is_set(const Environ& environ, const char* variable) {
 
 using Disagreement = decltype(TransportContext::disagreement);
 
-// Where collectives are compared before they start, that is an operation of its own under their
-// number.
+// With checks enabled, the comparison of collectives is an operation with the same number, so
+// compare only transfers.
 Disagreement of_transfers(const Disagreement& all) {
   return [all](const Request& mine) {
     return all && is_transfer(mine.kind) ? all(mine) : std::nullopt;
@@ -58,9 +58,10 @@ Result<std::unique_ptr<Transport>> make_nccl_transport(const TransportContext& c
   }
   if (nccl::asks_for_blocking(here.environ.get("NCCL_COMM_BLOCKING"),
                               nccl::conf_files(here.environ))) {
-    return failure(Errc::unsupported,
-                   "NCCL_COMM_BLOCKING is set (environment or nccl.conf): a blocking communicator "
-                   "cannot be aborted when a rank dies - unset it");
+    return failure(
+        Errc::unsupported,
+        "NCCL_COMM_BLOCKING is set (environment or nccl.conf), but a blocking communicator "
+        "cannot be aborted when a rank dies. Unset it");
   }
   auto driver = nccl::load_cuda(nccl::cuda_places(here));
   if (!driver) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back end for buffers on GPUs, as the communicator opens it. In a build without NCCL it says
-// that it is not there.
+// Opens the GPU back end for the communicator. Builds without NCCL return an error.
 #pragma once
 
 #include "collective/transport/transport.hpp"
@@ -9,8 +8,8 @@
 
 namespace muster::collective {
 
-// Loads NCCL and CUDA if they are there and starts a communicator among all ranks, which
-// all call it at the same point. Error: unsupported, with what is missing.
+// Loads NCCL and CUDA and starts a communicator among all ranks, which must call it at the same
+// point. Error: unsupported; the text names the missing part.
 [[nodiscard]] Result<std::unique_ptr<Transport>> make_nccl_transport(
     const TransportContext& context);
 

@@ -25,8 +25,8 @@ void NcclWatchdog::watch(std::shared_ptr<NcclPending> operation) {
     was_idle = operations_.empty();
     operations_.push_back(std::move(operation));
   }
-  // With operations to watch, the thread looks every kPeriod anyway; waking it costs the caller 2
-  // µs.
+  // While operations are pending, the thread polls every kPeriod anyway; waking it would cost the
+  // caller 2 µs.
   if (was_idle) {
     changed_.notify_all();
   }
@@ -38,7 +38,8 @@ void NcclWatchdog::drain() {
 }
 
 void NcclWatchdog::run() {
-  // Asking for an event would spoil a graph that another thread captures.
+  // In the default capture mode, querying an event would invalidate a graph capture in another
+  // thread.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (!planted("no capture mode")) {
     state_->device().cuda().exchange_capture_mode(&mode);
@@ -52,7 +53,7 @@ void NcclWatchdog::run() {
       continue;
     }
     changed_.wait_for(lock, kPeriod, [this] { return stop_; });
-    // NCCL and the driver are asked without the lock: watch() must not wait for their answers.
+    // Query NCCL and the driver without the lock, so that watch() does not wait for them.
     lock.unlock();
     look();
     lock.lock();
@@ -67,13 +68,14 @@ std::shared_ptr<NcclPending> NcclWatchdog::first() {
 
 void NcclWatchdog::look() {
   const CurrentDevice current(state_->device());
-  // The peers first: that a rank has died says more than the error that NCCL reports because of it.
+  // Check the peers first: a rank's death is a better explanation than the NCCL error it causes.
   state_->look_at_peers();
   state_->look();
   while (const auto operation = first()) {
     const TimePoint now = steady_now();
     operation->look_at_start(now, progress_);
-    // Also of one that has ended: with other types it may have, with wrong numbers.
+    // Check completed operations too: with mismatched types an operation can complete, with wrong
+    // results.
     if (auto wrong = operation->disagreement()) {
       static_cast<void>(state_->kill(*std::move(wrong)));
       return;

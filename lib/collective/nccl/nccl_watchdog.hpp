@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclWatchdog: a thread of one communicator that looks every 10 ms, while operations are under
-// way, whether they have started, ended, failed or are overdue, whether a rank of this host calls
-// something else, and whether a peer has died. It only asks: events, NCCL's asynchronous error, the
-// peers. Resource type; watch() from one thread.
+// NcclWatchdog: a communicator's thread that checks every 10 ms, while operations are pending,
+// whether they have started, completed, failed or become overdue, whether a rank of this host
+// called a different operation, and whether a peer has died. It only queries: events, NCCL's
+// asynchronous error, the peers. Resource type; one thread calls watch().
 #pragma once
 
 #include "collective/nccl/nccl_pending.hpp"
@@ -24,7 +24,7 @@ class NcclWatchdog {
   NcclWatchdog& operator=(const NcclWatchdog&) = delete;
 
   void watch(std::shared_ptr<NcclPending> operation);
-  // Until nothing is under way, or the communicator is dead.
+  // Waits until no operation is pending or the communicator is dead.
   void drain();
 
  private:
@@ -36,7 +36,7 @@ class NcclWatchdog {
   Progress* progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<NcclPending>> operations_;  // in the order of the stream
+  std::deque<std::shared_ptr<NcclPending>> operations_;  // in stream order
   bool stop_ = false;
   std::thread thread_;
 };

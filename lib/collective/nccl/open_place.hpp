@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a place to an open library. Used by the two tables of this folder. Any thread.
+// Opens a candidate library. Used by NcclLibrary and CudaDriver. Any thread.
 #pragma once
 
 #include "collective/nccl/library_places.hpp"

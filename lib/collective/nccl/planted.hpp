@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors that tests plant in this folder's code, to show that the fakes of libnccl and libcuda see
-// them. In every other build planted() is false at compile time and leaves nothing behind.
+// Errors that tests inject into this folder's code, to show that the fake libnccl and libcuda
+// detect them. In all other builds planted() is false at compile time and generates no code.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 namespace muster::collective::nccl {
 
 #ifdef MUSTER_NCCL_PLANTED
-extern std::string_view planted_error;  // the test's
+extern std::string_view planted_error;  // set by the test
 
 [[nodiscard]] inline bool planted(std::string_view error) {
   return error == planted_error;

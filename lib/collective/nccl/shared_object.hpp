@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared libraries that are opened while the program runs, and looked into by name. They are never
-// closed again: NCCL and the CUDA driver keep threads of their own. Used by the two tables of this
-// folder. Any thread.
+// Shared libraries opened at run time, with symbol lookup by name. They are never closed, because
+// NCCL and the CUDA driver keep threads running. Used by NcclLibrary and CudaDriver. Any thread.
 #pragma once
 
 #include "collective/error.hpp"
@@ -12,17 +11,17 @@ namespace muster::collective::nccl {
 
 struct SharedObject {
   void* handle = nullptr;
-  std::string path;  // the file that the dynamic linker took
+  std::string path;  // the file chosen by the dynamic linker
 };
 
-// Opens a path, or a plain name by the dynamic linker's own search. Error: unsupported, with
-// the dynamic linker's message.
+// Opens a path, or a plain name through the dynamic linker's search. Error: unsupported, with the
+// dynamic linker's message.
 [[nodiscard]] Result<SharedObject> open_shared_object(const std::string& name);
 
-// The copy that this process has loaded already. Error: unsupported.
+// Opens the copy that this process has already loaded. Error: unsupported.
 [[nodiscard]] Result<SharedObject> loaded_shared_object(const std::string& soname);
 
-// Null if there is no such symbol.
+// Null if the symbol does not exist.
 [[nodiscard]] void* find_symbol(const SharedObject& object, const char* name);
 
 }  // namespace muster::collective::nccl

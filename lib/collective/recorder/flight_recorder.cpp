@@ -23,16 +23,16 @@ namespace {
 constexpr std::uint64_t kMagic = 0x3254484c4654534d;  // "MSTFLHT2"
 constexpr std::size_t kNameBytes = 64;
 constexpr std::size_t kMostEntries = 1UL << 20;
-constexpr std::size_t kRecorderPage = 4096;  // where recorders begin in shared memory
+constexpr std::size_t kRecorderPage = 4096;  // alignment of recorders in shared memory
 
-// So many of these are looked at in a file, whatever size it says it has.
+// Maximum number of slots to scan in a file, regardless of its claimed size.
 constexpr std::size_t kMostPlaces = 1UL << 16;
 
 std::uint64_t nanoseconds(TimePoint when) {
   return static_cast<std::uint64_t>(when.time_since_epoch().count());
 }
 
-// A file that a path of the name's letters can have.
+// A file name without slashes.
 std::string file_name(const FlightRecorder::Place& place) {
   std::string name = place.name;
   std::ranges::replace(name, '/', '.');
@@ -41,8 +41,8 @@ std::string file_name(const FlightRecorder::Place& place) {
 
 }  // namespace
 
-// Other ranks may read while we write: single words, of which the ticket says whether they belong
-// together.
+// Other ranks may read while we write. All accesses are single words; the ticket shows whether they
+// belong together.
 template <class T>
 void put(T& word, T value) {
   std::atomic_ref(word).store(value, std::memory_order_relaxed);
@@ -75,7 +75,7 @@ struct FlightRecorder::Entry {
   std::uint8_t kind;
   std::uint8_t op;
   std::uint8_t dtype;
-  std::uint8_t on_gpu;  // numbered by themselves
+  std::uint8_t on_gpu;  // GPU operations are numbered separately
   std::atomic<std::uint64_t> queued;
   std::atomic<std::uint64_t> started;
   std::atomic<std::uint64_t> completed;
@@ -105,15 +105,14 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place)
   return out;
 }
 
-// False: it has no room for us.
+// False if the shared memory has no space for this recorder.
 Result<bool> FlightRecorder::open_shared(const Place& place) {
-  const std::size_t room =
-      place.shared ? place.shared->size() / place.ranks / kRecorderPage * kRecorderPage : 0;
+  const std::size_t room = place.shared ? place.shared->size() / place.ranks / kRecorderPage * kRecorderPage : 0;
   if (room < bytes_for(entries_)) {
     return false;
   }
   shared_ = place.shared;
-  // Without its memory a full machine would end the program by a signal.
+  // Without reserved memory, an exhausted machine would kill the program with a signal.
   if (auto taken = shared_->reserve(place.self * room, room); !taken) {
     return std::unexpected(taken.error());
   }
@@ -137,7 +136,7 @@ Result<void> FlightRecorder::open_own(const Place& place) {
   if (!place.folder.empty()) {
     path_ = place.folder + "/" + file_name(place);
     fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    // Without its blocks a full disk would end the program by a signal.
+    // Without allocated blocks, a full disk would kill the program with a signal.
     if (fd_ && ::posix_fallocate(fd_.get(), 0, size) != 0) {
       static_cast<void>(::unlink(path_.c_str()));
       fd_.reset();
@@ -146,13 +145,14 @@ Result<void> FlightRecorder::open_own(const Place& place) {
   if (!fd_) {
     fd_ = UniqueFd(::memfd_create(file_name(place).c_str(), MFD_CLOEXEC));
     if (!fd_ || ::fallocate(fd_.get(), 0, 0, size) != 0) {
-      return std::unexpected(system_failure("allocating memory for the flight recorder", errno));
+      return std::unexpected(
+          system_failure("cannot allocate memory for the flight recorder", errno));
     }
     path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), fd_.get());
   }
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (at == MAP_FAILED) {
-    return std::unexpected(system_failure("mapping the flight recorder", errno));
+    return std::unexpected(system_failure("cannot map the flight recorder", errno));
   }
   mapped_ = bytes;
   begin(at, place);
@@ -168,7 +168,7 @@ void FlightRecorder::begin(void* memory, const Place& place) {
   head_->entries = entries_;
   head_->pid = ::getpid();
   std::memcpy(head_->name, place.name.data(), std::min(place.name.size(), kNameBytes - 1));
-  // Last: who sees it may use the rest of the head.
+  // Store last: a reader that sees it may use the rest of the header.
   std::atomic_ref(head_->magic).store(kMagic, std::memory_order_release);
 }
 
@@ -186,13 +186,12 @@ std::uint64_t FlightRecorder::queued(const Request& request, TimePoint now) {
   if (entries_ == 0) {
     return 0;
   }
-  // Several threads record (the caller's and those of the queues); each gets an entry of its own.
+  // Several threads record (the caller's and those of the queues); each gets its own entry.
   const std::uint64_t ticket = head_->next.fetch_add(1, std::memory_order_relaxed) + 1;
   Entry& e = *entry(ticket);
-  // A sequence lock with one writer for each entry: the ticket is taken off, the fields are
-  // written, the ticket is put on. The fence keeps the fields behind the first store, the release
-  // of the last store before it. A rank that is killed in between leaves an entry without a ticket,
-  // which readers pass over.
+  // A sequence lock with one writer per entry: clear the ticket, write the fields, set the ticket.
+  // The fence keeps the fields after the first store, and the release keeps them before the last
+  // store. A rank killed in between leaves an entry without a ticket, which readers skip.
   e.ticket.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   put(e.seq, request.seq);
@@ -228,7 +227,7 @@ void FlightRecorder::waited(Duration time) {
   }
 }
 
-// The newest one that fits: operations of the same kind and number differ by their other side.
+// Returns the newest match. Operations with the same kind and number may differ in their peer.
 FlightRecorder::Entry* FlightRecorder::find(const Request& request) {
   const std::uint64_t newest = entries_ == 0 ? 0 : head_->next.load(std::memory_order_relaxed);
   for (std::uint64_t back = 0; back < std::min<std::uint64_t>(newest, entries_); ++back) {
@@ -254,7 +253,7 @@ void FlightRecorder::completed(const Request& request) {
   }
 }
 
-// Without a lock: what was written anew meanwhile is passed over.
+// Lock-free: skips entries that were overwritten meanwhile.
 std::optional<Request> FlightRecorder::read(const Entry& e, std::uint64_t ticket) {
   if (e.ticket.load(std::memory_order_acquire) != ticket || peek(e.on_gpu) == 0) {
     return std::nullopt;
@@ -266,7 +265,7 @@ std::optional<Request> FlightRecorder::read(const Entry& e, std::uint64_t ticket
   out.count = peek(e.count);
   out.root = peek(e.root);
   out.seq = peek(e.seq);
-  // The loads above may not move behind the second look at the ticket: if it is still the same,
+  // The loads above must not move past the second load of the ticket. If the ticket is unchanged,
   // none of them saw a later operation.
   std::atomic_thread_fence(std::memory_order_acquire);
   return e.ticket.load(std::memory_order_relaxed) == ticket ? std::optional(out) : std::nullopt;
@@ -302,7 +301,7 @@ std::optional<Request> FlightRecorder::called_by(std::size_t place, const Reques
   return std::nullopt;
 }
 
-// A copy of a recorder's head and of its newest entries, oldest first.
+// A copy of a recorder's header and its newest entries, oldest first.
 struct FlightRecorder::Ring {
   alignas(Head) std::array<char, sizeof(Head)> raw_head{};
   std::vector<char> raw;
@@ -326,12 +325,12 @@ struct FlightRecorder::Ring {
   bool read_entries(int fd, off_t at, std::uint64_t from, std::uint64_t to);
   [[nodiscard]] FlightLog log() const;
 
-  // Gives each recorder in the file to `take`.
+  // Passes each recorder in the file to `take`.
   template <class Take>
   static void each(int fd, std::uint64_t newest, const Take& take);
 };
 
-// Appends the entries at these places of the ring.
+// Appends the entries in this range of the ring.
 bool FlightRecorder::Ring::read_entries(int fd, off_t at, std::uint64_t from, std::uint64_t to) {
   const std::size_t had = raw.size();
   const std::size_t bytes = (to - from) * sizeof(Entry);
@@ -340,7 +339,7 @@ bool FlightRecorder::Ring::read_entries(int fd, off_t at, std::uint64_t from, st
   return ::pread(fd, raw.data() + had, bytes, place) == static_cast<ssize_t>(bytes);
 }
 
-// False: no recorder begins there. Any bytes may be there: it is memory of a program.
+// False if no recorder starts there. The contents are untrusted: programs write this memory.
 bool FlightRecorder::Ring::read(int fd, off_t at, off_t end, std::uint64_t newest) {
   if (::pread(fd, raw_head.data(), sizeof(Head), at) != static_cast<ssize_t>(sizeof(Head))) {
     return false;
@@ -371,7 +370,7 @@ void FlightRecorder::Ring::each(int fd, std::uint64_t newest, const Take& take) 
     if (is_one) {
       take(ring);
     }
-    // The place of a rank that has not come is zeros.
+    // The slot of a rank that has not arrived is all zeros.
     at += static_cast<off_t>(is_one ? bytes_for(ring.head().entries) : kRecorderPage);
   }
 }
@@ -385,7 +384,7 @@ FlightLog FlightRecorder::Ring::log() const {
   log.epoch = head().epoch;
   for (std::uint64_t i = 0; i < count; ++i) {
     const Entry& e = entry(i);
-    // The bytes are a copy: what was written then, or overwritten before, has another one.
+    // Compare tickets: an entry that was being written or was overwritten has a different one.
     if (e.ticket.load() != ticket(i)) {
       continue;
     }
@@ -405,7 +404,7 @@ FlightLog FlightRecorder::Ring::log() const {
   return log;
 }
 
-// Operations that are open lie among the newest ones: a rank has few at a time.
+// Open operations are among the newest ones, because a rank has only a few at a time.
 constexpr std::uint64_t kNewest = 64;
 
 std::vector<FlightProgress> read_flight_progress(int fd) {
@@ -435,7 +434,7 @@ Result<std::vector<FlightLog>> read_flight_recorders(const std::string& path,
   using Ring = FlightRecorder::Ring;
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) {
-    return std::unexpected(system_failure("reading " + path, errno));
+    return std::unexpected(system_failure("cannot read " + path, errno));
   }
   std::vector<FlightLog> logs;
   Ring::each(fd.get(), newest, [&logs](const Ring& ring) { logs.push_back(ring.log()); });
@@ -451,7 +450,7 @@ std::string described(const FlightRecord& record) {
   return record.request.describe() + (record.on_gpu ? " on a GPU" : "");
 }
 
-// Where one rank is, as text, and its last completed operation to order by.
+// One rank's position as text, and its last completed operation as sort key.
 struct Position {
   std::uint64_t completed = 0;
   std::string text;
@@ -459,11 +458,11 @@ struct Position {
 
 Position position_of(const FlightLog& log) {
   Position out;
-  std::string last = "has completed nothing";
+  std::string last = "has not completed any operation";
   std::string waits;
   for (const FlightRecord& record : log.records) {
     if (record.completed_ns == 0) {
-      waits += (waits.empty() ? ", waits in " : ", ") + described(record);
+      waits += (waits.empty() ? ", waiting in " : ", ") + described(record);
     } else if (!is_transfer(record.request.kind)) {
       out.completed = record.request.seq;
       last = "last completed " + described(record);
@@ -476,7 +475,7 @@ Position position_of(const FlightLog& log) {
 }  // namespace
 
 std::string describe_flight_recorders(const std::vector<FlightLog>& logs) {
-  // Those that are furthest behind first: they are what the others wait for.
+  // Sort ranks that are furthest behind first, because the others wait for them.
   std::map<std::pair<std::uint64_t, std::string>, std::vector<int>> groups;
   for (const FlightLog& log : logs) {
     const Position at = position_of(log);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlightRecorder: the last operations of one rank, in memory that others can read while it runs,
-// hangs, or after it was killed: a file in a folder of the job, else memory that all ranks of the
-// host share and the launcher holds (hand_over.hpp), which /proc/PID/fd shows while one of
-// them lives. Written with plain stores. Resource; any thread.
+// FlightRecorder: the last operations of one rank, readable by others while it runs or hangs, and
+// after it was killed. Stored in a file of the job's folder, or in memory that all ranks of the
+// host share and the launcher holds too (hand_over.hpp). /proc/PID/fd shows that memory while one
+// of them lives. Written with plain stores. Resource; any thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -20,17 +20,17 @@
 
 namespace muster::collective {
 
-// One operation as read back.
+// One operation as read from a recorder.
 struct FlightRecord {
   Request request;  // without pointers, device and deadline
   bool on_gpu = false;
-  std::uint64_t queued_ns = 0;  // of the steady clock of that machine; 0: not yet
+  std::uint64_t queued_ns = 0;  // on that machine's steady clock; 0: not yet
   std::uint64_t started_ns = 0;
   std::uint64_t completed_ns = 0;
 };
 
 struct FlightLog {
-  std::string name;  // of the communicator
+  std::string name;  // the communicator's name
   int rank = 0;
   int size = 0;
   int pid = 0;
@@ -41,42 +41,42 @@ struct FlightLog {
 class FlightRecorder final : public Progress {
  public:
   struct Place {
-    std::string folder = {};  // empty, or where no file can be made: in `shared`
+    std::string folder = {};  // if empty or not writable, `shared` is used
     std::string name = {};
     int rank = 0;
     int size = 1;
     std::uint64_t epoch = 0;
-    std::size_t entries = 2048;  // 0: nothing is recorded
-    // Memory with room for `ranks` recorders, of which ours is number `self`. Without it, or where
-    // it has no room: a memfd of this process only.
+    std::size_t entries = 2048;  // 0: recorder off
+    // Memory with space for `ranks` recorders; ours has index `self`. Without it, or if it is too
+    // small, a private memfd is used.
     std::optional<SharedMemory> shared = {};
     std::size_t self = 0;
     std::size_t ranks = 1;
   };
 
-  // What one recorder takes of a shared memory: whole pages.
+  // Shared memory needed by one recorder: whole pages.
   [[nodiscard]] static std::size_t bytes_for(std::size_t entries);
 
   [[nodiscard]] static Result<std::unique_ptr<FlightRecorder>> open(const Place& place);
   ~FlightRecorder() override;
 
-  // The operation was called; gives what completed() wants for it.
+  // Records a call; returns its ticket.
   std::uint64_t queued(const Request& request, TimePoint now);
   void started_at(std::uint64_t ticket, TimePoint now);
   void completed_at(std::uint64_t ticket, TimePoint now);
-  // The caller of an operation was held up by it for so long.
+  // Records that an operation blocked its caller for `time`.
   void waited(Duration time);
 
-  // Of operations whose ticket the caller does not have.
+  // For callers that do not have the operation's ticket.
   void started(const Request& request) override;
   void completed(const Request& request) override;
 
-  // What the rank with that number in the shared memory called, where this one calls `mine` on a
-  // GPU: the same number, or the other side of the transfer. None: it has not come to it, or it is
-  // long past, or nothing is shared.
+  // The operation that the rank at index `place` called, compared with our GPU operation `mine`:
+  // the one with the same number, or the matching transfer. Empty if that rank has not reached it,
+  // if it was overwritten, or if no memory is shared.
   [[nodiscard]] std::optional<Request> called_by(std::size_t place, const Request& mine) const;
 
-  // Where others can read it: a path.
+  // A path at which others can read it.
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
@@ -100,46 +100,47 @@ class FlightRecorder final : public Progress {
   std::string path_;
   UniqueFd fd_;
   std::optional<SharedMemory> shared_;
-  const char* rings_ = nullptr;  // of all ranks that share it
-  std::size_t room_ = 0;         // of each
-  std::size_t mapped_ = 0;       // bytes of our own mapping
+  const char* rings_ = nullptr;  // of all ranks that share the memory
+  std::size_t room_ = 0;         // bytes per recorder
+  std::size_t mapped_ = 0;       // size of our own mapping
   std::size_t entries_ = 0;
   Head* head_ = nullptr;
   Entry* ring_ = nullptr;
 };
 
-// Of ranks that may be dead: a file holds the recorder of one, shared memory those of its host. Of
-// each so many of its newest records. Any bytes may be in the file: programs write it.
-// Errors: invalid_argument (no recorder in it), system.
+// Reads the recorders of ranks that may be dead. A file holds one rank's recorder; shared memory
+// holds those of a host. Returns at most `newest` records each. The contents are untrusted. Errors:
+// invalid_argument (no recorder found), system.
 [[nodiscard]] Result<std::vector<FlightLog>> read_flight_recorders(
     const std::string& path, std::uint64_t newest = UINT64_MAX);
 
-// How far a rank has come: a number that grows with each operation that it completes.
+// A rank's progress: a number that grows with each completed operation.
 struct FlightProgress {
   int pid = 0;
   std::uint64_t completed = 0;
 };
 
-// Of all ranks in a recorder's file, without reading more of it than the newest operations. What is
-// no recorder has none.
+// Reads the progress of all ranks in a recorder file; only the newest operations are read. Empty if
+// the file is not a recorder.
 [[nodiscard]] std::vector<FlightProgress> read_flight_progress(int fd);
 
-// How long a rank's operations on the host have held up their callers, since its communicator was
-// made. On a GPU they hold up nobody here.
+// How long host operations of a rank have blocked their callers since its communicator was created.
+// GPU operations do not block callers here.
 struct FlightWaits {
-  std::string name;  // of the communicator
+  std::string name;  // the communicator's name
   std::uint64_t epoch = 0;
   int pid = 0;
-  std::uint64_t operations = 0;  // that were called
-  std::uint64_t waits = 0;       // of those, that held up their callers
+  std::uint64_t operations = 0;  // called
+  std::uint64_t waits = 0;       // operations that blocked their callers
   std::uint64_t waited_ns = 0;
 };
 
-// Of all ranks in a recorder's file: no operation is read. What is no recorder has none.
+// Reads the waits of all ranks in a recorder file, without its operations. Empty if the file is not
+// a recorder.
 [[nodiscard]] std::vector<FlightWaits> read_flight_waits(int fd);
 
-// "rank 3 last completed #118 all_reduce sum f32[6553600]; 3 others are in #119 …": what a person
-// wants to know of ranks that hang. One line for each group of ranks that are at the same place.
+// "rank 3 last completed #118 all_reduce sum f32[6553600]; 3 others are in #119 …": a summary for
+// diagnosing hangs. One line per group of ranks in the same position.
 [[nodiscard]] std::string describe_flight_recorders(const std::vector<FlightLog>& logs);
 
 }  // namespace muster::collective

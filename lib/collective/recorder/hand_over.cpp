@@ -10,18 +10,18 @@
 namespace muster::collective {
 namespace {
 
-// A launcher that is stopped does not hold us up for longer.
+// If the launcher is stopped, do not block for longer than this.
 constexpr timeval kHandOverTimeout{.tv_sec = 1, .tv_usec = 0};
 
 }  // namespace
 
-// To our parent, and to nobody who took its name: whoever has the memory can take it away.
+// Checks the peer's pid, because another process could bind the name, and whoever holds the memory
+// can empty it.
 void hand_over_flight_recorder(int recorders) {
   const pid_t parent = ::getppid();
   const UnixAddress address = flight_recorder_address(parent);
   const UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd ||
-      ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kHandOverTimeout, sizeof(timeval)) != 0 ||
+  if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kHandOverTimeout, sizeof(timeval)) != 0 ||
       ::connect(fd.get(), address.raw(), address.size) != 0) {
     return;
   }

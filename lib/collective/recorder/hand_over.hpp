@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives the launcher a descriptor of this host's flight recorders (base/liveness_page.hpp), so that
-// they can be read when all ranks are dead. Called by the first rank of a host for each
-// communicator; does nothing where no launcher of ours is our parent. Any thread.
+// Passes a descriptor of this host's flight recorders to the launcher (base/liveness_page.hpp), so
+// that they can be read after all ranks have died. The first rank of a host calls it for each
+// communicator. A no-op if our parent is not a muster launcher. Any thread.
 #pragma once
 
 namespace muster::collective {

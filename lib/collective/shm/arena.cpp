@@ -34,9 +34,7 @@ Result<void*> Arena::alloc(std::size_t bytes) {
   if (bytes > bytes_) {
     return failure(
         Errc::unsupported,
-        fmt::format(
-            "alloc: {} bytes are more than this rank's arena holds (CommOptions::arena_bytes)",
-            bytes));
+        fmt::format("alloc: {} bytes exceed this rank's arena (CommOptions::arena_bytes)", bytes));
   }
   const std::uint64_t need = std::max<std::uint64_t>((bytes + kPage - 1) / kPage * kPage, kPage);
   std::uint64_t at = first_;
@@ -49,7 +47,7 @@ Result<void*> Arena::alloc(std::size_t bytes) {
   if (at + need > first_ + bytes_) {
     return failure(
         Errc::unsupported,
-        fmt::format("alloc: no {} contiguous bytes are free in the {} of this rank's arena "
+        fmt::format("alloc: this rank's arena has no {} contiguous free bytes; its size is {} "
                     "(CommOptions::arena_bytes)",
                     need,
                     bytes_));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arena: hands out this rank's part of the memory that all ranks of the host map, for buffers that
-// operations read and write without a copy. Book-keeping only, first fit; one thread. Resource.
+// Arena: allocates this rank's part of the memory that all ranks of the host map, for buffers that
+// operations access without a copy. Bookkeeping only, first fit; one thread. Resource.
 #pragma once
 
 #include "collective/error.hpp"
@@ -14,19 +14,19 @@ namespace muster::collective {
 
 class Arena {
  public:
-  // Of `memory`, from `first` on, `bytes`.
+  // Manages `bytes` of `memory`, starting at offset `first`.
   Arena(SharedMemory& memory, std::uint64_t first, std::uint64_t bytes);
 
-  // Zeroed, 4 KiB aligned. Errors: system (no memory), unsupported (the arena is used up).
+  // Zeroed, aligned to 4 KiB. Errors: system (out of memory), unsupported (arena exhausted).
   [[nodiscard]] Result<void*> alloc(std::size_t bytes);
   [[nodiscard]] Result<void> free(void* memory);
 
   static constexpr std::uint64_t kOutside = ~std::uint64_t{0};
 
-  // Where in the arena (of all ranks) a buffer lies: kOutside if it does not.
+  // A buffer's offset in the shared arena of all ranks; kOutside if it is not in the arena.
   [[nodiscard]] std::uint64_t place_of(const void* memory, std::size_t bytes) const;
 
-  // The memory at such a place. Maps the arena if this rank has not yet.
+  // The base address for such offsets. Maps the arena on first use.
   [[nodiscard]] Result<char*> base();
 
  private:
@@ -34,7 +34,7 @@ class Arena {
   std::uint64_t first_;
   std::uint64_t bytes_;
   char* base_ = nullptr;
-  std::map<std::uint64_t, std::uint64_t> used_;  // place → bytes
+  std::map<std::uint64_t, std::uint64_t> used_;  // offset → bytes
 };
 
 }  // namespace muster::collective

@@ -43,7 +43,7 @@ bool readable(int fd, TimePoint deadline) {
   }
 }
 
-// Until it is time to look whether somebody has died, too.
+// Returns early when it is time to check for deaths.
 bool comes(int fd, const BootstrapContext& context) {
   return readable(fd,
                   context.watch == nullptr
@@ -61,11 +61,11 @@ bool same_user(int fd) {
 Result<FdGiver> FdGiver::open(const std::string& word) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) {
-    return std::unexpected(system_failure("creating a socket", errno));
+    return std::unexpected(system_failure("cannot create a socket", errno));
   }
   const UnixAddress address = address_of(word);
   if (::bind(fd.get(), address.raw(), address.size) != 0 || ::listen(fd.get(), 1024) != 0) {
-    return std::unexpected(system_failure("listening for the ranks of this host", errno));
+    return std::unexpected(system_failure("cannot listen for the ranks of this host", errno));
   }
   return FdGiver(std::move(fd));
 }
@@ -85,14 +85,13 @@ Result<void> FdGiver::give(const std::vector<int>& fds,
       return std::unexpected(Error{
           .code = Errc::timeout,
           .rank = *takers.begin(),
-          .text =
-              fmt::format("{} ranks of this host did not connect for the shared memory in time: {}",
-                          takers.size(),
-                          fmt::join(takers, ", "))});
+          .text = fmt::format("{} ranks of this host did not fetch the shared memory in time: {}",
+                              takers.size(),
+                              fmt::join(takers, ", "))});
     }
     const UniqueFd taker(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!taker && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-      return std::unexpected(system_failure("accepting a connection of another rank", errno));
+      return std::unexpected(system_failure("cannot accept a connection from another rank", errno));
     }
     int rank = -1;
     if (taker && same_user(taker.get()) && readable(taker.get(), context.deadline) &&
@@ -113,33 +112,36 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
   if (!from || ::connect(from.get(), address.raw(), address.size) != 0 ||
       ::send(from.get(), &rank, sizeof(rank), MSG_NOSIGNAL) != sizeof(rank)) {
     const int why = errno;
-    Error error =
-        system_failure("connecting to the rank of this host that created the shared memory", why);
+    Error error = system_failure(
+        "cannot connect to the rank of this host that created the shared memory", why);
     error.code = why == ECONNREFUSED || why == EPIPE ? Errc::peer_failed : error.code;
     return std::unexpected(std::move(error));
   }
-  // It holds what we shall compute with: nobody else may hand it to us.
+  // We compute with this memory, so accept it only from our own user.
   if (!same_user(from.get())) {
     return failure(Errc::peer_failed, "the shared memory of this host is offered by another user");
   }
   if (!readable(from.get(), deadline)) {
     return failure(Errc::timeout,
-                   "the rank of this host that created the shared memory does not answer");
+                   "the rank of this host that created the shared memory does not respond");
   }
   char greeting = 0;
   std::vector<UniqueFd> out = receive_with_fds(from.get(), {&greeting, 1});
   if (out.size() != count) {
-    // The kernel does not say that it dropped descriptors which this process has no room for.
+    // If this process has no free descriptors, the kernel drops received ones silently. Check for
+    // that.
     std::vector<UniqueFd> spare;
     for (std::size_t i = 0; i < count; ++i) {
       spare.emplace_back(::fcntl(from.get(), F_DUPFD_CLOEXEC, 0));
       if (!spare.back()) {
-        return std::unexpected(system_failure("receiving the shared memory of this host", errno));
+        return std::unexpected(
+            system_failure("cannot receive the shared memory of this host", errno));
       }
     }
-    return failure(Errc::peer_failed,
-                   "the rank of this host that created the shared memory sent none (has it died, "
-                   "or is it another user's?)");
+    return failure(
+        Errc::peer_failed,
+        "the rank of this host that created the shared memory sent none (it may have died, "
+        "or belong to another user)");
   }
   return out;
 }

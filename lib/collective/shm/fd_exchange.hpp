@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands descriptors from one process of a host to the others of the same user, over a socket
-// without a name in the file system. Blocks until the deadline; one thread.
+// Passes descriptors from one process to others of the same user on the same host, over an abstract
+// UNIX socket. Blocks until the deadline; one thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -15,11 +15,11 @@ namespace muster::collective {
 
 class FdGiver {
  public:
-  // From then on takers may come.
+  // Starts to listen; takers may connect from now on.
   [[nodiscard]] static Result<FdGiver> open(const std::string& word);
 
-  // To these takers. Errors: timeout, with the rank of the first that did not come; what the watch
-  // has seen.
+  // Passes the descriptors to these ranks. Errors: timeout, with the first missing rank; what the
+  // watch has seen.
   [[nodiscard]] Result<void> give(const std::vector<int>& fds,
                                   std::set<int> takers,
                                   const BootstrapContext& context) const;
@@ -30,7 +30,8 @@ class FdGiver {
   UniqueFd fd_;
 };
 
-// From the giver who opened this word, for this rank. Error: peer_failed, if it is gone.
+// Receives descriptors for this rank from the giver that opened `word`. Error: peer_failed, if the
+// giver is gone.
 [[nodiscard]] Result<std::vector<UniqueFd>> take_fds(const std::string& word,
                                                      int rank,
                                                      std::size_t count,

@@ -11,7 +11,7 @@
 namespace muster::collective {
 namespace {
 
-// Where the kernel cannot wait for several words.
+// Polling interval for kernels that cannot wait for several futexes.
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
 constexpr Duration kLong = std::chrono::hours(1);
 
@@ -25,11 +25,11 @@ Liveness::Liveness(std::vector<Member*> members,
       on_death_(std::move(on_death)),
       generation_(fork_generation()) {
   {
-    // The thread inherits the mask: a handler of the program's must not run on it.
+    // The thread inherits the mask, so the program's signal handlers do not run on it.
     const BlockedSignals blocked;
     thread_ = std::thread([this] { run(); });
   }
-  // Only then may others learn that we are here: who counts on us must be able to see us die.
+  // Return only then: other ranks must not learn about us before they can detect our death.
   while (held_.load(std::memory_order_acquire) == 0) {
     futex_wait(held_, 0, kLong);
   }
@@ -42,16 +42,16 @@ Liveness::~Liveness() {
   if (generation_ == fork_generation()) {
     thread_.join();
   } else {
-    // After a fork only the thread that called it exists in the child; to join another waits for
-    // ever.
-    thread_.detach();  // it never was in this process
+    // In a forked child only the thread that called fork exists; joining another one would block
+    // forever.
+    thread_.detach();  // the thread does not exist in this forked process
   }
 }
 
 void Liveness::watch() {
   watching_.store(true);
-  // Counted first, then woken: a thread that has read the old number and does not sleep yet is sent
-  // back by the kernel, which compares.
+  // Bump the counter before waking: a thread that read the old value but is not asleep yet then
+  // gets EAGAIN from the futex.
   calls_.fetch_add(1);
   futex_wake_all(calls_);
 }
@@ -62,7 +62,7 @@ void Liveness::leave() {
     return;
   }
   Member& me = *members_[self_];
-  // In this order: who sees the word without a holder finds that we have left, not that we died.
+  // In this order, so that a rank that sees a word without a holder knows that we left, not died.
   me.state.store(kLeft);
   word_.let_go(me.life);
   stopping_.store(true);
@@ -84,13 +84,13 @@ void Liveness::run() {
 }
 
 void Liveness::look_and_sleep(std::vector<bool>& reported) {
-  // `calls_` is read before anything that it announces: what changes after this changes the number
-  // too, and the wait below returns at once.
+  // Read `calls_` before the state that it announces. Any later change also bumps it, so the wait
+  // below returns at once.
   std::vector<FutexWatch> watches{{&calls_, calls_.load()}};
   for (std::size_t i = 0; watching_.load() && i < members_.size(); ++i) {
     const std::uint32_t life = members_[i]->life.load();
-    // The kernel wakes one waiter of a word when its holder dies, not all. So whoever finds the
-    // mark reports the death in the segment, where the ranks that wait look.
+    // The kernel wakes only one waiter when the holder of a word dies. So the rank that finds the
+    // mark reports the death in the segment, which all waiting ranks check.
     if ((life & kOwnerDied) != 0) {
       if (!reported[i]) {
         reported[i] = true;
@@ -103,7 +103,7 @@ void Liveness::look_and_sleep(std::vector<bool>& reported) {
   if (stopping_.load()) {
     return;
   }
-  // A kernel without futex_waitv, or more ranks than it takes: looks again every millisecond.
+  // Without futex_waitv, or with more ranks than it supports: poll every millisecond.
   if (!futex_wait_any(watches)) {
     futex_wait(calls_, watches[0].value, watching_.load() ? kLookAgain : kLong);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Liveness: one thread for each communicator, which lives as long as it and does two things: it
-// holds the rank's word in the kernel's robust list, so that the others see its death before its
-// memory is freed (0.2 ms for gigabytes, where sockets take half a second); and it sleeps on the
-// words of the others. Resource type.
+// Liveness: one thread per communicator, with the same lifetime. It holds the rank's word in the
+// kernel's robust list, so that other ranks see its death before its memory is freed (0.2 ms for
+// gigabytes, where sockets take half a second). Meanwhile it sleeps on the other ranks' words.
+// Resource type.
 #pragma once
 
 #include "collective/bootstrap/process_life.hpp"
@@ -19,17 +19,17 @@ namespace muster::collective {
 
 class Liveness final : public ExitListener {
  public:
-  // Returns when the word of members[self] is held. `on_death` gets the index of a member that has
-  // died; called on the thread, once for each.
+  // Returns once the word of members[self] is held. The thread calls `on_death` once for each
+  // member that dies, with its index.
   Liveness(std::vector<Member*> members,
            std::size_t self,
            std::function<void(std::size_t)> on_death);
   ~Liveness() override;
 
-  // All are here: from now on they are watched.
+  // All members have arrived; starts watching them.
   void watch();
 
-  // In order: the others see that we have left, not that we died. Later calls do nothing.
+  // Leaves cleanly: other ranks see that we left, not died. Later calls do nothing.
   void leave();
 
   void process_exits() override { leave(); }
@@ -46,7 +46,7 @@ class Liveness final : public ExitListener {
   RobustWord word_;
   std::mutex leaving_;
   std::atomic<std::uint32_t> held_{0};
-  std::atomic<std::uint32_t> calls_{0};  // counts up to wake the thread
+  std::atomic<std::uint32_t> calls_{0};  // bumped to wake the thread
   std::atomic<bool> watching_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;

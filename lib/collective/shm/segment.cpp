@@ -22,23 +22,22 @@
 namespace muster::collective {
 namespace {
 
-// Looking is cheap: a lost wake-up, or a death whose only wake-up went to somebody who died as
-// well, costs this much.
+// Upper bound for a lost wake-up, or for a death whose only wake-up went to a rank that died too.
+// Checking is cheap.
 constexpr Duration kLongestSleep = std::chrono::milliseconds(20);
 constexpr int kSpinRounds = 4;
 constexpr int kYieldRounds = 80;
-// A yield that takes longer has let somebody else use this processor. If that is the rank that is
-// waited for, to sleep is quicker than to go on sharing: whoever is woken gets a processor that is
-// idle, and keeps it.
+// A yield that takes longer has let another thread use this CPU. If that is the rank that we wait
+// for, sleeping is faster than sharing: the woken rank gets an idle CPU and keeps it.
 constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 
-// What stands where the word for the memory should, in front of the reason.
+// Prefix of the reason that is published instead of the memory's identifier.
 constexpr std::string_view kNoMemory = "! ";
 
-// What the ranks meet in, what alloc() gives, what the flight recorders write.
+// Segment, arena of alloc(), flight recorders.
 constexpr std::size_t kMemories = 3;
 
-// Each rank can have a processor of its own.
+// Whether each rank can have its own CPU.
 bool has_processor_each(std::size_t ranks) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
@@ -109,7 +108,7 @@ Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
   return out;
 }
 
-// Where several are dead: the launcher ends the others because one has died, which is this one.
+// If several ranks are dead: the launcher kills all others after one dies; returns that first one.
 std::size_t first_dead(const std::vector<Member*>& members, std::size_t found) {
   const pid_t first = first_dead_worker();
   for (std::size_t i = 0; first != 0 && i < members.size(); ++i) {
@@ -136,7 +135,7 @@ Segment::Segment(SegmentPlan plan, const std::vector<SharedMemory>& memories, ch
 }
 
 Segment::~Segment() {
-  // First the state kLeft, then the wake-up: a rank that waits for us must find it when it looks.
+  // Set kLeft before waking: a rank that waits for us must find it when it checks.
   liveness_.reset();
   notify();
 }
@@ -154,10 +153,10 @@ Result<Segment::Shared> Segment::share_memory(const BootstrapContext& context,
   }
   const std::string word = random_word();
   auto giver = made ? FdGiver::open(word) : std::unexpected(made.error());
-  // The others hear of it at once, also of what went wrong.
+  // Publish the word, or the error, at once.
   const std::string answer = giver ? word : std::string(kNoMemory) + giver.error().text;
   if (auto set = context.store->set(memory_key(context, plan), answer); !set) {
-    return std::unexpected(wrap(Errc::store, "publishing where the shared memory is", set.error()));
+    return std::unexpected(wrap(Errc::store, "cannot publish the shared memory", set.error()));
   }
   if (!giver) {
     return std::unexpected(giver.error());
@@ -170,7 +169,7 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan)
   auto joined =
       shared ? join(context, std::move(plan), *shared) : std::unexpected(std::move(shared.error()));
   if (!joined && context.watch != nullptr) {
-    context.watch->tell(joined.error());  // before the giver's socket is closed
+    context.watch->tell(joined.error());  // report before closing the giver's socket
   }
   return joined;
 }
@@ -183,12 +182,13 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan,
   }
   if (memories[0].size() != plan.layout.total()) {
     return collective::failure(Errc::mismatch,
-                               "the ranks of this host run different versions of muster");
+                               "ranks of this host run different versions of muster");
   }
   std::unique_ptr<Segment> segment(new Segment(std::move(plan), memories, *base));
   Segment& s = *segment;
   s.come();
-  // Only now, when we are here ourselves: whom the others miss is then who has not come to us.
+  // Wait for takers only after we have arrived ourselves, so that the others blame the rank that is
+  // really missing.
   if (shared.giver) {
     const std::set<int> takers(s.plan_.ranks.begin() + 1, s.plan_.ranks.end());
     const std::vector<int> fds{memories[0].fd(), memories[1].fd(), memories[2].fd()};
@@ -205,7 +205,7 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan,
 }
 
 void Segment::come() {
-  // Before Liveness stores kHere: who reads that state reads these two as well.
+  // Set these before Liveness stores kHere: a rank that reads kHere also reads them.
   me().rank = plan_.ranks[self()];
   me().pid = ::getpid();
   liveness_.emplace(members_, self(), [this](std::size_t dead) { report(death(dead)); });
@@ -222,8 +222,8 @@ Result<void> Segment::await_all(const BootstrapContext& context) {
     }
     return -1;
   };
-  // The others cannot be watched by their words yet: one that has not come holds none. Until then
-  // deaths are reported through the store (StartWatch).
+  // Words cannot show deaths yet, because a rank that has not arrived holds none. Until then deaths
+  // are reported through the store (StartWatch).
   for (int round = 0; absent() >= 0; ++round) {
     if (auto error = look(joining, absent(), false)) {
       return std::unexpected(std::move(*error));
@@ -247,8 +247,8 @@ Error Segment::death(std::size_t found) const {
 }
 
 void Segment::wake_sleepers() {
-  // The number first: a rank that has read the old one in rest() and does not sleep yet is sent
-  // back by the kernel, which compares it.
+  // Bump the number before waking: a rank that read the old value in rest() but is not asleep yet
+  // then gets EAGAIN from the futex.
   header_->wake_seq.fetch_add(1);
   futex_wake_all(header_->wake_seq);
 }
@@ -271,8 +271,8 @@ void Segment::sleep_until_notified(std::uint32_t wake_seq) {
 
 std::optional<Error> Segment::look(const Step& step, int missing, bool left) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    // Also here, and not on the Liveness thread alone: the one wake-up that the kernel sends for a
-    // death may have gone to a rank that has died as well.
+    // Check here too, not only in the Liveness thread: the kernel's only wake-up for this death may
+    // have gone to a rank that died as well.
     if (dead(i) && !failure()) {
       report(death(i));
     }
@@ -307,7 +307,7 @@ Error Segment::has_left(const Step& step, int missing) const {
           .rank = plan_.ranks[i],
           .seq = step.operation().seq,
           .text = fmt::format(
-              "rank {} has left (exited, or closed its communicator) while rank {} waits "
+              "rank {} has left (exited, or closed its communicator) while rank {} waited "
               "for it in {}",
               plan_.ranks[i],
               plan_.ranks[self()],
@@ -315,8 +315,8 @@ Error Segment::has_left(const Step& step, int missing) const {
 }
 
 std::string Segment::where(std::size_t i) const {
-  // Read while that rank may be posting. What is said then can mix two operations; it is for people
-  // only, and nothing is decided on it.
+  // That rank may be posting right now, so the text can mix two operations. It is informational
+  // only; no decision depends on it.
   const std::uint64_t done = member(i).completed.load(std::memory_order_relaxed);
   const std::uint64_t even = post(i, 0).seq.load(std::memory_order_acquire);
   const std::uint64_t odd = post(i, 1).seq.load(std::memory_order_acquire);
@@ -333,16 +333,16 @@ std::string Segment::where(std::size_t i) const {
   if (done == 0) {
     return "has not completed any operation";
   }
-  // Who has done a step may be in the next one, elsewhere.
+  // A rank that completed a step may already be in the next one, in another back end.
   return steps_ > 1 ? "was last seen in " + at.describe() : fmt::format("last completed #{}", done);
 }
 
 std::optional<Error> Segment::failure() const {
-  // Pairs with the release at the end of report(): what stands beside the flag is complete.
+  // Pairs with the release at the end of report(): the fields next to the flag are complete.
   if (header_->fault.load(std::memory_order_acquire) != kFaultWritten) {
     return std::nullopt;
   }
-  // Bounded: a text of two writers need not end with a zero.
+  // Bounded, because a text from two writers may lack its NUL.
   const auto length = ::strnlen(header_->text, kFaultText);
   return Error{.code = static_cast<Errc>(header_->code),
                .rank = header_->rank,
@@ -355,12 +355,12 @@ std::optional<Error> Segment::failure() const {
 void Segment::report(const Error& error) {
   std::uint32_t seen = 0;
   const std::uint32_t ours = kFaultWriting + static_cast<std::uint32_t>(self());
-  // One writer only: the exchange from 0 decides whose reason counts. It names the writer, so that
-  // the others can tell a reason that is being written from one that will never be finished.
+  // Only one writer: the exchange from 0 decides whose reason counts. The value names the writer,
+  // so that others can tell a report in progress from one that will never be finished.
   bool mine = header_->fault.compare_exchange_strong(seen, ours);
-  // A rank that was killed while it wrote the reason down: somebody else must. Another thread of
-  // the dying process may go on for some microseconds after the kernel has marked its word. Both
-  // would write then: the text may be mixed, but it stays within its bounds.
+  // If the writer was killed before it finished, another rank takes over. A thread of the dying
+  // process may still run for some microseconds after the kernel has marked its word. Then both
+  // write: the text may be garbled, but stays within its bounds.
   if (!mine && seen >= kFaultWriting && seen - kFaultWriting < size() &&
       dead(seen - kFaultWriting)) {
     mine = header_->fault.compare_exchange_strong(seen, ours);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segment: what the ranks of one host share: posts, staging, who lives, why all has ended, and the
-// waiting for each other (spin, yield, sleep). Nothing of it outlives the last rank. Resource type;
-// one thread at a time but for failure() and report().
+// Segment: memory shared by the ranks of one host: posts, staging, liveness and the reason of
+// death. Implements waiting (spin, yield, sleep). The last rank frees it on exit. Resource type;
+// one thread at a time, except for failure() and report().
 #pragma once
 
 #include "base/futex.hpp"
@@ -21,19 +21,19 @@
 namespace muster::collective {
 
 struct SegmentPlan {
-  std::vector<int> ranks;  // of this host, in the order of the communicator
-  std::size_t self = 0;    // our place among them
+  std::vector<int> ranks;  // on this host, in communicator order
+  std::size_t self = 0;    // our index in `ranks`
   std::uint64_t epoch = 0;
   SegmentLayout layout;
   std::uint64_t arena_bytes = 0;   // per rank
-  std::uint64_t flight_bytes = 0;  // of a rank's flight recorder
+  std::uint64_t flight_bytes = 0;  // per rank, for the flight recorder
   std::string name;
 };
 
 class Segment final : public PeerWatch {
  public:
   using Joined = Result<std::unique_ptr<Segment>>;
-  // Returns when all ranks of this host are here.
+  // Returns when all ranks of this host have arrived.
   [[nodiscard]] static Joined join(const BootstrapContext& context, SegmentPlan plan);
   ~Segment() override;
 
@@ -61,39 +61,39 @@ class Segment final : public PeerWatch {
 
   [[nodiscard]] const SegmentPlan& plan() const { return plan_; }
 
-  // Room for buffers that operations use without a copy: plan().arena_bytes for each rank.
+  // Memory for buffers that operations use without a copy: plan().arena_bytes per rank.
   [[nodiscard]] SharedMemory& arena() { return arena_; }
 
-  // The flight recorders of the ranks of this host, one after the other: whoever lives has all.
+  // The flight recorders of this host's ranks, in sequence. Every rank maps all of them.
   [[nodiscard]] SharedMemory& flights() { return flights_; }
 
-  // Until `missing()` is negative; else it is the place of a rank that is waited for.
+  // Waits until `missing()` is negative; until then it returns the index of a rank to wait for.
   template <class Missing>
   [[nodiscard]] Result<void> wait(const Step& step, const Missing& missing);
 
-  // Whether a wait is over after a look or two, where nobody is kept from running by them.
+  // Polls briefly; true if the condition is met. Skipped if ranks have to share CPUs.
   template <class Missing>
   [[nodiscard]] bool comes_soon(const Missing& missing) const;
 
-  // What ends an operation that waits for the rank at place `missing` (negative: for nobody): a
-  // death, an abort, the deadline, and that it has left, which the caller has seen *before* it
-  // looked whether the rank had done its part. The first such error is everybody's.
+  // Returns the error that ends a wait for the rank at index `missing` (negative: no rank), if any:
+  // a death, an abort, the deadline, or `left`. The caller must read left() *before* it checks
+  // whether that rank has done its part. The first error becomes everyone's.
   [[nodiscard]] std::optional<Error> look(const Step& step, int missing, bool left);
 
-  // Also a rank that has done its part may leave.
+  // A rank may also leave after it has done its part.
   [[nodiscard]] bool left(int place) const {
     return place >= 0 && members_[static_cast<std::size_t>(place)]->state.load() == kLeft;
   }
 
-  // Between two looks of somebody who does not wait by wait(): spins, yields, and after enough
-  // rounds sleeps, 20 ms at most, unless `ready()`.
+  // Backs off between two checks in loops that do not use wait(): spins, yields, and after enough
+  // rounds sleeps for at most 20 ms, unless `ready()`.
   template <class Ready>
   void rest(int round, const Ready& ready);
 
-  // After a store that others may wait for. The fence pairs with that in rest(): of a rank that
-  // stores and looks for sleepers, and one that counts itself as a sleeper and looks at the store,
-  // at least one sees the other. With release and acquire alone both could miss, since a load may
-  // pass an earlier store to another address; then nobody would wake the sleeper for 20 ms.
+  // Call after a store that others may wait for. The fence pairs with the one in rest(). One rank
+  // stores and then checks for sleepers; the other registers as a sleeper and then checks the
+  // store. At least one sees the other. With acquire and release alone both could miss, because a
+  // load may pass an earlier store to another address, and the sleeper would sleep for 20 ms.
   void notify() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (header_->sleepers.load(std::memory_order_relaxed) != 0) {
@@ -105,20 +105,20 @@ class Segment final : public PeerWatch {
   [[nodiscard]] std::optional<Error> failure() const override;
   void report(const Error& error) override;
 
-  void number_steps(std::uint64_t steps) { steps_ = steps; }  // of one operation
+  void number_steps(std::uint64_t steps) { steps_ = steps; }  // per operation
 
-  // One line for each rank: where it is.
+  // The state of each rank, one line per rank.
   [[nodiscard]] std::string describe() const;
 
  private:
   static constexpr int kSoon = 16;
-  static constexpr int kSpins = 256;  // between two looks at what else may have happened
+  static constexpr int kSpins = 256;  // between two checks for errors
 
   Segment(SegmentPlan plan, const std::vector<SharedMemory>& memories, char* base);
 
   struct Shared {
     std::vector<SharedMemory> memories;
-    std::optional<FdGiver> giver;  // of the first rank of the host
+    std::optional<FdGiver> giver;  // first rank of the host only
   };
 
   [[nodiscard]] static Result<Shared> share_memory(const BootstrapContext& context,
@@ -137,7 +137,7 @@ class Segment final : public PeerWatch {
   [[nodiscard]] Error timed_out(const Step& step, int missing) const;
   [[nodiscard]] Error has_left(const Step& step, int missing) const;
   [[nodiscard]] std::string where(std::size_t i) const;
-  // Yields, or says that it is time to sleep.
+  // Yields; returns true when it is time to sleep.
   [[nodiscard]] bool should_sleep(int round) const;
   void sleep_until_notified(std::uint32_t wake_seq);
   SegmentPlan plan_;
@@ -187,7 +187,7 @@ template <class Ready>
 void Segment::rest(int round, const Ready& ready) {
   if (should_sleep(round)) {
     header_->sleepers.fetch_add(1);
-    // Before `ready` is asked: a change after this ends the sleep at once, as the futex compares.
+    // Read before calling `ready`: a later change then makes the futex wait return at once.
     const std::uint32_t wake_seq = header_->wake_seq.load();
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!ready()) {

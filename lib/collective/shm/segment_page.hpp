@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies where in the memory that the ranks of one host share: a header, one Member for each
-// rank, its posts, its staging. All starts as zeros. Values that cross processes: no pointers.
+// Layout of the memory shared by the ranks of one host: a header, then each rank's Member, posts
+// and staging. Initially all zeros. Shared between processes, so no pointers.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ inline constexpr std::uint32_t kFaultWritten = 1;
 inline constexpr std::uint32_t kFaultWriting = 2;
 
 struct SegmentHeader {
-  // Futex of the ranks that sleep; counts up when something has changed and somebody sleeps.
+  // Futex for sleeping ranks; bumped after a change if any rank sleeps.
   alignas(kLine) std::atomic<std::uint32_t> wake_seq;
   std::atomic<std::uint32_t> sleepers;
-  // Why the communicator is dead. 0: it lives; kFaultWritten; kFaultWriting + the writer's place.
+  // 0: alive; kFaultWritten: the reason below is complete; kFaultWriting + index: being written.
   alignas(kLine) std::atomic<std::uint32_t> fault;
   std::uint32_t code;
   std::int32_t rank;
@@ -33,23 +33,23 @@ inline constexpr std::uint32_t kHere = 1;
 inline constexpr std::uint32_t kLeft = 2;
 
 struct Member {
-  // The id of the thread that stands for the rank, with kHasWaiters; the kernel puts kOwnerDied
-  // there when it dies, before it frees the memory of the process.
+  // Tid of the rank's liveness thread, plus kHasWaiters. When it dies, the kernel adds kOwnerDied
+  // before it frees the process's memory.
   alignas(kLine) std::atomic<std::uint32_t> life;
   std::atomic<std::uint32_t> state;  // kAbsent, kHere, kLeft
   std::int32_t rank;                 // in the communicator
   std::int32_t pid;
-  // Steps that this rank has done, over all operations: pieces put into its staging, slices
-  // combined, pieces of others taken; and the number of the last operation that is complete.
+  // Steps completed by this rank, over all operations: pieces copied into its staging, slices
+  // combined, pieces of others taken; and the number of the last completed operation.
   alignas(kLine) std::atomic<std::uint64_t> filled;
   std::atomic<std::uint64_t> combined;
   std::atomic<std::uint64_t> taken;
   std::atomic<std::uint64_t> completed;
 };
 
-// What a rank calls, for the others to compare with what they call; small data follow at once, so
-// that all of it is one cache line. Each rank has two, for operations of odd and even numbers:
-// nobody can be further ahead than one operation.
+// A rank's call, which other ranks compare with their own. Small data follow directly, to share its
+// cache line. Each rank has two posts, for odd and even operation numbers, because no rank can be
+// more than one operation ahead.
 struct alignas(32) Post {
   std::atomic<std::uint64_t> seq;
   std::uint32_t signature;  // kind, op, dtype
@@ -60,7 +60,7 @@ struct alignas(32) Post {
 
 static_assert(sizeof(Post) == 32);
 
-// From one rank to another: a ring of pieces. Each slot begins with a PieceHead.
+// From one rank to another: a ring of pieces. Each slot starts with a PieceHead.
 struct Channel {
   alignas(kLine) std::atomic<std::uint64_t> written;  // pieces, by the sender
   alignas(kLine) std::atomic<std::uint64_t> taken;    // by the receiver
@@ -76,9 +76,9 @@ inline constexpr std::size_t kChannelSlots = 4;
 
 struct SegmentLayout {
   std::size_t members = 0;
-  std::size_t post_data = 0;  // bytes that may follow a post
+  std::size_t post_data = 0;  // maximum bytes after a post
   std::size_t staging = 0;    // bytes per member
-  std::size_t piece = 0;      // bytes in a slot of a channel, with its head
+  std::size_t piece = 0;      // bytes per channel slot, including its head
 
   [[nodiscard]] std::size_t member_at(std::size_t index) const {
     return round(sizeof(SegmentHeader)) + index * round(sizeof(Member));
@@ -96,13 +96,13 @@ struct SegmentLayout {
     return staging_at(members) + (from * members + to) * channel_bytes();
   }
 
-  // What every operation uses; the channels behind it take memory when they are used.
+  // Memory used by every operation. The channels after it take memory on first use.
   [[nodiscard]] std::size_t reserved() const { return staging_at(members); }
 
   [[nodiscard]] std::size_t total() const { return pages(channel_at(members, 0)); }
 
  private:
-  // Two lines apart: processors fetch lines in pairs.
+  // Two cache lines apart, because CPUs prefetch lines in pairs.
   static std::size_t round(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
   static std::size_t pages(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }

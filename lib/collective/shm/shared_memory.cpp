@@ -48,12 +48,12 @@ struct SharedMemory::Mapping {
     return *kKnown;
   }
 
-  // The one that this process has of the file already, or a new one.
+  // Returns this process's existing mapping of the file, or a new one.
   static Result<std::shared_ptr<Mapping>> of(UniqueFd fd) {
     struct stat facts {};
 
     if (::fstat(fd.get(), &facts) != 0) {
-      return std::unexpected(system_failure("inspecting shared memory", errno));
+      return std::unexpected(system_failure("cannot inspect shared memory", errno));
     }
     Known& all = known();
     const std::scoped_lock lock(all.mutex);
@@ -76,8 +76,8 @@ Result<void> allowed_by_file_limit(std::size_t bytes) {
       bytes > limit.rlim_cur) {
     return std::unexpected(system_failure(
         fmt::format(
-            "creating {} bytes of shared memory: they count as a file, and the limit on file sizes "
-            "(ulimit -f) allows {} bytes",
+            "cannot create {} bytes of shared memory, which count as a file: the file size limit "
+            "(ulimit -f) is {} bytes",
             bytes,
             limit.rlim_cur),
         EFBIG));
@@ -91,12 +91,12 @@ Result<SharedMemory> SharedMemory::create(const std::string& name, std::size_t b
   }
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!fd) {
-    return std::unexpected(system_failure("creating shared memory", errno));
+    return std::unexpected(system_failure("cannot create shared memory", errno));
   }
-  // A size takes no memory; reserve() does.
+  // ftruncate takes no memory; reserve() does.
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return std::unexpected(
-        system_failure("creating " + std::to_string(bytes) + " bytes of shared memory", errno));
+    return std::unexpected(system_failure(
+        "cannot create " + std::to_string(bytes) + " bytes of shared memory", errno));
   }
   return attach(std::move(fd));
 }
@@ -130,32 +130,32 @@ Result<char*> SharedMemory::map() {
                                0);
   if (address == MAP_FAILED) {
     return std::unexpected(system_failure(
-        "mapping " + std::to_string(mapping_->size) + " bytes of shared memory (see ulimit -v)",
+        "cannot map " + std::to_string(mapping_->size) + " bytes of shared memory (see ulimit -v)",
         errno));
   }
-  // Gigabytes of buffers of other ranks do not belong into a core file.
+  // Keep other ranks' gigabytes of buffers out of core dumps.
   ::madvise(address, mapping_->size, MADV_DONTDUMP);
   mapping_->address = static_cast<char*>(address);
   return mapping_->address;
 }
 
 Result<void> SharedMemory::reserve(std::size_t offset, std::size_t bytes) {
-  // Here, and not at the first store: a full machine answers ENOSPC to fallocate() and would send
-  // SIGBUS to the store. A signal interrupts it, and what it had taken is given back.
+  // Allocate the pages up front: if memory is exhausted, fallocate() fails with ENOSPC, whereas the
+  // first write would raise SIGBUS. A signal interrupts fallocate(), which then undoes its work.
   int done = 0;
   do {
     done =
         ::fallocate(mapping_->fd.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (done != 0 && errno == EINTR);
   if (done != 0) {
-    return std::unexpected(
-        system_failure("reserving " + std::to_string(bytes) + " bytes of shared memory", errno));
+    return std::unexpected(system_failure(
+        "cannot reserve " + std::to_string(bytes) + " bytes of shared memory", errno));
   }
   return {};
 }
 
 void SharedMemory::drop(std::size_t offset, std::size_t bytes) {
-  // Gives the pages back to the kernel. Who reads there again reads zeros, as alloc() promises.
+  // Returns the pages to the kernel. They read as zeros afterwards, as alloc() promises.
   static_cast<void>(::fallocate(mapping_->fd.get(),
                                 FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                 static_cast<off_t>(offset),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedMemory: memory without a name (a memfd) that processes of one host map; it is gone with
-// the last of them, however they end. Within a process all users of one memfd share one mapping.
-// Resource type; cheap to copy the handle. Any thread.
+// SharedMemory: anonymous memory (a memfd) mapped by processes of one host. The kernel frees it
+// with the last of them, however they die. Users of one memfd within a process share a mapping.
+// Resource type; copying the handle is cheap. Any thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -13,25 +13,25 @@
 
 namespace muster::collective {
 
-// Error: system, where the process may not make files so large: the kernel would end it by SIGXFSZ.
+// Error: system, if the file size limit is too low; the kernel would otherwise send SIGXFSZ.
 [[nodiscard]] Result<void> allowed_by_file_limit(std::size_t bytes);
 
 class SharedMemory {
  public:
-  // Zeroed. Takes no memory until it is touched or reserved; `name` is for /proc/PID/fd.
+  // Zeroed. Takes no memory until touched or reserved. `name` shows in /proc/PID/fd.
   [[nodiscard]] static Result<SharedMemory> create(const std::string& name, std::size_t bytes);
-  // What another process created, all of it.
+  // Opens all of the memory that another process created.
   [[nodiscard]] static Result<SharedMemory> attach(UniqueFd fd);
 
   [[nodiscard]] int fd() const;
   [[nodiscard]] std::size_t size() const;
 
-  // Mapped at the first call.
+  // Maps the memory on first call.
   [[nodiscard]] Result<char*> map();
 
-  // Takes the memory now, so that a machine that has none says so here and not by a signal later.
+  // Allocates the pages now, so that an exhausted machine causes an error here, not a signal later.
   [[nodiscard]] Result<void> reserve(std::size_t offset, std::size_t bytes);
-  // Gives it back; it reads as zeros then.
+  // Frees the pages; they read as zeros afterwards.
   void drop(std::size_t offset, std::size_t bytes);
 
  private:

@@ -14,7 +14,7 @@
 namespace muster::collective {
 namespace {
 
-// Up to here every rank reads everything: one wait, no second one.
+// Up to this size every rank reads all data, which takes only one wait.
 constexpr std::size_t kPostBytes = 8UL * 1024;
 constexpr std::size_t kLeastStaging = 576UL * 1024;
 constexpr std::size_t kMostStaging = 4608UL * 1024;
@@ -22,11 +22,11 @@ constexpr std::size_t kStagingOfAll = 16UL * 1024 * 1024;  // a part of the last
 constexpr std::size_t kChannelBytes = 2UL * 1024 * 1024;
 constexpr std::size_t kMostPiece = 64UL * 1024;
 constexpr std::size_t kSegmentPage = 4096;
-constexpr std::size_t kMostMapped = 16;  // ranks: more of them have too much staging memory
+constexpr std::size_t kMostMapped = 16;  // ranks; with more, mapping takes too long
 constexpr std::size_t kStagingPerMember = 48UL * 1024;
-constexpr int kLooks = 256;  // for the others, between two looks at the clock
+constexpr int kLooks = 256;  // polls between two clock reads
 
-// Bytes that this rank puts in.
+// Bytes that this rank contributes.
 std::size_t input_bytes(const Request& r, std::size_t members) {
   const std::size_t bytes = r.count * size_of(r.dtype);
   switch (r.kind) {
@@ -43,7 +43,7 @@ std::size_t input_bytes(const Request& r, std::size_t members) {
 }  // namespace
 
 SegmentLayout shm_layout(std::size_t members) {
-  // There are as many channels as pairs.
+  // One channel per pair of ranks.
   const std::size_t piece = std::clamp(kChannelBytes / (members * members), 4096UL, kMostPiece);
   return {.members = members,
           .post_data = kPostBytes,
@@ -64,13 +64,13 @@ Shm::Shm(Segment& segment)
   map_staging();
 }
 
-// The memory is there; that it is not in our page table yet would cost the first operations 2 µs a
-// page. Kernels before 5.14 say no.
+// Populates our page table; otherwise the first operations would take page faults, 2 µs per page.
+// Kernels before 5.14 do not support this.
 void Shm::map_staging() {
   const std::size_t bytes = segment_.plan().layout.staging / kSegmentPage * kSegmentPage;
   for (std::size_t i = 0; i < n_; ++i) {
     if (i == self_) {
-      // For writing: a page that was only read would fault again at the first store.
+      // Populate for writing: a page that was only read would fault again at the first store.
       static_cast<void>(::madvise(segment_.staging(i), bytes, MADV_POPULATE_WRITE));
     } else if (n_ <= kMostMapped) {
       static_cast<void>(::madvise(segment_.staging(i), bytes, MADV_POPULATE_READ));
@@ -79,8 +79,8 @@ void Shm::map_staging() {
 }
 
 Result<void> Shm::run(const Step& request) {
-  // Once we have posted, the others may complete it and end: it then succeeds here as well. If they
-  // ended before, a wait will say so.
+  // Skip this check after posting: the others may complete the operation and exit, and it then
+  // succeeds here too. If they failed earlier, a wait will report it.
   if (posted_ != request.seq) {
     if (auto error = segment_.failure()) {
       return std::unexpected(std::move(*error));
@@ -91,7 +91,7 @@ Result<void> Shm::run(const Step& request) {
   auto done = small ? run_small(request, bytes) : run_large(request);
   prompt_ = prompt_ && small;
   if (done) {
-    // Only read for messages about where a rank is.
+    // Used only for messages about a rank's position.
     segment_.me().completed.store(request.seq, std::memory_order_release);
   }
   return done;
@@ -128,7 +128,7 @@ bool Shm::others_come(const Step& next, TimePoint until) {
   return missing() < 0;
 }
 
-// Every rank reads the posts of all: with many ranks the bound is lower.
+// Every rank reads all posts, so the limit is lower with many ranks.
 bool Shm::is_small(std::size_t bytes) const {
   return bytes <= kPostBytes && bytes * n_ <= 4 * kPostBytes;
 }
@@ -144,7 +144,7 @@ Result<void> Shm::agree(const Step& request) {
 
 void Shm::post(const Step& request, const void* data, std::size_t bytes) {
   if (posted_ == request.seq) {
-    return;  // by others_come(); the others may be reading it
+    return;  // others_come() has posted it; the other ranks may be reading it
   }
   posted_ = request.seq;
   Post& mine = segment_.post(self_, request.seq);
@@ -156,9 +156,9 @@ void Shm::post(const Step& request, const void* data, std::size_t bytes) {
   if (bytes > 0) {
     std::memcpy(segment_.post_data(self_, request.seq), data, bytes);
   }
-  // Published last, and read first by the others with acquire: who sees the number sees the rest.
-  // This place was last used two operations ago. All ranks have read it then: a rank posts for an
-  // operation only when it has met all others in the one before, which they post after reading.
+  // Store the number last. The others load it first, with acquire, and then see the rest. This post
+  // was last used two operations ago and all ranks have read it: a rank posts only after it met all
+  // others in the previous operation, and they posted for that one after reading.
   mine.seq.store(request.seq, std::memory_order_release);
 }
 
@@ -169,7 +169,8 @@ Result<void> Shm::meet(const Step& request) {
     const auto missing = [&theirs, &request, i] {
       return theirs.seq.load(std::memory_order_acquire) == request.seq ? -1 : static_cast<int>(i);
     };
-    // To notify takes until the others have let go of the line of our post: theirs comes meanwhile.
+    // notify() blocks until the others' caches release our post's line. Their posts may arrive
+    // meanwhile, so check for them first.
     if (!notified && !segment_.comes_soon(missing)) {
       segment_.notify();
       notified = true;
@@ -189,8 +190,8 @@ Result<void> Shm::meet(const Step& request) {
 }
 
 Result<void> Shm::compare(const Step& step, std::size_t other) {
-  // Plain loads: meet() has seen its number by an acquire, and the rank writes this post again only
-  // two operations later.
+  // Plain loads suffice: meet() has loaded the number with acquire, and that rank rewrites this
+  // post only two operations later.
   const Post& theirs = segment_.post(other, step.seq);
   const Request& request = step.operation();
   if (theirs.signature == request.signature() && theirs.root == request.root &&
@@ -215,7 +216,7 @@ Result<void> Shm::compare(const Step& step, std::size_t other) {
                                         segment_.plan().ranks[other],
                                         text_of(called))};
   segment_.report(error);
-  // Another rank may still be writing its reason down.
+  // Another rank may still be writing its reason.
   return std::unexpected(segment_.failure().value_or(error));
 }
 
@@ -291,8 +292,8 @@ void Shm::combine(const Step& request, std::size_t count, void* out) {
 
 void Shm::advance(Counter counter) {
   auto& mine = segment_.me().*counter;
-  // We are its only writer, so our own load needs no order. The release pairs with the acquire in
-  // wait_all(): who sees the number sees the data that it counts.
+  // Only we write this counter, so our own load needs no ordering. The release pairs with the
+  // acquire in wait_all(): a rank that sees the number also sees the data that it counts.
   mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   segment_.notify();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shm: the operations among the ranks of one host, in their shared memory. Ranks are places in the
-// segment (Request::root too). Small operations: each rank posts its data, each reads all. Large
-// ones: every rank combines the slice that it owns, either in place in buffers that all ranks have
-// from alloc(), or in pieces that pass through staging memory small enough for the caches.
+// Shm: operations among the ranks of one host in shared memory. Ranks are indices in the segment
+// (Request::root too). Small operations: each rank posts its data and reads all posts. Large ones:
+// each rank combines its own slice, either in place if all buffers come from alloc(), or in pieces
+// that pass through cache-sized staging memory.
 #pragma once
 
 #include "collective/shm/arena.hpp"
@@ -15,24 +15,25 @@
 
 namespace muster::collective {
 
-// What a segment for Shm must hold.
+// The layout of a segment for Shm.
 [[nodiscard]] SegmentLayout shm_layout(std::size_t members);
 
 class Shm {
  public:
   explicit Shm(Segment& segment);
 
-  // Performs it before it returns; all kinds but send and recv.
+  // Completes the operation before it returns. All kinds except send and recv.
   [[nodiscard]] Result<void> run(const Step& request);
 
-  // Posts what run() is given next, and waits at most until then for the posts of the others.
+  // Posts the operation that run() receives next; waits at most until `until` for the others'
+  // posts.
   [[nodiscard]] bool others_come(const Step& next, TimePoint until);
 
-  // The last operation was small, and all others were there.
+  // True if the last operation was small and no rank had to be waited for.
   [[nodiscard]] bool prompt() const { return prompt_; }
 
-  // Meets the others, who must have called the same, and does no more. hier: before operations that
-  // do not pass through here.
+  // Synchronizes with the others and checks that they called the same operation. hier uses it
+  // before operations that bypass shared memory.
   [[nodiscard]] Result<void> agree(const Step& request);
 
   [[nodiscard]] Result<void*> alloc(std::size_t bytes) { return arena_.alloc(bytes); }
@@ -42,19 +43,20 @@ class Shm {
  private:
   void map_staging();
 
-  // Where a rank's buffers are in the arena, posted for large operations.
+  // Arena offsets of a rank's buffers, posted for large operations.
   struct Places {
     std::uint64_t in = 0;
     std::uint64_t out = 0;
   };
 
-  // The steps of an operation in rounds; what a kind does not need is empty.
+  // The rounds of an operation.
   struct Rounds {
     std::size_t count = 0;
-    std::size_t combined = 0;  // 1: between filling and taking there is a combining step
+    std::size_t combined = 0;  // 1: a combining step follows the filling step
   };
 
-  // How an operation uses each rank's staging memory: slots of `parts` pieces, from `first` on.
+  // How an operation uses each rank's staging memory: slots of `parts` pieces, starting at slot
+  // `first`.
   struct Staging {
     std::size_t piece = 0;  // bytes
     std::size_t parts = 0;
@@ -78,7 +80,7 @@ class Shm {
   void combine_direct(const Step& request);
   void copy_direct(const Step& request);
 
-  // For blocks of `share` bytes; the same on all ranks.
+  // Splits staging for blocks of `share` bytes. Identical on all ranks.
   [[nodiscard]] Staging cut(std::size_t parts, std::size_t share) const;
   [[nodiscard]] char* staged(const Staging& staging,
                              std::size_t rank,
@@ -105,7 +107,7 @@ class Shm {
   Arena arena_;
   std::size_t n_;
   std::size_t self_;
-  std::vector<const void*> sources_;  // of the combination under way, in the order of ranks
+  std::vector<const void*> sources_;  // inputs of the current combination, in rank order
   std::vector<Places> places_;
   StagingCopy stage_;
   bool prompt_ = false;

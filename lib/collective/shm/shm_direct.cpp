@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shm: large operations, and those whose buffers all ranks can reach.
+// Shm: large operations, and those whose buffers are all in the arena.
 #include "collective/shm/shm.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace muster::collective {
 namespace {
 
-// Combined and copied on while it is in the first-level cache.
+// Small enough to combine and copy while the data are in the L1 cache.
 constexpr std::size_t kBlock = 16UL * 1024;
 
 }  // namespace
@@ -35,7 +35,7 @@ Result<void> Shm::run_large(const Step& request) {
   return all_in_arena(request) ? run_direct(request) : run_staged(request);
 }
 
-// The same answer on all ranks: it depends on what all have posted.
+// All ranks get the same result, because it depends only on the posts.
 bool Shm::all_in_arena(const Step& request) {
   const auto inside = [](std::uint64_t place) { return place != Arena::kOutside; };
   const auto root = static_cast<std::size_t>(std::max(request.root, 0));
@@ -48,7 +48,7 @@ bool Shm::all_in_arena(const Step& request) {
     case Kind::reduce:
       return inside(places_[root].out) &&
              std::ranges::all_of(places_, [&](const Places& p) { return inside(p.in); });
-    case Kind::all_to_all:  // in place: what others still read would be written
+    case Kind::all_to_all:  // not in place, which would overwrite data that others still read
       return std::ranges::all_of(places_,
                                  [&](const Places& p) { return inside(p.in) && p.in != p.out; });
     default:
@@ -68,7 +68,7 @@ Result<void> Shm::run_direct(const Step& request) {
   } else {
     copy_direct(request);
   }
-  // Until then the others may read my input and write my output.
+  // Until all ranks are done, they may read our input and write our output.
   advance(&Member::taken);
   return wait_all(request, &Member::taken, segment_.me().taken.load(std::memory_order_relaxed));
 }
@@ -77,7 +77,7 @@ void Shm::combine_direct(const Step& request) {
   char* const base = *arena_.base();
   const std::size_t width = size_of(request.dtype);
   const bool scatter = request.kind == Kind::reduce_scatter;
-  // Slices begin on cache lines, so that no two ranks write the same one.
+  // Slices start on cache lines, so that two ranks never write the same line.
   const std::size_t share =
       scatter ? request.count : (request.count + n_ - 1) / n_ + (64 / width - 1);
   const std::size_t slice = scatter ? share : share / (64 / width) * (64 / width);
@@ -117,7 +117,7 @@ void Shm::copy_direct(const Step& request) {
   }
   const std::size_t shift = request.kind == Kind::all_to_all ? self_ * bytes : 0;
   for (std::size_t step = 0; step < n_; ++step) {
-    const std::size_t i = (self_ + step) % n_;  // not all from the same rank at once
+    const std::size_t i = (self_ + step) % n_;  // start with different ranks, to spread the load
     const char* const from = base + places_[i].in + shift;
     if (out + i * bytes != from) {
       std::memcpy(out + i * bytes, from, bytes);

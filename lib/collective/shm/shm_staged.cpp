@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shm: large operations on private buffers, in rounds through the staging memory. While a round is
-// taken out, the next is being combined and the one after it filled in.
+// Shm: large operations on private buffers, in rounds through staging memory. While one round is
+// copied out, the next is combined and the one after that is copied in.
 #include "collective/shm/shm.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kStagedBlock = 16UL * 1024;
 constexpr std::size_t kLeastSlots = 4;
-// A piece is worth its hand-over, stays in the second-level cache, and leaves at least kRounds of
-// them, so that one can be filled in while another is combined.
+// A piece is large enough to pay for its synchronization, fits into the L2 cache, and is small
+// enough for at least kRounds rounds, so that filling and combining can overlap.
 constexpr std::size_t kLeastPiece = 16UL * 1024;
 constexpr std::size_t kMostStagedPiece = 256UL * 1024;
 constexpr std::size_t kRounds = 2;
@@ -23,9 +23,8 @@ std::size_t lines(std::size_t bytes) {
 
 }  // namespace
 
-// Slots go round over all operations, through more memory than one processor's cache holds: a line
-// that another processor still holds costs several times as much to write as one that it has let
-// go.
+// Slots rotate over all operations, through more memory than one CPU's cache: a line still held by
+// another CPU's cache is several times as expensive to write as an evicted one.
 Shm::Staging Shm::cut(std::size_t parts, std::size_t share) const {
   const std::size_t all = segment_.plan().layout.staging;
   const std::size_t most = std::min(lines(all / (kLeastSlots * parts)), kMostStagedPiece);
@@ -43,10 +42,11 @@ char* Shm::staged(const Staging& staging, std::size_t rank, std::size_t round, s
   return segment_.staging(rank) + (slot * staging.parts + part) * staging.piece;
 }
 
-// Why slots can be used again without a further wait. With a combining step: who fills round i has
-// taken round i-3, so all have combined it, which was the last reading of that slot's input; and
-// who combines round i-1 knows that all have filled it, which they do after taking round i-4.
-// Without: who fills round i has seen all fill round i-2, which they do after taking round i-4.
+// Why slots can be reused without another wait. With a combining step: a rank that fills round i
+// has taken round i-3, so all ranks have combined it, which was the last read of that slot's input.
+// A rank that combines round i-1 knows that all have filled it, after taking round i-4. Without a
+// combining step: a rank that fills round i has seen all ranks fill round i-2, after taking round
+// i-4.
 template <class Fill, class Combine, class Take>
 Result<void> Shm::in_rounds(const Step& request,
                             Rounds rounds,
@@ -95,10 +95,10 @@ Result<void> Shm::run_staged(const Step& request) {
   }
 }
 
-// Each round is a region of the buffer, cut into one slice for each rank, which combines it.
+// Each round is a region of the buffer, cut into one slice per rank; each rank combines its own.
 Result<void> Shm::staged_reduce(const Step& request) {
   const std::size_t total = request.count * size_of(request.dtype);
-  const Staging staging = cut(n_ + 1, total / n_);  // a part for each input, one for the result
+  const Staging staging = cut(n_ + 1, total / n_);  // one part per input, plus one for the result
   const std::size_t region = staging.piece * n_;
   const bool wanted = request.kind == Kind::all_reduce || static_cast<int>(self_) == request.root;
   const auto* const in = static_cast<const char*>(request.in);
@@ -149,8 +149,8 @@ Result<void> Shm::staged_reduce(const Step& request) {
   return in_rounds(request, {(total + region - 1) / region, 1}, fill, combine_round, take);
 }
 
-// What one of two ranks combines the other has to read as well: as many lines pass between them
-// where each combines everything, with one hand-over less.
+// Each rank would have to read the slice that the other combines. If each combines everything
+// instead, the same number of lines is transferred, with one synchronization less.
 Result<void> Shm::staged_pair(const Step& request) {
   const std::size_t total = request.count * size_of(request.dtype);
   const Staging staging = cut(1, total);
@@ -170,7 +170,7 @@ Result<void> Shm::staged_pair(const Step& request) {
       request, {(total + piece - 1) / piece, 0}, fill, [](std::size_t) {}, take);
 }
 
-// Each round is a piece of every block; what belongs to a rank is combined straight into its out.
+// Each round is a piece of every block. Each rank combines its own block directly into its output.
 Result<void> Shm::staged_scatter(const Step& request) {
   const std::size_t block = request.count * size_of(request.dtype);
   const Staging staging = cut(n_, block);
@@ -199,7 +199,7 @@ Result<void> Shm::staged_scatter(const Step& request) {
       request, {(block + piece - 1) / piece, 0}, fill, [](std::size_t) {}, take);
 }
 
-// all_gather, broadcast (one piece for all) and all_to_all (one for each).
+// all_gather, broadcast (one piece for all ranks) and all_to_all (one piece per rank).
 Result<void> Shm::staged_copy(const Step& request) {
   const bool each = request.kind == Kind::all_to_all;
   const bool from_root = request.kind == Kind::broadcast;

@@ -9,7 +9,7 @@
 namespace muster::collective {
 namespace {
 
-// What sender and receiver have in common: the ring, and how far this message has come.
+// Common to sender and receiver: the ring and the progress of this message.
 class Ring : public Transfer {
  public:
   Ring(Segment& segment, const Request& request, std::size_t from, std::size_t to)
@@ -25,7 +25,7 @@ class Ring : public Transfer {
     return slots_ + piece % kChannelSlots * segment_.plan().layout.piece;
   }
 
-  // An empty message is one empty piece.
+  // An empty message still sends one empty piece.
   [[nodiscard]] Step after(std::size_t piece_bytes) {
     at_ += piece_bytes;
     segment_.notify();
@@ -46,9 +46,9 @@ class Send final : public Ring {
   using Ring::Ring;
 
   [[nodiscard]] Result<Step> step() override {
-    // `written` is stored by the sender alone, `taken` by the receiver alone, each loaded without
-    // order by its owner. The acquire of the other's number pairs with the release of its store:
-    // here, the receiver has read the slot that we are about to write.
+    // Only the sender stores `written` and only the receiver stores `taken`; each loads its own
+    // counter relaxed. The acquire load of the other's counter pairs with its release store. Here
+    // it means that the receiver has read the slot that we are about to write.
     const std::uint64_t written = channel_.written.load(std::memory_order_relaxed);
     if (written - channel_.taken.load(std::memory_order_acquire) >= kChannelSlots) {
       return Step::stuck;
@@ -61,7 +61,7 @@ class Send final : public Ring {
     if (head.bytes > 0) {
       std::memcpy(to + sizeof(head), static_cast<const char*>(request_.in) + at_, head.bytes);
     }
-    // Last: who sees the number sees the piece.
+    // Store last: a receiver that sees the number also sees the piece.
     channel_.written.store(written + 1, std::memory_order_release);
     return after(head.bytes);
   }
@@ -85,7 +85,7 @@ class Receive final : public Ring {
     if (bytes > 0) {
       std::memcpy(static_cast<char*>(request_.out) + at_, slot(taken) + sizeof(head), bytes);
     }
-    // Last: from now on the sender may write this slot again.
+    // Store last: from now on the sender may overwrite this slot.
     channel_.taken.store(taken + 1, std::memory_order_release);
     return after(bytes);
   }
@@ -126,8 +126,9 @@ Result<std::unique_ptr<Transfer>> ShmTransport::begin(const Request& request) {
 }
 
 void ShmTransport::rest(int round) {
-  // Without a condition, since the queue has many transfers: a piece that comes after it has looked
-  // and before the sleep is counted is not announced to us. It waits for the longest sleep at most.
+  // No condition, because the queue may have many transfers. A piece that arrives after the last
+  // check but before the sleep is registered does not wake us, so it waits for the longest sleep at
+  // most.
   segment_.rest(round, [] { return false; });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShmTransport: all ranks on one host; operations by Shm, sends and receives through rings of
-// pieces between each pair.
+// ShmTransport: the back end for ranks on one host. Operations use Shm; sends and receives use a
+// ring of pieces per pair of ranks.
 #pragma once
 
 #include "collective/shm/shm.hpp"
@@ -13,7 +13,7 @@ namespace muster::collective {
 
 class ShmTransport final : public HostTransport {
  public:
-  // The ranks are places in the segment, which outlives this.
+  // Ranks are indices in the segment, which must outlive this object.
   explicit ShmTransport(Segment& segment) : segment_(segment), shm_(segment) {}
 
   [[nodiscard]] Result<std::shared_ptr<Pending>> start(const Request& request) override;
@@ -34,7 +34,8 @@ class ShmTransport final : public HostTransport {
   void rest(int round) override;
 
   [[nodiscard]] std::optional<Error> look(const Request& request) override {
-    // A transfer is tried between two looks: who had left before that left it undone.
+    // A transfer is stepped between two checks: a peer that had already left at the previous check
+    // will not complete it.
     const bool gone = segment_.left(request.root) &&
                       !undone_.insert({request.kind, request.root, request.seq}).second;
     return segment_.look(Step(request), request.root, gone);

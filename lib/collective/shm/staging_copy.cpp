@@ -14,14 +14,14 @@
 namespace muster::collective {
 namespace {
 
-// ns: near, a line costs 6 to 10, and with its source in memory less than 16; afar 36 and more
-// (SPEED.md).
+// ns per line. Near: 6 to 10, with the source in memory below 16. Far: 36 and more (SPEED.md).
 constexpr std::int64_t kDearLine = 18;
 
 }  // namespace
 
 void StoreChoice::copied(std::size_t bytes, Duration took) {
-  // Streamed copies are not judged: their time does not depend on who holds the line.
+  // Streamed copies are not measured, because their time does not depend on where the line is
+  // cached.
   if (left_ > 0) {
     --left_;
     return;
@@ -55,14 +55,14 @@ void stream_copy(void* to, const void* from, std::size_t bytes) {
                              _mm_loadu_si128(in + i + 2),
                              _mm_loadu_si128(in + i + 3)};
     for (std::size_t part = 0; part < 4; ++part) {
-      // A whole line at once: a line that is filled in parts may be sent in parts. `to`
-      // begins on a line, as all slots do; `from` need not.
+      // Write whole lines: a partially filled line may be flushed in parts. `to` is line-aligned,
+      // as all slots are; `from` need not be.
       _mm_stream_si128(out + i + part, parts[part]);
     }
   }
-  // Streaming stores are not ordered with later stores, not even on x86: without the fence the
-  // others could see the counter that Shm::advance() releases before they see the data (Intel SDM,
-  // volume 1, 10.4.6.2).
+  // Streaming stores are not ordered before later stores, not even on x86. Without the fence,
+  // others could see the counter released by Shm::advance() before the data (Intel SDM, volume 1,
+  // 10.4.6.2).
   _mm_sfence();
 #endif
   std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done, bytes - done);

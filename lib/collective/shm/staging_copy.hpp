@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// StagingCopy: copies into memory that another processor reads next. Plain stores are the best as
-// long as the two share a cache that is near; where every line has to be fetched from afar first,
-// stores that go past the caches cost a tenth. Which of the two it is depends on where the ranks
-// happen to run, and shows in what plain stores cost. One thread.
+// StagingCopy: copies into memory that another CPU reads next. Plain stores are best while both
+// CPUs share a nearby cache. If every line must first be fetched from a distant cache, streaming
+// stores take a tenth of the time. Which case applies depends on where the ranks run; the time of
+// plain stores reveals it. One thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -11,16 +11,16 @@
 
 namespace muster::collective {
 
-inline constexpr std::size_t kLeastJudged = 8UL * 1024;  // bytes: shorter copies tell too little
+inline constexpr std::size_t kLeastJudged = 8UL * 1024;  // bytes; shorter copies are too noisy
 inline constexpr int kStreamedCopies = 64;
 
-// Whether to stream. Pure: a plain copy that was dear has the next kStreamedCopies streamed, then
-// one plain copy shows again what it costs.
+// Decides whether to stream. Pure. After an expensive plain copy, the next kStreamedCopies are
+// streamed; then one plain copy measures the cost again.
 class StoreChoice {
  public:
   [[nodiscard]] bool streams() const { return left_ > 0; }
 
-  // A copy of so many bytes, made as streams() said.
+  // Records a copy of `bytes`, made as streams() said.
   void copied(std::size_t bytes, Duration took);
 
  private:
@@ -29,14 +29,14 @@ class StoreChoice {
 
 class StagingCopy {
  public:
-  // `to` begins at a line. What is stored is visible to others before what is stored after.
+  // `to` must be line-aligned. The copied data become visible to others before any later store.
   void operator()(void* to, const void* from, std::size_t bytes);
 
  private:
   StoreChoice choice_;
 };
 
-// By stores that go past the caches, where the processor has such; `to` begins at a line.
+// Uses non-temporal stores if the CPU has them. `to` must be line-aligned.
 void stream_copy(void* to, const void* from, std::size_t bytes);
 
 }  // namespace muster::collective

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ControlMessages: what another rank says on its control lane: a welcome once it has accepted all
-// of our connections, then why it gives up, or that it leaves. Takes bytes from the network as they
-// come and keeps one message of each kind, never more. Pure.
+// ControlMessages: messages from another rank on its control lane: a welcome once it has accepted
+// all our connections, then a failure reason or a goodbye. Parses bytes as they arrive and keeps
+// one message of each kind, never more. Pure.
 #pragma once
 
 #include "collective/error.hpp"
@@ -15,21 +15,21 @@ namespace muster::collective {
 
 class ControlMessages {
  public:
-  // Code ok: this rank leaves.
+  // Errc::ok means that this rank leaves.
   [[nodiscard]] static std::string encode(const Error& error);
 
-  // All connections of this pair are accepted.
+  // Sent once all connections of this pair are accepted.
   [[nodiscard]] static std::string encode_welcome();
 
-  // Other messages than the first are ignored, and everything after one that is not understood.
+  // Ignores all but the first message of each kind, and everything after an invalid one.
   void take(std::span<const char> bytes);
 
   [[nodiscard]] bool is_welcomed() const { return is_welcomed_; }
 
-  // The first reason, or that it leaves, once it is complete; none if it is not understood.
+  // The first failure reason or goodbye, once complete. Empty if it is invalid.
   [[nodiscard]] const std::optional<Error>& first() const { return first_; }
 
-  // Bytes in memory that were not understood yet.
+  // Number of buffered bytes not yet parsed.
   [[nodiscard]] std::size_t held() const { return bytes_.size(); }
 
  private:

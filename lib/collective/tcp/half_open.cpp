@@ -32,7 +32,8 @@ Result<std::optional<HalfOpen::Greeting>> HalfOpen::next(TimePoint deadline) {
   }
 }
 
-// Without descriptors the silent ones go first: they must not take them from the ranks.
+// If descriptors run out, silent connections are dropped first, so that they cannot crowd out
+// ranks.
 Result<void> HalfOpen::accept_all() {
   no_descriptors_ = false;
   while (!is_full()) {
@@ -45,13 +46,13 @@ Result<void> HalfOpen::accept_all() {
       return {};
     } else if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM) {
       if (waiting_.empty()) {
-        return std::unexpected(system_failure("accepting a connection of another rank", why));
+        return std::unexpected(system_failure("cannot accept a connection from another rank", why));
       }
       no_descriptors_ = true;
     } else if (why == EBADF || why == EINVAL || why == ENOTSOCK) {
-      return std::unexpected(system_failure("accepting a connection of another rank", why));
+      return std::unexpected(system_failure("cannot accept a connection from another rank", why));
     }
-    // Anything else is of a connection that is gone already.
+    // Other errors mean that the connection is already closed.
   }
   return {};
 }
@@ -79,13 +80,13 @@ TimePoint HalfOpen::first_timeout() const {
 }
 
 void HalfOpen::drop_silent() {
-  // From the accept on, not from the last byte: one byte now and then must not hold a place.
+  // Count from the accept, not from the last byte, so that a slow trickle cannot hold a slot.
   while (!waiting_.empty() && steady_now() >= first_timeout()) {
     waiting_.pop_front();
   }
 }
 
-// Where no more are accepted, the listener would be ready all the time.
+// Skip the listener if no more connections are accepted, because it would always be ready.
 void HalfOpen::wait(TimePoint deadline) const {
   std::vector<pollfd> watched;
   watched.reserve(waiting_.size() + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HalfOpen: accepts connections and waits for what the peers say first, from all of them at once,
-// so that strangers who say nothing keep no rank from us. Resource type; one thread.
+// HalfOpen: accepts connections and waits for the first bytes on all of them at once, so that
+// silent strangers cannot keep ranks out. Resource type; one thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -15,36 +15,36 @@
 
 namespace muster::collective {
 
-// The first bytes on a connection between ranks.
+// The first message on a connection between ranks.
 struct Hello {
   static constexpr std::uint64_t kMagic = 0x326c6c6f4354534d;  // "MSTColl2"
 
   std::uint64_t magic = kMagic;
-  LaneKey key;            // of the rank that is greeted
-  std::int32_t rank = 0;  // that greets
+  LaneKey key;            // key of the receiver
+  std::int32_t rank = 0;  // rank of the sender
   std::uint32_t lane = 0;
 };
 
 class HalfOpen {
  public:
-  // Connections that are accepted and not greeted yet.
+  // Limit for connections that have not sent a hello.
   static constexpr std::size_t kMost = 256;
-  // Whoever is silent for so long is disconnected.
+  // Connections that stay silent for this long are closed.
   static constexpr Duration kTimeout = std::chrono::seconds(2);
-  // With kMost of them, or without descriptors for more, even sooner; a rank greets as soon as it
-  // is connected.
+  // Shorter timeout if kMost is reached or descriptors run out. A rank sends its hello as soon as
+  // it is connected.
   static constexpr Duration kTimeoutWhenFull = std::chrono::milliseconds(200);
 
-  // `listener` listens, does not block, and outlives this.
+  // `listener` must be listening and non-blocking, and must outlive this object.
   explicit HalfOpen(int listener) : listener_(listener) {}
 
   struct Greeting {
-    UniqueFd fd;  // does not block, without Nagle
+    UniqueFd fd;  // non-blocking, TCP_NODELAY
     Hello hello;
   };
 
-  // The next that has said all of its hello, whatever it says; nobody until the deadline. Error:
-  // system, this process cannot accept connections (no descriptors).
+  // Returns the next complete hello, valid or not; empty at the deadline. Error: system, if this
+  // process cannot accept connections (out of descriptors).
   [[nodiscard]] Result<std::optional<Greeting>> next(TimePoint deadline);
 
   [[nodiscard]] std::size_t count() const { return waiting_.size(); }
@@ -67,8 +67,8 @@ class HalfOpen {
   void wait(TimePoint deadline) const;
 
   int listener_;
-  bool no_descriptors_ = false;  // for more connections than those that wait
-  std::deque<Waiting> waiting_;  // in the order in which they came
+  bool no_descriptors_ = false;  // for further connections
+  std::deque<Waiting> waiting_;  // in order of arrival
 };
 
 }  // namespace muster::collective

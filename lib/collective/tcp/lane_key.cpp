@@ -14,7 +14,7 @@ namespace muster::collective {
 Result<LaneKey> LaneKey::random() {
   LaneKey key;
   if (!fill_random(std::as_writable_bytes(std::span(key.bytes)))) {
-    return std::unexpected(system_failure("making a random key for connections", errno));
+    return std::unexpected(system_failure("cannot create a random key for connections", errno));
   }
   return key;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LaneKey: what a connection must show to the rank that it reaches. Each rank makes its own, and
-// the others read it in the job's store: so whoever knows it may use that store. Value type.
+// LaneKey: the secret that a connecting rank must present. Each rank creates its own and publishes
+// it in the job's store, so knowing it proves access to that store. Value type.
 #pragma once
 
 #include "collective/error.hpp"
@@ -16,14 +16,14 @@ namespace muster::collective {
 struct LaneKey {
   std::array<std::uint8_t, 16> bytes{};
 
-  // Error: system, where the kernel has no randomness to give.
+  // Error: system, if the kernel provides no random bytes.
   [[nodiscard]] static Result<LaneKey> random();
 
-  // 32 hexadecimal digits, as text() writes them.
+  // Parses 32 hexadecimal digits, as written by text().
   [[nodiscard]] static std::optional<LaneKey> parse(std::string_view text);
   [[nodiscard]] std::string text() const;
 
-  // Takes the same time wherever they differ, so that nobody can find the key byte by byte.
+  // Constant-time comparison, to prevent timing attacks.
   [[nodiscard]] bool matches(const LaneKey& other) const;
 };
 

@@ -23,13 +23,13 @@
 namespace muster::collective {
 namespace {
 
-// Of one rank in one look: whoever keeps talking must not keep us from the others.
+// Per rank and poll, so that a rank that keeps sending does not starve the others.
 constexpr int kMostReads = 16;
-// Who has left may have done its part: its data come on other connections, and their ends after
-// them. Only where a forked child keeps those open there is no end.
+// A rank that has left may have done its part: its data arrive on other connections, before their
+// end of stream. If a forked child keeps those connections open, the end never arrives.
 constexpr Duration kLeftTimeout = std::chrono::seconds(1);
 
-// A failure of this machine, not of the rank that it was to connect to.
+// Whether the failure is local rather than the fault of the peer.
 bool is_our_own(int errno_value) {
   return errno_value == EMFILE || errno_value == ENFILE || errno_value == ENOBUFS ||
          errno_value == ENOMEM;
@@ -59,8 +59,8 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const BootstrapContext& context,
                                             PeerWatch& local) {
   std::unique_ptr<Mesh> mesh(new Mesh(context.rank, context.size, local));
   if (auto formed = mesh->form(context, place); !formed) {
-    // The others hear the reason before they find our connections closed: also those that lie in
-    // our listener's queue, which is therefore open still.
+    // Report the reason before closing our connections. Connections in our listen backlog are
+    // affected too, so the listener is still open here.
     if (context.watch != nullptr) {
       context.watch->tell(formed.error());
     }
@@ -72,15 +72,15 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const BootstrapContext& context,
 
 Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
   if (!poller_) {
-    return std::unexpected(system_failure("creating an epoll instance", errno));
+    return std::unexpected(system_failure("cannot create an epoll instance", errno));
   }
   const auto key = LaneKey::random();
   if (!key) {
     return std::unexpected(key.error());
   }
   key_ = *key;
-  // Before the address is published: who reads it can connect at once. Each pair is connected once,
-  // by its higher rank, so nobody waits in a ring.
+  // Listen before publishing the address, because a reader may connect at once. For each pair, the
+  // higher rank connects, so ranks cannot wait for each other in a cycle.
   auto listening = listen_at(place.address, place.ports);
   if (!listening) {
     return std::unexpected(listening.error());
@@ -111,16 +111,18 @@ Result<void> Mesh::reach_lower(const BootstrapContext& context,
     const auto key = port ? LaneKey::parse(fields[2]) : std::nullopt;
     if (!key) {
       return collective::failure(
-          Errc::store, fmt::format("the store's entry for rank {}'s address is malformed", other));
+          Errc::store, fmt::format("the address of rank {} in the store is malformed", other));
     }
-    // Control first: from then on the other sees our death.
+    // Connect the control lane first: once it is up, the peer can detect our death.
     for (std::uint32_t lane = kLanes; lane-- > 0;) {
       auto fd = connect_until(
           with_our_interface(fields[0], ours), static_cast<std::uint16_t>(*port), context.deadline);
       const Hello hello{.key = *key, .rank = rank_, .lane = lane};
       if (!fd || !send_all(fd->get(), bytes_of(hello), context.deadline)) {
-        return std::unexpected(not_reached(
-            context, other, fd ? system_failure("sending the first message", errno) : fd.error()));
+        return std::unexpected(
+            not_reached(context,
+                        other,
+                        fd ? system_failure("cannot send the first message", errno) : fd.error()));
       }
       place(other, lane, std::move(*fd));
     }
@@ -128,7 +130,8 @@ Result<void> Mesh::reach_lower(const BootstrapContext& context,
   return {};
 }
 
-// Everyone listens until all are connected: who refuses has died, or has given up and says why.
+// All ranks listen until everyone is connected, so a refusal means that the peer has died, or has
+// given up and reported why.
 Error Mesh::not_reached(const BootstrapContext& context, int other, Error error) const {
   const int why = error.native;
   if (is_our_own(why)) {
@@ -166,8 +169,8 @@ Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) 
   return {};
 }
 
-// Connecting succeeds as soon as the other's kernel has queued the connection. If that rank then
-// fails, it cannot tell us why on a connection that it never accepted: only the store can.
+// connect() succeeds as soon as the peer's kernel has queued the connection. If that rank then
+// fails before accepting it, only the store can tell us why.
 Result<void> Mesh::await_welcomes(const BootstrapContext& context) {
   const Duration slice =
       context.watch != nullptr ? context.watch->slice() : left_until(context.deadline);
@@ -191,7 +194,8 @@ int Mesh::first_without_welcome() const {
   return found == lower.end() ? -1 : static_cast<int>(found - lower.begin());
 }
 
-// What ends the start. Not an operation of ranks that have started: it ends our first one.
+// The error that fails the startup, if any. Ignores failures in operations of ranks that have
+// already started; our first operation will report those.
 std::optional<Error> Mesh::ended(const BootstrapContext& context) const {
   auto error = context.watch != nullptr ? context.watch->look() : std::nullopt;
   auto fault = failure();
@@ -226,7 +230,7 @@ bool Mesh::take_connection(HalfOpen::Greeting greeting) {
   return true;
 }
 
-// One try, as with the last message: the buffer of a new connection has room.
+// One attempt suffices: the send buffer of a new connection has space.
 void Mesh::welcome(std::size_t rank) const {
   const auto& lanes = peers_[rank].lanes;
   if (std::ranges::all_of(lanes, [](const UniqueFd& fd) { return bool(fd); })) {
@@ -262,11 +266,11 @@ std::optional<Error> Mesh::failure() const {
     } else {
       listen_to_all();
       if (fault_) {
-        local_.report(*fault_);  // before this rank may leave for it: the others wait here only
+        local_.report(*fault_);  // before this rank may exit; others wait only there
       }
     }
   } else if (is_starting_) {
-    listen_to_all();  // welcomes come nevertheless
+    listen_to_all();  // welcomes arrive nevertheless
   }
   return fault_;
 }
@@ -277,7 +281,7 @@ void Mesh::report(const Error& error) {
   settle(error);
 }
 
-// The first reason is the one that all get.
+// The first reason becomes everyone's.
 void Mesh::settle(const Error& error) const {
   if (!fault_) {
     fault_ = error;
@@ -285,7 +289,7 @@ void Mesh::settle(const Error& error) const {
   }
 }
 
-// One try: the buffer of a connection that carries nothing else has room.
+// One attempt suffices: the send buffer has space, because the connection carries nothing else.
 void Mesh::tell_all(const Error& error) const {
   const std::string message = ControlMessages::encode(error);
   for (const Peer& peer : peers_) {
@@ -311,16 +315,16 @@ void Mesh::listen_to(std::size_t rank) const {
   std::array<char, 4096> buffer{};
   ssize_t count = 1;
   for (int reads = 0; reads < kMostReads && count > 0; ++reads) {
-    // It does not block. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
+    // Non-blocking call. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
     count = ::recv(control.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     peer.messages.take({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))});
   }
   const int why = errno;
-  // What was read counts before the end of the connection: a rank that leaves says so and closes.
+  // Process the data before the end of stream: a rank that leaves says goodbye and then closes.
   understand(rank);
   if (count == 0 || (count < 0 && why != EAGAIN && why != EINTR)) {
     peer.is_gone = true;
-    // Else its end would be reported at each look from now on.
+    // Otherwise every poll would report the end of stream again.
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
     const bool unwelcome =
         is_starting_ && std::cmp_less(rank, rank_) && !peer.messages.is_welcomed();
@@ -330,7 +334,7 @@ void Mesh::listen_to(std::size_t rank) const {
   }
 }
 
-// errno, or 0 at the end of the stream.
+// `why` is errno, or 0 at end of stream.
 void Mesh::lost(std::size_t rank, int why) const {
   Error error{.code = Errc::peer_failed,
               .rank = static_cast<int>(rank),
@@ -396,7 +400,7 @@ std::optional<Error> Mesh::look(const Step& step, int missing, Duration timeout)
               .seq = step.operation().seq};
   if (left) {
     error.text = fmt::format(
-        "rank {} has left (exited, or closed its communicator) while rank {} waits for it in {}",
+        "rank {} has left (exited, or closed its communicator) while rank {} waited for it in {}",
         missing,
         rank_,
         step.operation().describe());
@@ -414,7 +418,7 @@ std::optional<Error> Mesh::look(const Step& step, int missing, Duration timeout)
 }
 
 Error Mesh::closed(const Step& step, int rank) {
-  // The reason comes on the control lane, a moment before or after.
+  // The reason may arrive on the control lane a moment earlier or later.
   const TimePoint deadline = steady_now() + std::chrono::milliseconds(200);
   while (steady_now() < deadline) {
     if (auto error = look(step, rank, Duration::zero())) {

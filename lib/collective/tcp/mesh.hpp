@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mesh: connections between every pair of ranks, three lanes each: collective operations, messages
-// of pairs, and control. On the control lane a rank says why it gives up, or that it leaves; where
-// it closes without a word, its rank has died. Resource type; failure() and report() on any thread.
+// Mesh: connections between every pair of ranks, with three lanes each: collective operations,
+// point-to-point messages, and control. On the control lane a rank reports why it gives up, or that
+// it leaves; if it closes silently, the rank has died. Resource type; any thread may call failure()
+// and report().
 #pragma once
 
 #include "base/fd.hpp"
@@ -27,13 +28,13 @@ inline constexpr std::size_t kLanes = 3;
 
 class Mesh final : public PeerWatch {
  public:
-  // Where a rank listens: `address` is how the others reach it.
+  // Where a rank listens; other ranks connect to `address`.
   struct Place {
     std::string address;
     PortRange ports;
   };
 
-  // `local` knows of deaths on this host, sooner than sockets do; it outlives the mesh.
+  // `local` detects deaths on this host, faster than sockets do. It must outlive the mesh.
   [[nodiscard]] static Result<std::unique_ptr<Mesh>> connect(const BootstrapContext& context,
                                                              const Place& place,
                                                              PeerWatch& local);
@@ -43,7 +44,7 @@ class Mesh final : public PeerWatch {
 
   [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
 
-  // Of another rank.
+  // The descriptor of a connection to `rank`.
   [[nodiscard]] int fd(int rank, Lane lane) const {
     return peers_[static_cast<std::size_t>(rank)].lanes[static_cast<std::size_t>(lane)].get();
   }
@@ -51,19 +52,19 @@ class Mesh final : public PeerWatch {
   [[nodiscard]] std::optional<Error> failure() const override;
   void report(const Error& error) override;
 
-  // This rank has called it, as we have: for the report of a time-out.
+  // Records that this rank called the same operation as we did, for timeout errors.
   void seen(int rank, const Request& called);
 
-  // What ends an operation that waits for `missing` (-1: for nobody).
+  // The error that ends a wait for rank `missing` (-1: no rank), if any.
   [[nodiscard]] std::optional<Error> look(const Step& step, int missing);
-  // A data or message connection to this rank was closed: gives the reason, when it is known.
+  // Call after a data or message connection to this rank was closed. Returns the reason if known.
   [[nodiscard]] Error closed(const Step& step, int rank);
 
  private:
   struct Peer {
     std::array<UniqueFd, kLanes> lanes;
     ControlMessages messages;
-    Request last;  // that it is known to have called; without pointers
+    Request last;  // last known operation of this rank; without pointers
     bool has_left = false;
     TimePoint left_at = {};
     bool is_gone = false;
@@ -88,7 +89,7 @@ class Mesh final : public PeerWatch {
   [[nodiscard]] std::optional<Error> look(const Step& step, int missing, Duration timeout);
   [[nodiscard]] std::string where(int rank, const Request& request) const;
 
-  // With the mutex.
+  // The caller holds the mutex.
   void listen_to_all() const;
   void listen_to(std::size_t rank) const;
   void understand(std::size_t rank) const;
@@ -98,14 +99,14 @@ class Mesh final : public PeerWatch {
 
   int rank_;
   PeerWatch& local_;
-  LaneKey key_;        // of this rank
-  UniqueFd listener_;  // only until all are connected
+  LaneKey key_;        // this rank's key
+  UniqueFd listener_;  // only until all ranks are connected
   UniqueFd poller_;
   mutable std::mutex mutex_;
   mutable std::vector<Peer> peers_;
   mutable std::optional<Error> fault_;
   bool is_starting_ = true;
-  mutable std::optional<Error> lost_;  // at the start: closed without a word
+  mutable std::optional<Error> lost_;  // during startup: a peer closed silently
 };
 
 }  // namespace muster::collective

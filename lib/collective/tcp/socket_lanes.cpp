@@ -13,7 +13,7 @@
 namespace muster::collective {
 namespace {
 
-constexpr std::size_t kMostPieces = 8;  // in one system call
+constexpr std::size_t kMostPieces = 8;  // per system call
 constexpr int kBusyRounds = 24;
 constexpr int kLaneYieldRounds = 40;
 constexpr int kSleepMs = 20;
@@ -32,7 +32,7 @@ std::uint64_t SocketLanes::post(Direction& to, char* data, std::size_t bytes) {
 }
 
 std::uint64_t SocketLanes::post_send(int rank, const void* data, std::size_t bytes) {
-  // Never written through: iovec knows no const.
+  // iovec has no const, but this memory is never written.
   char* const readable = const_cast<char*>(static_cast<const char*>(data));
   return post(out_[static_cast<std::size_t>(rank)], readable, bytes);
 }
@@ -70,11 +70,11 @@ std::int64_t SocketLanes::move(int fd, Direction& way, bool out) {
       way.pieces.pop_front();
     }
   }
-  // Nothing received is the end of the stream; nothing sent is not.
+  // A receive of 0 bytes is the end of the stream; a send of 0 bytes is not.
   return done == 0 && !out ? -1 : done;
 }
 
-// Each rank begins with the next one, so that not all send to the same rank at once.
+// Each rank starts with its successor, so that ranks do not all send to the same one at once.
 Result<bool> SocketLanes::progress(const Step& step) {
   bool moved = false;
   for (int distance = 1; distance < size(); ++distance) {
@@ -110,12 +110,12 @@ std::optional<Error> SocketLanes::wait(const Step& step, int missing, int round)
     events = static_cast<short>(events | (in_[i].pieces.empty() ? 0 : POLLIN));
     events = static_cast<short>(events | (out_[i].pieces.empty() ? 0 : POLLOUT));
     if (events != 0) {
-      // The control connection too: a rank that gives up says so there.
+      // Poll the control connection too: a rank that gives up reports it there.
       watched.push_back({mesh_.fd(other, Lane::data), events, 0});
       watched.push_back({mesh_.fd(other, Lane::control), POLLIN, 0});
     }
   }
-  // With a limit: a death that is seen in the shared memory of this host makes no descriptor ready.
+  // Use a timeout: a death detected in this host's shared memory makes no descriptor ready.
   static_cast<void>(::poll(watched.data(), watched.size(), kSleepMs));
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SocketLanes: the lanes of a mesh of TCP connections, on its data connections. Posted memory waits
-// in queues and is moved by sendmsg and recvmsg without blocking. Resource type.
+// SocketLanes: implements Lanes over the data connections of a mesh. Posted memory is queued and
+// moved by non-blocking sendmsg and recvmsg calls. Resource type.
 #pragma once
 
 #include "collective/lanes/lanes.hpp"
@@ -16,7 +16,7 @@ namespace muster::collective {
 
 class SocketLanes final : public Lanes {
  public:
-  // The mesh outlives this.
+  // The mesh must outlive this object.
   explicit SocketLanes(Mesh& mesh);
 
   [[nodiscard]] int rank() const override { return mesh_.rank(); }
@@ -49,7 +49,7 @@ class SocketLanes final : public Lanes {
     std::size_t bytes;
   };
 
-  // One direction of one connection.
+  // One direction of a connection.
   struct Direction {
     std::deque<Piece> pieces;
     std::uint64_t posted = 0;
@@ -57,7 +57,7 @@ class SocketLanes final : public Lanes {
   };
 
   static std::uint64_t post(Direction& to, char* data, std::size_t bytes);
-  // Bytes moved, 0 if it would block, -1 if the connection is closed.
+  // Returns the bytes moved, 0 if it would block, -1 if the connection is closed.
   [[nodiscard]] static std::int64_t move(int fd, Direction& way, bool out);
 
   Mesh& mesh_;

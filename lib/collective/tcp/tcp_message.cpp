@@ -52,7 +52,7 @@ class Message final : public Transfer {
     }
     const std::size_t from = at_ < sizeof(head_) ? 0 : at_ - sizeof(head_);
     if (from < bytes_ - sizeof(head_)) {
-      // Never written through: iovec knows no const.
+      // iovec has no const, but this memory is never written.
       parts[count++] = {const_cast<char*>(static_cast<const char*>(request_.in)) + from,
                         bytes_ - sizeof(head_) - from};
     }
@@ -62,7 +62,7 @@ class Message final : public Transfer {
     return ::sendmsg(fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
-  // The head alone first: what follows belongs into the buffer only if it fits.
+  // Receive the header alone first: the data go into the buffer only if they fit.
   [[nodiscard]] ssize_t receive_some() {
     if (at_ < sizeof(head_)) {
       return ::recv(fd(), reinterpret_cast<char*>(&came_) + at_, sizeof(head_) - at_, MSG_DONTWAIT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One message between two ranks on their message lane: a head with count and type, then the bytes.
+// A message between two ranks on their message lane: a header with count and type, then the data.
 #pragma once
 
 #include "collective/tcp/mesh.hpp"
@@ -9,7 +9,7 @@
 
 namespace muster::collective {
 
-// Of a send or recv request; the mesh outlives it.
+// Creates a transfer for a send or recv request. The mesh must outlive it.
 [[nodiscard]] std::unique_ptr<Transfer> make_message(Mesh& mesh, const Request& request);
 
 }  // namespace muster::collective

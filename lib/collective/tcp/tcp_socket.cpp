@@ -21,13 +21,13 @@ constexpr int kAskAfter = 5;  // s
 constexpr int kAskEvery = 3;
 constexpr int kAskTimes = 3;
 
-// Any port will do to ask for a route; this one discards what it gets.
+// Any port works for a route lookup; this is the discard port.
 constexpr std::uint16_t kDiscardPort = 9;
 
 static_assert(std::chrono::seconds(kAskAfter + kAskEvery * kAskTimes) == kSilence);
 
-// Not TCP_USER_TIMEOUT, although keepalive waits while data are under way: it also ends the
-// connection to a rank that lives and does not read, as ranks do that come late to an operation.
+// Not TCP_USER_TIMEOUT, although keepalive pauses while data are in flight: that option would also
+// kill connections to live ranks that do not read yet, such as those late for an operation.
 constexpr KeepAlive kKeepAlive{
     .idle_seconds = kAskAfter, .interval_seconds = kAskEvery, .probes = kAskTimes};
 
@@ -63,7 +63,7 @@ Result<Listening> listen_at(const std::string& address, PortRange ports) {
       ports.first == ports.last
           ? address
           : fmt::format("{}, ports {} to {}", address, ports.first, ports.last);
-  return std::unexpected(system_failure("listening for the other ranks at " + where, why));
+  return std::unexpected(system_failure("cannot listen for the other ranks on " + where, why));
 }
 
 Result<UniqueFd> connect_until(const std::string& address, std::uint16_t port, TimePoint deadline) {
@@ -73,7 +73,7 @@ Result<UniqueFd> connect_until(const std::string& address, std::uint16_t port, T
   }
   auto fd = muster::connect_until(*to, deadline, {.keepalive = kKeepAlive});
   if (!fd) {
-    return std::unexpected(system_failure("connecting to " + to->describe(), fd.error()));
+    return std::unexpected(system_failure("cannot connect to " + to->describe(), fd.error()));
   }
   return std::move(*fd);
 }

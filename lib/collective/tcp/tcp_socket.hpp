@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP sockets between ranks: listening, connecting, the first bytes on a connection. Blocking with
-// a deadline; what comes out does not block.
+// TCP sockets between ranks: listening, connecting and first bytes. Calls block until a deadline;
+// the returned sockets are non-blocking.
 #pragma once
 
 #include "base/fd.hpp"
@@ -14,8 +14,8 @@
 
 namespace muster::collective {
 
-// A host from which nothing comes for so long counts as gone: a machine without power, a cut link.
-// The kernel asks on connections where nothing is under way, as on the control lane.
+// A host that is silent for this long counts as lost, for example after a power or link failure.
+// The kernel probes idle connections, such as the control lane.
 inline constexpr Duration kSilence = std::chrono::seconds(14);
 
 struct Listening {
@@ -23,22 +23,22 @@ struct Listening {
   std::uint16_t port = 0;
 };
 
-// At the address that the other ranks are given, on the first port of the range that is free; at
-// all addresses only where it is none of this machine, as behind a translation of addresses.
+// Listens on the address published to the other ranks, on the first free port of the range. Listens
+// on all addresses only if that address does not exist on this machine, as behind NAT.
 [[nodiscard]] Result<Listening> listen_at(const std::string& address, PortRange ports);
 
-// Of an accepted connection: no Nagle, and the kernel asks whether the other host is there.
+// Sets TCP_NODELAY and keepalive on an accepted connection.
 void prepare_connection(int fd);
 
-// To a numeric address.
+// Connects to a numeric address.
 [[nodiscard]] Result<UniqueFd> connect_until(const std::string& address,
                                              std::uint16_t port,
                                              TimePoint deadline);
 
-// All bytes; false: closed, or the deadline.
+// Sends all bytes. False if the connection is closed or the deadline expires.
 [[nodiscard]] bool send_all(int fd, std::span<const char> bytes, TimePoint deadline);
 
-// The address of this machine that packets to `host` leave from; empty if that cannot be found out.
+// The local address of the route to `host`; empty if it cannot be determined.
 [[nodiscard]] std::string address_towards(const std::string& host, Duration timeout);
 
 }  // namespace muster::collective

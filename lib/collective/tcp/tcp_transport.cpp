@@ -45,7 +45,7 @@ Result<void*> TcpTransport::alloc(std::size_t bytes) {
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return std::unexpected(
-        system_failure("allocating " + std::to_string(bytes) + " bytes of memory", errno));
+        system_failure("cannot allocate " + std::to_string(bytes) + " bytes of memory", errno));
   }
   allocated_[memory] = size;
   return memory;
@@ -74,7 +74,7 @@ void TcpTransport::rest(int round) {
     ::sched_yield();
     return;
   }
-  // New messages and room for old ones are looked for each millisecond.
+  // Poll for new messages and buffer space every millisecond.
   static_cast<void>(::poll(nullptr, 0, 1));
 }
 

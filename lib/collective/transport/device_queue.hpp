@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceQueue: what gradients on a device need beside sums, queued on streams of the caller or on a
-// stream of its own: fills, copies, conversions between types. Made by the back end of the device,
-// and independent of it from then on. Private to the library. Calls from one thread at a time.
+// DeviceQueue: device work for gradients beside the sums: fills, copies and type conversions,
+// queued on the caller's streams or on its own. The device's back end creates it; it is independent
+// of the back end afterwards. Private to the library. One thread at a time.
 #pragma once
 
 #include "collective/error.hpp"
@@ -24,20 +24,20 @@ class DeviceQueue {
                                           std::size_t bytes,
                                           void* stream) = 0;
 
-  // Called once before the conversions: to load them takes milliseconds, and may wait for all that
-  // the device does, so it is nothing for the middle of a step.
+  // Call once before any conversion. Loading the kernels takes milliseconds and may wait for all
+  // work on the device, so it must not happen in the middle of a step.
   [[nodiscard]] virtual Result<void> load_casts() = 0;
-  // `count` elements of f32 to bf16 or f16, rounded to nearest even, and back. Both sides begin at
-  // multiples of 16 bytes.
+  // Convert `count` elements from f32 to bf16 or f16 (round to nearest even), and back. Both
+  // buffers must be aligned to 16 bytes.
   [[nodiscard]] virtual Result<void> narrow(
       DType wire, const void* from, void* to, std::size_t count, void* stream) = 0;
   [[nodiscard]] virtual Result<void> widen(
       DType wire, const void* from, void* to, std::size_t count, void* stream) = 0;
 
   [[nodiscard]] virtual void* own_stream() const = 0;
-  // What `stream` is given from now on runs after what `earlier` has been given.
+  // Work queued on `stream` from now on runs after the work already queued on `earlier`.
   [[nodiscard]] virtual Result<void> follow(void* stream, void* earlier) = 0;
-  // The host waits until the stream has done all that it was given.
+  // Blocks the host until the stream has completed all its work.
   [[nodiscard]] virtual Result<void> settle(void* stream) = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientSupport: what GradientSync needs of a communicator beside the operations of the user:
-// queues on devices, and small operations of its own. Implemented by the communicator. Private to
-// the library. Calls as the communicator's: one thread at a time.
+// GradientSupport: what GradientSync needs from a communicator beside user operations, namely
+// device queues and small internal operations. The communicator implements it. Private to the
+// library. One thread at a time, as for the communicator.
 #pragma once
 
 #include "collective/transport/device_queue.hpp"
@@ -18,11 +18,12 @@ class GradientSupport {
   GradientSupport& operator=(const GradientSupport&) = delete;
   virtual ~GradientSupport() = default;
 
-  // Of the GPU with this ordinal. Called by all ranks: the first call starts its back end.
+  // For the GPU with this ordinal. All ranks must call it, because the first call starts the back
+  // end.
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue(int device) = 0;
 
-  // Operations of the library itself, on memory of the host: also where the user allows no back end
-  // but nccl. They are over when they return.
+  // Internal operations on host memory. They are allowed even if the user selected only nccl, and
+  // they are complete when they return.
   [[nodiscard]] virtual Result<void> gather_all(ConstBuffer in, Buffer out) = 0;
   [[nodiscard]] virtual Result<void> reduce_all(Buffer buffer, Op op) = 0;
   [[nodiscard]] virtual Result<void> broadcast_from(int root, Buffer buffer) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostTransport: a back end for memory of the host. start() performs a collective operation before
-// it returns; sends and receives are Transfers, of which several may be under way at once.
+// HostTransport: a back end for host memory. start() completes a collective operation before it
+// returns. Sends and receives are Transfers, and several of them may be in progress at once.
 #pragma once
 
 #include "collective/transport/transport.hpp"
@@ -20,7 +20,7 @@ class Transfer {
 
   enum class Step { done, moved, stuck };
 
-  // As far as it goes now, without waiting.
+  // Makes as much progress as possible without waiting.
   [[nodiscard]] virtual Result<Step> step() = 0;
 };
 
@@ -28,26 +28,26 @@ class HostTransport : public Transport {
  public:
   [[nodiscard]] virtual Result<std::unique_ptr<Transfer>> begin(const Request& request) = 0;
 
-  // The last operation that was started found all others there: it took no longer than a look at
-  // the clock is worth, a microsecond or so.
+  // Whether the last operation found all other ranks ready. It then took about a microsecond, so
+  // reading the clock would not be worthwhile.
   [[nodiscard]] virtual bool prompt() const { return false; }
 
-  // Waits at most until then for all other ranks to call the operation that start() is given next.
-  // False: they did not, or this back end does not wait; start() may be called all the same.
+  // Waits at most until `until` for all other ranks to call the operation that start() receives
+  // next. False if they did not, or if this back end does not wait; start() may be called anyway.
   [[nodiscard]] virtual bool others_come(const Request& /*next*/, TimePoint /*until*/) {
     return false;
   }
 
-  // After all transfers were stuck, `round` times in a row: gives way to others, the longer the
-  // more rounds it were, but never for long.
+  // Backs off after all transfers were stuck `round` times in a row: the more rounds, the longer,
+  // but always briefly.
   virtual void rest(int round) = 0;
-  // What ends a transfer that is stuck.
+  // Checks whether an error ends a stuck transfer.
   [[nodiscard]] virtual std::optional<Error> look(const Request& request) = 0;
-  // Ends a rest() in another thread.
+  // Interrupts a rest() in another thread.
   virtual void wake() = 0;
 };
 
-// Until it is done, in this thread.
+// Runs the transfer to completion in this thread.
 [[nodiscard]] Result<void> finish(HostTransport& transport,
                                   Transfer& transfer,
                                   const Request& request);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerWatch: whether another rank has died, or somebody has aborted. Provided by the shared memory
-// of a host and by the connections between hosts; looked at wherever a rank waits for others.
-// Private to the library. Any thread.
+// PeerWatch: reports whether another rank has died or aborted. Implemented by the shared memory of
+// a host and by the connections between hosts. Every wait for other ranks checks it. Private to the
+// library. Any thread.
 #pragma once
 
 #include "collective/error.hpp"
@@ -17,7 +17,7 @@ class PeerWatch {
   PeerWatch& operator=(const PeerWatch&) = delete;
   virtual ~PeerWatch() = default;
 
-  // Cheap: some loads.
+  // Cheap: a few loads.
   [[nodiscard]] virtual std::optional<Error> failure() const = 0;
   // Tells the other ranks why this one gives up.
   virtual void report(const Error& error) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request: one operation as a rank called it, checked by the communicator; what every back end is
-// given and the flight recorder keeps. Private to the library. Value type.
+// Request: one operation as called by a rank and checked by the communicator. The input of every
+// back end and of the flight recorder. Private to the library. Value type.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,25 +15,24 @@ namespace muster::collective {
   return kind == Kind::send || kind == Kind::recv;
 }
 
-// One operation as this rank called it, checked by the communicator: the counts fit, the pointers
-// are there, root is a rank.
+// One operation as called by this rank. The communicator has checked counts, pointers and root.
 struct Request {
   Kind kind = Kind::barrier;
   Op op = Op::sum;
   DType dtype = DType::u8;
-  // all_reduce, reduce, broadcast, send, recv: elements of the buffer. all_gather: of `in`.
-  // reduce_scatter: of `out`. all_to_all: of one block.
+  // Elements of the buffer (all_reduce, reduce, broadcast, send, recv), of `in` (all_gather), of
+  // `out` (reduce_scatter), or of one block (all_to_all).
   std::uint64_t count = 0;
-  int root = -1;  // of reduce and broadcast; the other side of send and recv
+  int root = -1;  // for reduce and broadcast; the peer for send and recv
   double scale = 1;
-  const void* in = nullptr;  // broadcast and recv: null; send: the data
-  void* out = nullptr;       // reduce, not on the root: may be null
+  const void* in = nullptr;  // null for broadcast and recv; the data for send
+  void* out = nullptr;       // may be null for reduce on non-root ranks
   int device = kHost;
   void* stream = nullptr;
-  std::uint64_t seq = 0;  // send and recv have numbers of their own pair
+  std::uint64_t seq = 0;  // send and recv are numbered per pair
   TimePoint deadline = {};
 
-  // Kind, operation and type in one word, as ranks compare them.
+  // Kind, operation and type packed into one word, for comparisons between ranks.
   [[nodiscard]] std::uint32_t signature() const {
     return static_cast<std::uint32_t>(kind) | static_cast<std::uint32_t>(op) << 8 |
            static_cast<std::uint32_t>(dtype) << 16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Step: what is to be done now for an operation. A back end that performs operations in one go has
-// one step, the request itself; hier sums in several, each with counts and ranks of its own. Ranks
-// compare, and errors name, the whole operation: what the user called. Private to the library.
+// Step: the current part of an operation. Most back ends have one step, the request itself; hier
+// sums in several, each with its own counts and ranks. Comparisons and errors refer to the whole
+// operation, as the user called it. Private to the library.
 #pragma once
 
 #include "collective/transport/request.hpp"
@@ -11,12 +11,13 @@
 namespace muster::collective {
 
 struct Step : Request {
-  // Explicit: a copy that forgets its operation would show in messages to the user.
+  // Explicit, because an accidental copy would lose its operation, which would show in error
+  // messages.
   explicit Step(const Request& request) : Request(request) {}
 
-  // What the user called, if this is only a part of it. Outlives the step.
+  // The user's operation, if this is only a part of it. Must outlive the step.
   const Request* whole = nullptr;
-  // What avg divides by, if not the ranks of this step.
+  // Divisor for avg, if not the number of ranks in this step.
   std::uint64_t average_over = 0;
 
   [[nodiscard]] const Request& operation() const { return whole != nullptr ? *whole : *this; }

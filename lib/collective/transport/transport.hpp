@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transport: what a back end (shm, tcp, hier, nccl) provides to the communicator, and what it is
-// given. Private to the library. A transport belongs to one communicator and one epoch; after its
-// first fatal error it stays dead. start() is called by one thread at a time, abort() by any.
+// Transport: the interface that a back end (shm, tcp, hier, nccl) implements for the communicator,
+// and its context. Private to the library. A transport belongs to one communicator and one epoch;
+// after its first fatal error it stays dead. One thread at a time calls start(), any thread
+// abort().
 #pragma once
 
 #include "base/environ.hpp"
@@ -25,8 +26,8 @@ class Store;
 
 namespace muster::collective {
 
-// What a back end reports of an operation that runs on without its caller; it ends up in the flight
-// recorder. Calls from any thread, cheap.
+// Receives progress of operations that continue without their caller, for the flight recorder. Any
+// thread; cheap.
 class Progress {
  public:
   Progress() = default;
@@ -39,21 +40,20 @@ class Progress {
 };
 
 struct TransportContext {
-  Store* store = nullptr;  // outlives make(), not the transport; one thread at a time
-  std::string prefix;      // "coll/<job>/<epoch>/<name>/": in front of every key that we use
-  std::string name;        // of the communicator
+  Store* store = nullptr;  // valid during make() only; one thread at a time
+  std::string prefix;      // "coll/<job>/<epoch>/<name>/": prefix of all keys
+  std::string name;        // the communicator's name
   int rank = 0;
   int size = 1;
   std::uint64_t epoch = 0;
   int device = kHost;  // nccl: the device of the first buffer
   Duration init_timeout{};
-  const Environ* environ = nullptr;  // outlives make() only
-  // Describes where the ranks of this host are; any thread, while the transport is there.
+  const Environ* environ = nullptr;  // valid during make() only
+  // Describes the state of this host's ranks. Any thread, while the transport exists.
   std::function<std::string()> positions = {};
-  // What is wrong if a rank of this host calls something else where this one calls that; any
-  // thread.
+  // Returns an error if a rank of this host called a different operation. Any thread.
   std::function<std::optional<Error>(const Request&)> disagreement = {};
-  // These outlive the transport.
+  // These must outlive the transport.
   Progress* progress = nullptr;
   PeerWatch* peers = nullptr;
 };
@@ -65,23 +65,24 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
   virtual ~Transport() = default;
 
-  // Why start() cannot do this; asked before others can see that it was called.
+  // Whether start() would reject this request. Called before other ranks can see the operation.
   [[nodiscard]] virtual Result<void> refuse(const Request& /*request*/) const { return {}; }
 
-  // Host buffers: performs the operation before it returns, and returns null. Device buffers:
-  // queues it and returns what can be waited for.
+  // Host buffers: completes the operation and returns null. Device buffers: queues it and returns
+  // its pending state.
   [[nodiscard]] virtual Result<std::shared_ptr<Pending>> start(const Request& request) = 0;
 
-  // Every operation, now and later, ends with this error, soon. Any thread; the first call counts.
+  // Fails all current and future operations with this error, soon. Any thread; the first call
+  // counts.
   virtual void abort(const Error& why) = 0;
 
-  // Memory for operations without a copy (alloc of the communicator).
+  // Memory for operations without a copy; implements alloc of the communicator.
   [[nodiscard]] virtual Result<void*> alloc(std::size_t bytes) = 0;
   [[nodiscard]] virtual Result<void> free(void* memory) = 0;
 
-  // Of devices, for gradients: what there is beside operations.
+  // Device back ends only: a queue for gradients.
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue() {
-    return failure(Errc::unsupported, "this back end is for memory of the host");
+    return failure(Errc::unsupported, "this back end supports only host memory");
   }
 };
 

@@ -231,9 +231,9 @@ TEST_CASE("channel core: what is no frame closes its connection with one warning
   bench.say(1, "rubbish\n" + kProgress);
   REQUIRE(bench.effects.size() == 2);
   CHECK(std::get<Warn>(bench.effects[0]).text ==
-        "rank 2 sent muster a line that is no JSON; its connection is closed");
+        "rank 2 sent muster a line that is not JSON; its connection is closed");
   CHECK(std::get<Close>(bench.effects[1]).text ==
-        encode(AgentFrame(Refused{"a line that is no JSON"})));
+        encode(AgentFrame(Refused{"a line that is not JSON"})));
   CHECK_FALSE(bench.core.progress()[0].step);
   bench.effects.clear();
   bench.say(2, std::string(kFrameBytesMax + 1, 'x'));
@@ -252,7 +252,7 @@ TEST_CASE("channel core: who says too much waits, and nobody else does") {
   }
   bench.say(1, flood);
   REQUIRE(bench.effects.size() == 2);
-  CHECK(std::get<Warn>(bench.effects[0]).text.starts_with("rank 2 tells muster more than 100"));
+  CHECK(std::get<Warn>(bench.effects[0]).text.starts_with("rank 2 sends muster more than 100"));
   const Hold hold = std::get<Hold>(bench.effects[1]);
   CHECK(hold == Hold{1, at(10.01)});
   bench.effects.clear();

@@ -82,19 +82,19 @@ TEST_CASE("channel frames: unknown types and fields are for later versions") {
 }
 
 TEST_CASE("channel frames: what is none is refused with the reason") {
-  CHECK(refusal("") == "a line that is no JSON");
-  CHECK(refusal("GET / HTTP/1.1") == "a line that is no JSON");
-  CHECK(refusal("{\"type\":\"healthy\"}x") == "a line that is no JSON");
-  CHECK(refusal("{\"type\":\"unhealthy\",\"why\":\"\xff\"}") == "a line that is no JSON");
+  CHECK(refusal("") == "a line that is not JSON");
+  CHECK(refusal("GET / HTTP/1.1") == "a line that is not JSON");
+  CHECK(refusal("{\"type\":\"healthy\"}x") == "a line that is not JSON");
+  CHECK(refusal("{\"type\":\"unhealthy\",\"why\":\"\xff\"}") == "a line that is not JSON");
   CHECK(refusal("[]") == "a frame without 'type'");
   CHECK(refusal("{}") == "a frame without 'type'");
   CHECK(refusal(R"({"type":3})") == "a frame without 'type'");
   CHECK(refusal(R"({"type":"progress"})") == "'step' is missing");
   for (const char* step : {"-1", "1.5", "1e3", "\"1\"", "null", "18446744073709551616", "true"}) {
     CHECK(refusal(fmt::format(R"({{"type":"progress","step":{}}})", step)) ==
-          "'step' is no whole number from 0");
+          "'step' is not a non-negative integer");
   }
-  CHECK(refusal(R"({"type":"unhealthy","why":1})") == "'why' is no text");
+  CHECK(refusal(R"({"type":"unhealthy","why":1})") == "'why' is not a string");
   CHECK(refusal(R"({"type":"event"})") == "'data' is missing");
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("channel frames: an event is checked before it is sent") {
   CHECK(event_of(R"({"a":[1,2,{"b":null}]})") == WorkerEvent{R"({"a":[1,2,{"b":null}]})"});
   CHECK(event_of("3"));
   CHECK_FALSE(event_of(""));
-  CHECK(event_of("{").error().message == "an event for the job: a line that is no JSON");
+  CHECK(event_of("{").error().message == "cannot send this event: a line that is not JSON");
 }
 
 TEST_CASE("channel frames: an event that the agent would refuse is not sent") {
@@ -126,7 +126,7 @@ TEST_CASE("channel frames: an event that the agent would refuse is not sent") {
   };
   CHECK(event_of(nested(kDepthMax - 1)));
   CHECK(event_of(nested(kDepthMax)).error().message ==
-        "an event for the job: a frame with more than 16 levels");
+        "cannot send this event: a frame with more than 16 levels");
   const std::size_t around = encode(WorkerFrame(WorkerEvent{"1"})).size() - 2;
   const auto text = [&](std::size_t more) {
     return '"' + std::string(kFrameBytesMax - around - 2 + more, 'x') + '"';

@@ -162,7 +162,7 @@ TEST_CASE("capi: a hook in C performs each bucket, and its error is mark_ready's
       RANK_CHECK(muster_gradients_begin(sync, 1) == 0);
       hooked.answer = MUSTER_E_INVALID_ARGUMENT;  // with the sentence of muster_run
       RANK_CHECK(muster_gradients_mark_ready(sync, 1, nullptr) == MUSTER_E_INVALID_ARGUMENT);
-      RANK_CHECK(said().find("unknown kind of operation") != std::string::npos);
+      RANK_CHECK(said().find("unknown operation kind") != std::string::npos);
       muster_gradients_free(sync);
     }
   });

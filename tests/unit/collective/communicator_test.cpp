@@ -277,7 +277,7 @@ TEST_CASE("communicator: two threads in a call end it on all ranks, with the rul
     RANK_CHECK(
         error.text.starts_with("rank 0 aborted: two threads called the communicator 'world' "
                                "at the same time: "));
-    RANK_CHECK(error.text.contains("Only one thread at a time may call a communicator"));
+    RANK_CHECK(error.text.contains("Only one thread at a time may use a communicator"));
   });
 }
 

@@ -39,7 +39,7 @@ TEST_CASE("environment: what is missing or wrong is named") {
   }
   Environ environ = worker();
   environ.set("RANK", "2");
-  CHECK(worker_place(environ).error().text == "RANK='2' is not a whole number from 0 to 1");
+  CHECK(worker_place(environ).error().text == "RANK='2' is not an integer between 0 and 1");
 }
 
 TEST_CASE("environment: one rank alone needs no store") {

@@ -77,7 +77,7 @@ TEST_CASE("flight recorder: operations on a GPU have numbers of their own") {
   CHECK((*logs)[0].records.at(0).completed_ns != 0);
   CHECK((*logs)[0].records.at(1).completed_ns == 0);
   CHECK(describe_flight_recorders(*logs) ==
-        "rank 0 last completed all_reduce #1 sum f32[100] on a GPU, waits in all_reduce #1 sum "
+        "rank 0 last completed all_reduce #1 sum f32[100] on a GPU, waiting in all_reduce #1 sum "
         "f32[100]\n");
 }
 
@@ -270,10 +270,11 @@ TEST_CASE("flight recorder: the view of all ranks names who is behind first") {
   CHECK(describe_flight_recorders(
             {log_of(0, 118, true), log_of(3, 118, false), log_of(1, 118, true)}) ==
         "rank 3 last completed all_reduce #118 sum f32[100]\n"
-        "ranks 0, 1 last completed all_reduce #118 sum f32[100], waits in all_reduce #119 sum "
+        "ranks 0, 1 last completed all_reduce #118 sum f32[100], waiting in all_reduce #119 sum "
         "f32[100]\n");
-  CHECK(describe_flight_recorders({log_of(0, 5, false), log_of(1, 0, false)}) ==
-        "rank 1 has completed nothing\nrank 0 last completed all_reduce #5 sum f32[100]\n");
+  CHECK(
+      describe_flight_recorders({log_of(0, 5, false), log_of(1, 0, false)}) ==
+      "rank 1 has not completed any operation\nrank 0 last completed all_reduce #5 sum f32[100]\n");
 }
 
 }  // namespace

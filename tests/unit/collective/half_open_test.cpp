@@ -118,7 +118,7 @@ TEST_CASE("half open: without descriptors the silent go; without any it is an er
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().code == Errc::system);
   CHECK(second.error().native == EMFILE);
-  CHECK(second.error().text.find("descriptors: raise it by ulimit -n") != std::string::npos);
+  CHECK(second.error().text.find("descriptors; raise it with ulimit -n") != std::string::npos);
 }
 
 }  // namespace

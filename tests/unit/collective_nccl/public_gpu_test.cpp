@@ -176,7 +176,7 @@ TEST_CASE("public interface: where ranks hang, the time-out says who is where", 
   // One rank is first, and the other is told what it has found.
   const std::string& all = texts[0].find("on this host") != std::string::npos ? texts[0] : texts[1];
   CAPTURE(texts[0], texts[1]);
-  CHECK(all.find("last completed all_reduce #1 sum f32[2] on a GPU, waits in broadcast #2 f32[1] "
+  CHECK(all.find("last completed all_reduce #1 sum f32[2] on a GPU, waiting in broadcast #2 f32[1] "
                  "root 0 on a GPU") != std::string::npos);
 }
 
