@@ -76,7 +76,7 @@ Result<std::vector<std::size_t>> homes_by_gpu(const Layout& layout) {
       return failure(Errc::usage,
                      fmt::format("local rank {} has GPU {} on NUMA node {}, but this process may "
                                  "not use CPUs of that node (only {}). Request CPUs near the GPUs "
-                                 "from the scheduler, or choose none",
+                                 "from the scheduler, or pass --numa-binding=none",
                                  rank,
                                  gpu,
                                  layout.nodes[home].id,
@@ -153,7 +153,8 @@ Result<std::vector<CpuSet>> masks_at(const Layout& layout,
   if (exclusive && parts.size() < count) {
     return failure(Errc::usage,
                    fmt::format("{} workers belong to NUMA node {}, which has only {} usable "
-                               "physical cores. Start fewer workers, or choose node",
+                               "physical cores. Start fewer workers, or pass "
+                               "--numa-binding=node",
                                count,
                                layout.nodes[home].id,
                                parts.size()));
@@ -254,7 +255,7 @@ Result<NumaPlan> bind_ranks(const NumaRequest& request, const TextReader& read) 
   }
   Layout layout{decided, read, numa_nodes(read, request.usable)};
   if (first_usable(layout) == layout.nodes.size()) {
-    return failure(Errc::usage, "no NUMA node in /sys has a usable CPU. Choose none");
+    return failure(Errc::usage, "no NUMA node in /sys has a usable CPU. Pass --numa-binding=none");
   }
   if (request.policy == NumaPolicy::automatic) {
     decided.policy = NumaPolicy::node;

@@ -47,7 +47,7 @@ std::string Unshown::describe(std::string_view console) const {
   text.append(console).append(" was not read in time; dropped: ");
   if (messages > 0) {
     text.append(counted(messages, "message"));
-    text.append(" of muster").append(worker_bytes > 0 ? ", " : "");
+    text.append(" from muster").append(worker_bytes > 0 ? ", " : "");
   }
   if (worker_bytes > 0) {
     text.append(std::to_string(worker_bytes)).append(" bytes of the workers' output");
@@ -60,7 +60,7 @@ std::string Refused::describe(std::string_view stream) const {
   std::string text = "muster: warning: cannot write ";
   text.append(stream).append(": ").append(errno_text(why)).append("; lost: ");
   if (messages > 0) {
-    text.append(counted(messages, "message")).append(" of muster").append(bytes > 0 ? ", " : "");
+    text.append(counted(messages, "message")).append(" from muster").append(bytes > 0 ? ", " : "");
   }
   if (bytes > 0) {
     text.append(lines > 0 ? counted(lines, "line") : counted(bytes, "byte"));

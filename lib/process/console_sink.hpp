@@ -33,8 +33,7 @@ struct Unshown {
 
   [[nodiscard]] bool any() const { return messages > 0 || worker_bytes > 0; }
 
-  // One line for the user: "muster: warning: … was not read in time; dropped: 3 messages of muster,
-  // …".
+  // One line: "muster: warning: this console was not read in time; dropped: 3 messages from …".
   [[nodiscard]] std::string describe(std::string_view console) const;
 };
 

@@ -34,9 +34,7 @@ struct MemoryFacts {
 // The directory of this process's own cgroup.
 [[nodiscard]] std::string own_memory_group();
 
-// The number after `key` in "key 1\
-// other 2\
-// ".
+// The number after `key` in "key 1\nother 2\n".
 [[nodiscard]] std::optional<std::uint64_t> value_of(std::string_view text, std::string_view key);
 
 }  // namespace muster

@@ -45,7 +45,8 @@ def could_be_imported(folder, names):
 
 
 class Changes:
-    """Changes to anything in sys.modules. `begun`: ns since 1970, before the first import."""
+    """Detects changes to the modules in sys.modules. `begun`: ns since 1970, before the first
+    import."""
 
     def __init__(self, begun, program):
         self.program, self.entry = program, program.entry

@@ -7,7 +7,8 @@ import sys
 
 
 def is_missing(name):
-    """True if no worker could import this module from the command line either."""
+    """True if a module named on the command line does not exist, so no worker could import it
+    either."""
     try:
         return importlib.util.find_spec(name) is None
     except ModuleNotFoundError as error:

@@ -122,7 +122,7 @@ class Program:
         return None
 
     def why_not_begin(self):
-        """Modules that we have used ourselves may be shadowed by the program's in its workers."""
+        """In a worker, the program's own modules may shadow modules that we have used here."""
         for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
             if "." not in name and self.owns(name):
                 return ("%s, in the program's directory, has the name of a Python module" %

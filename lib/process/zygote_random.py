@@ -124,7 +124,7 @@ class Randomness:
                            if holds_uuid(value, uuid_of(drawn))]
 
     def begin_again(self):
-        """Reseeds in a worker."""
+        """Reseeds the generators in a worker."""
         if self.state is not None:
             random.setstate(self.state)
         for each in list(self.unseeded):

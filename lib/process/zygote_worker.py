@@ -39,7 +39,7 @@ class Streams:
                 self.made.append((name, number, text, text.buffer, raw))
 
     def open_again(self):
-        """Makes them query their files anew."""
+        """Makes the streams query their files again."""
         for name, number, text, binary, raw in self.made:
             if raw.closed:
                 continue  # closed by a module

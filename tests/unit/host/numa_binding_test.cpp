@@ -210,7 +210,7 @@ TEST_CASE("numa: without GPUs ranks are spread over the nodes, neighbours togeth
                                           "7,15 @ 1"});
   CHECK(masks(job, exclusive, 9) ==
         Masks{"5 workers belong to NUMA node 0, which has only 4 usable physical cores. Start "
-              "fewer workers, or choose node"});
+              "fewer workers, or pass --numa-binding=node"});
 }
 
 TEST_CASE("numa: a cpuset that is mostly at one node gets most of the ranks there") {
@@ -226,7 +226,7 @@ TEST_CASE("numa: a GPU at a node whose CPUs the cpuset leaves out") {
   CHECK(masks(job, node, 2) ==
         Masks{"local rank 1 has GPU 0000:d8:00.0 on NUMA node 1, but this process may not use "
               "CPUs of that node (only 0-3). Request CPUs near the GPUs from the scheduler, or "
-              "choose none"});
+              "pass --numa-binding=none"});
   CHECK(masks(job, automatic, 2).empty());
   CHECK(masks(job, node, 1) == Masks{"0-3 @ 0"});
 }

@@ -69,7 +69,7 @@ TEST_CASE("console: messages behind a full queue are kept, and too many are drop
   CHECK(kept >= 32);
   CHECK(kept < kMessages);
   CHECK(shown.find("muster: warning: this console was not read in time; dropped: " +
-                   std::to_string(kMessages - kept) + " messages of muster\n") !=
+                   std::to_string(kMessages - kept) + " messages from muster\n") !=
         std::string::npos);
   CHECK(reader.rooms == 1);
   reader.sink.say("later\n");
