@@ -10,14 +10,14 @@
 namespace muster {
 namespace {
 
-// A mounted hierarchy that may limit processors: where its files lie, and our group below that.
+// A mounted hierarchy that may limit CPUs: its mount point, and our cgroup relative to it.
 struct Hierarchy {
   bool is_v2 = false;
   std::string mount_point;
-  std::string group;  // "/a/b", "" for the mount's own group
+  std::string group;  // "/a/b"; "" for the mount's own cgroup
 };
 
-// The group that /proc/self/cgroup names for version 2 ("0::/a") or for version 1's "cpu".
+// The cgroup that /proc/self/cgroup lists for v2 ("0::/a") or for v1's "cpu".
 std::optional<std::string> group_of(std::string_view cgroups, bool is_v2) {
   for (const std::string& line : split(cgroups, '\n')) {
     const auto first = line.find(':');
@@ -35,7 +35,7 @@ std::optional<std::string> group_of(std::string_view cgroups, bool is_v2) {
   return std::nullopt;
 }
 
-// The mount may show a part of the hierarchy only (containers): `root` is where that part starts.
+// The mount may show only part of the hierarchy (containers): `root` is where that part starts.
 std::string group_below(std::string_view group, std::string_view root) {
   if (root == "/") {
     return group == "/" ? "" : std::string(group);
@@ -47,7 +47,7 @@ std::string group_below(std::string_view group, std::string_view root) {
 
 std::optional<Hierarchy> hierarchy_of(std::string_view mount, std::string_view cgroups) {
   if (mount.find(" cgroup") == std::string_view::npos) {
-    return std::nullopt;  // nearly all mounts are other ones: spare the start of a job their parts
+    return std::nullopt;  // most mounts are not cgroups; skip the parsing cost
   }
   // id parent major:minor root mount-point options [optional] - type source super-options
   const auto fields = split(mount, ' ');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many processors a cgroup's quota leaves us, from the texts of /proc and /sys. Used by
-// LinuxMachine. Pure: files are read through a function that the caller gives.
+// The number of CPUs that a cgroup's quota allows, from files in /proc and /sys. Used by
+// LinuxMachine. Pure: files are read through a function from the caller.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@ namespace muster {
 // The text of a file; none if it cannot be read.
 using TextReader = std::function<std::optional<std::string>(const std::string& path)>;
 
-// A quota in whole processors, rounded up, of one group.
+// The quota of one cgroup in whole CPUs, rounded up.
 [[nodiscard]] std::optional<int> quota_from_cpu_max(std::string_view cpu_max);  // version 2
 [[nodiscard]] std::optional<int> quota_from_cfs(std::string_view quota_us,      // version 1
                                                 std::string_view period_us);
 
-// The least quota of our group and of all groups above it that this mount shows. `cgroups` is
+// The lowest quota of our cgroup and of all its ancestors that this mount shows. `cgroups` is
 // /proc/self/cgroup, `mounts` is /proc/self/mountinfo.
 [[nodiscard]] std::optional<int> cgroup_quota(std::string_view cgroups,
                                               std::string_view mounts,

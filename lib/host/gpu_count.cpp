@@ -12,7 +12,8 @@
 namespace muster {
 namespace {
 
-// The number at the start of an entry, as CUDA reads it: "1gpu2" is 1. None: no number, negative.
+// The number at the start of an entry, as CUDA parses it: "1gpu2" is 1. None if there is no number
+// or it is negative.
 std::optional<std::size_t> leading_number(std::string_view entry) {
   if (entry.starts_with('+')) {
     entry.remove_prefix(1);
@@ -49,7 +50,7 @@ std::vector<Gpu> visible_by_number(const std::vector<Gpu>& present,
   return out;
 }
 
-// None where no UUID, or more than one, begins so.
+// None if no UUID, or more than one, has this prefix.
 std::optional<Gpu> gpu_of_uuid(const std::vector<Gpu>& present, const std::string& name) {
   const auto matches = [&](const Gpu& gpu) { return gpu.uuid.starts_with(name); };
   return std::ranges::count_if(present, matches) == 1
@@ -79,7 +80,7 @@ std::vector<Gpu> visible_by_uuid(const std::vector<Gpu>& present,
   return out;
 }
 
-// CUDA gives a process one slice, however many are named. The older names hold that of the GPU:
+// CUDA gives a process one slice, however many are listed. Older names contain the GPU's UUID:
 // "MIG-GPU-<uuid>/<instance>/<compute instance>".
 std::vector<Gpu> visible_by_slice(const std::vector<Gpu>& present, std::string_view entry) {
   if (present.empty()) {
@@ -92,7 +93,7 @@ std::vector<Gpu> visible_by_slice(const std::vector<Gpu>& present, std::string_v
   return {gpu.value_or(present.size() == 1 ? present.front() : Gpu{})};
 }
 
-// The devices that are left after one variable; without it: all. Says so in `out.reason`.
+// Applies one visibility variable, if it is set, to the devices and extends `out.reason`.
 void apply(std::string_view name, const Environ& environ, VisibleGpus& out) {
   const auto list = environ.get(name);
   if (list && !out.gpus.empty()) {
@@ -101,8 +102,8 @@ void apply(std::string_view name, const Environ& environ, VisibleGpus& out) {
   }
 }
 
-// CUDA numbers the fastest GPU first, the kernel by PCI address. Where models differ, a number says
-// nothing about the place.
+// CUDA numbers the fastest GPU first, the kernel by PCI address. If models differ, a number does
+// not identify the location.
 void forget_unsure_places(std::vector<Gpu>& gpus, const Environ& environ) {
   const auto other = [&](const Gpu& gpu) { return gpu.model != gpus.front().model; };
   if (environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID" && std::ranges::any_of(gpus, other)) {
@@ -112,13 +113,13 @@ void forget_unsure_places(std::vector<Gpu>& gpus, const Environ& environ) {
   }
 }
 
-// Without a name CUDA takes the first slice that it finds, and no other.
+// Without a name CUDA uses only the first slice that it finds.
 void see_one_slice(const GpuDevices& devices, VisibleGpus& out) {
   if (devices.mig_slices > 0 && devices.mig_gpus == static_cast<int>(devices.nvidia.size())) {
     out.gpus.resize(1);
     out.reason += fmt::format(
-        ", cut into {} MIG slices, of which a process uses one; --virtual-local-rank gives each "
-        "worker its own",
+        ", partitioned into {} MIG slices, of which a process uses one; --virtual-local-rank gives "
+        "each worker its own",
         devices.mig_slices);
   }
 }
@@ -141,7 +142,7 @@ VisibleGpus visible_nvidia(const GpuDevices& devices, const Environ& environ) {
 VisibleGpus visible_amd(const GpuDevices& devices, const Environ& environ) {
   VisibleGpus out{devices.amd, fmt::format("{} AMD GPUs in /sys/class/kfd", devices.amd.size())};
   apply("ROCR_VISIBLE_DEVICES", environ, out);
-  // HIP's own variable counts among what the runtime left; CUDA's is its alias.
+  // HIP's variable applies to the devices that the ROCR variable selected; CUDA's is its alias.
   const bool hip = environ.get("HIP_VISIBLE_DEVICES").has_value();
   apply(hip ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES", environ, out);
   return out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs a program started with this environment would see, by the rules of CUDA's and ROCm's
+// The GPUs that a program with this environment would see, by the rules of CUDA's and ROCm's
 // visibility variables, without either library. Used by LinuxMachine. Pure.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// What the kernel's files say of one; each may be empty.
+// A GPU as shown in the kernel's files; each field may be empty.
 struct Gpu {
   std::string address{};  // PCI: "0000:07:00.0"
   std::string uuid{};     // "GPU-8932f937-…"
@@ -19,22 +19,22 @@ struct Gpu {
   bool operator==(const Gpu&) const = default;
 };
 
-// What the kernel's files show, before any variable, in the order of PCI addresses.
+// The devices in the kernel's files, before any visibility variable, in the order of PCI addresses.
 struct GpuDevices {
   std::vector<Gpu> nvidia{};
   std::vector<Gpu> amd{};
-  bool is_hidden = false;  // Windows' subsystem for Linux: only the driver's library knows them
-  int mig_slices = 0;      // of the NVIDIA GPUs that are cut into slices
-  int mig_gpus = 0;        // how many are
+  bool is_hidden = false;  // Windows Subsystem for Linux: only the driver's library knows the GPUs
+  int mig_slices = 0;      // on all partitioned NVIDIA GPUs
+  int mig_gpus = 0;        // number of partitioned GPUs
 };
 
 struct VisibleGpus {
-  std::vector<Gpu> gpus;  // in the order in which a program numbers them
+  std::vector<Gpu> gpus;  // in the order in which programs number them
   std::string reason;     // "4 NVIDIA GPUs in /dev, 2 visible by CUDA_VISIBLE_DEVICES"
 };
 
-// The entries of a visibility list that are in force: integers as strtoul reads them, or unique
-// prefixes of UUIDs; cut at the first invalid one, nothing at all if one is repeated.
+// The valid entries of a visibility list: integers as parsed by strtoul, or unique prefixes of
+// UUIDs. The list ends at the first invalid entry and is empty if an entry is repeated.
 [[nodiscard]] std::vector<Gpu> visible_among(const std::vector<Gpu>& present,
                                              std::string_view list);
 

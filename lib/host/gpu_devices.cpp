@@ -38,7 +38,7 @@ std::optional<std::int64_t> minor_of(std::string_view name) {
   return is_node ? parse_int(name.substr(kBegin.size())) : std::nullopt;
 }
 
-// The value of "Name:   value" in one of the drivers' files.
+// The value in "Name:   value" in one of the drivers' files.
 std::string field_of(const std::string& text, std::string_view name) {
   for (const std::string& line : split(text, '\n')) {
     if (line.starts_with(name)) {
@@ -48,17 +48,18 @@ std::string field_of(const std::string& text, std::string_view name) {
   return "";
 }
 
-// A scheduler's device cgroup leaves the node and refuses to open it, which access() does not tell.
+// A scheduler's device cgroup may deny open() on an existing device file, which access() does not
+// show.
 bool can_be_opened(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)).get() >= 0;
 }
 
 struct NvidiaCard {
   Gpu gpu;
-  std::optional<std::int64_t> minor;  // N of /dev/nvidiaN
+  std::optional<std::int64_t> minor;  // N in /dev/nvidiaN
 };
 
-// What the driver lists, which in a container may be more than may be opened.
+// The GPUs that the driver lists; in a container this may be more than we may open.
 std::vector<NvidiaCard> nvidia_cards(const std::string& root) {
   std::vector<NvidiaCard> cards;
   const std::string driver = root + "/proc/driver/nvidia/gpus/";
@@ -74,7 +75,7 @@ std::vector<NvidiaCard> nvidia_cards(const std::string& root) {
   return cards;
 }
 
-// Of the nodes that may be opened.
+// Minor numbers of the device files that can be opened.
 std::vector<std::int64_t> open_minors(const std::string& root) {
   std::vector<std::int64_t> minors;
   for (const std::string& name : names_in(root + "/dev")) {
@@ -86,7 +87,7 @@ std::vector<std::int64_t> open_minors(const std::string& root) {
   return minors;
 }
 
-// Each compute instance is a slice for CUDA: .../gpu0/mig/gi1/ci0.
+// Each compute instance is a slice in CUDA: .../gpu0/mig/gi1/ci0.
 int slices_of(const std::string& root, std::int64_t minor) {
   const std::string folder =
       fmt::format("{}/proc/driver/nvidia/capabilities/gpu{}/mig/", root, minor);
@@ -139,8 +140,8 @@ std::string amd_address(const std::string& properties) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", part, bits >> 8U, bits >> 3U & 31U, bits & 7U);
 }
 
-// "GPU-" and the number in hexadecimal, as rocminfo shows it and ROCR_VISIBLE_DEVICES takes it. The
-// file has it as a number of 64 bits without a sign.
+// "GPU-" and the ID in hexadecimal, as rocminfo prints it and ROCR_VISIBLE_DEVICES accepts it. The
+// file contains it as an unsigned 64-bit decimal number.
 std::string amd_uuid(const std::string& properties) {
   std::uint64_t id = 0;
   for (const char c : field_of(properties, "unique_id ")) {
@@ -160,7 +161,7 @@ std::vector<Gpu> find_amd(const std::string& root) {
       nodes.push_back(*node);
     }
   }
-  std::ranges::sort(nodes);  // as numbers: 10 is behind 9
+  std::ranges::sort(nodes);  // numerically: 10 after 9
   std::vector<Gpu> out;
   for (const std::int64_t node : nodes) {
     const auto text = read_text_file(fmt::format("{}{}/properties", folder, node)).value_or("");

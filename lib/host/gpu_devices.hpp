@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPUs of this machine that this process may open, from /proc, /dev and /sys, without the
-// drivers' libraries. Used by LinuxMachine. Opens each NVIDIA device for a moment; makes no
-// context.
+// The GPUs on this host that this process may open, from /proc, /dev and /sys, without the drivers'
+// libraries. Used by LinuxMachine. Opens each NVIDIA device briefly; creates no context.
 #pragma once
 
 #include "host/gpu_count.hpp"
@@ -10,13 +9,13 @@
 
 namespace muster {
 
-// `root` is put before "/proc", "/sys" and "/dev".
+// `root` is prepended to "/proc", "/sys" and "/dev".
 [[nodiscard]] GpuDevices find_gpus(const std::string& root);
 
-// Whether any NVIDIA GPU is cut into MIG slices, ours or not. Opens nothing.
+// True if any NVIDIA GPU is partitioned into MIG slices, ours or not. Opens no device.
 [[nodiscard]] bool has_slices(const std::string& root);
 
-// Whether there are AMD GPUs and no driver of NVIDIA's. Opens nothing.
+// True if there are AMD GPUs and no NVIDIA driver. Opens no device.
 [[nodiscard]] bool has_only_amd_gpus(const std::string& root);
 
 }  // namespace muster

@@ -36,7 +36,7 @@
 namespace muster {
 namespace {
 
-// The mask may be longer than the fixed cpu_set_t: machines with more than 1,024 processors.
+// The mask may be longer than the fixed-size cpu_set_t on hosts with more than 1,024 CPUs.
 CpuSet affinity_mask() {
   std::vector<CpuSet::Word> words;
   for (int cpus = 1024; cpus <= CpuSet::kNumbersMax; cpus *= 4) {
@@ -56,9 +56,8 @@ TextReader below(const std::string& root) {
   };
 }
 
-// The nodes that the cpuset gives memory of. None where memory is the kernel's or the user's: a
-// container may forbid the calls (Docker without CAP_SYS_NICE), and a policy that is there already
-// (numactl) is somebody's wish.
+// The NUMA nodes allowed by the cpuset. None if we must leave the policy alone: a container may
+// forbid the calls (Docker without CAP_SYS_NICE), and an inherited policy (numactl) is intentional.
 CpuSet settable_memory(const TextReader& read) {
   int mode = MPOL_DEFAULT;
   if (::syscall(SYS_get_mempolicy, &mode, nullptr, 0UL, nullptr, 0UL) != 0 ||
@@ -175,8 +174,8 @@ std::string LinuxMachine::working_folder() const {
   return problem ? "" : folder.string();
 }
 
-// The kernel keeps what was given to execve: a shell that found us in PATH gave it the whole path.
-// /proc/self/exe would follow a link such as /venv/bin/torchrun.
+// The kernel keeps the path passed to execve; a shell that found us in PATH passes the full path.
+// /proc/self/exe would follow links such as /venv/bin/torchrun.
 std::string LinuxMachine::own_path() const {
   const auto* path = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   return path == nullptr ? "" : path;
@@ -191,7 +190,7 @@ bool LinuxMachine::is_port_free(std::uint16_t port) const {
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_port = htons(port);
-  // As listeners do; a port that a closed connection still holds counts as free then.
+  // Listeners set this too, so a port in TIME_WAIT counts as free.
   const int on = 1;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinuxMachine: Machine's answers from /proc, /sys and /dev of this computer. The roots of those
-// trees are an argument, so that tests can put other computers below a folder.
+// LinuxMachine: implements Machine with /proc, /sys and /dev of this host. The root of those trees
+// is a parameter, so that tests can place other hosts in a directory.
 #pragma once
 
 #include "host/machine.hpp"
@@ -12,10 +12,10 @@ namespace muster {
 
 class LinuxMachine final : public Machine {
  public:
-  // What "nvidia-smi -L" prints; empty where it cannot be run.
+  // Returns the output of "nvidia-smi -L"; empty if it cannot be run.
   using AskSmi = std::function<std::string()>;
 
-  // `root` is put before "/proc", "/sys" and "/dev"; files of the user are never below it.
+  // `root` is prepended to "/proc", "/sys" and "/dev", but not to the user's files.
   explicit LinuxMachine(std::string root = "", AskSmi ask_smi = nullptr);
 
   [[nodiscard]] std::string hostname() const override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine: the questions that settings may ask this computer, each asked only when its answer is
-// needed (so that --help costs nothing). resolve() calls it; LinuxMachine is the real one, tests
-// have their own. Interface; the launcher's main thread.
+// Machine: the facts about this host that the configuration may need. Each is read only when it is
+// needed, so that --help costs nothing. Called by resolve(). LinuxMachine is the real
+// implementation; tests have their own. Interface; used on the launcher's main thread.
 #pragma once
 
 #include "base/environ.hpp"
@@ -17,21 +17,21 @@
 
 namespace muster {
 
-// A number of devices and how it was found, for --explain.
+// A number of devices and how it was determined, for --explain.
 struct Count {
   int count = 0;
   std::string reason;
   bool operator==(const Count&) const = default;
 };
 
-// The slices into which this machine's NVIDIA GPUs are cut (MIG).
+// The MIG slices of this host's NVIDIA GPUs.
 struct MigSlices {
-  int count = 0;                   // by the driver's files
-  std::vector<std::string> names;  // as CUDA_VISIBLE_DEVICES takes them; empty where nobody tells
+  int count = 0;                   // from the driver's files
+  std::vector<std::string> names;  // for CUDA_VISIBLE_DEVICES; empty if unknown
   bool operator==(const MigSlices&) const = default;
 };
 
-// noexec: it may be executed, but not on the file system where it is.
+// noexec: the file is executable, but its file system is mounted noexec.
 enum class FileKind { missing, folder, executable, noexec, plain, other };
 
 class Machine {
@@ -39,33 +39,33 @@ class Machine {
   virtual ~Machine() = default;
 
   [[nodiscard]] virtual std::string hostname() const = 0;
-  // Processors that this process may use: affinity mask, further limited by a cgroup quota.
+  // CPUs that this process may use: the affinity mask, further limited by a cgroup quota.
   [[nodiscard]] virtual Count usable_cpus() const = 0;
-  // Whether our affinity mask leaves processors to others: it is less than the machine's, and less
-  // than `shared`, if that is known.
+  // True if our affinity mask leaves CPUs to other processes: it is smaller than the host's, and
+  // smaller than `shared`, if that is known.
   [[nodiscard]] virtual bool has_own_cpus(std::optional<int> shared) const = 0;
   // GPUs that a worker started with this environment would see.
   [[nodiscard]] virtual Count usable_gpus(const Environ& environ) const = 0;
-  // Whether its GPUs are AMD's, before any variable.
+  // True if the host's GPUs are AMD's, before any visibility variable.
   [[nodiscard]] virtual bool has_amd_gpus() const = 0;
-  // Asks nvidia-smi, which takes a while, where there are some.
+  // Runs nvidia-smi, which takes a while, if there are slices.
   [[nodiscard]] virtual MigSlices mig_slices() const = 0;
-  // The CPUs and memory of each of `ranks` local ranks that are started with this environment.
-  // Error: usage, as of bind_ranks.
+  // The CPUs and memory for each of `ranks` local ranks that are started with this environment.
+  // Error: usage, as in bind_ranks.
   [[nodiscard]] virtual Result<NumaPlan> numa_plan(NumaPolicy policy,
                                                    int ranks,
                                                    const Environ& environ) const = 0;
 
   [[nodiscard]] virtual FileKind file_kind(const std::string& path) const = 0;
   [[nodiscard]] virtual Result<std::string> read_file(const std::string& path) const = 0;
-  // Where names of files begin; empty: unknown.
+  // The current directory; empty if unknown.
   [[nodiscard]] virtual std::string working_folder() const = 0;
-  // The path by which this program was started, links not followed. Empty: unknown.
+  // The path by which this program was started, without following links. Empty if unknown.
   [[nodiscard]] virtual std::string own_path() const = 0;
   [[nodiscard]] virtual Result<std::vector<OwnAddress>> own_addresses() const = 0;
-  // Whether a listener could be bound to it on all addresses, at this moment.
+  // True if a listener could bind to it on all addresses at this moment.
   [[nodiscard]] virtual bool is_port_free(std::uint16_t port) const = 0;
-  // Our own standard input.
+  // Checks our own standard input.
   [[nodiscard]] virtual bool stdin_is_terminal() const = 0;
   // 32 random hexadecimal digits.
   [[nodiscard]] virtual std::string random_hex() const = 0;

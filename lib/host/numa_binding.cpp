@@ -14,20 +14,20 @@
 namespace muster {
 namespace {
 
-// CPUs that belong together, with their memory: a NUMA node, or a socket with all of its nodes.
+// CPUs that belong together, and their memory: a NUMA node, or a socket with all its nodes.
 struct Place {
   CpuSet cpus;    // the usable ones
-  CpuSet memory;  // ids of its nodes
+  CpuSet memory;  // IDs of its nodes
 };
 
-// What all steps look at.
+// Input of all steps.
 struct Layout {
   const NumaRequest& request;
   const TextReader& read;
   std::vector<NumaNode> nodes;
 };
 
-// The nodes of one socket, or one node alone where the kernel names no sockets.
+// The nodes of one socket, or a single node if the kernel does not report sockets.
 Place place_of(const Layout& layout, std::size_t index) {
   const NumaNode& own = layout.nodes[index];
   const bool whole_socket = layout.request.policy == NumaPolicy::socket;
@@ -47,7 +47,8 @@ Place place_of(const Layout& layout, std::size_t index) {
 
 // -- with GPUs ---------------------------------------------------------------------------------
 
-// As torchrun takes node 0 for what the kernel does not know: the first that can be used.
+// Fallback for a GPU whose node the kernel does not know: the first usable node (torchrun uses node
+// 0).
 std::size_t first_usable(const Layout& layout) {
   const auto found = std::ranges::find_if(layout.nodes, [&](const NumaNode& node) {
     return !(node.cpus & layout.request.usable).empty();
@@ -55,7 +56,7 @@ std::size_t first_usable(const Layout& layout) {
   return static_cast<std::size_t>(std::distance(layout.nodes.begin(), found));
 }
 
-// The node whose CPUs are near that GPU: its own, or the nearest if that has memory alone.
+// The node whose CPUs are closest to that GPU: its own, or the nearest one if it has only memory.
 std::size_t node_near(const Layout& layout, const std::string& gpu) {
   const auto id = node_of_device(layout.read, gpu);
   const auto found = std::ranges::find(layout.nodes, id.value_or(-1), &NumaNode::id);
@@ -73,9 +74,9 @@ Result<std::vector<std::size_t>> homes_by_gpu(const Layout& layout) {
     const std::size_t home = node_near(layout, gpu);
     if (place_of(layout, home).cpus.empty()) {
       return failure(Errc::usage,
-                     fmt::format("local rank {} has GPU {} at NUMA node {}, none of whose CPUs may "
-                                 "be used here (only {}); ask the scheduler for CPUs near the "
-                                 "GPUs, or choose none",
+                     fmt::format("local rank {} has GPU {} on NUMA node {}, but this process may "
+                                 "not use CPUs of that node (only {}). Request CPUs near the GPUs "
+                                 "from the scheduler, or pass --numa-binding=none",
                                  rank,
                                  gpu,
                                  layout.nodes[home].id,
@@ -88,7 +89,7 @@ Result<std::vector<std::size_t>> homes_by_gpu(const Layout& layout) {
 
 // -- without GPUs ------------------------------------------------------------------------------
 
-// One node of each place, so that no socket counts twice.
+// One node per place, so that no socket counts twice.
 std::vector<std::size_t> distinct_places(const Layout& layout) {
   std::vector<std::size_t> out;
   CpuSet seen;
@@ -102,12 +103,12 @@ std::vector<std::size_t> distinct_places(const Layout& layout) {
   return out;
 }
 
-// Neighbouring ranks stay together, and each place gets ranks by how much of the machine it is:
-// rank i of n is where the CPU (or core) i/n of the way through all places is.
+// Consecutive ranks stay together, and each place gets ranks in proportion to its size: rank i of n
+// gets the place of the CPU (or core) at i/n of all places.
 std::vector<std::size_t> homes_by_spreading(const Layout& layout) {
   const std::vector<std::size_t> places = distinct_places(layout);
   const bool by_core = layout.request.policy == NumaPolicy::exclusive;
-  std::vector<std::size_t> owner;  // of each CPU or core: its place
+  std::vector<std::size_t> owner;  // the place of each CPU or core
   for (const std::size_t index : places) {
     const CpuSet cpus = place_of(layout, index).cpus;
     const std::size_t units =
@@ -124,7 +125,7 @@ std::vector<std::size_t> homes_by_spreading(const Layout& layout) {
 
 // -- the share of each rank --------------------------------------------------------------------
 
-// Part `index` of `count`: as many cores for each, one more for the first ones.
+// Part `index` of `count` equal parts; the first parts get one core more if needed.
 CpuSet share_of(const std::vector<CpuSet>& cores, std::size_t index, std::size_t count) {
   const std::size_t each = cores.size() / count;
   const std::size_t larger = cores.size() % count;
@@ -137,7 +138,7 @@ CpuSet share_of(const std::vector<CpuSet>& cores, std::size_t index, std::size_t
   return out;
 }
 
-// The masks of the ranks that live at one place, in their order.
+// The masks of the ranks at one place, in rank order.
 Result<std::vector<CpuSet>> masks_at(const Layout& layout,
                                      std::size_t home,
                                      const Place& place,
@@ -151,8 +152,9 @@ Result<std::vector<CpuSet>> masks_at(const Layout& layout,
       exclusive ? physical_cores(layout.read, place.cpus) : cache_groups(layout.read, place.cpus);
   if (exclusive && parts.size() < count) {
     return failure(Errc::usage,
-                   fmt::format("{} workers belong to NUMA node {}, where {} physical cores may be "
-                               "used; start fewer workers, or choose node",
+                   fmt::format("{} workers belong to NUMA node {}, which has only {} usable "
+                               "physical cores. Start fewer workers, or pass "
+                               "--numa-binding=node",
                                count,
                                layout.nodes[home].id,
                                parts.size()));
@@ -166,7 +168,7 @@ Result<std::vector<CpuSet>> masks_at(const Layout& layout,
 
 Result<std::vector<RankBinding>> bind_at(const Layout& layout,
                                          const std::vector<std::size_t>& homes) {
-  // Neither a node without memory nor one outside of the cpuset may be asked for.
+  // Do not request a node without memory or outside the cpuset.
   const CpuSet memory = memory_nodes(layout.read) & layout.request.memory_allowed;
   std::vector<RankBinding> ranks(homes.size());
   for (std::size_t home = 0; home < layout.nodes.size(); ++home) {
@@ -195,13 +197,13 @@ bool has_gpus(const NumaRequest& request) {
   return request.gpus.size() >= static_cast<std::size_t>(request.ranks);
 }
 
-// Why `auto` binds nothing; none: it binds by node.
+// The reason why `auto` does not bind; none if it binds by node.
 std::optional<std::string> why_not(const Layout& layout) {
   const NumaRequest& request = layout.request;
   const auto usable_nodes = std::ranges::count_if(
       layout.nodes, [&](const NumaNode& node) { return !(node.cpus & request.usable).empty(); });
   if (usable_nodes < 2) {
-    return "all usable CPUs are at one NUMA node";
+    return "all usable CPUs are on one NUMA node";
   }
   if (!has_gpus(request)) {
     return request.ranks == 1 ? std::optional<std::string>("one worker may use all CPUs")
@@ -214,7 +216,7 @@ std::optional<std::string> why_not(const Layout& layout) {
                          rank);
     }
     if ((layout.nodes[node_near(layout, gpu)].cpus & request.usable).empty()) {
-      return fmt::format("no CPU near the GPU of local rank {} may be used", rank);
+      return fmt::format("no CPU near the GPU of local rank {} is usable", rank);
     }
   }
   return std::nullopt;
@@ -236,10 +238,10 @@ NumaPlan with_shares(NumaPlan plan) {
 
 std::string reason_of(const NumaRequest& request) {
   if (has_gpus(request)) {
-    return fmt::format("by the places of {} GPUs", request.ranks);
+    return fmt::format("by the NUMA nodes of {} GPUs", request.ranks);
   }
-  return request.gpus.empty() ? "spread over the CPUs, without GPUs"
-                              : fmt::format("spread over the CPUs: {} GPUs for {} workers",
+  return request.gpus.empty() ? "distributed over the CPUs, no GPUs"
+                              : fmt::format("distributed over the CPUs: {} GPUs for {} workers",
                                             request.gpus.size(),
                                             request.ranks);
 }
@@ -253,7 +255,7 @@ Result<NumaPlan> bind_ranks(const NumaRequest& request, const TextReader& read) 
   }
   Layout layout{decided, read, numa_nodes(read, request.usable)};
   if (first_usable(layout) == layout.nodes.size()) {
-    return failure(Errc::usage, "no NUMA node in /sys has a CPU that may be used; choose none");
+    return failure(Errc::usage, "no NUMA node in /sys has a usable CPU. Pass --numa-binding=none");
   }
   if (request.policy == NumaPolicy::automatic) {
     decided.policy = NumaPolicy::node;

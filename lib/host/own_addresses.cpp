@@ -32,7 +32,7 @@ std::string describe(std::span<const OwnAddress> addresses) {
   for (const OwnAddress& own : addresses) {
     parts.push_back(fmt::format("{} ({})", own.interface, own.address));
   }
-  return parts.empty() ? "there are none" : "there are " + join(parts, ", ");
+  return parts.empty() ? "no interface is up" : "available: " + join(parts, ", ");
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ std::string describe(std::span<const OwnAddress> addresses) {
 Result<std::vector<OwnAddress>> own_addresses() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) {
-    return std::unexpected(system_error("listing this machine's addresses", errno));
+    return std::unexpected(system_error("cannot list this host's addresses", errno));
   }
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
   std::vector<OwnAddress> out;
@@ -66,8 +66,8 @@ Result<std::string> address_of_interface(std::string_view name,
   }
   if (found == addresses.end()) {
     return failure(Errc::usage,
-                   fmt::format("no interface of this name is up with an address that others can "
-                               "use; {}",
+                   fmt::format("no interface with this name is up and has an address that other "
+                               "hosts can use; {}",
                                describe(addresses)));
   }
   return found->address;

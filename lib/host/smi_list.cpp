@@ -9,10 +9,10 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kGpusMax = 1024;
-constexpr std::size_t kSlicesMax = 64;  // of one GPU; there are 7 at most today
+constexpr std::size_t kSlicesMax = 64;  // per GPU; at most 7 exist today
 constexpr std::size_t kNameMax = 128;
 
-// X of "(UUID: X)", if it begins as it should and could stand in a list.
+// X in "(UUID: X)", if it has the right prefix and is safe in a list.
 std::string uuid_in(std::string_view line, std::string_view begin) {
   constexpr std::string_view kField = "(UUID: ";
   const auto at = line.rfind(kField);
@@ -26,7 +26,7 @@ std::string uuid_in(std::string_view line, std::string_view begin) {
   return fits ? std::string(name) : "";
 }
 
-// "NVIDIA H100" of "GPU 0: NVIDIA H100 (UUID: ...)".
+// "NVIDIA H100" in "GPU 0: NVIDIA H100 (UUID: ...)".
 std::string model_in(std::string_view line) {
   const auto begin = line.find(": ");
   const auto end = line.rfind(" (UUID");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small file as one text. For the thin readers of this room.
+// Reads a small file into a string. For the readers in this directory.
 #pragma once
 
 #include "base/error.hpp"
@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// Errors: system; usage for a file that is longer than any setting (a mistyped --config=/dev/zero).
+// Errors: system; usage for a file that is too large for settings (a mistyped --config=/dev/zero).
 [[nodiscard]] Result<std::string> read_text_file(const std::string& path);
 
 }  // namespace muster

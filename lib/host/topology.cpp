@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::string_view kNodes = "/sys/devices/system/node/";
 constexpr std::string_view kCpus = "/sys/devices/system/cpu/cpu";
-constexpr int kNodesMax = 1024;      // MAX_NUMNODES of all kernels
+constexpr int kNodesMax = 1024;      // MAX_NUMNODES in all kernels
 constexpr int kCacheIndexMax = 16;   // real CPUs have four or five
-constexpr int kNodeWithoutNuma = 0;  // what the kernel calls the only one
+constexpr int kNodeWithoutNuma = 0;  // the kernel's ID for a single node
 
 std::optional<CpuSet> read_set(const TextReader& read, const std::string& path) {
   const auto text = read(path);
@@ -30,7 +30,7 @@ std::optional<int> read_number(const TextReader& read, const std::string& path) 
   return fits ? std::optional(static_cast<int>(*number)) : std::nullopt;
 }
 
-// Those that share the outermost cache with this CPU, instructions' caches left out.
+// The CPUs that share the last-level cache with this CPU, ignoring instruction caches.
 std::optional<CpuSet> sharers_of_last_cache(const TextReader& read, int cpu) {
   int level_max = 0;
   std::optional<std::string> last;
@@ -48,8 +48,8 @@ std::optional<CpuSet> sharers_of_last_cache(const TextReader& read, int cpu) {
   return last ? read_set(read, *last) : std::nullopt;
 }
 
-// Parts `cpus` by what `together` says of the lowest CPU of each part; that CPU always belongs to
-// its own part, or the files would send us round for ever.
+// Partitions `cpus`: `together` returns the part of the lowest remaining CPU. That CPU is always
+// added to its own part; otherwise wrong files could cause an infinite loop.
 template <class Together>
 std::vector<CpuSet> parts_of(CpuSet cpus, const Together& together) {
   std::vector<CpuSet> parts;
@@ -108,7 +108,7 @@ std::optional<int> node_of_device(const TextReader& read, std::string_view addre
 }
 
 std::size_t nearest_with_cpus(const TextReader& read, std::span<const NumaNode> nodes, int from) {
-  // One number for each online node, in their order.
+  // One number per online node, in node order.
   const auto distances =
       split(trim(read(fmt::format("{}node{}/distance", kNodes, from)).value_or("")), ' ');
   std::optional<std::size_t> best;

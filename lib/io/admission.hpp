@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admission: who may talk to one of our listeners. Asked once for each accepted connection, before
-// the first byte is answered; the answer may come later, for instance after another process was
-// asked. Interface; called on the loop of its caller.
+// Admission: decides who may use one of our listeners. Called once per accepted connection, before
+// the first byte is answered; the decision may come later, for example after querying another
+// process. Interface; called on the caller's loop.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// An accepted connection by the addresses of both ends, numeric as SocketAddress::host() has them:
-// what a kernel needs to find the socket at the other end.
+// An accepted connection, identified by the addresses of both ends, numeric as from
+// SocketAddress::host(). A kernel needs both to find the socket at the other end.
 struct PeerAddress {
   std::string host;
   std::uint16_t port = 0;
@@ -22,19 +22,19 @@ struct PeerAddress {
   bool operator==(const PeerAddress&) const = default;
 };
 
-// A value lets the peer in; an error closes the connection, with its message as the reason.
+// A value admits the peer; an error closes the connection, with its message as the reason.
 using AdmissionAnswer = std::function<void(Result<void>)>;
 
 class Admission {
  public:
   virtual ~Admission() = default;
 
-  // Calls `answer` once, on the same thread: before it returns, or later. A call for a connection
-  // that has ended meanwhile, or whose listener is gone, has no effect.
+  // Calls `answer` once, on the same thread, before it returns or later. A late call for a closed
+  // connection or a destroyed listener has no effect.
   virtual void admit(const PeerAddress& peer, AdmissionAnswer answer) = 0;
 };
 
-// Lets everybody in at once: what listeners do that were given nothing else.
+// Admits every peer at once; the default for listeners.
 class AdmitEverybody final : public Admission {
  public:
   void admit(const PeerAddress& /*peer*/, AdmissionAnswer answer) override { answer({}); }

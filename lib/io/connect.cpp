@@ -17,12 +17,12 @@ namespace muster {
 namespace {
 
 void set_flag(int fd, int level, int name, int value) {
-  // None of these can fail on a TCP socket; without them it would still work.
+  // These cannot fail on a TCP socket, and the connection works without them.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
-// While connecting, the kernel keeps ICMP messages in a queue of their own, so that a firewall's
-// refusal can be distinguished from that of the other machine's kernel.
+// While connecting, ICMP errors go to a separate queue, so that a firewall's refusal can be
+// distinguished from one by the remote kernel.
 void keep_icmp(int fd, int family, bool keep) {
   set_flag(fd,
            family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6,
@@ -51,9 +51,9 @@ bool was_icmp(int fd) {
 }
 
 void bind_source(int fd, const SocketAddress& source) {
-  // Otherwise the kernel would take a port here, one that may be in use towards this peer already.
+  // Otherwise the kernel would pick a port here, possibly one already in use towards this peer.
   set_flag(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
-  // If the address has gone, the kernel chooses another one.
+  // If the address no longer exists, the kernel chooses another one.
   static_cast<void>(::bind(fd, source.get(), source.size));
 }
 
@@ -131,14 +131,14 @@ std::expected<UniqueFd, int> connect_until(const SocketAddress& to,
 
 Error connect_error(const SocketAddress& to, int errno_value) {
   if (is_of_this_machine(errno_value)) {
-    return system_error("creating a socket", errno_value);
+    return system_error("cannot create a socket", errno_value);
   }
   if (errno_value == ETIMEDOUT) {
     return {Errc::timed_out, "no answer from " + to.host()};
   }
   if (errno_value == EINVAL && to.is_link_local()) {
     return {Errc::unreachable,
-            to.host() + " is a link-local address and needs its interface, as in fe80::1%eth0"};
+            to.host() + " is a link-local address and needs its interface, such as fe80::1%eth0"};
   }
   return {Errc::unreachable, errno_text(errno_value)};
 }

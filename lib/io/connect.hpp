@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP connections: the one place that knows how a non-blocking connect begins and ends. Code that
-// may block calls connect_until (store client, collective library); code on a loop calls
-// start_connect, waits until the socket is writable, and calls finish_connect (links of nodes).
-// Stateless.
+// TCP connections: implements non-blocking connect. Code that may block calls connect_until (store
+// client, collective library); code on a loop calls start_connect, waits until the socket is
+// writable, and calls finish_connect (links of nodes). Stateless.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,8 +14,8 @@
 
 namespace muster {
 
-// After so many seconds of silence the kernel asks whether the other side is still there, so often
-// and in such intervals; then the connection is broken.
+// After `idle_seconds` of silence the kernel sends `probes` keepalive probes at intervals of
+// `interval_seconds`, then breaks the connection.
 struct KeepAlive {
   int idle_seconds = 0;
   int interval_seconds = 0;
@@ -26,14 +25,14 @@ struct KeepAlive {
 void set_keepalive(int fd, const KeepAlive& keepalive);
 
 struct ConnectOptions {
-  // From this address of ours, if it is of the same version of IP.
+  // Source address, if it has the same IP version.
   std::optional<SocketAddress> source = std::nullopt;
-  // Instead of the system's two hours.
+  // Instead of the system's default of two hours.
   std::optional<KeepAlive> keepalive = std::nullopt;
 };
 
-// A non-blocking socket without Nagle's delay, with an errno if connecting failed at once
-// (EINPROGRESS: it did not).
+// A non-blocking socket with TCP_NODELAY, and an errno if connecting failed at once (EINPROGRESS if
+// it did not).
 struct Connecting {
   UniqueFd fd;
   int error = 0;
@@ -41,18 +40,18 @@ struct Connecting {
 
 [[nodiscard]] Connecting start_connect(const SocketAddress& to, const ConnectOptions& options = {});
 
-// What became of it once the socket is writable: 0 or the errno; EINPROGRESS: woken too early. A
-// connection of a socket with itself, as happens on one machine where nobody listens, is
-// ECONNREFUSED. A refusal by a firewall is EHOSTUNREACH: it says nothing about who listens there,
-// and some callers take ECONNREFUSED as proof that nobody does.
+// The result of connecting, once the socket is writable: 0 or the errno; EINPROGRESS if woken too
+// early. A socket connected to itself, which can happen on one host without a listener, is
+// ECONNREFUSED. A refusal by a firewall is EHOSTUNREACH, because some callers take ECONNREFUSED as
+// proof that there is no listener.
 [[nodiscard]] int finish_connect(int fd);
 
-// A connected, non-blocking socket, or the errno: ETIMEDOUT at the deadline.
+// Returns a connected, non-blocking socket, or the errno: ETIMEDOUT at the deadline.
 [[nodiscard]] std::expected<UniqueFd, int> connect_until(const SocketAddress& to,
                                                          TimePoint deadline,
                                                          const ConnectOptions& options = {});
 
-// The errno of a connection that failed, for people. Codes: timed_out, unreachable, system.
+// Turns the errno of a failed connection into a message. Codes: timed_out, unreachable, system.
 [[nodiscard]] Error connect_error(const SocketAddress& to, int errno_value);
 
 }  // namespace muster

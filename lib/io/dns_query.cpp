@@ -22,15 +22,15 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 253;  // RFC 1035
 
-// A server that drops AAAA questions (or A) must not cost the whole timeout once the other kind
-// was answered.
+// If a server drops AAAA queries (or A), do not wait for the whole timeout once the other kind was
+// answered.
 constexpr Duration kSecondAnswerTimeout = std::chrono::milliseconds(300);
 
-// First try of each server; doubled on each further try.
+// Timeout for the first try of each server; doubled on each further try.
 constexpr int kServerTimeoutMilliseconds = 1000;
 constexpr int kTries = 4;
 
-// RFC 6761: such names are always this machine, and no server is ever asked for them.
+// RFC 6761: such names always mean this host and are never sent to a server.
 bool is_localhost(std::string_view name) {
   std::string lower = to_lower(name);
   if (lower.ends_with('.')) {
@@ -69,42 +69,42 @@ void take_answer(void* context, int status, int /*timeouts*/, ares_addrinfo* fou
 void ask(ares_channel channel, const std::string& name, int family, Answer& answer) {
   ares_addrinfo_hints hints{};
   hints.ai_family = family;
-  hints.ai_flags = ARES_AI_NOSORT;  // the server's order means something (round robin)
+  hints.ai_flags = ARES_AI_NOSORT;  // keep the server's order (round robin)
   ares_getaddrinfo(channel, name.c_str(), nullptr, &hints, take_answer, &answer);
 }
 
-// IPv4 first: where a name has both, IPv4 is what works on every cluster.
+// IPv4 first: if a name has both, IPv4 works on every cluster.
 void put_ipv4_first(Addresses& addresses) {
   std::ranges::stable_partition(
       addresses, [](const std::string& address) { return address.find(':') == std::string::npos; });
 }
 
-// What c-ares says about one name when no kind of address was found, as our error.
+// Converts the c-ares status of a failed lookup to our error.
 Error no_answer_error(const std::string& name, int status) {
   switch (status) {
     case ARES_ENOTFOUND:
     case ARES_ENODATA:
       return {Errc::not_found,
-              fmt::format("cannot resolve '{}': no such name in /etc/hosts or DNS; check the "
-                          "spelling or give a numeric address",
+              fmt::format("cannot resolve '{}': no such name in /etc/hosts or DNS. Check the "
+                          "spelling or use a numeric address",
                           name)};
     case ARES_EBADNAME:
       return {Errc::usage, fmt::format("cannot resolve '{}': not a host name", name)};
     case ARES_ECONNREFUSED:
       return {Errc::unreachable,
-              fmt::format("cannot resolve '{}': not in /etc/hosts, and no DNS server of "
-                          "/etc/resolv.conf can be reached; give a numeric address",
+              fmt::format("cannot resolve '{}': not in /etc/hosts, and no DNS server in "
+                          "/etc/resolv.conf is reachable. Use a numeric address",
                           name)};
     case ARES_ETIMEOUT:
     case ARES_ECANCELLED:
       return {Errc::timed_out,
-              fmt::format("cannot resolve '{}': not in /etc/hosts, and the DNS servers of "
-                          "/etc/resolv.conf did not answer in time; give a numeric address",
+              fmt::format("cannot resolve '{}': not in /etc/hosts, and the DNS servers in "
+                          "/etc/resolv.conf did not respond in time. Use a numeric address",
                           name)};
     default:
       return {Errc::unreachable,
               fmt::format(
-                  "cannot resolve '{}': {}; give a numeric address", name, ares_strerror(status))};
+                  "cannot resolve '{}': {}. Use a numeric address", name, ares_strerror(status))};
   }
 }
 
@@ -128,13 +128,13 @@ struct DnsQuery::Impl {
 
   void close_channel() {
     if (channel != nullptr) {
-      ares_destroy(std::exchange(channel, nullptr));  // calls take_answer for what is left
+      ares_destroy(std::exchange(channel, nullptr));  // calls take_answer for pending queries
     }
   }
 
   void fail(Error error) { result.emplace(std::unexpected(std::move(error))); }
 
-  // Keeps the epoll set equal to the sockets that c-ares has open.
+  // Keeps the epoll set in sync with the sockets that c-ares has open.
   static void watch(void* self, ares_socket_t socket, int readable, int writable) {
     const int set = static_cast<Impl*>(self)->set.get();
     epoll_event event{};
@@ -147,8 +147,8 @@ struct DnsQuery::Impl {
     }
   }
 
-  // `lookups` is 'f' for /etc/hosts or 'b' for DNS. Why set it: otherwise c-ares reads
-  // nsswitch.conf by first letters, and modules that it does not know change what it does.
+  // `lookups` is 'f' for /etc/hosts or 'b' for DNS. Set explicitly, because c-ares would parse
+  // nsswitch.conf by first letters, and unknown modules change its behaviour.
   int open_channel(const char* lookups) {
     close_channel();
     std::string order = lookups;
@@ -164,7 +164,7 @@ struct DnsQuery::Impl {
         ARES_OPT_LOOKUPS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB);
   }
 
-  // True where the query is over.
+  // True if the query is complete.
   bool answer_without_servers() {
     if (is_numeric_address(name)) {
       result.emplace(Addresses{name});
@@ -186,12 +186,12 @@ struct DnsQuery::Impl {
     return result.has_value();
   }
 
-  // Two questions rather than one for both kinds: so the answer to one is not lost when the server
-  // drops the other.
+  // Two queries instead of one for both kinds, so the answer to one is not lost if the server drops
+  // the other.
   void ask_servers() {
     set = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
     if (!set) {
-      fail(system_error(fmt::format("resolving '{}'", name), errno));
+      fail(system_error(fmt::format("cannot resolve '{}'", name), errno));
       return;
     }
     if (const int status = open_channel("b"); status != ARES_SUCCESS) {
@@ -213,7 +213,7 @@ struct DnsQuery::Impl {
     if ((!ipv4.over || !ipv6.over) && now < give_up) {
       return;
     }
-    close_channel();  // ends what is open with ARES_EDESTRUCTION
+    close_channel();  // ends pending queries with ARES_EDESTRUCTION
     if (found) {
       ipv4.addresses.insert(ipv4.addresses.end(), ipv6.addresses.begin(), ipv6.addresses.end());
       result.emplace(std::move(ipv4.addresses));
@@ -222,8 +222,8 @@ struct DnsQuery::Impl {
     }
   }
 
-  // Of the two statuses the one that explains more: a server that knows that there is no such name
-  // settles it; else what kept a question from being answered.
+  // The more informative of the two statuses: a server that knows that the name does not exist is
+  // decisive; otherwise the reason why a query failed.
   [[nodiscard]] int worse_status() const {
     const auto rank = [](int status) {
       return status == ARES_ENOTFOUND ? 2 : status == ARES_ENODATA ? 0 : 1;
@@ -276,7 +276,7 @@ void DnsQuery::step(TimePoint now) {
                     readable ? event.data.fd : ARES_SOCKET_BAD,
                     writable ? event.data.fd : ARES_SOCKET_BAD);
   }
-  ares_process_fd(impl_->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // its time-outs
+  ares_process_fd(impl_->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // handles its timeouts
   impl_->look_at_answers(now);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DnsQuery: one name on its way to addresses, as a machine that its owner drives: wait until the
-// descriptor is readable or next_deadline() has come, then step(). It never blocks and knows no
-// loop, so that the blocking and the asynchronous resolver share it. Resource type, one thread.
-// Why c-ares and not getaddrinfo: see README.md.
+// DnsQuery: resolves one name as a state machine driven by its owner: wait until the descriptor is
+// readable or next_deadline() has passed, then call step(). It never blocks and is independent of
+// the loop, so the blocking and the asynchronous resolver share it. Resource type, one thread.
+// README.md explains why it uses c-ares and not getaddrinfo.
 #pragma once
 
 #include "base/error.hpp"
@@ -19,20 +19,20 @@ using Addresses = std::vector<std::string>;
 
 class DnsQuery {
  public:
-  // Answers at once what needs no server (numeric addresses, localhost, /etc/hosts), asks the
-  // servers for the rest, and gives up after `timeout`.
+  // Answers at once if no server is needed (numeric addresses, localhost, /etc/hosts), otherwise
+  // queries the servers. Gives up after `timeout`.
   DnsQuery(std::string name, TimePoint now, Duration timeout);
   DnsQuery(const DnsQuery&) = delete;
   DnsQuery& operator=(const DnsQuery&) = delete;
   ~DnsQuery();
 
-  // Set once the query is over.
+  // Set once the query is complete.
   [[nodiscard]] const std::optional<Result<Addresses>>& result() const;
 
-  // Readable when there is something to do; an epoll set that holds the servers' sockets.
+  // An epoll set with the servers' sockets; readable if there is something to do.
   [[nodiscard]] int descriptor() const;
 
-  // When to step at the latest, readable or not.
+  // The latest time to call step(), readable or not.
   [[nodiscard]] TimePoint next_deadline(TimePoint now) const;
 
   void step(TimePoint now);

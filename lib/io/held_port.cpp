@@ -14,22 +14,22 @@
 namespace muster {
 namespace {
 
-// Each time the kernel chooses a port; another launcher may be looking at just that one.
+// The kernel chooses the port on each try; another launcher may be probing the same one.
 constexpr int kTriesForAny = 64;
 
 enum class Sharing {
-  none,    // fails beside any other socket that has the port
-  others,  // fails beside a listener only
+  none,    // fails if any other socket has the port
+  others,  // fails only if there is a listener
 };
 
-using Bound = std::expected<UniqueFd, int>;  // the unexpected side is the errno
+using Bound = std::expected<UniqueFd, int>;  // the error is the errno
 
 void set_option(int fd, int level, int name, int value) {
   // Cannot fail on a TCP socket.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
-// On all addresses, so that no address of the port is free for others.
+// Binds on all addresses, so that no address of the port remains free.
 Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
   const auto address = SocketAddress::parse(all, port);
   UniqueFd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -42,23 +42,23 @@ Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
   if (!fd || ::bind(fd.get(), address->get(), address->size) != 0) {
     return std::unexpected(errno);
   }
-  // From now on a server that sets it too may have the port beside us.
+  // From now on a server that sets it too can bind the port as well.
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   return fd;
 }
 
-// A port on which connections of an earlier server are still being forgotten (TIME_WAIT) can only
-// be taken as a server takes it (`others`); the kernel refuses that beside a listener.
+// A port with connections of an earlier server in TIME_WAIT can only be bound the way a server
+// binds it (`others`). The kernel refuses that if there is a listener.
 Bound bind_all(std::uint16_t port, Sharing sharing) {
   auto fd = bind_on("::", port, sharing);
   return fd || fd.error() != EAFNOSUPPORT ? std::move(fd) : bind_on("0.0.0.0", port, sharing);
 }
 
 std::unexpected<Error> cannot_hold(int why) {
-  return std::unexpected(system_error("reserving a port", why));
+  return std::unexpected(system_error("cannot reserve a port", why));
 }
 
-// Claimed and bound; the unexpected side is the errno.
+// A claimed and bound port.
 struct Held {
   PortClaim claim;
   UniqueFd socket;
@@ -113,9 +113,9 @@ Result<HeldPort> HeldPort::take(PortRange range) {
     }
   }
   return failure(Errc::system,
-                 "every port from " + std::to_string(range.first) + " to " +
+                 "all ports from " + std::to_string(range.first) + " to " +
                      std::to_string(range.last) +
-                     " is taken; widen --port-range, or stop what uses them");
+                     " are in use. Widen --port-range, or stop the programs that use them");
 }
 
 }  // namespace muster

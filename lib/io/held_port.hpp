@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldPort: a TCP port of this machine that is kept for a program which will listen on it. A socket
-// of ours is bound to it and never listens. bind() to port 0 and connect() of other programs do not
-// get the port, and a bind() without SO_REUSEADDR is refused; a server that sets SO_REUSEADDR binds
-// and listens on it, on every address of IPv4 and IPv6. The agent holds ports for its workers.
-// Resource; the descriptors are close-on-exec.
+// HeldPort: reserves a TCP port on this host for a program that will listen on it. Our socket is
+// bound to it and never listens. Other programs do not get the port from bind() to port 0 or
+// connect(), and bind() without SO_REUSEADDR fails; a server that sets SO_REUSEADDR can bind and
+// listen on it, on every IPv4 and IPv6 address. The agent holds ports for its workers. Resource;
+// the descriptors are close-on-exec.
 #pragma once
 
 #include "base/error.hpp"
@@ -18,8 +18,8 @@ namespace muster {
 
 class HeldPort {
  public:
-  // A port of the range that nobody else uses. No two launchers of a machine hold the same one.
-  // Error: system; nothing of the range is free, or there are too few descriptors.
+  // Takes an unused port in the range. No two launchers on a host hold the same one. Error: system,
+  // if no port in the range is free or descriptors are exhausted.
   [[nodiscard]] static Result<HeldPort> take(PortRange range);
 
   [[nodiscard]] std::uint16_t number() const { return number_; }

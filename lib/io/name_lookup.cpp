@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Shared with the handlers in flight, which do nothing once the callback is gone.
+// Shared with pending handlers, which do nothing once the callback is cleared.
 struct NameLookup::Impl : std::enable_shared_from_this<NameLookup::Impl> {
   DnsQuery query;
   asio::posix::stream_descriptor descriptor;
@@ -35,7 +35,7 @@ struct NameLookup::Impl : std::enable_shared_from_this<NameLookup::Impl> {
 
   ~Impl() { let_go(); }
 
-  // The descriptor belongs to the query: asio must forget it, not close it.
+  // The query owns the descriptor, so asio must release it without closing it.
   void let_go() {
     if (descriptor.is_open()) {
       descriptor.release();

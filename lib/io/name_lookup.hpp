@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameLookup: a name's addresses without stopping the loop, however silent the servers are. Made on
-// the loop's thread by whoever dials by name; the rules are those of io/resolver.hpp. Resource:
-// destroying it cancels the lookup and the callback is then never called.
+// NameLookup: resolves a name without blocking the loop, even if servers do not respond. Created on
+// the loop's thread by callers that connect by name; the rules are those in io/resolver.hpp.
+// Resource: destroying it cancels the lookup, and the callback is then never called.
 #pragma once
 
 #include "base/error.hpp"
@@ -22,7 +22,7 @@ class NameLookup {
  public:
   using Callback = std::function<void(Result<std::vector<std::string>>)>;
 
-  // Calls `callback` once, from the loop and never from inside the constructor, within `timeout`.
+  // Calls `callback` once within `timeout`, from the loop and never from within the constructor.
   NameLookup(asio::io_context& loop, std::string name, Duration timeout, Callback callback);
   NameLookup(const NameLookup&) = delete;
   NameLookup& operator=(const NameLookup&) = delete;

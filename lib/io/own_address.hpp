@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an address is one of this machine, for who binds it and for who judges a peer by it. The
-// kernel is asked; nothing is sent. Stateless.
+// Checks whether an address belongs to this host, for callers that bind it or judge a peer by it.
+// Queries the kernel and sends nothing. Stateless.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace muster {
 
 inline constexpr const char* kLoopback = "127.0.0.1";
 
-// kLoopback, or "::1" on a host whose loopback interface has only that.
+// kLoopback, or "::1" on a host whose loopback interface has only that address.
 [[nodiscard]] std::string loopback_address();
 
-// Whether a numeric address is one of this machine (or of the container that we are in).
+// True if a numeric address belongs to this host (or to the container that we are in).
 [[nodiscard]] bool is_own_address(const std::string& address);
 
 }  // namespace muster

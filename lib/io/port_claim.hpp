@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PortClaim: one port number that is this process's among all launchers of the network namespace,
-// while it looks at the port or holds it. bind() cannot say that of a port that is taken with
-// SO_REUSEADDR. The kernel takes the claim back when the process ends. Resource.
+// PortClaim: claims one port number among all launchers in the network namespace, while this
+// process probes or holds the port. bind() cannot provide this for a port that is bound with
+// SO_REUSEADDR. The kernel releases the claim when the process exits. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -14,7 +14,7 @@ namespace muster {
 
 class PortClaim {
  public:
-  // Error: the errno; EADDRINUSE where another launcher has it.
+  // Error: the errno; EADDRINUSE if another launcher has it.
   [[nodiscard]] static std::expected<PortClaim, int> take(std::uint16_t port);
 
  private:

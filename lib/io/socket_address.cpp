@@ -32,7 +32,7 @@ Specific unwrap(const SocketAddress& address) {
   return out;
 }
 
-// inet_pton wants a terminated string, so a text with a zero byte would be read in part only.
+// inet_pton requires a terminated string, so text after a NUL byte would be ignored.
 template <class Raw>
 bool read_numeric(int family, std::string_view text, Raw& out) {
   std::array<char, INET6_ADDRSTRLEN> terminated{};
@@ -43,8 +43,8 @@ bool read_numeric(int family, std::string_view text, Raw& out) {
   return ::inet_pton(family, terminated.data(), &out) == 1;
 }
 
-// The number of an interface that exists, given its name or that number; 0 if there is none. As in
-// glibc a name goes before a number: an interface may be called "7".
+// The index of an existing interface, given its name or index; 0 if there is none. As in glibc a
+// name takes precedence: an interface may be called "7".
 std::uint32_t zone_index(std::string_view zone) {
   if (const std::uint32_t index = ::if_nametoindex(std::string(zone).c_str()); index != 0) {
     return index;
@@ -57,7 +57,7 @@ std::uint32_t zone_index(std::string_view zone) {
   return index != 0 && ::if_indextoname(index, name.data()) != nullptr ? index : 0;
 }
 
-// "%eth0", or the number where the interface has just gone.
+// "%eth0", or the index if the interface no longer exists.
 std::string zone_text(std::uint32_t index) {
   std::array<char, IF_NAMESIZE> name{};
   const bool exists = ::if_indextoname(index, name.data()) != nullptr;
@@ -71,11 +71,12 @@ std::unexpected<Error> refused(std::string_view text, std::string_view why) {
 Result<SocketAddress> with_zone(sockaddr_in6 v6, std::string_view text, std::size_t percent) {
   if (percent != std::string_view::npos) {
     if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) == 0) {
-      return refused(text, "names an interface, which only link-local addresses (fe80::…) have");
+      return refused(text,
+                     "has an interface, but only link-local addresses (fe80::…) may have one");
     }
     v6.sin6_scope_id = zone_index(text.substr(percent + 1));
     if (v6.sin6_scope_id == 0) {
-      return refused(text, "names an interface that this machine does not have");
+      return refused(text, "has an interface that does not exist on this host");
     }
   }
   return wrap(v6);
@@ -145,7 +146,7 @@ std::string SocketAddress::host() const {
 }
 
 std::uint16_t SocketAddress::port() const {
-  // The port has the same place in both families.
+  // The port is at the same offset in both families.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
   return ntohs(unwrap<sockaddr_in>(*this).sin_port);
 }
@@ -159,7 +160,7 @@ bool SocketAddress::is_link_local() const {
   return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) != 0;
 }
 
-// Not the flow label of IPv6, which says nothing about who is there.
+// Ignores the IPv6 flow label, which does not identify the peer.
 bool SocketAddress::operator==(const SocketAddress& other) const {
   if (family() != other.family() || port() != other.port()) {
     return false;
@@ -197,7 +198,7 @@ SocketAddress peer_address(int fd) {
       [](int of, sockaddr* out, socklen_t* size) { return ::getpeername(of, out, size); }, fd);
 }
 
-// To connect a datagram socket sends nothing: it only makes the kernel choose a route.
+// Connecting a datagram socket sends nothing: it only makes the kernel choose a route.
 std::optional<SocketAddress> source_towards(const SocketAddress& there) {
   const UniqueFd fd(::socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd || ::connect(fd.get(), there.get(), there.size) != 0) {

@@ -23,13 +23,13 @@
 namespace muster {
 namespace {
 
-constexpr std::string_view kAsking = "asking the kernel whose a socket is";
+constexpr std::string_view kAsking = "cannot query the owner of a socket";
 
-// lo has this number in every network namespace. A socket that is bound to an interface is found
-// only by that one's number; any other by every number.
+// The index of lo in every network namespace. A socket bound to an interface is found only with
+// that interface's index; any other socket with every index.
 constexpr std::uint32_t kLoopbackInterface = 1;
 
-// What the errno of a question means: that it can be asked never, or not now.
+// Classifies the errno of a query: not supported at all, or failed this time.
 Error cannot_ask(int why) {
   constexpr std::array kNever{
       ENOENT, EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP, ENOSYS, EPERM, EACCES, EINVAL};
@@ -50,9 +50,9 @@ union Reply {
   std::array<char, 1024> bytes;
 };
 
-using Place = std::array<std::uint32_t, 4>;  // an address as the kernel's interface has it
+using Place = std::array<std::uint32_t, 4>;  // an address in the kernel's format
 
-// What goes over the wire as IPv4 is asked for as IPv4, whatever kind of socket it is.
+// Connections that use IPv4 on the wire are queried as IPv4, whatever the socket type.
 struct End {
   int family = 0;
   Place place{};
@@ -97,8 +97,8 @@ Request request_for(const End& own, const End& other) {
   return out;
 }
 
-// The kernel answers before the request returns, so that there is nothing to wait for. An answer
-// that nobody has read, to an earlier question, is passed over.
+// The kernel replies before the request returns, so there is nothing to wait for. Skips unread
+// replies to earlier queries.
 Result<std::size_t> exchange(int netlink, Request request, Reply& reply) {
   thread_local std::uint32_t last = 0;
   request.header.nlmsg_seq = ++last;
@@ -118,12 +118,12 @@ Result<std::size_t> exchange(int netlink, Request request, Reply& reply) {
            reply.header.nlmsg_seq != request.header.nlmsg_seq);
   const auto size = static_cast<std::size_t>(got);
   if (from.nl_pid != 0 || size < sizeof(nlmsghdr) || reply.header.nlmsg_len > size) {
-    return failure(Errc::system, std::string(kAsking) + ": an answer that is no answer");
+    return failure(Errc::system, std::string(kAsking) + ": invalid reply from the kernel");
   }
   return size;
 }
 
-// 0, or the errno of an answer that says only that.
+// 0, or the errno of an error reply.
 int error_in(const Reply& reply, std::size_t size) {
   nlmsgerr said{};
   if (reply.header.nlmsg_type != NLMSG_ERROR || size < NLMSG_HDRLEN + sizeof(said)) {
@@ -133,8 +133,8 @@ int error_in(const Reply& reply, std::size_t size) {
   return -said.error;
 }
 
-// ENOENT means that there is no such socket, or that the kernel was built without this question.
-// Asked for the sockets in none of the states it has nothing to list, if it can list at all.
+// ENOENT means that there is no such socket, or that the kernel was built without this query. A
+// dump of sockets in no state returns an empty list if the kernel supports the query.
 Result<void> check_that_kernel_answers(int netlink, int family) {
   Request request = request_for({family}, {family});
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
@@ -151,8 +151,8 @@ Result<void> check_that_kernel_answers(int netlink, int family) {
   return said == 0 ? Result<void>() : std::unexpected(cannot_ask(std::abs(said)));
 }
 
-// The kernel answers with the connection that has exactly these two ends or, where there is none,
-// with a listener of that port. Which of them it is, the state tells.
+// The kernel returns the connection with exactly these two ends or, if there is none, a listener on
+// that port. The state distinguishes them.
 bool is_connected(int state) {
   constexpr std::array kConnected{
       TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2, TCP_CLOSE_WAIT, TCP_LAST_ACK, TCP_CLOSING};
@@ -166,7 +166,7 @@ std::string beginning_of(const char* path) {
   return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
-// Where a user namespace knows only some users, the kernel gives all others this number.
+// The uid that the kernel reports for all users that are not mapped in our user namespace.
 std::optional<uid_t> number_of_unknown_users() {
   constexpr std::int64_t kAllUsers = 0xFFFFFFFF;
   constexpr std::int64_t kUsual = 65534;
@@ -181,8 +181,8 @@ std::optional<uid_t> number_of_unknown_users() {
   return static_cast<uid_t>(parse_int(trim(number)).value_or(kUsual));
 }
 
-// A socket that is closed, but whose last bytes are still on their way, has the number of root in
-// older kernels, and always once it waits out its time.
+// Older kernels report uid 0 for a closed socket whose last bytes are still in flight; all kernels
+// do for sockets in TIME_WAIT.
 std::optional<SocketOwner> owner_in(const inet_diag_msg& found) {
   if (found.idiag_inode == 0 && found.idiag_uid == 0) {
     return std::nullopt;
@@ -228,7 +228,7 @@ Result<std::optional<SocketOwner>> SocketDiag::owner_of(const SocketAddress& own
   }
   inet_diag_msg found{};
   if (reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY || *size < NLMSG_HDRLEN + sizeof(found)) {
-    return failure(Errc::system, std::string(kAsking) + ": an answer that is no answer");
+    return failure(Errc::system, std::string(kAsking) + ": invalid reply from the kernel");
   }
   std::memcpy(&found, reply.bytes.data() + NLMSG_HDRLEN, sizeof(found));
   return is_connected(found.idiag_state) ? owner_in(found) : std::nullopt;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uid_t kRoot = 0;
 
-// The kernel's "nobody at all" (-1).
+// The invalid uid (-1).
 constexpr std::int64_t kNoUser = std::numeric_limits<uid_t>::max();
 
 std::string name_of(uid_t user) {
@@ -22,8 +22,8 @@ std::string name_of(uid_t user) {
 
 }  // namespace
 
-// Root may read and change whatever it likes; to refuse it would protect nobody. Want of
-// descriptors or memory lets nobody in, since anybody might bring it about.
+// Root can read and change anything, so refusing it would protect nothing. If descriptors or memory
+// are exhausted no peer is admitted, because any user could cause that.
 PeerVerdict judge_peer(const PeerFacts& facts, uid_t user) {
   if (!facts.owner && facts.owner.error().code != Errc::not_possible) {
     return PeerVerdict::unanswered;
@@ -48,7 +48,7 @@ Result<uid_t> parse_user(std::string_view text, std::string_view passwd) {
     const auto number = parse_int(text);
     return number && *number < kNoUser
                ? Result<uid_t>(static_cast<uid_t>(*number))
-               : failure(Errc::usage, "there can be no user " + std::string(text));
+               : failure(Errc::usage, "invalid user ID " + std::string(text));
   }
   for (const std::string& line : split(passwd, '\n')) {
     const auto fields = split(line, ':');
@@ -59,14 +59,14 @@ Result<uid_t> parse_user(std::string_view text, std::string_view passwd) {
     }
   }
   return failure(Errc::usage,
-                 "/etc/passwd has no user " + shell_quoted(text) + "; give the number (id -u " +
+                 "no user " + shell_quoted(text) + " in /etc/passwd. Specify the user ID (id -u " +
                      shell_quoted(text) + ")");
 }
 
 PeerFacts UserAdmission::facts_of(const PeerAddress& peer) {
   const auto there = SocketAddress::parse(peer.host, peer.port);
   const auto here = SocketAddress::parse(peer.local_host, peer.local_port);
-  if (!there || !here) {  // it has no address any more
+  if (!there || !here) {  // the connection has no address any more
     return {.owner = std::nullopt, .is_here = true};
   }
   PeerFacts facts{.owner = diag_.owner_of(*there, *here)};
@@ -84,24 +84,24 @@ Result<void> UserAdmission::judge_stranger(const SocketOwner& owner) {
     return {};
   }
   const std::string whose =
-      owner.uid ? name_of(*owner.uid) + "'s" : "of a user without a number in our user namespace";
+      owner.uid ? name_of(*owner.uid) : "a user without an ID in our user namespace";
   if (others_ == OtherUsers::warned_of) {
     if (notice_ && !std::exchange(told_of_others_, true)) {
-      notice_("admitted a connection from this machine that is " + whose +
-              ", since this job has no token: other users of this machine can join");
+      notice_("admitted a connection from " + whose +
+              " on this host because this job has no token: other users of this host can join");
     }
     return {};
   }
   return failure(Errc::not_possible,
-                 "it is " + whose + ", and only " + name_of(user_) +
-                     (user_ == kRoot ? "" : " and root") +
-                     " may connect on this machine; run it as " + name_of(user_) + advice_);
+                 "it belongs to " + whose + ", but only " + name_of(user_) +
+                     (user_ == kRoot ? "" : " and root") + " may connect on this host; run it as " +
+                     name_of(user_) + advice_);
 }
 
 void UserAdmission::admit_unknowable(const PeerFacts& facts) {
   if (notice_ && !std::exchange(told_, true)) {
-    notice_("other users of this machine are not kept out: " +
-            (facts.owner ? "our own user has no number in this user namespace"
+    notice_("cannot keep other users of this host out: " +
+            (facts.owner ? "our own user has no ID in this user namespace"
                          : facts.owner.error().message));
   }
 }
@@ -127,7 +127,7 @@ void UserAdmission::admit(const PeerAddress& peer, AdmissionAnswer answer) {
       answer(std::unexpected(facts.owner.error()));
       return;
     case PeerVerdict::closed:
-      answer(failure(Errc::closed, "it was closed before the kernel could say whose it is"));
+      answer(failure(Errc::closed, "it was closed before its owner could be determined"));
       return;
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// UserAdmission: whoever connects from this machine must be one user, or root; whoever comes from
-// another machine is asked about elsewhere. The decision is a pure function of what the kernel
-// says. For the workers' store, the listeners of nodes and muster-store. Resource; one thread.
+// UserAdmission: peers on this host must belong to one user, or root; peers on other hosts are
+// judged by another Admission. The decision is a pure function of the kernel's facts. For the
+// workers' store, the listeners of nodes and muster-store. Resource; one thread.
 #pragma once
 
 #include "io/admission.hpp"
@@ -18,58 +18,59 @@
 
 namespace muster {
 
-// What is known of a peer.
+// What is known about a peer.
 struct PeerFacts {
   Result<std::optional<SocketOwner>> owner;
-  bool is_here = false;        // its address is one of this machine
-  bool can_tell_users = true;  // our own end has an owner with a number
+  bool is_here = false;        // its address belongs to this host
+  bool can_tell_users = true;  // our own end has an owner with an ID
 };
 
 enum class PeerVerdict {
   admitted,
-  unknowable,  // it is on this machine, and this kernel never says whose a socket is
-  unanswered,  // the kernel did not say it now: it is short of something
-  elsewhere,   // on another machine
-  stranger,    // another user's
-  closed,      // it was closed before the question
+  unknowable,  // on this host, but the kernel cannot determine socket owners
+  unanswered,  // the query failed, for example for lack of resources
+  elsewhere,   // on another host
+  stranger,    // belongs to another user
+  closed,      // closed before the query
 };
 
-// What becomes of another user's connection from this machine. A program that forwards connections
-// of other machines, such as a side car, makes them under its own user.
+// How to treat another user's connection on this host. A program that forwards connections from
+// other hosts, such as a sidecar, connects as its own user.
 enum class OtherUsers {
   refused,
-  warned_of,  // admitted; one notice names the first of them
-  admitted,   // a key decides later
+  warned_of,  // admitted; one notice about the first
+  admitted,   // a key check follows
 };
 
 [[nodiscard]] PeerVerdict judge_peer(const PeerFacts& facts, uid_t user);
 
-// The number of a user, from a number or from a name in the text of /etc/passwd. Error: usage.
+// A user's ID, from a number or from a name in the text of /etc/passwd. Error: usage.
 [[nodiscard]] Result<uid_t> parse_user(std::string_view text, std::string_view passwd);
 
 class UserAdmission final : public Admission {
  public:
-  // Whether another user's socket is admitted all the same, by its inode.
+  // True if another user's socket is to be admitted anyway, by its inode.
   using Exception = std::function<bool(const SocketOwner&)>;
 
   explicit UserAdmission(uid_t user) : user_(user) {}
 
-  // Asked about peers of other machines; it must outlive this. Without it they are admitted.
+  // Judges peers on other hosts; must outlive this object. Without it they are admitted.
   void set_elsewhere(Admission* elsewhere) { elsewhere_ = elsewhere; }
 
   void set_exception(Exception exception) { exception_ = std::move(exception); }
 
-  // Given one sentence, once, if this kernel cannot say whose a socket is: all are admitted then.
+  // Receives one message, once, if this kernel cannot determine socket owners; all peers are then
+  // admitted.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
 
   void set_others(OtherUsers others) { others_ = others; }
 
-  // Added to the reason of a refusal: what to do where the other user forwards connections.
+  // Appended to the reason of a refusal: what to do if the other user forwards connections.
   void set_advice(std::string advice) { advice_ = std::move(advice); }
 
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;
 
-  // How often it was asked about a peer.
+  // The number of admission requests.
   [[nodiscard]] std::uint64_t asked() const { return asked_; }
 
  private:

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// One call of poll waits no longer than this; the caller's loop goes on where more time is left.
+// Limit for one poll call; the caller's loop continues if more time is left.
 constexpr std::int64_t kLongestPollMs = 3'600'000;
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AWS Batch jobs of several nodes, and SageMaker's training containers.
+// AWS Batch multi-node jobs, and SageMaker's training containers.
 #include "base/text.hpp"
 #include "platform/job_ports.hpp"
 #include "platform/json_text.hpp"
@@ -13,7 +13,7 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kSageMakerFile = "/opt/ml/input/config/resourceconfig.json";
-constexpr std::uint16_t kSageMakerPort = 7777;  // of SageMaker's own launcher
+constexpr std::uint16_t kSageMakerPort = 7777;  // the default of SageMaker's own launcher
 
 std::string own_address(const PlatformFacts& facts) {
   for (const std::string& address : facts.addresses()) {
@@ -27,11 +27,11 @@ std::string own_address(const PlatformFacts& facts) {
 struct SageMakerHosts {
   std::vector<std::string> names;
   std::string me;
-  std::string origin;     // of the names
-  std::string my_origin;  // of `me`
+  std::string origin;     // origin of `names`
+  std::string my_origin;  // origin of `me`
 };
 
-// SM_* are set by AWS's toolkit inside the container; a container without it has the file alone.
+// AWS's toolkit sets SM_* inside the container; containers without it have only the file.
 SageMakerHosts sagemaker_hosts(const PlatformFacts& facts) {
   SageMakerHosts out;
   const auto hosts = facts.text("SM_HOSTS");
@@ -45,7 +45,7 @@ SageMakerHosts sagemaker_hosts(const PlatformFacts& facts) {
       out = {texts_in(*config, "hosts"), text_in(*config, "current_host"), origin, origin};
     }
   }
-  // All machines must count alike, and the list's order is no promise.
+  // All nodes must use the same order, and the order of the list is not guaranteed.
   std::ranges::sort(out.names, [](const std::string& left, const std::string& right) {
     return left.size() != right.size() ? left.size() < right.size() : left < right;
   });
@@ -54,7 +54,7 @@ SageMakerHosts sagemaker_hosts(const PlatformFacts& facts) {
 
 }  // namespace
 
-// The main node's address is not told to the main node itself.
+// AWS Batch does not set the main node's address on the main node itself.
 std::optional<PlatformPlan> read_aws_batch(const PlatformFacts& facts) {
   const auto nodes = facts.number("AWS_BATCH_JOB_NUM_NODES", 1);
   const auto node = facts.number("AWS_BATCH_JOB_NODE_INDEX");
@@ -74,8 +74,8 @@ std::optional<PlatformPlan> read_aws_batch(const PlatformFacts& facts) {
     plan.hosts = {{own_address(facts)}, "this is the main node"};
   } else {
     plan.problem =
-        "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set on this node, which is not the "
-        "main one; give --rdzv-endpoint=HOST[:PORT]";
+        "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node. "
+        "Pass --rdzv-endpoint=HOST[:PORT]";
   }
   // "<id>#<node>"
   const std::string id = job->value.substr(0, job->value.find('#'));

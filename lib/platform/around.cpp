@@ -44,14 +44,14 @@ void check_place_of_rank_0(const PlatformFacts& facts,
                            std::string_view starter,
                            PlatformPlan& plan) {
   const std::string remedy =
-      "give --rdzv-endpoint=HOST[:PORT] with the machine of rank 0, or --platform=none for jobs of "
-      "one machine each";
+      "Pass --rdzv-endpoint=HOST[:PORT] with the host of rank 0, or --platform=none for one job "
+      "per node";
   if (plan.nodes->value == 1) {
     return;
   }
   if (!plan.hosts || !plan.ports) {
     plan.hosts.reset();
-    plan.problem = fmt::format("{} started {} processes and does not say where rank 0 is; {}",
+    plan.problem = fmt::format("{} started {} processes but does not report where rank 0 is. {}",
                                starter,
                                plan.nodes->value,
                                remedy);
@@ -61,13 +61,14 @@ void check_place_of_rank_0(const PlatformFacts& facts,
     return facts.is_me(host) || host == "127.0.0.1";
   });
   if (is_host(plan) && !known) {
-    plan.problem =
-        fmt::format("{} put rank 0 here, on {}, but the others look for it on {} ({}); {}",
-                    starter,
-                    facts.hostname,
-                    plan.hosts->value.front(),
-                    plan.hosts->origin,
-                    remedy);
+    plan.problem = fmt::format(
+        "{} placed rank 0 on this host, {}, but the other ranks expect it on {} "
+        "({}). {}",
+        starter,
+        facts.hostname,
+        plan.hosts->value.front(),
+        plan.hosts->origin,
+        remedy);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the MPI launchers have in common: ranks in place of machines, and the machines of the
-// scheduler around them. Pure.
+// Common parts of the MPI launchers: ranks instead of nodes, and the node list of the surrounding
+// scheduler. Pure.
 #pragma once
 
 #include "platform/facts.hpp"
@@ -12,18 +12,18 @@ struct Ranks {
   Said<int> size;
   Said<int> rank;
   Said<int> local;
-  Said<int> here;  // ranks on this machine
+  Said<int> here;  // ranks on this node
 };
 
-// One launcher for each rank; where there are more ranks than machines, one worker for each.
+// One launcher per rank; if there are more ranks than nodes, each has one worker.
 void add_ranks(const Ranks& ranks, const PlatformFacts& facts, PlatformPlan& plan);
 
-// The machines of the whole Slurm, PBS, Cobalt, OAR, LSF or SGE job that an MPI launcher runs in.
+// The nodes of the whole Slurm, PBS, Cobalt, OAR, LSF or SGE job that an MPI launcher runs in.
 [[nodiscard]] std::optional<Said<std::vector<std::string>>> machines_around(
     const PlatformFacts& facts);
 
-// Rank 0 hosts. Where it is on another machine than the others will look for it, or nobody can
-// know where it is, that becomes the plan's problem.
+// Rank 0 hosts the rendezvous. If it runs on another host than the other ranks expect, or its host
+// is unknown, sets the plan's problem.
 void check_place_of_rank_0(const PlatformFacts& facts,
                            std::string_view starter,
                            PlatformPlan& plan);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The variables that many clouds set on a machine without any marker: MASTER_ADDR, MASTER_PORT,
-// WORLD_SIZE and RANK, counting machines, or NNODES and NODE_RANK. A launcher sets the same names
-// for a worker, where they count workers. torchrun reads none of them.
+// Variables that many clouds set without any marker: MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK,
+// counting nodes, or NNODES and NODE_RANK. A launcher sets the same names for its workers, where
+// they count workers. torchrun reads none of them.
 #include "platform/platforms.hpp"
 
 #include <fmt/core.h>
@@ -13,12 +13,12 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host.starts_with("127.") || host == "::1";
 }
 
-// NODE_RANK beside WORLD_SIZE: some clouds count machines by it, most count workers.
+// NODE_RANK with WORLD_SIZE: on some clouds WORLD_SIZE counts nodes, on most it counts workers.
 PlatformPlan ambiguous(const Said<int>& world, PlatformPlan plan) {
   plan.what = "WORLD_SIZE without NNODES";
   plan.problem = fmt::format(
-      "WORLD_SIZE={} may count workers or machines (LOCAL_RANK or NODE_RANK is set as well); give "
-      "--nnodes=1 for this machine alone, or --nnodes, --node-rank, --master-addr and "
+      "WORLD_SIZE={} may count workers or nodes (LOCAL_RANK or NODE_RANK is set too). Pass "
+      "--nnodes=1 for this node only, or --nnodes, --node-rank, --master-addr and "
       "--master-port",
       world.value);
   return plan;
@@ -38,7 +38,7 @@ void add_meeting(const Said<std::string>& host, const PlatformFacts& facts, Plat
 PlatformPlan leftovers_of(const Said<int>& count, const std::string& host) {
   return leftovers(
       "bare",
-      fmt::format("ignoring {}={} and MASTER_ADDR={}: no other machine reaches that address",
+      fmt::format("ignoring {}={} and MASTER_ADDR={}: no other node can reach a loopback address",
                   count.origin,
                   count.value,
                   host));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PBS, Torque, Cobalt, OAR, LSF and SGE: a list of machines, of which the first runs the script.
-// What their own starters (pbsdsh, oarsh, blaunch, qrsh) run on the others finds its place by its
-// name.
+// PBS, Torque, Cobalt, OAR, LSF and SGE: a list of nodes, the first of which runs the script. A
+// process started on the others (by pbsdsh, oarsh, blaunch, qrsh) finds its index by its host name.
 #include "platform/job_ports.hpp"
 #include "platform/node_files.hpp"
 #include "platform/platforms.hpp"
@@ -20,8 +19,8 @@ struct Batch {
   std::string title;
   SaidNames names;
   std::optional<Said<std::string>> job;
-  bool is_task = false;                       // a starter's mark: this is not the script
-  std::vector<std::string> mpirun_options{};  // that mpirun needs to find and reach the machines
+  bool is_task = false;                       // set by a starter: this is not the script
+  std::vector<std::string> mpirun_options{};  // that mpirun needs to find and reach the nodes
 };
 
 std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& facts) {
@@ -31,8 +30,8 @@ std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& 
   if (!batch.names) {
     return leftovers(batch.name,
                      "ignoring " + batch.title + " job " + batch.job->value +
-                         ": the list of its machines cannot be read here; give --nnodes and "
-                         "--rdzv-endpoint, or --platform=none");
+                         ": cannot read its node list here. Pass --nnodes and --rdzv-endpoint, "
+                         "or --platform=none");
   }
   const int machines = static_cast<int>(batch.names->value.size());
   const auto place = facts.my_place(batch.names->value);
@@ -42,7 +41,7 @@ std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& 
     return leftovers(
         batch.name,
         fmt::format(
-            "ignoring {}: this machine, {}, is not in it", batch.names->origin, facts.hostname));
+            "ignoring {}: this host, {}, is not in it", batch.names->origin, facts.hostname));
   }
   plan.nodes = {machines, batch.names->origin};
   plan.node = {*place, batch.names->origin};
@@ -56,8 +55,8 @@ std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& 
     std::ranges::copy(batch.mpirun_options, std::back_inserter(plan.starter));
     plan.starter.insert(plan.starter.end(), {"-N", "1", "-np", std::to_string(machines)});
     plan.problem = fmt::format(
-        "the job has {} machines ({}), and its script runs on the first alone; start muster on "
-        "each, and with --nnodes={} where something else than mpirun does that",
+        "the job has {} nodes ({}), but its script runs only on the first. Start muster on each "
+        "node; without mpirun, also pass --nnodes={}",
         machines,
         batch.names->origin,
         machines);
@@ -84,8 +83,8 @@ std::optional<PlatformPlan> read_cobalt(const PlatformFacts& facts) {
                     facts);
 }
 
-// https://oar.readthedocs.io: the job's command runs on the first node only, OAR_NODEFILE lists a
-// host once for each core, and oarsh replaces ssh. Open MPI does not know OAR.
+// https://oar.readthedocs.io: the job's command runs only on the first node, OAR_NODEFILE lists a
+// host once per core, and oarsh replaces ssh. Open MPI does not support OAR.
 std::optional<PlatformPlan> read_oar(const PlatformFacts& facts) {
   Batch batch{"oar", "OAR", names_of_oar(facts), facts.word("OAR_JOB_ID")};
   if (batch.names) {
@@ -103,7 +102,7 @@ std::optional<PlatformPlan> read_lsf(const PlatformFacts& facts) {
 
 std::optional<PlatformPlan> read_sge(const PlatformFacts& facts) {
   if (!facts.has_all({"SGE_ROOT", "PE_HOSTFILE"})) {
-    return std::nullopt;  // a job of one slot has no such file
+    return std::nullopt;  // single-slot jobs have no such file
   }
   return batch_plan({"sge", "Grid Engine", names_of_sge(facts), facts.word("JOB_ID"), false},
                     facts);

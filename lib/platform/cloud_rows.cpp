@@ -9,7 +9,7 @@ namespace muster {
 namespace {
 
 constexpr std::array kRows{
-    // WORLD_SIZE is the number of workers, RANK belongs to one of them.
+    // WORLD_SIZE is the number of workers; RANK belongs to a worker.
     CloudRow{.name = "ailines",
              .title = "AILines",
              .marker = "WORKER_PER_NODE",
@@ -20,7 +20,7 @@ constexpr std::array kRows{
              .machines_counts_workers = true,
              .host = "MASTER_ADDR",
              .port = "MASTER_PORT"},
-    // WORLD_SIZE, which counts workers, is not read.
+    // WORLD_SIZE counts workers and is not read.
     CloudRow{.name = "runpod",
              .title = "RunPod Instant Cluster",
              .marker = "PRIMARY_ADDR",
@@ -39,7 +39,7 @@ constexpr std::array kRows{
              .host = "DSTACK_MASTER_NODE_IP",
              .run_id = "DSTACK_RUN_ID",
              .dialled_by_workers = false},
-    // WORLD_SIZE is the number of machines from here on.
+    // In the following rows WORLD_SIZE is the number of nodes.
     CloudRow{.name = "pai-dlc",
              .title = "Alibaba PAI-DLC",
              .marker = "NPROC_PER_NODE",
@@ -63,7 +63,7 @@ constexpr std::array kRows{
              .machine = "LWS_WORKER_INDEX",
              .host = "LWS_LEADER_ADDRESS",
              .dialled_by_workers = false},
-    // A barrier stage: each task is a process of its own with one GPU at most, several on a host.
+    // A barrier stage: each task is a separate process with at most one GPU; a host runs several.
     CloudRow{.name = "spark",
              .title = "a Spark barrier task",
              .marker = "SPARK_LOCAL_DIRS",
@@ -104,7 +104,7 @@ std::optional<PlatformPlan> read_cloud(const CloudRow& row, const PlatformFacts&
       (!host && machines->value > 1)) {
     return std::nullopt;
   }
-  // Somebody else's variables: WORLD_SIZE counts workers there.
+  // These variables are from another program, where WORLD_SIZE counts workers.
   const auto said = facts.machines();
   if (row.is_hint && said && said->value != machines->value) {
     return std::nullopt;

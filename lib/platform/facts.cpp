@@ -79,12 +79,13 @@ std::optional<std::string> PlatformFacts::service_link() const {
     return std::nullopt;
   }
   return "ignoring MASTER_PORT=" + value->value +
-         ": it is Kubernetes' link to a Service named 'master', no port; give the pod "
-         "enableServiceLinks: false, or --master-port";
+         ": it is Kubernetes' link to a Service named 'master', not a port. Set "
+         "enableServiceLinks: false in the pod, or pass --master-port";
 }
 
 bool PlatformFacts::is_me(std::string_view name) const {
-  // "NODE02" is "node02.cluster"; two names with domains must agree whole, and a number is no name.
+  // "NODE02" matches "node02.cluster". Two names with domains must match completely, and an address
+  // is not a name.
   const bool numeric = std::ranges::all_of(
       name, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.' || c == ':'; });
   if (numeric) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Google Cloud AI Platform and Vertex AI: WORLD_SIZE, RANK, MASTER_ADDR and MASTER_PORT count
-// machines; where they are missing, CLUSTER_SPEC names the machines by pools, of which 0 (the first
-// machine) and 1 (the others) take part.
+// nodes. If they are missing, CLUSTER_SPEC lists the nodes by pools, of which 0 (the first node)
+// and 1 (the others) take part.
 #include "base/endpoint.hpp"
 #include "platform/cloud_rows.hpp"
 #include "platform/json_text.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kTitle = "Google Cloud AI Platform or Vertex AI";
 
-// The machines of the pools that train, "host:2222", and this one's place among them.
+// The nodes of the training pools, "host:2222", and the index of this one.
 struct Cluster {
   std::vector<std::string> machines;
   int place = -1;
@@ -47,8 +47,8 @@ std::optional<PlatformPlan> plan_by_spec(const PlatformFacts& facts) {
   }
   if (!head) {
     return leftovers("google",
-                     "ignoring CLUSTER_SPEC: it does not name this machine in workerpool0 or "
-                     "workerpool1, the pools that train");
+                     "ignoring CLUSTER_SPEC: this host is not in workerpool0 or workerpool1, the "
+                     "training pools");
   }
   PlatformPlan plan = plan_of("google", std::string(kTitle));
   plan.nodes = {static_cast<int>(cluster->machines.size()), "CLUSTER_SPEC"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SkyPilot and Lepton, whose first machine is to be taken out of a list or put together.
+// SkyPilot and Lepton, where the first node's name must be extracted from a list or composed.
 #include "base/text.hpp"
 #include "platform/platforms.hpp"
 
@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// SKYPILOT_NODE_IPS has one address a line, in the order of the ranks.
+// SKYPILOT_NODE_IPS has one address per line, in rank order.
 std::optional<PlatformPlan> read_skypilot(const PlatformFacts& facts) {
   const auto nodes = facts.number("SKYPILOT_NUM_NODES", 1);
   const auto node = facts.number("SKYPILOT_NODE_RANK");
@@ -33,7 +33,7 @@ std::optional<PlatformPlan> read_skypilot(const PlatformFacts& facts) {
   return plan;
 }
 
-// Worker 0 is reached at PREFIX-0.SUBDOMAIN.
+// Worker 0 is reachable at PREFIX-0.SUBDOMAIN.
 std::optional<PlatformPlan> read_lepton(const PlatformFacts& facts) {
   const auto nodes = facts.number("LEPTON_JOB_TOTAL_WORKERS", 1);
   const auto node = facts.number("LEPTON_JOB_WORKER_INDEX");

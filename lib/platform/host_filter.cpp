@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// What the filter says of one machine. None: the whole machine.
+// The slots that the filter lists for one host. None means the whole host.
 using Slots = std::optional<std::set<int>>;
 using Choice = std::map<std::string, Slots, std::less<>>;
 
@@ -45,15 +45,15 @@ Result<std::set<int>> parse_slots(std::string_view text, std::string_view entry)
   for (const std::string& word : split(text, ',')) {
     const auto number = slot(trim(word));
     if (!number) {
-      return wrong_filter(
-          entry, fmt::format("slots are numbers of GPUs below {}, as in a:0,2", kSlotsMax));
+      return wrong_filter(entry,
+                   fmt::format("slots must be GPU indices less than {}, such as a:0,2", kSlotsMax));
     }
     out.insert(*number);
   }
   return out;
 }
 
-// A machine that is named again adds its slots; the whole machine has them all.
+// A host that is listed again adds its slots; a whole host includes all of them.
 void add(std::string_view name, Slots slots, Choice& choice) {
   const auto [found, is_new] = choice.try_emplace(std::string(name), slots);
   if (is_new) {
@@ -66,7 +66,7 @@ void add(std::string_view name, Slots slots, Choice& choice) {
   }
 }
 
-// An IPv6 address has colons of its own, so the whole entry is tried as a name first.
+// An IPv6 address contains colons, so the whole entry is tried as a name first.
 Result<void> add_entry(const std::vector<JobHost>& hosts, std::string_view entry, Choice& choice) {
   if (const auto whole = without_brackets(entry); is_named(hosts, whole)) {
     add(whole, std::nullopt, choice);
@@ -75,7 +75,7 @@ Result<void> add_entry(const std::vector<JobHost>& hosts, std::string_view entry
   const auto colon = entry.rfind(':');
   const auto name = without_brackets(entry.substr(0, colon));
   if (!is_named(hosts, name)) {
-    return wrong_filter(entry, "no machine of --hosts or --hostfile has this name");
+    return wrong_filter(entry, "no host in --hosts or --hostfile has this name");
   }
   auto slots = parse_slots(entry.substr(colon + 1), entry);
   if (!slots) {
@@ -95,7 +95,7 @@ Result<Choice> parse(const std::vector<JobHost>& hosts, std::string_view text) {
   return out;
 }
 
-// The GPUs of a machine. None: unknown.
+// The GPUs of a host; none if unknown.
 std::optional<std::vector<int>> gpus_of(const JobHost& host) {
   std::vector<int> out;
   if (!host.devices.empty()) {
@@ -116,17 +116,17 @@ Result<void> check_slots(const JobHost& host,
   for (const int wanted : slots) {
     if (std::ranges::find(gpus, wanted) == gpus.end()) {
       return wrong_filter(fmt::format("{}:{}", host.name(), wanted),
-                          fmt::format("{} has no such slot; it has {}",
-                                      host.name(),
-                                      host.devices.empty() ? fmt::format("0 to {}", gpus.size() - 1)
-                                                           : host.devices));
+                   fmt::format("{} has no such slot; its slots are {}",
+                               host.name(),
+                               host.devices.empty() ? fmt::format("0 to {}", gpus.size() - 1)
+                                                    : host.devices));
     }
   }
   if (host.slots && static_cast<std::size_t>(*host.slots) != gpus.size()) {
     return wrong_filter(host.name(),
-                        fmt::format("has {} workers on {} GPUs; slots need one GPU for each worker",
-                                    *host.slots,
-                                    gpus.size()));
+                 fmt::format("has {} workers on {} GPUs; slots require one GPU per worker",
+                             *host.slots,
+                             gpus.size()));
   }
   return {};
 }
@@ -138,8 +138,7 @@ Result<std::vector<int>> remaining(const JobHost& host,
   const bool includes = filter == HostFilter::include;
   auto gpus = gpus_of(host);
   if (!gpus && !includes) {
-    return wrong_filter(host.name(),
-                        "the number of its slots is unknown; give it as NAME:N in --hosts");
+    return wrong_filter(host.name(), "the number of its slots is unknown. Set it with NAME:N in --hosts");
   }
   if (!gpus) {
     return std::vector<int>(slots.begin(), slots.end());
@@ -151,7 +150,7 @@ Result<std::vector<int>> remaining(const JobHost& host,
   return *gpus;
 }
 
-// One worker for each of them.
+// One worker per GPU.
 JobHost with_gpus(JobHost host, const std::vector<int>& gpus) {
   std::vector<std::string> words;
   std::ranges::transform(
@@ -187,7 +186,7 @@ Result<std::vector<JobHost>> filter_hosts(const std::vector<JobHost>& hosts,
       out.push_back(host);
     }
   }
-  return out.empty() ? failure(Errc::usage, "no machine remains")
+  return out.empty() ? failure(Errc::usage, "no host remains")
                      : Result<std::vector<JobHost>>(std::move(out));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --include and --exclude, as DeepSpeed's launcher has them: NAME[:SLOT,...][@NAME...] chooses
-// machines of --hosts, and GPUs on them. Called by config/resolve_hosts. Pure.
+// --include and --exclude, as in DeepSpeed's launcher: NAME[:SLOT,...][@NAME...] selects hosts in
+// --hosts, and GPUs on them. Called by config/resolve_hosts. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,10 +13,9 @@ namespace muster {
 
 enum class HostFilter { include, exclude };
 
-// A slot is the index of a GPU. A machine without the list of its GPUs has those from 0 up to its
-// number of workers. NAME without slots means the whole machine, unchanged.
-// The order of `hosts` is kept. Error: usage, for a name or a slot that `hosts` does not have, or
-// if no machine remains.
+// A slot is the index of a GPU. A host without a list of GPUs has slots 0 to its number of workers
+// minus 1. NAME without slots means the whole host, unchanged. Keeps the order of `hosts`. Error:
+// usage, for a name or a slot that `hosts` does not have, or if no host remains.
 [[nodiscard]] Result<std::vector<JobHost>> filter_hosts(const std::vector<JobHost>& hosts,
                                                         HostFilter filter,
                                                         std::string_view text);

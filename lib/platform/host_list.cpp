@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kDigitsMax = 18;  // what an int64 holds whatever the digits are
+constexpr std::size_t kDigitsMax = 18;  // always fits in an int64
 constexpr std::string_view kSeparators = ", \t\n";
 
 using Names = std::vector<std::string>;
@@ -34,14 +34,14 @@ std::optional<std::int64_t> number(std::string_view digits) {
   return out;
 }
 
-// "1-3" and "7": the numbers as texts, as wide as the low bound.
+// Expands "1-3" or "7" to the numbers as text, padded to the width of the low bound.
 Result<void> expand_range(std::string_view range, std::string_view entry, Names& out) {
   const auto dash = range.find('-');
   const std::string_view low = range.substr(0, dash);
   const auto first = number(low);
   const auto last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
   if (!first || !last || *last < *first) {
-    return wrong_list(entry, fmt::format("'{}' is no range of numbers, such as 01-16", range));
+    return wrong_list(entry, fmt::format("'{}' is not a range of numbers such as 01-16", range));
   }
   if (static_cast<std::uint64_t>(*last - *first) >= kHostsMax - out.size()) {
     return wrong_list(entry, fmt::format("more than {} names", kHostsMax));
@@ -62,7 +62,8 @@ Result<Names> expand_ranges(std::string_view ranges, std::string_view entry) {
   return out;
 }
 
-// "rack[0-1]n[1-2]-int" in parts: the texts before each bracket, the numbers in it, and the suffix.
+// "rack[0-1]n[1-2]-int" split into parts: the text before each bracket, its numbers, and the
+// suffix.
 struct Entry {
   std::vector<std::pair<std::string_view, Names>> groups;
   std::string_view suffix;
@@ -76,7 +77,7 @@ std::size_t names_in(const Entry& entry) {
   return count;
 }
 
-// Slurm's order: the last number changes first, then the first one, the second one and so on.
+// Slurm's order: the last number varies fastest, then the first one, the second one and so on.
 Names names_of(const Entry& entry) {
   Names heads{""};
   for (const auto& [text, numbers] : entry.groups) {
@@ -105,7 +106,7 @@ Result<Names> expand_entry(std::string_view text) {
   for (auto open = rest.find('['); open != std::string_view::npos; open = rest.find('[')) {
     const auto close = rest.find(']', open);
     if (close == std::string_view::npos) {
-      return wrong_list(text, "a bracket is not closed");
+      return wrong_list(text, "unclosed bracket");
     }
     auto numbers = expand_ranges(rest.substr(open + 1, close - open - 1), text);
     if (!numbers) {
@@ -119,7 +120,7 @@ Result<Names> expand_entry(std::string_view text) {
       is_plain(entry.suffix) &&
       std::ranges::all_of(entry.groups, [](const auto& group) { return is_plain(group.first); });
   if (!plain) {
-    return wrong_list(text, "not a name");
+    return wrong_list(text, "not a host name");
   }
   if (names_in(entry) > kHostsMax) {
     return wrong_list(text, fmt::format("more than {} names", kHostsMax));
@@ -127,7 +128,7 @@ Result<Names> expand_entry(std::string_view text) {
   return names_of(entry);
 }
 
-// Up to the next separator that is not inside of brackets.
+// The text up to the next separator outside brackets.
 std::string_view first_entry(std::string_view text) {
   bool inside = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -154,11 +155,11 @@ Result<std::vector<std::string>> expand_host_list(std::string_view text) {
       return names;
     }
     if (names->size() > kHostsMax - out.size()) {
-      return wrong_list(entry, fmt::format("more than {} names in all", kHostsMax));
+      return wrong_list(entry, fmt::format("more than {} names in total", kHostsMax));
     }
     std::ranges::move(*names, std::back_inserter(out));
   }
-  return out.empty() ? wrong_list("", "holds no name") : Result<Names>(std::move(out));
+  return out.empty() ? wrong_list("", "contains no name") : Result<Names>(std::move(out));
 }
 
 Result<std::vector<int>> expand_repetitions(std::string_view text) {
@@ -172,7 +173,7 @@ Result<std::vector<int>> expand_repetitions(std::string_view text) {
     if (!value || !times || *value > static_cast<std::int64_t>(kHostsMax) ||
         *times > static_cast<std::int64_t>(kHostsMax - out.size())) {
       return failure(Errc::usage,
-                     fmt::format("{} is no list of numbers such as '2(x3),1'", shell_quoted(text)));
+                     fmt::format("{} is not a number list such as '2(x3),1'", shell_quoted(text)));
     }
     out.insert(out.end(), static_cast<std::size_t>(*times), static_cast<int>(*value));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slurm's two compact notations: host lists ("rack[0-1]n[01-16],login") and repetitions
-// ("2(x3),1"). Both come from the environment, hence bounded and refused with a reason. Pure.
+// ("2(x3),1"). Both come from the environment, so they are bounded and rejected with a reason.
+// Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,12 +13,12 @@
 
 namespace muster {
 
-// More names than a list may stand for; Slurm's own limit for one range.
+// The maximum number of names in a list; Slurm's own limit for one range.
 inline constexpr std::size_t kHostsMax = 65'536;
 
-// The names in the order of `scontrol show hostnames`, duplicates kept; a suffix behind
-// the last bracket is taken, as Slurm 23.11 does. Blanks separate like commas outside of brackets.
-// Error: usage, with the entry that is wrong and why.
+// The names in the order of `scontrol show hostnames`, including duplicates. A suffix after the
+// last bracket is accepted, as in Slurm 23.11. Outside brackets, blanks separate like commas.
+// Error: usage, with the wrong entry and the reason.
 [[nodiscard]] Result<std::vector<std::string>> expand_host_list(std::string_view text);
 
 // "2(x3),1" gives {2, 2, 2, 1}. Error: usage.

@@ -28,7 +28,7 @@ bool consists_of(std::string_view text, std::string_view more) {
   });
 }
 
-// Nothing that a shell or a remote shell's own options could take for something else.
+// Rejects characters that a shell or a remote shell's options could misinterpret.
 bool is_host(std::string_view name) {
   return !name.empty() && name.front() != '-' && consists_of(name, "._-:%");
 }
@@ -45,7 +45,7 @@ bool is_user(std::string_view name) {
   return !name.empty() && name.front() != '-' && consists_of(name, "._-+");
 }
 
-// An entry cut into its parts; `names` may be a range.
+// An entry split into its parts; `names` may be a range.
 struct Parts {
   std::string_view user;
   std::string_view names;
@@ -66,7 +66,7 @@ void cut_slots(Parts& parts, std::size_t from) {
   }
 }
 
-// Where the '@' of "a:2@0,1" is: after the number of workers. That of a user comes before it.
+// The position of the '@' in "a:2@0,1", after the number of workers. A user's '@' comes earlier.
 std::size_t at_of_devices(std::string_view entry) {
   const auto at = entry.rfind('@');
   const auto colon = entry.substr(0, at).rfind(':');
@@ -75,7 +75,7 @@ std::size_t at_of_devices(std::string_view entry) {
   return follows_slots ? at : std::string_view::npos;
 }
 
-// "[::1]:4": brackets around colons are an address, others a range.
+// "[::1]:4": brackets around colons are an address; other brackets are a range.
 Parts cut(std::string_view entry) {
   Parts parts;
   if (const auto at = at_of_devices(entry); at != std::string_view::npos) {
@@ -110,8 +110,7 @@ Result<std::optional<int>> slots_of(const Parts& parts, std::string_view entry) 
   }
   const auto number = consists_of(parts.slots, "") ? parse_int(parts.slots) : std::nullopt;
   if (!number || *number < 1 || *number > kSlotsMax) {
-    return wrong_host(entry,
-                      fmt::format("behind ':' stands the number of workers, 1 to {}", kSlotsMax));
+    return wrong_host(entry, fmt::format("the number of workers after ':' must be 1 to {}", kSlotsMax));
   }
   return static_cast<int>(*number);
 }
@@ -122,7 +121,7 @@ Result<std::vector<std::string>> names_of(const Parts& parts, std::string_view e
   }
   if (parts.names.empty() ||
       std::ranges::any_of(parts.names, [](unsigned char c) { return std::isspace(c) != 0; })) {
-    return wrong_host(entry, "is no name of a machine");
+    return wrong_host(entry, "not a host name");
   }
   return expand_host_list(parts.names);
 }
@@ -134,18 +133,18 @@ Result<void> add_entry(std::string_view entry, Hosts& out) {
     return std::unexpected(slots.error());
   }
   if (parts.has_devices && !are_devices(parts.devices)) {
-    return wrong_host(entry, "GPUs are numbers, as in a:2@0,1;b:2@2,3");
+    return wrong_host(entry, "GPUs must be numbers, such as a:2@0,1;b:2@2,3");
   }
   const auto names = names_of(parts, entry);
   if (!names) {
     return std::unexpected(names.error());
   }
   if (names->size() > kJobHostsMax - out.size()) {
-    return wrong_host(entry, fmt::format("more than {} machines", kJobHostsMax));
+    return wrong_host(entry, fmt::format("more than {} hosts", kJobHostsMax));
   }
   for (const std::string& name : *names) {
     if (!is_host(name) || (parts.has_user && !is_user(parts.user))) {
-      return wrong_host(entry, "is no name of a machine");
+      return wrong_host(entry, "not a host name");
     }
     out.push_back({(parts.has_user ? std::string(parts.user) + "@" : "") + name,
                    *slots,
@@ -154,14 +153,14 @@ Result<void> add_entry(std::string_view entry, Hosts& out) {
   return {};
 }
 
-// "a:2@0": commas are between GPUs from there on.
+// "a:2@0": with GPUs, commas separate GPUs instead of hosts.
 bool has_devices(std::string_view text) {
   return std::ranges::any_of(split(text, ';'), [](const std::string& entry) {
     return at_of_devices(entry) != std::string_view::npos;
   });
 }
 
-// At commas that are not inside of brackets; at semicolons if a machine has GPUs of its own.
+// Splits at commas outside brackets, or at semicolons if a host has a GPU list.
 std::vector<std::string_view> entries(std::string_view text) {
   const char between = has_devices(text) ? ';' : ',';
   std::vector<std::string_view> out;
@@ -179,7 +178,7 @@ std::vector<std::string_view> entries(std::string_view text) {
   return out;
 }
 
-// A host that is named n times has n slots, as in a node file of PBS; the first place counts.
+// A host that is listed n times has n slots, as in a PBS node file; it keeps its first position.
 Hosts merged(const Hosts& named) {
   Hosts out;
   for (const JobHost& host : named) {
@@ -198,7 +197,7 @@ Hosts merged(const Hosts& named) {
   return out;
 }
 
-// How to log in to a host of the file.
+// How to log in to a host in the file.
 struct Login {
   std::string user;
   std::string port;
@@ -207,7 +206,7 @@ struct Login {
 Result<void> take_slots(std::string_view word, std::string_view value, JobHost& host) {
   const auto number = parse_int(value);
   if (!number || *number < 1 || *number > kSlotsMax) {
-    return wrong_host(word, fmt::format("the number of workers is 1 to {}", kSlotsMax));
+    return wrong_host(word, fmt::format("the number of workers must be 1 to {}", kSlotsMax));
   }
   host.slots = static_cast<int>(*number);
   return {};
@@ -218,7 +217,7 @@ bool is_port(std::string_view text) {
   return port && *port > 0 && *port <= kPortMax;
 }
 
-// "slots=4"; other words of mpirun that do not matter here are ignored.
+// "slots=4"; ignores words of mpirun that do not matter here.
 Result<void> take_word(std::string_view word, JobHost& host, Login& login) {
   const auto equals = std::min(word.find('='), word.size());
   const std::string_view name = word.substr(0, equals);
@@ -236,16 +235,16 @@ Result<void> take_word(std::string_view word, JobHost& host, Login& login) {
   } else if (name == "port" && is_port(value)) {
     login.port = value;
   } else {
-    return wrong_host(word, "a host is followed by slots=N, devices=0,1, user=NAME or port=N");
+    return wrong_host(word, "expected slots=N, devices=0,1, user=NAME or port=N after a host");
   }
   return {};
 }
 
-// ssh takes a port in its target only in this form.
+// ssh accepts a port in its target only in this form.
 Result<void> add_login(const Login& login, JobHost& host) {
   if (!login.user.empty()) {
     if (host.target.contains('@')) {
-      return wrong_host(host.target, "has a user; leave user= out");
+      return wrong_host(host.target, "already has a user. Omit user=");
     }
     host.target = login.user + "@" + host.target;
   }
@@ -287,7 +286,7 @@ Result<void> add_line(std::string_view line, Hosts& out) {
 
 Result<Hosts> finished(const Hosts& named) {
   if (named.empty()) {
-    return failure(Errc::usage, "no machine is named");
+    return failure(Errc::usage, "no host is listed");
   }
   return merged(named);
 }
@@ -318,7 +317,7 @@ Result<Hosts> parse_job_hosts(std::string_view text) {
 Result<Hosts> parse_host_file(std::string_view text) {
   Hosts named;
   int number = 0;
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as editors of Windows write it
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // written by Windows editors
   text.remove_prefix(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   for (const std::string& line : split(text, '\n')) {
     ++number;

@@ -6,7 +6,7 @@
 namespace muster {
 namespace {
 
-// Prime, and no divisor of the range: candidates of neighbouring jobs do not run into each other.
+// Prime and not a divisor of the range, so candidates of jobs with adjacent hashes do not collide.
 constexpr std::uint64_t kStep = 977;
 
 // FNV-1a, 64 bits.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ports that all launchers of a job derive alike from what identifies it, since no one can tell
-// them. Pure.
+// Ports that all launchers of a job derive identically from the job's identity, because they cannot
+// communicate yet. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace muster {
 
-// Candidates lie from here on: above the ports of services, below those that Linux gives to
-// connections (32768) and Kubernetes to services (30000).
+// The range of candidates: above the ports of services, below Linux's ephemeral ports (32768) and
+// Kubernetes' node ports (30000).
 inline constexpr std::uint16_t kJobPortFirst = 20'000;
 inline constexpr std::uint16_t kJobPortCount = 9'000;
 inline constexpr int kJobPortCandidates = 8;
 
-// `job` names the job uniquely within its site: "slurm/cluster/8812/0".
+// `job` identifies the job uniquely within its site: "slurm/cluster/8812/0".
 [[nodiscard]] std::vector<std::uint16_t> job_ports(std::string_view job,
                                                    std::uint16_t first = kJobPortFirst,
                                                    std::uint16_t count = kJobPortCount);

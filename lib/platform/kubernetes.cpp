@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubernetes: Kubeflow's operators, which speak torchrun's own variables; Volcano without its
-// PyTorch plug-in; Indexed Jobs and JobSets, which tell a pod its index but not how many there are.
+// Kubernetes: Kubeflow's operators, which set torchrun's own variables; Volcano without its PyTorch
+// plug-in; Indexed Jobs and JobSets, which set a pod's index but not the number of pods.
 #include "base/text.hpp"
 #include "platform/job_ports.hpp"
 #include "platform/platforms.hpp"
@@ -12,15 +12,16 @@
 namespace muster {
 namespace {
 
-// How the kubelet begins the file of a pod in its machine's network.
+// The kubelet's first line in /etc/hosts of a pod in the host network.
 constexpr std::string_view kHostNetworkHeader = "# Kubernetes-managed hosts file (host network)";
 
 struct PodName {
-  std::string full;            // with the domain, where the kubelet wrote that into /etc/hosts
-  bool is_of_machine = false;  // hostNetwork: the host's name says nothing of the pod
+  std::string full;            // with the domain, if the kubelet wrote it into /etc/hosts
+  bool is_of_machine = false;  // hostNetwork: the host name is not the pod's
 };
 
-// "10.1.2.3 train-0.svc.ns.svc.cluster.local train-0" in /etc/hosts, written by the kubelet.
+// Finds the pod's name in a line such as "10.1.2.3 train-0.svc.ns.svc.cluster.local train-0" in
+// /etc/hosts, written by the kubelet.
 PodName pod_name(const PlatformFacts& facts) {
   const auto hosts = facts.read_file("/etc/hosts");
   PodName out{facts.hostname};
@@ -37,7 +38,7 @@ PodName pod_name(const PlatformFacts& facts) {
   return out;
 }
 
-// Takes "-INDEX" off the end; none: it does not end so.
+// Removes "-INDEX" from the end; none if the label does not end in it.
 std::optional<std::string_view> without_index(std::string_view label, int index) {
   const std::string tail = fmt::format("-{}", index);
   if (!label.ends_with(tail)) {
@@ -47,8 +48,8 @@ std::optional<std::string_view> without_index(std::string_view label, int index)
   return label;
 }
 
-// "js-workers-1-3": the pods of a replicated job with several replicas count anew in each replica.
-// Takes the replica's number off as well.
+// "js-workers-1-3": a replicated job with several replicas numbers its pods per replica. Removes
+// the replica's number too.
 std::optional<std::string_view> without_replica(std::string_view label) {
   const auto dash = label.rfind('-');
   const auto number =
@@ -56,8 +57,8 @@ std::optional<std::string_view> without_replica(std::string_view label) {
   return number && *number >= 0 ? without_index(label, static_cast<int>(*number)) : std::nullopt;
 }
 
-// "train-3" and index 3: "train-0"; of a JobSet "js-workers-1-3": "js-workers-0-0"; with the rest
-// of the name behind. Empty: not such a name.
+// "train-3" with index 3 gives "train-0"; in a JobSet "js-workers-1-3" gives "js-workers-0-0".
+// Keeps the rest of the name. Empty if the name has another form.
 std::string name_of_first(const PodName& pod, int index, bool is_set) {
   const std::string_view full = pod.full;
   const std::size_t dot = std::min(full.find('.'), full.size());
@@ -70,8 +71,8 @@ std::string name_of_first(const PodName& pod, int index, bool is_set) {
 
 }  // namespace
 
-// The values are PET_* variables, a stronger layer; this row keeps weaker ones from being read:
-// WORLD_SIZE counts pods in some versions and workers in others.
+// The values are PET_* variables, which have higher precedence. This row keeps weaker variables
+// from being read: WORLD_SIZE counts pods in some versions and workers in others.
 std::optional<PlatformPlan> read_kubeflow(const PlatformFacts& facts) {
   const bool elastic = facts.has("PET_RDZV_ENDPOINT");
   if (!facts.has("PET_NNODES") || (!elastic && !facts.has("PET_MASTER_ADDR"))) {
@@ -83,7 +84,7 @@ std::optional<PlatformPlan> read_kubeflow(const PlatformFacts& facts) {
   return plan;
 }
 
-// VC_<TASK>_HOSTS of each task, the master's first.
+// VC_<TASK>_HOSTS of each task, the master first.
 std::optional<PlatformPlan> read_volcano_hosts(const PlatformFacts& facts) {
   if (!facts.has("VC_TASK_INDEX")) {
     return std::nullopt;
@@ -112,7 +113,7 @@ std::optional<PlatformPlan> read_volcano_hosts(const PlatformFacts& facts) {
   return plan;
 }
 
-// The number of pods is nowhere; pods that are meant to work alone are as usual as a job of many.
+// The environment does not contain the number of pods. Independent pods are as common as one job.
 std::optional<PlatformPlan> read_indexed_job(const PlatformFacts& facts) {
   const auto index = facts.number("JOB_COMPLETION_INDEX");
   if (!index || !facts.has("KUBERNETES_SERVICE_HOST")) {
@@ -122,15 +123,15 @@ std::optional<PlatformPlan> read_indexed_job(const PlatformFacts& facts) {
   PlatformPlan plan = plan_of(is_set ? "jobset" : "indexed-job",
                               is_set ? "Kubernetes JobSet" : "Kubernetes Indexed Job");
   plan.nodes_unknown =
-      "the environment does not say how many pods there are; for one job of all give --nnodes=N, "
-      "for jobs of one pod each --platform=none";
+      "the environment does not contain the number of pods. Pass --nnodes=N for one job across "
+      "all pods, or --platform=none for one job per pod";
   plan.node = index;
   const PodName pod = pod_name(facts);
   const std::string first = name_of_first(pod, index->value, is_set);
   if (first.empty()) {
     plan.problem = fmt::format(
-        "{} is no name of a pod that ends in its index ({}), as with hostNetwork, so the first pod "
-        "is unknown; give --rdzv-endpoint=HOST[:PORT], the address of one of the machines",
+        "the pod name {} does not end in its index ({}), for example because of hostNetwork, so "
+        "the first pod is unknown. Pass --rdzv-endpoint=HOST[:PORT] with the address of a node",
         pod.full,
         index->value);
     return plan;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HPC Pack, Azure Batch and Azure Machine Learning. Azure Batch sets CCP_NODES too, so that alone
-// does not mean HPC Pack.
+// HPC Pack, Azure Batch and Azure Machine Learning. Azure Batch sets CCP_NODES too, so that
+// variable alone does not identify HPC Pack.
 #include "base/endpoint.hpp"
 #include "base/text.hpp"
 #include "platform/job_ports.hpp"
@@ -24,8 +24,8 @@ std::vector<std::string> names_in(const PlatformFacts& facts, std::string_view n
 
 }  // namespace
 
-// "2 NODE02 80 NODE03 80": the machines of this task, of which HPC Pack starts one process. The way
-// to one process on each is a task for each, all with the same command line.
+// "2 NODE02 80 NODE03 80": the nodes of this task, on which HPC Pack starts only one process. To
+// get one process per node, use one task per node, all with the same command line.
 std::optional<PlatformPlan> read_hpc_pack(const PlatformFacts& facts) {
   const auto job = facts.word("CCP_JOBID");
   const auto text = facts.text("CCP_NODES");
@@ -43,7 +43,7 @@ std::optional<PlatformPlan> read_hpc_pack(const PlatformFacts& facts) {
   }
   if (count > 1 && !facts.has("PMI_RANK")) {
     plan.problem = fmt::format(
-        "this task has {} machines (CCP_NODES) and one process; make it {} tasks of one machine "
+        "this task has {} nodes (CCP_NODES) but one process. Split it into {} tasks of one node "
         "each, all with --nnodes={} --rdzv-backend=c10d --rdzv-endpoint={}:29400",
         count,
         count,
@@ -53,7 +53,7 @@ std::optional<PlatformPlan> read_hpc_pack(const PlatformFacts& facts) {
   return plan;
 }
 
-// A multi-instance task; each instance finds its place by its address.
+// A multi-instance task; each instance finds its index by its address.
 std::optional<PlatformPlan> read_azure_batch(const PlatformFacts& facts) {
   const auto master = facts.word("AZ_BATCH_MASTER_NODE");
   auto names = names_in(facts, "AZ_BATCH_HOST_LIST", ',');
@@ -83,7 +83,7 @@ std::optional<PlatformPlan> read_azure_batch(const PlatformFacts& facts) {
   return plan;
 }
 
-// `distribution: PyTorch`: the platform starts process_count_per_instance processes on a machine.
+// `distribution: PyTorch`: the platform starts process_count_per_instance processes per node.
 std::optional<PlatformPlan> read_azure_ml(const PlatformFacts& facts) {
   const auto world = facts.number("WORLD_SIZE", 1);
   const auto rank = facts.number("RANK");
@@ -98,8 +98,8 @@ std::optional<PlatformPlan> read_azure_ml(const PlatformFacts& facts) {
   plan.node = rank;
   if (rank->value != node->value || facts.number("LOCAL_RANK", 1)) {
     plan.problem =
-        "it started a process for each worker; set process_count_per_instance to 1 (and leave "
-        "--nproc-per-node out or set it to the workers of a machine), or give --platform=none";
+        "it started one process per worker. Set process_count_per_instance to 1 (and omit "
+        "--nproc-per-node or set it to the workers per node), or pass --platform=none";
   }
   plan.hosts = {{host->value}, host->origin};
   if (const auto port = facts.port("MASTER_PORT")) {

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// What tells this start from others: the step in which Slurm runs Hydra's proxies, or the job.
+// Identifies this start: the step in which Slurm runs Hydra's proxies, or the job.
 std::optional<Said<std::string>> job_around(const PlatformFacts& facts) {
   if (const auto job = facts.word("SLURM_JOB_ID"), step = facts.word("SLURM_STEP_ID");
       job && step) {
@@ -53,7 +53,7 @@ std::optional<PlatformPlan> read_hydra(const PlatformFacts& facts) {
   return plan;
 }
 
-// PALS_RANKID and PMI_SIZE; one rank on each machine, or one for each worker.
+// PALS_RANKID and PMI_SIZE; one rank per node, or one per worker.
 std::optional<PlatformPlan> read_pals(const PlatformFacts& facts) {
   const auto apid = facts.word("PALS_APID");
   const auto rank = facts.number("PALS_RANKID");
@@ -96,8 +96,8 @@ std::optional<PlatformPlan> read_flux(const PlatformFacts& facts) {
 }
 
 // https://htcondor.readthedocs.io, parallel universe: the same program runs in machine_count slots,
-// and these two variables number them. Neither the environment nor the job's ad lists the machines.
-// Other universes set neither, but users set _CONDOR_NPROCS, so both are needed.
+// and these two variables number them. Neither the environment nor the job ad lists the nodes.
+// Other universes set neither, but users set _CONDOR_NPROCS, so both are required.
 std::optional<PlatformPlan> read_htcondor(const PlatformFacts& facts) {
   const auto rank = facts.number("_CONDOR_PROCNO");
   const auto size = facts.number("_CONDOR_NPROCS", 1);
@@ -111,12 +111,12 @@ std::optional<PlatformPlan> read_htcondor(const PlatformFacts& facts) {
   return plan;
 }
 
-// Its workers are actors of its own; what one of them starts is a job of this machine.
+// Ray workers are actors; a job that one of them starts is limited to this host.
 std::optional<PlatformPlan> read_ray(const PlatformFacts& facts) {
   if (!facts.has("RAY_JOB_ID") && !facts.has("RAY_RAYLET_PID")) {
     return std::nullopt;
   }
-  return plan_of("ray", "a Ray worker, which starts jobs of this machine alone");
+  return plan_of("ray", "a Ray worker, whose jobs are limited to this host");
 }
 
 }  // namespace muster

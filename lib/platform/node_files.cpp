@@ -38,7 +38,7 @@ SaidNames or_none(std::vector<std::string> names, std::string_view origin) {
   return names.empty() ? SaidNames{} : SaidNames({std::move(names), std::string(origin)});
 }
 
-// The first word of each line; blank lines occur.
+// The first word of each line; skips blank lines.
 SaidNames names_in_file(const PlatformFacts& facts, std::string_view variable) {
   const auto path = facts.text(variable);
   const auto text = path ? facts.read_file(path->value) : Result<std::string>("");
@@ -51,7 +51,7 @@ SaidNames names_in_file(const PlatformFacts& facts, std::string_view variable) {
   return or_none(std::move(names), variable);
 }
 
-// On systems with a launch node that computes nothing, LSF lists it first.
+// On systems with a launch node without compute tasks, LSF lists it first.
 void drop_launch_node(std::vector<std::string>& names) {
   const auto is_launch = [](const std::string& name) {
     return name.find("batch") != std::string::npos || name.find("login") != std::string::npos;

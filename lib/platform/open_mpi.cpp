@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open MPI 4 and 5: mpirun started this process. Its ranks are the places; where rank 0 is, it does
-// not say. mpirun's own machine (OMPI_MCA_orte_hnp_uri) or the first machine of the job around it
-// are taken, and rank 0 itself checks that. OMPI_COMM_WORLD_NODE_RANK is no index of a machine.
+// Open MPI 4 and 5: mpirun started this process, and its ranks are the node indices. It does not
+// report where rank 0 is, so we assume mpirun's own host (OMPI_MCA_orte_hnp_uri) or the first node
+// of the surrounding job, and rank 0 checks that. OMPI_COMM_WORLD_NODE_RANK is not a node index.
 #include "base/text.hpp"
 #include "platform/around.hpp"
 #include "platform/job_ports.hpp"
@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kHostsTried = 4;
 
-// "405929984.0;tcp://10.77.0.10,192.168.1.2:34647" gives the addresses. IPv6 is "tcp6://[…]:port".
+// Extracts the addresses in "405929984.0;tcp://10.77.0.10,192.168.1.2:34647". IPv6 entries are
+// "tcp6://[…]:port".
 std::vector<std::string> addresses_in(std::string_view uri) {
   std::vector<std::string> out;
   for (const std::string& part : split(uri, ';')) {
@@ -45,7 +46,7 @@ void add_hosts(const PlatformFacts& facts, PlatformPlan& plan) {
   }
 }
 
-// What all ranks of the job, and no other job, have alike.
+// A value that all ranks of the job share and no other job has.
 std::optional<Said<std::string>> job_name(const PlatformFacts& facts) {
   for (const auto name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
     if (auto found = facts.word(name)) {
@@ -69,7 +70,7 @@ std::optional<PlatformPlan> read_open_mpi(const PlatformFacts& facts) {
   add_ranks(Ranks{*size, *rank, *local, *here}, facts, plan);
   const auto job = job_name(facts);
   if (here->value == size->value) {
-    plan.hosts = {{"127.0.0.1"}, "all ranks are on this machine: " + here->origin};
+    plan.hosts = {{"127.0.0.1"}, "all ranks are on this host: " + here->origin};
   } else {
     add_hosts(facts, plan);
   }

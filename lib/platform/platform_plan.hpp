@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlatformPlan: what a scheduler, an MPI launcher or a cloud says about the job that this process
-// is started in, each value with the variables that said it. Made by detect(); config/ turns it
-// into settings. Value type.
+// PlatformPlan: what a scheduler, an MPI launcher or a cloud reports about the job of this process,
+// each value with the variables that it was read from. Created by detect(); config/ turns it into
+// settings. Value type.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// A value and where it comes from: {4, "SLURM_STEP_NUM_NODES"}.
+// A value and its origin: {4, "SLURM_STEP_NUM_NODES"}.
 template <class T>
 struct Said {
   T value{};
@@ -20,68 +20,67 @@ struct Said {
   bool operator==(const Said&) const = default;
 };
 
-// This process is one of several that the platform started on this machine: one for each worker.
+// This process is one of several that the platform started on this node, one per worker.
 struct TaskOfNode {
   int local_rank = 0;
   std::optional<int> local_size;
-  std::optional<int> node;         // index of the machine
-  std::optional<int> nodes;        // machines
-  bool has_own_gpu = false;        // it sees one GPU alone, whose index is therefore 0
-  std::optional<int> cpus_here{};  // of all tasks on this machine together
+  std::optional<int> node;         // index of the node
+  std::optional<int> nodes;        // number of nodes
+  bool has_own_gpu = false;        // it sees only one GPU, whose index is therefore 0
+  std::optional<int> cpus_here{};  // total of all tasks on this node
   bool operator==(const TaskOfNode&) const = default;
 };
 
 struct PlatformPlan {
-  std::string name;  // as for --platform: "slurm"; "none"
+  std::string name;  // as in --platform: "slurm"; "none"
   std::string what;  // "Slurm step 8812.0"
 
-  // Launchers that the platform starts, one for each machine, or one for each worker (`task`).
+  // The number of launchers that the platform starts, one per node, or one per worker (`task`).
   std::optional<Said<int>> nodes;
-  std::optional<Said<int>> node;  // the place of this one among them, from 0
-  // Whether this launcher is the first, where others may have its place as well: places count anew
-  // in each replica, and ranks go by name.
+  std::optional<Said<int>> node;  // the index of this one, from 0
+  // True if this launcher is the first, where several may have its index: each replica numbers its
+  // pods from 0, and ranks follow the names.
   std::optional<bool> is_first;
-  std::vector<std::string> names;  // of the machines in their order, where they are known
-  // Names or addresses of all machines that the job may use, as they resolve. None: not listed.
+  std::vector<std::string> names;  // node names in order, if known
+  // Resolvable names or addresses of all nodes that the job may use. None if not listed.
   std::optional<Said<std::vector<std::string>>> members;
   std::optional<TaskOfNode> task;
 
-  std::optional<Said<int>> workers;  // of this launcher, said outright
-  std::optional<Said<int>> gpus;     // given to this machine: a worker for each
+  std::optional<Said<int>> workers;  // of this launcher, set explicitly
+  std::optional<Said<int>> gpus;     // allocated on this node: one worker each
 
-  // Where the launcher that hosts can be reached: under these names or addresses, at one of these
-  // ports. Several ports are candidates: the host takes the first that is free.
+  // The hosting launcher's names or addresses, and its candidate ports. It takes the first free
+  // port.
   std::optional<Said<std::vector<std::string>>> hosts;
   std::optional<Said<std::vector<std::uint16_t>>> ports;
-  bool dialled_by_workers =
-      false;          // the place is MASTER_ADDR and MASTER_PORT: --rdzv-backend=static
-  int host_node = 0;  // the place of the launcher that hosts
+  bool dialled_by_workers = false;  // it is MASTER_ADDR:MASTER_PORT (--rdzv-backend=static)
+  int host_node = 0;                // the index of the hosting launcher
 
   std::optional<Said<std::string>> run_id;
-  std::optional<Said<std::int64_t>> ends;  // unix time at which the scheduler ends the job
+  std::optional<Said<std::int64_t>> ends;  // Unix time at which the scheduler stops the job
 
-  // What to say where nobody tells how many launchers there are; empty: the platform does.
+  // The warning if the platform does not report the number of launchers; otherwise empty.
   std::string nodes_unknown;
 
-  // Other platforms that are to be seen here too; their values are not used.
+  // Other platforms detected as well; their values are not used.
   std::vector<std::string> also;
   std::vector<std::string> warnings;
 
-  // Why this process must not run alone though nothing else can be made of what the platform says:
-  // one sentence that ends with what to type. Empty where the plan is whole. A rendezvous that the
-  // user gives is an answer to it.
+  // The reason why this process must not run alone although the platform's data is insufficient:
+  // one message that ends with what to type. Empty if the plan is complete. A rendezvous address
+  // from the user resolves it.
   std::string problem;
-  // The words before our own command line that start one launcher on each machine: {"srun", …}.
+  // The words before our own command line that start one launcher per node: {"srun", …}.
   std::vector<std::string> starter;
-  // Some of its variables are here, but no whole: somebody's leftovers. Only `warnings` counts.
+  // Only some of the platform's variables are set: leftovers. Only `warnings` is used.
   bool is_partial = false;
-  // What is said may be a leftover in somebody's shell: who asks for one machine gets one.
+  // The values may be leftovers in a shell: a user who asks for one node gets one.
   bool is_hint = false;
 
   bool operator==(const PlatformPlan&) const = default;
 };
 
-// A plan that says nothing yet but who speaks.
+// A plan with only the platform's name and description.
 [[nodiscard]] inline PlatformPlan plan_of(std::string name, std::string what) {
   PlatformPlan plan;
   plan.name = std::move(name);
@@ -89,7 +88,7 @@ struct PlatformPlan {
   return plan;
 }
 
-// Leftovers, and the one line about them.
+// A plan for leftover variables, with one warning about them.
 [[nodiscard]] inline PlatformPlan leftovers(std::string name, std::string warning) {
   PlatformPlan plan = plan_of(std::move(name), "");
   plan.is_partial = true;
@@ -97,7 +96,7 @@ struct PlatformPlan {
   return plan;
 }
 
-// Whether this launcher is the one that the others look for.
+// True if this launcher is the one that the others connect to.
 [[nodiscard]] inline bool is_host(const PlatformPlan& plan) {
   return plan.is_first.value_or(plan.node && plan.node->value == plan.host_node);
 }

@@ -15,7 +15,7 @@ PlatformPlan none(std::string what) {
   return plan_of("none", std::move(what));
 }
 
-// What else answers, for --explain; a platform's second row is not another platform.
+// Lists other detected platforms, for --explain; a second row of the same platform does not count.
 void note_others(const PlatformFacts& facts, PlatformPlan& plan) {
   for (const PlatformRow& row : platform_rows()) {
     const bool listed = std::ranges::find(plan.also, row.title) != plan.also.end();
@@ -67,7 +67,8 @@ const std::vector<PlatformRow>& platform_rows() {
                 {"hpc-pack", "HPC Pack", read_hpc_pack},
                 {"jobset", "Kubernetes JobSet", read_indexed_job},
                 {"indexed-job", "Kubernetes Indexed Job", read_indexed_job},
-                // Machines without a process on each come last: what runs inside them knows more.
+                // Allocations without a process per node come last, because inner launchers are
+                // more specific.
                 {"slurm", "Slurm", read_slurm_allocation},
                 {"pbs", "PBS", read_pbs},
                 {"cobalt", "Cobalt", read_cobalt},
@@ -94,7 +95,7 @@ Result<PlatformPlan> detect(const PlatformFacts& facts, std::string_view wanted)
     is_row = is_row || row.name == wanted;
     auto plan = any || row.name == wanted ? row.read(facts) : std::nullopt;
     if (plan && plan->name != row.name) {
-      continue;  // a sibling's
+      continue;  // belongs to a sibling row
     }
     if (plan && plan->is_partial) {
       warnings = std::move(plan->warnings);
@@ -109,11 +110,11 @@ Result<PlatformPlan> detect(const PlatformFacts& facts, std::string_view wanted)
   }
   if (!any) {
     return failure(Errc::usage,
-                   fmt::format("--platform={}: its variables are not here, or do not fit together; "
-                               "--platform=auto looks for the others",
+                   fmt::format("--platform={}: its variables are missing or inconsistent. Use "
+                               "--platform=auto to detect another platform",
                                wanted));
   }
-  PlatformPlan out = none("none was found");
+  PlatformPlan out = none("none detected");
   out.warnings = std::move(warnings);
   return out;
 }
@@ -121,15 +122,13 @@ Result<PlatformPlan> detect(const PlatformFacts& facts, std::string_view wanted)
 Result<PlatformPlan> as_node(PlatformPlan plan, int node) {
   const int nodes = plan.nodes ? plan.nodes->value : 1;
   if (node < 0 || node >= nodes) {
-    return failure(
-        Errc::usage,
-        fmt::format("--as-node={}: the job has {} of them, numbered from 0", node, nodes));
+    return failure(Errc::usage,
+                   fmt::format("--as-node={}: the job has {} nodes, numbered from 0", node, nodes));
   }
   if (plan.task) {
-    return failure(
-        Errc::usage,
-        "--as-node is for one launcher on each machine; here the platform starts one for "
-        "each worker");
+    return failure(Errc::usage,
+                   "--as-node requires one launcher per node, but here the platform starts one per "
+                   "worker");
   }
   if (plan.node) {
     plan.node = {node, "--as-node"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The platforms that we know, and the question which one started this process. Pure. To add one:
-// a row in cloud_rows.cpp where plain variables say it all, else a function like those below, and
-// its row in platforms.cpp.
+// The supported platforms, and the detection of the one that started this process. Pure. To add
+// one: a row in cloud_rows.cpp if plain variables suffice, else a function like those listed here,
+// and its row in platforms.cpp.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// None: this process was not started by that platform.
+// None if this process was not started by that platform.
 using ReadPlatform = std::function<std::optional<PlatformPlan>(const PlatformFacts&)>;
 
 struct PlatformRow {
@@ -25,14 +25,14 @@ struct PlatformRow {
   ReadPlatform read;
 };
 
-// The innermost launcher first: the first that answers is taken.
+// Innermost launcher first; the first match is used.
 [[nodiscard]] const std::vector<PlatformRow>& platform_rows();
 
-// `wanted`: "auto", "none" or a row's name. Error: usage, for a name that is no row, or a row that
+// `wanted`: "auto", "none" or a row's name. Error: usage, for an unknown name, or a platform that
 // the environment does not show.
 [[nodiscard]] Result<PlatformPlan> detect(const PlatformFacts& facts, std::string_view wanted);
 
-// The same job seen from another of its machines. Error: usage, beyond the last one.
+// The plan of another node of the same job. Error: usage, if the node does not exist.
 [[nodiscard]] Result<PlatformPlan> as_node(PlatformPlan plan, int node);
 
 std::optional<PlatformPlan> read_open_mpi(const PlatformFacts& facts);

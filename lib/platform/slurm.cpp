@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm: a step, in which srun started one task on each machine or one for each worker, and an
-// allocation in which nobody has called srun yet. Only SLURM_STEP_* tells the two apart: a batch
-// script has SLURM_PROCID=0 and SLURM_NTASKS=2 as well, though one process runs. In a sub-step
-// SLURM_JOB_NODELIST is the whole job's, so only the step's list counts.
+// Slurm: a step, in which srun started one task per node or one per worker; and an allocation
+// without srun. Only SLURM_STEP_* distinguishes the two: a batch script has SLURM_PROCID=0 and
+// SLURM_NTASKS=2 too, although only one process runs. In a sub-step SLURM_JOB_NODELIST is the whole
+// job's list, so only the step's list counts.
 #include "base/text.hpp"
 #include "platform/host_list.hpp"
 #include "platform/job_ports.hpp"
@@ -21,7 +21,7 @@ struct Step {
   std::string job;
   std::string step;
   std::vector<std::string> names;
-  std::vector<int> tasks;  // on each machine
+  std::vector<int> tasks;  // per node
   int node = 0;
   int local = 0;
 
@@ -45,7 +45,7 @@ bool holds_together(const Step& step, const PlatformFacts& facts) {
          step.local < step.tasks[node] && procid && procid->value < step.total();
 }
 
-// None: not all of a step's variables are there, or they contradict each other.
+// None if variables of the step are missing or contradictory.
 std::optional<Step> read_step(const PlatformFacts& facts) {
   const auto job = facts.word("SLURM_JOB_ID");
   const auto step = facts.word("SLURM_STEP_ID");
@@ -64,7 +64,7 @@ std::optional<Step> read_step(const PlatformFacts& facts) {
   return holds_together(out, facts) ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// "name:address:host,…": what the controller knows of names that no resolver knows.
+// "name:address:host,…": addresses from the controller for names that DNS cannot resolve.
 std::string address_of(const std::string& name, const PlatformFacts& facts) {
   const auto aliases = facts.text("SLURM_NODE_ALIASES");
   for (const std::string& alias : split(aliases ? aliases->value : "", ',')) {
@@ -81,7 +81,7 @@ std::string address_of(const std::string& name, const PlatformFacts& facts) {
   return name;
 }
 
-// "12003-12004", of srun --resv-ports: the one way to ports that no other job takes.
+// "12003-12004", from srun --resv-ports: the only way to get ports that no other job uses.
 std::vector<std::uint16_t> reserved_ports(const PlatformFacts& facts) {
   const auto text = facts.word("SLURM_STEP_RESV_PORTS");
   const auto ports = text ? expand_host_list("[" + text->value + "]")
@@ -104,7 +104,7 @@ Said<std::vector<std::uint16_t>> ports_of(const std::string& job, const Platform
   return {job_ports(job), "derived from " + job};
 }
 
-// How many GPUs this task has: "0,1" of SLURM_STEP_GPUS, else the count for the machine.
+// The number of GPUs of this task: "0,1" in SLURM_STEP_GPUS, else the node's count.
 std::optional<Said<int>> gpus_of(const PlatformFacts& facts) {
   if (const auto list = facts.word("SLURM_STEP_GPUS");
       list && list->value.find('-') == std::string::npos) {
@@ -124,7 +124,7 @@ void add_place(const Step& step, const PlatformFacts& facts, PlatformPlan& plan)
     plan.node = {step.node, "SLURM_NODEID"};
     return;
   }
-  // One agent for each task, in the order of machines whatever --distribution says.
+  // One agent per task, in node order regardless of --distribution.
   plan.nodes = {step.total(), "SLURM_STEP_TASKS_PER_NODE"};
   plan.node = {step.before() + step.local, "SLURM_NODEID, SLURM_LOCALID"};
   plan.workers = {1, "SLURM_STEP_TASKS_PER_NODE"};
@@ -156,7 +156,7 @@ PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
   const auto cluster = facts.word("SLURM_CLUSTER_NAME");
   plan.ports = ports_of(
       fmt::format("slurm/{}/{}/{}", cluster ? cluster->value : "", step.job, step.step), facts);
-  // Up to the year 2038, beyond which no job of today is planned.
+  // Works until 2038, which is enough for today's jobs.
   if (const auto ends = facts.number("SLURM_JOB_END_TIME", 1)) {
     plan.ends = {ends->value, ends->origin};
   }
@@ -166,7 +166,7 @@ PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
   return plan;
 }
 
-// 22.05 and later: srun does not take --cpus-per-task over from the job.
+// Since 22.05 srun does not inherit --cpus-per-task from the job.
 std::vector<std::string> srun_words(int nodes, const PlatformFacts& facts) {
   std::vector<std::string> words{"srun",
                                  fmt::format("--nodes={}", nodes),
@@ -191,8 +191,8 @@ std::optional<PlatformPlan> read_slurm(const PlatformFacts& facts) {
   if (!step) {
     return leftovers(
         "slurm",
-        "ignoring the SLURM_* variables: they are not those of one step, as after ssh to a machine "
-        "of a job; start muster by srun, or give --platform=none");
+        "ignoring the SLURM_* variables: they do not describe one step, for example after ssh to a "
+        "node. Start muster with srun, or pass --platform=none");
   }
   return step_plan(*step, facts);
 }
@@ -211,7 +211,7 @@ std::optional<PlatformPlan> read_slurm_allocation(const PlatformFacts& facts) {
   }
   if (nodes->value > 1) {
     plan.problem = fmt::format(
-        "the job has {} machines (SLURM_JOB_NUM_NODES), and only srun starts a process on each",
+        "the job has {} nodes (SLURM_JOB_NUM_NODES), and only srun starts a process on each",
         nodes->value);
   } else {
     plan.gpus = facts.number("SLURM_GPUS_ON_NODE", 1);

@@ -39,7 +39,8 @@ void Console::tell_unshown() {
   tell_refused();
 }
 
-// What standard error refused can only be told on a terminal: standard output may be data.
+// Reports what standard error refused only if a terminal can show it, because standard output may
+// carry data.
 void Console::tell_refused() {
   if (const Refused lost = output_ ? output_->refused() : Refused{}; lost.why != 0) {
     say(lost.describe("standard output"));

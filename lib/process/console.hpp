@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Console: our standard output and error as two sinks, or one where both lead to the same place.
-// Everything that the agent prints goes through here: the workers' output by OutputPump, muster's
-// own messages by `say`. So no reader that stopped can hold the agent, and no two lines tear each
-// other. Owned by LinuxRunner; resource; lives on the loop's thread.
+// Console: muster's standard output and error as two sinks, or as one sink if both are the same
+// file. Everything that the agent prints passes through here: OutputPump writes the workers'
+// output, and `say` writes muster's own messages. A stalled reader therefore cannot block the
+// agent, and lines are never interleaved. Owned by LinuxRunner; resource; lives on the loop's
+// thread.
 #pragma once
 
 #include "process/console_sink.hpp"
@@ -20,23 +21,23 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // Called when a full sink has room again.
+  // Called when a full sink can accept data again.
   void set_on_room(std::function<void()> on_room) { on_room_ = std::move(on_room); }
 
-  // Where 1 (output) or 2 (error) goes.
+  // The sink for descriptor 1 (output) or 2 (error).
   [[nodiscard]] ConsoleSink& sink(int stream);
 
-  // Muster's own lines, on standard error. Never waits.
+  // Prints muster's own lines on standard error. Never blocks.
   void say(std::string_view text) { sink(2).say(text); }
 
-  // Blocks until all is written or the wait is over.
+  // Blocks until everything is written or the wait expires.
   void write_all(ConsoleWait& wait);
 
-  // At the end of the job, before the last lines: drops what nobody read, and tells how much that
-  // was on standard error.
+  // Called at the end of the job, before the last lines. Drops unread output and reports on
+  // standard error how much was dropped.
   void tell_unshown();
 
-  // Output of workers was refused (a full disk), and no log file holds it.
+  // True if the console refused worker output (for example, disk full) that no log file contains.
   [[nodiscard]] bool has_lost_output() const;
 
  private:
@@ -45,8 +46,8 @@ class Console {
 
   Poller& poller_;
   std::function<void()> on_room_ = [] {};
-  std::unique_ptr<ConsoleSink> error_;   // made first: most jobs print nothing of their own ...
-  std::unique_ptr<ConsoleSink> output_;  // ... to either; none where both are one place
+  std::unique_ptr<ConsoleSink> error_;   // created first because most jobs print ...
+  std::unique_ptr<ConsoleSink> output_;  // ... no output of their own; null if both share a sink
   bool one_place_ = false;
 };
 

@@ -16,10 +16,10 @@
 namespace muster {
 namespace {
 
-// A queue that once grew is given back when it is empty.
+// Above this capacity, the buffer is freed when the queue is empty.
 constexpr std::size_t kBufferKeptBytesMax = std::size_t{1024} * 1024;
 
-// A console that takes nothing for so long is taken for one that nobody reads.
+// A console that accepts no data for this long is treated as unread.
 constexpr Duration kStallTime = std::chrono::milliseconds(100);
 
 int as_milliseconds(Duration duration) {
@@ -27,7 +27,7 @@ int as_milliseconds(Duration duration) {
   return static_cast<int>(std::clamp<long>(ms, 0, INT_MAX));
 }
 
-// The reader left, or the terminal hung up.
+// True if the reader has closed its end or the terminal has hung up.
 bool is_reader_gone(int why, bool terminal) {
   return why == EPIPE || why == ECONNRESET || (why == EIO && terminal);
 }
@@ -44,10 +44,10 @@ std::string counted(std::uint64_t count, std::string_view noun) {
 
 std::string Unshown::describe(std::string_view console) const {
   std::string text = "muster: warning: ";
-  text.append(console).append(" was not read in time; not shown: ");
+  text.append(console).append(" was not read in time; dropped: ");
   if (messages > 0) {
     text.append(counted(messages, "message"));
-    text.append(" of muster").append(worker_bytes > 0 ? ", " : "");
+    text.append(" from muster").append(worker_bytes > 0 ? ", " : "");
   }
   if (worker_bytes > 0) {
     text.append(std::to_string(worker_bytes)).append(" bytes of the workers' output");
@@ -60,7 +60,7 @@ std::string Refused::describe(std::string_view stream) const {
   std::string text = "muster: warning: cannot write ";
   text.append(stream).append(": ").append(errno_text(why)).append("; lost: ");
   if (messages > 0) {
-    text.append(counted(messages, "message")).append(" of muster").append(bytes > 0 ? ", " : "");
+    text.append(counted(messages, "message")).append(" from muster").append(bytes > 0 ? ", " : "");
   }
   if (bytes > 0) {
     text.append(lines > 0 ? counted(lines, "line") : counted(bytes, "byte"));
@@ -76,11 +76,11 @@ ConsoleSink::~ConsoleSink() {
   poller_.forget(writer_.fd());
 }
 
-// Whether the console took anything.
+// True if the console accepted any data.
 bool ConsoleSink::write_queue() {
   bool took = false;
   while (!closed_ && written_ < pending_.size()) {
-    // A line whose end was refused is ended now.
+    // The end of the last line was refused, so terminate it first.
     const auto rest = torn_ ? std::string_view("\n") : std::string_view(pending_).substr(written_);
     const auto count = writer_.write_some(rest);
     if (count > 0) {
@@ -111,7 +111,7 @@ void ConsoleSink::give_up_write(int why) {
   written_ = pending_.size();
 }
 
-// A line that is half written counts as lost.
+// A partially written line counts as lost.
 void ConsoleSink::count_refused(std::string_view rest) {
   const std::uint64_t lines = count_lines(rest);
   refused_.lines += lines - std::min(lines, own_lines_);
@@ -132,7 +132,7 @@ void ConsoleSink::forget_own() {
 }
 
 void ConsoleSink::flush() {
-  // The line about what is missing goes where it is missing: behind all that was queued before.
+  // Print the count of dropped output where the output is missing, after everything queued before.
   if (write_queue() && unshown_.any() && has_room()) {
     pending_.append(pending_.back() == '\n' ? "" : "\n");
     pending_.append(take_unshown().describe("this console"));
@@ -216,7 +216,7 @@ bool ConsoleSink::wait_for_room(ConsoleWait& wait, bool all) {
   return true;
 }
 
-// A line that is half written keeps its end.
+// A partially written line is still completed.
 Unshown ConsoleSink::give_up_queue() {
   const auto line_end = written_ == 0 || pending_[written_ - 1] == '\n'
                             ? written_

@@ -13,11 +13,12 @@ namespace muster {
 Result<std::unique_ptr<DeathThread>> DeathThread::start(LivenessPage& page, int news_fd) {
   std::unique_ptr<DeathThread> out(new DeathThread(page, news_fd));
   pthread_t thread{};
-  // The new thread inherits the mask: the loop's thread alone takes signals.
+  // The new thread inherits the mask, so only the loop's thread receives signals.
   const BlockedSignals blocked;
   const int error = ::pthread_create(&thread, nullptr, main, out.get());
   if (error != 0) {
-    return std::unexpected(system_error("starting the thread that waits for deaths", error));
+    return std::unexpected(
+        system_error("cannot start the thread that detects worker deaths", error));
   }
   out->thread_ = thread;
   return out;
@@ -25,10 +26,11 @@ Result<std::unique_ptr<DeathThread>> DeathThread::start(LivenessPage& page, int 
 
 DeathThread::~DeathThread() {
   if (!thread_) {
-    return;  // it never ran
+    return;  // the thread never started
   }
   stop_.store(1);
-  // Stored first: a thread that is about to sleep is sent back by the kernel, which compares.
+  // Store before waking: if the thread is about to sleep, the kernel sees that the value differs
+  // and returns EAGAIN.
   futex_wake_all(stop_);
   ::pthread_join(*thread_, nullptr);
 }
@@ -40,8 +42,9 @@ void* DeathThread::main(void* self) {
   return nullptr;
 }
 
-// What changes after a word was read ends the wait at once, so nothing is missed. A kernel that
-// cannot wait for several words (before 5.16) ends the thread: deaths are then seen when reaped.
+// If a word changes after it was read, the wait returns at once, so no death is missed. The thread
+// exits if the kernel cannot wait for several words (before 5.16); deaths are then detected when
+// workers are reaped.
 void DeathThread::watch() {
   std::vector<FutexWatch> watches;
   do {
@@ -52,8 +55,8 @@ void DeathThread::watch() {
       any_died = any_died || (watches.back().value & kOwnerDied) != 0;
     }
     if (any_died) {
-      // A dead word stays marked until another worker gets it, so this may say the same again. The
-      // reader keeps a note of those that it has seen.
+      // A dead word stays marked until another worker takes it, so this may report the same death
+      // again. The reader keeps track of those already seen.
       const std::uint64_t one = 1;
       [[maybe_unused]] const auto written = ::write(news_fd_, &one, sizeof(one));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeathThread: the launcher's one other thread. No descriptor becomes readable when a futex word
-// changes, so somebody has to sleep on the workers' words: this thread does (futex_waitv), and adds
-// to an eventfd when one of them says that its owner died. It reads the words and nothing else, and
-// decides nothing. Made when the first worker has asked for a word; resource.
+// DeathThread: the launcher's only other thread. A change to a futex word makes no descriptor
+// readable, so this thread waits on the workers' words (futex_waitv) and adds to an eventfd when a
+// word shows that its owner died. It only reads the words and makes no decisions. Started when the
+// first worker requests a word; resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -33,7 +33,7 @@ class DeathThread {
 
   LivenessPage& page_;
   int news_fd_;
-  std::atomic<std::uint32_t> stop_{0};  // watched as a word is
+  std::atomic<std::uint32_t> stop_{0};  // watched like the words
   std::optional<pthread_t> thread_;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeathWatch: sees that a worker which uses the collective library is dying, before the kernel has
-// freed its memory and so lets us reap it (0.1 s for each GiB). Workers ask for a word over a
-// socket (base/liveness_page.hpp); what a word says is only a hint: that a worker is dying, and of
-// what, is what the kernel says of it. Where anything of this is not to be had (kernel, namespaces,
-// limits) deaths are seen when they are reaped. Part of LinuxRunner, on its thread. Resource.
+// DeathWatch: detects that a worker that uses the collective library is dying before it can be
+// reaped. The kernel first frees the worker's memory (0.1 s per GiB). Workers request a word over a
+// socket (base/liveness_page.hpp). The word is only a hint; whether and why a worker is dying
+// always comes from the kernel. If the kernel, namespaces or limits do not allow this, deaths are
+// detected when workers are reaped. Part of LinuxRunner, on its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -35,20 +35,21 @@ class DeathWatch final : public Watcher {
   DeathWatch(const DeathWatch&) = delete;
   DeathWatch& operator=(const DeathWatch&) = delete;
 
-  // Somebody asks for a word, or the thread has news.
+  // A worker requests a word, or the thread reports a death.
   void on_ready() override;
 
-  // Workers that hold a word and have begun to die of a failure since the last call, each once.
+  // Workers with a word that have begun to die of a failure since the last call; each is returned
+  // once.
   [[nodiscard]] std::vector<Dying> take_dying();
 
-  // Both are called before the launcher reports the end. The remaining workers read which failure
-  // was the first.
+  // Call both before the launcher reports the exit. The remaining workers read which failure came
+  // first.
   void note_failure(pid_t pid);
   void reaped(pid_t pid, const ExitStatus& status);
 
  private:
   struct Holder {
-    pid_t pid = 0;  // 0: the word is free
+    pid_t pid = 0;  // 0 if the word is free
     bool seen = false;
   };
 
@@ -67,22 +68,22 @@ class DeathWatch final : public Watcher {
   std::array<Holder, kLivenessWords> holders_{};
 };
 
-// The failure that a process is ending with, by its /proc/<pid>/stat. None if it is not ending,
-// ends with 0, or if the kernel does not show the status. Pure.
+// The failure that a process is dying of, from its /proc/<pid>/stat. None if it is not exiting,
+// exits with 0, or the kernel does not show the status. Pure.
 [[nodiscard]] std::optional<ExitStatus> parse_dying(std::string_view stat);
 
-// A process that is ending and has not been reaped.
+// A process that is exiting but has not been reaped.
 struct Ending {
-  // None: it ends with 0, or the kernel shows us the status only after we reap it, because the
+  // None if it exits with 0, or if the kernel shows the status only after reaping because the
   // process has another user or cannot be traced.
   std::optional<ExitStatus> failure;
   bool operator==(const Ending&) const = default;
 };
 
-// None: it is not ending. Pure.
+// None if it is not exiting. Pure.
 [[nodiscard]] std::optional<Ending> parse_ending(std::string_view stat);
 
-// None also if /proc does not show the process.
+// Also none if /proc does not show the process.
 [[nodiscard]] std::optional<Ending> ending_of(pid_t pid);
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescendantCore: which processes are below which worker, and whether the end of one of them is a
-// failure. Fed by DescendantWatch with what the kernel lists; time is an argument, no I/O. Value.
+// DescendantCore: tracks which processes descend from which worker, and decides whether the exit of
+// a descendant is a failure. DescendantWatch passes it the kernel's process list; time is an
+// argument, no I/O. Value.
 #pragma once
 
 #include "base/time.hpp"
@@ -19,19 +20,20 @@
 
 namespace muster {
 
-// Each takes a descriptor, and a quarter of ours at most. Whatever is beyond is not watched.
+// Each watched process takes a descriptor; we use at most a quarter of ours. Processes beyond the
+// limit are not watched.
 inline constexpr std::size_t kDescendantsMax = 1024;
 
-// A process that has run for so long is part of the program, not one of its short commands.
+// A process that has run for this long is part of the program, not a short-lived command.
 inline constexpr Duration kDescendantSettled = std::chrono::seconds(10);
 
 struct Descendant {
-  int local_rank = 0;  // of the worker above it
+  int local_rank = 0;  // of its worker
   std::string command;
   TimePoint since{};
 };
 
-// The end of a process below a worker.
+// The exit of a worker's descendant.
 struct DescendantEnd {
   pid_t pid = 0;
   int local_rank = 0;
@@ -41,47 +43,49 @@ struct DescendantEnd {
   std::string memory_usage;
 };
 
-// Whether it failed: killed by SIGKILL or by a signal of a crash (SIGSEGV, SIGABRT, ...) at any
-// age; or ended with a code of its own other than 0 after it had settled, since programs run short
-// commands that fail every day. Signals and codes of those who were asked to end do not count. No
-// status: its parent took it before we could look, and so knows of it.
+// True if the process failed. SIGKILL and crash signals (SIGSEGV, SIGABRT, ...) count at any age. A
+// nonzero exit code counts only if the process had settled, because programs run short-lived
+// commands that fail every day. Signals and exit codes that follow a stop request do not count.
+// Without a status the parent reaped the process first, so the parent knows about it.
 [[nodiscard]] bool is_failure(const std::optional<ExitStatus>& status, Duration age);
 
 class DescendantCore {
  public:
-  // The local rank of the worker that started a process whose parent has ended; none: no worker.
+  // The local rank of the worker that started a process whose parent has exited; none if no worker
+  // did.
   using OwnerOfOrphan = std::function<std::optional<int>(const ProcessRow&)>;
 
-  // `reaper`: whose children orphans become; `most`: how many are watched.
+  // `reaper`: the process that adopts orphans; `most`: limit on watched processes.
   DescendantCore(pid_t reaper, std::size_t most) : reaper_(reaper), most_(most) {}
 
   void add_worker(pid_t pid, int local_rank) { workers_[pid] = local_rank; }
 
-  // The worker has ended, or is being ended, and what is below it with it.
+  // The worker has exited or is being stopped, along with its descendants.
   void drop_worker(int local_rank);
 
-  // Parents come before their children. Returns who is new, to be watched.
+  // `rows` lists parents before their children. Returns the new processes, which must be watched.
   [[nodiscard]] std::vector<pid_t> note_seen(TimePoint now,
                                              std::span<const ProcessRow> rows,
                                              const OwnerOfOrphan& owner);
 
-  // Its end, where that is a failure. It is forgotten.
+  // Returns the exit if it is a failure. Forgets the process.
   [[nodiscard]] std::optional<DescendantEnd> note_end(TimePoint now,
                                                       pid_t pid,
                                                       const std::optional<ExitStatus>& status);
 
-  // The worker with this local rank; 0: none.
+  // The worker with this local rank; 0 if there is none.
   [[nodiscard]] pid_t worker(int local_rank) const;
 
   [[nodiscard]] bool knows(pid_t pid) const {
     return workers_.contains(pid) || descendants_.contains(pid);
   }
 
-  // Of one that died before it was seen, as its parent did: the worker that leads its group. Else
-  // the one with the least local rank, while all run: once one has ended, it may have been its.
+  // The owner of a process that died before it was seen and whose parent is dead as well. This is
+  // the worker that leads its group, or else the worker with the lowest local rank. None once a
+  // worker has exited, because the process may have belonged to that one.
   [[nodiscard]] std::optional<int> owner_of_dead(pid_t group) const;
 
-  // Some were left out.
+  // True if some processes were not watched.
   [[nodiscard]] bool was_full() const { return was_full_; }
 
  private:
@@ -93,7 +97,7 @@ class DescendantCore {
   std::map<pid_t, int> workers_;  // to their local ranks
   std::map<pid_t, Descendant> descendants_;
   bool was_full_ = false;
-  bool some_ended_ = false;  // of the workers
+  bool some_ended_ = false;  // some worker has exited
 };
 
 }  // namespace muster

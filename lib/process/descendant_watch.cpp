@@ -36,8 +36,8 @@ namespace {
 
 constexpr Duration kLook = std::chrono::milliseconds(50);
 
-// A look that cost much is not repeated before so many times its CPU time has passed: one percent
-// of a CPU at most, however many threads the program has.
+// After a scan, wait this many times its CPU time before the next. Scans thus use at most 1 % of a
+// CPU, however many threads the program has.
 constexpr int kLookShare = 100;
 
 constexpr std::size_t kMemberStatBytesMax = 4096;
@@ -47,7 +47,7 @@ UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
 }
 
-// As <linux/pidfd.h> of Linux 6.15 has it, in its first size.
+// Mirrors <linux/pidfd.h> of Linux 6.15, first version of the struct.
 struct PidfdInfo {
   std::uint64_t mask = 0;
   std::uint64_t cgroup = 0;
@@ -60,7 +60,7 @@ static_assert(sizeof(PidfdInfo) == 64);
 constexpr std::uint64_t kPidfdInfoExit = 1U << 3U;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
-// A process that its parent has reaped; none from an older kernel.
+// For a process that its parent has reaped; none on older kernels.
 std::optional<ExitStatus> status_after_reaping(int pidfd) {
   PidfdInfo info;
   info.mask = kPidfdInfoExit;
@@ -88,8 +88,8 @@ std::string stat_of(pid_t pid) {
   return read_proc_file("/proc/" + std::to_string(pid) + "/stat", kMemberStatBytesMax);
 }
 
-// Our own child, which stays to be reaped. Who was killed with its whole group is known to be dying
-// before any of them has died.
+// For our own child, which stays unreaped here. If a whole group was killed, its members are known
+// to be dying before any of them has died.
 bool is_ending(pid_t pid) {
   siginfo_t info{};
   return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -129,7 +129,7 @@ struct DescendantWatch::Impl : std::enable_shared_from_this<Impl> {
   bool looking = false;
   std::string memory_group = own_memory_group();
   std::optional<std::uint64_t> kills_before;
-  std::vector<DescendantEnd> failures;  // not yet told
+  std::vector<DescendantEnd> failures;  // not yet reported
   bool tell_posted = false;
   bool told_too_many = false;
 
@@ -178,8 +178,8 @@ void DescendantWatch::Impl::wait() {
   });
 }
 
-// The last field is the number that was given away last in our pid namespace, to a process or a
-// thread: as long as it stays, nobody was born.
+// The last field is the pid or thread ID allocated last in our pid namespace. If it is unchanged,
+// no process was created.
 bool DescendantWatch::Impl::anybody_new() {
   std::array<char, 128> text{};
   const auto count = newest ? ::pread(newest.get(), text.data(), text.size(), 0) : -1;
@@ -209,8 +209,8 @@ void DescendantWatch::Impl::take(TimePoint now, std::span<const ProcessRow> rows
   }
 }
 
-// Born and dead since the last look, as its parent is. Whoever still has a parent that does not
-// reap it is seen at the next look.
+// Covers processes that were created and died since the last scan and whose parent is dead too.
+// Zombies whose parent still runs are found by the next scan.
 void DescendantWatch::Impl::take_dead_orphans() {
   std::vector<ProcessRow> rows;
   for (const pid_t pid : children_of(::getpid())) {
@@ -222,8 +222,8 @@ void DescendantWatch::Impl::take_dead_orphans() {
   take(steady_now(), rows);
 }
 
-// The environment of a helper of ours names no worker. A dead process has none any more: helpers
-// lead their groups, while a daemon is the child of such a leader.
+// Our own helper processes have no worker's RANK in their environment. A dead process has no
+// environment at all: helpers lead their groups, while a daemon is the child of such a leader.
 std::optional<int> DescendantWatch::Impl::owner_of_orphan(const ProcessRow& row) const {
   if (row.state == 'Z') {
     return row.pid == row.group ? std::nullopt : core.owner_of_dead(row.group);
@@ -257,7 +257,7 @@ void DescendantWatch::Impl::watch(pid_t pid) {
   watched[pid] = std::move(one);
 }
 
-// Its entry in /proc is there until it is reaped; what a pidfd says of it, only after that.
+// The /proc entry exists until the process is reaped; the pidfd has the status only afterwards.
 void DescendantWatch::Impl::note_end(pid_t pid) {
   const auto found = watched.find(pid);
   if (found == watched.end()) {
@@ -274,7 +274,7 @@ void DescendantWatch::Impl::note_end(pid_t pid) {
     return;
   }
   if (still_there) {
-    end->command = row->command;  // it may have given itself a name since
+    end->command = row->command;  // it may have renamed itself since
   }
   ask_about_memory(*end);
   failures.push_back(std::move(*end));
@@ -298,7 +298,7 @@ void DescendantWatch::Impl::ask_about_memory(DescendantEnd& end) const {
   }
 }
 
-// A worker that ends as well speaks for itself: its children may have died of its end.
+// If the worker is exiting too, its own exit is reported: its children may have died because of it.
 void DescendantWatch::Impl::tell() {
   tell_posted = false;
   for (const DescendantEnd& one : std::exchange(failures, {})) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescendantWatch: sees that a process below a worker has failed, though the worker itself lives
-// (--on-child-death). A pidfd of each tells its end at once; that there are new ones is looked at
-// every kLook, since no part of the kernel that is open to every user reports a fork. Used by the
-// agent on the loop's thread; resource.
+// DescendantWatch: detects that a worker's descendant has failed while the worker itself keeps
+// running (--on-child-death). A pidfd reports the exit of each process at once. New processes are
+// found by polling every kLook, because no kernel interface open to every user reports a fork. Used
+// by the agent on the loop's thread; resource.
 #pragma once
 
 #include "base/time.hpp"
@@ -21,9 +21,9 @@ namespace muster {
 class DescendantObserver {
  public:
   virtual ~DescendantObserver() = default;
-  // Never from inside a call to the watch, and not about a worker that has ended itself.
+  // Never called from within a call to the watch, nor for a worker that has itself exited.
   virtual void on_descendant_failure(const DescendantEnd& end) = 0;
-  // There are more than can be watched; said once.
+  // There are more descendants than can be watched. Reported once.
   virtual void on_too_many_descendants() = 0;
 };
 
@@ -35,19 +35,20 @@ class DescendantWatch {
   DescendantWatch(const DescendantWatch&) = delete;
   DescendantWatch& operator=(const DescendantWatch&) = delete;
 
-  // Whether this machine lets us see them: pidfds, and a /proc of our own pid namespace.
+  // True if this host supports it: pidfds, and a /proc of our own pid namespace.
   [[nodiscard]] static bool is_possible();
 
   void add_worker(pid_t pid, int local_rank, int rank);
   void drop_worker(int local_rank);
 
-  // All workers are being ended.
+  // All workers are being stopped.
   void end();
 
-  // Orphans are our children: their status is there until we reap them.
+  // Call before reaping: orphans are our children, and their status is available until we reap
+  // them.
   void look_before_reaping();
 
-  // How many are watched.
+  // The number of watched processes.
   [[nodiscard]] std::size_t count() const;
 
  private:
@@ -55,7 +56,7 @@ class DescendantWatch {
   std::shared_ptr<Impl> impl_;
 };
 
-// RANK in what /proc/<pid>/environ holds. Pure.
+// Parses RANK from the contents of /proc/<pid>/environ. Pure.
 [[nodiscard]] std::optional<int> rank_in_environment(std::string_view block);
 
 }  // namespace muster

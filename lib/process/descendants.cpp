@@ -30,7 +30,7 @@ namespace {
 constexpr std::size_t kProcFileBytesMax = 1 << 20;
 constexpr pid_t kPidMax = 4 * 1024 * 1024;  // the kernel's own limit
 
-// Without fmt or iostream: the guard runs this too and shall stay small.
+// Uses neither fmt nor iostream: the guard runs this code too and should stay small.
 std::string proc_path(pid_t pid, std::string_view file) {
   std::string path = "/proc/" + std::to_string(pid);
   return path.append("/").append(file);
@@ -40,7 +40,7 @@ std::string read_text(const std::string& path) {
   return read_proc_file(path, kProcFileBytesMax);
 }
 
-// The numbers that name entries of a folder.
+// The entries of a directory whose names are numbers.
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> numbers;
   DIR* const dir = ::opendir(folder.c_str());
@@ -60,7 +60,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   return numbers;
 }
 
-// The number that the kernel gave away last. Numbers rise until they begin anew.
+// The pid that the kernel allocated last. Pids increase until they wrap around.
 pid_t newest_pid() {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -71,9 +71,9 @@ pid_t newest_pid() {
   return pid > 0 ? pid : kPidMax;
 }
 
-// Without /proc: the kernel answers waitid() for our own children only, and asking takes nothing
-// from them. So their numbers can be tried one by one: below the newest first, which takes
-// milliseconds as a rule.
+// Fallback without /proc: waitid() works only for our own children, and with WNOWAIT it does not
+// consume their status. So we probe each pid up to the newest one first, which usually takes
+// milliseconds.
 std::vector<pid_t> own_children_by_number() {
   const pid_t newest = newest_pid();
   std::vector<pid_t> children;
@@ -117,9 +117,9 @@ std::vector<ProcessRow> all_processes() {
   return rows;
 }
 
-// A pid from a list may have gone to a stranger meanwhile; a pidfd that was opened before its
-// parent was confirmed cannot. None where it was no longer that child; the handle is empty with
-// kernels before 5.3.
+// A listed pid may have been reused meanwhile. A pidfd that was opened before we confirmed the
+// parent is safe. None if the process is no longer that child; the handle is empty on kernels
+// before 5.3.
 std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
   UniqueFd handle = open_process(pid);
   const auto row = read_process(pid);
@@ -130,7 +130,8 @@ std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
   return handle;
 }
 
-// Until all of them have ended, or `until`. Where there are no handles, a moment.
+// Waits until all of them have exited, or until `until`. Without handles it only waits for a
+// moment.
 void wait_for_ends(const std::vector<UniqueFd>& dying, TimePoint until) {
   for (const UniqueFd& one : dying) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
@@ -166,7 +167,7 @@ std::vector<ProcessRow> rows_below(pid_t root, std::span<const ProcessRow> rows)
     by_parent.emplace(row.parent, &row);
   }
   std::vector<ProcessRow> below;
-  std::set<pid_t> seen{root};  // rows are read one by one: a recycled pid could make a ring
+  std::set<pid_t> seen{root};  // rows are read one by one, so a recycled pid could form a cycle
   std::vector<pid_t> queue{root};
   for (std::size_t next = 0; next < queue.size(); ++next) {
     const auto [from, to] = by_parent.equal_range(queue[next]);
@@ -210,8 +211,8 @@ std::vector<pid_t> children_of(pid_t pid) {
     }
     return children;
   }
-  // The kernel lists children by the thread that forked them, and may leave some out while others
-  // end (proc(5)). Whoever kills therefore comes back until none is left.
+  // The kernel lists children per thread that forked them, and may omit some while others exit
+  // (proc(5)). Callers that kill therefore repeat until no child is left.
   for (const pid_t thread : numbers_in(proc_path(pid, "task"))) {
     append_pids(read_text(proc_path(pid, "task/" + std::to_string(thread) + "/children")),
                 children);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// All processes below one: listed, and killed until none is left. Works without cgroups and
-// privileges: a child subreaper's descendants cannot leave it, whatever session they make, so
-// "no child left" proves "nothing left". Used by the guard (blocking) and LinuxRunner (by events).
-// Without a /proc of our own pid namespace only our children can be listed; those below them become
-// our children when their parents were killed, so a sweep still ends with nothing left.
+// Lists all descendants of a process and kills them until none is left. Needs neither cgroups nor
+// privileges: the descendants of a child subreaper cannot escape it, whatever session they create,
+// so "no child left" proves "nothing left". Used by the guard (blocking) and LinuxRunner
+// (event-driven). Without a /proc of our own pid namespace only our children can be listed. Their
+// descendants become our children when their parents are killed, so a sweep still leaves nothing
+// behind.
 #pragma once
 
 #include "base/fd.hpp"
@@ -36,29 +37,29 @@ struct ProcessRow {
 // One line of /proc/<pid>/stat; the command may hold blanks and parentheses. Pure.
 [[nodiscard]] std::optional<ProcessRow> parse_stat(std::string_view text);
 
-// Those rows that are below `root`, parents before their children. Pure.
+// The rows that descend from `root`, parents before their children. Pure.
 [[nodiscard]] std::vector<ProcessRow> rows_below(pid_t root, std::span<const ProcessRow> rows);
 
-// Whether /proc shows the pid namespace that we live in. Where it is another one's (unshare --pid
-// without --mount-proc), its numbers mean other processes, and it is not looked at.
+// True if /proc belongs to our own pid namespace. Otherwise (unshare --pid without --mount-proc)
+// its pids mean other processes, and we do not read it.
 [[nodiscard]] bool proc_is_ours();
 
 [[nodiscard]] std::optional<ProcessRow> read_process(pid_t pid);
 
-// The children of one process, by the kernel's own list or else a walk through /proc.
+// The children of a process, from the kernel's own list or else from a walk through /proc.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 
-// Everything below a process, as it is now, or below this one. Of none that /proc does not show.
+// All current descendants of a process, or of this one. Empty if /proc does not show the process.
 [[nodiscard]] std::vector<ProcessRow> descendants(pid_t root);
 [[nodiscard]] std::vector<ProcessRow> descendants();
 
-// A handle on a process that stays its own when the pid is used again; empty before Linux 5.3.
+// A handle that stays valid for this process even if its pid is reused; empty before Linux 5.3.
 [[nodiscard]] UniqueFd open_process(pid_t pid);
 
-// Through the handle, or by the pid where there is none.
+// Sends through the handle, or by pid if the handle is empty.
 void send_signal(const UniqueFd& handle, pid_t pid, int signo);
 
-// What a process does about a signal. Both are false where /proc does not say.
+// How a process treats a signal. Both are false if /proc does not show it.
 struct SignalMasks {
   bool ignored = false;
   bool blocked = false;  // it may still read the signal: signalfd(2), sigwait(3)
@@ -66,26 +67,27 @@ struct SignalMasks {
 
 [[nodiscard]] SignalMasks signal_masks(pid_t pid, int signo);
 
-// RANK in the environment that the process was started with: whose worker has left it.
+// RANK in the environment that the process was started with: the rank of the worker that left it
+// behind.
 [[nodiscard]] std::optional<int> rank_in_environment(pid_t pid);
 
 struct KilledBelow {
-  std::size_t count = 0;       // processes that were killed
-  std::vector<Survivor> left;  // still there when `timeout` was over
+  std::size_t count = 0;       // number of processes killed
+  std::vector<Survivor> left;  // still running when `timeout` expired
 };
 
-// Kills all that is below `root`, which is ours but may be stopped and so reap nothing: what is
-// below it is left as zombies. Blocks for at most `timeout`. Between listing and killing
-// `may_kill` is asked: after its no, what was listed and whatever comes later is left alone.
+// Kills all descendants of `root`, which is our child but may be stopped and thus reap nothing, so
+// its descendants remain as zombies. Blocks for at most `timeout`. `may_kill` is called between
+// listing and killing; once it returns false, nothing more is killed.
 [[nodiscard]] KilledBelow kill_all_below(
     pid_t root, Duration timeout, const std::function<bool()>& may_kill = [] { return true; });
 
-// The rows that still run or cannot die. Zombies have died, and wait for their parents only; but
-// one of `reaper`, which tried, cannot be reaped (a debugger holds it) and counts.
+// The rows that still run or cannot die. Zombies are dead and only wait for their parents. A zombie
+// child of `reaper`, which has tried to reap it, counts because a debugger holds it.
 [[nodiscard]] std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows,
                                                     pid_t reaper = 0);
 
-// A subreaper without children has no descendants either.
+// A subreaper without children has no descendants.
 [[nodiscard]] bool has_children();
 
 }  // namespace muster

@@ -12,15 +12,15 @@ bool has_failed(const WorkerEnd& end) {
   return !end.exit.status.success();
 }
 
-// A program does not raise these signals because a peer is gone. A consequence is an exit code,
+// Programs do not die of these signals because a peer is gone. A consequence is an exit code,
 // abort(), or SIGPIPE from a closed connection.
 bool is_killed(const WorkerEnd& end) {
   const ExitStatus& status = end.exit.status;
   return status.signaled && status.value != SIGABRT && status.value != SIGPIPE;
 }
 
-// Lower is earlier. A worker that was ending while a failure of another one was reaped began to end
-// before it: it has more memory to free.
+// Lower is earlier. A worker that was already exiting when another worker's failure was reaped
+// began to exit first: it has more memory to free.
 int order_of(const WorkerEnd& end) {
   const int kind = !has_failed(end) ? 2 : is_killed(end) ? 0 : 1;
   return 2 * kind + (end.reaped && !end.seen_ending ? 1 : 0);

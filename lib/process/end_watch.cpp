@@ -47,9 +47,9 @@ void EndWatch::note_dying(pid_t pid, const ExitStatus& status) {
   }
 }
 
-// The cause of the first failure may be a worker that is dying. The kernel shows a death from
-// kill() or exit() on, before any other process can notice it. True if a worker is ending and the
-// kernel does not show how.
+// The first failure may have been caused by a worker that is still dying. The kernel shows a death
+// from kill() or exit() on, before any other process can notice it. True if a worker is exiting and
+// the kernel does not show its status.
 bool EndWatch::look_at_all() {
   bool unknown = false;
   for (const pid_t pid : workers_.live()) {
@@ -105,7 +105,7 @@ bool EndWatch::tell(ProcessObserver& observer) {
 
 void EndWatch::set_timer(TimePoint until) {
   timer_->timer.expires_at(until);
-  // The token: a handler that is queued already may run after we are gone.
+  // The token guards against a queued handler that runs after we are destroyed.
   timer_->timer.async_wait([this, token = std::weak_ptr(timer_)](const asio::error_code& error) {
     if (!error && !token.expired()) {
       due_();

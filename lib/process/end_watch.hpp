@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EndWatch: what LinuxRunner knows of workers that die or are reaped, until the observer has it.
-// Looks at /proc where EndQueue wants to know more before it reports the first failure. Part of
+// EndWatch: tracks workers that die or are reaped until they have been reported to the observer.
+// Reads /proc if EndQueue needs to know more before it reports the first failure. Part of
 // LinuxRunner, on its thread. Resource.
 #pragma once
 
@@ -25,21 +25,21 @@ namespace muster {
 
 class EndWatch {
  public:
-  // `due` is called from the loop when tell() has to be called again.
+  // `due` is called from the loop when tell() must be called again.
   EndWatch(asio::io_context& loop, Poller& poller, WorkerTable& workers, std::function<void()> due);
   ~EndWatch();
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
-  // Before the first worker of an attempt is started.
+  // Call before the first worker of an attempt is started.
   void begin_attempt();
 
-  // Notes workers that hold a word and have begun to die.
+  // Records workers with a word that have begun to die.
   void look_for_dying();
 
   void note_reaped(pid_t pid, const LiveWorker& worker, ExitStatus status);
 
-  // Reports what it knows. False: the first failure of the attempt waits for another worker.
+  // Reports the known exits. False if the first failure of the attempt waits for another worker.
   bool tell(ProcessObserver& observer);
 
  private:

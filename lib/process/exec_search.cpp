@@ -19,10 +19,10 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kHeadBytes = 256;  // as the kernel reads of "#!" lines
+constexpr std::size_t kHeadBytes = 256;  // the kernel reads this much of a "#!" line
 static_assert(kHeadBytes >= kFileHeadBytes);
 
-constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // as glibc, where PATH is not set
+constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // glibc's default if PATH is not set
 
 bool exists(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
@@ -48,7 +48,7 @@ std::string own_machine() {
   return ::uname(&names) == 0 ? names.machine : "";
 }
 
-// What follows "#!" in the file's first line; empty where there is no such line.
+// The interpreter in the file's "#!" line; empty if there is no such line.
 std::string interpreter_of(const std::string& path) {
   const std::string head = head_of(path);
   if (!head.starts_with("#!")) {
@@ -74,8 +74,8 @@ Error missing(const std::string& name, const std::string& path) {
   if (interpreter.ends_with('\r')) {
     interpreter.pop_back();
     return {Errc::not_found,
-            fmt::format("cannot start '{}': its first line asks for '{}' followed by a "
-                        "carriage return; convert the file to Unix line endings",
+            fmt::format("cannot start '{}': its first line names '{}' followed by a "
+                        "carriage return. Convert the file to Unix line endings",
                         name,
                         interpreter)};
   }
@@ -85,23 +85,23 @@ Error missing(const std::string& name, const std::string& path) {
         fmt::format("cannot start '{}': its interpreter '{}' does not exist", name, interpreter)};
   }
   return {Errc::not_found,
-          fmt::format("cannot start '{}': the file exists, but the loader that it asks for does "
-                      "not; was it built for another system?",
+          fmt::format("cannot start '{}': the file exists, but its program loader does not. "
+                      "Was it built for another system?",
                       name)};
 }
 
 Error denied(const std::string& name, const std::string& path) {
   std::string why = "permission denied";
   if (is_folder(path)) {
-    why = "it is a folder";
+    why = "it is a directory";
   } else if (is_noexec_program(path)) {
     why = fmt::format("it is {}; copy it to another one", kNoexec);
   } else if (exists(path) && ::access(path.c_str(), X_OK) != 0) {
-    why = fmt::format("it is not executable; try: chmod +x {}", shell_quoted(path));
+    why = fmt::format("it is not executable. Run chmod +x {}", shell_quoted(path));
   } else if (const auto interpreter = interpreter_of(path); !interpreter.empty()) {
     why = is_noexec_program(interpreter)
               ? fmt::format("its interpreter '{}' is {}", interpreter, kNoexec)
-              : fmt::format("permission denied for it or its interpreter '{}'", interpreter);
+              : fmt::format("permission denied for the file or its interpreter '{}'", interpreter);
   }
   return {Errc::not_possible, fmt::format("cannot start '{}': {}", name, why)};
 }
@@ -122,7 +122,7 @@ std::vector<std::string> program_paths(const std::string& name,
   }
   std::vector<std::string> paths;
   for (auto& folder : split(path, ':')) {
-    // An empty folder means the current one.
+    // An empty entry means the current directory.
     if (!folder.empty()) {
       folder += '/';
     }

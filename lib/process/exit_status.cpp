@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// What the signal means, for people; empty where its name says it all.
+// A description of the signal for the user; empty if its name is clear enough.
 std::string meaning(int signo) {
   if (signo == SIGKILL || signo == SIGTERM) {
     return {};

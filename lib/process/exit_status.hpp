@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ExitStatus: how a process ended, as a value. Pure.
+// ExitStatus: how a process exited. Pure value.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace muster {
 
 struct ExitStatus {
   bool signaled = false;
-  int value = 0;  // exit code, or the signal's number
+  int value = 0;  // exit code or signal number
   bool core_dumped = false;
 
   // From waitid's code (CLD_EXITED, CLD_KILLED, CLD_DUMPED) and status.
@@ -19,7 +19,7 @@ struct ExitStatus {
   // What a shell would show in $?: the code, or 128 + signal.
   [[nodiscard]] int shell_code() const { return signaled ? 128 + value : value; }
 
-  // As torchrun writes it: the code, or minus the signal.
+  // In torchrun's notation: the code, or minus the signal.
   [[nodiscard]] int torchrun_code() const { return signaled ? -value : value; }
 
   // "exited with code 7", "killed by SIGSEGV (segmentation fault, core dumped)".
@@ -27,10 +27,10 @@ struct ExitStatus {
   bool operator==(const ExitStatus&) const = default;
 };
 
-// "SIGTERM" for 15; "SIGRTMIN+2"; "signal 99" for what has no name.
+// "SIGTERM" for 15; "SIGRTMIN+2"; "signal 99" for a signal without a name.
 [[nodiscard]] std::string signal_name(int signo);
 
-// 15 for "SIGTERM", "TERM" or "sigterm"; 0 where there is no such signal.
+// 15 for "SIGTERM", "TERM" or "sigterm"; 0 if there is no such signal.
 [[nodiscard]] int signal_number(const std::string& name);
 
 }  // namespace muster

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileFollower: reports when a followed file has grown. A watch fires once and is armed again when
-// the file has been read to its end, so that a busy writer causes no events at all. Where inotify
-// is not to be had (its instances are few in a container) a timer tells instead. Used by
-// OutputPump on the loop's thread.
+// FileFollower: reports when a followed file has grown. A watch fires once and is rearmed after the
+// file has been read to its end, so a busy writer causes no events at all. If inotify is
+// unavailable (containers often allow few instances), a timer is used instead. Used by OutputPump
+// on the loop's thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -22,7 +22,7 @@ class FileFollower final : public Watcher {
   FileFollower(const FileFollower&) = delete;
   FileFollower& operator=(const FileFollower&) = delete;
 
-  // From now on; its file is open, and the caller reads once more after this call.
+  // Watches from now on. The file must be open, and the caller must read once more after this call.
   void arm(OutputSource& source);
 
   void forget_all();
@@ -38,8 +38,8 @@ class FileFollower final : public Watcher {
   bool opened_ = false;
   UniqueFd inotify_;
   UniqueFd timer_;
-  std::map<int, OutputSource*> watches_;  // by inotify's number
-  std::set<OutputSource*> unwatched_;     // looked at by the timer
+  std::map<int, OutputSource*> watches_;  // by inotify watch descriptor
+  std::set<OutputSource*> unwatched_;     // polled by the timer
 };
 
 }  // namespace muster

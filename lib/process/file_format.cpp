@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kMachineAt = 18;  // e_machine, in both classes
+constexpr std::size_t kMachineAt = 18;  // offset of e_machine, in both ELF classes
 
 struct Machine {
   unsigned number;
@@ -20,7 +20,7 @@ struct Machine {
   std::string_view name;
 };
 
-// As uname(2) names them.
+// Names as in uname(2).
 constexpr std::array kMachines{Machine{EM_X86_64, ELFCLASS64, 0, "x86_64"},
                                Machine{EM_X86_64, ELFCLASS32, 0, "x32"},
                                Machine{EM_386, 0, 0, "i386"},
@@ -62,7 +62,7 @@ std::string why_not_executed(std::string_view head, std::string_view machine) {
   if (head.starts_with(ELFMAG) && head.size() > kMachineAt + 1) {
     const std::string other = machine_of(head);
     return other == machine
-               ? "the file is damaged or not a program, such as an object file or a partial copy"
+               ? "the file is damaged or is not a program, such as an object file or a partial copy"
                : fmt::format("it is a program for {}, and this machine is {}", other, machine);
   }
   if (is_mach_o(head)) {

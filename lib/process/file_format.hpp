@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file is that the kernel refuses to execute (ENOEXEC), from its first bytes: a program for
+// Explains why the kernel refuses to execute a file (ENOEXEC), from its first bytes: a program for
 // another machine or system, or a damaged one. Pure.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace muster {
 
-inline constexpr std::size_t kFileHeadBytes = 64;  // as an ELF header has
+inline constexpr std::size_t kFileHeadBytes = 64;  // size of an ELF header
 
-// "it is a program for aarch64, and this machine is x86_64". `machine` is that of uname(2).
+// `machine` is the machine name from uname(2).
 [[nodiscard]] std::string why_not_executed(std::string_view head, std::string_view machine);
 
 }  // namespace muster

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlightRecorderKeeper: holds what workers that use the collective library have given us of their
-// flight recorders (base/liveness_page.hpp), so that `musterctl flights PID` can read them after
-// every worker was killed. We never look into it. Bounded; part of LinuxRunner, on its thread.
-// Resource.
+// FlightRecorderKeeper: holds the flight recorders of workers that use the collective library
+// (base/liveness_page.hpp), so that `musterctl flights PID` can read them after all workers were
+// killed. Never reads them itself. Bounded; part of LinuxRunner, on its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -15,7 +14,8 @@
 
 namespace muster {
 
-// For the first communicator and the newest others; one for each, whatever the number of workers.
+// Keeps those of the first communicator and of the newest others; one for each, whatever the number
+// of workers.
 inline constexpr std::size_t kMaxFlightRecorders = 16;
 
 class FlightRecorderKeeper final : public Watcher {
@@ -25,20 +25,20 @@ class FlightRecorderKeeper final : public Watcher {
   FlightRecorderKeeper(const FlightRecorderKeeper&) = delete;
   FlightRecorderKeeper& operator=(const FlightRecorderKeeper&) = delete;
 
-  // Somebody comes, or sends one.
+  // A worker connects or sends a recorder.
   void on_ready() override;
 
-  // Of workers that have ended; new ones are started.
+  // Call before new workers are started: drops the recorders of the old ones.
   void forget_all() { kept_.clear(); }
 
   [[nodiscard]] std::size_t count() const { return kept_.size(); }
 
-  // Open as long as nothing else is called.
+  // Valid until the next call.
   [[nodiscard]] std::vector<int> descriptors() const;
 
  private:
   void admit();
-  // Whether it has said what it came for, or will not.
+  // True if this client has sent its recorder or will not send one.
   [[nodiscard]] bool served(int guest);
 
   Poller& poller_;

@@ -33,9 +33,9 @@ namespace {
 
 constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kConsoleTimeout = std::chrono::milliseconds(200);
-constexpr int kInternalError = 70;  // as agent/job_result
+constexpr int kInternalError = 70;  // same as in agent/job_result
 
-// A console that is not read must not keep the guard from ending.
+// A console that is not read must not keep the guard from exiting.
 void say(const std::string& message) {
   write_within(2, log_line(LogLevel::error, message), kConsoleTimeout);
 }
@@ -45,7 +45,7 @@ int give_up(const char* what) {
   return kInternalError;
 }
 
-// What the guard reads from its signalfd.
+// The signals that the guard reads from its signalfd.
 sigset_t relayed_signals(const std::vector<int>& more) {
   sigset_t set;
   sigemptyset(&set);
@@ -60,11 +60,12 @@ sigset_t relayed_signals(const std::vector<int>& more) {
   return set;
 }
 
-// Children from before us: a shell that started helpers and then became muster by exec.
+// Children that existed before us, for example if a shell started helpers and then became muster by
+// exec.
 std::set<pid_t> earlier_children() {
   siginfo_t info{};
-  // ECHILD, as a rule, and no need to read /proc. WNOWAIT takes nothing from a child that has
-  // ended.
+  // Usually fails with ECHILD, so /proc need not be read. WNOWAIT leaves the status of a child that
+  // has exited.
   if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     return {};
   }
@@ -73,24 +74,24 @@ std::set<pid_t> earlier_children() {
 }
 
 int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
-  link.write.reset();  // else we would keep the pipe open, and never read its end
-  // A session of its own, so that Ctrl-C and Ctrl-Z at the terminal reach the guard only, which
-  // relays them: the agent would get each twice.
+  link.write.reset();  // otherwise we keep the pipe open and never read EOF
+  // A separate session, so that Ctrl-C and Ctrl-Z at the terminal reach only the guard, which
+  // relays them. Otherwise the agent would receive each twice.
   ::setsid();
   ::prctl(PR_SET_NAME, kAgentName);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // If the guard dies while the agent is stopped, nobody else would make it read the link's end:
-  // SIGCONT continues it even where it is blocked.
+  // If the guard dies while the agent is stopped, the agent must be continued so that it reads the
+  // EOF on the link. SIGCONT does so even if it is blocked.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   const int code = agent(std::move(link.read));
-  // The link's end is seen before that signal comes. It would take back the stop by which a tracer
-  // attaches itself, as LeakSanitizer does at a process's end, and both would wait for ever.
+  // The agent sees EOF on the link before that signal arrives. SIGCONT would cancel the stop with
+  // which a tracer attaches (LeakSanitizer does so at exit), and both would wait forever.
   ::prctl(PR_SET_PDEATHSIG, 0);
   return code;
 }
 
-// Continues this process again and again, should somebody stop it: SIGCONT does so even where it is
-// blocked. It is read from the signalfd with the others, as one that a timer sent.
+// Continues this process periodically in case it is stopped: SIGCONT works even if it is blocked.
+// The guard reads it from the signalfd and recognizes it by its SI_TIMER code.
 class SelfContinue {
  public:
   explicit SelfContinue(Duration interval) : interval_(interval) {
@@ -112,7 +113,7 @@ class SelfContinue {
 
   void run() const { set(interval_); }
 
-  // For Ctrl-Z, which the user means.
+  // Suspends the timer for an intentional stop (Ctrl-Z).
   void rest() const { set(Duration::zero()); }
 
  private:
@@ -147,7 +148,7 @@ class Guard {
     }
   }
 
-  // Children from before us are nobody's business.
+  // Leaves children that existed before us alone.
   void spare(std::set<pid_t> children) { spared_ = std::move(children); }
 
   int watch() {
@@ -158,7 +159,7 @@ class Guard {
       signalfd_siginfo info{};
       const auto count = ::read(signals_.get(), &info, sizeof(info));
       if (count != static_cast<ssize_t>(sizeof(info))) {
-        continue;  // EINTR after a stop
+        continue;  // EINTR after being stopped and continued
       }
       if (info.ssi_signo == SIGCHLD) {
         reap();
@@ -172,7 +173,7 @@ class Guard {
   }
 
  private:
-  // Waits for a signal or for the lease. False: it was not, or not only, a signal.
+  // Waits for a signal or the lease. True if a signal can be read.
   bool signal_is_next() {
     std::array<pollfd, 2> ready{{{.fd = signals_.get(), .events = POLLIN, .revents = 0},
                                  {.fd = lease_->fd(), .events = POLLIN, .revents = 0}}};
@@ -185,15 +186,16 @@ class Guard {
     return ready[0].revents != 0;
   }
 
-  // The agent may be stopped: what it runs may run no longer, since other nodes may go on without
-  // it. It stays, to give an account of itself when it is continued.
+  // The agent may be stopped. Its workers must not run any longer, because other nodes may continue
+  // without it. The agent itself survives, so that it can report when it is continued.
   void fence() {
     const auto below = children_of(::getpid());
     if (!proc_is_ours() || std::ranges::find(below, agent_) == below.end()) {
-      ::kill(agent_, SIGKILL);  // what is below it cannot be listed: its workers die with it
+      ::kill(agent_, SIGKILL);  // its descendants cannot be listed, but its workers die with it
       return;
     }
-    // An agent that has woken up meanwhile may run others by now, which are not to be ended.
+    // If the agent has woken up meanwhile, it may already run new workers, which must not be
+    // killed.
     const auto killed = kill_all_below(agent_, kSweepTimeout, [this] {
       if (lease_->is_running()) {
         return false;
@@ -203,17 +205,17 @@ class Guard {
     });
     if (killed.count > 0) {
       say("the agent (pid " + std::to_string(agent_) +
-          ") is stopped or hangs, and the other nodes may go on without it; its workers were "
-          "ended");
+          ") is stopped or hangs, and the other nodes may continue without it; killed its "
+          "workers");
     }
-    tell_left(killed.left, "it is left alone");
+    tell_left(killed.left, "muster leaves it alone");
   }
 
-  // As the first process of a container or the heir of a shell we may have other children.
+  // As init of a container or after exec from a shell we may have other children.
   void reap() {
     while (true) {
       siginfo_t info{};
-      // One SIGCHLD may stand for many ends: signals of one kind do not queue.
+      // One SIGCHLD may stand for several exits, because signals of the same kind do not queue.
       if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) {
         return;
       }
@@ -226,32 +228,32 @@ class Guard {
     }
   }
 
-  // An agent that does not read (it is stopped) must not stop us: the notice is dropped then.
+  // A stopped agent does not read the link and must not block us, so the notice is dropped then.
   void relay(const signalfd_siginfo& info) {
     const SignalNotice notice{.signo = static_cast<int>(info.ssi_signo),
                               .code = info.ssi_code,
                               .sender_pid = static_cast<pid_t>(info.ssi_pid),
                               .sender_uid = info.ssi_uid};
-    // SIGCONT comes first: an agent that has read the notice may end at once, and a tracer may be
-    // about to stop it (see run_agent).
+    // Send SIGCONT first: once the agent has read the notice it may exit at once, and a tracer may
+    // be about to stop it (see run_agent).
     if (asks_to_end_or_go_on(notice.signo) && !agent_is_done()) {
-      ::kill(agent_, SIGCONT);  // a stopped agent handles no signal
+      ::kill(agent_, SIGCONT);  // a stopped agent cannot handle signals
     }
-    // As a whole or not at all: the pipe does not block, and a notice is smaller than PIPE_BUF.
+    // Writes all or nothing: the pipe is non-blocking, and a notice is smaller than PIPE_BUF.
     [[maybe_unused]] const auto written = ::write(link_.get(), &notice, sizeof(notice));
     if (notice.signo == SIGTSTP) {
       stop();
     }
   }
 
-  // It has closed its end of the link.
+  // True if the agent has closed its end of the link.
   [[nodiscard]] bool agent_is_done() const {
     pollfd link{.fd = link_.get(), .events = 0, .revents = 0};
     return ::poll(&link, 1, 0) > 0 && (link.revents & POLLERR) != 0;
   }
 
-  // The shell that we were started from takes the terminal back. To stop would take back a request
-  // to go on that has come already.
+  // Stops this process, so that the shell takes the terminal back. Does not stop if a SIGCONT has
+  // already arrived.
   void stop() const {
     if (self_continue_) {
       self_continue_->rest();
@@ -261,26 +263,26 @@ class Guard {
     sigaddset(&go_on, SIGCONT);
     siginfo_t info{};
     const timespec now{};
-    // SIGCONT takes back a pending SIGSTOP and the other way round (signal(7)), so that a request
-    // to go on that waits to be read from the signalfd would be lost by raise(SIGSTOP).
+    // SIGCONT discards a pending SIGSTOP and vice versa (signal(7)), so raise(SIGSTOP) would
+    // discard a SIGCONT that is still unread in the signalfd.
     const bool continued = ::sigtimedwait(&go_on, &info, &now) == SIGCONT;
     if (!continued || info.si_code == SI_TIMER) {
       static_cast<void>(::raise(SIGSTOP));
     } else {
-      static_cast<void>(::raise(SIGCONT));  // to be relayed in its turn
+      static_cast<void>(::raise(SIGCONT));  // to be relayed in turn
     }
     if (self_continue_) {
       self_continue_->run();
     }
   }
 
-  // An agent that ended by itself has given its descendants their time already.
+  // An agent that exited normally has already given its descendants time to exit.
   void sweep() {
     PatientSweep sweep(spared_, grace_, [this](TimePoint until) { return may_wait(until); });
     const auto result = status_.signaled ? sweep.run(kSweepTimeout)
                                          : kill_descendants_until_none(spared_, kSweepTimeout);
     none_left_ = result.none_left;
-    tell_left(result.survivors, "muster ends without it");
+    tell_left(result.survivors, "muster exits without it");
     if (!sweep.asked().empty()) {
       say("sent SIGTERM to " + describe_leftovers(sweep.asked()));
     }
@@ -289,7 +291,7 @@ class Guard {
     }
   }
 
-  // False: another signal asks us to end, or the other nodes may go on without us.
+  // False if another signal requests a stop, or if the other nodes may continue without us.
   [[nodiscard]] bool may_wait(TimePoint until) const {
     const int lease_fd = lease_ != nullptr ? lease_->fd() : -1;
     std::array<pollfd, 2> ready{{{.fd = signals_.get(), .events = POLLIN, .revents = 0},
@@ -307,11 +309,11 @@ class Guard {
   }
 
   static void tell_left(const std::vector<Survivor>& survivors, const std::string& outcome) {
-    std::string lines;  // written at once, so that the console is waited for once
+    std::string lines;  // written at once, so we wait for the console only once
     for (const auto& left : survivors) {
       lines += log_line(LogLevel::error,
                         "process " + std::to_string(left.pid) + " (" + printable(left.command) +
-                            ", state " + left.state + ") was killed but does not end; " + outcome);
+                            ", state " + left.state + ") was killed but does not exit; " + outcome);
     }
     write_within(2, lines, kConsoleTimeout);
   }
@@ -319,8 +321,8 @@ class Guard {
   [[nodiscard]] int exit_code() const {
     if (status_.signaled) {
       say("the agent (pid " + std::to_string(agent_) + ") was " + status_.describe() +
-          (none_left_ ? "; all its workers were ended"
-                      : "; some of what it started may still run: not all could be ended"));
+          (none_left_ ? "; all its workers were killed"
+                      : "; some of its processes may still be running"));
     }
     return status_.shell_code();
   }
@@ -331,7 +333,7 @@ class Guard {
   const LeaseTimer* lease_;
   Duration grace_;
   std::set<pid_t> spared_;
-  std::optional<SelfContinue> self_continue_;  // where other nodes rely on us
+  std::optional<SelfContinue> self_continue_;  // only if other nodes rely on us
   bool ended_ = false;
   bool none_left_ = false;
   ExitStatus status_;
@@ -344,21 +346,22 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
                 const LeaseTimer* lease,
                 Duration grace) {
   const sigset_t relayed = relayed_signals(more_signals);
-  // Before the fork: a signal from now on waits for the signalfd, and the agent starts with the
-  // same mask, so that no handler's default ends it.
+  // Block before the fork: from now on a signal waits for the signalfd. The agent starts with the
+  // same mask, so no default action kills it.
   ::pthread_sigmask(SIG_BLOCK, &relayed, nullptr);
   auto link = make_pipe();
   if (!link || !set_nonblocking(link->write.get())) {
-    return give_up("creating the guard's pipe");
+    return give_up("cannot create the guard's pipe");
   }
-  // Before we are a subreaper: later orphans of the job must not be taken for earlier children.
+  // List children before we become a subreaper, so that later orphans of the job are not taken for
+  // earlier children.
   auto spared = earlier_children();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // What is buffered would be written by both processes.
+  // Otherwise both processes would write the buffered data.
   static_cast<void>(std::fflush(nullptr));
   const pid_t pid = ::fork();
   if (pid < 0) {
-    return give_up("starting the agent");
+    return give_up("cannot start the agent");
   }
   if (pid == 0) {
     return run_agent(agent, std::move(*link));
@@ -366,7 +369,7 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
   link->read.reset();
   UniqueFd signals(::signalfd(-1, &relayed, SFD_CLOEXEC));
   if (!signals) {
-    return give_up("creating the guard's signalfd");
+    return give_up("cannot create the guard's signalfd");
   }
   Guard guard(pid, std::move(signals), std::move(link->write), lease, grace);
   guard.spare(std::move(spared));
@@ -377,7 +380,7 @@ void hide_command_line(int argc, char** argv) {
   if (argc < 1) {
     return;
   }
-  // The arguments lie one behind the other in memory; only those that do may be overwritten.
+  // The arguments are normally contiguous in memory. Overwrite only those that are.
   char* end = argv[0] + std::strlen(argv[0]);
   for (int i = 1; i < argc && argv[i] == end + 1; ++i) {
     end = argv[i] + std::strlen(argv[i]);

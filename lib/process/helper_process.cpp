@@ -25,17 +25,17 @@ namespace {
 
 constexpr std::size_t kHelperPieceBytes = std::size_t{64} * 1024;
 
-// In memory, so that the program can take its time to read, and nobody waits to write.
+// Kept in memory, so that the program can read at its own pace and no writer blocks.
 Result<UniqueFd> open_input(const std::string& text) {
   if (text.empty()) {
     UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     return null ? Result<UniqueFd>(std::move(null))
-                : std::unexpected(system_error("opening /dev/null", errno));
+                : std::unexpected(system_error("cannot open /dev/null", errno));
   }
   UniqueFd memory(::memfd_create("muster input", MFD_CLOEXEC));
   if (!memory ||
       ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    return std::unexpected(system_error("keeping a program's input", errno));
+    return std::unexpected(system_error("cannot store a program's input", errno));
   }
   return memory;
 }
@@ -47,7 +47,7 @@ struct HelperProcess::Impl : std::enable_shared_from_this<Impl> {
 
   asio::posix::stream_descriptor output;
   asio::steady_timer timer;
-  UniqueFd process;  // a pidfd: the runner may have reaped it, and the number be another's
+  UniqueFd process;  // a pidfd: the runner may reap it, and the pid may be reused
   Done done;
   std::size_t bytes_max = 0;
   std::string text;
@@ -110,7 +110,7 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& lo
   const auto input = open_input(spec.input);
   if (!pipe || !null || !input) {
     return std::unexpected(!pipe   ? pipe.error()
-                           : !null ? system_error("opening /dev/null", errno)
+                           : !null ? system_error("cannot open /dev/null", errno)
                                    : input.error());
   }
   ProcessSpec process;
@@ -132,7 +132,7 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& lo
   impl->output.assign(pipe->read.get(), error);
   if (error) {
     impl->kill();
-    return std::unexpected(system_error("watching a pipe", error.value()));
+    return std::unexpected(system_error("cannot watch a pipe", error.value()));
   }
   static_cast<void>(pipe->read.release());
   impl->read();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HelperProcess: runs a small program beside the workers (py-spy, eu-stack, munge) and collects
-// what it prints, bounded in time and size. It is no worker: it gets none of their signals, and the
-// runner reaps it as it does orphans. Killed when the object goes. Lives on the loop's thread,
+// HelperProcess: runs a small program alongside the workers (py-spy, eu-stack, munge) and collects
+// its output, limited in time and size. It is not a worker: it gets none of their signals, and the
+// runner reaps it like an orphan. Killed when the object is destroyed. Lives on the loop's thread,
 // which must have a LinuxRunner; resource.
 #pragma once
 
@@ -22,16 +22,16 @@ namespace muster {
 
 struct HelperSpec {
   std::vector<std::string> argv;         // argv[0] without a slash is searched in PATH
-  std::vector<std::string> environment;  // "NAME=value"; RANK, a worker's, is left out
-  std::string input{};                   // what it reads from its standard input
-  bool with_errors = false;              // what it says to its standard error is taken, too
-  Duration timeout{};                    // after it the program is killed
-  std::size_t bytes_max = 0;             // and so it is when it has printed more
+  std::vector<std::string> environment;  // "NAME=value"; a worker's RANK is removed
+  std::string input{};                   // its standard input
+  bool with_errors = false;              // also collect its standard error
+  Duration timeout{};                    // the program is killed after this time ...
+  std::size_t bytes_max = 0;             // ... or when it has printed more
 };
 
 class HelperProcess {
  public:
-  // What it printed, though it may have been killed then; from the loop, once.
+  // Called from the loop, once, with the output. The program may have been killed.
   using Done = std::function<void(std::string output)>;
 
   // Errors: not_found (no such program), not_possible, system.

@@ -32,8 +32,9 @@ void remember() {
   }
 }
 
-// A launcher of many workers holds a few descriptors for each; the usual soft limit of 1024 is
-// meant for programs that use select(), which we do not. A worker may, so it gets the old one back.
+// A launcher needs several descriptors per worker. The usual soft limit of 1024 is meant for
+// programs that use select(), which we do not. A worker may use it, so workers get the old limit
+// back.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) {
@@ -45,11 +46,11 @@ void raise_descriptor_limit() {
   }
 }
 
-// A descriptor that we open must never be taken for a standard stream.
+// Descriptors that we open must never become standard streams.
 void open_missing_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0) {
-      // The lowest free number is `fd`, as those below it are open.
+      // The lowest free number is `fd`, because all lower ones are open.
       [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);
     }
   }
@@ -80,15 +81,16 @@ void prepare_process() {
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
   for (const int signo : kBlocked) {
-    // A blocked signal would reach us through signalfd although it is ignored.
+    // A blocked signal would arrive through the signalfd although it is ignored.
     if (sigismember(&g_inherited.ignored, signo) == 0) {
       sigaddset(&blocked, signo);
     }
   }
   ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
-  // An ignored SIGCHLD would take the exit codes of our children away from us.
+  // With SIGCHLD ignored, we would lose our children's exit codes.
   static_cast<void>(::signal(SIGCHLD, SIG_DFL));
-  // A reader that left, and a file above the limit (ulimit -f), are errors of write() to us.
+  // We want EPIPE and EFBIG from write() instead of signals, for a closed pipe and for a file above
+  // the limit (ulimit -f).
   static_cast<void>(::signal(SIGPIPE, SIG_IGN));
   static_cast<void>(::signal(SIGXFSZ, SIG_IGN));
   open_missing_standard_streams();

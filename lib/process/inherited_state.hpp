@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process was started with and changes for itself, and what its workers must get back:
-// signals, and the soft limit of descriptors. Written once by prepare_process (guard.hpp), read by
-// spawn and guard. Value.
+// The inherited process state that we change for ourselves and restore for the workers: signals and
+// the soft descriptor limit. Written once by prepare_process (guard.hpp), read by spawn and guard.
+// Value.
 #pragma once
 
 #include <csignal>
@@ -12,16 +12,16 @@
 namespace muster {
 
 struct InheritedState {
-  sigset_t mask{};     // blocked when we were started
-  sigset_t ignored{};  // ignored when we were started: stays so, for us and for the workers
-  std::optional<rlimit> descriptors;  // where we have raised the soft limit
+  sigset_t mask{};                    // blocked at startup
+  sigset_t ignored{};                 // ignored at startup; stays ignored, for us and the workers
+  std::optional<rlimit> descriptors;  // set if we raised the soft limit
 };
 
-// Before prepare_process was called: the state of this moment.
+// Before prepare_process was called, this is the current state.
 [[nodiscard]] const InheritedState& inherited_state();
 
-// Undoes prepare_process, for a program that takes our place by exec. The reader that leaves and
-// the file that is too long are signals again where they were.
+// Undoes prepare_process, for a program that replaces us by exec. SIGPIPE and SIGXFSZ get their
+// default action back, unless they were ignored.
 void restore_inherited_state();
 
 }  // namespace muster

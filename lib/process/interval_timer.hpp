@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IntervalTimer: wakes a Watcher of a Poller again and again while it is switched on. For states
-// that the kernel does not report. Used by LinuxRunner; single-threaded; resource.
+// IntervalTimer: wakes a Watcher of a Poller periodically while it is enabled, to poll states that
+// the kernel does not report. Used by LinuxRunner; single-threaded; resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -14,10 +14,10 @@ class IntervalTimer {
   IntervalTimer(Poller& poller, Watcher& watcher, Duration interval)
       : poller_(poller), watcher_(watcher), interval_(interval) {}
 
-  // Without descriptors left it stays off.
+  // Stays off if no descriptor is available.
   void run(bool on);
 
-  // Whether it has gone off since the last call.
+  // True if it has fired since the last call.
   [[nodiscard]] bool take_tick() const;
 
  private:

@@ -16,12 +16,12 @@
 namespace muster {
 namespace {
 
-// Those of dead processes are forgotten all at once.
+// Above this size the cache is cleared, because it also holds sockets of dead processes.
 constexpr std::size_t kSeenMax = 65536;
 
 constexpr std::string_view kSocket = "socket:[";
 
-// 0: it is no socket.
+// 0 if it is not a socket.
 std::uint64_t inode_at(int folder, const char* name) {
   std::array<char, 64> target{};
   const auto size = ::readlinkat(folder, name, target.data(), target.size());
@@ -33,7 +33,7 @@ std::uint64_t inode_at(int folder, const char* name) {
   return inode;
 }
 
-// False if we may not look. A process that has ended meanwhile has none.
+// False if we lack permission. A process that has exited meanwhile has no sockets.
 bool add_sockets_of(pid_t pid, std::set<std::uint64_t>& out) {
   DIR* const folder = ::opendir(("/proc/" + std::to_string(pid) + "/fd").c_str());
   if (folder == nullptr) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobSockets: whether a process below this one has a socket open, by the inode that the kernel
-// names for it. Looks into /proc; what was seen is kept, since the workers of a node connect at the
-// same time. Used by the agent, which answers for its workers' connections. One thread.
+// JobSockets: checks whether one of our descendants has a socket open, by the socket's inode. Reads
+// /proc and caches what it saw, because the workers of a node connect at the same time. Used by the
+// agent, which vouches for its workers' connections. Single-threaded.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ class JobSockets {
   enum class Found : std::uint8_t {
     yes,
     no,
-    cannot_tell,  // /proc is another pid namespace's, or a process keeps its descriptors to itself
+    cannot_tell,  // /proc belongs to another pid namespace, or some descriptors are unreadable
   };
 
   [[nodiscard]] Found find(std::uint64_t inode);
 
  private:
-  // Sockets that processes below us had open. A number is given to another socket only after the
-  // kernel has counted to 2^32.
+  // Sockets that our descendants had open. The kernel reuses an inode number only after counting to
+  // 2^32.
   std::set<std::uint64_t> seen_;
 };
 

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// Zero would mean: never.
+// Zero would disarm the timer.
 itimerspec at(Duration since_boot) {
   const Duration when = std::max<Duration>(since_boot, std::chrono::nanoseconds(1));
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(when);
@@ -30,11 +30,11 @@ Result<LeaseTimer> LeaseTimer::make(Duration lease) {
   MUSTER_CHECK(lease > Duration::zero());
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer) {
-    return std::unexpected(system_error("creating the lease timer", errno));
+    return std::unexpected(system_error("cannot create the lease timer", errno));
   }
   UniqueFd fences(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!fences) {
-    return std::unexpected(system_error("creating the lease counter", errno));
+    return std::unexpected(system_error("cannot create the lease counter", errno));
   }
   return LeaseTimer(lease, std::move(timer), std::move(fences));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaseTimer: the dead man's switch between agent and guard. One timer of the kernel that both
-// hold: the agent sets it anew for as long as it is allowed to run workers, the guard waits for it
-// to go off. So a stopped agent is noticed on time and nobody looks at a clock meanwhile. Made by
-// main before run_guarded, in jobs of many nodes only. Resource.
+// LeaseTimer: the dead man's switch between agent and guard. Both share one kernel timer: the agent
+// rearms it as long as it may run workers, and the guard waits for it to expire. A stopped agent is
+// thus noticed on time without polling a clock. Created by main before run_guarded, only in
+// multi-node jobs. Resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,32 +13,32 @@ namespace muster {
 
 class LeaseTimer {
  public:
-  // `lease`: after so long a silence the other nodes go on without this one.
+  // `lease`: after this much silence the other nodes continue without this one.
   [[nodiscard]] static Result<LeaseTimer> make(Duration lease);
 
-  // The agent: workers may run until then. A later word replaces an earlier one, also one that was
-  // due and not yet seen.
+  // Agent: workers may run until then. Replaces the previous deadline, even one that has expired
+  // but was not handled.
   void run_until(TimePoint when) const;
 
-  // The agent: no worker runs, nothing is to be watched.
+  // Agent: disarms the timer, because no worker runs.
   void rest() const;
 
-  // The agent: whether the guard has ended workers since the last call.
+  // Agent: true if the guard has killed workers since the last call.
   [[nodiscard]] bool take_fence() const;
 
-  // The guard: how often it must run, so that it fences in time even if somebody stops it.
+  // Guard: how often it must wake to fence in time even if it is stopped.
   [[nodiscard]] Duration wake_interval() const { return lease_ / kWakesPerLease; }
 
-  // The guard: readable once the time has come.
+  // Guard: readable once the timer has expired.
   [[nodiscard]] int fd() const { return timer_.get(); }
 
-  // The guard: whether the time has come and no other was set since; true once for each.
+  // Guard: true if the timer has expired and was not rearmed; once per expiry.
   [[nodiscard]] bool take_expired() const;
 
-  // The guard: whether the agent is allowed to run workers again, who are others then.
+  // Guard: true if the agent may run workers again. Those are new workers.
   [[nodiscard]] bool is_running() const;
 
-  // The guard, before it kills: the agent shall not take that for a failure.
+  // Guard: call before killing, so that the agent does not treat the deaths as failures.
   void note_fence() const;
 
  private:

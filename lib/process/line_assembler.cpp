@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// Text as a progress bar writes it: no control bytes but tab, carriage return and escape.
+// Text that a progress bar may print: no control bytes except tab, carriage return and escape.
 bool is_text(std::string_view bytes) {
   return std::ranges::all_of(bytes, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -103,7 +103,7 @@ void LineAssembler::progress(std::string& out) {
     partial_.erase(0, at + 1);
     return;
   }
-  // A carriage return at the very end may be half of a line end.
+  // A trailing carriage return may be the first half of CRLF.
   const auto text = std::string_view(partial_).substr(0, at);
   if (at + 1 == partial_.size() || !is_text(text)) {
     return;

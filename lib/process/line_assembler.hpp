@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineAssembler: turns the bytes of one worker's stream, as they come, into whole lines for a
-// place that several workers share. Pure. Used by output_source; bytes are never changed but for
-// the prefix, a newline behind an unfinished last line, and two cases said at kLineBytesMax and
-// `progress`.
+// LineAssembler: splits the bytes of one worker's stream into whole lines for a console or file
+// that several workers share. Pure. Used by output_source. Bytes pass through unchanged except for
+// the prefix, a newline after an unfinished last line, and the two cases described at kLineBytesMax
+// and `progress`.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@
 
 namespace muster {
 
-// A longer line is shown in pieces of this size, each ended by a newline.
+// Longer lines are printed in pieces of this size, each with a newline.
 inline constexpr std::size_t kLineBytesMax = std::size_t{256} * 1024;
 
 struct LineStyle {
   std::string prefix;                // before each line
-  std::vector<std::string> filters;  // only lines that contain one of them; none: all lines
+  std::vector<std::string> filters;  // only lines that contain one of these; empty: all lines
   bool terminal = false;             // a carriage return moves the cursor
 };
 
@@ -25,27 +25,28 @@ class LineAssembler {
  public:
   explicit LineAssembler(LineStyle style) : style_(std::move(style)) {}
 
-  // Replaces each kPidMark in the prefix.
+  // Replaces each kPidMark in the prefix by the pid.
   void set_pid(int pid);
 
   // Appends to `out` the lines that `bytes` completes.
   void feed(std::string_view bytes, std::string& out);
 
-  // There is nothing more for now: appends what ends with a carriage return, so that a progress
-  // bar moves. On a terminal as it is; elsewhere as a line of its own, and only if it is text.
+  // Call if no more data is available for now. Appends everything up to the last carriage return,
+  // so that progress bars move: unchanged on a terminal; elsewhere as a separate line, and only if
+  // it is text.
   void progress(std::string& out);
 
   // The unfinished line.
   [[nodiscard]] std::string_view partial() const { return partial_; }
 
-  // There is nothing more for now, and a person is to answer: appends the unfinished line. Its rest
-  // follows without a prefix.
+  // Call if no more data is available for now and a user may have to answer. Appends the unfinished
+  // line. Its rest follows without a prefix.
   void prompt(std::string& out);
 
-  // Forgets the unfinished line; how many bytes that were.
+  // Drops the unfinished line. Returns its size.
   std::size_t drop_partial() { return std::exchange(partial_, {}).size(); }
 
-  // There is nothing more at all: appends the unfinished line, with a newline.
+  // Call at end of stream. Appends the unfinished line, with a newline.
   void finish(std::string& out);
 
  private:
@@ -56,7 +57,7 @@ class LineAssembler {
 
   LineStyle style_;
   std::string partial_;
-  bool begun_ = false;  // the beginning of the line was shown by prompt()
+  bool begun_ = false;  // prompt() has printed the start of the line
 };
 
 }  // namespace muster

@@ -36,7 +36,7 @@
 namespace muster {
 namespace {
 
-// What is done with the processes below us until none is left.
+// Which descendants are killed until none is left.
 enum class KillScope { none, killed_groups, everything };
 
 constexpr Duration kLeaderlessCheck = std::chrono::milliseconds(20);
@@ -45,10 +45,10 @@ Result<UniqueFd> open_child_signals() {
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  ::pthread_sigmask(SIG_BLOCK, &child, nullptr);  // prepare_process did so; tests may not have
+  ::pthread_sigmask(SIG_BLOCK, &child, nullptr);  // tests may not have called prepare_process
   UniqueFd fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) {
-    return std::unexpected(system_error("creating the signalfd for SIGCHLD", errno));
+    return std::unexpected(system_error("cannot create the signalfd for SIGCHLD", errno));
   }
   return fd;
 }
@@ -81,7 +81,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
 
   ~Impl() override {
     if (waiter.is_open()) {
-      waiter.release();  // the poller closes its descriptor itself
+      waiter.release();  // the poller owns the descriptor
     }
   }
 
@@ -97,13 +97,13 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   FlightRecorderKeeper flights;
   Sweeper sweeper;
   KillScope scope = KillScope::none;
-  pid_t input_owner = 0;  // the worker that has, or had, our standard input
+  pid_t input_owner = 0;  // the worker that has or had our standard input
   TerminalWatch terminal;
   bool turn_posted = false;
   asio::posix::stream_descriptor waiter;
   std::optional<UnreadInput> unread_input;
   ZygoteKeeper zygote;
-  IntervalTimer group_timer;  // runs while groups without their worker are left
+  IntervalTimer group_timer;  // runs while there are groups whose worker is gone
 
   Result<void> start();
   void look_for_input();
@@ -134,7 +134,7 @@ Result<void> LinuxRunner::Impl::start() {
   std::error_code error;
   waiter.assign(poller.fd(), error);
   if (error) {
-    return failure(Errc::system, "watching workers: " + error.message());
+    return failure(Errc::system, "cannot watch workers: " + error.message());
   }
   look_for_input();
   terminal.check();
@@ -146,8 +146,9 @@ void LinuxRunner::Impl::look_for_input() {
   if (settings.tell_unread_input) {
     unread_input.emplace(0, poller, [this] {
       console.say(log_line(LogLevel::warning,
-                           "standard input is not read by any worker: there are several; "
-                           "--stdin-rank=N gives it to one, --stdin-rank=none to none"));
+                           "standard input has data, but no worker reads it because there are "
+                           "several workers. Pass --stdin-rank=N to select one, or "
+                           "--stdin-rank=none to ignore it"));
     });
   }
 }
@@ -186,7 +187,7 @@ void LinuxRunner::Impl::run_turn() {
   tell();
 }
 
-// SIGCHLD: several deaths may have become one signal.
+// One SIGCHLD may stand for several deaths.
 void LinuxRunner::Impl::on_ready() {
   signalfd_siginfo info{};
   while (::read(child_signals.get(), &info, sizeof(info)) > 0) {
@@ -221,17 +222,16 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
   zygote.note_reaped(info.si_pid);
   const auto worker = workers.take(info.si_pid);
   if (!worker) {
-    return;  // an orphan that we adopted
+    return;  // an adopted orphan
   }
   workers.leaderless().emplace(info.si_pid, worker->killed_by_us);
   ends.note_reaped(info.si_pid, *worker, ExitStatus::from_wait(info.si_code, info.si_status));
 }
 
-// A member keeps its group's number from being given away, so a number is ours while the group
-// has members, and is asked about at once after each reaping. The last member may also leave by
-// making a session of its own, or be reaped by a parent outside the group, which the kernel does
-// not report: only this rare state is looked at again by a timer. Without one the agent's deadline
-// ends the wait.
+// The kernel does not reuse a pgid while its group has members, so a pgid is ours until the group
+// is empty. We check after each reaping. The last member may also leave by creating its own
+// session, or be reaped by a parent outside the group. The kernel reports neither, so only this
+// rare state is polled with a timer. If there is no timer, the agent's deadline ends the wait.
 void LinuxRunner::Impl::forget_empty_groups() {
   std::erase_if(workers.leaderless(),
                 [](const auto& group) { return group_is_empty(group.first); });
@@ -239,7 +239,7 @@ void LinuxRunner::Impl::forget_empty_groups() {
 }
 
 void LinuxRunner::Impl::tell() {
-  const auto self = shared_from_this();  // the observer may let go of the runner
+  const auto self = shared_from_this();  // the observer may release the runner
   if (!ends.tell(observer)) {
     return;
   }
@@ -296,8 +296,9 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
 
 // -- the zygote --------------------------------------------------------------------------------
 
-// Beside a zygote the kernel never says that no child is left. The list of our children does: an
-// orphan is in it before its dead parent leaves it, and that one leaves when we reap it.
+// While a zygote runs, the kernel never reports ECHILD, so we check the list of our children. An
+// orphan appears in it before its dead parent disappears, because the parent disappears only when
+// we reap it.
 bool LinuxRunner::Impl::nothing_left() const {
   return zygote.pid() != 0 ? !sweeper.any_left() : !has_children();
 }
@@ -329,8 +330,8 @@ void LinuxRunner::Impl::signal_groups(int signo) {
     }
     send(pid);
   }
-  // The last member may have been reaped by a parent outside the group, unseen by us, and the
-  // number given to a stranger.
+  // The last member may have been reaped by a parent outside the group without our knowledge, and
+  // the pgid may have been reused by a foreign process.
   std::erase_if(workers.leaderless(), [&](const auto& group) { return !is_ours(group.first); });
   std::ranges::for_each(std::views::keys(workers.leaderless()), send);
   post_turn();
@@ -342,7 +343,7 @@ void LinuxRunner::Impl::end(KillScope how) {
   post_turn();
 }
 
-// The sweeper names what it kills; the groups are known even without /proc.
+// The sweeper kills and names processes through /proc. Without /proc we still know the groups.
 void LinuxRunner::Impl::kill(KillScope what) {
   workers.mark_all_killed();
   if (!proc_is_ours()) {

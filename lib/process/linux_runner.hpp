@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinuxRunner: the real ProcessRunner. Made by the agent after prepare_process, in a process that
-// is a child subreaper (run_guarded sees to both). Lives on the io_context's one thread, which must
-// live as long as the workers: their death signal is tied to it. Resource; its pending wait keeps
-// io_context::run going until the runner is destroyed or the context is stopped.
+// LinuxRunner: the real ProcessRunner. Created by the agent after prepare_process, in a process
+// that is a child subreaper (run_guarded ensures both). Runs on the io_context's single thread,
+// which must outlive the workers because their parent-death signal is tied to it. Resource. Its
+// pending wait keeps io_context::run busy until the runner is destroyed or the context is stopped.
 #pragma once
 
 #include "base/error.hpp"
@@ -24,16 +24,16 @@ class io_context;
 namespace muster {
 
 struct LinuxRunnerSettings {
-  bool colours = true;  // prefixes in colour where the console is a terminal; false for NO_COLOR
-  // While finish_output waits for a slow console, anything to read here (the guard's link: another
-  // signal, or its end) makes it give up at once. -1: nothing does.
+  bool colours = true;  // coloured prefixes if the console is a terminal; false for NO_COLOR
+  // While finish_output waits for a slow console, it gives up as soon as this descriptor is
+  // readable (the guard's link: another signal, or EOF). -1: no such descriptor.
   int interrupt_fd = -1;
-  bool traceable = false;  // workers' stacks may be looked at by our other children
-  // terminal_watch.hpp. Not where the guard has a lease: that one continues itself.
-  // Called with SIGTSTP for the job. Empty: the terminal is not watched.
+  bool traceable = false;  // our other children may inspect workers' stacks
+  // See terminal_watch.hpp. Called with SIGTSTP for the job. Empty: the terminal is not watched.
+  // Must be empty if the guard has a lease, because such a guard continues itself.
   std::function<void(int)> signal_job = {};
-  bool tell_unread_input = false;  // say so if our standard input has something
-  // Children that have ended can still be looked at.
+  bool tell_unread_input = false;  // warn if our standard input has data
+  // Called while exited children can still be inspected.
   std::function<void()> before_reaping = [] {};
 };
 
@@ -46,9 +46,9 @@ class LinuxRunner final : public ProcessRunner {
   LinuxRunner& operator=(const LinuxRunner&) = delete;
 
   [[nodiscard]] Result<pid_t> spawn(const ProcessSpec& spec) override;
-  // Starts the zygote, or asks the one that is there whether what it has imported is still what
-  // lies on the disk; if not, another one takes its place. Called before each attempt. The observer
-  // hears the answer, and must live as long as the runner.
+  // Starts the zygote, or checks that the modules imported by the running one are still current. If
+  // not, the zygote is replaced. Call before each attempt. The observer receives the answer and
+  // must outlive the runner.
   void prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer);
 
   void signal_groups(int signo) override;
@@ -64,33 +64,33 @@ class LinuxRunner final : public ProcessRunner {
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
   void finish_output(Duration timeout) override;
 
-  // Bytes that a worker has written to streams that we read or that are files; none where it has
-  // our own streams.
+  // Bytes that a worker has written to streams that we read or to files; none if it inherited our
+  // streams.
   [[nodiscard]] std::optional<std::uint64_t> output_bytes(int local_rank) const;
 
-  // What workers have given us of their flight recorders, as descriptors to be read at once.
+  // Descriptors of the workers' flight recorders; read them at once.
   [[nodiscard]] std::vector<int> flight_recorders() const;
 
-  // A signal for the job. SIGWINCH (true: it is done) goes to the worker that has our standard
-  // input; after SIGCONT it is checked whether that worker may read the terminal.
+  // Handles a signal for the job. SIGWINCH goes to the worker with our standard input (returns
+  // true: handled). SIGCONT triggers a check whether that worker may read the terminal.
   bool take_terminal_signal(int signo);
 
-  // SIGKILL to one worker, as far as it lives, and to its process group as kill_workers does.
+  // Sends SIGKILL to one worker if it is alive, and to its process group like kill_workers.
   void kill_worker(int local_rank);
 
-  // Of the workers, as far as it went through this process.
+  // Bytes of worker output that passed through this process.
   [[nodiscard]] std::uint64_t output_bytes() const;
 
-  // Muster's own lines, on standard error, in order with what the workers print. Never waits.
+  // Prints muster's own lines on standard error, in order with the workers' output. Never blocks.
   void say(std::string_view text);
 
-  // At the end of the job, after the last line: waits for the console for at most `timeout`.
+  // Call at the end of the job, after the last line: waits at most `timeout` for the console.
   void finish_console(Duration timeout);
 
-  // Output that nobody read is reported before the last lines.
+  // Call before the last lines: reports output that was not read.
   void tell_unshown();
 
-  // Output of workers that the console refused (a full disk) and no log file holds.
+  // True if the console refused worker output (disk full) that no log file contains.
   [[nodiscard]] bool has_lost_output() const;
 
  private:

@@ -40,7 +40,7 @@ bool is_c_library(std::string_view path) {
          name.starts_with("ld-musl-");
 }
 
-// "7f00-7f10 r--p 00000000 08:01 17   /lib/libc.so.6": where its file's first page lies.
+// "7f00-7f10 r--p 00000000 08:01 17   /lib/libc.so.6": the address of the file's first page.
 std::optional<LoadedFile> first_page(std::string_view line) {
   std::uint64_t start = 0;
   const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), start, 16);
@@ -53,7 +53,8 @@ std::optional<LoadedFile> first_page(std::string_view line) {
   return LoadedFile{std::string(line.substr(path)), start};
 }
 
-// Text up to its NUL, or cut. No read crosses a page: the next one may not be there.
+// A NUL-terminated text, possibly truncated. No read crosses a page boundary, because the next page
+// may be unmapped.
 std::optional<std::string> text_at(const ReadMemory& read, std::uint64_t address) {
   std::string text;
   while (text.size() < kVariableBytesMax) {
@@ -136,7 +137,7 @@ std::optional<std::map<std::string, std::string>> variables_at(
     }
     if (const std::string name = text->substr(0, equals);
         std::ranges::find(names, name) != names.end()) {
-      found.emplace(name, text->substr(equals + 1));  // the first one counts, as for getenv
+      found.emplace(name, text->substr(equals + 1));  // the first one wins, as in getenv
     }
   }
   return std::nullopt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a process has called MPI_Init, by the state that Open MPI keeps in its library. MPICH
-// hides its state, so nothing is known of it. Used by the agent; the reader of memory is an
-// argument for the tests.
+// Detects whether a process has called MPI_Init, from the state that Open MPI keeps in its library.
+// MPICH hides its state, so it cannot be detected. Used by the agent; the memory reader is a
+// parameter for the tests.
 #pragma once
 
 #include "process/loaded_symbol.hpp"

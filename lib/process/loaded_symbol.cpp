@@ -25,9 +25,9 @@ std::optional<T> read_as(const ReadMemory& read, std::uint64_t address) {
   return value;
 }
 
-// Where the tables of one loaded file lie.
+// Addresses of the tables of one loaded file.
 struct Tables {
-  std::uint64_t bias = 0;  // what is added to the file's addresses
+  std::uint64_t bias = 0;  // load bias, added to the file's addresses
   std::uint64_t symbols = 0;
   std::uint64_t names = 0;
   std::uint64_t hash = 0;
@@ -63,7 +63,7 @@ std::optional<Segments> segments_of(const ReadMemory& read, std::uint64_t base) 
   return has_first && out.dynamic != out.bias ? std::optional(out) : std::nullopt;
 }
 
-// glibc has added the bias to what the dynamic section says, others have not.
+// glibc has already relocated the addresses in the dynamic section, other loaders have not.
 std::uint64_t absolute(std::uint64_t address, std::uint64_t bias) {
   return address < bias ? address + bias : address;
 }
@@ -108,7 +108,7 @@ bool is_named(const ReadMemory& read, std::uint64_t address, std::string_view na
          std::string_view(text.data(), name.size()) == name;
 }
 
-// None also where the symbol is only used here and defined elsewhere.
+// Also none if the symbol is only referenced here and defined elsewhere.
 std::optional<std::uint64_t> defined_at(const ReadMemory& read,
                                         const Tables& tables,
                                         std::uint64_t index,
@@ -153,7 +153,7 @@ std::optional<std::uint64_t> look_up(const ReadMemory& read,
         return address;
       }
     }
-    if ((*entry & 1U) != 0) {  // the last of its bucket
+    if ((*entry & 1U) != 0) {  // end of the bucket's chain
       return std::nullopt;
     }
   }

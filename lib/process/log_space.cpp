@@ -21,7 +21,7 @@ bool is_full(int why) {
   return why == ENOSPC || why == EDQUOT;
 }
 
-// A file without a name, where the file system has such.
+// Opens an unnamed file if the file system supports it.
 UniqueFd open_probe(const std::string& folder) {
   UniqueFd probe(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   if (probe || is_full(errno)) {
@@ -43,11 +43,11 @@ int full_disk_error(const std::string& folder) {
   if (!probe) {
     return is_full(errno) ? errno : 0;
   }
-  // Zeros might be stored as a hole.
+  // Not zeros, which may be stored as a hole.
   std::array<char, kProbeBytes> page;
   page.fill('x');
   int why = ::write(probe.get(), page.data(), page.size()) < 0 ? errno : 0;
-  // NFS reports a refused write when the file is closed.
+  // NFS reports a failed write on close.
   if (::close(probe.release()) != 0 && why == 0) {
     why = errno;
   }
@@ -74,7 +74,7 @@ void LogSpace::note_growth() {
   itimerspec once{};
   once.it_value.tv_sec = kCheckSeconds;
   if (timer_ && ::timerfd_settime(timer_.get(), 0, &once, nullptr) == 0) {
-    // Without it the check at the end of the attempt remains.
+    // If this fails, the check at the end of the attempt remains.
     [[maybe_unused]] const auto watched = poller_.watch_input(timer_.get(), *this);
   }
 }

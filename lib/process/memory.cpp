@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// The kernel writes a huge number for "no limit" in version 1, "max" in version 2.
+// For "no limit", version 1 reports a huge number and version 2 reports "max".
 constexpr std::uint64_t kUnlimitedBytes = std::uint64_t{1} << 60;
 
 std::optional<std::string> read_small(const std::string& path) {
@@ -41,7 +41,7 @@ bool is_memory_group(const std::string& folder) {
          ::access((folder + "/memory.oom_control").c_str(), R_OK) == 0;
 }
 
-// "memory" among "cpu,memory".
+// True if a list such as "cpu,memory" contains "memory".
 bool names_memory(std::string_view controllers) {
   for (const auto& name : split(controllers, ',')) {
     if (name == "memory") {

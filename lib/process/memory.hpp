@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the memory cgroup of this process knows: how many processes the kernel killed in it for
-// want of memory, its limit and its peak. Read before an attempt and after a SIGKILL that was not
-// ours. Cgroup version 1 and 2; where there is neither, nothing is known. Values.
+// Statistics of this process's memory cgroup: the number of OOM kills, the limit and the peak. Read
+// before an attempt and after a SIGKILL that we did not send. Supports cgroup v1 and v2; without a
+// cgroup nothing is known. Values.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@ namespace muster {
 
 struct MemoryFacts {
   std::optional<std::uint64_t> kills;
-  std::optional<std::uint64_t> limit_bytes;  // none: unlimited or unknown
+  std::optional<std::uint64_t> limit_bytes;  // none if unlimited or unknown
   std::optional<std::uint64_t> peak_bytes;
 
-  // "limit 512 MiB, peak 512 MiB"; what is unknown is left out.
+  // unknown values are omitted.
   [[nodiscard]] std::string describe() const;
   bool operator==(const MemoryFacts&) const = default;
 };
 
-// The folder of this process's memory group, from the text of /proc/self/cgroup and the place
-// where the groups are mounted; inside a container the path may be its root's. Empty: none.
+// The directory of this process's memory cgroup, from the text of /proc/self/cgroup and the cgroup
+// mount point. Inside a container it may be the container's root. Empty if there is none.
 [[nodiscard]] std::string memory_group_folder(std::string_view proc_self_cgroup,
                                               const std::string& mount);
 
 [[nodiscard]] MemoryFacts read_memory_facts(const std::string& folder);
 
-// Its first fact only.
+// Only the number of OOM kills.
 [[nodiscard]] std::optional<std::uint64_t> read_memory_kills(const std::string& folder);
 
-// The folder of this process's own group.
+// The directory of this process's own cgroup.
 [[nodiscard]] std::string own_memory_group();
 
-// The number behind `key` in "key 1\nother 2\n".
+// The number after `key` in "key 1\nother 2\n".
 [[nodiscard]] std::optional<std::uint64_t> value_of(std::string_view text, std::string_view key);
 
 }  // namespace muster

@@ -6,7 +6,7 @@
 namespace muster {
 namespace {
 
-// Of linux/mempolicy.h, whose older copies lack the second.
+// From linux/mempolicy.h; older versions lack the second one.
 constexpr int kPreferred = 1;
 constexpr int kPreferredMany = 5;
 
@@ -16,7 +16,7 @@ MemoryPolicy memory_policy(const CpuSet& nodes) {
   MemoryPolicy policy;
   policy.mode = nodes.count() > 1 ? kPreferredMany : kPreferred;
   policy.nodes = nodes.words();
-  // The kernel takes one from it.
+  // The kernel subtracts one.
   policy.bits = policy.nodes.size() * std::numeric_limits<CpuSet::Word>::digits + 1;
   return policy;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of set_mempolicy for memory near a worker's CPUs. Used by spawn and zygote. Value,
-// pure.
+// Arguments for set_mempolicy to allocate memory near a worker's CPUs. Used by spawn and zygote.
+// Value, pure.
 #pragma once
 
 #include "base/cpu_set.hpp"
@@ -11,13 +11,13 @@ namespace muster {
 
 struct MemoryPolicy {
   int mode = 0;
-  std::vector<CpuSet::Word> nodes;  // empty: the policy stays as it is
-  unsigned long bits = 0;           // how much of `nodes` the kernel reads, and one
+  std::vector<CpuSet::Word> nodes;  // empty: the policy is not changed
+  unsigned long bits = 0;           // the number of bits in `nodes` plus one
 
   bool operator==(const MemoryPolicy&) const = default;
 };
 
-// Preferred, not bound (README.md says why): one node, or several from Linux 5.15 on.
+// Preferred, not bound (README.md explains why): one node, or several from Linux 5.15 on.
 [[nodiscard]] MemoryPolicy memory_policy(const CpuSet& nodes);
 
 }  // namespace muster

@@ -20,11 +20,12 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{128} * 1024;
 constexpr int kPipeBytes = 256 * 1024;
-// A user may hold 64 MiB in pipes before the kernel makes new ones tiny: 16 x 256 KiB are few.
+// A user may use 64 MiB of pipe buffers before the kernel shrinks new pipes: 16 x 256 KiB is
+// little.
 constexpr std::size_t kWidePipesMax = 16;
 constexpr rlim_t kDescriptorsUsual = 1024;
 
-// Colours that can be read on dark and light grounds.
+// Colours that are legible on dark and light backgrounds.
 std::string coloured(const std::string& prefix, int local_rank) {
   constexpr std::array kColours = {36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91};
   const auto colour = kColours[static_cast<std::size_t>(local_rank) % kColours.size()];
@@ -55,7 +56,7 @@ Result<int> OutputPump::null_fd() {
     null_ = UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
   }
   if (!null_) {
-    return std::unexpected(system_error("opening /dev/null", errno));
+    return std::unexpected(system_error("cannot open /dev/null", errno));
   }
   return null_.get();
 }
@@ -64,7 +65,7 @@ Result<int> OutputPump::empty_input() {
   if (auto null = null_fd()) {
     return null;
   }
-  // No /dev here (an empty chroot): a pipe that nobody writes reads the same.
+  // No /dev here (an empty chroot): a pipe without a writer reads the same.
   if (!empty_input_) {
     auto pipe = make_pipe();
     if (!pipe) {
@@ -115,18 +116,18 @@ OutputSource::Setup OutputPump::setup_for(int local_rank, int stream, const Outp
   return setup;
 }
 
-// Output may take half of our descriptors: the store's connections and much else need some, too.
+// Output may use half of our descriptors; the store's connections and other parts need the rest.
 int OutputPump::scarce_from() const {
   return static_cast<int>(std::min<rlim_t>(descriptors_ / 2, INT_MAX));
 }
 
-// Without a free descriptor a worker gets our own stream: its lines may then be torn, and a report
-// lacks its last ones, but the job runs.
+// Without a free descriptor a worker inherits our own stream. Its lines may then be interleaved,
+// and reports lack its last lines, but the job runs.
 Result<int> OutputPump::let_through(int local_rank) {
   if (!std::exchange(reported_scarce_, true)) {
     console_.say(
         log_line(LogLevel::warning,
-                 fmt::format("the limit of {} open files (ulimit -n) is too low to pass on "
+                 fmt::format("the limit of {} open files (ulimit -n) is too low to forward "
                              "the output of local rank {} and above: it goes to the console "
                              "directly",
                              descriptors_,
@@ -160,7 +161,7 @@ Result<int> OutputPump::capture(OutputSource::Setup setup) {
   return child_fds_.emplace_back(std::move(pipe->write)).get();
 }
 
-// Without a pipe for standard output (no free descriptor) both go to our own streams.
+// If standard output has no pipe (no free descriptor), both streams are inherited.
 Result<int> OutputPump::join_output(int local_rank) {
   OutputSource* const output = captured(local_rank, 1);
   if (output == nullptr) {
@@ -184,7 +185,7 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
     return given;
   }
   if (!setup.file->open() && errno != EMFILE) {
-    return std::unexpected(system_error("reading back '" + plan.path + "'", errno));
+    return std::unexpected(system_error("cannot read back '" + plan.path + "'", errno));
   }
   if (!plan.filtered_path.empty()) {
     auto filtered = filtered_file(plan.filtered_path);
@@ -195,7 +196,7 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
   }
   setup.kind = OutputSource::Kind::file;
   add(std::move(setup));
-  busy_.insert(sources_.back().get());  // the first turn finds nothing and arms the watch
+  busy_.insert(sources_.back().get());  // the first turn finds no data and arms the watch
   return given;
 }
 
@@ -229,7 +230,7 @@ void OutputPump::close_child_side(int local_rank, pid_t pid) {
   }
 }
 
-// A captured stream without a prefix that has the console to itself is not cut into lines.
+// A captured stream without a prefix that is alone on the console is not split into lines.
 void OutputPump::decide_who_is_alone() {
   alone_decided_ = true;
   for (const auto& source : sources_) {
@@ -243,7 +244,7 @@ void OutputPump::decide_who_is_alone() {
   }
 }
 
-// Bytes read; 0 at the end, -1 where there is nothing for now.
+// Returns the number of bytes read; 0 at end of file, -1 if there is no data for now.
 long OutputPump::read_chunk(OutputSource& source, std::size_t limit) {
   if (!alone_decided_) {
     decide_who_is_alone();
@@ -280,10 +281,10 @@ void OutputPump::read_pipe(OutputSource& source) {
   }
 }
 
-// Whether there may be more to read at once.
+// True if there may be more to read at once.
 bool OutputPump::read_file(OutputSource& source) {
   if (!source.sink().has_room()) {
-    static_cast<void>(source.setup().file->written());  // a truncation is noticed in time
+    static_cast<void>(source.setup().file->written());  // to notice a truncation in time
     return false;
   }
   if (!source.open()) {
@@ -321,19 +322,19 @@ void OutputPump::note_lost(OutputSource& source) {
   }
 }
 
-// Once for all files that were truncated at about the same time.
+// Reports once for all files that were truncated at about the same time.
 void OutputPump::tell_lost() {
   if (const auto lost = std::exchange(lost_bytes_, 0); lost > 0) {
     console_.say(log_line(
         LogLevel::warning,
         fmt::format("'{}' was truncated before muster had read it all: at least {} bytes of the "
-                    "workers' output are not shown on the console. Rotate logs by renaming them",
+                    "workers' output are missing on the console. Rotate logs by renaming them",
                     printable(lost_file_),
                     lost)));
   }
 }
 
-// The copies of tee'd lines that contain a filter.
+// Reports failures to write the copies of tee'd lines that match a filter.
 void OutputPump::tell_unfiltered() {
   for (const auto& [path, file] : filtered_) {
     if (file.why != 0) {
@@ -346,10 +347,10 @@ void OutputPump::tell_unfiltered() {
   }
 }
 
-// How much does not fit is known to the workers only.
+// Only the workers know how much was lost.
 void OutputPump::tell_full(const std::string& folder, int why) {
   console_.say(log_line(LogLevel::warning,
-                        fmt::format("cannot write log files to '{}': {}; what workers print may be "
+                        fmt::format("cannot write log files to '{}': {}; worker output may be "
                                     "missing there and on the console",
                                     printable(folder),
                                     errno_text(why))));
@@ -357,7 +358,7 @@ void OutputPump::tell_full(const std::string& folder, int why) {
 
 void OutputPump::resume_paused() {
   for (OutputSource* source : std::exchange(paused_, {})) {
-    // A pipe that cannot be watched any more is read at the end of the attempt.
+    // A pipe that can no longer be watched is read at the end of the attempt.
     [[maybe_unused]] const auto watched = poller_.watch_input(source->fd(), *source);
   }
 }
@@ -389,7 +390,7 @@ OutputSource* OutputPump::captured(int local_rank, int stream) {
   return nullptr;
 }
 
-// Standard error, or what both streams go to.
+// The captured standard error, or the pipe that both streams share.
 OutputSource* OutputPump::kept_stderr(int local_rank) {
   OutputSource* const error = captured(local_rank, 2);
   OutputSource* const source = error != nullptr ? error : captured(local_rank, 1);
@@ -401,7 +402,7 @@ std::string OutputPump::stderr_tail(int local_rank) {
     return tail_of(*file->second);
   }
   if (OutputSource* const source = kept_stderr(local_rank)) {
-    // A pipe holds little: it is read to its end even where the console is full.
+    // A pipe holds little data, so it is read to its end even if the console is full.
     for (auto left = source->available(); left > 0;) {
       const auto count = read_chunk(*source, left);
       left -= static_cast<std::size_t>(std::clamp<long>(count, 0, static_cast<long>(left)));
@@ -413,7 +414,7 @@ std::string OutputPump::stderr_tail(int local_rank) {
   return found == tails_.end() ? "" : found->second;
 }
 
-// What can be read at this moment, so that one who goes on writing cannot hold us.
+// Reads only what is available now, so that a worker that keeps writing cannot block us.
 void OutputPump::drain(OutputSource& source, ConsoleWait& wait) {
   auto left = source.open() ? source.available() : 0;
   while (left > 0) {
@@ -429,8 +430,8 @@ void OutputPump::drain(OutputSource& source, ConsoleWait& wait) {
   }
 }
 
-// The console takes no more: memory stays bounded, and what is not shown is counted. It is still
-// read where something else than the console is made of it.
+// The console accepts no more data. Drops the output, which bounds memory, and counts it. It is
+// still read if a filtered file or a report needs it.
 void OutputPump::skip(OutputSource& source, std::size_t bytes) {
   source.hide();
   if (!source.is_read_in_full()) {

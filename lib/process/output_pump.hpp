@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// OutputPump: what the workers of one attempt write, on its way to our console and the filtered
-// files. Pipes are read when they have something; files are followed, so the file is the buffer
-// and a slow console never holds a worker that writes to one. A full console pauses the reading
-// of all that go there. Owned by LinuxRunner; lives on the loop's thread.
+// OutputPump: forwards the output of one attempt's workers to our console and the filtered files.
+// Pipes are read when they have data. Files are followed, so the file is the buffer and a slow
+// console never blocks a worker that writes to one. A full console pauses reading for all streams
+// that go to it. Owned by LinuxRunner; lives on the loop's thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -36,28 +36,28 @@ class OutputPump {
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // What the worker's descriptor `stream` (1 or 2) shall be; -1: our own. Output before error.
+  // The descriptor to use as the worker's `stream` (1 or 2); -1 to inherit ours. Open 1 before 2.
   [[nodiscard]] Result<int> open_stream(int local_rank, int stream, const OutputPlan& plan);
 
-  // The worker has its descriptors, or could not be started (pid 0): closes our copies.
+  // Call when the worker has its descriptors or could not be started (pid 0): closes our copies.
   void close_child_side(int local_rank, pid_t pid);
 
-  // For a worker that shall read end-of-file.
+  // Standard input for a worker that must read end-of-file.
   [[nodiscard]] Result<int> empty_input();
 
-  // Reads a chunk of each followed file that has more; whether any still has.
+  // Reads a chunk of each followed file that has more data. True if any file still has more.
   bool turn();
 
   [[nodiscard]] std::string stderr_tail(int local_rank);
 
-  // Bytes that it has written where we see it; none where nothing of it is seen.
+  // Bytes that the worker has written where we can see them; none if all its output is inherited.
   [[nodiscard]] std::optional<std::uint64_t> output_bytes(int local_rank) const;
 
-  // Read from all workers of all attempts so far.
+  // Bytes read from all workers in all attempts so far.
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
 
-  // Everything that is there now, then the unfinished lines; closes all sources. What the console
-  // does not take in this time is not shown.
+  // Forwards all available data, then the unfinished lines; closes all sources. Drops what the
+  // console does not accept in this time.
   void finish(ConsoleWait& wait);
 
  private:
@@ -90,21 +90,21 @@ class OutputPump {
   bool alone_decided_ = false;
   bool reported_scarce_ = false;
   std::uint64_t bytes_read_ = 0;
-  rlim_t descriptors_ = 0;  // that we may have
+  rlim_t descriptors_ = 0;  // our descriptor limit
   UniqueFd null_;
   UniqueFd empty_input_;
-  std::unique_ptr<char[]> chunk_;  // kChunkBytes, never cleared: only pages that are read into
+  std::unique_ptr<char[]> chunk_;  // kChunkBytes, not zeroed, so that only used pages are touched
   std::vector<UniqueFd> child_fds_;
   std::map<std::string, SharedFile> filtered_;
   std::vector<std::unique_ptr<OutputSource>> sources_;
   FileFollower follower_;
   LogSpace log_space_;
   std::set<OutputSource*> paused_;    // pipes that wait for room on the console
-  std::set<OutputSource*> busy_;      // files that may have more
-  std::map<int, std::string> tails_;  // of ended captures, by local rank
+  std::set<OutputSource*> busy_;      // files that may have more data
+  std::map<int, std::string> tails_;  // of finished captures, by local rank
   std::map<std::pair<int, int>, std::shared_ptr<WorkerFile>> files_;  // by local rank and stream
-  std::uint64_t lost_bytes_ = 0;  // truncated before they were read, not yet reported
-  std::string lost_file_;         // the last of the files concerned
+  std::uint64_t lost_bytes_ = 0;  // truncated before they were read and not yet reported
+  std::string lost_file_;         // the last file concerned
 };
 
 }  // namespace muster

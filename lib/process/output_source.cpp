@@ -19,7 +19,7 @@ void SharedFile::flush() {
   while (!rest.empty()) {
     const auto count = ::write(fd.get(), rest.data(), rest.size());
     if (count <= 0 && errno != EINTR) {
-      why = why == 0 ? errno : why;  // the disk is full, as a rule
+      why = why == 0 ? errno : why;  // usually the disk is full
       lost_lines += static_cast<std::uint64_t>(std::ranges::count(rest, '\n'));
       break;
     }
@@ -48,7 +48,7 @@ std::string TailKeeper::lines() const {
     tail.remove_prefix(tail.size() - kStderrTailBytesMax);
   }
   if (const auto newline = tail.find('\n'); (too_long || cut_) && newline + 1 < tail.size()) {
-    tail.remove_prefix(newline + 1);  // npos + 1 is 0: one endless line stays as it is
+    tail.remove_prefix(newline + 1);  // npos + 1 is 0: a single overlong line stays as it is
   }
   return std::string(tail);
 }
@@ -124,7 +124,7 @@ Result<UniqueFd> open_output_file(const std::string& path) {
     return std::unexpected(system_error("cannot write '" + path + "'", errno));
   }
   if (!fd && errno == ENOENT) {
-    std::error_code ignored;  // the second open tells what is wrong
+    std::error_code ignored;  // the second open reports the error
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
     fd = UniqueFd(::open(path.c_str(), kFlags, 0666));
   }
@@ -136,7 +136,7 @@ Result<UniqueFd> open_output_file(const std::string& path) {
 
 std::string tail_of(WorkerFile& file) {
   TailKeeper tail;
-  tail.add(file.last_bytes(kStderrTailBytesMax + 1));  // one more shows that it was cut
+  tail.add(file.last_bytes(kStderrTailBytesMax + 1));  // the extra byte reveals truncation
   return tail.lines();
 }
 

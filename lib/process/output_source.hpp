@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OutputSource: one stream of one worker on its way to the console: a pipe that it writes to, or
-// a file that it writes and we follow. Owned by OutputPump, which decides when to read.
+// OutputSource: one output stream of one worker. Either a pipe, or a file that the worker writes
+// and we follow. Owned by OutputPump, which decides when to read.
 #pragma once
 
 #include "base/fd.hpp"
@@ -16,17 +16,17 @@
 
 namespace muster {
 
-// A file that lines of several workers go to; written when a chunk has been taken.
+// A file that receives lines of several workers; written after each chunk.
 struct SharedFile {
   UniqueFd fd;
   std::string buffer;
-  int why = 0;  // the first errno of a write; 0: none failed
+  int why = 0;  // the first write error (errno); 0 if none
   std::uint64_t lost_lines = 0;
 
   void flush();
 };
 
-// The last bytes of a stream, at most kStderrTailBytesMax, from the start of a line.
+// Keeps the last bytes of a stream, at most kStderrTailBytesMax, starting at a line.
 class TailKeeper {
  public:
   void add(std::string_view bytes);
@@ -45,17 +45,17 @@ class OutputSource final : public Watcher {
     int local_rank = 0;
     int stream = 1;
     Kind kind = Kind::pipe;
-    UniqueFd fd;                       // of a pipe: non-blocking
-    std::shared_ptr<WorkerFile> file;  // of a file
+    UniqueFd fd;                       // for a pipe; non-blocking
+    std::shared_ptr<WorkerFile> file;  // for a file
     LineStyle style;
     ConsoleSink* sink = nullptr;
-    bool keeps_tail = false;  // for the report of a failure
-    bool is_shown = true;     // false: nothing goes to the sink
-    bool prompts = false;     // what is unfinished is shown when nothing follows for now
-    bool hangs_up = false;    // a pipe that is closed when the reader of the sink leaves
+    bool keeps_tail = false;  // for failure reports
+    bool is_shown = true;     // false: nothing is written to the sink
+    bool prompts = false;     // unfinished lines are shown if no data follows for now
+    bool hangs_up = false;    // the pipe is closed when the sink's reader leaves
     LineStyle filtered_style;
     SharedFile* filtered = nullptr;
-    std::function<void(OutputSource&)> on_ready;  // a pipe has something
+    std::function<void(OutputSource&)> on_ready;  // a pipe has data
   };
 
   explicit OutputSource(Setup setup)
@@ -65,26 +65,26 @@ class OutputSource final : public Watcher {
 
   [[nodiscard]] const Setup& setup() const { return setup_; }
 
-  // Of its pipe; -1: it is a file.
+  // The pipe's descriptor; -1 for a file.
   [[nodiscard]] int fd() const { return setup_.fd.get(); }
 
   [[nodiscard]] ConsoleSink& sink() const { return *setup_.sink; }
 
   [[nodiscard]] bool has_room() const { return !setup_.is_shown || sink().has_room(); }
 
-  // The worker's next write fails, as one to our own stream would.
+  // Makes the worker's next write fail, as a write to our own stream would.
   void hang_up() { setup_.fd.reset(); }
 
-  // For the prefix of its lines. Called before the first read.
+  // For the prefix of the lines. Call before the first read.
   void set_pid(int pid) {
     lines_.set_pid(pid);
     filtered_lines_.set_pid(pid);
   }
 
-  // It carries standard error as well.
+  // The stream also carries standard error.
   void keep_tail() { setup_.keeps_tail = true; }
 
-  // Before and after reading. False: its file cannot be opened now.
+  // Call before and after reading. False if the file cannot be opened now.
   [[nodiscard]] bool open() { return setup_.file == nullptr || setup_.file->open(); }
 
   void close_if_sparing() {
@@ -93,31 +93,31 @@ class OutputSource final : public Watcher {
     }
   }
 
-  // As read(2); -1 where there is nothing for now.
+  // Like read(2); -1 if there is no data for now.
   [[nodiscard]] long read(char* buffer, std::size_t limit);
 
-  // Nobody shares the place: bytes are passed on at once, prompts without a newline too.
+  // No other source uses this sink: passes bytes on at once, including unfinished prompts.
   void pass_everything() { raw_ = true; }
 
-  // The console takes no more: what comes from now on is counted instead of shown, the unfinished
-  // line as well.
+  // The console accepts no more data. From now on data is counted instead of shown, including the
+  // unfinished line.
   void hide();
 
-  // Whether its bytes are wanted elsewhere too: by a filtered file, or for the tail of a pipe.
+  // True if the bytes are also needed elsewhere: for a filtered file, or for the tail of a pipe.
   [[nodiscard]] bool is_read_in_full() const {
     return setup_.filtered != nullptr || setup_.kind == Kind::pipe;
   }
 
   void take(std::string_view bytes);
-  void drained();  // nothing more for now
-  void finish();   // nothing more at all
+  void drained();  // no more data for now
+  void finish();   // end of stream
 
-  // How many bytes could be read now.
+  // The number of bytes that can be read now.
   [[nodiscard]] std::size_t available() const;
 
   [[nodiscard]] std::string tail() const { return tail_.lines(); }
 
-  // Bytes so far.
+  // Bytes read so far.
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
  private:
@@ -132,7 +132,8 @@ class OutputSource final : public Watcher {
   std::uint64_t taken_ = 0;
 };
 
-// Opens for writing from the start, with the folders on the way. Errors: not_possible, with path.
+// Opens a file for writing from the start and creates missing directories. Errors: not_possible,
+// with the path.
 [[nodiscard]] Result<UniqueFd> open_output_file(const std::string& path);
 
 // The last whole lines of a file, at most kStderrTailBytesMax bytes.

@@ -13,7 +13,7 @@ namespace muster {
 Result<Poller> Poller::open() {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) {
-    return std::unexpected(system_error("creating an epoll instance", errno));
+    return std::unexpected(system_error("cannot create an epoll instance", errno));
   }
   return Poller(std::move(epoll));
 }
@@ -32,7 +32,7 @@ Result<void> Poller::watch(int fd, std::uint32_t events, Watcher& watcher) {
   event.events = events;
   event.data.fd = fd;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    return std::unexpected(system_error("watching a descriptor", errno));
+    return std::unexpected(system_error("cannot watch a descriptor", errno));
   }
   watchers_[fd] = &watcher;
   return {};
@@ -49,7 +49,7 @@ void Poller::dispatch(int timeout_ms) {
   const int count =
       ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
   for (int i = 0; i < count; ++i) {
-    // A watcher called before may have forgotten this one.
+    // An earlier watcher may have removed this one.
     const auto found = watchers_.find(events[static_cast<std::size_t>(i)].data.fd);
     if (found != watchers_.end()) {
       found->second->on_ready();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of /proc, whose size is not known before they are read. For this room, hang and
-// the agent.
+// Reads files in /proc, whose size is unknown in advance. Used here, in hang and in the agent.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +7,7 @@
 
 namespace muster {
 
-// At most `bytes_max`; empty for what cannot be read.
+// Reads at most `bytes_max` bytes; empty if the file cannot be read.
 [[nodiscard]] std::string read_proc_file(const std::string& path, std::size_t bytes_max);
 
 }  // namespace muster

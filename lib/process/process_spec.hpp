@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProcessSpec: everything needed to start one worker, as a value made by plan/ and carried out by
-// process/. Nothing in here is looked up or resolved later, but argv[0] in PATH.
+// ProcessSpec: everything needed to start one worker, as a value created by plan/ and executed by
+// process/. Nothing is resolved later except argv[0] in PATH.
 #pragma once
 
 #include "base/cpu_set.hpp"
@@ -13,33 +13,34 @@ namespace muster {
 
 enum class InputKind {
   none,     // reads end-of-file
-  inherit,  // gets our own standard input
+  inherit,  // inherits our standard input
 };
 
 enum class OutputKind {
-  inherit,  // writes to our own descriptor: nothing is copied
+  inherit,  // inherits our descriptor: nothing is copied
   discard,  // /dev/null
-  file,     // writes to `path` itself; we follow the file where `tee` asks for it
-  capture,  // writes to a pipe; we pass whole lines on to our own stream and keep the last ones
-  joined,   // standard error only: the pipe of a captured standard output, in the worker's order
+  file,     // writes to `path` directly; with `tee` we follow the file
+  capture,  // writes to a pipe; we forward whole lines to our own stream and keep the last ones
+  joined,   // standard error only: shares the pipe of a captured stdout, in order
   keep,     // writes to a pipe; nothing is shown, and we keep the last lines
 };
 
-// Stands for the worker's process id in a prefix until the worker is spawned. No argument and no
-// variable can contain it.
+// Placeholder in a prefix for the worker's pid, replaced when the worker is spawned. Arguments and
+// variables cannot contain it.
 inline constexpr std::string_view kPidMark{"\0", 1};
 
 struct OutputPlan {
   OutputKind kind = OutputKind::inherit;
-  std::string path = {};  // file: created with its folders, truncated
-  bool tee = false;       // file: each whole line also goes to our own stream, behind `prefix`
-  // tee and capture: put before each line, with the pid for each kPidMark; may be empty
+  std::string path = {};  // file: created with its directories, truncated
+  bool tee = false;       // file: each whole line also goes to our own stream, after `prefix`
+  // tee and capture: printed before each line, with each kPidMark replaced by the pid; may be empty
   std::string prefix = {};
-  // capture: a reader of our stream that leaves is felt by the worker, as if it wrote there itself
+  // capture: if the reader of our stream leaves, the worker's writes fail as if it wrote there
+  // itself
   bool hangs_up = false;
-  bool prompts = false;  // capture: unfinished lines are shown at once, since a person answers them
-  // Lines that contain one of `filters` also go to `filtered_path`, behind `prefix`; an empty
-  // filter matches every line. Used with tee only; empty path: no such file.
+  bool prompts = false;  // capture: unfinished lines are shown at once for a user to answer
+  // Lines that contain one of `filters` also go to `filtered_path`, after `prefix`; an empty filter
+  // matches every line. Only with tee; an empty path means no such file.
   std::vector<std::string> filters = {};
   std::string filtered_path = {};
 
@@ -51,9 +52,9 @@ struct ProcessSpec {
   int rank = 0;
   std::vector<std::string> argv;         // argv[0] without a slash is searched in the worker's PATH
   std::vector<std::string> environment;  // "NAME=value"
-  bool warm = false;  // forked from the zygote where there is one; argv is then python -u …
-  CpuSet cpus;        // it runs on no others; empty: on all that we may use
-  CpuSet memory;      // NUMA nodes whose memory it prefers; empty: no wish. Without `cpus`: empty
+  bool warm = false;  // forked from the zygote if there is one; argv is then python -u …
+  CpuSet cpus;        // the CPUs it may run on; empty: all that we may use
+  CpuSet memory;      // preferred NUMA nodes for memory; empty: none. Empty without `cpus`
   InputKind standard_input = InputKind::none;
   OutputPlan standard_output;
   OutputPlan standard_error;

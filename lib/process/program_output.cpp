@@ -55,7 +55,7 @@ Result<std::string> program_output(const ProgramQuestion& question) {
   auto pipe = make_pipe();
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!pipe || !null) {
-    return std::unexpected(!pipe ? pipe.error() : system_error("opening /dev/null", errno));
+    return std::unexpected(!pipe ? pipe.error() : system_error("cannot open /dev/null", errno));
   }
   ProcessSpec spec;
   spec.argv = question.argv;
@@ -73,10 +73,10 @@ Result<std::string> program_output(const ProgramQuestion& question) {
   }
   const bool well = ended_well(*pid);
   if (!printed.is_whole) {
-    return failure(Errc::timed_out, question.argv.front() + " does not answer");
+    return failure(Errc::timed_out, question.argv.front() + " does not respond");
   }
   if (!well) {
-    return failure(Errc::not_possible, question.argv.front() + " fails");
+    return failure(Errc::not_possible, question.argv.front() + " failed");
   }
   return std::move(printed.text);
 }

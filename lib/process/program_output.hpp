@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a small program prints, waited for: a question that is asked before there is a loop
-// (HelperProcess is for later). Called by main. No state.
+// Runs a small program and waits for its output, for queries before the loop exists (HelperProcess
+// is for later ones). Called by main. No state.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,11 +15,11 @@ namespace muster {
 struct ProgramQuestion {
   std::vector<std::string> argv;         // argv[0] without a slash is searched in PATH
   std::vector<std::string> environment;  // "NAME=value"
-  Duration timeout{};                    // after it the program is killed
-  std::size_t bytes_max = 0;             // and so it is when it has printed more
+  Duration timeout{};                    // the program is killed after this time ...
+  std::size_t bytes_max = 0;             // ... or when it has printed more
 };
 
-// Its standard output, if it ends with 0 by then. Its standard error is discarded. Errors:
+// The program's standard output if it exits with 0 in time. Standard error is discarded. Errors:
 // not_found (no such program), timed_out, not_possible, system.
 [[nodiscard]] Result<std::string> program_output(const ProgramQuestion& question);
 

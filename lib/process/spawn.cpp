@@ -29,7 +29,7 @@ constexpr int kFdsClosedByHandMax = 4096;  // kernels without close_range (befor
 
 enum class Step { none, death_signal, streams, cpus, exec };
 
-// Everything that the child needs, made before it exists: it only calls the system.
+// Everything that the child needs, prepared in advance because the child only makes system calls.
 struct Prepared {
   pid_t parent = 0;
   ChildStreams streams;
@@ -41,9 +41,9 @@ struct Prepared {
   const CpuSet* cpus = nullptr;
   MemoryPolicy memory;
   std::vector<const char*> paths;
-  std::vector<char*> argv;  // after one free slot, for a shell
+  std::vector<char*> argv;  // preceded by one free slot, for a shell
   std::vector<char*> environment;
-  // The answer; the child writes it, which works because memory is shared.
+  // The child's result. It can write here because memory is shared.
   Step failed = Step::none;
   int errno_value = 0;
   std::size_t path_index = 0;
@@ -72,8 +72,9 @@ MUSTER_CHILD_SIDE bool set_streams(const ChildStreams& streams) {
          (streams.err < 0 || ::dup2(streams.err, 2) >= 0);
 }
 
-// Before exec, so that the program's first page and first thread are where they belong. A memory
-// policy that the kernel refuses is left out: it takes memory near the CPU that asks anyway.
+// Bind before exec, so that the program's first page and thread are already in the right place. If
+// the kernel refuses the memory policy, continue without it: by default it allocates memory near
+// the requesting CPU.
 MUSTER_CHILD_SIDE bool bind_to(const CpuSet& cpus, const MemoryPolicy& memory) {
   if (cpus.empty()) {
     return true;
@@ -85,8 +86,8 @@ MUSTER_CHILD_SIDE bool bind_to(const CpuSet& cpus, const MemoryPolicy& memory) {
   return ::syscall(SYS_sched_setaffinity, 0, words.size() * sizeof(words[0]), words.data()) == 0;
 }
 
-// As shells do: a file with a NUL in its first line is a binary. So is one that cannot be read,
-// since the shell could not read it either.
+// Like shells, treats a file with a NUL in its first line as a binary. An unreadable file too,
+// because the shell could not read it either.
 MUSTER_CHILD_SIDE bool is_script(const char* path) {
   std::array<char, kFirstLineBytes> head;
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -100,8 +101,8 @@ MUSTER_CHILD_SIDE bool is_script(const char* path) {
   return count >= 0;
 }
 
-// As execvp: a script without "#!" goes to the shell, a folder without the program to the next.
-// A refusal for want of permission is remembered, as it tells more than the absence elsewhere.
+// Like execvp: runs a script without "#!" with the shell, and continues with the next PATH entry if
+// the program is not there. Remembers EACCES, which is more informative than a later ENOENT.
 MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
   int denied = 0;
   std::size_t denied_index = 0;
@@ -133,10 +134,11 @@ MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
 
 MUSTER_CHILD_SIDE int child_main(void* argument) {
   Prepared& job = *static_cast<Prepared*>(argument);
-  // A group and a session of its own: the group is what gets the signals, and the terminal's do not
-  // reach it.
+  // A separate session and group: we send signals to the group, and terminal signals do not reach
+  // it.
   ::setsid();
-  // The order matters: an agent that dies before the call sends no signal, and shows in getppid().
+  // The order matters: if the agent dies before this call, no signal follows, but getppid()
+  // changes.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != job.parent) {
     give_up(job, Step::death_signal);  // the agent died before the signal was set
   }
@@ -146,8 +148,8 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
   if (job.default_file_size_signal) {
     static_cast<void>(::signal(SIGXFSZ, SIG_DFL));
   }
-  // Where a tracer must be an ancestor (Yama's ptrace_scope 1): all below the agent may look at the
-  // worker, as long as it lives. Kernels without Yama refuse the call and need none.
+  // With Yama's ptrace_scope 1 a tracer must be an ancestor. This lets all descendants of the agent
+  // trace the worker. Kernels without Yama reject the call and do not need it.
   if (job.traceable) {
     ::prctl(PR_SET_PTRACER, job.parent, 0, 0, 0);
   }
@@ -155,13 +157,13 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
     give_up(job, Step::streams);
   }
   if (!bind_to(*job.cpus, job.memory)) {
-    give_up(job, Step::cpus);  // they were taken away since we looked
+    give_up(job, Step::cpus);  // removed since we checked
   }
   close_the_rest();
   if (job.descriptors) {
     ::setrlimit(RLIMIT_NOFILE, &*job.descriptors);
   }
-  // Last: a signal that waits takes effect here, on the child as exec will leave it.
+  // Unblock last: a pending signal takes effect here, with the dispositions that exec will keep.
   ::pthread_sigmask(SIG_SETMASK, &job.mask, nullptr);
   exec_first(job);
   return give_up(job, Step::exec);
@@ -171,31 +173,31 @@ std::vector<char*> pointers(const std::vector<std::string>& strings, std::size_t
   std::vector<char*> out(free_slots, nullptr);
   out.reserve(free_slots + strings.size() + 1);
   for (const auto& string : strings) {
-    out.push_back(const_cast<char*>(string.c_str()));  // exec does not write
+    out.push_back(const_cast<char*>(string.c_str()));  // exec does not modify them
   }
   out.push_back(nullptr);
   return out;
 }
 
-// The child holds no memory and no descriptor of ours once clone returns: it has run its program
-// or ended. All signals stay blocked meanwhile, as its memory is ours.
+// When clone returns, the child has exec'd or exited, so it holds none of our memory or
+// descriptors. All signals stay blocked until then, because the child shares our memory.
 pid_t clone_child(Prepared& job) {
   alignas(16) static char stack[kChildStackBytes];
   const BlockedSignals blocked;
-  // CLONE_VFORK: we sleep until the child has run its program or ended, so the stack is free again
-  // and its answer is in `job`. No page table is copied, which fork() of a large launcher would.
+  // CLONE_VFORK: we sleep until the child has exec'd or exited; then the stack is free again and
+  // the result is in `job`. Page tables are not copied, unlike in a fork() of a large launcher.
   return ::clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
 }
 
 Error why_failed(const Prepared& job, const ProcessSpec& spec) {
   switch (job.failed) {
     case Step::death_signal:
-      return system_error("setting a worker's parent-death signal", job.errno_value);
+      return system_error("cannot set a worker's parent-death signal", job.errno_value);
     case Step::streams:
-      return system_error("setting a worker's standard streams", job.errno_value);
+      return system_error("cannot set a worker's standard streams", job.errno_value);
     case Step::cpus:
-      return system_error("binding a worker to CPUs " + spec.cpus.describe() +
-                              " (taken away since the launch? try --numa-binding=none)",
+      return system_error("cannot bind a worker to CPUs " + spec.cpus.describe() +
+                              " (removed since the launch? Try --numa-binding=none)",
                           job.errno_value);
     case Step::exec:
     case Step::none:
@@ -211,7 +213,7 @@ Result<pid_t> spawn_process(const ProcessSpec& spec,
                             const InheritedState& inherited,
                             bool traceable) {
   if (spec.argv.empty() || spec.argv[0].empty()) {
-    return failure(Errc::not_found, "cannot start '': no program is named");
+    return failure(Errc::not_found, "cannot start '': no program name given");
   }
   const auto paths = program_paths(spec.argv[0], spec.environment);
   Prepared job;
@@ -231,7 +233,7 @@ Result<pid_t> spawn_process(const ProcessSpec& spec,
   job.environment = pointers(spec.environment, 0);
   const pid_t pid = clone_child(job);
   if (pid < 0) {
-    return std::unexpected(system_error("starting a worker", errno));
+    return std::unexpected(system_error("cannot start a worker", errno));
   }
   if (job.failed != Step::none) {
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {

@@ -23,7 +23,7 @@ Leftover leftover_of(const ProcessRow& row) {
   return {.pid = row.pid, .command = row.command, .rank = rank_in_environment(row.pid)};
 }
 
-// Reaps all that ended; whether children remain.
+// Reaps all exited children. True if children remain.
 bool reap_ended(Sweeper& sweeper) {
   while (true) {
     siginfo_t info{};
@@ -37,13 +37,14 @@ bool reap_ended(Sweeper& sweeper) {
   }
 }
 
-// False when `until` has come first.
+// False on timeout.
 bool wait_for_child_signal(TimePoint until) {
   const auto left = until - steady_now();
   if (left <= Duration::zero()) {
     return false;
   }
-  // Blocked in guard and agent alike (prepare_process), so none is lost between two waits.
+  // SIGCHLD is blocked in guard and agent alike (prepare_process), so none is lost between two
+  // waits.
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
@@ -54,10 +55,10 @@ bool wait_for_child_signal(TimePoint until) {
 
 }  // namespace
 
-// One process below us. `row` is empty where /proc does not show our pid namespace.
+// One descendant. `row` is empty if /proc does not show our pid namespace.
 struct Sweeper::Target {
   pid_t pid;
-  bool is_child;  // of ours
+  bool is_child;  // our own child
   std::optional<ProcessRow> row;
   const UniqueFd& handle;
 
@@ -66,16 +67,16 @@ struct Sweeper::Target {
   void send(int signo) const { send_signal(handle, pid, signo); }
 };
 
-// From the top down: a parent that is dead forks no more, and what it leaves becomes our child and
-// is found by the next walk.
+// Walks top-down: a dead parent forks no more, and its orphans become our children and are found by
+// the next walk.
 void Sweeper::walk(pid_t parent, const Visit& visit) const {
   const bool is_ours = parent == ::getpid();
   for (const pid_t child : children_of(parent)) {
     if (is_ours && spared_.contains(child)) {
       continue;
     }
-    // A pid from a list may have gone to another process meanwhile; a handle that was opened before
-    // its parent was confirmed cannot. A child of ours keeps its pid until we reap it.
+    // A listed pid may have been reused meanwhile. A handle opened before we confirmed the parent
+    // is safe. Our own child keeps its pid until we reap it.
     const UniqueFd handle = open_process(child);
     auto row = read_process(child);
     if (!is_ours && (!row || row->parent != parent)) {
@@ -86,8 +87,8 @@ void Sweeper::walk(pid_t parent, const Visit& visit) const {
   }
 }
 
-// Others than our children may be reaped unseen, and their pids used again: they are not
-// remembered.
+// Other descendants may be reaped without our knowledge and their pids reused, so only our own
+// children are remembered.
 void Sweeper::kill(const Target& target) {
   if (target.is_child && !killed_.insert(target.pid).second) {
     return;
@@ -112,7 +113,7 @@ void Sweeper::kill_groups(const std::set<pid_t>& groups) {
     if (!target.row || !groups.contains(target.row->group)) {
       return;
     }
-    // Python's resource tracker blocks SIGTERM until it ignores it.
+    // Python's resource tracker blocks SIGTERM until it has set SIG_IGN.
     const SignalMasks masks = signal_masks(target.pid, SIGTERM);
     if (groups.contains(target.pid) || !(masks.ignored || masks.blocked)) {
       kill(target);
@@ -154,7 +155,7 @@ bool Sweeper::all_are_deaf() const {
   return all;
 }
 
-// A walk may miss a process whose parent ends meanwhile, the next one does not.
+// A walk may miss a process whose parent exits meanwhile; a second walk finds it.
 bool Sweeper::only_deaf_left() const {
   return all_are_deaf() && all_are_deaf();
 }
@@ -227,7 +228,7 @@ SweepResult PatientSweep::run(Duration kill_timeout) {
   SweepResult result{.none_left = true, .survivors = {}};
   while (any_left()) {
     sweeper_.kill_all();
-    // Each end may hand us the orphans of the dead, so all are looked for again.
+    // Each exit may hand us new orphans, so list all descendants again.
     if (!wait_for_child_signal(until)) {
       auto rows = descendants();
       std::erase_if(rows, [&](const ProcessRow& row) { return sweeper_.is_spared(row.pid); });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweeper: ends the processes that workers leave behind: SIGTERM once, or SIGKILL until none is
-// left. Children cannot be mistaken for others: they keep their pid until we reap them, and every
-// orphan becomes our child because we are a subreaper. Used by the guard (blocking) and by
-// LinuxRunner (after each SIGCHLD). Single-threaded; resource without descriptors.
+// Sweeper: stops the processes that workers leave behind, with SIGTERM once, or with SIGKILL until
+// none is left. Our children keep their pid until we reap them, so they cannot be confused with
+// other processes. Every orphan becomes our child because we are a subreaper. Used by the guard
+// (blocking) and by LinuxRunner (after each SIGCHLD). Single-threaded; resource without
+// descriptors.
 #pragma once
 
 #include "base/time.hpp"
@@ -21,20 +22,21 @@ class Sweeper {
  public:
   explicit Sweeper(std::set<pid_t> spared = {}) : spared_(std::move(spared)) {}
 
-  // SIGKILL to all descendants but the spared. Call it again whenever children were reaped: orphans
-  // of killed processes have become our children by then.
+  // Sends SIGKILL to all descendants except the spared ones. Call again whenever children were
+  // reaped, because orphans of killed processes have become our children by then.
   void kill_all();
 
-  // SIGKILL to these process groups: to their leaders, and to the members that do not ignore
-  // SIGTERM. Helpers like Python's resource tracker ignore it; they clean up and exit by themselves
-  // once the processes that they serve are gone. Call it again as kill_all.
+  // Sends SIGKILL to the leaders of these process groups and to the members that do not ignore
+  // SIGTERM. Helpers such as Python's resource tracker ignore it; they clean up and exit on their
+  // own once the processes that they serve are gone. Call again like kill_all.
   void kill_groups(const std::set<pid_t>& groups);
 
-  // SIGTERM, and SIGCONT for stopped processes, to all descendants but the spared, once: what a
-  // handler starts to finish its work gets none. Returns those that do not ignore it.
+  // Sends SIGTERM once, and SIGCONT for stopped processes, to all descendants except the spared
+  // ones. Processes that a handler starts to finish its work do not get it. Returns those that do
+  // not ignore it.
   std::vector<Leftover> ask_all();
 
-  // Processes that were killed since the last call.
+  // Processes killed since the last call.
   [[nodiscard]] std::vector<Leftover> take_killed();
 
   void reaped(pid_t pid) {
@@ -44,16 +46,16 @@ class Sweeper {
 
   [[nodiscard]] bool is_spared(pid_t pid) const { return spared_.contains(pid); }
 
-  // The subtree of this child is left alone from now on.
+  // Leaves this child and its descendants alone from now on.
   void spare(pid_t pid) { spared_.insert(pid); }
 
-  // All descendants that run, without the spared.
+  // All running descendants except the spared ones.
   [[nodiscard]] std::vector<Leftover> leftovers() const;
 
-  // Whether all descendants but the spared ignore SIGTERM: more time after it changes nothing.
+  // True if all descendants except the spared ones ignore SIGTERM, so waiting longer is pointless.
   [[nodiscard]] bool only_deaf_left() const;
 
-  // Whether a child that is not spared may be left.
+  // True if a child that is not spared may be left.
   [[nodiscard]] bool any_left() const;
 
  private:
@@ -65,29 +67,29 @@ class Sweeper {
   void kill(const Target& target);
 
   std::set<pid_t> spared_;
-  std::set<pid_t> killed_;  // not reaped yet
+  std::set<pid_t> killed_;  // killed but not reaped yet
   std::vector<Leftover> killed_leftovers_;
 };
 
-// "2 processes that workers left running: 4711 (rsync, rank 0), 4712 (bash)". Long lists are cut.
-// Without fmt: the guard uses it as well. Pure.
+// "2 processes that workers left running: 4711 (rsync, rank 0), 4712 (bash)". Long lists are
+// shortened. Does not use fmt, because the guard uses it as well. Pure.
 [[nodiscard]] std::string describe_leftovers(const std::vector<Leftover>& processes);
 
 struct SweepResult {
-  bool none_left = false;           // the kernel says that we have no child but the spared
-  std::vector<Survivor> survivors;  // what is known of those that are left
+  bool none_left = false;           // no children except the spared ones
+  std::vector<Survivor> survivors;  // the remaining processes
 };
 
-// Sweeps and reaps until nothing is left but the spared, or until the timeout. Blocks; SIGCHLD must
+// Kills and reaps until only spared processes are left, or until the timeout. Blocks; SIGCHLD must
 // be blocked.
 [[nodiscard]] SweepResult kill_descendants_until_none(const std::set<pid_t>& spared,
                                                       Duration timeout);
 
-// As kill_descendants_until_none, but first lets processes exit by themselves for a moment, then
-// sends SIGTERM and waits for up to `grace`.
+// Like kill_descendants_until_none, but first gives processes a moment to exit on their own, then
+// sends SIGTERM and waits up to `grace`.
 class PatientSweep {
  public:
-  // Blocks until a child of ours may have ended or `until`; false: there is no time to lose.
+  // Blocks until a child may have exited or until `until`; false: do not wait any longer.
   using Wait = std::function<bool(TimePoint until)>;
 
   PatientSweep(const std::set<pid_t>& spared, Duration grace, Wait wait)
@@ -95,7 +97,7 @@ class PatientSweep {
 
   [[nodiscard]] SweepResult run(Duration kill_timeout);
 
-  // The processes that were sent SIGTERM, and of all those that were killed.
+  // The processes that were sent SIGTERM, and all killed processes.
   [[nodiscard]] const std::vector<Leftover>& asked() const { return asked_; }
 
   [[nodiscard]] const std::vector<Leftover>& killed() const { return killed_; }

@@ -23,7 +23,7 @@ namespace {
 constexpr Duration kPoll = std::chrono::milliseconds(100);
 constexpr std::size_t kProcBytesMax = 4096;
 
-// System calls that wait for the descriptors below their first argument.
+// System calls that wait for the descriptors lower than their first argument.
 #ifdef SYS_select
 constexpr std::array<long, 2> kSelects{SYS_select, SYS_pselect6};
 #else
@@ -61,8 +61,8 @@ std::optional<TerminalGroups> groups_of(pid_t pid) {
   return parse_terminal_groups(read_proc_file(proc_file(pid, "stat"), kProcBytesMax));
 }
 
-// The kernel stops no group without a shell that could continue it: a parent outside the group, in
-// the same session. There, the terminal is left to the worker.
+// The kernel does not stop an orphaned group, which has no shell that could continue it (a parent
+// outside the group in the same session). In that case the worker keeps the terminal.
 bool is_orphaned(TerminalGroups process) {
   const auto [group, session] = std::pair(process.group, process.session);
   while (process.group == group) {
@@ -98,7 +98,7 @@ std::optional<int> awaited_descriptor(std::string_view call) {
   long number = -1;
   unsigned long first = 0;
   if (std::sscanf(std::string(call).c_str(), "%ld %lx", &number, &first) != 2) {
-    return std::nullopt;  // "running", or not to be seen
+    return std::nullopt;  // "running", or unreadable
   }
   if (number == SYS_read || number == SYS_readv) {
     return static_cast<int>(first);
@@ -140,7 +140,7 @@ void TerminalWatch::poll_later() {
   });
 }
 
-// A job that is stopped, or comes to the foreground, is polled again after its next SIGCONT.
+// Stops polling if the job is stopped or in the foreground; the next SIGCONT restarts it.
 void TerminalWatch::poll() {
   const auto guard = groups_of(parts_.guard);
   if (!guard || !guard->is_background() || guard->state == 'T' || is_orphaned(*guard)) {

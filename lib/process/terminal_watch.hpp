@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// TerminalWatch: job control for a worker that reads the terminal. Workers have sessions of their
-// own, so the kernel does not stop one that reads while the job is in the background: it would take
-// the lines that are typed at the shell. While the guard's group is in the background, this watch
-// polls whether a process of that worker waits for the terminal. If so, it stops the job as the
-// kernel would: SIGTTIN for the guard's group, SIGSTOP for the workers. Part of LinuxRunner;
-// resource.
+// TerminalWatch: job control for a worker that reads the terminal. Workers have their own sessions,
+// so the kernel does not stop one that reads while the job is in the background, and it would steal
+// lines typed at the shell. While the guard's group is in the background, this watch polls whether
+// a process of that worker waits for the terminal. If so, it stops the job like the kernel would:
+// SIGTTIN to the guard's group, SIGSTOP to the workers. Part of LinuxRunner; resource.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -22,17 +21,18 @@ class TerminalWatch {
  public:
   struct Parts {
     pid_t guard = 0;
-    std::function<pid_t()> worker;        // that has our standard input; 0: none now
-    std::function<void(int)> signal_job;  // SIGTSTP for the workers; empty: nothing is polled
+    std::function<pid_t()> worker;        // the worker with our standard input; 0 if none
+    std::function<void(int)> signal_job;  // SIGTSTP for the workers; empty: no polling
   };
 
   TerminalWatch(asio::io_context& io, Parts parts);
 
-  // A signal for the job. SIGWINCH (true: that is all) goes to the group of that worker; SIGCONT
-  // makes a check due.
+  // Handles a signal for the job. SIGWINCH goes to that worker's group (returns true: handled);
+  // SIGCONT triggers a check.
   bool take_signal(int signo);
 
-  // At the start, and after each SIGCONT for the job: the only ways into the background.
+  // Call at the start and after each SIGCONT for the job: only then can the job be in the
+  // background.
   void check();
 
  private:
@@ -41,25 +41,25 @@ class TerminalWatch {
 
   asio::steady_timer timer_;
   Parts parts_;
-  dev_t terminal_ = 0;  // 0: standard input is no terminal
+  dev_t terminal_ = 0;  // 0 if standard input is not a terminal
 };
 
-// Of /proc/PID/stat: where the process stands with its controlling terminal.
+// From /proc/PID/stat: the process's relation to its controlling terminal.
 struct TerminalGroups {
   char state = '?';
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
-  pid_t foreground = 0;  // -1: it has no terminal
+  pid_t foreground = 0;  // -1 if it has no terminal
 
   [[nodiscard]] bool is_background() const { return foreground > 0 && foreground != group; }
 };
 
 [[nodiscard]] std::optional<TerminalGroups> parse_terminal_groups(std::string_view stat);
 
-// The descriptor that a system call waits to read from, and alone: read(), or select() and the like
-// for descriptor 0 only. `call` is what /proc/PID/syscall contains; none: it waits for something
-// else.
+// The only descriptor that a system call waits to read: for read(), or for select() and similar on
+// descriptor 0 alone. `call` is the content of /proc/PID/syscall. None if the process waits for
+// something else.
 [[nodiscard]] std::optional<int> awaited_descriptor(std::string_view call);
 
 }  // namespace muster

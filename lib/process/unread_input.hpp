@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UnreadInput: notices that our standard input has something although no worker was given it, so
-// that the user hears of it. Takes nothing from it. Part of LinuxRunner; resource.
+// UnreadInput: detects that our standard input has data although no worker inherits it, so that the
+// user can be warned. Does not consume the data. Part of LinuxRunner; resource.
 #pragma once
 
 #include "process/poller.hpp"

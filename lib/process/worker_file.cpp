@@ -14,10 +14,10 @@
 namespace muster {
 namespace {
 
-// A file that was truncated and has outgrown the old offset differs in these bytes, as a rule.
+// A truncated file that has outgrown the old offset usually differs in these bytes.
 constexpr std::size_t kMarkBytes = 64;
 
-// O_NONBLOCK: the path may lead to a pipe by now.
+// O_NONBLOCK because the path may refer to a pipe by now.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
 constexpr long kMarkDiffers = -2;
@@ -39,7 +39,7 @@ void WorkerFile::set_writer(pid_t pid, int stream) {
   stream_ = stream;
 }
 
-// Another file may have taken the path.
+// The path may refer to another file by now.
 UniqueFd WorkerFile::open_same(const std::string& path) const {
   UniqueFd fd(::open(path.c_str(), kReadFlags));
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerFile: a log file that a worker writes and muster reads, through a descriptor. Renaming or
-// removing the path changes nothing; after a truncation reading restarts at the beginning. A
-// sparing file gives its descriptor back between two readings, and is found again by its path or
-// through the worker's own descriptor. Owned by OutputPump. Resource; lives on the loop's thread.
+// WorkerFile: a log file that a worker writes and muster reads through a descriptor. Renaming or
+// removing the path has no effect; after a truncation, reading restarts at the beginning. A sparing
+// file closes its descriptor between reads and is reopened by its path or through the worker's own
+// descriptor. Owned by OutputPump. Resource; lives on the loop's thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -17,15 +17,15 @@ namespace muster {
 
 class WorkerFile {
  public:
-  // `path` is the file that `written`, the worker's descriptor, is open on. A descriptor that is
-  // `scarce_from` or higher is given back.
+  // `path` names the file that `written`, the worker's descriptor, is open on. If our descriptor is
+  // `scarce_from` or higher, the file is sparing.
   WorkerFile(std::string path, int written, int scarce_from);
 
-  // The process that holds the file as its descriptor `stream`.
+  // The process that has the file open as its descriptor `stream`.
   void set_writer(pid_t pid, int stream);
 
-  // Before and after reading: a sparing file holds a descriptor in between only. False: it cannot
-  // be opened now, errno says why.
+  // Call before and after reading; a sparing file holds a descriptor only in between. False if it
+  // cannot be opened now; errno has the reason.
   [[nodiscard]] bool open();
   void close_if_sparing();
 
@@ -34,19 +34,18 @@ class WorkerFile {
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // The next bytes, of a file that is open; 0: nothing more for now.
+  // Reads the next bytes of an open file; 0 if there is no more data for now.
   [[nodiscard]] long read(char* buffer, std::size_t limit);
 
-  // How many bytes could be read now.
+  // The number of bytes that can be read now.
   [[nodiscard]] std::size_t available();
   void skip(std::size_t bytes);
 
-  // Bytes that the worker has written so far, as far as they were seen; truncation does not lower
-  // the number.
+  // Bytes that the worker is known to have written so far; a truncation does not lower the number.
   [[nodiscard]] std::uint64_t written();
 
-  // Bytes known to be truncated before they were read, since the last call. What was written and
-  // truncated between two calls of this class is not known.
+  // Bytes known to have been truncated unread since the last call. Data that was written and
+  // truncated between two calls of this class goes unnoticed.
   [[nodiscard]] std::uint64_t take_lost();
 
   // The last `bytes_max` bytes.
@@ -66,10 +65,10 @@ class WorkerFile {
   int stream_ = 1;
   UniqueFd fd_;
   bool sparing_ = false;
-  off_t offset_ = 0;             // of the next byte to read
-  off_t size_ = 0;               // when last looked at
-  std::string mark_;             // the bytes before offset_, which only a truncation changes
-  std::uint64_t truncated_ = 0;  // sizes before truncations
+  off_t offset_ = 0;  // offset of the next byte to read
+  off_t size_ = 0;    // at the last check
+  std::string mark_;  // the bytes before offset_; they change only if the file is truncated
+  std::uint64_t truncated_ = 0;  // sum of the sizes before truncations
   std::uint64_t lost_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerTable: which workers live, and which process groups still have members after their worker
-// was reaped. Pure bookkeeping of LinuxRunner, which asks the kernel and updates the table.
+// WorkerTable: tracks live workers, and process groups that still have members after their worker
+// was reaped. Pure bookkeeping for LinuxRunner, which queries the kernel and updates the table.
 #pragma once
 
 #include <map>
@@ -15,35 +15,35 @@ namespace muster {
 struct LiveWorker {
   int local_rank = 0;
   bool killed_by_us = false;
-  bool seen_ending = false;  // before it was reaped
+  bool seen_ending = false;  // seen exiting before it was reaped
 };
 
 class WorkerTable {
  public:
   void add(pid_t pid, int local_rank);
 
-  // None where `pid` is no live worker; valid until the table changes.
+  // Null if `pid` is not a live worker; valid until the table changes.
   [[nodiscard]] const LiveWorker* find(pid_t pid) const;
 
-  // The worker, which is taken out; none where `pid` is a process that we adopted.
+  // Removes and returns the worker; none if `pid` is an adopted process.
   [[nodiscard]] std::optional<LiveWorker> take(pid_t pid);
 
   void mark_killed(pid_t pid);
-  // True the first time.
+  // Returns true the first time.
   [[nodiscard]] bool mark_ending(pid_t pid);
   void mark_all_killed();
 
-  // Workers' pids, which are also their groups' numbers.
+  // Workers' pids, which are also their process group IDs.
   [[nodiscard]] std::vector<pid_t> live() const;
 
-  // The process groups of killed workers, also of those that were reaped.
+  // The process groups of killed workers, including reaped ones.
   [[nodiscard]] std::set<pid_t> killed_groups() const;
 
-  // Groups whose worker was reaped, and whether they were killed: helpers that were spared are no
-  // reason to wait for such a group.
+  // Groups whose worker was reaped, and whether they were killed. A killed group may contain spared
+  // helpers, for which nobody waits.
   [[nodiscard]] std::map<pid_t, bool>& leaderless() { return leaderless_; }
 
-  // True once after all workers and groups have ended or were killed, and again after each later
+  // True once after all workers and groups have exited or were killed, and again after each later
   // add.
   [[nodiscard]] bool take_groups_empty();
 

@@ -21,7 +21,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kAnswerBytesMax = 4096;
-constexpr std::size_t kFiles = 5;  // as in zygote.py
+constexpr std::size_t kFiles = 5;  // same as in zygote.py
 
 struct Pipe {
   UniqueFd out;
@@ -31,17 +31,17 @@ struct Pipe {
 Result<Pipe> open_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return std::unexpected(system_error("making a pipe for a worker", errno));
+    return std::unexpected(system_error("cannot create a pipe for a worker", errno));
   }
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// An environment may be larger than a message, so it travels as a file without a name.
+// An environment may be larger than a message, so it is sent as an unnamed file.
 Result<UniqueFd> file_of(const std::string& text) {
   UniqueFd file(::memfd_create("worker", MFD_CLOEXEC));
   if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       ::lseek(file.get(), 0, SEEK_SET) != 0) {
-    return std::unexpected(system_error("writing down a worker's environment", errno));
+    return std::unexpected(system_error("cannot store a worker's environment", errno));
   }
   return file;
 }
@@ -62,14 +62,14 @@ bool send_files(int socket, std::string_view text, const std::array<int, kFiles>
   return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
-// One message; empty when the other end is closed.
+// Receives one message; empty if the other end is closed.
 std::string receive(int socket) {
   std::array<char, kAnswerBytesMax> buffer{};
   const auto count = ::recv(socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
   return count <= 0 ? "" : std::string(buffer.data(), static_cast<std::size_t>(count));
 }
 
-// Signals are blocked in the launcher, or handled by its loop: nothing interrupts the wait.
+// Signals are blocked in the launcher or handled by its loop, so none interrupts the wait.
 bool wait_for_answer(int socket, Duration timeout) {
   const auto until = steady_now() + timeout;
   while (true) {
@@ -92,9 +92,9 @@ Result<pid_t> pid_of(const std::string& answer) {
   if (pid > 1) {
     return pid;
   }
-  return failure(Errc::system,
-                 "the process to fork workers from " +
-                     (answer.empty() ? "has ended" : "says '" + answer + "'"));
+  return failure(
+      Errc::system,
+      "the --warm parent process " + (answer.empty() ? "has exited" : "answered '" + answer + "'"));
 }
 
 Zygote::News news_of(const std::string& answer) {
@@ -135,7 +135,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(Poller& poller,
                                               Sink sink) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return std::unexpected(system_error("making a socket for warm workers", errno));
+    return std::unexpected(system_error("cannot create a socket for warm workers", errno));
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
@@ -163,17 +163,17 @@ Zygote::~Zygote() {
 
 void Zygote::ask() {
   constexpr std::string_view kQuestion = "prepare";
-  // A failure shows as the end of the connection.
+  // A failure shows up as a closed connection.
   ::send(control_.get(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Zygote::on_ready() {
-  const Sink sink = sink_;  // it may let go of us
+  const Sink sink = sink_;  // it may destroy this object
   sink(news_of(receive(control_.get())));
 }
 
-// The worker waits until it is told to go ahead. If we give up on the zygote, the pipe is closed
-// instead, and a worker that it forks after all ends before it has done anything.
+// The worker waits for the go-ahead. If we give up on the zygote, we close the pipe instead, and a
+// worker that it forks later exits before doing anything.
 Result<pid_t> Zygote::fork(const ProcessSpec& spec, const ChildStreams& streams) {
   auto go_ahead = open_pipe();
   auto text = file_of(encode_worker(spec));
@@ -187,14 +187,14 @@ Result<pid_t> Zygote::fork(const ProcessSpec& spec, const ChildStreams& streams)
                                       or_ours(streams.err, STDERR_FILENO),
                                       go_ahead->out.get()};
   if (!send_files(control_.get(), "fork", files)) {
-    return std::unexpected(system_error("asking for a forked worker", errno));
+    return std::unexpected(system_error("cannot request a forked worker", errno));
   }
   if (!wait_for_answer(control_.get(), kForkTimeout)) {
-    return failure(Errc::system, "the process to fork workers from does not answer");
+    return failure(Errc::system, "the --warm parent process does not respond");
   }
   auto pid = pid_of(receive(control_.get()));
   if (pid && ::write(go_ahead->in.get(), "!", 1) != 1) {
-    return std::unexpected(system_error("starting a forked worker", errno));
+    return std::unexpected(system_error("cannot start a forked worker", errno));
   }
   return pid;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zygote: a Python process that imports modules once and forks workers from itself, so that they
-// start in milliseconds and share its memory. zygote.py is what runs in it. The workers are our
-// children, not its own: they are signalled, reaped and swept like any other. Part of LinuxRunner,
-// on the loop's thread; resource.
+// start in milliseconds and share its memory. It runs zygote.py. The workers are children of the
+// launcher, not of the zygote: they are signalled, reaped and swept like any other. Part of
+// LinuxRunner, on the loop's thread; resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -22,15 +22,15 @@
 
 namespace muster {
 
-// For argv of `python -u -c`: the program of the zygote.
+// The zygote's program, for `python -u -c`.
 [[nodiscard]] std::string_view zygote_source();
 
-// A forked worker as the zygote reads it: the number of arguments, its CPUs and memory nodes as
-// lists, the arguments, the environment, with a NUL behind each. Pure.
+// Encodes a worker for the zygote: the number of arguments, its CPUs and memory nodes as lists, the
+// arguments, the environment, each terminated by a NUL. Pure.
 [[nodiscard]] std::string encode_worker(const ProcessSpec& spec);
 
-// The kernel forks a large process in tens of milliseconds on a busy machine. We wait for that
-// without serving the loop, so not for long: then the worker is started cold.
+// On a busy machine the kernel forks a large process in tens of milliseconds. We wait without
+// serving the loop, so not for long; then the worker is started cold.
 inline constexpr Duration kForkTimeout = std::chrono::seconds(2);
 
 class Zygote final : public Watcher {
@@ -38,37 +38,37 @@ class Zygote final : public Watcher {
   struct News {
     enum class What {
       ready,    // workers can be forked
-      stale,    // a module was installed anew: `detail` names it
-      refused,  // it must not fork: `detail` says why
-      unknown,  // a module that the command line names does not exist: `detail` says which
-      ended,    // it is gone
+      stale,    // a module was reinstalled: `detail` names it
+      refused,  // it must not fork: `detail` is the reason
+      unknown,  // no such module on the command line: `detail` says which
+      ended,    // it has exited
     };
     What what = What::ended;
     std::string detail;
   };
 
-  // Given the answer to each ask(), or why there will be none. From the poller.
+  // Called from the poller with the answer to each ask(), or the reason why there will be none.
   using Sink = std::function<void(const News&)>;
 
-  // Its first answer follows when the imports are done. Errors: those of spawn_process, system.
+  // The first answer follows when the imports are done. Errors: those of spawn_process, system.
   [[nodiscard]] static Result<std::unique_ptr<Zygote>> start(Poller& poller,
                                                              const ProcessSpec& spec,
                                                              const InheritedState& inherited,
                                                              Sink sink);
-  // SIGKILL, unless it was reaped.
+  // Sends SIGKILL unless it was reaped.
   ~Zygote() override;
   Zygote(const Zygote&) = delete;
   Zygote& operator=(const Zygote&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // It is our child: who reaps the workers reaps it, and tells us. Then its number is free.
+  // The zygote is our child and is reaped with the workers. After this call its pid may be reused.
   void note_reaped() { reaped_ = true; }
 
-  // Whether workers can still be forked.
+  // Asks whether workers can still be forked.
   void ask();
 
-  // After `ready`. Error: system; then it must not be used again.
+  // Only after `ready`. Error: system; then it must not be used again.
   [[nodiscard]] Result<pid_t> fork(const ProcessSpec& spec, const ChildStreams& streams);
 
   void on_ready() override;

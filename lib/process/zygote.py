@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zygote: imports what the workers need, once, then forks each worker from itself.
-
-The launcher starts it as `python -u -c SOURCE KIND MODULES PROGRAM [ARGUMENT...]` with a SEQPACKET
-socket as its standard input (zygote.cpp has the other end); MODULES are joined by commas. It is
-the last of the zygote*.py files, which are one text in the launcher's binary, so the user's Python
-needs no package of ours. A forked worker is a child of the launcher, not of this process, and
-differs from one that was started cold in nothing that a program should notice: ZYGOTE.md says what
-is the same and what is not.
-
-It only runs on Linux, with CPython 3.9 or later.
-"""
+"""The zygote: imports what the workers need, once, then forks each worker from itself. The launcher
+starts it as `python -u -c SOURCE KIND MODULES PROGRAM [ARGUMENT...]`, with a SEQPACKET socket as
+standard input (the peer is in zygote.cpp) and comma-separated MODULES. This file is the last of the
+zygote*.py files, which are concatenated and embedded in the launcher's binary, so the user's Python
+needs none of our packages. A forked worker is a child of the launcher, not of this process.
+Programs should notice no difference from a cold start; ZYGOTE.md lists what is the same and what is
+not. Requires Linux and CPython 3.9 or later."""
 
 import array
 import atexit
@@ -23,14 +19,14 @@ import sys
 import time
 
 MESSAGE_BYTES = 64
-FILES = 5  # of one request: the worker as text, its three streams, the go-ahead
+FILES = 5  # per request: the worker as text, three streams, the go-ahead pipe
 
 FOR_OTHERS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
               signal.SIGUSR2}
 CLONE_PARENT = 0x00008000
 CLONE_CHILD_CLEARTID = 0x00200000
 CLONE_CHILD_SETTID = 0x01000000
-# Of clone, set_robust_list and get_robust_list; whether clone takes the child's tid as the last.
+# Numbers of clone, set_robust_list and get_robust_list; whether clone takes the child's tid last.
 SYSTEM_CALLS = {"x86_64": (56, 273, 274, False), "aarch64": (220, 99, 100, True)}
 
 libc.syscall.restype = ctypes.c_long
@@ -41,11 +37,9 @@ libc.pthread_self.restype = ctypes.c_void_p
 
 
 def tid_address():
-    """Where glibc and musl remember the main thread's id; 0 if it is not found.
-
-    fork() would have the kernel write the child's there. They use it for locks that know their
-    owner.
-    """
+    """The address where glibc and musl store the main thread's ID; 0 if it is not found. In a
+    fork() the kernel stores the child's ID there. The libraries use it for locks that know their
+    owner."""
     own = os.getpid()
     start = libc.pthread_self()
     words = (ctypes.c_int * 512).from_address(start)
@@ -53,7 +47,7 @@ def tid_address():
 
 
 def robust_list():
-    """The list of locks that the kernel releases when a thread dies: address and length."""
+    """Address and length of the list of locks that the kernel releases when a thread dies."""
     _, _, get_robust_list, _ = SYSTEM_CALLS[platform.machine()]
     head, length = ctypes.c_void_p(), ctypes.c_size_t()
     result = libc.syscall(
@@ -63,7 +57,7 @@ def robust_list():
 
 
 def clone_sibling(tid, robust):
-    """fork(), but the child's parent is ours: 0 in the child. Raises OSError."""
+    """Like fork(), but the child's parent is our parent. Returns 0 in the child. Raises OSError."""
     clone, set_robust_list, _, tid_is_last = SYSTEM_CALLS[platform.machine()]
     flags = CLONE_PARENT | signal.SIGCHLD
     if tid:
@@ -79,7 +73,7 @@ def clone_sibling(tid, robust):
         return 0
     ctypes.pythonapi.PyOS_AfterFork_Parent()
     if pid < 0:
-        raise OSError("the kernel refused to fork it")
+        raise OSError("cannot fork")
     return pid
 
 
@@ -87,7 +81,7 @@ def clone_sibling(tid, robust):
 
 
 class Request:
-    """One worker: its command line, its environment, its streams."""
+    """One worker: its command line, environment and streams."""
 
     def __init__(self, files):
         text, self.stdin, self.stdout, self.stderr, self.go_ahead = files
@@ -104,13 +98,14 @@ class Request:
 
 
 def numbers_of(text):
-    """The numbers of the kernel's list format: "0-3,8"."""
+    """Parses the kernel's list format, such as "0-3,8"."""
     ends = [[int(end) for end in part.split(b"-")] for part in text.split(b",") if part]
     return {number for part in ends for number in range(part[0], part[-1] + 1)}
 
 
 def receive(control):
-    """The kind of a message and its descriptors; an empty kind when the launcher has gone."""
+    """Returns the kind of a message and its descriptors; an empty kind if the launcher has
+    exited."""
     size = array.array("i").itemsize
     data, ancillary, _, _ = control.recvmsg(
         MESSAGE_BYTES, socket.CMSG_LEN(FILES * size), socket.MSG_CMSG_CLOEXEC
@@ -127,9 +122,10 @@ def answer(control, text):
 
 
 def serve(control, changes, *of_launcher):
-    """Answers until the launcher has gone. Returns in a forked worker only, with its request."""
+    """Serves requests until the launcher exits. Returns only in a forked worker, with its
+    request."""
     tid, robust = tid_address(), robust_list()
-    is_first = True  # what the imports have read just now
+    is_first = True  # the imports have just been read
     while True:
         kind, files = receive(control)
         if not kind:
@@ -155,7 +151,7 @@ def serve(control, changes, *of_launcher):
 
 
 class Imported:
-    """All that a worker needs to know of them."""
+    """The state of the imports that a worker needs."""
 
     def __init__(self, program):
         self.begun = time.time_ns()
@@ -164,7 +160,8 @@ class Imported:
         self.randomness = Randomness()
 
     def run(self, names):
-        """None, or an answer to the launcher: why no worker can be forked."""
+        """Returns None, or an answer to the launcher with the reason why no worker can be
+        forked."""
         self.program.enter()
         unknown = why_unknown(names)
         if unknown:
@@ -195,31 +192,32 @@ def main():
     show_command_line(own, [b"muster-zygote"])
     kind, modules, *words = sys.argv[1:]
     imported = Imported(Program(kind, words[0], words[1:]))
-    # Imports leave little to collect, but a tenth of PyTorch's time goes into looking for it.
+    # Imports leave little garbage, but the collector takes a tenth of PyTorch's import time.
     thresholds = gc.get_threshold()
     gc.set_threshold(0)
     if platform.machine() in SYSTEM_CALLS:
         why = imported.run([name for name in modules.split(",") if name])
     else:
-        why = "refused this processor is not known"
+        why = "refused this CPU architecture is not supported"
     if why:
-        receive(control)  # an end with a message unread would cost the launcher ours
+        receive(control)  # exiting with an unread message would discard our answer
         answer(control, why)
         os._exit(0)
     changes = Changes(imported.begun, imported.program)
     is_end_noticed = end_is_noticed()
     if is_end_noticed:
         gc.collect()
-    gc.freeze()  # the collector would write into, and so copy, pages that all workers share
-    if gc.get_threshold()[0] == 0:  # no module has set its own
+    gc.freeze()  # the collector would write to shared pages and thereby copy them
+    if gc.get_threshold()[0] == 0:  # unless a module has set its own
         gc.set_threshold(*thresholds)
-    # A scheduler may signal all processes of a job: that is for the workers, and for the launcher.
+    # A scheduler may signal all processes of a job. Such signals are for the launcher and the
+    # workers.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_OTHERS)
     request = serve(control, changes, parent, own, python, imported)
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     if is_end_noticed:
-        # The last of all at the worker's end, which then takes three times as long: the collector
-        # goes through all that was imported, and copies the pages that it lies in.
+        # Runs last at the worker's exit, which then takes three times as long: the collector
+        # traverses everything imported and thereby copies its pages.
         atexit.register(gc.unfreeze)
     run(request, imported.program)
 

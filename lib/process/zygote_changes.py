@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what was imported is still what lies on the disk, and would still be found there."""
+"""Detects whether the imported modules are still what is on disk and would still be found there."""
 
 import importlib.machinery
 import os
@@ -9,7 +9,7 @@ SUFFIXES = tuple(importlib.machinery.all_suffixes())
 
 
 def files_of(names):
-    """The files that a module was made of: its own, or the archive that it lies in."""
+    """The files that a module was loaded from: its own file, or the archive that contains it."""
     spec = names.get("__spec__")
     loader = getattr(spec, "loader", None)
     for path in (names.get("__file__"), getattr(spec, "origin", None),
@@ -19,10 +19,10 @@ def files_of(names):
 
 
 def folders_of(names):
-    """Those of a package: a file there may come before one that was imported."""
+    """The directories of a package: a new file there may shadow an imported one."""
     try:
         return [each for each in names.get("__path__", ()) if isinstance(each, str)]
-    except Exception:  # a package's own __path__ may be anything
+    except Exception:  # a package's __path__ may be anything
         return []
 
 
@@ -35,7 +35,7 @@ def stamp(path):
 
 
 def could_be_imported(folder, names):
-    """The entries of a folder that could be one of these modules, or name more folders."""
+    """The entries of a directory that could be one of these modules, or name more directories."""
     try:
         entries = os.listdir(folder)
     except OSError:
@@ -45,7 +45,8 @@ def could_be_imported(folder, names):
 
 
 class Changes:
-    """Of all that is in sys.modules. `begun`: nanoseconds since 1970, before the first import."""
+    """Detects changes to the modules in sys.modules. `begun`: ns since 1970, before the first
+    import."""
 
     def __init__(self, begun, program):
         self.program, self.entry = program, program.entry
@@ -59,7 +60,8 @@ class Changes:
         for entry in dict.fromkeys(sys.path):
             if isinstance(entry, str):
                 self.entries[entry] = (stamp(entry), could_be_imported(entry, self.tops))
-        # What was changed after that, perhaps before it was read, is imported again the next time.
+        # A file changed after `begun` may have been read before the change, so it is imported
+        # again.
         self.late = next((name for name, status in self.stamps.values() if status[3] >= begun),
                          None)
 
@@ -71,8 +73,8 @@ class Changes:
                 found[path] = (name, status)
 
     def first(self):
-        """The module that is not what it was, or None. Looks at no module: that would copy its
-        page."""
+        """The first module that has changed, or None. Does not touch modules, which would copy
+        their pages."""
         if self.late:
             return self.late
         if self.program.path_entry() != self.entry:

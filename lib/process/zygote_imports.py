@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the zygote imports for its workers, and whether they can be forked from it afterwards."""
+"""Imports modules for the workers and checks whether workers can be forked afterwards."""
 
 import gc
 import importlib.util
@@ -7,12 +7,13 @@ import sys
 
 
 def is_missing(name):
-    """A module that the command line names and that no worker could import either."""
+    """True if a module named on the command line does not exist, so no worker could import it
+    either."""
     try:
         return importlib.util.find_spec(name) is None
     except ModuleNotFoundError as error:
         return name == error.name or name.startswith("%s." % error.name)
-    except BaseException:  # it is there, and it fails: that is for the workers to say
+    except BaseException:  # it exists but fails: the worker will report that
         return False
 
 
@@ -31,26 +32,24 @@ def resembling(name):
 
 
 def why_unknown(names):
-    """Of those that the command line names; one that fails is known."""
+    """Checks the modules from the command line; one that exists but fails is not unknown."""
     for name in names:
         if is_missing(name):
             found = resembling(name)
-            return "no module is named %s%s" % (
+            return "no module named %s%s" % (
                 name, "; did you mean %s?" % found[0] if found else "")
     return None
 
 
 def import_all(names, program, state, randomness):
-    """Imports them; why no worker may be forked afterwards, or None.
-
-    A module that fails is left to the worker, which fails as it would have without us.
-    """
+    """Imports the modules. Returns why no worker may be forked afterwards, or None. A failing
+    import is left to the worker, which then fails as in a cold start."""
     why = program.why_not_begin()
     if why:
         return why
     why = state.why_not_begin()
     if why:
-        return "the start of Python " + why
+        return "Python startup " + why
     watching = (program, state, randomness)
     program.hide_own_modules()
     randomness.watch()
@@ -58,7 +57,7 @@ def import_all(names, program, state, randomness):
         for name, taken in names:
             try:
                 __import__(name, fromlist=taken)  # a name may be a module: from torch.utils import
-            except BaseException:  # SystemExit too
+            except BaseException:  # including SystemExit
                 pass
             for each in watching:
                 why = each.why_not_fork()
@@ -72,10 +71,10 @@ def import_all(names, program, state, randomness):
 
 
 def end_is_noticed():
-    """Whether an object that was made by the imports notices if it is never collected: by a
-    finalizer, or because nanobind counts its objects and reports a page of those that are left."""
+    """True if an imported object notices that it is never collected: it has a finalizer, or is
+    nanobind's, which counts its objects and prints a report about leaked ones."""
     kinds = {type(each) for each in gc.get_objects()}
-    of_python = ("builtins", "_io", "_socket")  # they only close what the process closes at its end
+    of_python = ("builtins", "_io", "_socket")  # they only close what exit closes anyway
     return any(each.__module__ == "nanobind" or
                ("__del__" in vars(each) and each.__module__ not in of_python)
                for kind in kinds for each in kind.__mro__)

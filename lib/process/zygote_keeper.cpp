@@ -33,17 +33,17 @@ void ZygoteKeeper::start() {
 
 void ZygoteKeeper::limit(Duration timeout) {
   answer_timer_.expires_after(timeout);
-  answer_timer_.async_wait([this, timeout, alive = std::weak_ptr(alive_)](
-                               const std::error_code& error) {
-    if (!error && !alive.expired()) {
-      lose("the process that imports modules for them did not answer within " + describe(timeout));
-    }
-  });
+  answer_timer_.async_wait(
+      [this, timeout, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+        if (!error && !alive.expired()) {
+          lose("the --warm parent process did not respond within " + describe(timeout));
+        }
+      });
 }
 
 void ZygoteKeeper::note_reaped(pid_t pid) {
   if (zygote_ && zygote_->pid() == pid) {
-    zygote_->note_reaped();  // the end of its connection says the rest
+    zygote_->note_reaped();  // its closed connection triggers the rest
   }
 }
 
@@ -66,7 +66,7 @@ void ZygoteKeeper::take(const Zygote::News& news) {
       observer_->on_unknown_module(news.detail);
       return;
     case Zygote::News::What::ended:
-      lose("the process that imports modules for them has ended");
+      lose("the --warm parent process has exited");
       return;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZygoteKeeper: sees to it that a zygote is there while one is wanted, and that it has imported
-// what lies on the disk. Part of LinuxRunner, on the loop's thread; resource.
+// ZygoteKeeper: keeps a zygote running while one is wanted, and ensures that its imported modules
+// are current. Part of LinuxRunner, on the loop's thread; resource.
 #pragma once
 
 #include "process/sweeper.hpp"
@@ -19,11 +19,11 @@ class io_context;
 
 namespace muster {
 
-// For the imports. They may come from a slow file system, and a worker that is started cold would
-// wait for them without an end.
+// Limit for the imports. They may come from a slow file system, and a cold worker would wait for
+// them without a limit.
 inline constexpr Duration kImportTimeout = std::chrono::minutes(10);
 
-// Whether its modules are still those of the disk: a look at some hundred files.
+// Limit for checking that its modules are current: a stat of some hundred files.
 inline constexpr Duration kLookTimeout = std::chrono::seconds(5);
 
 class ZygoteKeeper {
@@ -32,15 +32,15 @@ class ZygoteKeeper {
   ZygoteKeeper(asio::io_context& io, Poller& poller, Sweeper& sweeper)
       : poller_(poller), sweeper_(sweeper), answer_timer_(io) {}
 
-  // As LinuxRunner::prepare_zygote.
+  // See LinuxRunner::prepare_zygote.
   void prepare(const ProcessSpec& spec, ZygoteObserver& observer);
 
-  // 0: there is none.
+  // 0 if there is none.
   [[nodiscard]] pid_t pid() const { return zygote_ ? zygote_->pid() : 0; }
 
   void note_reaped(pid_t pid);
 
-  // None: there is no zygote, or it is lost in the attempt, so the worker is to be started cold.
+  // None if there is no zygote or it fails now; then start the worker cold.
   [[nodiscard]] std::optional<pid_t> fork(const ProcessSpec& spec, const ChildStreams& streams);
 
  private:
@@ -55,7 +55,7 @@ class ZygoteKeeper {
   std::unique_ptr<Zygote> zygote_;
   ProcessSpec spec_;
   ZygoteObserver* observer_ = nullptr;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for a timer that comes too late
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards against a late timer
 };
 
 }  // namespace muster

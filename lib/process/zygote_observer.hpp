@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the zygote. Called on the loop's thread: from the loop, or from inside the call
-// that asked for one.
+// Receives the zygote's status. Called on the loop's thread: from the loop, or from within the call
+// that requested a zygote.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace muster {
 class ZygoteObserver {
  public:
   virtual ~ZygoteObserver() = default;
-  // Workers whose spec says `warm` are forked from it from now on.
+  // From now on, workers whose spec has `warm` are forked from the zygote.
   virtual void on_zygote_ready() = 0;
-  // There is none any more, and all workers are started cold.
+  // The zygote is gone, and all workers are started cold.
   virtual void on_zygote_lost(const std::string& why) = 0;
-  // There is none, because the user has named a module that does not exist.
+  // There is no zygote because the user named a module that does not exist.
   virtual void on_unknown_module(const std::string& what) = 0;
 };
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program as its worker will find it: its sys.path[0], its own modules, and what a module
-sees of it while it is imported. First part of the zygote's text."""
+"""The program as its worker will see it: its sys.path[0], its own modules, and what modules see of
+it during import. This is the first part of the zygote's text."""
 
 import sys
 
-# The modules of Python's own start-up, which a worker has before its program's folder is searched.
+# Modules loaded by Python's startup, before a worker searches its program's directory.
 OF_PYTHON = frozenset(sys.modules)
 if sys.path and sys.path[0] == "":
-    del sys.path[0]  # added for -c; nothing below may be imported from the current folder
+    del sys.path[0]  # added for -c; nothing below may come from the current directory
 
 import ast
 import importlib.machinery
@@ -15,29 +15,29 @@ import os
 import pkgutil
 import types
 
-# Finders of modules that no file can replace.
+# Finders whose modules no file can shadow.
 COME_FIRST = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
 
 
 class OwnModule(BaseException):
-    """An import of one of the program's own modules. Not an Exception: `try: import x` must not
-    continue without it, as it would not have after a cold start."""
+    """An import of one of the program's own modules. Not an Exception, so that `try: import x` does
+    not swallow it and continue without the module, unlike in a cold start."""
 
 
 class Program:
-    """What the command line says of the program."""
+    """The program as specified on the command line."""
 
     def __init__(self, kind, name, args):
         self.kind, self.name, self.args = kind, name, args
         self.entry = self.path_entry()
         self.source = self.find_source()
-        self.argv = list(sys.argv)  # as we have set it last
-        self.reached = []  # its own modules that an import has asked for
+        self.argv = list(sys.argv)  # as last set by us
+        self.reached = []  # its own modules that an import has requested
 
     def path_entry(self):
         """The program's own entry of sys.path; None if it has none."""
         if self.kind == "script" and pkgutil.get_importer(self.name) is not None:
-            return self.name  # a folder or an archive with a __main__
+            return self.name  # a directory or an archive with a __main__
         if getattr(sys.flags, "safe_path", False):
             return None
         if self.kind == "script":
@@ -68,28 +68,28 @@ class Program:
             return None
 
     def owns(self, name):
-        """Whether a worker finds this module beside the program: it is the user's, and may change
-        between attempts."""
+        """True if a worker finds this module in the program's directory: it is the user's and may
+        change between attempts."""
         top = name.partition(".")[0]
         if any(finder.find_spec(top) for finder in COME_FIRST):
             return False
         spec = self.find(top)
         if spec is None or spec.has_location:
             return spec is not None
-        # A folder without __init__.py counts only if no other entry has a module of that name.
+        # A directory without __init__.py counts only if no other entry has a module of that name.
         others = [entry for entry in sys.path if entry != self.entry]
         elsewhere = importlib.machinery.PathFinder.find_spec(top, others)
         return elsewhere is None or not elsewhere.has_location
 
     def find_spec(self, name, path=None, target=None):
-        """For sys.meta_path, before the finder of files."""
+        """For sys.meta_path, inserted before the file finder."""
         if path is None and self.owns(name):
             self.reached.append(name)
             raise OwnModule(name)
         return None
 
     def enter(self):
-        """From now on modules see what they would see in a worker."""
+        """From now on, modules see what they would see in a worker."""
         if self.entry is not None:
             sys.path.insert(0, self.entry)
         first = self.source or self.name if self.kind == "module" else self.name
@@ -102,7 +102,8 @@ class Program:
             names["__loader__"] = importlib.machinery.SourceFileLoader("__main__", self.source)
 
     def set_argv(self, argv):
-        """In the list that modules may keep. One that an import has changed is left alone."""
+        """Updates sys.argv in place, because modules may keep it. Leaves it alone if an import has
+        changed it."""
         if sys.argv == self.argv:
             sys.argv[:] = self.argv = argv
 
@@ -117,19 +118,19 @@ class Program:
 
     def why_not_fork(self):
         if self.reached:
-            return "needs %s, which lies beside the program" % self.reached[0]
+            return "needs %s, which is in the program's directory" % self.reached[0]
         return None
 
     def why_not_begin(self):
-        """A module that we have used ourselves may be one of the program's to its workers."""
+        """In a worker, the program's own modules may shadow modules that we have used here."""
         for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
             if "." not in name and self.owns(name):
-                return ("%s, which lies beside the program, has the name of a module of Python" %
+                return ("%s, in the program's directory, has the name of a Python module" %
                         name)
         return None
 
     def imports(self):
-        """What the program imports at its top level: (module, names taken from it)."""
+        """The program's top-level imports: (module, names taken from it)."""
         if self.source is None:
             return []
         try:
@@ -149,8 +150,8 @@ def new_main():
 
 
 def top_level_imports(source):
-    """The absolute imports at the top level of a program, in order: (module, names taken from it).
-    None of one that cannot be parsed: its worker says why."""
+    """The absolute top-level imports of a program, in order: (module, names taken from it). Empty
+    if it cannot be parsed: its worker reports why."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):

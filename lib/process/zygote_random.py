@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers at import. A generator that a module seeds with no number of its own is different
-in each worker after a cold start; so is a number that it draws. What can be seeded again is seeded
-again in each worker; otherwise they are started cold."""
+"""Random numbers at import. After a cold start, generators without an explicit seed differ in each
+worker, and so do numbers drawn from them. Forked workers reseed what can be reseeded; otherwise
+they are started cold."""
 
 import os
 import random
 import sys
 import weakref
 
-# Python's own ways to random bytes: who asks is behind them.
+# Python's own wrappers for random bytes; the caller is further up the stack.
 PASSED_ON = ("random", "secrets")
-# Modules that may draw: their generators are seeded again, or depend on the process's number, or
-# what they draw only tells objects of one process apart. A uuid is drawn again.
+# Modules that may draw numbers: their generators are reseeded or depend on the pid, or the numbers
+# only distinguish objects of one process. UUIDs are drawn again.
 KNOWN = ("multiprocessing.process", "numpy.random", "tempfile", "uuid", "rich.style",
          "sympy.core.symbol")
-TORCH_SEED = 67280421310721  # of a torch.Generator() that nobody has seeded
-DRAWN_SEED = 2 ** 32  # seeds that are drawn have more bits, those that are typed have fewer
+TORCH_SEED = 67280421310721  # of an unseeded torch.Generator()
+DRAWN_SEED = 2 ** 32  # random seeds have more bits, typed seeds have fewer
 
 
 def asker():
-    """The module that asks for random bytes."""
+    """The module that requests random bytes."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_globals is not globals():
         name = frame.f_globals.get("__name__") or ""
@@ -30,14 +30,15 @@ def asker():
 
 
 class Randomness:
-    """Notes, between watch() and unwatch(), who draws and which generators are to be seeded."""
+    """Records, between watch() and unwatch(), which modules draw numbers and which generators need
+    seeding."""
 
     def __init__(self):
         self.drawers = []
         self.unseeded = weakref.WeakSet()  # instances of random.Random
         self.unseeded.add(random._inst)
-        self.state = None  # of random's own generator, if a module has seeded it
-        self.uuids = []  # the bytes that were drawn for them
+        self.state = None  # state of random's own generator, if a module has seeded it
+        self.uuids = []  # the bytes drawn for UUIDs
         self.kept_uuids = []  # (names of a module, name, bytes)
 
     def note_draw(self, name):
@@ -112,10 +113,10 @@ class Randomness:
         return torch_was_seeded()
 
     def settle(self):
-        """After the imports: what a worker does is known."""
+        """Called after the imports. Determines what a worker must reseed."""
         if random._inst not in self.unseeded:
             self.state = random.getstate()
-        self.unseeded.discard(random._inst)  # Python itself does it in a child
+        self.unseeded.discard(random._inst)  # Python reseeds it in a child
         self.is_numpy_fresh = numpy_generator() == "fresh"
         self.kept_uuids = [(vars(module), name, drawn) for drawn in self.uuids
                            for module in list(sys.modules.values())
@@ -123,7 +124,7 @@ class Randomness:
                            if holds_uuid(value, uuid_of(drawn))]
 
     def begin_again(self):
-        """In a worker."""
+        """Reseeds the generators in a worker."""
         if self.state is not None:
             random.setstate(self.state)
         for each in list(self.unseeded):
@@ -157,7 +158,7 @@ def with_uuid(value, old, new):
 
 
 def numpy_generator():
-    """numpy's own generator: seeded by numpy and fresh, seeded by a module, used since; or none."""
+    """The state of numpy's global generator: "fresh", "used", "seeded" by a module, or "none"."""
     own = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
     generator = getattr(own, "_bit_generator", None)
     seeds = getattr(generator, "_seed_seq", None)
@@ -169,12 +170,12 @@ def numpy_generator():
 
 
 def torch_generator():
-    """torch's own, which torch seeds with random bits while it is imported."""
+    """torch's default generator, which torch seeds with random bits during import."""
     return getattr(sys.modules.get("torch"), "default_generator", None)
 
 
 def torch_was_seeded():
-    """Generators other than torch's own begin with the same number, unless they are seeded."""
+    """Other torch generators start with a fixed number unless a module has seeded them."""
     kind = getattr(sys.modules.get("torch"), "Generator", None)
     if kind is None:
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What imports have done to this process beside making objects: workers would share it, or would
-not have it. Compared before and after each import."""
+"""Side effects of imports on this process, which workers would share or would lack. Compared before
+and after each import."""
 
 import ctypes
 import fcntl
@@ -10,14 +10,14 @@ import signal
 import stat
 import sys
 
-# A device of an accelerator that is open here would be shared by all workers, which drivers forbid.
+# Workers would share an open accelerator device, which drivers forbid.
 ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
 MEMORY_DEVICES = 1  # the major number of /dev/null, /dev/zero, /dev/urandom
 PR_GET_CHILD_SUBREAPER = 37
 STANDARD = ("standard input", "standard output", "standard error")
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
-libc = ctypes.PyDLL(None)  # holds the GIL: no thread of Python may run between clone and its end
+libc = ctypes.PyDLL(None)  # holds the GIL, so no Python thread runs until clone returns
 
 
 def has_threads():
@@ -33,18 +33,19 @@ def has_children():
 
 
 def descriptors():
-    """{number: what is open there}"""
+    """Returns {descriptor: its target}."""
     found = {}
     for number in os.listdir("/proc/self/fd"):
         try:
             found[int(number)] = os.readlink("/proc/self/fd/" + number)
         except OSError:
-            pass  # the folder's own
+            pass  # the descriptor of /proc/self/fd itself
     return found
 
 
 def shared_memory():
-    """What is mapped so that a worker's writes would reach the others; None if nothing is."""
+    """A writable shared mapping through which workers would affect each other; None if there is
+    none."""
     with open("/proc/self/maps", "rb") as file:
         found = re.search(rb"^\S+ .w.s .*$", file.read(), re.MULTILINE)
     return os.fsdecode((found[0].split(None, 5) + [b""])[5]).strip() or "memory" if found else None
@@ -81,7 +82,7 @@ def of_folder():
 
 
 def may_be_opened_again(number):
-    """A file that is only read: each worker can have its own place in it."""
+    """True for a read-only file, in which each worker can have its own offset."""
     mode = os.fstat(number).st_mode
     reads = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
     return reads and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
@@ -96,19 +97,19 @@ class State:
     def __init__(self):
         self.descriptors = descriptors()
         self.kept = self.of_process()
-        self.files = []  # numbers of those that each worker opens again
+        self.files = []  # descriptors that each worker opens again
 
     def of_process(self):
         return (
-            (of_folder(), "has changed the current folder"),
+            (of_folder(), "has changed the current directory"),
             (os.sched_getaffinity(0), "has bound the process to CPUs"),
-            (is_subreaper(), "has become the parent of orphans, which a forked worker is not"),
+            (is_subreaper(), "has become a subreaper, which a forked worker is not"),
             (has_timers(), "has started a timer, which a forked worker would not have"),
-            (locked_memory(), "has locked memory, which is not in a forked worker"),
+            (locked_memory(), "has locked memory, which a forked worker would not have"),
         )
 
     def why_not_begin(self):
-        """Of Python's own start: sitecustomize, .pth files."""
+        """Checks Python's startup: sitecustomize, .pth files."""
         if has_threads():
             return "has started a thread, which a forked worker would not have"
         if has_children():
@@ -145,14 +146,14 @@ class State:
         return None
 
     def why_not_share_memory(self):
-        """Looked for once, after all imports: the list of a large process is long."""
+        """Checked once, after all imports, because the list of a large process is long."""
         found = shared_memory()
         if found:
-            return "has shared %s, which workers must not share" % found
+            return "has mapped shared %s, which workers must not share" % found
         return own_folder_of_python()
 
     def open_again(self):
-        """In a worker: its own place in each file that is read."""
+        """In a worker: opens each file again, for a separate offset."""
         for number in self.files:
             flags = fcntl.fcntl(number, fcntl.F_GETFL)
             inherited = os.get_inheritable(number)
@@ -164,9 +165,9 @@ class State:
 
 
 def own_folder_of_python():
-    """A temporary folder that the first worker to exit would remove."""
+    """A temporary directory that the first worker to exit would remove."""
     finalize = getattr(sys.modules.get("weakref"), "finalize", None)
     for each in list(getattr(finalize, "_registry", {}).values()):
         if getattr(each.func, "__qualname__", "") == "TemporaryDirectory._cleanup":
-            return "has made a temporary folder, which the first worker to exit would remove"
+            return "has created a temporary directory, which the first worker to exit would remove"
     return None

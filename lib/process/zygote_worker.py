@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forked process becomes a worker, as exec and the launcher would have made it, and runs the
+"""Turns a forked process into a worker, as exec and the launcher would have done, and runs the
 program."""
 
 import ctypes
@@ -27,8 +27,8 @@ libc.sbrk.restype = ctypes.c_void_p
 
 
 class Streams:
-    """sys.stdin, stdout and stderr as Python made them. Modules may keep them, or objects around
-    them, so a worker opens the same objects again."""
+    """sys.stdin, stdout and stderr as created by Python. Modules may keep them or wrap them, so a
+    worker reopens the same objects."""
 
     def __init__(self):
         self.made = []
@@ -39,10 +39,10 @@ class Streams:
                 self.made.append((name, number, text, text.buffer, raw))
 
     def open_again(self):
-        """What they know of their files is found anew."""
+        """Makes the streams query their files again."""
         for name, number, text, binary, raw in self.made:
             if raw.closed:
-                continue  # by a module
+                continue  # closed by a module
             raw = self.of_file(raw, number, name)
             if isinstance(binary, io.FileIO):
                 binary = raw
@@ -51,7 +51,7 @@ class Streams:
             try:
                 text.buffer
             except ValueError:
-                continue  # a module has detached it, and made another one around `binary`
+                continue  # a module has detached it and wrapped `binary` in another one
             mode = text.mode
             text.__init__(binary, text.encoding, text.errors, newline="\n",
                           line_buffering=text.line_buffering, write_through=text.write_through)
@@ -60,7 +60,8 @@ class Streams:
 
     @staticmethod
     def of_file(raw, number, name):
-        """The same object, unless it knows for good whether it can seek, and that has changed."""
+        """Returns the same object, unless it has cached whether it can seek and that has
+        changed."""
         fresh = io.FileIO(number, raw.mode, closefd=False)
         if fresh.seekable() != raw.seekable():
             raw = fresh
@@ -71,7 +72,7 @@ class Streams:
 
 
 class Environment:
-    """What Python's start and the imports have changed in the environment of this process."""
+    """Changes that Python's startup and the imports made to this process's environment."""
 
     def __init__(self):
         with open("/proc/self/environ", "rb") as file:
@@ -84,7 +85,7 @@ class Environment:
                         if now.get(name) != self.before.get(name)}
 
     def of_worker(self, wanted):
-        """With the change, unless this worker has a value of its own."""
+        """Applies the changes, except to variables for which this worker has its own value."""
         found = dict(wanted)
         for name, value in self.changed.items():
             if wanted.get(name) == self.before.get(name):
@@ -108,15 +109,15 @@ def variables_of(words):
 
 
 def begin(request, control, parent, own, python, imported):
-    """What exec and the launcher's own spawn do for a worker that is started cold."""
+    """Does what exec and the launcher's spawn do for a worker that is started cold."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)  # the launcher died before the signal was set
     os.setsid()
-    # Not before there is a group: from now on the launcher sends it signals.
+    # Answer only once the group exists: from then on the launcher signals it.
     answer(control, "forked %d" % os.getpid())
     control.close()
-    # Without the go-ahead the launcher does not know of us: it gave up waiting, or is gone.
+    # Without the go-ahead the launcher does not know us: it gave up waiting or has exited.
     if os.read(request.go_ahead, 1) != b"!":
         os._exit(1)
     for stream, number in ((request.stdin, 0), (request.stdout, 1), (request.stderr, 2)):
@@ -125,7 +126,7 @@ def begin(request, control, parent, own, python, imported):
     imported.begin_again()
     bind_to(request.cpus, request.memory)
     imported.environment.become(request.environment)
-    # What the launcher called may have been a script that looks for the interpreter (pyenv).
+    # The launcher's command may have been a wrapper script that finds the interpreter (pyenv).
     request.argv[0] = python
     show_command_line(own, [os.fsencode(word) for word in request.argv])
     main_thread = threading.main_thread()
@@ -134,8 +135,9 @@ def begin(request, control, parent, own, python, imported):
 
 
 def bind_to(cpus, memory):
-    """The worker's own CPUs and the memory near them; what was imported stays where it is. Without
-    its CPUs it would disturb the others, so a refusal ends it; one of the policy does not."""
+    """Binds to the worker's CPUs and prefers nearby memory; imported pages stay where they are. If
+    the CPUs are refused the worker exits, because it would disturb the others. If the policy is
+    refused it continues."""
     if not cpus:
         return
     if memory:
@@ -151,12 +153,12 @@ def bind_to(cpus, memory):
     try:
         os.sched_setaffinity(0, cpus)
     except OSError as error:
-        sys.exit("muster: a worker cannot be bound to its CPUs: %s; were they taken away since "
-                 "the launch? try --numa-binding=none" % error.strerror)
+        sys.exit("muster: cannot bind a worker to its CPUs: %s (removed since the launch? "
+                 "Try --numa-binding=none)" % error.strerror)
 
 
 class MemoryMap(ctypes.Structure):
-    """prctl_mm_map of linux/prctl.h."""
+    """prctl_mm_map from linux/prctl.h."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in
                 ("start_code end_code start_data end_data start_brk brk start_stack "
@@ -167,14 +169,14 @@ class MemoryMap(ctypes.Structure):
 def memory_map():
     with open("/proc/self/stat", "rb") as file:
         text = file.read()
-    field = [int(word) for word in text[text.rindex(b")") + 4 :].split()]  # [0] is the parent
+    field = [int(word) for word in text[text.rindex(b")") + 4 :].split()]  # [0] is the parent pid
     of_code, of_data, of_argv = field[22:25], field[41:44], field[44:48]
     brk = libc.sbrk(ctypes.c_long(0))
     return MemoryMap(*of_code[:2], *of_data, brk, of_code[2], *of_argv, 0, 0, 0xFFFFFFFF)
 
 
 def show_command_line(own, argv):
-    """Makes ps, pgrep -f and /proc/PID/cmdline show `argv`. `own`: our map when we began."""
+    """Makes ps, pgrep -f and /proc/PID/cmdline show `argv`. `own`: our memory map at the start."""
     room = own.arg_end - own.arg_start
     if own.arg_start == 0 or room <= 0:
         return
@@ -183,7 +185,8 @@ def show_command_line(own, argv):
     changed = MemoryMap.from_buffer_copy(own)
     changed.arg_end = changed.arg_start + len(shown)
     changed.brk = libc.sbrk(ctypes.c_long(0))
-    # Where the kernel does not allow it (no CONFIG_CHECKPOINT_RESTORE) zeros follow.
+    # If the kernel does not allow this (no CONFIG_CHECKPOINT_RESTORE), trailing zeros remain
+    # visible.
     libc.prctl(PR_SET_MM, PR_SET_MM_MAP, ctypes.byref(changed), ctypes.sizeof(changed), 0)
 
 
@@ -191,7 +194,7 @@ def show_command_line(own, argv):
 
 
 def hide_our_frames():
-    """The traceback of the error that ends the program begins with the program's own frames."""
+    """Removes our frames from the traceback of the error that terminates the program."""
     own = globals()
 
     def strip(kind, error, traceback):
@@ -200,7 +203,7 @@ def hide_our_frames():
             traceback = traceback.tb_next
         shown(kind, error.with_traceback(traceback), traceback)
 
-    shown = sys.excepthook  # it may be the program's
+    shown = sys.excepthook  # may be the program's own
     sys.excepthook = strip
 
 
@@ -211,7 +214,7 @@ def run_module(argv):
 def run_script(argv):
     path = argv[0]
     names = sys.modules["__main__"].__dict__
-    if pkgutil.get_importer(path) is not None:  # a folder or an archive with a __main__
+    if pkgutil.get_importer(path) is not None:  # a directory or an archive with a __main__
         runpy._run_module_as_main("__main__", False)
         return
     absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
@@ -229,7 +232,7 @@ def run_script(argv):
 
 
 def run(request, program):
-    rest = request.argv[2:]  # behind python and -u
+    rest = request.argv[2:]  # after python and -u
     program.set_argv(["-m", *rest[2:]] if rest[0] == "-m" else rest)
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = list(request.argv)

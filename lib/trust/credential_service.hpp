@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CredentialService: seals a secret so that only the same user can open it, on whatever machine of
-// his. MUNGE is the one that there is (agent/munge_service); tests have their own. Interface; one
-// thread.
+// CredentialService: seals a secret so that only the same user can open it, on any of the user's
+// hosts. MUNGE is the only implementation (agent/munge_service); tests have their own. Interface;
+// one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -17,8 +17,8 @@ class CredentialService {
 
   virtual ~CredentialService() = default;
 
-  // Each calls `done` once: before it returns, or later from the loop. A secret is hexadecimal
-  // digits, a credential one line.
+  // Each calls `done` once, before it returns or later from the loop. A secret consists of
+  // hexadecimal digits, a credential is one line.
   virtual void seal(const std::string& secret, Done done) = 0;
   virtual void open(const std::string& credential, Done done) = 0;
 };

@@ -10,11 +10,11 @@
 namespace muster {
 namespace {
 
-// Nobody takes for a key what a user of ours has sealed for something else.
+// Distinguishes our keys from other data that our user has sealed with MUNGE.
 constexpr std::string_view kCredentialPurpose = "muster rendezvous key 1 ";
 
-// Of munge.h. A credential may be opened more than once on a machine: it only tells a secret that
-// one of our own processes has, and somebody who repeats it does not know that secret.
+// From munge.h. A credential may be opened more than once on a host: it only transports a secret of
+// one of our own processes, and a peer that replays it does not know that secret.
 constexpr std::string_view kSuccess = "0";
 constexpr std::string_view kExpired = "15";
 constexpr std::string_view kRewound = "16";
@@ -24,7 +24,7 @@ Error useless(std::string why) {
   return Error{Errc::not_possible, "MUNGE: " + std::move(why)};
 }
 
-// "munge: Error: Failed to access …" without its head.
+// The message in "munge: Error: Failed to access …" without the prefix.
 std::string complaint_in(std::string_view printed) {
   constexpr std::string_view kHead = "Error: ";
   const auto at = printed.find(kHead);
@@ -37,12 +37,12 @@ std::string complaint_in(std::string_view printed) {
 
 std::string describe_status(std::string_view status) {
   if (status == kExpired) {
-    return "the credential has expired; are the clocks of both machines right?";
+    return "the credential has expired. Check the clocks of both hosts";
   }
   if (status == kRewound) {
-    return "the credential comes from the future; are the clocks of both machines right?";
+    return "the credential is dated in the future. Check the clocks of both hosts";
   }
-  return fmt::format("the credential is not good (status {})", status);
+  return fmt::format("the credential is invalid (status {})", status);
 }
 
 // "STATUS:          0"
@@ -61,8 +61,7 @@ std::string_view value_of(std::string_view head, std::string_view key) {
 }  // namespace
 
 MungeCall seal_call(const std::string& secret, uid_t self) {
-  return {{"munge", "--restrict-uid=" + std::to_string(self)},
-          std::string(kCredentialPurpose) + secret};
+  return {{"munge", "--restrict-uid=" + std::to_string(self)}, std::string(kCredentialPurpose) + secret};
 }
 
 MungeCall open_call(const std::string& credential) {
@@ -92,14 +91,14 @@ Result<std::string> take_secret(std::string_view printed, uid_t self) {
   }
   const std::string_view user = value_of(head, "UID");
   if (user != std::to_string(self)) {
-    return std::unexpected(useless(fmt::format("the credential was made by user {}", user)));
+    return std::unexpected(useless(fmt::format("the credential was created by user {}", user)));
   }
   std::string_view secret = printed.substr(end + kBetween.size());
   if (!secret.starts_with(kCredentialPurpose)) {
-    return std::unexpected(useless("the credential was made for something else"));
+    return std::unexpected(useless("the credential was created for another purpose"));
   }
   secret.remove_prefix(kCredentialPurpose.size());
-  // Behind it may be what the program has said to its standard error, about a replay.
+  // The program's message about a replay on standard error may follow.
   return std::string(secret.substr(0, secret.find_first_not_of("0123456789abcdef")));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SecureChannel: one end of a TLS 1.3 connection between agents that know the job's key, as a
-// state machine: bytes in, bytes out, no sockets and no time. Made by a JobTrust, which outlives
+// SecureChannel: one end of a TLS 1.3 connection between agents that have the job's key, as a state
+// machine: bytes in, bytes out, no sockets and no time. Created from a JobTrust, which must outlive
 // it. Resources; one thread.
 #pragma once
 
@@ -17,7 +17,7 @@ struct ssl_ctx_st;
 
 namespace muster {
 
-// The key of one job and the id that it goes by: what both sides must have.
+// The key of a job and the job ID that identifies it; both sides must have the same.
 class JobTrust {
  public:
   JobTrust(std::string_view token, std::string job);
@@ -43,24 +43,24 @@ class JobTrust {
 
 class SecureChannel {
  public:
-  // Who connected, and who accepted.
+  // The connecting and the accepting side.
   enum class Side : std::uint8_t { client, server };
   enum class State : std::uint8_t { shaking, open, failed };
 
   SecureChannel(const JobTrust& trust, Side side);
 
-  // Takes what came from the other end and appends to `plain` what it means, at most as many bytes
-  // again. What is to be sent because of it is in take_output().
+  // Processes received bytes and appends the decrypted data to `plain`, at most as many bytes.
+  // take_output() returns the bytes to send in response.
   State feed(std::string_view bytes, std::string& plain);
 
-  // Only while open.
+  // Encrypts; only while open.
   void seal(std::string_view plain);
 
   [[nodiscard]] std::string take_output();
 
   [[nodiscard]] State state() const { return state_; }
 
-  // After failed: whether the other end said that it does not agree, and the reason in words.
+  // After failed: whether the other end rejected the handshake, and the reason.
   [[nodiscard]] bool was_refused() const { return was_refused_; }
 
   [[nodiscard]] const std::string& fault() const { return fault_; }
@@ -80,12 +80,12 @@ class SecureChannel {
   bool was_refused_ = false;
 };
 
-// How much of a client's first words is here. They have to be one record, which ours always are: so
-// nothing is kept for a stranger, and nothing computed, before its proof is there as a whole.
+// How much of a client's first message has arrived. It must be a single record, which ours always
+// is, so that no memory or computation is spent on a stranger before its proof is complete.
 enum class FirstRecord : std::uint8_t { incomplete, whole, foreign };
 [[nodiscard]] FirstRecord look_at_first_record(std::string_view bytes);
 
-// The longest record of TLS (RFC 8446 §5.1, with its head): more is never waited for.
+// The longest TLS record (RFC 8446 §5.1, including its header); we never wait for more.
 inline constexpr std::size_t kMaxRecordBytes = 5 + 16384;
 
 }  // namespace muster

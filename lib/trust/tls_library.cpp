@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// Names of old algorithms and texts of errors, which would cost half a millisecond.
+// Skip names of old algorithms and error texts, which would cost half a millisecond.
 constexpr std::uint64_t kLeaveOut =
     OPENSSL_INIT_NO_LOAD_SSL_STRINGS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
     OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS;
@@ -20,14 +20,14 @@ constexpr std::uint64_t kHow = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATE
 }  // namespace
 
 void use_tls_library() {
-  // It remembers by itself that this was done.
+  // OpenSSL ignores repeated calls.
   MUSTER_CHECK(OPENSSL_init_ssl(kHow, nullptr) == 1);
 }
 
 }  // namespace muster
 
-// OpenSSL can look names up, which we never ask it to. A static program cannot trust the C
-// library's resolver, so it is not linked: the linker puts these in its place (--wrap). They fail.
+// OpenSSL can resolve names, which we never use. A static program cannot rely on the C library's
+// resolver, so it is not linked: the linker substitutes these functions (--wrap), which fail.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names
 extern "C" {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenSSL, set up once and only where it is used: a job of one node never touches it. Used inside
-// this room only.
+// Initializes OpenSSL once and only if needed: a single-node job never uses it. Used only in this
+// directory.
 #pragma once
 
 namespace muster {
 
-// Without its configuration file and its variables: what a machine has there must not decide how
-// agents talk to each other.
+// Ignores OpenSSL's configuration file and variables: local settings must not influence how agents
+// communicate.
 void use_tls_library();
 
 }  // namespace muster

@@ -20,21 +20,21 @@
 namespace muster {
 namespace {
 
-// A core dump, and any process of this user that attaches itself, would show the token and the keys
-// that OpenSSL makes of it. Programs that this one starts are as before.
+// A core dump, or another process of this user that attaches with ptrace, would expose the token
+// and the keys derived from it. Child processes are not affected.
 void keep_memory_private() {
   MUSTER_CHECK(::prctl(PR_SET_DUMPABLE, 0) == 0);
 }
 
 constexpr long kOverlayFileSystem = 0x794c7630;
 
-constexpr const char* kHowElse = "give all nodes the same --token-file, or --token=none";
+constexpr const char* kHowElse = "pass the same --token-file on all nodes, or --token=none";
 
-// 0400 is for pods that run as root.
+// 0400 works only for pods that run as root.
 constexpr const char* kPodSecret = "For a pod's secret, set fsGroup and defaultMode: 0440";
 
 Error unusable(const std::string& path, const std::string& why) {
-  return Error{Errc::usage, fmt::format("the token file {} cannot be used: {}", path, why)};
+  return Error{Errc::usage, fmt::format("cannot use the token file {}: {}", path, why)};
 }
 
 TokenFileFacts facts_of(const std::string& path, int fd) {
@@ -55,7 +55,7 @@ TokenFileFacts facts_of(const std::string& path, int fd) {
 }
 
 Result<std::string> read_all(const std::string& path, int fd) {
-  std::array<char, kMaxTokenBytes + 2> buffer;  // a line end, and one byte to see that it is more
+  std::array<char, kMaxTokenBytes + 2> buffer;  // a line end, plus one byte to detect longer files
   std::size_t size = 0;
   while (size < buffer.size()) {
     const auto count = ::read(fd, buffer.data() + size, buffer.size() - size);
@@ -77,7 +77,8 @@ Result<std::string> read_all(const std::string& path, int fd) {
   return token;
 }
 
-// What is opened is what is looked at. A pipe would otherwise hold us until somebody writes.
+// Checks are done on the opened file. Without O_NONBLOCK, opening a pipe would block until a writer
+// opens it.
 UniqueFd open_token(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
@@ -96,7 +97,7 @@ std::string parent_of(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-// The folder itself, or the nearest one above it that exists.
+// The directory itself, or its nearest existing ancestor.
 std::string existing_part(std::string folder) {
   struct stat facts {};
 
@@ -106,7 +107,7 @@ std::string existing_part(std::string folder) {
   return folder;
 }
 
-// A container's own layer is shared with nobody, so that each would make another token.
+// A container's own layer is not shared, so each node would create a different token.
 bool is_containers_own(const std::string& folder) {
   struct statfs facts {};
 
@@ -114,7 +115,8 @@ bool is_containers_own(const std::string& folder) {
          static_cast<long>(facts.f_type) == kOverlayFileSystem;
 }
 
-// Why this folder is not ours, as with HOME=/root kept by another user; empty: it may be ours.
+// The reason why this directory is not ours, for example HOME=/root kept by another user; empty if
+// we may use it.
 std::string fault_of_folder(const std::string& folder) {
   struct stat facts {};
 
@@ -127,7 +129,7 @@ std::string fault_of_folder(const std::string& folder) {
              : fmt::format("{} belongs to user {}", nearest, facts.st_uid);
 }
 
-// 0 or the errno. The user's own folders, as the specification wants them.
+// Returns 0 or the errno. Creates directories with mode 0700, as the XDG specification requires.
 int make_folders(const std::string& folder) {
   for (auto at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1)) {
     static_cast<void>(::mkdir(folder.substr(0, at).c_str(), 0700));
@@ -148,12 +150,13 @@ int write_new(const std::string& path, const std::string& text) {
   return ::fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-// It appears whole and once: who comes second finds the first one's. 0 or the errno.
+// Publishes the file atomically and only once: a second writer keeps the first one's file. Returns
+// 0 or the errno.
 int publish(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) == 0 || errno == EEXIST) {
     return 0;
   }
-  // Some file systems have no hard links.
+  // Fallback for file systems without hard links.
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ||
       errno == EEXIST) {
     return 0;
@@ -182,7 +185,7 @@ bool is_local(int fd) {
 }
 
 Token none(const std::string& path, const std::string& why) {
-  return {"", fmt::format("there is no {}, and none is made: {}; {}", path, why, kHowElse)};
+  return {"", fmt::format("did not create {}: {}; {}", path, why, kHowElse)};
 }
 
 Result<Token> read_home(const TokenSource& source) {
@@ -195,7 +198,7 @@ Result<Token> read_home(const TokenSource& source) {
       return none(source.path, source.why_not_made);
     }
     if (is_containers_own(parent_of(source.path))) {
-      return none(source.path, "this folder is the container's own");
+      return none(source.path, "this directory is local to the container");
     }
     if (const int why = make_file(source.path); why != 0) {
       return none(source.path, errno_text(why));
@@ -214,8 +217,8 @@ Result<Token> read_home(const TokenSource& source) {
 
 }  // namespace
 
-// statfs(2), <linux/magic.h>, and the file systems' own sources for those that are not in Linux.
-// FUSE and virtiofs count: most homes on them are on servers.
+// Sources: statfs(2), <linux/magic.h>, and the sources of file systems outside the Linux tree. FUSE
+// and virtiofs are included, because most home directories on them are on servers.
 bool is_network_file_system(std::uint32_t type) {
   constexpr std::array kTypes{
       0x00006969U,  // NFS
@@ -234,9 +237,9 @@ bool is_network_file_system(std::uint32_t type) {
       0xaad7aaeaU,  // PanFS
       0x01161970U,  // GFS2
       0x7461636fU,  // OCFS2
-      0x786f4256U,  // folders of a VirtualBox host
+      0x786f4256U,  // VirtualBox shared folders
       0x65735546U,  // FUSE
-      0x6a656a63U,  // the same of a virtual machine's host
+      0x6a656a63U,  // virtiofs
   };
   return std::ranges::find(kTypes, type) != kTypes.end();
 }
@@ -244,23 +247,23 @@ bool is_network_file_system(std::uint32_t type) {
 std::string fault_of_token_file(const TokenFileFacts& facts, uid_t self) {
   const auto is_strange = [self](uid_t owner) { return owner != self && owner != 0; };
   if (!facts.is_regular) {
-    return "it is no regular file";
+    return "not a regular file";
   }
   if (facts.is_shared) {
     return "";
   }
   if (is_strange(facts.owner)) {
-    return fmt::format("it belongs to user {}, and has to be yours or root's", facts.owner);
+    return fmt::format("it belongs to user {}, but must belong to you or root", facts.owner);
   }
   if (facts.link_owner && is_strange(*facts.link_owner)) {
-    return fmt::format("it is a link that belongs to user {}", *facts.link_owner);
+    return fmt::format("it is a symbolic link that belongs to user {}", *facts.link_owner);
   }
-  // A secret that a system hands to a group, such as a pod's, belongs to root.
+  // A secret that a system provides to a group, such as a pod's, belongs to root.
   const mode_t forbidden = facts.owner == 0 ? 0027U : 0077U;
   if ((facts.mode & forbidden) != 0) {
     return fmt::format(
-        "others may use it (mode {:04o}); chmod 600 it. {}. If its mount cannot change modes "
-        "(cifs), give FILE,shared",
+        "other users can access it (mode {:04o}). Run chmod 600 on it. {}. If its mount "
+        "cannot change modes (cifs), pass FILE,shared",
         facts.mode,
         kPodSecret);
   }
@@ -272,12 +275,12 @@ Result<std::string> take_token(std::string_view content) {
     content.remove_suffix(1);
   }
   if (content.size() > kMaxTokenBytes) {
-    return failure(Errc::usage, fmt::format("it has more than {} bytes", kMaxTokenBytes));
+    return failure(Errc::usage, fmt::format("it is longer than {} bytes", kMaxTokenBytes));
   }
   if (content.size() < kMinTokenBytes) {
     return failure(Errc::usage,
-                   fmt::format("it has {} bytes, and a token has to have at least {}; "
-                               "openssl rand -hex 32 makes a good one",
+                   fmt::format("it has {} bytes, but a token needs at least {}. "
+                               "Create one with openssl rand -hex 32",
                                content.size(),
                                kMinTokenBytes));
   }

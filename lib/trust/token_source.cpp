@@ -6,7 +6,7 @@
 namespace muster {
 namespace {
 
-// By the XDG base directory specification, which tells programs to pass over relative paths.
+// As in the XDG base directory specification, which requires programs to ignore relative paths.
 std::string config_folder(const Environ& environ) {
   const std::string config = environ.get("XDG_CONFIG_HOME").value_or("");
   if (config.starts_with('/')) {
@@ -23,7 +23,7 @@ TokenSource home_token(const Environ& environ) {
   }
   TokenSource home{TokenFrom::home, folder + "/muster/token", ""};
   if (environ.get("KUBERNETES_SERVICE_HOST")) {
-    home.why_not_made = "a pod's home folder is its own";
+    home.why_not_made = "a pod's home directory is not shared";
   }
   return home;
 }

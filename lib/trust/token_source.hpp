@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenSource: where the job's secret comes from, which is the first of: what --token=none says,
-// the file of --token-file or MUSTER_TOKEN_FILE, MUNGE, the file in the user's home. Decided before
-// anything is opened, so that --explain can say it. Pure; value.
+// TokenSource: the source of the job's secret, the first of: --token=none, the file from
+// --token-file or MUSTER_TOKEN_FILE, MUNGE, the file in the home directory. Decided before any file
+// is opened, so that --explain can print it. Pure; value.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,33 +14,33 @@ namespace muster {
 
 enum class TokenFrom : std::uint8_t { nowhere, file, home };
 
-// With `wanted` a node has the token besides, for those nodes that have no MUNGE.
+// With `wanted` a node also has the token, for nodes without MUNGE.
 enum class MungeUse : std::uint8_t { none, wanted, demanded };
 
-// Where munged listens, unless its administrator has moved it.
+// munged's default socket.
 inline constexpr const char* kMungeSocket = "/run/munge/munge.socket.2";
 
 struct TokenSource {
   TokenFrom from = TokenFrom::nowhere;
-  std::string path;            // of the file; under home it may not be there yet
-  std::string why_none;        // nowhere: the reason, in words
-  std::string why_not_made{};  // home: a file that is missing stays so, for this reason
+  std::string path;            // path of the file; with `home` it may not exist yet
+  std::string why_none;        // nowhere: the reason
+  std::string why_not_made{};  // home: the reason not to create a missing file
   MungeUse munge = MungeUse::none;
   bool is_off = false;       // --token=none
-  bool is_shared = false;    // file: the user vouches for who can use it
+  bool is_shared = false;    // file: the user vouches for its access control
   bool is_required = false;  // --token=require
   bool operator==(const TokenSource&) const = default;
 };
 
 struct TokenWish {
   bool off = false;        // --token=none
-  std::string_view file;   // FILE or FILE,shared as given; empty: none
+  std::string_view file;   // FILE or FILE,shared; empty if not set
   bool munge = false;      // --token=munge
-  bool has_munge = false;  // this machine has a munged's socket
+  bool has_munge = false;  // munged's socket exists on this host
   bool required = false;   // --token=require
 };
 
-// --token-file=FILE, or FILE,shared where the modes of its mount cannot be changed.
+// --token-file=FILE, or FILE,shared if its mount does not allow changing modes.
 [[nodiscard]] TokenSource token_file_source(std::string_view given);
 
 [[nodiscard]] TokenSource choose_token_source(const TokenWish& wish, const Environ& environ);

@@ -52,8 +52,8 @@ class CommandLine(unittest.TestCase):
         for port in ('99999', '-1', 'x', ''):
             self.check_error([f'--port={port}'], 2, '--port')
         self.check_error(['--port'], 2, '--port')
-        self.check_error(['--uid', 'no such'], 2, "/etc/passwd has no user 'no such'", 'id -u')
-        self.check_error(['--uid=4294967295'], 2, '--uid: there can be no user 4294967295')
+        self.check_error(['--uid', 'no such'], 2, "no user 'no such' in /etc/passwd", 'id -u')
+        self.check_error(['--uid=4294967295'], 2, '--uid: invalid user ID 4294967295')
         self.check_error(['--uid=0', '--open'], 2, '--uid and --open exclude each other')
         self.check_error(['--bind', 'localhost'], 2, "'localhost'", 'not a numeric address')
 

@@ -84,7 +84,7 @@ class Proxy(StoreCase):
         for rank, host in enumerate(self.net.hosts):
             port = self.said(rank)[2]
             self.assert_refused(self.stranger(host, "127.0.0.1", port, OTHER_USER))
-            self.nodes[rank].wait_for_text("only root may connect on this machine")
+            self.nodes[rank].wait_for_text("only root may connect on this host")
         self.end_job()
 
     def test_the_store_need_not_be_where_the_coordinator_is(self):

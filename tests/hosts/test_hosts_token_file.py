@@ -55,7 +55,7 @@ class TokenFile(HostsCase):
         alone = self.cluster("2")
         ended = self.start(alone, 1, f"--token-file={self.secret(1, 0o777)}").end()
         self.assertEqual(ended.code, 2, ended.err)
-        self.assertIn("others may use it (mode 0777)", ended.err)
+        self.assertIn("other users can access it (mode 0777)", ended.err)
         self.assertIn("give FILE,shared", ended.err)
 
     def test_the_home_of_another_user_is_no_home(self):

@@ -123,12 +123,12 @@ class ConsoleNotRead(JobCase):
             if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then seq 60000; exit 4; fi
             touch {self.folder}/second; {PUPPET} wait-file {self.folder}/go; exit 5""")
         self.wait_for("second")
-        before = console.read_until("not shown")
+        before = console.read_until("dropped")
         (self.folder / "go").touch()
         after = console.read_all()
         self.assertEqual(job.process.wait(30), 5)
         self.assertRegex(before, r"muster: .*restarting all workers")
-        lost = re.findall(r"not shown: (\d+) bytes of the workers' output \(log files are "
+        lost = re.findall(r"dropped: (\d+) bytes of the workers' output \(log files are "
                           r"complete\)", before + after)
         self.assertEqual(len(lost), 1)
         self.assertGreater(int(lost[0]), 100_000)
@@ -140,10 +140,10 @@ class ConsoleNotRead(JobCase):
                        stdout=console.writer)
         ended = job.end()
         self.assertEqual(ended.code, 0, ended)
-        self.assertRegex(ended.err, r"^muster: warning: standard output was not read in time; not "
-                                    r"shown: \d+ bytes of the workers' output .*\n$")
+        self.assertRegex(ended.err, r"^muster: warning: standard output was not read in time; "
+                                    r"dropped: \d+ bytes of the workers' output .*\n$")
         shown = console.read_all()
-        lost = int(re.search(r"shown: (\d+)", ended.err)[1])
+        lost = int(re.search(r"dropped: (\d+)", ended.err)[1])
         # Lines that were in the queue count with their prefix, the others as the worker wrote them.
         missing = self.lines(60000)[shown.count("\n"):]
         unfinished = len(shown) - shown.rfind("\n") - 1

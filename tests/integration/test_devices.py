@@ -150,7 +150,7 @@ print("threads=" + os.environ["OMP_NUM_THREADS"], "json" in sys.modules, os.getp
         ended = self.run_job("--numa-binding=exclusive", "--nproc-per-node", many, "/bin/true")
         self.assertEqual((ended.code, ended.out), (2, ""), ended)
         self.assertRegex(ended.err, r"^muster: --numa-binding=exclusive: \d+ workers belong to "
-                                    r"NUMA node \d+, where \d+ physical cores may be used")
+                                    r"NUMA node \d+, which has only \d+ usable physical cores")
 
     def test_threads_as_torchrun_counts_them(self):
         name = self.folder / "torchrun"

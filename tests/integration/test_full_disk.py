@@ -135,7 +135,7 @@ lines(3000)
             self.assertTrue(piece, said)
             said += piece
         self.assertRegex(said.decode(), r"muster: warning: cannot write log files to '.*': No space"
-                                        r" left on device; what workers print may be missing")
+                                        r" left on device; worker output may be missing")
         (self.folder / "go").touch()
         self.assertNotIn("cannot write log files", job.end().err)
 

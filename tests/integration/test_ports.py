@@ -164,8 +164,9 @@ class ReservedPorts(NodesCase):
         self.wait_for("up")
         ended = self.run_job("--ports=1", f"--port-range={first}-{first + 3}", "/bin/true")
         self.assertEqual(ended.code, 70, ended)
-        self.assertRegex(ended.err, rf"^muster: --ports=1: every port from {first} to {first + 3} "
-                                    r"is taken; widen --port-range, or stop what uses them\n$")
+        self.assertRegex(ended.err, rf"^muster: --ports=1: all ports from {first} to {first + 3} "
+                                    r"are in use\. Widen --port-range, or stop the programs "
+                                    r"that use them\n$")
         with_all.kill(15)
         with_all.end()
 

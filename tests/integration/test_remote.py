@@ -252,7 +252,7 @@ for number in range(0, 2000, 2):
         for args, said in ((["--hosts", "a", "--hostfile", "b"], "give one of the two"),
                            (["--hosts", "a:0"], "number of workers"),
                            (["--hosts", "-oProxyCommand=x"], "needs a value"),
-                           (["--hosts=-oProxyCommand=x"], "is no name of a machine"),
+                           (["--hosts=-oProxyCommand=x"], "not a host name"),
                            (["--hosts", "a,b", "--nnodes=3"], "--hosts names 2"),
                            (["--hosts", "a", "--standalone"], "is for one machine"),
                            (["--hosts", "a", "--node-rank=1"], "is the place in --hosts"),

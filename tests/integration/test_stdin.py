@@ -33,14 +33,14 @@ class StandardInput(JobCase):
         (self.folder / "go").touch()
         ended = job.end()
         self.assertEqual(ended.code, 0, ended)
-        return ended.err.count("standard input is not read by any worker")
+        return ended.err.count("standard input has data, but no worker reads it")
 
     def test_several_workers_and_input_that_nobody_reads_is_told_once(self):
         job = self.unread(stdin=subprocess.PIPE)
         job.process.stdin.write(b"late\n")
         job.process.stdin.flush()
         text = b""
-        while b"standard input is not read by any worker" not in text:
+        while b"standard input has data, but no worker reads it" not in text:
             piece = os.read(job.process.stderr.fileno(), 4096)
             self.assertTrue(piece, text)
             text += piece

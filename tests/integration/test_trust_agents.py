@@ -253,9 +253,9 @@ class TrustAgents(NodesCase):
 
     def test_files_that_cannot_be_relied_on(self):
         secret = "qwertyuiop1234567890"
-        for path, why in ((self.token("open", secret, 0o644), "others may use it"),
+        for path, why in ((self.token("open", secret, 0o644), "other users can access it"),
                           (self.token("short", secret[:15]), "15 bytes"),
-                          (self.folder, "no regular file"),
+                          (self.folder, "not a regular file"),
                           (self.folder / "none", "No such file")):
             with self.subTest(why=why):
                 ended = self.run_job("--nnodes=2", "--rdzv-backend=c10d", "--token-file", path,

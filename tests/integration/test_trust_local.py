@@ -105,7 +105,7 @@ class OtherUsers(NodesCase):
         self.assertEqual(talk(place, PING), PONG)
         ended = self.finish(job)
         self.assertRegex(ended.err, r"\Amuster: warning: refused the connection of 127\.0\.0\.1:"
-                         r"\d+: it is user 65534's, and only root may connect[^\n]*\n\Z")
+                         r"\d+: it belongs to user 65534, but only root may connect[^\n]*\n\Z")
 
     def test_a_job_of_a_user_is_open_to_that_user_and_to_root_alone(self):
         self.folder.chmod(0o777)
@@ -119,8 +119,8 @@ class OtherUsers(NodesCase):
         self.assertEqual(answer_to(NOBODY, place, PING), b"")
         self.assertEqual(answer_to(SOMEBODY + 1, place, PING), b"")
         ended = self.finish(job)
-        self.assertIn("it is user 65534's, and only user 54321 and root may connect on this "
-                      "machine; run it as user 54321\n", ended.err)
+        self.assertIn("it belongs to user 65534, but only user 54321 and root may connect on "
+                      "this host; run it as user 54321\n", ended.err)
 
     def test_who_has_the_key_shows_its_memory_to_nobody_and_dumps_no_core(self):
         self.folder.chmod(0o777)
@@ -191,7 +191,7 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
         for place in places:
             for data in (NODE_PREAMBLE, PING, b"\xA7"):
                 self.assertEqual(answer_to(NOBODY, place, data), b"", (place, data))
-        self.assertIn("it is user 65534's", job.nodes[0].err())
+        self.assertIn("it belongs to user 65534", job.nodes[0].err())
         job.order(one, 0, "exit 0")
         job.finish()
 
@@ -207,7 +207,7 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
                              env={**os.environ, "TMPDIR": str(self.folder),
                                   "XDG_CONFIG_HOME": str(self.folder / "theirs")})
         self.assertEqual(ended.code, 69, ended)
-        first.wait_for_text("refused the connection of 127.0.0.", "it is user 65534's")
+        first.wait_for_text("refused the connection of 127.0.0.", "it belongs to user 65534")
         job.finish()
 
     def test_muster_store_is_closed_to_them_unless_it_is_told_otherwise(self):

@@ -231,7 +231,7 @@ class Refused(WarmCase):
         (self.folder / "go").touch()
         ended = job.end()
         self.assertEqual((ended.code, ended.out.split()), (0, ["0", "0"]), ended)
-        self.assertIn(COLD + "the process that imports modules for them did not answer", ended.err)
+        self.assertIn(COLD + "the --warm parent process did not respond", ended.err)
         self.assert_nothing_left(job)
 
     def test_a_module_that_fails_after_it_has_started_a_thread(self):

@@ -233,7 +233,7 @@ class Cold(EffectCase):
                                  f"print(os.readlink('/proc/self/fd/{number}') == '/dev/zero')\n")
 
     def test_the_current_folder(self):
-        self.assert_cold("os.chdir('/')", "has changed the current folder",
+        self.assert_cold("os.chdir('/')", "has changed the current directory",
                          "import effect, os\nprint(os.getcwd())\n")
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "needs two CPUs")
@@ -250,7 +250,7 @@ class Cold(EffectCase):
 
     def test_a_parent_of_orphans(self):
         self.assert_cold("import ctypes\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)",
-                         "has become the parent of orphans",
+                         "has become a subreaper",
                          "import effect, ctypes\nword = ctypes.c_int()\n"
                          "ctypes.CDLL(None).prctl(37, ctypes.byref(word), 0, 0, 0)\n"
                          "print(word.value)\n")
@@ -270,7 +270,7 @@ class Cold(EffectCase):
             with self.subTest(shared):
                 self.effect(shared)
                 _, warm, without = self.run_both(self.PRINT)
-                self.assertIn(COLD + "one of the imports has shared ", warm.err)
+                self.assertIn(COLD + "one of the imports has mapped shared ", warm.err)
                 self.assertNotIn(COLD, without.err)
 
     def test_shared_memory_with_a_name(self):
@@ -287,7 +287,7 @@ class Cold(EffectCase):
                                          "if hasattr(effect, 'folder'):\n"
                                          "    print(os.path.basename(effect.folder.name))\n")
         self.assertEqual(len(set(warm.out.split())), 2, warm)
-        self.assertIn("has made a temporary folder", warm.err)
+        self.assertIn("has created a temporary directory", warm.err)
         self.assertNotIn(COLD, without.err)
 
 

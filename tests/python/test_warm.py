@@ -182,7 +182,7 @@ class OwnModules(WarmCase):
         self.write("program/names.py", "V = 'own'\n")
         ended = self.warm(self.USED)
         self.assertEqual(ended.lines, ["own"] * 2, ended)
-        self.assert_cold(ended, "importing used needs names, which lies beside the program")
+        self.assert_cold(ended, "importing used needs names, which is in the program's directory")
 
     def test_a_module_that_need_not_be_there(self):
         for error in ("ImportError", "Exception", "BaseException"):
@@ -223,7 +223,7 @@ class OwnModules(WarmCase):
                 ended = self.warm(f"import {name}\nprint(getattr({name}, 'V', None))\n")
                 (self.folder / f"program/{name}.py").unlink()
                 self.assertEqual(ended.lines, ["own"] * 2, ended)
-                self.assert_cold(ended, f"{name}, which lies beside the program, has the name of")
+                self.assert_cold(ended, f"{name}, in the program's directory, has the name of")
 
     def test_the_current_folder_is_not_the_programs(self):
         for name in ("socket", "names"):
@@ -323,7 +323,7 @@ class Unknown(WarmCase):
             with self.subTest(name):
                 ended = self.warm("print('run')\n", modules=f"os,{name}")
                 self.assertEqual((ended.code, ended.out), (2, ""), ended)
-                self.assertEqual(ended.err, f"muster: --warm: no module is named {name}{meant}\n")
+                self.assertEqual(ended.err, f"muster: --warm: no module named {name}{meant}\n")
 
     def test_a_module_that_fails(self):
         self.write("site/failing.py", "import qqqqqqqqqq\n")

@@ -90,7 +90,7 @@ class OpenMpi(MpiCase):
         job, node = self.start(self.open_mpi(1), on=0)
         ended = node.end()
         self.assertEqual(ended.code, 2, ended)
-        self.assertIn("mpirun put rank 0 here, on node1, but the others look for it on ", ended.err)
+        self.assertIn("mpirun placed rank 0 on this host, node1, but the other ranks", ended.err)
         self.assertIn("give --rdzv-endpoint=HOST[:PORT]", ended.err)
         job, _ = self.start(self.open_mpi(1), [self.meeting()], on=0)
         self.assertEqual(job.round(2).nodes, ["node1", "node2"])
@@ -102,7 +102,7 @@ class Hydra(MpiCase):
         job, node = self.start(self.hydra(1))
         ended = node.end()
         self.assertEqual(ended.code, 2, ended)
-        self.assertIn("mpiexec started 2 processes and does not say where rank 0 is", ended.err)
+        self.assertIn("mpiexec started 2 processes but does not report where rank 0 is", ended.err)
 
     def test_a_launcher_on_each_host(self):
         job, _ = self.start(self.hydra(1), [self.meeting(), "--nproc-per-node=2"], on=0)

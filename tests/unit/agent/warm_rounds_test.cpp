@@ -115,8 +115,8 @@ TEST_CASE("warm rounds: without a zygote they begin at once, and that is said on
 TEST_CASE("warm rounds: the job does not start with a module that does not exist") {
   Bench bench;
   bench.begin();
-  bench.rounds.on_unknown_module("no module is named torhc");
-  CHECK(bench.failures == std::vector<std::string>{"--warm: no module is named torhc"});
+  bench.rounds.on_unknown_module("no module named torhc");
+  CHECK(bench.failures == std::vector<std::string>{"--warm: no module named torhc"});
   CHECK(bench.begun == 0);
   CHECK(bench.warnings.empty());
 }
@@ -126,7 +126,7 @@ TEST_CASE("warm rounds: a module that is removed later is no reason to end the j
   bench.begin();
   bench.rounds.on_zygote_ready();
   bench.restart(1);
-  bench.rounds.on_unknown_module("no module is named torch");
+  bench.rounds.on_unknown_module("no module named torch");
   CHECK(bench.failures.empty());
   CHECK(bench.warnings.size() == 1);
   CHECK(bench.awaited == std::vector<int>{0, 1});

@@ -131,12 +131,12 @@ TEST_CASE("numa: the machine is asked for the policy and the workers, and its pl
   launch.machine.numa = NumaPlan{{{CpuSet::parse("0-3").value(), CpuSet::parse("0").value(), 4},
                                   {CpuSet::parse("4-7").value(), {}, 4}},
                                  8,
-                                 "by the places of 2 GPUs"};
+                                 "by the NUMA nodes of 2 GPUs"};
   CHECK(launch.config().numa_plan == *launch.machine.numa);
   CHECK(launch.machine.asked.policy == NumaPolicy::core_complex);
   CHECK(launch.machine.asked.ranks == 2);
   const std::string text = describe_config(launch.config());
-  CHECK(contains(text, "core-complex (by the places of 2 GPUs)"));
+  CHECK(contains(text, "core-complex (by the NUMA nodes of 2 GPUs)"));
   CHECK(contains(text, "local rank 0"));
   CHECK(contains(text, "cpus 0-3"));
   CHECK(contains(text, "memory of node 0"));

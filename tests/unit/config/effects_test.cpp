@@ -210,6 +210,6 @@ TEST_CASE("effects: --srun runs srun in a Slurm job outside of a step, with what
         "/usr/bin/muster --max-restarts=2 train.py --srun");
   launch.args = {"--max-restarts=2"};
   CHECK(launch.error().starts_with(
-      "Slurm job 4, not in a step: the job has 2 machines (SLURM_JOB_NUM_NODES), and only srun "
+      "Slurm job 4, not in a step: the job has 2 nodes (SLURM_JOB_NUM_NODES), and only srun "
       "starts a process on each; type: srun --nodes=2 "));
 }

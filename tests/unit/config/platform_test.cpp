@@ -254,7 +254,7 @@ TEST_CASE("platform: --as-node is for explanations") {
   CHECK(config.node_rank == 3);
   CHECK(config.rendezvous.is_host == false);
   CHECK(launch({"--explain", "--as-node=4"}, step(0, 4)).error() ==
-        "--as-node=4: the job has 4 of them, numbered from 0");
+        "--as-node=4: the job has 4 nodes, numbered from 0");
 }
 
 TEST_CASE("platform: several workers on fewer processors, to which somebody bound us, are named") {

@@ -143,8 +143,9 @@ TEST_CASE("hosts: --include and --exclude choose machines and GPUs") {
 TEST_CASE("hosts: --include and --exclude are refused if they cannot be obeyed") {
   const std::string hosts = "--hosts=a:2,b:2";
   CHECK(error({hosts, "--include=c"}) ==
-        "--include=c: c: no machine of --hosts or --hostfile has this name");
-  CHECK(error({hosts, "--exclude=b:2"}) == "--exclude=b:2: b:2: b has no such slot; it has 0 to 1");
+        "--include=c: c: no host in --hosts or --hostfile has this name");
+  CHECK(error({hosts, "--exclude=b:2"}) ==
+        "--exclude=b:2: b:2: b has no such slot; its slots are 0 to 1");
   CHECK(error({hosts, "--include=a", "--exclude=b"}) ==
         "--exclude=b: --include chooses machines too; give one of the two");
   CHECK(error({"--include=a"}) ==

@@ -253,8 +253,8 @@ TEST_CASE("resolve: an interface gives this node its address") {
   CHECK(out.origins.at("local-addr") == "the address of --iface=eth0");
   CHECK(config({"--iface=eth0"}).master_addr == "10.0.0.7");
   CHECK(error({"--iface=eth1"}) ==
-        "--iface=eth1: no interface of this name is up with an address that others can use; there "
-        "are lo (127.0.0.1), eth0 (10.0.0.7)");
+        "--iface=eth1: no interface with this name is up and has an address that other hosts can "
+        "use; available: lo (127.0.0.1), eth0 (10.0.0.7)");
   CHECK(error({"--iface=eth0", "--local-addr=a"}).find("give one of the two") != std::string::npos);
 }
 

@@ -209,8 +209,8 @@ TEST_CASE("numa: without GPUs ranks are spread over the nodes, neighbours togeth
                                           "6,14 @ 1",
                                           "7,15 @ 1"});
   CHECK(masks(job, exclusive, 9) ==
-        Masks{"5 workers belong to NUMA node 0, where 4 physical cores may be used; start fewer "
-              "workers, or choose node"});
+        Masks{"5 workers belong to NUMA node 0, which has only 4 usable physical cores. Start "
+              "fewer workers, or pass --numa-binding=node"});
 }
 
 TEST_CASE("numa: a cpuset that is mostly at one node gets most of the ranks there") {
@@ -224,8 +224,9 @@ TEST_CASE("numa: a GPU at a node whose CPUs the cpuset leaves out") {
   tree.gpu("0000:3b:00.0", 0).gpu("0000:d8:00.0", 1);
   const Job job{tree, "0-3", {"0000:3b:00.0", "0000:d8:00.0"}};
   CHECK(masks(job, node, 2) ==
-        Masks{"local rank 1 has GPU 0000:d8:00.0 at NUMA node 1, none of whose CPUs may be used "
-              "here (only 0-3); ask the scheduler for CPUs near the GPUs, or choose none"});
+        Masks{"local rank 1 has GPU 0000:d8:00.0 on NUMA node 1, but this process may not use "
+              "CPUs of that node (only 0-3). Request CPUs near the GPUs from the scheduler, or "
+              "pass --numa-binding=none"});
   CHECK(masks(job, automatic, 2).empty());
   CHECK(masks(job, node, 1) == Masks{"0-3 @ 0"});
 }
@@ -233,7 +234,7 @@ TEST_CASE("numa: a GPU at a node whose CPUs the cpuset leaves out") {
 TEST_CASE("numa: a socket counts though the GPU's own node has no usable CPU") {
   const Job job{sub_numa_clusters(), "20-39", {"0000:17:00.0"}};
   CHECK(masks(job, NumaPolicy::socket, 1) == Masks{"20-39 @ 0-1"});
-  CHECK(masks(job, node, 1)[0].find("at NUMA node 0, none of whose CPUs") != std::string::npos);
+  CHECK(masks(job, node, 1)[0].find("on NUMA node 0, but this process") != std::string::npos);
 }
 
 TEST_CASE("numa: a GPU whose node the kernel does not know counts for the first node") {
@@ -260,7 +261,7 @@ TEST_CASE("numa: fewer GPUs than ranks, so the ranks are spread as without any")
   tree.gpu("0000:01:00.0", 1);
   const Job job{tree, "0-15", {"0000:01:00.0"}};
   CHECK(masks(job, node, 2) == Masks{"0-3,8-11 @ 0", "4-7,12-15 @ 1"});
-  CHECK(reason(job, node, 2) == "spread over the CPUs: 1 GPUs for 2 workers");
+  CHECK(reason(job, node, 2) == "distributed over the CPUs: 1 GPUs for 2 workers");
 }
 
 TEST_CASE("numa: offline cores belong to nobody") {
@@ -284,7 +285,7 @@ TEST_CASE("numa: one core, one CPU") {
   }
   CHECK(masks({tree, "0"}, node, 2) == repeated("0 @ 0", 2));
   CHECK(masks({tree, "0"}, automatic, 2).empty());
-  CHECK(reason({tree, "0"}, automatic, 2) == "all usable CPUs are at one NUMA node");
+  CHECK(reason({tree, "0"}, automatic, 2) == "all usable CPUs are on one NUMA node");
 }
 
 TEST_CASE("numa: a node of memory alone gets no rank") {
@@ -384,7 +385,7 @@ TEST_CASE("numa: files that contradict each other or are no lists lead nowhere e
   CHECK(masks({tree, "0-3"}, exclusive, 2) == Masks{"0-2 @ 0", "3 @ 0"});
   tree.file("/sys/devices/system/node/node1/cpulist", "4-99999999999999999999\n");
   CHECK(masks({tree, "0-15"}, node, 2) == repeated("0-3,8-11 @ 0", 2));
-  CHECK(masks({tree, "4-7"}, node, 2)[0].starts_with("no NUMA node in /sys has a CPU"));
+  CHECK(masks({tree, "4-7"}, node, 2)[0].starts_with("no NUMA node in /sys has a usable CPU"));
 }
 
 TEST_CASE("numa: what a rank owns is its mask, divided by those who have the same one") {

@@ -52,11 +52,11 @@ TEST_CASE("address of interface: IPv4 first, then IPv6 that means something else
 
 TEST_CASE("address of interface: an unknown name is refused with the names that there are") {
   CHECK(refused("eth1", {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}}) ==
-        "no interface of this name is up with an address that others can use; there are lo "
-        "(127.0.0.1), eth0 (10.0.0.7)");
+        "no interface with this name is up and has an address that other hosts can use; available: "
+        "lo (127.0.0.1), eth0 (10.0.0.7)");
   CHECK(refused("usb0", node()).find("usb0 (fe80::9%usb0)") != std::string::npos);
   CHECK(refused("ETH0", node()) != "accepted");
-  CHECK(refused("eth0", {}).ends_with("there are none"));
+  CHECK(refused("eth0", {}).ends_with("no interface is up"));
 }
 
 TEST_CASE("own addresses: loopback is there, and each IPv4 address can be bound") {

@@ -119,5 +119,5 @@ TEST_CASE("connect: a link-local address is reached through its interface only")
   const auto lost = connect_until(nowhere, steady_now() + 30s);
   REQUIRE_FALSE(lost);
   CHECK(connect_error(nowhere, lost.error()).message ==
-        without + " is a link-local address and needs its interface, as in fe80::1%eth0");
+        without + " is a link-local address and needs its interface, such as fe80::1%eth0");
 }

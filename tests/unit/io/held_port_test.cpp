@@ -144,9 +144,10 @@ TEST_CASE("held port: in a range each is given once, also while servers listen o
   }
   const auto fifth = HeldPort::take(range);
   REQUIRE_FALSE(fifth);
-  CHECK(fifth.error().message == "every port from " + std::to_string(range.first) + " to " +
+  CHECK(fifth.error().message == "all ports from " + std::to_string(range.first) + " to " +
                                      std::to_string(range.last) +
-                                     " is taken; widen --port-range, or stop what uses them");
+                                     " are in use. Widen --port-range, or stop the programs that "
+                                     "use them");
   // A listener alone keeps its port, too.
   const std::uint16_t last = all.back().number();
   all.pop_back();

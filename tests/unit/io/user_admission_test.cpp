@@ -131,8 +131,8 @@ TEST_CASE("user admission: our own connection is admitted, another user's is not
   UserAdmission theirs(other.user + 1);
   theirs.admit(other.connection->peer, answers.taker());
   REQUIRE_FALSE(answers.all[1]);
-  CHECK(answers.all[1].error().message.starts_with("it is user " + std::to_string(other.user) +
-                                                   "'s, and only user "));
+  CHECK(answers.all[1].error().message.starts_with(
+      "it belongs to user " + std::to_string(other.user) + ", but only user "));
 }
 
 TEST_CASE("user admission: another user is admitted where a key decides, or with a warning") {

@@ -79,8 +79,8 @@ TEST_CASE("detect: nothing, by name, and switched off") {
   CHECK(detect(fake_facts(kStep, "a2"), "none")->name == "none");
   CHECK(detect(fake_facts(kStep, "a2"), "slurm")->node->value == 1);
   CHECK(detect(fake_facts(kStep, "a2"), "lsf").error().message ==
-        "--platform=lsf: its variables are not here, or do not fit together; --platform=auto looks "
-        "for the others");
+        "--platform=lsf: its variables are missing or inconsistent. Use --platform=auto to detect "
+        "another platform");
   const auto unknown = detect(fake_facts({}), "slrum");
   CHECK(
       unknown.error().message.starts_with("--platform=slrum: must be one of auto, none, open-mpi"));
@@ -136,7 +136,7 @@ TEST_CASE("as_node: the same job from another place, inside its bounds") {
   const auto first = as_node(*plan, 0);
   CHECK(is_host(*first));
   CHECK(first->node == Said<int>{0, "--as-node"});
-  CHECK(as_node(*plan, 2).error().message == "--as-node=2: the job has 2 of them, numbered from 0");
+  CHECK(as_node(*plan, 2).error().message == "--as-node=2: the job has 2 nodes, numbered from 0");
   CHECK_FALSE(as_node(*plan, -1));
 }
 

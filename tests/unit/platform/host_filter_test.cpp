@@ -51,16 +51,16 @@ TEST_CASE("host filter: a slot is a GPU by its number if the machine has a list 
   const Hosts listed{{"a", 2, "4,6"}, {"b", {}, "1,2,3"}};
   CHECK(include("a:6@b:1,3", listed) == Hosts{{"a", 1, "6"}, {"b", 2, "1,3"}});
   CHECK(exclude("a:6@b:1", listed) == Hosts{{"a", 1, "4"}, {"b", 2, "2,3"}});
-  CHECK(error(HostFilter::include, "a:0", listed) == "a:0: a has no such slot; it has 4,6");
+  CHECK(error(HostFilter::include, "a:0", listed) == "a:0: a has no such slot; its slots are 4,6");
   CHECK(error(HostFilter::include, "a:0", {{"a", 4, "0,1"}}) ==
-        "a: has 4 workers on 2 GPUs; slots need one GPU for each worker");
+        "a: has 4 workers on 2 GPUs; slots require one GPU per worker");
 }
 
 TEST_CASE("host filter: without a number of workers, GPUs can be chosen but not left out") {
   const Hosts open{{"a", {}}};
   CHECK(include("a:0,7", open) == Hosts{{"a", 2, "0,7"}});
   CHECK(error(HostFilter::exclude, "a:0", open) ==
-        "a: the number of its slots is unknown; give it as NAME:N in --hosts");
+        "a: the number of its slots is unknown. Set it with NAME:N in --hosts");
 }
 
 TEST_CASE("host filter: the name is the machine's, without user, port and brackets") {
@@ -73,12 +73,12 @@ TEST_CASE("host filter: the name is the machine's, without user, port and bracke
 
 TEST_CASE("host filter: unknown machines and slots are refused by name") {
   CHECK(error(HostFilter::include, "worker-2") ==
-        "worker-2: no machine of --hosts or --hostfile has this name");
-  CHECK(error(HostFilter::exclude, "worker-2:0").starts_with("worker-2:0: no machine"));
+        "worker-2: no host in --hosts or --hostfile has this name");
+  CHECK(error(HostFilter::exclude, "worker-2:0").starts_with("worker-2:0: no host"));
   CHECK(error(HostFilter::include, "worker-1:0,4") ==
-        "worker-1:4: worker-1 has no such slot; it has 0 to 3");
+        "worker-1:4: worker-1 has no such slot; its slots are 0 to 3");
   CHECK(error(HostFilter::exclude, "worker-1:4") ==
-        "worker-1:4: worker-1 has no such slot; it has 0 to 3");
+        "worker-1:4: worker-1 has no such slot; its slots are 0 to 3");
   for (const std::string text : {"worker-0:",
                                  "worker-0:x",
                                  "worker-0:0,",
@@ -86,14 +86,14 @@ TEST_CASE("host filter: unknown machines and slots are refused by name") {
                                  "worker-0:99999999999",
                                  "worker-0:65536"}) {
     INFO(text);
-    CHECK(error(HostFilter::include, text).contains("slots are numbers of GPUs"));
+    CHECK(error(HostFilter::include, text).contains("slots must be GPU indices"));
   }
   for (const std::string text : {"", "@", "worker-0@", ":0"}) {
     INFO(text);
-    CHECK(error(HostFilter::include, text).contains("no machine of --hosts"));
+    CHECK(error(HostFilter::include, text).contains("no host in --hosts"));
   }
 }
 
 TEST_CASE("host filter: a job without machines is refused") {
-  CHECK(error(HostFilter::exclude, "worker-0@worker-1:0,1,2,3") == "no machine remains");
+  CHECK(error(HostFilter::exclude, "worker-0@worker-1:0,1,2,3") == "no host remains");
 }

@@ -139,10 +139,10 @@ TEST_CASE("host list: any list of the grammar gives its names in order") {
 
 TEST_CASE("host list: what is no list is refused with the entry") {
   const auto why = [](std::string_view text) { return expand_host_list(text).error().message; };
-  CHECK(why("n1,n[3-1]") == "host list: 'n[3-1]': '3-1' is no range of numbers, such as 01-16");
-  CHECK(why("a[1-2") == "host list: 'a[1-2': a bracket is not closed");
-  CHECK(why("a]") == "host list: 'a]': not a name");
-  CHECK(why("") == "host list: '': holds no name");
+  CHECK(why("n1,n[3-1]") == "host list: 'n[3-1]': '3-1' is not a range of numbers such as 01-16");
+  CHECK(why("a[1-2") == "host list: 'a[1-2': unclosed bracket");
+  CHECK(why("a]") == "host list: 'a]': not a host name");
+  CHECK(why("") == "host list: '': contains no name");
 }
 
 TEST_CASE("host list: no list stands for more names than the limit") {

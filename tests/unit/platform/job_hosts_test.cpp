@@ -96,9 +96,9 @@ TEST_CASE("job hosts: a host file has one entry a line, as mpirun's and a node f
   CHECK(*parse_host_file("a\na\nb\n") == Hosts{{"a", 2}, {"b", 1}});
   CHECK(*parse_host_file("r[1-2]\tslots=3") == Hosts{{"r1", 3}, {"r2", 3}});
   CHECK(parse_host_file("a\nb gpus=4\n").error().message ==
-        "line 2: gpus=4: a host is followed by slots=N, devices=0,1, user=NAME or port=N");
+        "line 2: gpus=4: expected slots=N, devices=0,1, user=NAME or port=N after a host");
   CHECK_FALSE(parse_host_file("a slots=0"));
-  CHECK(parse_host_file("# none\n").error().message == "no machine is named");
+  CHECK(parse_host_file("# none\n").error().message == "no host is listed");
 }
 
 TEST_CASE("job hosts: a line may have a user, a port and GPUs, and a file a byte order mark") {

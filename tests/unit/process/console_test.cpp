@@ -68,8 +68,8 @@ TEST_CASE("console: messages behind a full queue are kept, and too many are drop
   const auto kept = count_of(message, shown);
   CHECK(kept >= 32);
   CHECK(kept < kMessages);
-  CHECK(shown.find("muster: warning: this console was not read in time; not shown: " +
-                   std::to_string(kMessages - kept) + " messages of muster\n") !=
+  CHECK(shown.find("muster: warning: this console was not read in time; dropped: " +
+                   std::to_string(kMessages - kept) + " messages from muster\n") !=
         std::string::npos);
   CHECK(reader.rooms == 1);
   reader.sink.say("later\n");
@@ -89,7 +89,7 @@ TEST_CASE("console: what workers wrote and nobody saw is counted behind what was
   reader.sink.note_unshown(1234);
   const auto shown = reader.read_all();
   CHECK(
-      shown.ends_with("w\nmuster: warning: this console was not read in time; not shown: 1234 "
+      shown.ends_with("w\nmuster: warning: this console was not read in time; dropped: 1234 "
                       "bytes of the workers' output (log files are complete)\n"));
   reader.fill();
   CHECK(count_of("muster", reader.read_all()) == 0);  // told once
@@ -100,7 +100,7 @@ TEST_CASE("console: log files are called complete only if they hold all that was
   reader.sink.note_unfiled();
   reader.fill();
   reader.sink.note_unshown(1234);
-  CHECK(reader.read_all().ends_with("not shown: 1234 bytes of the workers' output\n"));
+  CHECK(reader.read_all().ends_with("dropped: 1234 bytes of the workers' output\n"));
 }
 
 TEST_CASE("console: one that took nothing is waited for once, and again after it took something") {

@@ -111,7 +111,7 @@ TEST_CASE("guard: the agent's SIGKILL leaves nothing and is said") {
   CHECK(job.err().find("killed 4 processes that workers left running: ") != std::string::npos);
   CHECK(job.err().find(" (muster-puppet, rank 0)") != std::string::npos);
   CHECK(job.err().ends_with("muster: error: the agent (pid " + std::to_string(agent) +
-                            ") was killed by SIGKILL; all its workers were ended\n"));
+                            ") was killed by SIGKILL; all its workers were killed\n"));
 }
 
 TEST_CASE("guard: after the agent's SIGKILL what it leaves gets SIGTERM and the grace", "[slow]") {
@@ -341,8 +341,8 @@ TEST_CASE("guard: when the lease of a stopped agent runs out, its workers are ki
   const pid_t agent = begin_lease(job);
   ::kill(agent, SIGSTOP);
   REQUIRE(job.warns("the agent (pid " + std::to_string(agent) +
-                    ") is stopped or hangs, and the other nodes may go on without it; its workers "
-                    "were ended\n"));
+                    ") is stopped or hangs, and the other nodes may continue without it; killed "
+                    "its workers\n"));
   CHECK(kill_all_below(agent, Duration{}).left.empty());
   const auto row = read_process(agent);
   REQUIRE(row);
@@ -457,5 +457,5 @@ TEST_CASE(
   CHECK(job.exit_code() == 128 + SIGKILL);
   CHECK(job.nothing_is_left());
   CHECK(job.out().empty());
-  CHECK(job.err().find("was killed by SIGKILL; all its workers were ended\n") != std::string::npos);
+  CHECK(job.err().find("by SIGKILL; all its workers were killed\n") != std::string::npos);
 }

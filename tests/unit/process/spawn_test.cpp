@@ -79,8 +79,7 @@ TEST_CASE("spawn: a file that is not executable says what to do") {
   write_file(path, "#!/bin/sh\n");
   const auto error = refusal(spec_of({path}));
   CHECK(error.code == Errc::not_possible);
-  CHECK(error.message ==
-        "cannot start '" + path + "': it is not executable; try: chmod +x " + path);
+  CHECK(error.message == "cannot start '" + path + "': it is not executable. Run chmod +x " + path);
 }
 
 TEST_CASE("spawn: a file in PATH that is not executable is told apart from none") {
@@ -89,7 +88,7 @@ TEST_CASE("spawn: a file in PATH that is not executable is told apart from none"
   const auto error = refusal(spec_of({"train"}, {"PATH=" + dir.path() + ":/nowhere"}));
   CHECK(error.code == Errc::not_possible);
   CHECK(error.message ==
-        "cannot start 'train': it is not executable; try: chmod +x " + dir.path() + "/train");
+        "cannot start 'train': it is not executable. Run chmod +x " + dir.path() + "/train");
 }
 
 TEST_CASE("spawn: a script without its interpreter names that") {
@@ -108,7 +107,7 @@ TEST_CASE("spawn: a folder is no program") {
   const TempDir dir;
   const auto error = refusal(spec_of({dir.path()}));
   CHECK(error.code == Errc::not_possible);
-  CHECK(error.message == "cannot start '" + dir.path() + "': it is a folder");
+  CHECK(error.message == "cannot start '" + dir.path() + "': it is a directory");
 }
 
 TEST_CASE("spawn: a failed start leaves no child behind") {
@@ -196,7 +195,7 @@ TEST_CASE("spawn: CPUs that are not there are named") {
   ProcessSpec spec = spec_of({"/bin/true"});
   spec.cpus.add(CpuSet::kNumbersMax - 1);
   const auto error = refusal(spec);
-  CHECK(error.message.starts_with("binding a worker to CPUs 65535 (taken away"));
+  CHECK(error.message.starts_with("cannot bind a worker to CPUs 65535 (removed"));
 }
 
 TEST_CASE("spawn: memory nodes that are not there are no reason to refuse a worker") {

@@ -84,9 +84,9 @@ TEST_CASE("zygote: the answers to whether workers can be forked") {
   const auto refused = Bench(answer("refused importing x has started a thread")).news();
   CHECK(refused.what == What::refused);
   CHECK(refused.detail == "importing x has started a thread");
-  const auto unknown = Bench(answer("unknown no module is named torhc")).news();
+  const auto unknown = Bench(answer("unknown no module named torhc")).news();
   CHECK(unknown.what == What::unknown);
-  CHECK(unknown.detail == "no module is named torhc");
+  CHECK(unknown.detail == "no module named torhc");
   CHECK(Bench(answer("nonsense")).news().what == What::ended);
   CHECK(Bench("exit 0").news().what == What::ended);
 }
@@ -110,7 +110,7 @@ TEST_CASE("zygote: an answer that names no process is an error") {
     CHECK(bench.news().what == Zygote::News::What::ready);
     const auto pid = bench.zygote->fork({}, {});
     REQUIRE_FALSE(pid);
-    CHECK(pid.error().message == "the process to fork workers from says '" + text + "'");
+    CHECK(pid.error().message == "the --warm parent process answered '" + text + "'");
   }
 }
 
@@ -119,5 +119,5 @@ TEST_CASE("zygote: one that ends instead of answering is an error") {
   bench.news();
   const auto pid = bench.zygote->fork({}, {});
   REQUIRE_FALSE(pid);
-  CHECK(pid.error().message == "the process to fork workers from has ended");
+  CHECK(pid.error().message == "the --warm parent process has exited");
 }

@@ -51,13 +51,14 @@ TEST_CASE("munge: what another user sealed, or we for something else, is no key"
     REQUIRE_FALSE(taken);
     return taken.error().message;
   };
-  CHECK(fault(opened("0", "1001", sealed)) == "MUNGE: the credential was made by user 1001");
+  CHECK(fault(opened("0", "1001", sealed)) == "MUNGE: the credential was created by user 1001");
   CHECK(fault(opened("0", "10000", sealed)).ends_with("user 10000"));
   CHECK(fault(opened("0", "", sealed)).ends_with("by user "));
-  CHECK(fault(opened("0", "1000", kSecret)) == "MUNGE: the credential was made for something else");
+  CHECK(fault(opened("0", "1000", kSecret)) ==
+        "MUNGE: the credential was created for another purpose");
   CHECK(fault(opened("15", "1000", sealed)).starts_with("MUNGE: the credential has expired"));
-  CHECK(fault(opened("16", "1000", sealed)).starts_with("MUNGE: the credential comes from"));
-  CHECK(fault(opened("1", "1000", sealed)) == "MUNGE: the credential is not good (status 1)");
+  CHECK(fault(opened("16", "1000", sealed)).starts_with("MUNGE: the credential is dated"));
+  CHECK(fault(opened("1", "1000", sealed)) == "MUNGE: the credential is invalid (status 1)");
   CHECK(fault("unmunge: Error: Invalid credential\n") == "MUNGE: Invalid credential");
   CHECK(fault("STATUS:          0\n") == "MUNGE: no answer");
   CHECK(fault("") == "MUNGE: no answer");

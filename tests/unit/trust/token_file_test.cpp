@@ -88,17 +88,17 @@ TEST_CASE("token file: who may own it, and who may read it") {
   CHECK(fault_of_token_file({.owner = 0, .mode = 0400, .link_owner = 0}, kUs).empty());
   CHECK(fault_of_token_file({.owner = 0, .mode = 0440}, 0).empty());
   CHECK_THAT(fault_of_token_file({.is_regular = false, .owner = kUs}, kUs),
-             Catch::Contains("no regular file"));
+             Catch::Contains("not a regular file"));
   CHECK_THAT(fault_of_token_file({.owner = kStranger}, kUs), Catch::Contains("user 1001"));
   CHECK_THAT(fault_of_token_file({.owner = kUs, .link_owner = kStranger}, kUs),
-             Catch::Contains("a link that belongs to user 1001"));
+             Catch::Contains("a symbolic link that belongs to user 1001"));
   for (const mode_t mode : {0640U, 0604U, 0620U, 0602U, 0644U, 0666U}) {
     CHECK_THAT(fault_of_token_file({.owner = kUs, .mode = mode}, kUs),
-               Catch::Contains("others may use it"));
+               Catch::Contains("other users can access it"));
   }
   for (const mode_t mode : {0444U, 0460U, 0404U}) {
     CHECK_THAT(fault_of_token_file({.owner = 0, .mode = mode}, kUs),
-               Catch::Contains("others may use it"));
+               Catch::Contains("other users can access it"));
   }
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("token file: what is in it, and that no error repeats it") {
   CHECK(*take_token(std::string(kMaxTokenBytes, 'x')) == std::string(kMaxTokenBytes, 'x'));
   const auto longer = take_token(std::string(kMaxTokenBytes + 1, 'x'));
   REQUIRE_FALSE(longer);
-  CHECK_THAT(longer.error().message, Catch::Contains("more than 4096 bytes"));
+  CHECK_THAT(longer.error().message, Catch::Contains("longer than 4096 bytes"));
   const auto shorter = take_token("qwertyqwertyqwe\n");
   REQUIRE_FALSE(shorter);
   CHECK_THAT(shorter.error().message, Catch::Contains("has 15 bytes") && !Catch::Contains("qwer"));
@@ -124,10 +124,10 @@ TEST_CASE("token file: read as it is named, a pod's links too") {
   CHECK(read_file(home / "token")->secret == kSecret);
   CHECK_THAT(read_file(home / "none").error().message, Catch::Contains("No such file"));
   CHECK_THAT(read_file(write(home / "open", kSecret, 0644)).error().message,
-             Catch::Contains("others may use it (mode 0644)"));
-  CHECK_THAT(read_file(home / "..2026").error().message, Catch::Contains("no regular file"));
+             Catch::Contains("other users can access it (mode 0644)"));
+  CHECK_THAT(read_file(home / "..2026").error().message, Catch::Contains("not a regular file"));
   REQUIRE(::mkfifo((home / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(read_file(home / "pipe").error().message, Catch::Contains("no regular file"));
+  CHECK_THAT(read_file(home / "pipe").error().message, Catch::Contains("not a regular file"));
   CHECK(read_file(home / "none").error().code == Errc::usage);
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("token file: one in the home that cannot be relied on is an error") {
   write(home / "muster/token", kSecret, 0644);
   const auto token = read_token({TokenFrom::home, home / "muster/token", ""});
   REQUIRE_FALSE(token);
-  CHECK_THAT(token.error().message, Catch::Contains("others may use it"));
+  CHECK_THAT(token.error().message, Catch::Contains("other users can access it"));
 }
 
 TEST_CASE("token file: what is made is never the same") {
