@@ -45,8 +45,8 @@ Result<std::set<int>> parse_slots(std::string_view text, std::string_view entry)
   for (const std::string& word : split(text, ',')) {
     const auto number = slot(trim(word));
     if (!number) {
-      return wrong_filter(entry,
-                   fmt::format("slots must be GPU indices less than {}, such as a:0,2", kSlotsMax));
+      return wrong_filter(
+          entry, fmt::format("slots must be GPU indices less than {}, such as a:0,2", kSlotsMax));
     }
     out.insert(*number);
   }
@@ -116,17 +116,17 @@ Result<void> check_slots(const JobHost& host,
   for (const int wanted : slots) {
     if (std::ranges::find(gpus, wanted) == gpus.end()) {
       return wrong_filter(fmt::format("{}:{}", host.name(), wanted),
-                   fmt::format("{} has no such slot; its slots are {}",
-                               host.name(),
-                               host.devices.empty() ? fmt::format("0 to {}", gpus.size() - 1)
-                                                    : host.devices));
+                          fmt::format("{} has no such slot; its slots are {}",
+                                      host.name(),
+                                      host.devices.empty() ? fmt::format("0 to {}", gpus.size() - 1)
+                                                           : host.devices));
     }
   }
   if (host.slots && static_cast<std::size_t>(*host.slots) != gpus.size()) {
     return wrong_filter(host.name(),
-                 fmt::format("has {} workers on {} GPUs; slots require one GPU per worker",
-                             *host.slots,
-                             gpus.size()));
+                        fmt::format("has {} workers on {} GPUs; slots require one GPU per worker",
+                                    *host.slots,
+                                    gpus.size()));
   }
   return {};
 }
@@ -138,7 +138,8 @@ Result<std::vector<int>> remaining(const JobHost& host,
   const bool includes = filter == HostFilter::include;
   auto gpus = gpus_of(host);
   if (!gpus && !includes) {
-    return wrong_filter(host.name(), "the number of its slots is unknown. Set it with NAME:N in --hosts");
+    return wrong_filter(host.name(),
+                        "the number of its slots is unknown. Set it with NAME:N in --hosts");
   }
   if (!gpus) {
     return std::vector<int>(slots.begin(), slots.end());

@@ -110,7 +110,8 @@ Result<std::optional<int>> slots_of(const Parts& parts, std::string_view entry) 
   }
   const auto number = consists_of(parts.slots, "") ? parse_int(parts.slots) : std::nullopt;
   if (!number || *number < 1 || *number > kSlotsMax) {
-    return wrong_host(entry, fmt::format("the number of workers after ':' must be 1 to {}", kSlotsMax));
+    return wrong_host(entry,
+                      fmt::format("the number of workers after ':' must be 1 to {}", kSlotsMax));
   }
   return static_cast<int>(*number);
 }

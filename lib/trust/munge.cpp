@@ -61,7 +61,8 @@ std::string_view value_of(std::string_view head, std::string_view key) {
 }  // namespace
 
 MungeCall seal_call(const std::string& secret, uid_t self) {
-  return {{"munge", "--restrict-uid=" + std::to_string(self)}, std::string(kCredentialPurpose) + secret};
+  return {{"munge", "--restrict-uid=" + std::to_string(self)},
+          std::string(kCredentialPurpose) + secret};
 }
 
 MungeCall open_call(const std::string& credential) {

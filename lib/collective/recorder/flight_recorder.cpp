@@ -107,7 +107,8 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place)
 
 // False if the shared memory has no space for this recorder.
 Result<bool> FlightRecorder::open_shared(const Place& place) {
-  const std::size_t room = place.shared ? place.shared->size() / place.ranks / kRecorderPage * kRecorderPage : 0;
+  const std::size_t room =
+      place.shared ? place.shared->size() / place.ranks / kRecorderPage * kRecorderPage : 0;
   if (room < bytes_for(entries_)) {
     return false;
   }

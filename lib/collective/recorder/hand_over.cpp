@@ -21,7 +21,8 @@ void hand_over_flight_recorder(int recorders) {
   const pid_t parent = ::getppid();
   const UnixAddress address = flight_recorder_address(parent);
   const UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kHandOverTimeout, sizeof(timeval)) != 0 ||
+  if (!fd ||
+      ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kHandOverTimeout, sizeof(timeval)) != 0 ||
       ::connect(fd.get(), address.raw(), address.size) != 0) {
     return;
   }
