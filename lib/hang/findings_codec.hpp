@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of what nodes tell each other about a hang: a node's findings, and the verdict on all of
-// them (rendezvous/PROTOCOL.md, "Who holds up the job"). What comes from another node is bounded
+// them (rendezvous/PROTOCOL.md, "Stalled jobs"). What comes from another node is bounded
 // and checked. Pure.
 #pragma once
 
