@@ -66,7 +66,7 @@ class Restarted(NodesCase):
     def test_without_a_record_the_user_declares_the_old_node_dead(self):
         job, name = self.waiting()
         _, waits, again = job.nodes
-        for node, other, why in ((waits, "nowhere", "this job waits for no lost node 'nowhere'"),
+        for node, other, why in ((waits, "nowhere", "not waiting for a lost node 'nowhere'"),
                                  (again, name, "leads this job: run musterctl forget")):
             said = ctl("forget", other, "--pid", node.process.pid, code=1)
             self.assertIn(why, said)

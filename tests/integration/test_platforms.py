@@ -105,7 +105,7 @@ class Platforms(NodesCase):
         # The same for one endpoint that somebody has typed is an error.
         lost = self.cluster("2", endpoint=candidates[0], addresses=None)
         ended, = lost.ends(lost.start(2), code=2)
-        self.assertIn("serves another job", ended.err)
+        self.assertIn("serves a different job", ended.err)
         self.assertEqual(other.story.events(), [], "nobody has disturbed it")
         holder.kill_all()
         holder.end()

@@ -87,7 +87,7 @@ TEST_CASE("voucher: where a kernel does not tell, its node is let in, and one li
   world.nodes[2].owner = VouchAnswer::cannot_tell;
   const auto lines = [&] {
     return std::ranges::count_if(world.nodes[kHost].said, [](const std::string& line) {
-      return says(line, "the kernel of node 'n2' does not say");
+      return says(line, "the kernel of node 'n2' does not report");
     });
   };
   connect(world, 1, "10.0.0.3");
@@ -120,7 +120,8 @@ TEST_CASE("voucher: a question that gets no answer is put again, and given up af
   CHECK(world.nodes[2].asked_for_owner >= 3);
   CHECK(answer(world, 1) == "nothing yet");
   world.pass(6s);
-  CHECK(says(answer(world, 1), "the node that has the address 10.0.0.3 did not say in time"));
+  CHECK(says(answer(world, 1),
+             "the node with the address 10.0.0.3 did not report its owner in time"));
 }
 
 TEST_CASE("voucher: a slow answer counts, also one that comes when it is put again") {
