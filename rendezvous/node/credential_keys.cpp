@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// A credential is good for five minutes, if nobody has told munged otherwise.
+// A credential is valid for five minutes by default.
 constexpr Duration kFresh = std::chrono::minutes(1);
 constexpr Duration kAfterFailure = std::chrono::seconds(1);
 

@@ -103,7 +103,7 @@ class Restarted(NodesCase):
         for node, ended in zip((first, second), job.finish(first, second)):
             torn = [line for line in node.err().splitlines() if " is torn" in line]
             self.assertEqual(len(torn), 1, ended)
-            self.assertIn("ignored it, so this node joins as a new one", torn[0])
+            self.assertIn("ignoring it, this node joins as a new one", torn[0])
 
     def test_a_folder_that_cannot_be_made_is_no_fault(self):
         job = self.cluster("2", conf=CONF, options=["--state-dir=/proc/none"])
@@ -111,8 +111,8 @@ class Restarted(NodesCase):
         second = job.start(2)
         job.round(2)
         job.finish(first, second)
-        self.assertIn("info: cannot make /proc/none/rounds: No such file or directory; if this "
-                      "node is restarted, it remembers no round\n", first.err())
+        self.assertIn("info: cannot create /proc/none/rounds: No such file or directory; after a "
+                      "restart this node will not remember its rounds\n", first.err())
         self.assertNotIn("/proc/none", second.err())
 
     def test_a_job_that_gives_up_leaves_no_record(self):

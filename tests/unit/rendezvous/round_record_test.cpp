@@ -212,7 +212,7 @@ TEST_CASE("round record: nothing is made in what belongs to another user") {
 TEST_CASE("round record: without a folder it is off, and a failed write says where") {
   const RoundRecord off = RoundRecord::open("/proc/none", "n1", 60s);
   CHECK_FALSE(off.is_on());
-  CHECK(off.trouble() == "cannot make /proc/none: No such file or directory");
+  CHECK(off.trouble() == "cannot create /proc/none: No such file or directory");
   const Folder folder;
   const RoundRecord record = folder.open();
   std::filesystem::remove_all(folder.path + "/a");
