@@ -143,25 +143,25 @@ TEST_CASE("store invariants: watchers that nobody knows of are named") {
 TEST_CASE("server invariants: each error that is planted is named") {
   CHECK(has(server_broken_by([](auto& core) { ++State::held(core); }), "held bytes: "));
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].input += "x"; }) ==
-        "session 1: what it holds is not what is counted for it");
+        "session 1: counted bytes do not match its buffers");
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].sent = 1; }) ==
-        "session 1: sent more than it had to send");
+        "session 1: sent more bytes than it had");
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].closing = "why"; }) ==
-        "session 1: is to be closed and keeps requests");
+        "session 1: is closing but keeps requests");
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[2].closing = "why"; }) ==
-        "session 2: has ended and keeps something");
+        "session 2: has closed but keeps data");
   CHECK(server_broken_by([](auto& core) { State::free(core).push_back(0); }) ==
-        "session 0: is open and free for another client, or neither");
+        "session 0: open flag and free list are inconsistent");
   CHECK(server_broken_by([](auto& core) { State::free(core).clear(); }) ==
-        "session 2: is open and free for another client, or neither");
+        "session 2: open flag and free list are inconsistent");
   CHECK(server_broken_by([](auto& core) { State::touched(core).push_back(0); }) ==
-        "session 0: is not touched as often as it is listed");
+        "session 0: touched flag and touched list are inconsistent");
   CHECK(server_broken_by([](auto& core) { State::pushes(core).push_back({}); }) ==
         "bytes for a session were not delivered");
   CHECK(server_broken_by([](auto& core) {
           State::sessions(core)[0].open = false;
           State::free(core).push_back(0);
-        }) == "session 0: has ended and still waits or watches");
+        }) == "session 0: has closed but still waits or watches");
   CHECK(has(server_broken_by([](auto& core) { ++State::key_count(State::store(core)); }),
             "keys with a value: "));
 }
