@@ -101,7 +101,7 @@ class Restarted(NodesCase):
         first, second = job.start_all(2)
         job.round(2)
         for node, ended in zip((first, second), job.finish(first, second)):
-            torn = [line for line in node.err().splitlines() if " is torn" in line]
+            torn = [line for line in node.err().splitlines() if " is truncated or corrupt" in line]
             self.assertEqual(len(torn), 1, ended)
             self.assertIn("ignoring it, this node joins as a new one", torn[0])
 

@@ -103,7 +103,7 @@ TEST_CASE("round record: a torn one is none, and is replaced") {
   REQUIRE(record.write(memory_of(4), true));
   std::filesystem::resize_file(record.path(), 20);
   CHECK(number_in(record) == 0);
-  CHECK(record.read().ignored == record.path() + " is torn");
+  CHECK(record.read().ignored == record.path() + " is truncated or corrupt");
   CHECK_FALSE(record.read().is_stale);
   REQUIRE(record.write(memory_of(5), true));
   CHECK(number_in(record) == 5);
