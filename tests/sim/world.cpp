@@ -20,7 +20,7 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
   SupervisorSettings settings;
   settings.max_restarts = options.max_restarts;
   settings.grace = options.grace;
-  settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // SIGQUIT is left out on purpose
+  settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // deliberately without SIGQUIT
   settings.signals_reach_all = options.step;
   return settings;
 }
@@ -238,8 +238,7 @@ void World::deliver(const std::string& name, SupervisorEvent event) {
   check();
 }
 
-// One alarm at the core's next deadline; an alarm that was overtaken rings in vain, as a real one
-// may.
+// Sets one timer for the core's next deadline. A superseded timer still fires, as a real one may.
 void World::arm() {
   const auto deadline = supervisor_->next_deadline();
   if (!deadline || armed_ == deadline) {
@@ -254,7 +253,7 @@ void World::arm() {
   });
 }
 
-// A scheduler's comes to all, in any order; a user's to the launcher alone.
+// A signal from a scheduler reaches all processes in any order, one from a user only the launcher.
 void World::send_signal(int signo) {
   const bool stops = signo == SIGTERM || signo == SIGINT || signo == SIGHUP;
   if (!options_.step || !stops || random_.chance(30)) {
@@ -318,7 +317,7 @@ void World::plan_faults() {
 RunReport World::run() {
   trace(options_.describe());
   plan_faults();
-  // The user's last word: jobs whose workers hang for ever are interrupted after a day.
+  // Jobs whose workers hang forever are interrupted after a day.
   scheduler_.at(TimePoint{} + seconds(86'400), [this] { send_signal(SIGTERM); });
   if (options_.signals > 0 && random_.chance(10)) {
     stop_asked_ = scheduler_.now();

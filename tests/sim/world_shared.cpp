@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other nodes of a job of many, as one of them meets them: they form rounds, count restarts,
-// cut it off, end the job, or say nothing.
+// The other nodes of a job, as seen by one of them: they form rounds, count restarts, cut it off,
+// end the job, or do not respond.
 #include "sim/world.hpp"
 
 #include <fmt/core.h>
@@ -24,7 +24,7 @@ void World::plan_shared_faults() {
   }
 }
 
-// Nothing is said to a node that has ended, nor after the last word.
+// Sends nothing to a node that has exited, or after the job is closed.
 void World::others_say(Duration delay, const std::string& name, const SupervisorEvent& event) {
   scheduler_.after(delay, [this, name, event] {
     if (!finished_ && !closed_) {

@@ -71,8 +71,8 @@ void Checkers::check_new(const Round& round, const Known& known) {
   if (round.restart_count < 0 || round.restart_count > options_.max_restarts) {
     complain("more restarts than the budget allows");
   }
-  // Where none is left that has run, a leader that met one before may still know the restarts.
-  // Where all launchers are new, none has used up a restart.
+  // If no node of the round has run before, its leader may still know the restarts from a node that
+  // it met. If all launchers are new, none has used a restart.
   const bool all_new = std::ranges::none_of(
       round.members, [&](const NodeInfo& member) { return last_.contains(member.id); });
   const bool is_first = (remembered.number == 0 || all_new) && round.restart_count == 0;
@@ -84,14 +84,14 @@ void Checkers::check_new(const Round& round, const Known& known) {
   }
 }
 
-// A member that was lost before the first failure cannot have answered the call to regroup, so the
-// round ended for its membership.
+// A member lost before the first failure cannot have answered Regroup, so the round ended because
+// of its membership.
 void Checkers::check_budget(const Round& round, const Record& before) {
   const int used = round.restart_count - before.round->restart_count;
   if (used < 0 || used > 1) {
     complain("the number of restarts jumps");
   }
-  // A coordinator that was cut off may have counted one for a round that others led on from.
+  // A coordinator that was cut off may have counted one for a round that others replaced.
   const auto failed = std::ranges::count_if(
       rounds_, [](const auto& known) { return known.second.first_failure.has_value(); });
   if (used == 1 && !before.first_failure && round.restart_count > failed) {
