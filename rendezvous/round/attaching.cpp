@@ -100,8 +100,8 @@ std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const Hello& he
     return std::nullopt;
   }
   return Refuse{Refusal::wrong_terms,
-                fmt::format("--node-rank={} is taken by '{}' ({}), and '{}' ({}) asks for it too; "
-                            "each node needs its own",
+                fmt::format("--node-rank={} is taken by '{}' ({}), and '{}' ({}) requests it too; "
+                            "each node needs a different one",
                             comes.node_rank,
                             holder->info.name,
                             holder->info.address,

@@ -43,7 +43,7 @@ void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects&
   for (const NodeId id : lost_as(name)) {
     losses_[id].forgotten = true;
     losses_[id].over = true;
-    note_loss(now, id, fmt::format("node '{}' was declared dead by hand", name), out);
+    note_loss(now, id, fmt::format("node '{}' was declared dead by the user", name), out);
   }
   out.emplace_back(
       SayNode{fmt::format("node '{}' was declared dead by musterctl forget; if it still runs, this "

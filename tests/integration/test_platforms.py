@@ -121,7 +121,7 @@ class Platforms(NodesCase):
         ended, = job.ends(wrong, code=2)
         for said in (ended.err, host.wait_for_text("refused")):
             self.assertRegex(said, r"--node-rank=1 is taken by '\S+' \(\S+\), and '\S+' \(\S+\) "
-                                   "asks for it too")
+                                   "requests it too")
         for node in (host, other):
             node.kill_all()
             node.end()

@@ -263,7 +263,7 @@ TEST_CASE("links by MUNGE: a credential with a key that could be guessed is none
     fault = key ? "" : key.error().message;
   });
   node.munge.answer();
-  CHECK(fault == "the credential holds no key");
+  CHECK(fault == "the credential contains no key");
 }
 
 TEST_CASE("links by MUNGE: an answer after the end is heard by nobody") {

@@ -76,7 +76,7 @@ TEST_CASE("voucher: each no says whose it is, or what to do") {
   };
   CHECK(refused(VouchAnswer::other_user) == "it belongs to another user of node 'n2'");
   CHECK(refused(VouchAnswer::other_process) ==
-        "it belongs to a process of node 'n2' that is not one of this job's");
+        "it belongs to a process of node 'n2' that is not part of this job");
   CHECK(refused(VouchAnswer::no_socket) ==
         "node 'n2' has no such connection; if addresses are translated between the nodes, use "
         "--store-via=proxy");
