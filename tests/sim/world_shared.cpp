@@ -53,10 +53,10 @@ void World::close_job(Outcome outcome) {
 void World::nothing_runs(const std::string& claim) {
   trace(claim);
   if (runner_->unreaped() != 0) {
-    complain("the others were told that nothing runs, but something does");
+    complain("the other nodes were told that no process runs, but one does");
   }
   if (closed_) {
-    complain("the others were told something after the last word");
+    complain("a message was sent after the job was closed");
   }
 }
 
@@ -66,7 +66,7 @@ void World::await_round(int attempt) {
     complain("attempts are not numbered in order");
   }
   if (leaving_) {
-    complain("a node that leaves waits for a round");
+    complain("a leaving node waits for a round");
   }
   awaiting_ = true;
   scheduler_.after(milliseconds(random_.between(0, 2'000)), [this] { run_shared_round(); });
@@ -78,7 +78,7 @@ void World::run_shared_round() {
     return;
   }
   if (runner_->unreaped() != 0) {
-    complain("a new attempt began beside processes of the one before");
+    complain("a new attempt began while processes of the previous one were running");
   }
   ++attempts_;
   first_failed_.reset();
@@ -123,7 +123,7 @@ void World::report_finished() {
 void World::leave_round(const std::string& reason) {
   trace("leave: " + reason);
   if (std::exchange(leaving_, true)) {
-    complain("a node leaves twice");
+    complain("a node left twice");
   }
 }
 

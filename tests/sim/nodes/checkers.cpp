@@ -47,7 +47,7 @@ void Checkers::ran(NodeId node, const RunRound& run, const Known& known, Virtual
     complain("a node was told a group rank that is not its own");
   }
   if (last_.contains(node) && last_[node].number >= round.id.number) {
-    complain("round numbers do not rise on a node");
+    complain("round numbers do not increase on a node");
   }
   last_[node] = round.id;
 }
@@ -65,7 +65,7 @@ void Checkers::check_new(const Round& round, const Known& known) {
   std::set<NodeId> members;
   for (const NodeInfo& member : round.members) {
     if (!members.insert(member.id).second) {
-      complain("a node is twice in a round");
+      complain("a node appears twice in a round");
     }
   }
   if (round.restart_count < 0 || round.restart_count > options_.max_restarts) {
@@ -99,7 +99,7 @@ void Checkers::check_budget(const Round& round, const Record& before) {
   }
   if (used == 1 && before.first_failure && before.first_loss &&
       *before.first_loss < *before.first_failure) {
-    complain("a change of membership used up a restart");
+    complain("a membership change was charged as a restart");
   }
   if (used == 0 && before.first_failure && options_.calm_network) {
     complain("a restart was not counted");

@@ -129,16 +129,17 @@ void Verdict::check_running(const Round& round) {
     const bool runs = agent.workers.alive && agent.workers.round->id == round.id;
     if (member && world_.lives(agent) && !runs && !agent.workers.finished) {
       world_.complain(
-          fmt::format("{} does not run in the round of which it is a member", agent.label));
+          fmt::format("{} does not run although it is a member of the round", agent.label));
     }
   }
   const std::size_t most = std::min(living(), static_cast<std::size_t>(options_.max));
   const bool may_wait = !options_.join_delay || anybody(Ending::finished);
   if (round.members.size() < most && !may_wait) {
-    world_.complain(fmt::format("a round of {} runs, but {} nodes live, and {} could be in it",
-                                round.members.size(),
-                                living(),
-                                options_.max));
+    world_.complain(
+        fmt::format("a round of {} nodes runs, but {} nodes are alive, and {} could be members",
+                    round.members.size(),
+                    living(),
+                    options_.max));
   }
 }
 
@@ -147,7 +148,7 @@ void Verdict::check_running(const Round& round) {
 void Verdict::check_closed() {
   for (const Agent& agent : world_.agents()) {
     if (world_.lives(agent) && agent.told.number > 0 && !agent.out_of_touch) {
-      world_.complain(fmt::format("{} lives on after the end of the job", agent.label));
+      world_.complain(fmt::format("{} is still alive after the end of the job", agent.label));
     }
   }
 }
@@ -172,7 +173,7 @@ void Verdict::check_converged() {
   }
   if (must_run()) {
     world_.complain(
-        fmt::format("no round runs, though {} nodes live and a quorum of {} is among them",
+        fmt::format("no round runs although {} nodes are alive and include a quorum of {}",
                     living(),
                     words_of(world_.remembered())));
   }
@@ -197,11 +198,11 @@ void Verdict::end_job() {
   world_.run_until(world_.now() + options_.lease * 2 + seconds(5));
   for (const Agent* agent : all) {
     if (world_.lives(*agent) && !agent->out_of_touch) {
-      world_.complain(fmt::format("{} lives on after the success of the job", agent->label));
+      world_.complain(fmt::format("{} is still alive after the job succeeded", agent->label));
     }
   }
   if (world_.checkers().close() && !world_.checkers().close()->succeeded) {
-    world_.complain("all workers ended well, but the job failed");
+    world_.complain("all workers succeeded, but the job failed");
   }
 }
 

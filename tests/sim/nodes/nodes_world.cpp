@@ -135,7 +135,7 @@ bool NodesWorld::run_next() {
   Happening what = queue_.pop();
   handle(what);
   if (queue_.popped() > kEventsMin + kEventsEach * options_.nodes) {
-    complain("events without end");
+    complain("too many events: endless loop?");
   }
   return checkers_.problem().empty();
 }

@@ -65,7 +65,7 @@ NodesReport run_reboots(std::uint32_t nodes, Random& random, Trace& trace) {
     world.start(place);
   }
   if (!run_until_all_run(world, nodes, options.last_call + seconds(10))) {
-    world.complain("no first round of all nodes");
+    world.complain("the first round of all nodes did not form");
   }
   for (int time = 0; time < 3 && world.checkers().problem().empty(); ++time) {
     reboot_some(world, nodes, random);

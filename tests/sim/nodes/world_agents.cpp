@@ -102,7 +102,7 @@ struct Performer {
 
   void operator()(const EndFailed& e) const {
     if (e.error.message.empty()) {
-      world.complain("a node is refused without a word");
+      world.complain("a node was refused without a reason");
     }
     world.end(agent, Ending::failed, e.error.message);
   }
@@ -250,7 +250,7 @@ void NodesWorld::end(std::uint32_t number, Ending how, std::string text) {
   }
   if (agent.workers.alive) {
     if (how == Ending::finished || how == Ending::left) {
-      complain("an agent ends in good order while its workers run");
+      complain("an agent exited normally while its workers were running");
     }
     stop_workers(number, how == Ending::orphaned);
   } else {

@@ -81,15 +81,15 @@ void NodesWorld::answer_owner(std::uint32_t number, const Vouch& question) {
 void NodesWorld::judge_client(const VouchKnown& known) {
   Client& client = clients_.at(known.client - 1);
   if (client.judged) {
-    complain("a client of the store is judged twice");
+    complain("a store client was judged twice");
   }
   client.judged = true;
   const bool is_worker = client.agent != kNobody && is_worker_of(client.agent, client);
   if (!known.refused && client.agent == kNobody) {
-    complain("a stranger gets to the workers' store");
+    complain("a stranger was admitted to the workers' store");
   }
   if (known.refused && is_worker && known.refused->code != Errc::timed_out) {
-    complain("a worker is refused by its store: " + known.refused->message);
+    complain("a worker was refused by its store: " + known.refused->message);
   }
 }
 

@@ -73,7 +73,7 @@ void NodesWorld::tell_looked(std::uint32_t number, const Look& question) {
 void NodesWorld::judge_hang(std::uint32_t number, const JudgeNow& all) {
   const RoundPtr round = checkers_.round(all.round);
   if (!round || round->members.size() != all.nodes.size()) {
-    complain("a verdict on others than the members of the round");
+    complain("a verdict covers nodes other than the members of the round");
     return;
   }
   std::string verdict = fmt::format("{} {} r{}:", name_of(number), all.inquiry, all.round.number);
@@ -82,7 +82,7 @@ void NodesWorld::judge_hang(std::uint32_t number, const JudgeNow& all) {
     const Agent& member = agent_of(round->members[i].id);
     const bool answered = answer.presence == Presence::answered;
     if (answered ? answer.findings != findings_of(member, all.inquiry) : !answer.findings.empty()) {
-      complain(fmt::format("an answer of {} that it did not give", member.label));
+      complain(fmt::format("{} did not give the answer attributed to it", member.label));
     }
     verdict += fmt::format(" {}", static_cast<int>(answer.presence));
   }
@@ -95,10 +95,10 @@ void NodesWorld::judge_hang(std::uint32_t number, const JudgeNow& all) {
 void NodesWorld::hear_verdict(std::uint32_t number, const Judged& said) {
   Agent& agent = agents_[number];
   if (said.round != agent.told) {
-    complain(fmt::format("{} hears a verdict on a round that it does not run", agent.label));
+    complain(fmt::format("{} received a verdict for a round that it does not run", agent.label));
   }
   if (!agent.verdicts.insert(said.verdict).second) {
-    complain(fmt::format("{} hears a verdict twice: {}", agent.label, said.verdict));
+    complain(fmt::format("{} received a verdict twice: {}", agent.label, said.verdict));
   }
   const auto judge = said.verdict.substr(0, said.verdict.find(" r"));
   const auto [known, is_new] = verdicts_.emplace(judge, said.verdict);
@@ -128,7 +128,7 @@ void NodesWorld::check_hang(const Round& round) {
   run_until(now() + kCalmVerdictMax);
   for (const Agent* const agent : members) {
     if (agent->verdicts.size() != 1 || agent->verdicts != members.front()->verdicts) {
-      complain(fmt::format("{} has heard {} verdicts", agent->label, agent->verdicts.size()));
+      complain(fmt::format("{} has received {} verdicts", agent->label, agent->verdicts.size()));
       return;
     }
   }

@@ -50,7 +50,7 @@ void NodesWorld::tell_waits(std::uint32_t number) {
 void NodesWorld::hear_waits(std::uint32_t number, const HearWaits& heard) {
   const RoundPtr round = checkers_.round(heard.said.round);
   if (!round || heard.said.sums.size() != 1) {
-    complain("waits of a round that nobody has run");
+    complain("wait times of a round that never ran");
     return;
   }
   const WaitSum& sum = heard.said.sums.front();
@@ -58,11 +58,11 @@ void NodesWorld::hear_waits(std::uint32_t number, const HearWaits& heard) {
   if (heard.ranks != RankSpan{sum.rank, 1} || place >= round->members.size() ||
       round->members[place].name != heard.node || sum.group != heard.node ||
       sum.waits != round->id.number) {
-    complain(fmt::format("waits of {} that are not its own", heard.node));
+    complain(fmt::format("wait times from {} that are not its own", heard.node));
   }
   std::uint64_t& last = waits_heard_[number][{round->id, sum.rank}];
   if (sum.operations <= last) {
-    complain(fmt::format("waits of {} that are older than those before", heard.node));
+    complain(fmt::format("wait times from {} that are older than the previous ones", heard.node));
   }
   last = sum.operations;
 }

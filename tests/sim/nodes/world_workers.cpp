@@ -51,7 +51,7 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   Agent& agent = agents_[number];
   Workers& workers = agent.workers;
   if (workers.alive) {
-    complain("a node was told to run a round beside the workers of another one");
+    complain("a node was told to run a round while workers of another one run");
     return;
   }
   if (agent.stranger) {
