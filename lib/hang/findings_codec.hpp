@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serializes what nodes exchange about a hang: a node's findings, and the verdict on all of them
-// (rendezvous/PROTOCOL.md, "Who holds up the job"). Data from other nodes is bounded and checked.
+// (rendezvous/PROTOCOL.md, "Stalled jobs"). Data from other nodes is bounded and checked.
 // Pure.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backoff: how long to wait before the next attempt to connect. Grows by half each time, up to a
-// bound, and is jittered so that a thousand workers do not come back at the same moment. Pure.
+// Backoff: delays between connection attempts. They grow by half each time, up to a limit, with
+// jitter, so that a thousand workers do not reconnect at the same moment. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,7 +17,7 @@ class Backoff {
   // Different seeds give different delays.
   explicit Backoff(std::uint64_t seed) : state_(seed) {}
 
-  // Between half and one and a half of the mean, which grows with each call.
+  // Between 0.5 and 1.5 times the mean, which grows with each call.
   [[nodiscard]] Duration next();
 
  private:

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// A server that has not answered a plain request for so long is taken for dead.
+// A server that has not answered a plain request for this long counts as dead.
 constexpr Duration kAnswerTimeout = std::chrono::minutes(5);
 
 std::string on_wire(std::string_view key) {
@@ -29,7 +29,7 @@ std::vector<std::string> on_wire(const std::vector<std::string>& keys) {
   return out;
 }
 
-// A length that the server must refuse is refused here, where the caller can be told which key.
+// Checks lengths that the server would refuse, because the error here can name the key.
 Result<void> fits(std::string_view key, std::string_view value) {
   if (key.size() + 1 > kMaxKeyBytes) {
     return failure(Errc::protocol,
@@ -99,8 +99,8 @@ Result<void> BlockingStore::multi_set(
   }
   if (pairs.size() > kMaxKeyCount || request.size() > kMaxRequestBytes) {
     return failure(Errc::protocol,
-                   "too much for one multi_set: " + std::to_string(pairs.size()) + " pairs, " +
-                       std::to_string(request.size()) + " bytes; send it in parts");
+                   "multi_set is too large: " + std::to_string(pairs.size()) + " pairs, " +
+                       std::to_string(request.size()) + " bytes; split it");
   }
   return send(request);
 }
@@ -177,8 +177,8 @@ Result<void> BlockingStore::wait_until(const std::vector<std::string>& keys,
                          (keys.size() == 1 ? " " : "s ") + join(keys, ", "));
 }
 
-// When time is up the wait is cancelled, so that its late answer cannot be taken for another's. If
-// the answer was on its way just then, the wait succeeded after all.
+// At the deadline the wait is cancelled, so that a late reply is not taken for another one's. If
+// the reply was already on its way, the wait has succeeded after all.
 Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& message) {
   const auto came = connection_.await(1, deadline);
   if (!came) {
@@ -265,7 +265,7 @@ Result<std::string> BlockingStore::queue_pop(std::string_view key, Duration time
     if (*length > 0) {
       return read_bytes();
     }
-    // Somebody else was faster, or the key has a value: then a WAIT for it never waits.
+    // Another client was faster, or the key has a value, in which case WAIT returns at once.
     if (steady_now() >= deadline) {
       return failure(Errc::timed_out, "the queue " + std::string(key) + " is empty");
     }
@@ -296,7 +296,7 @@ Result<void> BlockingStore::barrier(std::string_view key,
   if (passed || passed.error().code != Errc::closed) {
     return passed;
   }
-  // A server before PyTorch 2.11 closes on BARRIER. One that is still there is such a one.
+  // A server older than PyTorch 2.11 closes on BARRIER. If it still accepts connections, it is one.
   const Duration left = std::max(deadline - steady_now(), Duration::zero());
   auto again = StoreConnection::open(host_, port_, left);
   if (!again) {
@@ -323,7 +323,7 @@ Result<void> BlockingStore::send(const std::string& request) {
 Result<std::string> BlockingStore::read(std::size_t size) {
   auto bytes = connection_.receive(size, steady_now() + kAnswerTimeout);
   if (!bytes) {
-    // A late answer would be taken for that of a later request.
+    // A late reply would be taken for that of a later request.
     connection_.close();
   }
   return bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockingStore: a client of a TCPStore server (ours or PyTorch's from 2.1 on) for code that may
-// block: workers and the start of collectives. One connection, one thread at a time. Resource type.
-// Keys get the leading '/' that PyTorch's clients send, so that both see the same keys.
+// BlockingStore: a client of a TCPStore server (ours, or PyTorch's since 2.1) for code that may
+// block: workers and the setup of collectives. One connection, one thread at a time. Resource type.
+// It adds the leading '/' of PyTorch's clients to keys, so that both see the same keys.
 #pragma once
 
 #include "rendezvous/client/store.hpp"
@@ -18,7 +18,7 @@ namespace muster {
 
 class BlockingStore final : public Store {
  public:
-  // Keeps trying until the server answers or `timeout` is over. Errors: unreachable, usage.
+  // Retries until the server answers or `timeout` expires. Errors: unreachable, usage.
   [[nodiscard]] static Result<std::unique_ptr<BlockingStore>> connect(std::string host,
                                                                       std::uint16_t port,
                                                                       Duration timeout);
@@ -42,7 +42,7 @@ class BlockingStore final : public Store {
   [[nodiscard]] Result<void> queue_push(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration timeout) override;
   [[nodiscard]] Result<std::int64_t> queue_len(std::string_view key) override;
-  // With a server older than its BARRIER request: generic_barrier.
+  // Uses generic_barrier if the server is too old for BARRIER requests.
   [[nodiscard]] Result<void> barrier(std::string_view key,
                                      std::int64_t world_size,
                                      Duration timeout) override;
@@ -52,7 +52,7 @@ class BlockingStore final : public Store {
 
   [[nodiscard]] Result<void> tell(Opcode opcode, std::string_view key, std::string_view value);
   [[nodiscard]] Result<void> send(const std::string& request);
-  // Sends, then reads an answer of a fixed form.
+  // Sends, then reads a reply of a fixed format.
   [[nodiscard]] Result<std::int64_t> ask_number(const std::string& request);
   [[nodiscard]] Result<std::uint8_t> ask_byte(const std::string& request);
   [[nodiscard]] Result<std::string> ask_bytes(const std::string& request);
@@ -60,7 +60,7 @@ class BlockingStore final : public Store {
   [[nodiscard]] Result<std::int64_t> read_number();
   [[nodiscard]] Result<std::string> read_bytes();
   [[nodiscard]] Result<std::string> read(std::size_t size);
-  // After a WAIT or BARRIER was sent: until it is over, or cancelled when the deadline passes.
+  // After a WAIT or BARRIER was sent: waits for its end, and cancels it at the deadline.
   [[nodiscard]] Result<void> finish_wait(TimePoint deadline, const std::string& message);
   [[nodiscard]] Result<void> wait_until(const std::vector<std::string>& keys,
                                         TimePoint deadline,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrefixStore: a part of a store for one user, all of whose keys begin with "prefix/". Keys on the
-// wire are those of PyTorch's class of this name, so that both can share a store. Refers to the
-// store below, which must outlive it.
+// PrefixStore: one user's part of a store; all its keys begin with "prefix/". Keys on the wire
+// match PyTorch's class of the same name, so both can share a store. It refers to the underlying
+// store, which must outlive it.
 #pragma once
 
 #include "rendezvous/client/store.hpp"
@@ -30,9 +30,9 @@ class PrefixStore final : public Store {
   [[nodiscard]] Result<void> wait(const std::vector<std::string>& keys, Duration timeout) override;
   [[nodiscard]] Result<bool> check(const std::vector<std::string>& keys) override;
   [[nodiscard]] Result<bool> delete_key(std::string_view key) override;
-  // Of the whole store, as in PyTorch.
+  // Counts the whole store, as in PyTorch.
   [[nodiscard]] Result<std::int64_t> num_keys() override;
-  // Of this prefix only, without it.
+  // Only keys with this prefix, which is removed.
   [[nodiscard]] Result<std::vector<std::string>> list_keys() override;
   [[nodiscard]] Result<void> queue_push(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration timeout) override;

@@ -20,12 +20,12 @@
 namespace muster {
 namespace {
 
-// One address of several must not use up the whole timeout: its packets may be lost for ever.
+// One of several addresses must not use up the whole timeout, in case its packets are dropped.
 constexpr Duration kOneAttempt = std::chrono::seconds(5);
 
 constexpr std::size_t kReadBytes = 16UL * 1024;
 
-// Without keep-alive a WAIT on a machine that lost its power would last for ever.
+// Without keep-alive, a WAIT on a host that lost power would last forever.
 constexpr KeepAlive kKeepAlive{.idle_seconds = 30, .interval_seconds = 10, .probes = 3};
 
 void pause_until(TimePoint when) {
@@ -38,7 +38,7 @@ Error closed_by_server(int errno_value) {
   const std::string why = errno_value == 0 ? "" : ": " + errno_text(errno_value);
   return Error{
       Errc::closed,
-      "the store closed the connection" + why + " (it has ended, or refused the last request)"};
+      "the store closed the connection" + why + " (it has exited, or refused the last request)"};
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ Result<StoreConnection> StoreConnection::open(const std::string& host,
       return connection;
     }
     if (connection.error().code == Errc::closed) {
-      // PyTorch 2.1 to 2.4 know no PING and close on it.
+      // PyTorch 2.1 to 2.4 do not support PING and close the connection.
       with_ping = !with_ping;
     }
     const TimePoint again = steady_now() + backoff.next();
@@ -130,7 +130,7 @@ Result<void> StoreConnection::greet(bool with_ping, TimePoint deadline) {
   const bool right = with_ping ? load_int<std::uint32_t>(*answer) == nonce
                                : load_int<std::uint8_t>(*answer) == kCheckReady;
   if (!right) {
-    return failure(Errc::protocol, "what answers there is not a store");
+    return failure(Errc::protocol, "the other end is not a store");
   }
   return {};
 }
@@ -142,7 +142,7 @@ Result<void> StoreConnection::send(std::string_view bytes, TimePoint deadline) {
       bytes.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno == EAGAIN) {
       if (!wait_ready(fd_.get(), POLLOUT, deadline)) {
-        return failure(Errc::timed_out, "the store takes no more requests");
+        return failure(Errc::timed_out, "the store accepts no more requests");
       }
     } else if (errno != EINTR) {
       return std::unexpected(closed_by_server(errno));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreConnection: one TCP connection to a store server, with deadlines. Blocking; a signal in
-// between changes nothing. Used by BlockingStore. Resource type.
+// StoreConnection: one TCP connection to a store server, with deadlines. Blocking; retries if
+// interrupted by signals. Used by BlockingStore. Resource type.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,21 +15,21 @@ namespace muster {
 
 class StoreConnection {
  public:
-  // Tries each address of `host` (numeric or a name) and starts again, with a growing and jittered
-  // pause, until somebody answers as a store or `timeout` is over. Errors: unreachable, usage.
+  // Tries each address of `host` (numeric or a name), and repeats with a growing and jittered pause
+  // until a store answers or `timeout` expires. Errors: unreachable, usage.
   [[nodiscard]] static Result<StoreConnection> open(const std::string& host,
                                                     std::uint16_t port,
                                                     Duration timeout);
 
   [[nodiscard]] Result<void> send(std::string_view bytes, TimePoint deadline);
 
-  // Exactly `size` bytes. Errors: timed_out (what came stays for the next call), closed.
+  // Returns exactly `size` bytes. Errors: timed_out (received bytes are kept), closed.
   [[nodiscard]] Result<std::string> receive(std::size_t size, TimePoint deadline);
 
-  // Whether `size` bytes come before the deadline; they stay for receive. Error: closed.
+  // True if `size` bytes arrive before the deadline; they are kept for receive. Error: closed.
   [[nodiscard]] Result<bool> await(std::size_t size, TimePoint deadline);
 
-  // Every later call fails with closed.
+  // All later calls fail with closed.
   void close() { fd_.reset(); }
 
  private:
@@ -45,7 +45,7 @@ class StoreConnection {
   [[nodiscard]] Result<void> greet(bool with_ping, TimePoint deadline);
 
   UniqueFd fd_;
-  std::string input_;  // received and not yet asked for
+  std::string input_;  // received but not consumed
 };
 
 }  // namespace muster

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// A credential is good for five minutes, if nobody has told munged otherwise.
+// A credential is valid for five minutes by default.
 constexpr Duration kFresh = std::chrono::minutes(1);
 constexpr Duration kAfterFailure = std::chrono::seconds(1);
 
@@ -73,7 +73,7 @@ void CredentialKeys::learned(const std::string& credential, const Result<std::st
   const auto waiting = std::exchange(other->waiting, {});
   Result<Key> key;
   if (secret && secret->size() < kMinTokenBytes) {
-    key = failure(Errc::protocol, "the credential holds no key");
+    key = failure(Errc::protocol, "the credential contains no key");
     others_.erase(other);
   } else if (secret) {
     key = std::make_shared<const JobTrust>(*secret, job_);

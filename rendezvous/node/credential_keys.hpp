@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CredentialKeys: the keys of connections between nodes that have no token in common, but a service
-// such as MUNGE, which shows a secret to one user only on all machines. Each node has a secret of
-// its own, made at random. It is the key of all connections that it accepts: who connects is given
-// it as a credential. So a node that comes later, or leads later, needs nothing from before.
-// LinkSockets uses it. Resource; one thread.
+// CredentialKeys: connection keys for nodes that have no common token but a service such as MUNGE,
+// which reveals a secret only to one user on all hosts. Each node has its own random secret. It is
+// the key of all connections that it accepts, and connecting nodes receive it in a credential. So a
+// node that joins or leads later needs no earlier state. LinkSockets uses it. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -22,29 +21,29 @@ namespace muster {
 
 class CredentialKeys {
  public:
-  // Runs work, such as answering, within a turn of the sockets.
+  // Runs work, such as sending replies, within a turn of the sockets.
   using Turn = std::function<void(const std::function<void()>&)>;
   using Key = std::shared_ptr<const JobTrust>;
 
   CredentialKeys(CredentialService& service, std::string job, Turn turn);
 
-  // Of what we accept.
+  // The key of accepted connections.
   [[nodiscard]] const JobTrust& own() const { return *own_; }
 
-  // A credential that tells own(): the last one, or a fresh one if that is older than a minute; the
-  // service is not asked again within a second of a failure. So strangers who ask cost next to
-  // nothing. `done` is called once, now or later.
+  // Provides a credential that contains own(): the last one, or a new one if that is older than a
+  // minute. After a failure, the service is not called again for a second. So requests from
+  // strangers are cheap. `done` is called once, now or later.
   void tell(TimePoint now, std::function<void(const Result<std::string>&)> done);
 
-  // The key in the credential of a node that we have connected to. Those seen last are remembered.
+  // Extracts the key from the credential of a node that we connected to. Recent keys are cached.
   using Learned = std::function<void(const Result<Key>&)>;
   void learn(const std::string& credential, Learned done);
 
  private:
   struct Other {
     std::string credential;
-    Key key;                       // none: it is being asked for
-    std::vector<Learned> waiting;  // for that
+    Key key;                       // null while the lookup is pending
+    std::vector<Learned> waiting;  // callbacks of that lookup
   };
 
   void told(TimePoint asked, const Result<std::string>& credential);
@@ -56,10 +55,11 @@ class CredentialKeys {
   std::string secret_;
   Key own_;
   Result<std::string> last_;
-  std::optional<TimePoint> last_until_;  // none: nobody has asked yet
+  std::optional<TimePoint> last_until_;  // nullopt before the first request
   std::vector<std::function<void(const Result<std::string>&)>> askers_;
   std::deque<Other> others_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after our end
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // results may arrive after
+                                                                // destruction
 };
 
 }  // namespace muster

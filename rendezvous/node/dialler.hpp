@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dialler: connections that a node asks for, by address or by name. Names are resolved on the loop.
-// RendezvousNode owns it; destroying it cancels the lookups. Resource; one thread.
+// Dialler: opens connections that a node requests, by address or name. Names are resolved on the
+// loop. RendezvousNode owns it; destroying it cancels the lookups. Resource; one thread.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -23,18 +23,19 @@ namespace muster {
 
 class Dialler {
  public:
-  // `turn` runs work within a turn of the sockets; `failed` is given a name that is unknown.
+  // `turn` runs work within a turn of the sockets; `failed` receives lookup failures.
   using Turn = std::function<void(const std::function<void(TimePoint)>&)>;
   using Failed = std::function<void(LinkClosed)>;
 
-  // `typed` outlives it.
+  // `typed` must outlive this object.
   Dialler(asio::io_context& loop, const std::vector<Endpoint>& typed, Turn turn, Failed failed);
 
   void use(LinkSockets& sockets) { sockets_ = &sockets; }
 
   void set_own_address(const std::string& address) { own_address_ = address; }
 
-  // A peer told its link-local address with its name of the interface; the user types ours.
+  // A peer sends its link-local address with its own interface name; replaces it with ours.
+  // Endpoints that the user typed are not changed.
   [[nodiscard]] std::string as_seen_here(const std::string& host) const;
 
   void dial(TimePoint now, const OpenLink& wanted);

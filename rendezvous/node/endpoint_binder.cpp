@@ -16,10 +16,10 @@ namespace {
 
 constexpr Duration kLookupTimeout = std::chrono::seconds(5);
 
-// Between two attempts in the background.
+// Between two background attempts.
 constexpr Duration kTryAgain = std::chrono::seconds(1);
 
-// From the first name that is known until the others are not waited for any longer.
+// After the first name resolves, the others get this long.
 constexpr Duration kNamesGrace = std::chrono::milliseconds(50);
 
 struct Place {
@@ -31,7 +31,7 @@ struct Place {
 
 }  // namespace
 
-// Shared with the handlers in flight, which do nothing once `open` is false.
+// Shared with pending handlers, which do nothing once `open` is false.
 struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl> {
   asio::io_context& loop;
   asio::steady_timer again;
@@ -74,7 +74,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
         place.place.host,
         kLookupTimeout,
         [this, &place](Result<std::vector<std::string>> found) {
-          // The lookup may not be destroyed by its own callback.
+          // A lookup must not be destroyed in its own callback.
           asio::post(loop, [gone = std::shared_ptr<NameLookup>(std::move(place.lookup))] {});
           if (found) {
             place.place.addresses = std::move(*found);
@@ -106,7 +106,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
     }
   }
 
-  // A name that nobody answers for delays no node that can reach another endpoint.
+  // An unresolvable name does not delay a node that can reach another endpoint.
   void note_settled() {
     if (!enough || !any_known()) {
       return;
@@ -178,7 +178,7 @@ void EndpointBinder::try_enough(std::function<void()> done) {
 
 void EndpointBinder::try_first(std::function<void()> done) {
   impl_->enough = std::move(done);
-  impl_->in_grace = true;  // which never ends: without the first one nothing is known
+  impl_->in_grace = true;  // never expires: without the first one nothing is decided
   impl_->try_all([impl = impl_.get()] { impl->tell_enough(); });
 }
 
@@ -211,8 +211,8 @@ ShowRollCall EndpointBinder::with_place(ShowRollCall show) const {
     call.awaited.push_back(fmt::format("{} more", call.needed - call.present));
   }
   call.awaited.back() += fmt::format(
-      " (others look for the first node at {}, which is no address of this machine: has another "
-      "one --node-rank=0, too?)",
+      " (other nodes look for the first node at {}, which is not an address of this host: does "
+      "another host also have --node-rank=0?)",
       impl_->looked_for_at);
   return show;
 }

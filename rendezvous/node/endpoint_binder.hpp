@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EndpointBinder: looks the endpoints' names up without stopping the loop, and binds those that are
-// this machine's. Lives on the loop; destroying it cancels what is under way. Resource.
+// EndpointBinder: resolves the endpoint names without blocking the loop, and binds those that
+// belong to this host. Lives on the loop; destroying it cancels pending work. Resource.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -22,7 +22,7 @@ namespace muster {
 
 class EndpointBinder {
  public:
-  // Given each listener as soon as it listens.
+  // Receives each listener as soon as it listens.
   using Take = std::function<void(UniqueFd)>;
 
   EndpointBinder(asio::io_context& loop, const std::vector<Endpoint>& endpoints, Take take);
@@ -30,35 +30,35 @@ class EndpointBinder {
   EndpointBinder& operator=(const EndpointBinder&) = delete;
   ~EndpointBinder();
 
-  // Tries those that are not ours yet; `done` is called once, never from inside.
+  // Tries endpoints that are not ours yet. `done` is called once, never synchronously.
   void try_all(std::function<void()> done);
 
-  // The same, but `done` is called once it is known whether the first endpoint is ours, and another
-  // one can be dialled or all are tried; and soon after a name is known while the first one's is
-  // not.
+  // Like try_all, but calls `done` once the first endpoint is decided and either another one can be
+  // dialled or all have been tried. If the first one is undecided, `done` follows shortly after any
+  // name resolves.
   void try_enough(std::function<void()> done);
 
-  // The same, but never before it is known whether the first endpoint is ours: for the node that
+  // Like try_all, but never calls `done` before the first endpoint is decided. For the node that
   // hosts it.
   void try_first(std::function<void()> done);
 
-  // Tries again until nothing of this machine is left to others; in the background.
+  // Retries in the background until no endpoint of this host is left to others.
   void keep_trying();
 
   // Listens on every address at the port of the first endpoint.
   [[nodiscard]] Result<void> host_first_everywhere();
 
-  // The same news. Where we host, but the first endpoint is no address of this machine, with that:
-  // as a rule two machines were given the number 0, and each waits for the other.
+  // Returns `show`, extended if we host but the first endpoint is not an address of this host.
+  // Usually two hosts were given the number 0, and each waits for the other.
   [[nodiscard]] ShowRollCall with_place(ShowRollCall show) const;
 
   [[nodiscard]] const EndpointBinding& first() const;
 
-  // The first endpoint is this machine's and another program listens there, or its name is not
-  // known yet.
+  // True if the first endpoint is on this host but another program listens there, or if its name is
+  // not resolved yet.
   [[nodiscard]] bool may_have_first() const;
 
-  // Whether a single name could be looked up; if not, why.
+  // True if at least one name was resolved; trouble() has the reason if not.
   [[nodiscard]] bool any_known() const;
   [[nodiscard]] std::string trouble() const;
 

@@ -9,10 +9,10 @@
 namespace muster {
 namespace {
 
-// No secret: the key is public. Another text than a token could be.
+// The key is public, not a secret. The text differs from any valid token.
 constexpr std::string_view kPublic = "first use";
 
-// Named in a warning.
+// Maximum number of addresses in the warning.
 constexpr std::size_t kGuestsMost = 64;
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace muster {
 namespace {
 
 constexpr const char* kSameMunge =
-    "have all nodes the same munge.key, clock and user? Otherwise start all nodes of this job with "
+    "do all nodes have the same munge.key, clock and user? Otherwise start all nodes of this job "
+    "with "
     "the same --token-file";
 
 }  // namespace
@@ -38,8 +39,8 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
                   "with the same --token-file, so that others can join later"};
   }
   return Refuse{Refusal::wrong_token,
-                "this job needs a token; start all its nodes with the same --token-file, or let "
-                "them share ~/.config"};
+                "this job needs a token; start all its nodes with the same --token-file, or share "
+                "~/.config"};
 }
 
 Refuse other_token(const std::string& munge_fault) {
@@ -55,12 +56,12 @@ Refuse other_munge(const std::string& fault) {
 
 Refuse left_munge() {
   return Refuse{Refusal::wrong_token,
-                std::string("it could do nothing with our credential of MUNGE; ") + kSameMunge};
+                std::string("it could not use our MUNGE credential; ") + kSameMunge};
 }
 
 std::string without_token(const std::string& address, const std::string& why) {
   return fmt::format(
-      "whoever can connect to {} can take part in this job, which has no token: {}", address, why);
+      "anyone who can reach {} can join this job, because it has no token: {}", address, why);
 }
 
 Refuse unnamed_host(const std::string& address, const std::string& list) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What two nodes think of each other's introductions, and how often strangers are mentioned. Pure.
+// Decisions about a peer's introduction, and rate limits for logging refusals. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -14,30 +14,30 @@
 
 namespace muster {
 
-// Why who says this may not go on; it names nothing of ours.
+// Why a peer with this introduction is refused. The text reveals nothing about ours.
 [[nodiscard]] std::optional<Refuse> refusal_of(const Introduction& theirs,
                                                const Introduction& ours);
 
-// Its key is not ours; and why MUNGE did not help either, if that was tried.
+// Its key is not ours; `munge_fault`: why MUNGE failed as well, if it was tried.
 [[nodiscard]] Refuse other_token(const std::string& munge_fault = "");
 
-// We can do nothing with its credential.
+// We cannot use its credential.
 [[nodiscard]] Refuse other_munge(const std::string& fault);
 
-// Nor it with ours: it went away when it had it.
+// It could not use our credential: it disconnected after receiving it.
 [[nodiscard]] Refuse left_munge();
 
-// It connects from an address of no host in the platform's list.
+// It connects from an address that belongs to no host in the platform's list.
 [[nodiscard]] Refuse unnamed_host(const std::string& address, const std::string& list);
 
-// What a node says that others can reach, and that has no token.
+// Warning of a node that is reachable from other hosts and has no token.
 [[nodiscard]] std::string without_token(const std::string& address, const std::string& why);
 
-// What the coordinator of a job says that trusted these addresses without a secret while it formed.
+// Warning of a job's coordinator that trusted these addresses without a secret while it formed.
 [[nodiscard]] std::string trusted_at_first(const std::string& address, const FirstUse& first_use);
 
-// Who was refused, in one sentence, at most once a minute for each reason: strangers may come as
-// often as they like.
+// Log lines about refused peers, at most one per minute and reason, because strangers may connect
+// at any rate.
 class RefusalTally {
  public:
   [[nodiscard]] std::optional<std::string> add(TimePoint now,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkKeys: what a node proves itself with on its connections. LinkSockets uses it. Value.
+// LinkKeys: the keys that a node can use on its connections. LinkSockets uses it. Value.
 #pragma once
 
 #include "rendezvous/node/credential_keys.hpp"
@@ -17,15 +17,15 @@ struct LinkKeys {
   const JobTrust* token = nullptr;
   CredentialKeys* munge = nullptr;
   FirstUse* first_use = nullptr;
-  std::string munge_fault;  // why the last credential was useless: so the token is tried
-  bool met = false;         // somebody has proved to us that he has the key
-  std::map<std::string, Proofs> failed{};  // with first_use: the proofs to try no more, by peer
+  std::string munge_fault;  // why the last credential was unusable; the token is tried next
+  bool met = false;         // a peer has proved to us that it has the key
+  std::map<std::string, Proofs> failed{};  // with first_use: proofs not to retry, by peer
 
   [[nodiscard]] bool any() const {
     return token != nullptr || munge != nullptr || first_use != nullptr;
   }
 
-  // What a connection with `peer` may use.
+  // Proofs usable on a connection with `peer`.
   [[nodiscard]] Proofs with(const std::string& peer) const {
     Proofs all = introduction.proofs;
     if (first_use != nullptr && first_use->admits(peer)) {
@@ -37,7 +37,7 @@ struct LinkKeys {
     return all;
   }
 
-  // The platform's list of hosts, if a peer that connects is not in it and has no other key.
+  // The platform's host list, if a connecting peer is not in it and has no other key.
   [[nodiscard]] std::string refused_by_list(const std::string& peer, Proofs theirs) const {
     const bool is_stranger = first_use != nullptr && !first_use->is_named(peer) &&
                              has(theirs, Proofs::first_use) &&
@@ -45,14 +45,14 @@ struct LinkKeys {
     return is_stranger ? first_use->named_by() : "";
   }
 
-  // What a peer that connects to us may use.
+  // Proofs that a connecting peer may use.
   [[nodiscard]] Proofs accepted_with(const std::string& peer) const {
     const Proofs all = with(peer);
     const bool is_stranger = first_use != nullptr && !first_use->is_named(peer);
     return is_stranger ? without(all, Proofs::first_use) : all;
   }
 
-  // The key in our own credential: of who connected to us by MUNGE.
+  // True for the key of our own credential, which MUNGE peers use.
   [[nodiscard]] bool is_own_munge(const JobTrust* key) const {
     return munge != nullptr && key == &munge->own();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets as far as it sends: what is unsent, how much goes at one time, who waits for room.
+// LinkSockets, output: unsent data, limits per turn, and backpressure.
 #include "rendezvous/node/link_sockets.hpp"
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-// Bytes sent in one turn. A long list for thousands would otherwise keep us from reading their
-// signs of life.
+// Maximum number of bytes sent in one turn. Otherwise a long list for thousands of nodes would
+// delay reading their heartbeats.
 constexpr std::size_t kSendAtOnce = 16UL * 1024 * 1024;
 
 std::size_t unsent_of(const Link& link) {
@@ -74,7 +74,7 @@ void LinkSockets::flush(Link& link) {
   }
 }
 
-// What the kernel takes; 0 or the errno.
+// Sends what the kernel accepts. Returns 0 or the errno.
 int LinkSockets::send_some(Link& link) {
   int error = 0;
   do {

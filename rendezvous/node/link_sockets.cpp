@@ -34,7 +34,7 @@ std::uint32_t wanted_events(const Link& link) {
 Result<std::unique_ptr<LinkSockets>> LinkSockets::open(const LinkLimits& limits, Sink sink) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) {
-    return std::unexpected(system_error("making an epoll set", errno));
+    return std::unexpected(system_error("cannot create an epoll set", errno));
   }
   return std::unique_ptr<LinkSockets>(new LinkSockets(limits, std::move(sink), std::move(epoll)));
 }
@@ -130,12 +130,12 @@ void LinkSockets::handle(const epoll_event& event) {
     if (link.admitted) {
       begin_admitted(link);
     } else {
-      bury(link);  // only its end was watched
+      bury(link);  // only a hangup was watched
     }
     return;
   }
   if (link.awaits_turn) {
-    bury(link);  // the same
+    bury(link);  // likewise
     return;
   }
   if (is_live(link) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -160,7 +160,7 @@ void LinkSockets::read(Link& link) {
     }
   } else if (count == 0) {
     note_departure(link);
-    fail(link, LinkEnd::closed, "the other side closed the connection");
+    fail(link, LinkEnd::closed, "the peer closed the connection");
   } else if (errno != EAGAIN && errno != EINTR) {
     const int error = errno;
     fail(link, end_of(error), errno_text(error));
@@ -182,7 +182,7 @@ void LinkSockets::take_bytes(Link& link, std::string_view bytes) {
   }
 }
 
-// Whole messages are used from where they were read to; only half a frame is kept.
+// Complete messages are decoded in place; only a partial frame is stored.
 void LinkSockets::decode(Link& link, std::string_view bytes) {
   const bool had_input = !link.input.empty();
   if (had_input) {
@@ -201,7 +201,7 @@ void LinkSockets::decode(Link& link, std::string_view bytes) {
         take_reply(link);
       }
       if (link.sealed) {
-        // A copy: it may lie in what is given back here.
+        // Copy: it may point into the input that is released here.
         const std::string rest(bytes);
         std::string().swap(link.input);
         note_input(link);
@@ -235,15 +235,15 @@ void LinkSockets::note_input(Link& link) {
   held_ += link.input.size();
   held_ -= std::exchange(link.held, link.input.size());
   if (held_ > limits_.held_bytes) {
-    fail(link, LinkEnd::broken, "all nodes together leave too many bytes of half messages");
+    fail(link, LinkEnd::broken, "too many bytes of incomplete messages from all nodes");
   }
 }
 
 void LinkSockets::take_message(Link& link, RoundMessage message) {
-  // In the clear it is a Refuse. A node that has met its own need not believe a stranger, who may
-  // listen now where one of them was.
+  // A plaintext message is a Refuse. A node that has met another node need not believe it: a
+  // stranger may listen now at the address of a former node.
   if (keys_.any() && !link.sealed && keys_.met) {
-    fail(link, LinkEnd::broken, "refused by somebody who does not show the job's token");
+    fail(link, LinkEnd::broken, "refused by a peer that did not prove the job's token");
     return;
   }
   if (link.state == LinkState::stranger) {
@@ -264,7 +264,7 @@ void LinkSockets::refuse_version_of(Link& link) {
   dismiss(link);
 }
 
-// A stranger has what is to be said to it. It is closed once that is out, or soon.
+// All output for a stranger is queued. The link closes once it is sent, or after a short timeout.
 void LinkSockets::dismiss(Link& link) {
   strangers_.erase(link.id);
   end_handshake(link);
@@ -316,8 +316,8 @@ void LinkSockets::touch(Link& link) {
   }
 }
 
-// A socket that is closed with unread input resets the connection, and what is on its way to the
-// other side would be lost. So we end our half, and wait for the other side to end its own.
+// Closing a socket with unread input resets the connection, which would lose data in flight. So we
+// shut down our half and wait for the peer to close.
 void LinkSockets::start_lingering(Link& link) {
   ::shutdown(link.fd.get(), SHUT_WR);
   link.state = LinkState::lingering;
@@ -334,7 +334,7 @@ void LinkSockets::arm(Link& link) {
   }
 }
 
-// -- time and ends -----------------------------------------------------------------------------
+// -- time and teardown -------------------------------------------------------------------------
 
 void LinkSockets::settle(TimePoint now) {
   now_ = now;
@@ -405,7 +405,7 @@ void LinkSockets::expire(Link& link) {
 
 void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   if (how == LinkEnd::broken && !link.greeted && link.state == LinkState::open) {
-    keys_.munge_fault.clear();  // what we can prove is tried in turn
+    keys_.munge_fault.clear();  // the proofs are tried in turn again
     keys_.failed.erase(peer_address(link.fd.get()).host());
   }
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;
@@ -415,7 +415,7 @@ void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   }
 }
 
-// It stays in the map until the end of the turn, since somebody may still look at it.
+// The link stays in the map until the end of the turn, because callers may still use it.
 void LinkSockets::bury(Link& link) {
   if (std::exchange(link.state, LinkState::dead) == LinkState::dead) {
     return;
@@ -436,7 +436,7 @@ void LinkSockets::control(int operation, int fd, std::uint32_t events, std::uint
   epoll_event event{};
   event.events = events;
   event.data.u64 = tag;
-  // Fails only without memory, or at the limit of watches, where nothing else could be done.
+  // Fails only if memory or the watch limit is exhausted, where recovery is impossible.
   MUSTER_CHECK(::epoll_ctl(epoll_.get(), operation, fd, &event) == 0);
 }
 

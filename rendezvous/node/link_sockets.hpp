@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets: listeners and connections between nodes in one epoll set; bytes to events of
-// NodeCore and back. It knows no event loop: its owner watches fd(), calls serve when that is
-// readable and settle at the end of each turn, and again at next_deadline(). Events go to the sink
-// one by one, from serve, adopt and settle only. Resource; one thread.
+// LinkSockets: listeners and connections between nodes in one epoll set. It converts between bytes
+// and events of NodeCore. Independent of any event loop: the owner watches fd(), calls serve when
+// it is readable, and settle at the end of each turn and at next_deadline(). Events go to the sink
+// one by one, only from serve, adopt and settle. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -44,65 +44,65 @@ class LinkSockets {
 
   [[nodiscard]] int fd() const { return epoll_.get(); }
 
-  // Accepts from it from now on. The socket listens already.
+  // Accepts connections from it from now on. The socket must already listen.
   void add_listener(UniqueFd listener);
-  // Somebody else accepts from this one, or we again.
+  // While lent, another component accepts from this listener.
   void lend_listener(int fd, bool lent);
   void close_listeners();
 
-  // First of all: the job and its keys, which outlive the sockets. Without any, no encryption.
+  // Call first: the job and its keys, which must outlive the sockets. Without keys, no encryption.
   void set_job(std::string job,
                const JobTrust* trust,
                CredentialKeys* keys = nullptr,
                FirstUse* first_use = nullptr);
-  // Sent by our coordinator. Keys that failed before are tried again.
+  // From our coordinator. Keys that failed before are tried again.
   void use_job_key(const std::string& secret);
 
-  // Given one sentence when a stranger is refused, and when descriptors run out for the first time.
+  // Receives a log line when a stranger is refused, and when descriptors first run out.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
 
-  // Asked about each accepted connection when its first bytes are there; nothing is answered before
-  // it is admitted. It must outlive the sockets. Without one everybody is admitted.
+  // Queried for each accepted connection once its first bytes have arrived. Nothing is sent before
+  // the connection is admitted. Must outlive the sockets. Without one, every peer is admitted.
   void set_admission(Admission* admission, const AdmissionLimits& limits = {}) {
     admissions_.set_admission(admission, limits);
   }
 
-  // A connection that somebody else has accepted, with the bytes that he has read.
+  // Takes over a connection that another component has accepted, with the bytes read so far.
   void adopt(TimePoint now, UniqueFd fd, std::string_view bytes);
 
-  // Connections of ours come from this address.
+  // Source address of outgoing connections.
   void set_source(const SocketAddress& source) { source_ = source; }
 
-  // LinkOpened or LinkClosed follows. The addresses are tried in turn, for `timeout` in all.
+  // LinkOpened or LinkClosed follows. Tries the addresses in turn, within `timeout` in total.
   void connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout);
   void send(LinkId id, SharedFrame frame);
-  // It was welcomed as a follower; it was asked for lists: longer messages are taken from it.
+  // Allows longer messages: for a welcomed follower, and for a follower that was asked for lists.
   void allow_texts(LinkId id);
   void allow_lists(LinkId id);
-  // For a relay: nothing more is read while it is paused.
+  // For a relay: stops reading while paused.
   void pause(LinkId id, bool paused);
-  // Waiting to be sent; and who is told when that has fallen from above the mark to it.
+  // Unsent bytes. The callback runs when they fall from above the mark to it.
   [[nodiscard]] std::size_t unsent(LinkId id) const;
   void set_drained(std::size_t mark, std::function<void(LinkId)> drained);
-  // After what was sent is out. No event follows.
+  // Closes after all output is sent. No event follows.
   void close(LinkId id);
   void close_all();
 
-  // True if more may be ready.
+  // True if more events may be ready.
   bool serve(TimePoint now);
   void settle(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  // Nothing is on its way out any more.
+  // True if no output is pending.
   [[nodiscard]] bool drained() const { return links_.empty(); }
 
   [[nodiscard]] bool knows(LinkId id) const { return links_.contains(id); }
 
-  // Of this end of a connection.
+  // Address of our end of a connection.
   [[nodiscard]] std::string local_host(LinkId id) const;
 
  private:
-  // Tags of listeners have the upper bit, which no link's id reaches; the rest is the descriptor.
+  // Tags of listeners have the top bit set, which link ids never reach. The rest is the descriptor.
   static constexpr std::uint64_t kListenerBit = 1ULL << 63U;
 
   struct Listener {
@@ -174,10 +174,10 @@ class LinkSockets {
   UniqueFd epoll_;
   std::vector<Listener> listeners_;
   std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
-  std::set<LinkId> strangers_;  // without those in admissions_
+  std::set<LinkId> strangers_;  // except those in admissions_
   std::set<LinkId> lingering_;
-  std::set<LinkId> handshakes_;  // of those who connected to us
-  std::deque<LinkId> turns_;     // who awaits one, and perhaps some that are gone
+  std::set<LinkId> handshakes_;  // incoming ones
+  std::deque<LinkId> turns_;     // links that wait for a handshake slot; some may be closed
   RefusalTally refusals_;
   AdmissionQueue admissions_;
   AcceptPause accept_pause_{"node"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets and those who connect to us: listeners, who is let in, and what strangers may hold.
+// LinkSockets, incoming connections: listeners, admission, and resource limits for strangers.
 #include "rendezvous/node/link_sockets.hpp"
 #include "rendezvous/server/listener.hpp"
 
@@ -63,7 +63,7 @@ void LinkSockets::accept_from(int listener) {
     } else if (why == EAGAIN) {
       return;
     }
-    // Anything else (ECONNABORTED, EPROTO …) concerns a connection that died in the queue.
+    // Other errors (ECONNABORTED, EPROTO …) belong to a connection that died in the backlog.
   }
 }
 
@@ -111,8 +111,8 @@ void LinkSockets::adopt(TimePoint now, UniqueFd fd, std::string_view bytes) {
   take_first_bytes(take_in(std::move(fd)), bytes);
 }
 
-// Nobody who belongs to the job makes room for a stranger. Who lingers has been told everything,
-// and only its end is waited for. True once a descriptor is free.
+// Strangers never displace nodes of the job. Lingering links have sent everything and only wait for
+// the peer to close. Returns true once a descriptor is free.
 bool LinkSockets::make_room() {
   if (!lingering_.empty()) {
     bury(*links_.at(*lingering_.begin()));
@@ -130,8 +130,8 @@ bool LinkSockets::make_room() {
   return true;
 }
 
-// Its Hello may lie in its socket, unread since many came at once. So it is read once more, and
-// dropped if it is still a stranger then. True if it is gone.
+// Its Hello may still be unread in the socket if many arrived at once. So read once more, and close
+// the link if it is still a stranger. Returns true if it is closed.
 bool LinkSockets::look_at_oldest_stranger() {
   Link& link = *links_.at(*strangers_.begin());
   if (link.state == LinkState::asking) {
@@ -156,13 +156,13 @@ void LinkSockets::take_first_bytes(Link& link, std::string_view bytes) {
   }
 }
 
-// Its socket is not read meanwhile, and nothing is sent. Only its end is watched, so that it is
-// forgotten then.
+// Meanwhile its socket is not read, and nothing is sent. Only a hangup is watched, so that the link
+// can be dropped.
 void LinkSockets::ask(Link& link, std::string_view bytes) {
   link.state = LinkState::asking;
   link.input.assign(bytes);
   note_input(link);
-  if (link.state == LinkState::dead) {  // too much is held already
+  if (link.state == LinkState::dead) {  // the limit on buffered bytes was exceeded
     return;
   }
   strangers_.erase(link.id);
@@ -173,8 +173,8 @@ void LinkSockets::ask(Link& link, std::string_view bytes) {
   });
 }
 
-// May be called at any time, also outside of serve: so what it has said is decoded only when serve
-// is called next, for which its socket is watched until it can be written to: at once.
+// May be called at any time, even outside serve, so the input is decoded at the next serve. To
+// trigger that, the socket is polled for writability, which it reports at once.
 void LinkSockets::take_answer(LinkId id, const Result<void>& answer) {
   Link& link = *links_.at(id);
   if (answer) {

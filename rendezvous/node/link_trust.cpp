@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets before it believes anybody: introductions, and the handshakes of TLS.
+// LinkSockets before a peer is trusted: introductions and TLS handshakes.
 #include "io/connect.hpp"
 #include "rendezvous/node/link_sockets.hpp"
 
@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// TLS's alert of that name (RFC 8446 §6), fatal: in the place of a ClientHello.
+// The fatal TLS alert access_denied (RFC 8446 §6), sent instead of a ClientHello.
 constexpr std::string_view kAccessDenied("\x15\x03\x03\x00\x02\x02\x31", 7);
 
 bool may_reply(RoundReply reply, Proofs asked) {
@@ -19,11 +19,10 @@ bool may_reply(RoundReply reply, Proofs asked) {
          (reply == RoundReply::job_key && has(asked, Proofs::job_key));
 }
 
-// Keys of a node that may have no secret in common with the others.
+// Keys for nodes without a common secret.
 constexpr Proofs kWithoutSecret = Proofs::first_use | Proofs::job_key;
 
-// Of those that both can use without asking MUNGE. The key of the first meeting proves nothing, so
-// it is the last.
+// The strongest key that both can use without MUNGE. The meeting key proves nothing, so it is last.
 Proofs strongest(Proofs common) {
   for (const Proofs one : {Proofs::job_key, Proofs::token}) {
     if (has(common, one)) {
@@ -70,8 +69,8 @@ Link* LinkSockets::find_live(LinkId id) {
 
 // -- introductions -----------------------------------------------------------------------------
 
-// With a token alone the first words of TLS go along: if the other side agrees, it has them
-// already. After a credential that was of no use the next connection does without.
+// With only a token, the ClientHello is sent along, to save a round trip. After an unusable
+// credential, the next connection offers only the token.
 void LinkSockets::introduce(Link& link) {
   Introduction ours = keys_.introduction;
   if (keys_.first_use != nullptr) {
@@ -158,14 +157,14 @@ void LinkSockets::give_credential(LinkId id, const Result<std::string>& credenti
   }
 }
 
-// Whatever it is, it has to be what we asked for.
+// The reply must match our introduction.
 void LinkSockets::take_reply(Link& link) {
   const RoundReply reply = link.decoder.reply();
   if (reply == RoundReply::refused) {
     return;  // the reason follows
   }
   if (!may_reply(reply, link.offered)) {
-    fail(link, LinkEnd::broken, "it answers with TLS, or without, though it was asked otherwise");
+    fail(link, LinkEnd::broken, "protocol error: its reply does not match our introduction");
     return;
   }
   if (reply == RoundReply::plain) {
@@ -196,11 +195,12 @@ void LinkSockets::take_credential(LinkId id, const Result<CredentialKeys::Key>& 
   begin_tls(*link);
 }
 
-// A node that has a token, too, tries that next; then both again.
+// A node that also has a token tries that next, then both again.
 void LinkSockets::lose_credential(Link& link, const std::string& why) {
   if (keys_.token == nullptr && !keys_.met) {
     link.output.push(std::make_shared<const std::string>(kAccessDenied));
-    static_cast<void>(link.output.flush(link.fd.get()));  // it is lost at the end of this function
+    static_cast<void>(link.output.flush(link.fd.get()));  // it is discarded at the end of this
+                                                          // function
     sink_(MessageReceived{.link = link.id,
                           .message = std::make_shared<const RoundMessage>(other_munge(why))});
   }
@@ -212,7 +212,7 @@ void LinkSockets::lose_credential(Link& link, const std::string& why) {
   }
 }
 
-// A node that has a token as well comes again with it, and only then it is worth a word.
+// A node that also has a token reconnects with it. Only a node without one is reported.
 void LinkSockets::note_departure(const Link& link) {
   if (link.state == LinkState::stranger && keys_.is_own_munge(link.trust) &&
       link.offered == Proofs::munge && !link.channel) {
@@ -225,7 +225,7 @@ void LinkSockets::greet(Link& link) {
   touch(link);
 }
 
-// A node of the job with another token ends the job. A host outside of the list cannot.
+// A node of the job with another token ends the job. A host that is not in the list cannot.
 void LinkSockets::turn_away(Link& link, const Refuse& why, bool may_end_job) {
   dismiss(link);
   const std::string from = peer_address(link.fd.get()).host();
@@ -249,7 +249,7 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
     return;
   }
   if (link.trust == nullptr && !bytes.empty()) {
-    fail(link, LinkEnd::broken, "it speaks before the key is known");
+    fail(link, LinkEnd::broken, "protocol error: it sends data before the key is known");
     return;
   }
   if (!link.channel) {
@@ -284,8 +284,8 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
 }
 
-// Nothing is made for a stranger before its proof is here as a whole. It has nothing more to say
-// before our answer, and what it says while it awaits its turn would be kept.
+// Nothing is allocated for a stranger before its proof is complete. It has no reason to send more
+// before our reply, and data sent while it waits for a slot would be buffered.
 bool LinkSockets::begin_handshake(Link& link) {
   const FirstRecord first =
       link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);
@@ -307,7 +307,8 @@ bool LinkSockets::begin_handshake(Link& link) {
   return true;
 }
 
-// A node of the job says by TLS that it cannot use our credential. Anything else is no node.
+// A node of the job sends this TLS alert if it cannot use our credential. Other peers are not
+// nodes.
 void LinkSockets::turn_away_foreign(Link& link) {
   if (keys_.is_own_munge(link.trust) && link.input == kAccessDenied) {
     turn_away(link, left_munge());
@@ -322,7 +323,7 @@ void LinkSockets::take_handshake(Link& link) {
   note_input(link);
   const std::size_t before = link.output.bytes();
   take_sealed(link, first);
-  // It has our answer now, or it has sent a part of its words as if they were all.
+  // Either it has our reply now, or its ClientHello was incomplete despite the record length.
   const bool has_answer = link.output.bytes() > before;
   if (link.state == LinkState::stranger && !link.greeted && !has_answer) {
     turn_away_foreign(link);
@@ -356,7 +357,7 @@ void LinkSockets::lose_trust(Link& link) {
     turn_away(link, other_token());
     return;
   }
-  // Nobody's word in the clear counts for a node that has met its own.
+  // A node that has met another node ignores plaintext refusals.
   if (!link.greeted && link.channel->was_refused() && !keys_.met) {
     sink_(MessageReceived{.link = link.id,
                           .message = std::make_shared<const RoundMessage>(
@@ -367,8 +368,8 @@ void LinkSockets::lose_trust(Link& link) {
   }
 }
 
-// Nodes that may have no secret in common use one key after the other. The side that connects does
-// without the failed one next time, and the other side awaits that, or refuses it then.
+// Nodes that may have no common secret try one key after the other. The connecting side omits the
+// failed key next time. The accepting side expects that, and refuses it then.
 bool LinkSockets::tries_another(Link& link) {
   if (link.state == LinkState::stranger) {
     if (link.comes_again) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeOwner: what RendezvousNode asks of the agent around it: the effects of NodeCore that are not
-// about the network (round/node_events.hpp says what each means and what is to follow). Called on
-// the loop; each function may call RendezvousNode::tell at once or later.
+// NodeOwner: the agent's interface for RendezvousNode. It receives the NodeCore effects that do not
+// concern the network (round/node_effects.hpp explains each, and the expected reply). Called on the
+// loop; each function may call RendezvousNode::tell at once or later.
 #pragma once
 
 #include "base/log.hpp"
@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Of an inquiry into who holds up the job.
+// Steps of an inquiry into which rank stalls the job.
 using InquiryStep = std::variant<LookNow, JudgeNow, HearVerdict>;
 
 using NodeEnd = std::variant<EndFinished, EndClosed, EndFailed, EndLeft>;
@@ -35,7 +35,7 @@ class NodeOwner {
 
   void say(const std::string& text) { log(LogLevel::warning, text); }
 
-  // Last call; what the others had to be told is out. The node may be destroyed in it.
+  // The last call, after all messages to other nodes are sent. It may destroy the node.
   virtual void ended(const NodeEnd& end) = 0;
 };
 

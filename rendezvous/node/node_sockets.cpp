@@ -13,11 +13,11 @@
 namespace muster {
 namespace {
 
-// Of documentation (RFC 5737, RFC 3849): only asked for a route, never sent to.
+// Documentation addresses (RFC 5737, RFC 3849): used only for route lookups, never sent to.
 constexpr const char* kFarV4 = "192.0.2.1";
 constexpr const char* kFarV6 = "2001:db8::1";
 
-// Any port will do to ask for a route; this one discards what it gets.
+// Any port will do for a route lookup; this one discards its input.
 constexpr std::uint16_t kDiscardPort = 9;
 
 std::string source_host_towards(const std::string& address) {
@@ -30,7 +30,7 @@ bool is_v6(const std::string& address) {
   return address.find(':') != std::string::npos;
 }
 
-// Of an interface that is up and no loopback, IPv4 first; empty where there is none.
+// An address of an interface that is up and not loopback, IPv4 first; empty if none.
 std::string interface_address() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) {
@@ -50,8 +50,8 @@ std::string interface_address() {
   return found;
 }
 
-// An address by which others may reach this machine: of the interface that leads outwards; where
-// none does, as in a network of its own, any.
+// An address at which other nodes may reach this host: that of the interface of the default route.
+// Without one, as in an isolated network, any interface address.
 std::string outward_address() {
   for (const char* far : {kFarV4, kFarV6}) {
     if (std::string found = source_host_towards(far); !found.empty()) {
@@ -62,7 +62,7 @@ std::string outward_address() {
   return any.empty() ? "127.0.0.1" : any;
 }
 
-// 0 and the listener, or the errno.
+// Adds the listener and returns 0, or returns the errno.
 int listen_at(const std::string& address, std::uint16_t port, EndpointBinding& binding) {
   const auto parsed = SocketAddress::parse(address, port);
   if (!parsed) {
@@ -81,7 +81,7 @@ int listen_everywhere(std::uint16_t port, EndpointBinding& binding) {
   return why == EAFNOSUPPORT || why == EADDRNOTAVAIL ? listen_at("0.0.0.0", port, binding) : why;
 }
 
-// IPv4 before IPv6, the lowest number first.
+// IPv4 before IPv6, the lowest address first.
 std::string deciding_address(const std::vector<std::string>& addresses) {
   const auto number = [](const std::string& text) {
     const auto parsed = SocketAddress::parse(text, 0);
@@ -108,7 +108,7 @@ EndpointBinding bind_localhost(std::uint16_t port) {
     binding.state = EndpointState::taken;
     return binding;
   }
-  // Either alone will do: clients try both.
+  // One of the two is enough, because clients try both.
   const int v6 = listen_at("::1", port, binding);
   if (v4 != 0) {
     binding.address = "::1";
@@ -144,7 +144,7 @@ Result<OwnListener> open_own_listener(NodeSockets& sockets,
   if (!chosen) {
     return failure(
         Errc::system,
-        "cannot listen on " + announced + ": this machine does not speak that version of IP");
+        "cannot listen on " + announced + ": this host does not support that IP version");
   }
   const bool everywhere = !is_own_address(announced);
   const std::string address = !everywhere ? announced : is_v6(announced) ? "::" : "0.0.0.0";
@@ -169,7 +169,7 @@ EndpointBinding bind_endpoint(const EndpointPlace& place) {
   const int why =
       is_name ? listen_everywhere(place.port, binding) : listen_at(address, place.port, binding);
   binding.address = is_name && is_loopback(address) ? outward_address() : address;
-  // Neither ours nor taken: a race with an address that goes away.
+  // Neither ours nor taken: a race with an address that is being removed.
   binding.state = why == EADDRNOTAVAIL ? EndpointState::elsewhere : EndpointState::ours;
   if (why != 0 && why != EADDRNOTAVAIL) {
     binding.state = EndpointState::taken;
@@ -181,7 +181,7 @@ Result<EndpointBinding> bind_everywhere(std::uint16_t port) {
   EndpointBinding binding{.listeners = {}, .address = outward_address()};
   if (const int why = listen_everywhere(port, binding); why != 0) {
     Error error = system_error(
-        "this machine is to host the rendezvous, but cannot listen on port " + std::to_string(port),
+        "this host must host the rendezvous but cannot listen on port " + std::to_string(port),
         why);
     if (why == EADDRINUSE) {
       error.message += "; another job listens there, or another launcher with --node-rank=0";

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's own listener, and its endpoints: which sockets listen where. main makes the NodeSockets
-// before it splits into guard and agent, so that the guard holds the listening socket open until
-// it has swept the agent's workers: a connection that is refused then proves that both are gone.
-// Resources; one thread.
+// A node's own listener, and the listeners of its endpoints. main creates the NodeSockets before it
+// splits into guard and agent, so the guard keeps the listening socket open until it has killed the
+// agent's workers. A refused connection then proves that both are dead. Resources; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,30 +15,30 @@
 
 namespace muster {
 
-// Not bound yet: the address is known only later. One of them will listen.
+// Unbound, because the address is known only later. One of them will listen.
 struct NodeSockets {
   UniqueFd v4;
-  UniqueFd v6;  // none on a machine without IPv6
+  UniqueFd v6;  // not set on a host without IPv6
 };
 
 [[nodiscard]] Result<NodeSockets> make_node_sockets();
 
-// Where a node listens for itself, and what it tells the others.
+// A node's own listener, and the address that it announces.
 struct OwnListener {
   UniqueFd fd;
   std::string address;
   std::uint16_t port = 0;
 };
 
-// Takes one of the sockets. With `local_addr` that one is announced, and also listened on if it is
-// this machine's (behind a translated address it is not: then on all). Otherwise `reached_by`: an
-// address of ours by which others are reached.
+// Takes one of the sockets. `local_addr`, if set, is announced. The node also listens on it if it
+// is a local address, otherwise (behind NAT) on all addresses. Without it, `reached_by` is used: a
+// local address from which other nodes were reached.
 [[nodiscard]] Result<OwnListener> open_own_listener(NodeSockets& sockets,
                                                     const std::string& local_addr,
                                                     const std::string& reached_by,
                                                     PortRange range);
 
-// One endpoint, its name looked up.
+// One endpoint with its resolved addresses.
 struct EndpointPlace {
   std::string host;  // as typed
   std::uint16_t port = 0;
@@ -48,23 +47,23 @@ struct EndpointPlace {
 
 enum class EndpointState {
   ours,       // we listen there
-  taken,      // it is this machine's, and somebody else listens there
-  elsewhere,  // another machine's
+  taken,      // on this host, but another program listens there
+  elsewhere,  // on another host
 };
 
 struct EndpointBinding {
   EndpointState state = EndpointState::elsewhere;
   std::vector<UniqueFd> listeners;
-  std::string address;  // by which others reach us, as far as it tells
+  std::string address;  // at which other nodes reach us, as far as known
 };
 
-// Decided by binding, never by comparing names. Of several addresses the lowest one decides, so
-// that two machines that share a name do not both own it. An address as typed, or localhost, is
-// listened on alone; for a name of this machine all addresses are, since others may know the name
-// by another one of them.
+// Decided by binding, never by comparing names. The lowest of several addresses decides, so that
+// two hosts with a shared name do not both own it. For an address as typed, or localhost, only that
+// address is used. For a name of this host all addresses are, because other nodes may resolve the
+// name differently.
 [[nodiscard]] EndpointBinding bind_endpoint(const EndpointPlace& place);
 
-// For who is told to host although the address is not this machine's.
+// For a node that must host although the address is not local.
 [[nodiscard]] Result<EndpointBinding> bind_everywhere(std::uint16_t port);
 
 }  // namespace muster

@@ -30,7 +30,7 @@ std::unexpected<Error> failed(std::string_view what, const std::string& path, in
   return std::unexpected(system_error(fmt::format("cannot {} {}", what, path), why));
 }
 
-// The last owner removes the file when its job ends. It may do so between our open() and flock().
+// The last owner removes the file when its job ends, maybe between our open() and flock().
 bool is_named(const UniqueFd& fd, const std::string& path) {
   struct stat held {};
 
@@ -50,7 +50,7 @@ Result<void> check_owner(const struct stat& facts, const std::string& path) {
   return {};
 }
 
-// 0 or the errno.
+// Returns 0 or the errno.
 int write_new(const std::string& path, const std::string& bytes, bool durable) {
   static_cast<void>(::unlink(path.c_str()));
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -64,7 +64,7 @@ int write_new(const std::string& path, const std::string& bytes, bool durable) {
   return fd && (!durable || ::fsync(fd.get()) == 0) ? 0 : errno;
 }
 
-// Or missing.
+// Also true if it is missing.
 bool is_old(const std::string& path) {
   constexpr double kMonth = 30 * 24 * 3600;
 
@@ -82,7 +82,7 @@ int sync_folder(const std::string& path) {
 
 }  // namespace
 
-// As with HOME kept by root: nothing of ours is made in what belongs to another user.
+// If HOME belongs to another user, as when root keeps it, nothing is created there.
 Result<void> make_state_folder(const std::string& folder) {
   struct stat facts {};
 
@@ -93,16 +93,16 @@ Result<void> make_state_folder(const std::string& folder) {
   if (there != folder && facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
     return failure(
         Errc::not_possible,
-        fmt::format("{} is not made, because {} belongs to uid {}", folder, there, facts.st_uid));
+        fmt::format("cannot create {}: {} belongs to uid {}", folder, there, facts.st_uid));
   }
   for (auto at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1)) {
     static_cast<void>(::mkdir(folder.substr(0, at).c_str(), 0700));
   }
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return failed("make", folder, errno);
+    return failed("create", folder, errno);
   }
   return ::access(folder.c_str(), W_OK | X_OK) == 0 ? Result<void>()
-                                                    : failed("write in", folder, errno);
+                                                    : failed("write to", folder, errno);
 }
 
 bool is_on_network(const std::string& folder) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files under --state-dir: locks, bounded reads and durable writes. Another process or user may
-// have made what is there, so only regular files that belong to this user are read.
-// Functions without state.
+// Files under --state-dir: locks, bounded reads and durable writes. Existing files may come from
+// another process or user, so only regular files owned by this user are read. Stateless functions.
 #pragma once
 
 #include "base/error.hpp"
@@ -14,15 +13,15 @@
 
 namespace muster {
 
-// Makes `folder` and its parents, for this user alone. Error: the folder cannot be used.
+// Creates `folder` and its parents, for this user only. Error: the folder cannot be used.
 [[nodiscard]] Result<void> make_state_folder(const std::string& folder);
 
-// A call on a network file system may block for minutes. True if that is unknown.
+// A call on a network file system may block for minutes. Also true if the type is unknown.
 [[nodiscard]] bool is_on_network(const std::string& folder);
 
 inline constexpr std::string_view kLockSuffix = ".lock";
 
-// Creates the file if it is missing. Error: busy, if another process holds the lock.
+// Creates the file if missing. Error: busy, if another process holds the lock.
 [[nodiscard]] Result<UniqueFd> lock_state_file(const std::string& path);
 
 struct StateFile {
@@ -32,7 +31,7 @@ struct StateFile {
 
 [[nodiscard]] Result<StateFile> read_state_file(const std::string& path, std::size_t most);
 
-// Replaces the file as a whole. `durable`: it survives a loss of power once this returns.
+// Replaces the file atomically. `durable`: it survives a power failure once this returns.
 [[nodiscard]] Result<void> replace_state_file(const std::string& path,
                                               const std::string& bytes,
                                               bool durable);

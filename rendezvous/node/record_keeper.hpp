@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordKeeper: the record of rounds of a node that runs. Reads it at the start, writes what the
-// core asks for, keeps it fresh, removes it at a good end. Part of RendezvousNode. Resource; one
+// RecordKeeper: the record of rounds of a running node. Reads it at startup, writes it for the
+// core, keeps it fresh, and removes it at a regular end. Part of RendezvousNode. Resource; one
 // thread.
 #pragma once
 
@@ -22,26 +22,26 @@ class io_context;
 
 namespace muster {
 
-// Where the agent before us listened, if that is still an address of this machine; else empty. We
-// may lead before we have reached another node.
+// The listening address of the previous agent, if it is still an address of this host; else empty.
+// We may lead before we have reached another node.
 [[nodiscard]] std::string own_address_in(const std::optional<Memory>& memory);
 
 class RecordKeeper {
  public:
   using Say = std::function<void(LogLevel, const std::string&)>;
 
-  // Without a record, or with one that is off, nothing is recalled and nothing is recorded.
+  // Without a record, or with a disabled one, nothing is recalled or recorded.
   RecordKeeper(asio::io_context& loop, std::shared_ptr<const RoundRecord> record, Say say);
 
   [[nodiscard]] bool is_on() const;
 
-  // Of the agents before this one. From here on it stays fresh.
+  // The memory of previous agents. Keeps the record fresh from now on.
   [[nodiscard]] std::optional<Memory> recall();
 
-  // RoundRecorded or RecordFailed.
+  // Returns RoundRecorded or RecordFailed.
   [[nodiscard]] NodeEvent keep(const RecordRound& wanted);
 
-  // Removes the record, except that of a node that failed: it may be restarted and be needed.
+  // Removes the record, unless the node failed: it may be restarted and need the record.
   void end(const NodeEnd& how);
 
   void stop() { again_.cancel(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendezvous: one node's part in agreeing on rounds, as its agent sees it. The agent tells what its
-// workers do, in AgentEvents; the answers come through NodeOwner. RendezvousNode is the real one;
-// tests of the agent have fakes. Resource; one thread.
+// Rendezvous: the agent's view of one node's part in agreeing on rounds. The agent reports its
+// workers' state as AgentEvents and receives answers through NodeOwner. RendezvousNode is the real
+// implementation; tests of the agent use fakes. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,8 +16,8 @@
 
 namespace muster {
 
-// What an agent may tell, and nothing else: the network's events and the clock's belong to the
-// implementation. node_events.hpp says what each means.
+// The events that an agent may report. Network and clock events belong to the implementation.
+// node_events.hpp explains each.
 using AgentEvent = std::variant<WorkersGone,
                                 StoreOpened,
                                 StoreFailed,
@@ -38,22 +38,22 @@ class Rendezvous {
 
   virtual void tell(AgentEvent event) = 0;
 
-  // Acts on the deadlines that have passed, without waiting for the timer. For an agent that was
-  // stopped itself: it may see that its workers were killed before it sees that its lease is over.
+  // Handles expired deadlines without waiting for the timer. An agent that was stopped may notice
+  // that its workers were killed before it notices that its lease has expired.
   virtual void check_deadlines() = 0;
 
-  // Where the others reach this node; empty as long as that is not known.
+  // The address at which other nodes reach this node; empty until known.
   [[nodiscard]] virtual const std::string& address() const = 0;
 
-  // Static back end: the workers' store on the first endpoint, which it shares with the nodes. It
-  // accepts there for both until store_closed is called. Errors: the endpoint is not ours.
+  // Static back end: the workers' store on the first endpoint, shared with the rendezvous. The
+  // store accepts for both until store_closed is called. Error: the endpoint is not ours.
   [[nodiscard]] virtual Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() = 0;
   virtual void store_closed() = 0;
 
-  // Declares a lost member of this name dead (ForgetNode). Error: why that has no effect here.
+  // Declares a lost member with this name dead (ForgetNode). Error: why this has no effect here.
   [[nodiscard]] virtual Result<void> forget(const std::string& name) = 0;
 
-  // For --store-via=proxy; null in tests that have none.
+  // For --store-via=proxy; null in some tests.
   [[nodiscard]] virtual StoreCarrier* carrier() = 0;
 };
 

@@ -27,18 +27,18 @@
 namespace muster {
 namespace {
 
-// How long the last messages may take to reach the others.
+// Time for the last messages to reach other nodes.
 constexpr Duration kEndTimeout = std::chrono::seconds(1);
 
-// Between two lookups while no endpoint's name is known.
+// Between two lookups while no endpoint name is resolved.
 constexpr Duration kNamesAgain = std::chrono::seconds(1);
 
-// Looks at what is ready before a deadline is believed, 256 links each: enough for 65,536 links.
+// Polls for input before trusting a deadline, 256 links each: enough for 65,536 links.
 constexpr int kCatchUpMost = 256;
 
 }  // namespace
 
-// Shared with the handlers in flight, which do nothing once `open` is false.
+// Shared with pending handlers, which do nothing once `open` is false.
 struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl> {
   asio::io_context& loop;
   RendezvousSettings settings;
@@ -59,7 +59,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   std::optional<NodeEnd> end;
   std::optional<TimePoint> armed_for;
   TimePoint now = steady_now();
-  TimePoint end_by{};  // of the last messages; of the names before we began
+  TimePoint end_by{};  // deadline of the last messages
   TimePoint names_by{};
   std::string own_address;
   std::uint16_t own_port = 0;
@@ -174,7 +174,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     return next;
   }
 
-  // A timer that is set too early only looks again: most deadlines move away before they come.
+  // An early timer only rechecks. Most deadlines are extended before they expire.
   void arm() {
     if (!open) {
       return;
@@ -193,7 +193,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
-  // Messages that arrived while we could not run come before deadlines of silence.
+  // Messages that arrived while we were not running take precedence over silence deadlines.
   void tick() {
     for (int i = 0; i < kCatchUpMost && sockets->serve(now); ++i) {
     }
@@ -203,7 +203,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     }
   }
 
-  // -- the beginning: where are the endpoints, and are they ours? ------------------------------
+  // -- startup: find the endpoints, and check whether they are ours ----------------------------
 
   void prepare() {
     names_by = steady_now() + settings.core.join_timeout;
@@ -265,7 +265,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void carry_out(const RecordRound& wanted) { push(record.keep(wanted)); }
 
-  // Another program has had the port of our endpoint, and may have left it.
+  // Another program had the port of our endpoint, and may have released it.
   void carry_out(const BindEndpoint& /*wanted*/) {
     binder.try_all([this] {
       turn([this] {
@@ -279,7 +279,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
-  // Before the core hears of the first connection: it tells the others where we listen.
+  // Runs before the core learns of the first connection, because it announces our address.
   void open_own(const std::string& reached_by) {
     auto own = open_own_listener(unbound, settings.core.local_addr, reached_by, settings.ports);
     if (!own) {
@@ -375,7 +375,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     owner.inquire(wanted);
   }
 
-  // -- the end ---------------------------------------------------------------------------------
+  // -- shutdown --------------------------------------------------------------------------------
 
   template <class End>
   void carry_out(const End& wanted) requires std::is_constructible_v<NodeEnd, End> {
@@ -428,7 +428,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
   impl->sockets->set_job(
       ours.core.terms.job_id, ours.trust.get(), impl->keys.get(), ours.first_use.get());
   impl->sockets->set_notice([raw = impl.get()](const std::string& text) {
-    if (!raw->core.is_closing() && !raw->end) {  // else the reason of the end says it
+    if (!raw->core.is_closing() && !raw->end) {  // otherwise the final error contains it
       raw->owner.say(text);
     }
   });
@@ -478,12 +478,12 @@ Result<std::unique_ptr<StoreServer>> RendezvousNode::open_store_on_endpoint() {
   const int endpoint = impl_->endpoint_fd;
   if (endpoint < 0) {
     return failure(Errc::system,
-                   "the workers' store cannot be opened: this node does not have the endpoint's "
-                   "address");
+                   "cannot open the workers' store: the endpoint is not an address of this "
+                   "node");
   }
   UniqueFd shared(::fcntl(endpoint, F_DUPFD_CLOEXEC, 0));
   if (!shared) {
-    return std::unexpected(system_error("sharing the endpoint's socket", errno));
+    return std::unexpected(system_error("cannot share the endpoint's socket", errno));
   }
   auto store = StoreServer::open(impl_->loop, std::move(shared));
   if (store) {

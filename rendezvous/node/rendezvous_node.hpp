@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RendezvousNode: NodeCore with sockets, names and a clock, on the loop of its owner. It decides
-// nothing about rounds: what concerns the network it carries out, the rest it hands to NodeOwner.
+// RendezvousNode: NodeCore with sockets, name resolution and a clock, on the owner's loop. It makes
+// no decisions about rounds. It executes network effects itself and passes the others to NodeOwner.
 // Resource; one thread.
 #pragma once
 
@@ -31,31 +31,31 @@ namespace muster {
 
 struct RendezvousSettings {
   NodeSettings core;
-  NodeInfo self;                // id, name, nproc, role, node_rank; the rest is found out here
-  std::uint64_t seed = 0;       // for jitter
-  std::optional<bool> is_host;  // hosts or not, whatever the endpoint's address is
-  PortRange ports;              // of the own listener
-  std::shared_ptr<const JobTrust> trust{};   // what only nodes of the job know; none: all may join
-  CredentialService* credentials = nullptr;  // MUNGE besides, or instead; it outlives the node
+  NodeInfo self;                // id, name, nproc, role, node_rank; the rest is determined here
+  std::uint64_t seed = 0;       // for retry jitter
+  std::optional<bool> is_host;  // overrides the check of the endpoint's address
+  PortRange ports;              // for the own listener
+  std::shared_ptr<const JobTrust> trust{};   // the job's shared secret; null: any node may join
+  CredentialService* credentials = nullptr;  // MUNGE, in addition or instead; must outlive the node
   std::string why_no_token{};
-  std::shared_ptr<FirstUse> first_use{};        // none: only nodes with a common secret may join
-  std::shared_ptr<const RoundRecord> record{};  // none: the node remembers nothing when it restarts
+  std::shared_ptr<FirstUse> first_use{};        // null: only nodes with a common secret may join
+  std::shared_ptr<const RoundRecord> record{};  // null: the node remembers nothing after a restart
 };
 
 class RendezvousNode final : public Rendezvous {
  public:
-  // Begins at once; the owner's functions are called from the loop. `owner` outlives the node.
+  // Starts at once; calls the owner's functions from the loop. `owner` must outlive the node.
   [[nodiscard]] static Result<std::unique_ptr<RendezvousNode>> start(asio::io_context& loop,
                                                                      RendezvousSettings settings,
                                                                      NodeSockets sockets,
                                                                      NodeOwner& owner);
   RendezvousNode(const RendezvousNode&) = delete;
   RendezvousNode& operator=(const RendezvousNode&) = delete;
-  // Closes every connection at once, as death would.
+  // Closes all connections at once, as a crash would.
   ~RendezvousNode() override;
 
-  // Asked about every connection of another node before it is answered; it outlives the node. To be
-  // set before the loop runs. Without one whoever can connect is admitted.
+  // Queried for every incoming connection before a reply is sent. Must outlive the node, and be set
+  // before the loop runs. Without one, every peer that can connect is admitted.
   void set_admission(Admission* admission);
 
   void tell(AgentEvent event) override;
@@ -64,7 +64,7 @@ class RendezvousNode final : public Rendezvous {
   [[nodiscard]] const std::string& address() const override;
   [[nodiscard]] std::uint16_t port() const;
 
-  // Whether the first endpoint is ours.
+  // True if the first endpoint is ours.
   [[nodiscard]] bool has_endpoint() const;
 
   [[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() override;

@@ -18,7 +18,7 @@
 namespace muster {
 namespace {
 
-// A record is not touched there, and a round may run for days.
+// Records are not touched there, and a round may run for days.
 constexpr Duration kFreshOnNetwork = std::chrono::hours(24 * 7);
 
 constexpr std::size_t kRecordBytesMax = std::size_t{kMaxListsBody} + 4096;

@@ -18,35 +18,35 @@
 namespace muster {
 namespace {
 
-// Ids of our own connections: no other ones reach this bit.
+// Ids of our own connections. No other ids reach this bit.
 constexpr LinkId kFirstLink = 1ULL << 62U;
 
-// Unsent on a connection to another agent: then the worker, or the store, is not read any more.
+// With more unsent bytes to another agent, the worker or store is not read.
 constexpr std::size_t kUnsentMost = 256UL * 1024;
 
-// Reads of one worker or store before others have their turn.
+// Reads from one worker or store before others have their turn.
 constexpr int kReadsAtOnce = 4;
 
 constexpr Duration kStoreConnectTimeout = std::chrono::seconds(20);
 
 }  // namespace
 
-// One worker's connection: its socket here, and ours to the other agent.
+// One carried connection: the local socket, and the link to the other agent.
 struct StoreCarrier::Stream {
   Stream(asio::io_context& loop, LinkId id, int fd) : link(id), local(loop, fd) {}
 
   LinkId link;
   asio::posix::stream_descriptor local;
-  std::string rest;  // the local side does not take it yet; then the link is not read
+  std::string rest;  // not accepted by the local side yet; meanwhile the link is not read
   bool open = true;
-  bool connecting = false;     // the local side, to the store
-  std::optional<Hello> hello;  // for when our connection is there
+  bool connecting = false;     // the local side is connecting to the store
+  std::optional<Hello> hello;  // to send once our link is open
   bool reading = false;
   bool writing = false;
-  bool full = false;       // too much is unsent on the link
-  bool said_all = false;   // the local side has ended its half, and the other agent knows
-  bool heard_all = false;  // the far side has; the rest is still to be written
-  bool ended = false;      // the link is; the same
+  bool full = false;       // too many unsent bytes on the link
+  bool said_all = false;   // the local side has shut down its half, and the other agent knows
+  bool heard_all = false;  // the far side has; `rest` is still to be written
+  bool ended = false;      // the link has closed; `rest` is still to be written
 };
 
 StoreCarrier::StoreCarrier(asio::io_context& loop, JobTerms terms, NodeInfo self, Turn turn)
@@ -82,7 +82,7 @@ void StoreCarrier::drop_all() {
   });
 }
 
-// -- new ones ---------------------------------------------------------------------------------
+// -- new streams ------------------------------------------------------------------------------
 
 StoreCarrier::StreamPtr StoreCarrier::add(LinkId link, UniqueFd fd) {
   auto stream = std::make_shared<Stream>(loop_, link, fd.release());
@@ -90,7 +90,7 @@ StoreCarrier::StreamPtr StoreCarrier::add(LinkId link, UniqueFd fd) {
   return stream;
 }
 
-// What the worker says follows the Hello, without waiting for an answer.
+// The worker's data follows the Hello without waiting for a reply.
 void StoreCarrier::carry(UniqueFd worker, const CarrierTarget& target) {
   const auto there = SocketAddress::parse(target.address, target.port);
   if (!there) {
@@ -106,21 +106,20 @@ void StoreCarrier::carry(UniqueFd worker, const CarrierTarget& target) {
   turn_([&] { sockets_->connect(link, {*there}, kStoreConnectTimeout); });
 }
 
-// The number of a round is known to its members only; who may connect to an agent at all is decided
-// below this.
+// Only members know the number of a round. Lower layers decide which peers may connect at all.
 void StoreCarrier::adopt(LinkId link, const Hello& hello) {
   if (hello.terms.job_id != terms_.job_id) {
-    refuse(link, "the endpoint serves another job");
+    refuse(link, "the endpoint serves a different job");
     return;
   }
   if (!store_ || hello.started != store_->round) {
-    refuse(link, "the store of that round is not here");
+    refuse(link, "this node does not have the store of that round");
     return;
   }
   const auto there = SocketAddress::parse(store_->address, store_->port);
   Connecting connecting = there ? start_connect(*there) : Connecting{};
   if (!connecting.fd) {
-    refuse(link, "the store cannot be reached");
+    refuse(link, "the store is unreachable");
     return;
   }
   const StreamPtr stream = add(link, std::move(connecting.fd));
@@ -194,7 +193,7 @@ void StoreCarrier::write(const StreamPtr& stream, std::string_view bytes) {
   }
 }
 
-// The local side can be written to.
+// The local side is writable.
 void StoreCarrier::go_on(const StreamPtr& stream) {
   if (stream->connecting) {
     const int error = finish_connect(stream->local.native_handle());
@@ -216,7 +215,7 @@ void StoreCarrier::go_on(const StreamPtr& stream) {
 
 void StoreCarrier::write_rest(const StreamPtr& stream) {
   std::string& rest = stream->rest;
-  // To send nothing is an error, too, once our half is shut down.
+  // Even an empty send fails once our half is shut down.
   const auto count =
       rest.empty() ? 0
                    : ::send(stream->local.native_handle(), rest.data(), rest.size(), MSG_NOSIGNAL);
@@ -259,7 +258,7 @@ void StoreCarrier::end(const StreamPtr& stream) {
   if (!std::exchange(stream->open, false)) {
     return;
   }
-  const StreamPtr kept = stream;  // it may be the one in the map
+  const StreamPtr kept = stream;  // the argument may be the map's element
   stream->local.close();
   sockets_->close(kept->link);
   streams_.erase(kept->link);
@@ -268,7 +267,7 @@ void StoreCarrier::end(const StreamPtr& stream) {
 // -- the other agent --------------------------------------------------------------------------
 
 void StoreCarrier::send(LinkId link, const RoundMessage& message) {
-  if (auto frame = encode_shared(message)) {  // a blob within its limit always can be
+  if (auto frame = encode_shared(message)) {  // encoding cannot fail for a blob within its limit
     sockets_->send(link, std::move(*frame));
   }
 }
@@ -307,11 +306,11 @@ void StoreCarrier::hear(const StreamPtr& stream, const RoundMessage& message) {
     stream->heard_all = stream->heard_all || carried->bytes.empty();
     write(stream, carried->bytes);
   } else if (!std::holds_alternative<Welcome>(message)) {
-    end(stream);  // refused: the worker sees that the store has closed its connection
+    end(stream);  // refused: the worker sees a store that closes its connection
   }
 }
 
-// What has come is still for the local side.
+// Received data still goes to the local side.
 void StoreCarrier::link_ended(const StreamPtr& stream) {
   stream->ended = true;
   if (stream->rest.empty()) {

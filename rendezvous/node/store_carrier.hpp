@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreCarrier: the bytes of workers who reach their store through the launchers
-// (--store-via=proxy). On a worker's node it takes the worker's connection and makes one of our own
-// for it, to the node that has the store; there it connects to the store. Each has a connection to
-// itself, so that TCP's flow control reaches from one end to the other. Part of RendezvousNode,
-// whose sockets it uses, and whatever protects them. Resource; one thread.
+// StoreCarrier: carries data for workers that reach their store through the launchers
+// (--store-via=proxy). On a worker's node it accepts the worker's connection and opens a separate
+// one to the node that has the store. That node's carrier connects to the store. Each worker has
+// its own connection, so TCP flow control works end to end. Part of RendezvousNode, whose sockets
+// and encryption it uses. Resource; one thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -24,14 +24,14 @@ class io_context;
 
 namespace muster {
 
-// Where the agent is that has the store of a round.
+// Address of the agent that has the store of a round.
 struct CarrierTarget {
   RoundId round;
   std::string address;  // numeric
   std::uint16_t port = 0;
 };
 
-// The store of a round, on this machine.
+// The local store of a round.
 struct CarriedStore {
   RoundId round;
   std::string address;
@@ -40,7 +40,7 @@ struct CarriedStore {
 
 class StoreCarrier {
  public:
-  // Runs work within a turn of the node, which sends what the work has to say.
+  // Runs work within a turn of the node. The turn then sends the resulting output.
   using Turn = std::function<void(const std::function<void()>&)>;
 
   StoreCarrier(asio::io_context& loop, JobTerms terms, NodeInfo self, Turn turn);
@@ -49,23 +49,23 @@ class StoreCarrier {
 
   ~StoreCarrier() { stop(); }
 
-  // Nothing happens any more; the sockets may be destroyed then.
+  // Stops all activity. The sockets may be destroyed afterwards.
   void stop();
 
-  // Once, before anything else.
+  // Call once, before anything else.
   void use(LinkSockets& sockets);
 
-  // What others bring goes to this store. Without one it is refused; what was under way ends.
+  // Carried connections go to this store. Without one they are refused. Existing streams end.
   void set_store(std::optional<CarriedStore> store);
 
-  // A worker of this node, whose connection is carried there.
+  // Carries a connection of a local worker to this target.
   void carry(UniqueFd worker, const CarrierTarget& target);
 
-  // All that was under way ends.
+  // Ends all streams.
   void drop_all();
 
-  // True if it is about a connection of ours. Where one becomes ours, the event is replaced by its
-  // end, for who knew it so far.
+  // True if the event concerns one of our connections. When this class takes a connection over, it
+  // replaces the event with the connection's end, for the previous owner.
   [[nodiscard]] bool take(NodeEvent& event);
 
  private:

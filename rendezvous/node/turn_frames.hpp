@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TurnFrames: a message that goes to many nodes in one turn is encoded once. Value-like.
+// TurnFrames: encodes a message once if it goes to many nodes in one turn. Value-like.
 #pragma once
 
 #include "base/error.hpp"
@@ -27,7 +27,7 @@ class TurnFrames {
     return frame;
   }
 
-  // At the end of a turn.
+  // Call at the end of a turn.
   void clear() { frames_.clear(); }
 
  private:

@@ -17,10 +17,10 @@ void Asker::want_endpoint(TimePoint now, std::size_t index, const Endpoint& endp
 void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t port) {
   Target& target =
       targets_.try_emplace(key, Target{.host = host, .port = port, .due = now}).first->second;
-  target.once = false;  // a claim may have had it asked before
+  target.once = false;  // a claim may have added it before
 }
 
-// For what a stranger says: bounded, and never instead of what we want to know ourselves.
+// For claims of strangers: bounded, and never instead of our own targets.
 void Asker::want_once(TimePoint now, const NodeInfo& node) {
   const auto asked = std::ranges::count_if(targets_, [](const auto& t) { return t.second.once; });
   if (static_cast<std::size_t>(asked) < kAskOnceMax) {
@@ -62,7 +62,7 @@ void Asker::forget_all(NodeEffects& out) {
   }
 }
 
-// They took the question and say nothing: stopped, or lost since.
+// They accepted the connection but send nothing: stopped, or lost since.
 void Asker::drop_silent(TimePoint now, NodeEffects& out) {
   for (auto at = targets_.begin(); at != targets_.end();) {
     auto& [key, target] = *at;
@@ -88,14 +88,14 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
       continue;
     }
     target.link = next_link_;
-    next_link_ += 4;                     // the other numbers are those of other users of links
-    target.due = now + 2 * kAskTimeout;  // to connect, and to answer
+    next_link_ += 4;                     // other users of links have the other ids
+    target.due = now + 2 * kAskTimeout;  // for both connect and reply
     links_.emplace(target.link, key);
     out.emplace_back(OpenLink{target.link, target.host, target.port, kAskTimeout});
   }
 }
 
-// While as many as may be are asked, the turn of the others comes with an answer, not with time.
+// At the connection limit, other targets wait for an answer, not for a time.
 std::optional<TimePoint> Asker::next_deadline() const {
   std::optional<TimePoint> next;
   const bool is_full = links_.size() >= kAsksMax;
@@ -133,7 +133,7 @@ std::optional<AskResult> Asker::received(TimePoint now,
   AskResult result{AskResult::What::alive, key.first, key.second, std::nullopt};
   if (claim != nullptr) {
     result.claim = *claim;
-    // Another agent listens there now: the one we asked for has ended, with its guard.
+    // Another agent listens there now, so the agent that we asked for has exited, with its guard.
     if (key.first != 0 && claim->node.id != key.first) {
       result.what = AskResult::What::gone;
     }
@@ -144,8 +144,8 @@ std::optional<AskResult> Asker::received(TimePoint now,
   return result;
 }
 
-// A node's own port that refuses is the proof that we look for, and is told. An endpoint that
-// refuses may be one that starts again: asked more and more seldom, but soon at first.
+// A node's own port that refuses is the proof that we are looking for, and is reported. A refusing
+// endpoint may be restarting: retry soon at first, then less and less often.
 void Asker::pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how) {
   if (how != LinkEnd::refused || key.first != 0) {
     target.refused_since.reset();
@@ -167,8 +167,8 @@ std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
   links_.erase(found);
   Target& target = targets_.at(key);
   target.link = 0;
-  // Closed without an answer: a guard that still ends a dead agent's workers, or a node that is
-  // ending.
+  // Closed without an answer: a guard that is still killing a dead agent's workers, or a node that
+  // is exiting.
   if (how == LinkEnd::closed && key.first != 0) {
     target.due = now + target.soon;
     target.soon = std::min(target.soon * 2, kAskSoonMost);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asker: a coordinator's questions to nodes that do not follow it: do you live, and whom do you
-// follow? One short connection each, again and again. Part of RoundCore; pure, value-like.
+// Asker: a coordinator's queries to nodes that do not follow it: are they alive, and which leader
+// do they follow? It repeats them, with one short connection each. Part of RoundCore; pure,
+// value-like.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -16,33 +17,34 @@
 
 namespace muster {
 
-// An answer of the network about one target.
+// The outcome of one query.
 struct AskResult {
   enum class What : std::uint8_t { gone, alive, silent };
   What what = What::silent;
-  NodeId node = 0;             // whom we asked for; 0: whoever has the endpoint
-  std::size_t endpoint = 0;    // which, where node is 0
-  std::optional<Claim> claim;  // where it answered
+  NodeId node = 0;             // queried node; 0 for an endpoint
+  std::size_t endpoint = 0;    // its index, if node is 0
+  std::optional<Claim> claim;  // set if it answered
 };
 
 inline constexpr Duration kAskInterval = std::chrono::milliseconds(250);
 inline constexpr Duration kAskTimeout = std::chrono::seconds(1);
 
-// A guard that still ends the workers of a dead agent accepts and says nothing: asked again soon.
+// A guard that is still killing a dead agent's workers accepts connections but sends nothing. Retry
+// soon.
 inline constexpr Duration kAskSoonFirst = std::chrono::microseconds(500);
 inline constexpr Duration kAskSoonMost = std::chrono::milliseconds(50);
 
-// An endpoint that refuses belongs to a machine that runs: its node may be started again at any
-// moment, most likely soon. Asked after a thousandth of the time for which it has refused.
+// An endpoint that refuses belongs to a running host, so its node may restart at any moment, most
+// likely soon. It is retried after 1/1000 of the time for which it has refused.
 inline constexpr Duration kAskRefusedFirst = std::chrono::milliseconds(10);
 inline constexpr Duration kAskRefusedMost = kAskInterval;
 inline constexpr int kAskRefusedShare = 1000;
 
-// Connections at one time; the rest of the targets wait for their turn.
+// Concurrent connections. Other targets wait.
 inline constexpr std::size_t kAsksMax = 64;
 
-// Targets that are asked once. Anyone on the network can name some: they are few, so that members
-// and endpoints are asked beside them.
+// Targets that are queried once. Any peer can cause these, so their number is small and leaves
+// capacity for members and endpoints.
 inline constexpr std::size_t kAskOnceMax = 16;
 
 class Asker {
@@ -50,17 +52,17 @@ class Asker {
   // Link ids are first_link, first_link + 4, …
   explicit Asker(LinkId first_link) : next_link_(first_link) {}
 
-  // Idempotent. Asked at once, and again until forgotten.
+  // Idempotent. Queries at once, and repeats until the target is forgotten.
   void want(TimePoint now, const NodeInfo& node);
   void want_endpoint(TimePoint now, std::size_t index, const Endpoint& endpoint);
-  // Forgotten with its answer, or without one. Nothing happens where kAskOnceMax are asked, or
-  // where the node is asked anyway.
+  // Forgets the target after one query, answered or not. Does nothing if kAskOnceMax are pending or
+  // the node is already a target.
   void want_once(TimePoint now, const NodeInfo& node);
   void forget(NodeId node, NodeEffects& out);
   void forget_endpoint(std::size_t index, NodeEffects& out);
   void forget_all(NodeEffects& out);
 
-  // Opens what is due.
+  // Opens the connections that are due.
   void tick(TimePoint now, NodeEffects& out);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
@@ -82,10 +84,10 @@ class Asker {
     std::string host;
     std::uint16_t port = 0;
     LinkId link = 0;
-    TimePoint due{};  // to be asked; while it is asked: to answer
+    TimePoint due{};  // next query; while one is pending, its deadline
     Duration soon = kAskSoonFirst;
     bool once = false;
-    // An endpoint that has done nothing else since.
+    // Set for an endpoint that has only refused since then.
     std::optional<TimePoint> refused_since = std::nullopt;
   };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore's questions to nodes that do not follow it, and the quorum that its leases rest on.
+// RoundCore's queries to nodes that do not follow it, and the quorum on which its leases are based.
 #include "base/mark.hpp"
 #include "rendezvous/round/round_core.hpp"
 
@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// -- questions --------------------------------------------------------------------------------
+// -- queries ----------------------------------------------------------------------------------
 
 Hello RoundCore::question(TimePoint now) {
   Hello hello;
@@ -65,14 +65,14 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
       asker_.want_once(now, claim.coordinator);
     }
     if (result.node != 0 && !is_member(result.node)) {
-      asker_.forget(result.node, out);  // it has answered for itself
+      asker_.forget(result.node, out);  // it has answered itself
     }
   }
   evaluate(now, out);
 }
 
-// What a follower says of its leader is worth less than that leader's own word: it may be lost and
-// not know it yet.
+// A follower's word about its leader counts less than the leader's own: the leader may be dead
+// without the follower knowing yet.
 bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   const NodeInfo& leader = claim.coordinator;
   const bool is_hearsay = claim.node.id != leader.id;
@@ -82,8 +82,8 @@ bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   return is_stronger(now, leader, claim.started, claim.has_quorum, claim.inherits);
 }
 
-// Told of by a follower of its. Two leaders without a quorum, who each need a follower of the
-// other, would not hear of each other otherwise.
+// A leader that one of its followers told us about. Otherwise two leaders without a quorum that
+// each need one of the other's followers would not find each other.
 bool RoundCore::is_unknown_leader(const Claim& claim) const {
   const NodeId leader = claim.coordinator.id;
   return leader != 0 && leader != self_.id && leader != claim.node.id && !nodes_.contains(leader) &&
@@ -99,7 +99,7 @@ void RoundCore::hear_claim(TimePoint now, const Hello& hello, NodeEffects& out) 
   ask_around(now, out);
 }
 
-// A node that we know is where we know it to be: else whoever uses its name could prove it gone.
+// For a known node, use its known address. Otherwise a peer that uses its id could prove it dead.
 NodeInfo RoundCore::known_as(const NodeInfo& claimed) const {
   if (const auto node = nodes_.find(claimed.id); node != nodes_.end()) {
     return node->second.info;
@@ -176,7 +176,7 @@ std::vector<MemberEvidence> RoundCore::evidence_of(TimePoint now, const Round& r
   return members;
 }
 
-// Looking at every member for every beat would be quadratic; what is known only grows.
+// Checking every member on every heartbeat would be quadratic. Evidence only ever grows.
 void RoundCore::refresh_quorum(TimePoint now) {
   quorum_checked_ = now;
   std::optional<TimePoint> until = TimePoint::max();

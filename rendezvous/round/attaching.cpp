@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore and the nodes that come to it: refused, welcomed, told what they missed.
+// RoundCore and joining nodes: refuses them, welcomes them, and sends what they missed.
 #include "base/mark.hpp"
 #include "rendezvous/round/round_core.hpp"
 
@@ -16,10 +16,10 @@ constexpr std::size_t kRivalsMax = 256;
 
 }  // namespace
 
-// Anyone may ask: it names what the other one said, and nothing of ours.
+// Any peer can ask, so this repeats the peer's job id and reveals nothing about ours.
 Refuse other_job(const std::string& theirs) {
   return Refuse{Refusal::wrong_job,
-                fmt::format("the endpoint serves another job than '{}'; use another port for "
+                fmt::format("the endpoint serves a different job than '{}'; use another port for "
                             "another job, or the same --rdzv-id",
                             theirs)};
 }
@@ -29,7 +29,7 @@ Refuse other_job(const std::string& theirs) {
 std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) const {
   const JobTerms& ours = settings_.terms;
   const JobTerms& theirs = hello.terms;
-  // Both sides print it.
+  // Both sides print this.
   const auto differ = [](std::string_view what, const auto& job, const auto& node) {
     return Refuse{
         Refusal::wrong_terms,
@@ -76,8 +76,8 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   return refusal_of_place(now, hello);
 }
 
-// A place of its own for each node: where the back end is static, or the platform numbers the
-// nodes. There a node that has been silent may be the one that comes again.
+// Each node needs a separate node_rank if the back end is static or the platform numbers the nodes.
+// On a platform, a silent holder may be the node that is returning.
 const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const Hello& hello) const {
   const NodeInfo& comes = hello.node;
   const bool is_static = settings_.terms.backend == "static";
@@ -100,8 +100,8 @@ std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const Hello& he
     return std::nullopt;
   }
   return Refuse{Refusal::wrong_terms,
-                fmt::format("--node-rank={} is taken by '{}' ({}), and '{}' ({}) asks for it too; "
-                            "each node needs its own",
+                fmt::format("--node-rank={} is taken by '{}' ({}), and '{}' ({}) requests it too; "
+                            "each node needs a different one",
                             comes.node_rank,
                             holder->info.name,
                             holder->info.address,
@@ -109,9 +109,9 @@ std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const Hello& he
                             comes.address)};
 }
 
-// A pod or a host that was lost may be there again, under another address, before its old
-// connection has been silent for long. Who has the place is a rival only if it says something after
-// the other one has come; until then that one is sent away without an answer, and comes again.
+// A lost pod or host may return under another address before its old connection has been silent for
+// long. The current holder counts as a rival only if it sends a message after the newcomer arrived.
+// Until then the newcomer is turned away without an answer, and retries.
 bool RoundCore::is_place_in_doubt(TimePoint now, const Hello& hello) {
   const Node* const holder = holder_of_place(now, hello);
   if (holder == nullptr || settings_.terms.backend == "static") {
@@ -124,8 +124,8 @@ bool RoundCore::is_place_in_doubt(TimePoint now, const Hello& hello) {
   return holder->heard <= since;
 }
 
-// The refused node has exited. Without it too few nodes would wait until the join timeout. After
-// the first round a refused node ends nothing.
+// The refused node has exited. Without it, too few nodes would wait until the join timeout. After
+// the first round, a refused node does not end the job.
 void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEffects& out) {
   const bool is_first = base_->id.number == 0 && accepted_.empty();
   const auto least = static_cast<std::size_t>(settings_.terms.nodes_min);
@@ -138,9 +138,9 @@ void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEf
   close(now, std::move(ending), out);
 }
 
-// The same program with the same arguments is a node of this job, started with other options or
-// another muster. A node with another program may belong to another job, and one with a place that
-// is taken may be started again: those end nothing.
+// A node with the same program and arguments belongs to this job, but was started with other
+// options or another muster. A node with another program may belong to another job, and a node with
+// a taken node_rank may be a restarted one. Those do not end the job.
 void RoundCore::refuse(
     TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out) {
   MUSTER_MARK("a node is refused");
@@ -171,7 +171,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     return;
   }
   if (phase_ == Phase::stopping && deaf_.contains(id)) {
-    out.emplace_back(CloseLink{link});  // it would be waited for again
+    out.emplace_back(CloseLink{link});  // else the round would wait for it again
     return;
   }
   const bool is_new = !nodes_.contains(id);
@@ -183,7 +183,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     links_.erase(node.link);
     out.emplace_back(CloseLink{node.link});
   }
-  // Its last coordinator may have granted others something until a moment ago.
+  // Its last coordinator may have granted leases to other nodes until a moment ago.
   if (is_new && id != self_.id && !hello.waited && hello.lost != self_.id) {
     quiet_since_ = std::max(quiet_since_, now);
   }
@@ -194,7 +194,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   node.heard = now;
   node.pongs = {{0, now}};
   links_[link] = id;
-  // Looking at all members for each one that comes would be quadratic.
+  // Checking all members for each joining node would be quadratic.
   if (const auto loss = losses_.find(id); loss != losses_.end()) {
     expected_ += loss->second.given_up && is_member(id) ? 1U : 0U;
     losses_.erase(loss);
@@ -207,7 +207,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     return round <= base_->id ||
            std::ranges::any_of(accepted_, [&](const auto& known) { return known->id == round; });
   };
-  // A record of another job is forgotten with the first proposal.
+  // The first proposal makes a node drop a record of another job.
   node.knows_past =
       is_of_other_job(hello.inherits) || (is_known(hello.started) && is_known(hello.accepted));
   confirmed_ = confirmed_ || (!hello.inherits.unconfirmed && hello.started.number > 0);
@@ -219,7 +219,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   resume(now, node, hello, out);
 }
 
-// It stops its workers itself where another node led their round.
+// If another node led its round, it stops its workers itself.
 void RoundCore::end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const {
   if (hello.running && hello.started.coordinator == self_.id) {
     MUSTER_MARK("a node comes back with the workers of a round that has ended");
@@ -227,7 +227,7 @@ void RoundCore::end_old_round(const Node& node, const Hello& hello, NodeEffects&
   }
 }
 
-// What a node that was attached before, or belongs to the last round, has to hear.
+// Sends the current state to a returning node or a member of the last round.
 void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out) {
   switch (phase_) {
     case Phase::idle:
@@ -249,7 +249,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         return;
       }
       if (hello.started != base_->id && hello.accepted == base_->id) {
-        // Its Ready is on the way: an order that crosses it would leave it running alone.
+        // Its Ready is on the way. A Start that crosses it would leave the node running alone.
         MUSTER_MARK("the order to start was lost with its connection");
         set_state(node, State::unknown);
         regroup(now, {fmt::format("node '{}' missed the start", node.info.name)}, true, out);
@@ -269,12 +269,12 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
   }
 }
 
-// A later round than ours that was started by another coordinator ends ours.
+// A later round that another coordinator started replaces ours.
 void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
   for (const RoundPtr& round : {rounds.started, rounds.base}) {
     if (round && round->id > base_->id) {
       set_base(inherited(round));
-      // A failure that we counted in the round before is not one of this round.
+      // A failure counted in the previous round does not belong to this one.
       restart_count_ = round->restart_count;
     }
   }
@@ -286,7 +286,7 @@ void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
   };
   drop_older();
   if (base_->id.number == 0 && !accepted_.empty()) {
-    // No round was started yet. All proposals rest on the first one (RoundCore::abandon).
+    // No round has started yet. All proposals depend on the first one (RoundCore::abandon).
     set_base(*std::ranges::min_element(accepted_, {}, [](const auto& round) { return round->id; }));
     drop_older();
   }

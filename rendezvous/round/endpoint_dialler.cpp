@@ -49,7 +49,7 @@ std::optional<std::size_t> EndpointDialler::index_of(LinkId link) const {
              : std::optional(static_cast<std::size_t>(found - attempts_.begin()));
 }
 
-// The others need not wait for their turn any longer.
+// The other endpoints no longer wait for their turn.
 void EndpointDialler::fail(TimePoint now,
                            std::size_t index,
                            const std::string& why,

@@ -18,7 +18,7 @@ void FailureProof::stop(TimePoint now) {
 }
 
 bool FailureProof::judge(WorkerFailedHere& failed) {
-  // A file's clock may be wrong: nothing failed before it was started, or after it had ended.
+  // The file's clock may be wrong: clamp to the interval from worker start to exit.
   const TimePoint raised = std::min(failed.raised_at.value_or(failed.seen_at), failed.seen_at);
   failed.seen_at = std::max(raised, began_at_);
   const bool is_older = stopped_at_ && failed.seen_at <= *stopped_at_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// FailureProof: which failures of this node's workers may be the cause of the round's end. The
-// first one may, and so may those that happened before this node was told to stop. A worker that
-// failed later failed as a consequence, unless its error file proves that its exception is older.
-// One that had lost its connection to another worker is always a consequence of what stopped us,
-// and the cause only where nobody tells of another failure.
-// Asked by NodeCore for every WorkerFailedHere. Pure; value-like.
+// FailureProof: decides which failures of this node's workers may be the cause of the round's end.
+// These are the first failure and all failures before this node was asked to stop. Later failures
+// are consequences, unless an error file proves that the exception is older. After a stop, a worker
+// that had lost its connection to another worker always counts as a consequence. It is the cause
+// only if no other failure is reported. NodeCore calls this for every WorkerFailedHere. Pure;
+// value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -20,20 +20,20 @@ class FailureProof {
   // The workers of a round are started.
   void begin(TimePoint now);
 
-  // They are being stopped, for whatever reason.
+  // They are being stopped, for any reason.
   void stop(TimePoint now);
 
-  // Sets `seen_at` to the time at which the worker failed, and `message.consequence`. False: it
-  // only did what it was told and is not to be reported.
+  // Sets `seen_at` to the time of the failure, and `message.consequence`. Returns false if the
+  // worker only obeyed a stop request. Such a failure is not reported.
   [[nodiscard]] bool judge(WorkerFailedHere& failed);
 
-  // Whether the details of this rank's failure are worth sending.
+  // True if the details of this rank's failure should be sent.
   [[nodiscard]] bool wants_details(std::int32_t rank) const { return reported_.contains(rank); }
 
  private:
   TimePoint began_at_{};
-  std::optional<TimePoint> stopped_at_;  // the first failure, or the request to stop
-  std::set<std::int32_t> reported_;      // ranks whose details may be asked for
+  std::optional<TimePoint> stopped_at_;  // first failure or stop request
+  std::set<std::int32_t> reported_;      // ranks whose details may be sent
 };
 
 }  // namespace muster

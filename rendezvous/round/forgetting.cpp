@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoundCore and NodeCore: members that the user declares dead (musterctl forget). A forgotten
-// member is counted as if it had never been in the rounds that we know of.
+// member is treated as if it had never been in the known rounds.
 #include "rendezvous/round/node_core.hpp"
 
 #include <fmt/core.h>
@@ -30,12 +30,12 @@ std::string RoundCore::why_not_forget(const std::string& name) const {
     return {};
   }
   return fmt::format(
-      "this job waits for no lost node '{}'; muster's line \"waiting for\" names the "
-      "nodes that it waits for",
+      "this job is not waiting for a lost node '{}'; muster's \"waiting for\" line names "
+      "the nodes that it waits for",
       name);
 }
 
-// A silent one is still asked: if it lives and leads, the weaker of the two leaders yields.
+// We keep querying a silent node: if it is alive and leads, the weaker of the two leaders yields.
 void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects& out) {
   if (!why_not_forget(name).empty()) {
     return;
@@ -43,7 +43,7 @@ void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects&
   for (const NodeId id : lost_as(name)) {
     losses_[id].forgotten = true;
     losses_[id].over = true;
-    note_loss(now, id, fmt::format("node '{}' was declared dead by hand", name), out);
+    note_loss(now, id, fmt::format("node '{}' was declared dead by the user", name), out);
   }
   out.emplace_back(
       SayNode{fmt::format("node '{}' was declared dead by musterctl forget; if it still runs, this "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore while no round runs: who is ready, whether that is enough, proposing and starting.
+// RoundCore while no round runs: checks whether enough nodes are ready, proposes, and starts.
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/ranking.hpp"
@@ -25,7 +25,7 @@ void RoundCore::enter(TimePoint now, Phase phase) {
   phase_since_ = now;
 }
 
-// Called after everything that may have changed something.
+// Called after every event that may change the outcome.
 void RoundCore::evaluate(TimePoint now, NodeEffects& out) {
   switch (phase_) {
     case Phase::idle:
@@ -70,21 +70,22 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
   set_state(node, State::ready);
   if (phase_ == Phase::running && ran) {
     MUSTER_MARK("a member stopped its workers by itself");
-    regroup(now,
-            {fmt::format("node '{}' {}",
-                         node.info.name,
-                         ready.lost_touch ? "lost touch for a while" : "stopped its workers"),
-             ranks_of(*base_, node.info.id)},
-            true,
-            out);
+    regroup(
+        now,
+        {fmt::format("node '{}' {}",
+                     node.info.name,
+                     ready.lost_touch ? "was out of contact for a while" : "stopped its workers"),
+         ranks_of(*base_, node.info.id)},
+        true,
+        out);
   } else if (phase_ == Phase::stopping && ready.lost_touch) {
     membership_changed_ = true;
   }
 }
 
-// -- enough? ----------------------------------------------------------------------------------
+// -- enough nodes? ----------------------------------------------------------------------------
 
-// Nodes without which no round may be formed: members of the last rounds that may still run.
+// Nodes without which no round may be formed: members of the last rounds that may still be running.
 void RoundCore::count_expected(TimePoint now) {
   for (auto& [id, loss] : losses_) {
     loss.given_up = out_of_lease(now, id);
@@ -125,11 +126,11 @@ bool RoundCore::enough_ready(TimePoint now) {
   if (base_->id.number == 0 && accepted_.empty()) {
     return enough_founders(now, eligible_);
   }
-  enough_since_.reset();  // no founder any more: a last call in the past would ring for ever
+  enough_since_.reset();  // the job is founded: a stale last call would never expire otherwise
   return all_expected_ready(now) && quorum_is_ready();
 }
 
-// The first round of a job: all that may come, or the minimum and nobody else for a while.
+// The first round of a job: the maximum of nodes, or the minimum after the last call.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
   if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
     return true;
@@ -180,7 +181,7 @@ bool RoundCore::quorum_is_ready() const {
              accepted_, [&](const RoundPtr& round) { return is_quorum(standings_of(*round)); });
 }
 
-// Members of the last round first, then by arrival.
+// Members of the last round first, then by order of arrival.
 std::vector<NodeInfo> RoundCore::choose() const {
   std::vector<const Node*> ready;
   for (const auto& [id, node] : nodes_) {
@@ -200,8 +201,8 @@ std::vector<NodeInfo> RoundCore::choose() const {
   return rank_nodes(std::move(members), settings_.rank_order, base_->members);
 }
 
-// Who was granted something believes for a lease that no round is formed without it. It can be left
-// out where members of several rounds have come together, more than there are places.
+// A node with a lease relies on the fact that no round is formed without it. It could be omitted if
+// members of several rounds have come together, more than the maximum.
 bool RoundCore::leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const {
   return std::ranges::any_of(nodes_, [&](const auto& entry) {
     const Node& node = entry.second;
@@ -211,7 +212,7 @@ bool RoundCore::leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& c
   });
 }
 
-// A static job has a place for each node and needs them all.
+// A static job needs all nodes, one per rank.
 bool RoundCore::fills_all_ranks(const std::vector<NodeInfo>& nodes) const {
   if (settings_.terms.backend != "static") {
     return true;
@@ -224,8 +225,8 @@ bool RoundCore::fills_all_ranks(const std::vector<NodeInfo>& nodes) const {
   return nodes.size() == static_cast<std::size_t>(settings_.terms.nodes_max);
 }
 
-// Members that have succeeded were dismissed and do not come back. Where too few are left without
-// them, only newcomers could make a round possible: when nobody waits for those any longer.
+// Members that succeeded were dismissed and do not return. If too few nodes remain, only newcomers
+// could make a round possible. The job ends when the wait for newcomers expires.
 std::optional<TimePoint> RoundCore::short_by() const {
   if (phase_ != Phase::gathering || finished_.empty()) {
     return std::nullopt;
@@ -236,12 +237,12 @@ std::optional<TimePoint> RoundCore::short_by() const {
   return is_short ? std::optional(phase_since_ + settings_.last_call) : std::nullopt;
 }
 
-// Where no worker failed, the end has no rank.
+// If no worker failed, the result has no rank.
 void RoundCore::close_short(TimePoint now, NodeEffects& out) {
   MUSTER_MARK("too few are left beside those that have succeeded");
   const auto awaited = awaited_names(now);
   std::string why = fmt::format(
-      "{}, and too few nodes are left for another round: {} of {} have succeeded and left{}{}",
+      "{}, and too few nodes remain for another round: {} of {} have succeeded and left{}{}",
       regroup_.reason,
       finished_.size(),
       base_->members.size(),
@@ -266,7 +267,7 @@ void RoundCore::propose(TimePoint now, std::vector<NodeInfo> members, NodeEffect
   auto round = std::make_shared<Round>();
   round->id = RoundId{++number_, self_.id};
   round->job = base_->job != 0 ? base_->job : self_.id;
-  // All launchers are new: none has used up a restart.
+  // All launchers are new, so none has used a restart.
   restart_count_ = confirmed_ ? restart_count_ : 0;
   round->restart_count = restart_count_;
   round->members = std::move(members);
@@ -306,17 +307,18 @@ void RoundCore::accept(TimePoint now, Node& node, const Accept& accepting, NodeE
   }
 }
 
-// To start is to grant: who accepted and has turned away since, a lease after our last word, may
-// run another round by now. A store that opens late, or a coordinator that was stopped.
+// Starting means granting: a node that accepted but abandoned us since, a lease after our last
+// message, may run another round by now. Possible causes are a store that opens late, or a
+// coordinator that was stopped.
 bool RoundCore::may_start(TimePoint now) const {
   const auto heard = quorum_time(evidence_of(now, *proposal_));
   return settings_.allow_split_brain || MUSTER_MUTATE("quorum ignored") ||
          (heard && (*heard == TimePoint::max() || now < *heard + quorum_after(settings_.lease)));
 }
 
-// It may have been accepted by some, but nobody was or will be told to start it. If it was the
-// first one of the job, then those who accepted it may form a round without us: from now on each
-// round needs a quorum of its members, as if it had been started.
+// Some nodes may have accepted it, but no node was or will be asked to start it. If it was the
+// job's first proposal, those nodes may form a round without us. So from now on each round needs a
+// quorum of its members, as if it had started.
 void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
   MUSTER_MARK("a proposal is abandoned");
   enter(now, Phase::gathering);
@@ -441,7 +443,7 @@ std::vector<std::string> RoundCore::awaited_names(TimePoint now) const {
       continue;
     }
     if (here) {
-      awaited.push_back(member.name + " (its workers are ending)");
+      awaited.push_back(member.name + " (its workers are stopping)");
     } else if (const auto loss = losses_.find(member.id);
                loss == losses_.end() || loss->second.forgotten) {
       continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GoneNodes: whom a follower has found gone, and whether in time: before they can have accepted a
-// round that it does not know of (rendezvous/README.md, "The rule"). Part of LinkCore; value-like.
+// GoneNodes: nodes that a follower has found dead, and whether in time: before they can have
+// accepted a round that it does not know of (rendezvous/README.md, "The rule"). Part of LinkCore;
+// value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -16,13 +17,13 @@ class GoneNodes {
  public:
   explicit GoneNodes(Duration lease) : lease_(lease) {}
 
-  // `by` granted what was asked for then: it had a quorum, and we were in its round.
+  // `by` granted a lease requested at `asked`: it had a quorum, and we were in its round.
   void note_grant(TimePoint asked, NodeId by) {
     granted_ = std::max(granted_, asked);
     granted_by_ = by;
   }
 
-  // Of a round of so many members.
+  // `members` is the size of the node's round.
   void add(TimePoint now, NodeId node, std::size_t members) {
     all_.insert(node);
     // The others are too few to form a round without us that the coordinator then joins.
@@ -37,13 +38,13 @@ class GoneNodes {
 
   [[nodiscard]] const std::set<NodeId>& in_time() const { return in_time_; }
 
-  // Until then nobody can have formed a round without us.
+  // No round can have been formed without us before this.
   [[nodiscard]] TimePoint in_touch_until() const { return granted_ + fence_after(lease_); }
 
-  // We follow somebody again: those who seemed gone are tried again another time.
+  // We follow a coordinator again. Nodes that seemed dead will be tried again.
   void forget() { all_.clear(); }
 
-  // Its members live.
+  // The members of a new round are alive.
   void begin_round() { in_time_.clear(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore: agents that were restarted with the record of their predecessors on the same host
+// RoundCore: restarted agents with the record of their predecessors on the same host
 // (rendezvous/round/README.md, "Agents that are restarted").
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
@@ -23,13 +23,13 @@ Inheritance RoundCore::inheritance() const {
   return ours;
 }
 
-// In a round that was accepted by the agent before it.
+// True if its predecessor accepted this round.
 bool RoundCore::is_heir(NodeId id, const Round& round) const {
   const auto found = heirs_.find(id);
   return found != heirs_.end() && round.id <= found->second && !MUSTER_MUTATE("heirs found jobs");
 }
 
-// The same round, with agents that were started again in the places of those before them.
+// The same round, with restarted agents in place of their predecessors.
 RoundPtr RoundCore::inherited(const RoundPtr& round) const {
   const auto is_gone = [&](const NodeInfo& member) { return predecessors_.contains(member.id); };
   if (predecessors_.empty() || std::ranges::none_of(round->members, is_gone)) {
@@ -44,7 +44,7 @@ RoundPtr RoundCore::inherited(const RoundPtr& round) const {
   return changed;
 }
 
-// The agent knows all that those before it accepted, and those are gone with their workers.
+// The agent knows all that its predecessors accepted, and they are dead, with their workers.
 void RoundCore::succeed(TimePoint now, const Hello& hello, NodeEffects& out) {
   const bool is_over = phase_ == Phase::closed;
   if (is_over || hello.inherits.ids.empty() || is_of_other_job(hello.inherits)) {
@@ -56,7 +56,7 @@ void RoundCore::succeed(TimePoint now, const Hello& hello, NodeEffects& out) {
   heirs_.insert_or_assign(hello.node.id, hello.inherits.until);
   std::vector<NodeId> ids = hello.inherits.ids;
   for (const NodeId gone : hello.inherits.ids) {
-    // One with the same record that came before: it has accepted nothing that is not in there.
+    // An earlier agent with the same record. It has accepted nothing beyond the record.
     if (const auto before = predecessors_.find(gone); before != predecessors_.end()) {
       ids.push_back(before->second.id);
     }
@@ -86,14 +86,14 @@ void RoundCore::end_predecessor(TimePoint now,
   }
   MUSTER_MARK("a node takes the place of its predecessor");
   if (phase_ == Phase::running && is_in_base(gone)) {
-    const std::string what = fmt::format("node '{}' was started again", heir.name);
+    const std::string what = fmt::format("node '{}' was restarted", heir.name);
     regroup(now, {what, ranks_of(*base_, gone)}, true, out);
   } else if (phase_ == Phase::stopping) {
     membership_changed_ = true;
   }
 }
 
-// A quorum counts an agent in its predecessor's place, from now on.
+// From now on, a quorum counts an agent in its predecessor's place.
 void RoundCore::give_places(TimePoint now) {
   for (const auto& [gone, heir] : predecessors_) {
     losses_.erase(gone);

@@ -29,9 +29,9 @@ void Inquiry::stalled(TimePoint now,
                       const InquiryMembers& members,
                       NodeEffects& out) {
   if (state_ != State::idle) {
-    return;  // it hears the verdict on that one
+    return;  // it will receive the current verdict
   }
-  if (last_ && said.heard < number_) {  // it asked before it heard, or has missed it
+  if (last_ && said.heard < number_) {  // it asked before the verdict arrived, or missed it
     out.emplace_back(SendMessage{from, last_});
     return;
   }
@@ -110,7 +110,7 @@ void Inquiry::tick(TimePoint now, const InquiryMembers& members, NodeEffects& ou
   }
 }
 
-// Gives up those that will not answer.
+// Gives up on nodes that will not answer.
 void Inquiry::scan(TimePoint now, const InquiryMembers& members) {
   scan_due_ = now + inquiry_scan(lease_);
   const bool over = now >= asked_at_ + kAnswerMax;

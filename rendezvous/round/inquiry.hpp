@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inquiry: the coordinator's part in finding out who holds up the job. Asks all nodes of the round
-// what their workers do, waits for the answers but not for ever, hands them to its agent, and tells
-// everybody the verdict. One at a time, so two nodes that ask at one moment hear of one verdict.
-// Part of NodeCore; pure; value-like.
+// Inquiry: the coordinator's part in finding the rank that stalls the job. It asks all nodes of the
+// round what their workers are doing, waits a bounded time for the answers, passes them to its
+// agent, and sends the verdict to all nodes. Only one inquiry runs at a time, so two nodes that ask
+// concurrently receive one verdict. Part of NodeCore; pure; value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -19,20 +19,20 @@
 
 namespace muster {
 
-// A node answers within the first, with what it has seen by then; a node that beats and has not
-// answered after the second is left out.
+// A node answers within kAnswerWithin, with its findings so far. A node that sends heartbeats but
+// has not answered after kAnswerMax is left out.
 inline constexpr Duration kAnswerWithin = std::chrono::seconds(8);
 inline constexpr Duration kAnswerMax = std::chrono::seconds(10);
 
-// From the end of an inquiry to the next one.
+// Minimum time from the end of an inquiry to the next one.
 inline constexpr Duration kBetweenInquiries = std::chrono::milliseconds(250);
 
-// Answers of all nodes together, shared out among them; each may have so many at the least.
+// Size limit for the answers of all nodes together, and the minimum share of one node.
 inline constexpr std::size_t kFindingsOfAllMax = std::size_t{256} << 20;
 inline constexpr std::size_t kFindingsLeast = 4096;
 
-// Nobody waits longer for the answer of a node of which nothing was heard for so long: it has
-// missed two beats.
+// An inquiry stops waiting for a node that it has not heard from for this time: the node has missed
+// two heartbeats.
 [[nodiscard]] constexpr Duration silent_after(Duration lease) {
   return lease / 3;
 }
@@ -46,11 +46,11 @@ inline constexpr std::size_t kFindingsLeast = 4096;
   return static_cast<std::uint32_t>(std::clamp(share, kFindingsLeast, kMaxFindingsBytes));
 }
 
-// What the coordinator knows of a member of the running round.
+// The coordinator's knowledge of a member of the running round.
 struct MemberContact {
   std::optional<LinkId> link{};
-  TimePoint heard{};      // of it, last
-  bool finished = false;  // all its workers have ended well
+  TimePoint heard{};      // last message from it
+  bool finished = false;  // all its workers exited successfully
 };
 
 struct InquiryMembers {
@@ -62,25 +62,25 @@ class Inquiry {
  public:
   explicit Inquiry(Duration lease) : lease_(lease) {}
 
-  // A member says that its workers make no progress.
+  // A member reports that its workers make no progress.
   void stalled(TimePoint now,
                LinkId from,
                const Stalled& said,
                const InquiryMembers& members,
                NodeEffects& out);
-  // A member has looked.
+  // A member sends its findings.
   void take(NodeId from, const Looked& said, NodeEffects& out);
-  // It has come back, maybe without having heard the question.
+  // A member has reconnected and may have missed the question.
   void attached(NodeId id, const InquiryMembers& members, NodeEffects& out);
   // Our agent has judged.
   void judged(TimePoint now, const Judged& said, const InquiryMembers& members, NodeEffects& out);
   void tick(TimePoint now, const InquiryMembers& members, NodeEffects& out);
-  // The round has ended, or we lead no more.
+  // The round has ended, or we no longer lead.
   void drop();
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  // Of which it is; null: none.
+  // The round of the inquiry; null if none.
   [[nodiscard]] const RoundPtr& round() const { return round_; }
 
   [[nodiscard]] bool is_asking() const { return state_ == State::asking; }
@@ -96,14 +96,14 @@ class Inquiry {
   Duration lease_;
   State state_ = State::idle;
   RoundPtr round_;
-  std::uint64_t number_ = 0;               // of the last one
-  std::vector<NodeAnswer> answers_;        // in the order of group ranks
-  std::map<NodeId, std::size_t> awaited_;  // of whom there is none yet: their places
-  bool wanted_ = false;                    // another one, as soon as it may begin
+  std::uint64_t number_ = 0;               // of the last inquiry
+  std::vector<NodeAnswer> answers_;        // in group rank order
+  std::map<NodeId, std::size_t> awaited_;  // members without an answer yet, and their indices
+  bool wanted_ = false;                    // another inquiry, as soon as it may begin
   TimePoint asked_at_{};
   TimePoint scan_due_{};
   TimePoint not_before_ = TimePoint::min();
-  std::shared_ptr<const RoundMessage> last_;  // verdict, for those who have missed it
+  std::shared_ptr<const RoundMessage> last_;  // last verdict, for members that missed it
 };
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of a node between two events, counted anew. Read by debug builds, the tests and
-// the simulator: a counter that is off by one would otherwise show only as a round that is never
-// formed, or as a job that ends before its workers do.
+// Invariants of a node between two events, checked by recounting. Debug builds, tests and the
+// simulator run these checks. Otherwise a counter that is off by one would only show as a round
+// that never forms, or a job that ends before its workers do.
 #include "base/check.hpp"
 #include "rendezvous/round/node_core.hpp"
 
@@ -15,11 +15,12 @@ namespace muster {
 namespace {
 
 std::string differ(std::string_view what, std::size_t kept, std::size_t counted) {
-  return kept == counted ? std::string()
-                         : fmt::format("{}: {} are kept, {} are counted", what, kept, counted);
+  return kept == counted
+             ? std::string()
+             : fmt::format("{}: counter is {}, actual count is {}", what, kept, counted);
 }
 
-// The first that is not empty.
+// Returns the first non-empty text.
 template <class... Texts>
 std::string first_of(Texts&&... texts) {
   std::string found;
@@ -42,12 +43,12 @@ std::string RoundCore::check_counts() const {
   const std::size_t accepts = phase_ != Phase::proposing ? accepts_ : count([&](const Node& node) {
     return node.accepted && is_in(*proposal_, node.info.id);
   });
-  return first_of(differ("nodes of whom a round can be formed", eligible_, count(&is_eligible)),
+  return first_of(differ("eligible nodes", eligible_, count(&is_eligible)),
                   differ("ready nodes", ready_, in(State::ready)),
                   differ("running nodes", running_, in(State::running) + in(State::finished)),
                   differ("stopping nodes", stopping_, in(State::stopping)),
                   differ("members that accepted", accepts_, accepts),
-                  differ("members that are awaited", expected_, count_awaited()));
+                  differ("awaited members", expected_, count_awaited()));
 }
 
 std::string RoundCore::check_node(NodeId id, const Node& node) const {
@@ -55,24 +56,24 @@ std::string RoundCore::check_node(NodeId id, const Node& node) const {
     return fmt::format("node '{}' {}", node.info.name, what);
   };
   if (node.info.id != id) {
-    return broken("is kept for another one");
+    return broken("is stored under another id");
   }
   if (node.counted != is_eligible(node)) {
-    return broken("is counted as eligible and is not, or the other way round");
+    return broken("has a stale eligible flag");
   }
   const auto link = links_.find(node.link);
   const bool listed = link != links_.end() && link->second == id;
   if (node.attached && !listed && phase_ != Phase::closed) {
-    return broken("is attached by no connection");
+    return broken("is attached without a connection");
   }
   if (node.attached && losses_.contains(id)) {
-    return broken("is attached and lost");
+    return broken("is both attached and lost");
   }
   if (!node.attached && (node.link != 0 || node.state != State::unknown)) {
-    return broken("has no connection and a state");
+    return broken("has a state but no connection");
   }
   if (node.state == State::finished && !finished_.contains(id)) {
-    return broken("has finished and is not listed");
+    return broken("has finished but is not listed");
   }
   return {};
 }
@@ -90,7 +91,7 @@ std::string RoundCore::check_losses() const {
   }
   for (const auto& [id, loss] : losses_) {
     if (loss.gone && !loss.given_up && is_member(id)) {
-      return fmt::format("node '{}' is gone and awaited", name_of(id));
+      return fmt::format("node '{}' is gone but awaited", name_of(id));
     }
   }
   return {};
@@ -98,32 +99,32 @@ std::string RoundCore::check_losses() const {
 
 std::string RoundCore::check_phase() const {
   if (phase_ == Phase::idle) {
-    return nodes_.empty() && links_.empty() && losses_.empty() ? "" : "leads nobody and has nodes";
+    return nodes_.empty() && links_.empty() && losses_.empty() ? "" : "is idle but has nodes";
   }
   if (!std::ranges::all_of(base_->members, [&](const auto& node) { return is_in_base(node.id); })) {
-    return "a member of the last round has no place in it";
+    return "a member of the last round has no rank in it";
   }
   if (std::ranges::any_of(accepted_, [&](const auto& round) { return round->id <= base_->id; })) {
     return "an accepted round is older than the last one";
   }
   if (number_ < base_->id.number) {
-    return "a later round was started than the latest number";
+    return "the latest number is older than the last round";
   }
   if (phase_ == Phase::proposing && proposal_->id <= base_->id) {
     return "proposes an old round";
   }
   if (phase_ == Phase::running && finished_.size() >= base_->members.size()) {
-    return "runs, though all members have finished";
+    return "runs although all members have finished";
   }
   if (phase_ == Phase::running &&
       !std::ranges::all_of(finished_, [&](NodeId id) { return is_in_base(id); })) {
-    return "a node has finished that is no member";
+    return "a finished node is not a member";
   }
   if ((phase_ == Phase::closed) != close_.has_value()) {
-    return "is closed without a message, or the other way round";
+    return "phase closed and the Close message are inconsistent";
   }
   if (verdict_by_ && (phase_ != Phase::stopping || failures_.empty())) {
-    return "waits for a verdict on nothing";
+    return "waits for a verdict without failures";
   }
   return {};
 }
@@ -136,10 +137,10 @@ std::string RoundCore::check_invariants() const {
   for (const auto& [link, id] : links_) {
     const auto node = nodes_.find(id);
     if (node == nodes_.end() || !node->second.attached || node->second.link != link) {
-      return fmt::format("connection {} is of a node that has another one, or none", link);
+      return fmt::format("connection {} belongs to a node that has a different one or none", link);
     }
     if (dismissed_.contains(link)) {
-      return fmt::format("connection {} is of a node and dismissed", link);
+      return fmt::format("connection {} belongs to a node but is dismissed", link);
     }
   }
   for (const auto& [id, node] : nodes_) {
@@ -154,16 +155,16 @@ std::string RoundCore::check_invariants() const {
 
 std::string LinkCore::check_work() const {
   if (work_ != Work::none && started_->id.number == 0) {
-    return "workers of no round";
+    return "has workers but no round";
   }
   if (fence_at_ && work_ != Work::running && work_ != Work::ending) {
-    return "a lease for workers that do not run";
+    return "has a lease but no running workers";
   }
   if (accepted_->id.number > 0 && accepted_->id.number <= started_->id.number) {
-    return "accepted a round that is no later than the one started";
+    return "accepted a round that is not later than the started one";
   }
   if (accepted_->id.number == 0 && accepted_base_->id.number != 0) {
-    return "no accepted round, but one before it";
+    return "has a predecessor of an accepted round but no accepted round";
   }
   return {};
 }
@@ -171,25 +172,25 @@ std::string LinkCore::check_work() const {
 std::string LinkCore::check_invariants() const {
   const bool tries = state_ == State::connecting || state_ == State::joining;
   if (link_.has_value() != (tries || state_ == State::attached)) {
-    return "has a connection and no use for it, or the other way round";
+    return "connection and state are inconsistent";
   }
   if (retry_at_.has_value() != (state_ == State::pausing)) {
-    return "pauses without end, or is to try again though it does not pause";
+    return "retry time and pausing state are inconsistent";
   }
   if (answer_by_.has_value() != (state_ == State::joining && *link_ != 0)) {
-    return "waits for an answer to nothing, or without end";
+    return "answer deadline and joining state are inconsistent";
   }
   if (state_ == State::attached && lost_.id != 0) {
-    return "follows one that it has lost";
+    return "follows a coordinator that it has lost";
   }
   if (state_ == State::attached && !leaving_ && !(untold_.empty() && untold_details_.empty())) {
-    return "keeps failures from the node that it follows";
+    return "has unsent failures although it is attached";
   }
   if (walked_ > walk_.size()) {
-    return "has walked past the last candidate";
+    return "has passed the last candidate";
   }
   if (!std::ranges::is_sorted(beats_) || (!beats_.empty() && beats_.back().first != beat_)) {
-    return "has mixed up its signs of life";
+    return "heartbeats are not in order";
   }
   return check_work();
 }
@@ -199,25 +200,25 @@ std::string LinkCore::check_invariants() const {
 std::string NodeCore::check_invariants() const {
   for (const auto& [link, hello] : parked_) {
     if (strangers_.contains(link) || round_.knows(link)) {
-      return fmt::format("connection {} is parked and something else", link);
+      return fmt::format("connection {} is parked but also used otherwise", link);
     }
   }
   for (const LinkId link : strangers_) {
     if (round_.knows(link) || link_.owns(link)) {
-      return fmt::format("connection {} is a stranger's and something else", link);
+      return fmt::format("connection {} is a stranger's but also used otherwise", link);
     }
   }
   if (!link_.has_ended() && link_.owns(0) != round_.leads()) {
-    return "leads and does not follow itself, or the other way round";
+    return "leading and following itself are inconsistent";
   }
   if (!parked_.empty() && round_.leads()) {
-    return "leads and lets nodes wait for a leader";
+    return "leads but has nodes parked";
   }
   return first_of(link_.check_invariants(), round_.check_invariants());
 }
 
-// To count everything anew costs as much as there is. So it is done after each event while there
-// is little, and then so seldom that an event costs about the same however many nodes there are.
+// A full recount costs as much as the number of nodes. With few nodes it runs after each event,
+// with many so rarely that the average cost per event stays constant.
 void NodeCore::note_step() {
   if constexpr (kChecksInvariants) {
     constexpr std::size_t kShare = 16;

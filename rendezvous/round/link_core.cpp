@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Following a coordinator. Finding one is in seeking.cpp.
+// LinkCore with a coordinator. seeking.cpp finds one.
 #include "rendezvous/round/link_core.hpp"
 
 #include "base/mark.hpp"
@@ -15,8 +15,8 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kBeatsMax = 16;     // older ones would grant nothing any more
-constexpr std::size_t kUntoldMax = 4096;  // failures that nobody is there to be told
+constexpr std::size_t kBeatsMax = 16;     // older ones would no longer grant anything
+constexpr std::size_t kUntoldMax = 4096;  // failures kept while there is no leader
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   if (state_ != State::attached) {
     return;
   }
-  last_word_ = now;  // whatever it says: a coordinator that only talks is alive
+  last_word_ = now;  // any message shows that the coordinator is alive
   if (const auto* pong = std::get_if<Pong>(&message)) {
     take_pong(*pong, out);
   } else if (const auto* proposal = std::get_if<Propose>(&message)) {
@@ -54,7 +54,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (const auto* regroup = std::get_if<Regroup>(&message)) {
     take_regroup(*regroup, out);
   } else if (const auto* call = std::get_if<RollCall>(&message)) {
-    if (work_ == Work::none) {  // while workers run, nobody waits for the nodes that it names
+    if (work_ == Work::none) {  // while workers run, we do not wait for these nodes
       out.emplace_back(ShowRollCall{*call, ""});
     }
   } else if (const auto* rounds = std::get_if<Rounds>(&message)) {
@@ -62,7 +62,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
   } else if (std::holds_alternative<Dismiss>(message)) {
-    if (work_ == Work::finished) {  // else it crossed a Regroup, which counts
+    if (work_ == Work::finished) {  // else it crossed a Regroup, which takes precedence
       end(EndFinished{}, out);
     }
   } else if (const auto* close = std::get_if<Close>(&message)) {
@@ -84,8 +84,8 @@ void LinkCore::end(End effect, NodeEffects& out) {
 
 // -- lease ------------------------------------------------------------------------------------
 
-// The beat names the last answer that we got, so that the coordinator knows which of its own words
-// reached us: it counts a quorum by that.
+// The heartbeat acknowledges the last reply that we received, so the coordinator knows which of its
+// messages reached us. Its quorum is based on this.
 void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
   send(Beat{++beat_, heard_}, out);
   beats_.emplace_back(beat_, now);
@@ -95,7 +95,7 @@ void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
   beat_due_ = now + beat_interval(settings_.lease);
 }
 
-// Beats are answered in order, so one that was passed over is never granted.
+// Heartbeats are answered in order, so a skipped one is never granted.
 void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   heard_ = std::max(heard_, pong.sequence);
   while (!beats_.empty() && beats_.front().first <= pong.sequence) {
@@ -107,7 +107,7 @@ void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   }
 }
 
-// Counted from the moment at which we asked: whatever the answer's way took is on our side.
+// The lease counts from when we asked, so the reply's travel time is deducted from it.
 void LinkCore::grant(TimePoint sent, NodeEffects& out) {
   if (work_ != Work::running && work_ != Work::ending) {
     return;
@@ -116,7 +116,7 @@ void LinkCore::grant(TimePoint sent, NodeEffects& out) {
     sent += settings_.lease * 100;
   }
   const TimePoint until = sent + fence_after(settings_.lease);
-  if (!fence_at_ || until > *fence_at_) {  // an old answer must not shorten what a later one gave
+  if (!fence_at_ || until > *fence_at_) {  // a late reply must not shorten a newer lease
     fence_at_ = until;
     out.emplace_back(LeaseUntil{sent + guard_after(settings_.lease)});
   }
@@ -131,7 +131,7 @@ void LinkCore::end_lease(NodeEffects& out) {
 
 // -- rounds -----------------------------------------------------------------------------------
 
-// A round runs without us: we join it soon, or are a spare, who waits as long as the job runs.
+// A round runs without us: we join it soon, or are a spare that waits as long as the job runs.
 void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
   heard_of_ = rounds.started;
   join_by_.reset();
@@ -149,7 +149,7 @@ void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
 }
 
 void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out) {
-  // Opened for a proposal that was abandoned since, or for a coordinator that we have left.
+  // Opened for a proposal abandoned since, or for a coordinator that we no longer follow.
   if (opened.round != accepted_->id || state_ != State::attached || work_ != Work::none) {
     return;
   }
@@ -174,7 +174,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   accepted_base_ = accepted_;
   gone_.begin_round();
   gone_.note_grant(accept_sent_, coordinator_.id);
-  // The right to run counts from our Accept. When it is over, the others may go on without us.
+  // The right to run counts from our Accept. After it expires, others may continue without us.
   if (now >= accept_sent_ + fence_after(settings_.lease)) {
     MUSTER_MARK("the order to start came too late");
     lost_touch_ = true;
@@ -193,7 +193,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
       RunRound{started_, accepted_rank_, start.master_addr, start.master_port, start.offer});
 }
 
-// Answered at once, before the workers have ended: failures are judged when everybody has answered.
+// Answered at once, before the workers exit: failures are judged when all nodes have answered.
 void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {
   if (work_ == Work::none) {
     return;
@@ -209,15 +209,15 @@ void LinkCore::stop_workers(const Regroup& why, NodeEffects& out) {
   }
 }
 
-// -- the agent's news -------------------------------------------------------------------------
+// -- agent events -----------------------------------------------------------------------------
 
 void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   if (state_ == State::ended) {
     return;
   }
   if (std::holds_alternative<WorkersGone>(event)) {
-    // The answer to a second request to stop them tells nothing new. A Ready that follows the
-    // Accept of the next round would be read as an end of that one.
+    // The reply to a repeated stop request is redundant. A Ready after the Accept of the next round
+    // would be read as the end of that round.
     if (work_ != Work::none) {
       workers_gone(now, out);
     }
@@ -260,8 +260,8 @@ void LinkCore::workers_gone(TimePoint now, NodeEffects& out) {
   }
 }
 
-// Its age, not its time: clocks of two machines are never compared. Kept while nobody leads, for
-// the next coordinator judges all failures of the round.
+// Sends the age, not the time, because clocks of two hosts are never compared. Failures are kept
+// while there is no leader, because the next coordinator judges all failures of the round.
 void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out) {
   if (state_ != State::attached) {
     if (untold_.size() < kUntoldMax) {
@@ -274,7 +274,7 @@ void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, Node
   send(std::move(message), out);
 }
 
-// Without a lease from here on: no worker is left that could run beside another round.
+// No lease from here on: no local worker could still run alongside another round.
 void LinkCore::finish(TimePoint now, NodeEffects& out) {
   if (work_ == Work::ending || leaving_) {
     workers_gone(now, out);
@@ -287,7 +287,7 @@ void LinkCore::finish(TimePoint now, NodeEffects& out) {
   }
 }
 
-// Said twice: now, so that the others regroup, and when our workers are gone, so that they start.
+// Sent twice: now, so that the others regroup, and when our workers are gone, so that they start.
 void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
   leaving_ = true;
   leave_reason_ = asked.reason;
@@ -301,7 +301,7 @@ void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
   }
 }
 
-// After a Welcome: where we are.
+// Reports our state after a Welcome.
 void LinkCore::tell_work(TimePoint now, NodeEffects& out) {
   if (leaving_) {
     send(Leave{leave_reason_, false}, out);
@@ -322,8 +322,8 @@ void LinkCore::tell_work(TimePoint now, NodeEffects& out) {
 
 // -- losing the coordinator -------------------------------------------------------------------
 
-// The workers run on until the fence: a coordinator whose connection broke may be reached again
-// within the lease, and then nothing was lost.
+// The workers run until the fence: if the connection to the coordinator is restored within the
+// lease, nothing is lost.
 void LinkCore::detach(TimePoint now, NodeEffects& out) {
   drop_link(out);
   lost_ = coordinator_;
@@ -335,7 +335,7 @@ void LinkCore::detach(TimePoint now, NodeEffects& out) {
   }
 }
 
-// It says itself that it leads no more, so there is nothing to wait for.
+// The coordinator itself reports that it no longer leads, so there is no need to wait.
 void LinkCore::released(TimePoint now, const Redirect& redirect, NodeEffects& out) {
   MUSTER_MARK("released to another coordinator");
   detach(now, out);
@@ -369,7 +369,7 @@ void LinkCore::drop_link(NodeEffects& out) {
   link_.reset();
   dialler_.drop(out);
   answer_by_.reset();
-  beats_.clear();  // a new connection brings no answers to them
+  beats_.clear();  // a new connection does not carry replies to them
 }
 
 // -- time -------------------------------------------------------------------------------------
@@ -383,14 +383,15 @@ void LinkCore::tick(TimePoint now, NodeEffects& out) {
     end_lease(out);
     lost_touch_ = true;
     work_ = Work::ending;
-    out.emplace_back(FenceWorkers{fmt::format(
-        "no word from node '{}' for {}", coordinator_.name, muster::describe(now - last_word_))});
+    out.emplace_back(FenceWorkers{fmt::format("no message from node '{}' for {}",
+                                              coordinator_.name,
+                                              muster::describe(now - last_word_))});
   }
   if (join_by_ && now >= *join_by_ && work_ == Work::none) {
     if (trouble_.empty() && is_seeking()) {
       trouble_ = fmt::format("{} does not answer", target_.name);
     }
-    send(Leave{"nobody met in time", true}, out);
+    send(Leave{"no round was formed in time", true}, out);
     end(EndFailed{Error{Errc::timed_out,
                         fmt::format("no round of job '{}' was formed within {}{}{}",
                                     settings_.terms.job_id,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkCore: one node as follower. Finds a coordinator, stays with it, keeps the lease, turns to
-// another one when the rule allows it, and asks to lead when it is its turn. Part of NodeCore;
-// pure, value-like. Functions of seeking are in seeking.cpp, those of following in link_core.cpp.
+// LinkCore: the follower side of one node. It finds a coordinator, follows it, keeps the lease,
+// switches to another coordinator when the rule allows it, and requests to lead when it is its
+// turn. Part of NodeCore; pure, value-like. seeking.cpp has the search, link_core.cpp the rest.
 #pragma once
 
 #include "rendezvous/round/endpoint_dialler.hpp"
@@ -27,17 +27,17 @@ class LinkCore {
   void begin(TimePoint now, const NodeStarted& started, NodeEffects& out);
   void endpoint_bound(TimePoint now, NodeEffects& out);
 
-  // Of our connection (owns).
+  // For our own connection (owns).
   void opened(TimePoint now, LinkId link, NodeEffects& out);
   void received(TimePoint now, const RoundMessage& message, NodeEffects& out);
   void closed(TimePoint now, const LinkClosed& ended, NodeEffects& out);
 
-  // From the agent; VouchWanted and OwnerFound are NodeCore's.
+  // From the agent. NodeCore handles VouchWanted and OwnerFound.
   void take(TimePoint now, const NodeEvent& event, NodeEffects& out);
 
-  // A leader told us of itself while we look for one.
+  // A leader announced itself while we search for one.
   void hint(TimePoint now, const NodeInfo& leader, NodeEffects& out);
-  // We led and give it up in favour of `other`.
+  // We led and now yield to `other`.
   void follow(TimePoint now, const NodeInfo& other, NodeEffects& out);
 
   void tick(TimePoint now, NodeEffects& out);
@@ -48,7 +48,8 @@ class LinkCore {
 
   [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
 
-  // We follow another one than whom somebody has lost, or the same one and hear it well.
+  // We follow another coordinator than the one that the sender lost, or the same one and hear from
+  // it regularly.
   [[nodiscard]] bool knows_better(TimePoint now, NodeId lost) const {
     return is_attached() &&
            (coordinator_.id != lost || now - last_word_ < 2 * beat_interval(settings_.lease));
@@ -65,20 +66,20 @@ class LinkCore {
 
   [[nodiscard]] bool is_granted(TimePoint now) const { return fence_at_ && now < *fence_at_; }
 
-  // It is our turn to lead. Empties itself.
+  // Returns and clears the request to lead.
   [[nodiscard]] std::optional<Lead> take_lead();
 
   [[nodiscard]] std::string describe() const;
 
-  // What must hold between two events; empty: all holds (invariants.cpp).
+  // Checks the invariants between two events. Empty if all hold (invariants.cpp).
   [[nodiscard]] std::string check_invariants() const;
 
  private:
-  friend struct Tamper;  // plants errors, in tests
+  friend struct Tamper;  // injects errors in tests
   enum class State : std::uint8_t {
     idle,        // before begin
-    pausing,     // no connection; retry_at_
-    dialling,    // fresh: all endpoints are tried (dialler_)
+    pausing,     // no connection until retry_at_
+    dialling,    // fresh node: all endpoints are tried (dialler_)
     connecting,  // link_ is being opened
     joining,     // Hello is sent
     attached,
@@ -89,25 +90,25 @@ class LinkCore {
     none,
     running,
     ending,    // the workers are being stopped
-    finished,  // all ended well; the job is not over
+    finished,  // all exited successfully; the job is not over
   };
 
   struct Target {
-    NodeId id = 0;  // 0: an endpoint
+    NodeId id = 0;  // 0 for an endpoint
     std::string name;
     std::string host;
     std::uint16_t port = 0;
-    std::size_t endpoint = 0;  // which, where id is 0
+    std::size_t endpoint = 0;  // its index, if id is 0
   };
 
-  // seeking (seeking.cpp)
+  // searching (seeking.cpp)
   [[nodiscard]] bool may_turn(TimePoint now) const;
   void recall(TimePoint now, const Memory& memory, NodeEffects& out);
   void forget_other_job(const Round& proposed);
   [[nodiscard]] bool may_found() const;
   [[nodiscard]] bool is_seeking() const;
 
-  // Still tries the coordinator that it has lost.
+  // True while it retries the coordinator that it has lost.
   [[nodiscard]] bool is_reconnecting() const {
     return lost_.id != 0 && target_.id == lost_.id && walk_.empty();
   }
@@ -167,15 +168,15 @@ class LinkCore {
   std::optional<LinkId> link_;
   LinkId next_link_ = 1;
 
-  // what we know of the job
+  // what we know about the job
   RoundPtr started_;
   RoundPtr accepted_;
   RoundPtr accepted_base_;
-  std::int32_t accepted_rank_ = 0;  // our place in it, also once it is started
-  RoundPtr heard_of_;               // the running round of a job in which we are no member
+  std::int32_t accepted_rank_ = 0;  // our group rank in it, still valid after it starts
+  RoundPtr heard_of_;               // the running round of a job in which we are not a member
   RoundId recording_;               // accepted as soon as it is recorded
-  Inheritance inherits_;            // from agents before us; unconfirmed: all that we know is
-  TimePoint quiet_at_{};            // their last coordinator has granted nothing from then on
+  Inheritance inherits_;            // from previous agents; unconfirmed if we know nothing else
+  TimePoint quiet_at_{};            // their last coordinator grants nothing after this
   Work work_ = Work::none;
   bool lost_touch_ = false;
   bool leaving_ = false;
@@ -193,12 +194,12 @@ class LinkCore {
   TimePoint beat_due_{};
   std::optional<TimePoint> fence_at_;
 
-  // seeking
-  NodeInfo lost_;             // whom we followed last; id 0: nobody
-  bool may_host_ = false;     // the first endpoint may be ours, and is not bound yet
-  bool lost_proven_ = false;  // it is gone
+  // searching
+  NodeInfo lost_;             // the coordinator that we followed last; id 0 if none
+  bool may_host_ = false;     // the first endpoint may be ours, but is not bound yet
+  bool lost_proven_ = false;  // it is proven dead
   bool lost_released_ = false;
-  TimePoint turn_at_{};  // a lease after its last word
+  TimePoint turn_at_{};  // a lease after its last message
   GoneNodes gone_;
   EndpointDialler dialler_;
   std::optional<NodeInfo> hint_;

@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// Questions to a node that does not know yet whom it follows.
+// Questions parked until we know our leader.
 constexpr std::size_t kParkedMax = 65536;
 
 }  // namespace
@@ -22,8 +22,8 @@ NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
       voucher_(self.id, settings_.lease),
       inquiry_(settings_.lease) {}
 
-// Follower and coordinator write into lists of their own, so that what one says to the other is
-// sorted out before anything leaves the node.
+// Follower and coordinator write to separate lists, so that messages between them are handled
+// before any effect leaves the node.
 void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   NodeEffects from_link;
   NodeEffects from_round;
@@ -36,7 +36,7 @@ void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   note_step();
 }
 
-// What the workers were told decides whether a later failure is a consequence.
+// Whether a later failure is a consequence depends on the stop requests to the workers.
 void NodeCore::note_workers(TimePoint now, const NodeEffects& out) {
   for (const NodeEffect& effect : out) {
     if (std::holds_alternative<RunRound>(effect)) {
@@ -48,8 +48,8 @@ void NodeCore::note_workers(TimePoint now, const NodeEffects& out) {
   }
 }
 
-// A failure that is only the echo of our own order to stop is not told: every node would report
-// one, and the root cause would be lost among them.
+// A failure that is only the result of our own stop request is not reported. Otherwise every node
+// would report one, and the root cause would be lost among them.
 void NodeCore::take_agent_event(TimePoint now, const NodeEvent& event, NodeEffects& from_link) {
   if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
     WorkerFailedHere judged = *failed;
@@ -79,7 +79,7 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, LinkClosed>) {
           end_link(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, LinkAccepted>) {
-          // Nobody until its first message says what it wants.
+          // A stranger until its first message shows its purpose.
           strangers_.insert(happened.link);
           addresses_.emplace(happened.link, happened.from);
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
@@ -115,7 +115,7 @@ void NodeCore::end_link(TimePoint now,
                         const LinkClosed& ended,
                         NodeEffects& from_link,
                         NodeEffects& from_round) {
-  // The ids of links are never used again, so each of the three may be asked for any of them.
+  // Link ids are never reused, so each of the three can be checked for any id.
   strangers_.erase(ended.link);
   addresses_.erase(ended.link);
   parked_.erase(ended.link);
@@ -133,8 +133,8 @@ void NodeCore::take_message(TimePoint now,
                             NodeEffects& from_link,
                             NodeEffects& from_round) {
   const RoundMessage& message = *received.message;
-  // Whose connection it is decides what the message means: the same Redirect is an answer to a
-  // question, or an order of our coordinator.
+  // The owner of the connection determines the meaning of a message: a Redirect is a reply to a
+  // query, or an order from our coordinator.
   if (round_.owns(received.link)) {
     round_.question_answered(now, received.link, message, from_round);
   } else if (round_.knows(received.link)) {
@@ -157,7 +157,7 @@ void NodeCore::take_message(TimePoint now,
   }
 }
 
-// First message of somebody who came to us.
+// First message on an incoming connection.
 void NodeCore::greet(TimePoint now,
                      LinkId link,
                      const Hello& hello,
@@ -166,24 +166,23 @@ void NodeCore::greet(TimePoint now,
   if (hello.purpose == Purpose::ask) {
     answer_question(now, link, hello, from_link, from_round);
   } else if (hello.node.id == link_.self().id || hello.purpose == Purpose::carry) {
-    // Ourselves, through an endpoint that is ours, or somebody who uses our name. Bytes of workers
-    // are not for us: the shell takes them.
+    // This is our own connection through our own endpoint, or a peer that uses our id. The shell
+    // handles connections that carry worker data.
     from_round.emplace_back(CloseLink{link});
   } else if (round_.leads()) {
     attach(now, link, hello, from_round);
   } else if (link_.knows_better(now, hello.lost)) {
     redirect(link, from_round);
   } else if (parked_.size() < kParkedMax) {
-    // We may lead in a moment, or know who does: an answer now would send it away for nothing.
+    // We may lead in a moment, or learn the leader. An answer now would only turn it away.
     parked_.emplace(link, hello);
   } else {
     from_round.emplace_back(CloseLink{link});
   }
 }
 
-// The id of a node that lives and follows us over a connection from another machine, also as that
-// of a predecessor. A node whose address changed is let in when its old connection has been silent
-// for half a lease.
+// The id, or a predecessor's id, belongs to a live node that follows us from another host. A node
+// whose address changed is admitted once its old connection has been silent for half a lease.
 bool NodeCore::is_impostor(TimePoint now, LinkId link, const Hello& hello) const {
   const auto is_taken = [&](NodeId id) {
     const auto live = round_.live_link_of(now, id);
@@ -222,7 +221,7 @@ void NodeCore::answer_question(TimePoint now,
   from_round.emplace_back(
       SendMessage{link, std::make_shared<const RoundMessage>(std::move(answer))});
   from_round.emplace_back(CloseLink{link});
-  // Who asks and leads tells us something, too.
+  // A question from a leader is also information for us.
   if (!same_job || !hello.coordinates || hello.node.id == link_.self().id) {
     return;
   }
@@ -233,7 +232,7 @@ void NodeCore::answer_question(TimePoint now,
   }
 }
 
-// What a question is answered with: who we say leads, and how good the reasons are.
+// The answer to a question: the leader that we know, and how strong its claim is.
 Claim NodeCore::claim(TimePoint now) {
   Claim claim;
   claim.node = link_.self();
@@ -241,7 +240,7 @@ Claim NodeCore::claim(TimePoint now) {
     claim.coordinator = link_.self();
     claim.started = round_.started();
     claim.inherits = round_.inheritance();
-    // A quorum that is only gathered runs nothing: it goes after one that runs.
+    // A gathered quorum runs nothing, so it ranks below a running one.
     claim.has_quorum = round_.phase() == Phase::running && round_.has_quorum(now);
   } else {
     claim.started = link_.started();
@@ -257,7 +256,7 @@ void NodeCore::yield(TimePoint now,
                      const NodeInfo& other,
                      NodeEffects& from_link,
                      NodeEffects& from_round) {
-  // Somebody who cannot be reached from here would be tried for ever.
+  // Rate limit, in case the other leader is unreachable from here.
   if (other.id == yielded_to_ && now < yielded_at_ + settings_.lease / 4) {
     return;
   }
@@ -267,7 +266,7 @@ void NodeCore::yield(TimePoint now,
   link_.follow(now, other, from_link);
 }
 
-// The node's talk to itself goes round until nothing is left to say.
+// Delivers the node's messages to itself until none are left.
 void NodeCore::settle(TimePoint now,
                       NodeEffects& from_link,
                       NodeEffects& from_round,
@@ -281,7 +280,7 @@ void NodeCore::settle(TimePoint now,
     }
     if (lead) {
       round_.lead(now, *lead, from_round);
-      if (!lead->founder) {  // who founds the job is bound to them already
+      if (!lead->founder) {  // the founder has already bound them
         from_round.emplace_back(HostEndpoints{});
       }
     }

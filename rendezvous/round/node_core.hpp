@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore: the rendezvous of one node, as follower (LinkCore) and, where it leads, as coordinator
-// (RoundCore). Pure; the rule that it follows is in rendezvous/README.md. Stepped by server/node
-// and by the simulator; single-threaded; value-like.
+// NodeCore: the rendezvous state machine of one node: a follower (LinkCore) and, if it leads, a
+// coordinator (RoundCore). Pure, single-threaded, value-like. The rule that it follows is in
+// rendezvous/README.md. rendezvous/node and the simulator step it.
 //
-// The caller 1. steps NodeStarted first; 2. after each step carries the effects out, in order;
-// 3. re-arms its alarm from next_deadline(); 4. stops stepping after an End… effect.
+// The caller 1. steps NodeStarted first; 2. after each step, executes the effects in order; 3.
+// re-arms its timer from next_deadline(); 4. stops stepping after an End… effect.
 #pragma once
 
 #include "rendezvous/round/failure_proof.hpp"
@@ -25,7 +25,7 @@ namespace muster {
 
 class NodeCore {
  public:
-  // `seed`: for the jitter of retries only.
+  // `seed`: only for retry jitter.
   NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed);
 
   void step(TimePoint now, const NodeEvent& event, NodeEffects& out);
@@ -35,19 +35,19 @@ class NodeCore {
 
   [[nodiscard]] const RoundCore& coordinator() const { return round_; }
 
-  // Empty if ForgetNode has an effect; else the reason and what to do.
+  // Empty if ForgetNode would have an effect; otherwise the reason and what to do.
   [[nodiscard]] std::string why_not_forget(const std::string& name) const;
 
-  // The end of the job is decided; the other nodes still have to learn it.
+  // The job's outcome is decided, but other nodes still have to learn it.
   [[nodiscard]] bool is_closing() const { return round_.phase() == Phase::closed; }
 
   [[nodiscard]] std::string describe() const;
 
-  // What must hold between two events; empty: all holds (invariants.cpp).
+  // Checks the invariants that hold between two events. Empty if all hold (invariants.cpp).
   [[nodiscard]] std::string check_invariants() const;
 
  private:
-  friend struct Tamper;  // plants errors, in tests
+  friend struct Tamper;  // injects errors in tests
 
   void route(TimePoint now,
              const NodeEvent& event,
@@ -114,14 +114,15 @@ class NodeCore {
   std::size_t unchecked_steps_ = 0;
   NodeId yielded_to_ = 0;
   TimePoint yielded_at_{};
-  std::set<LinkId> strangers_;               // accepted, silent so far
-  std::map<LinkId, std::string> addresses_;  // of those that connected to us
+  std::set<LinkId> strangers_;               // accepted, no message yet
+  std::map<LinkId, std::string> addresses_;  // of incoming connections
   Voucher voucher_;
-  std::optional<LinkId> vouching_by_;  // our coordinator, when it was asked last
+  std::optional<LinkId> vouching_by_;  // coordinator of the last question
   AddressBook addresses_of_members_;
   Inquiry inquiry_;
-  std::pair<NodeId, std::uint64_t> inquiry_heard_{};  // coordinator; its last one that we heard of
-  std::map<LinkId, Hello> parked_;  // want to join, and we do not know yet whom they shall follow
+  std::pair<NodeId, std::uint64_t> inquiry_heard_{};  // coordinator; the last inquiry from it that
+                                                      // we know of
+  std::map<LinkId, Hello> parked_;  // want to join, but we do not know the leader yet
 };
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rendezvous of one node wants done, in the order given. Values; the shell
-// (rendezvous/node) and the simulator carry them out.
+// Actions that one node's rendezvous requests, to be executed in order. Values; the shell
+// (rendezvous/node) and the simulator execute them.
 #pragma once
 
 #include "base/error.hpp"
@@ -17,13 +17,13 @@
 
 namespace muster {
 
-// One connection, of either direction. Ids of outgoing ones are given by the core (odd), those of
-// incoming ones by the shell (even, from 2). Never used twice. 0 is the node's talk to itself.
+// One connection in either direction. The core assigns ids to outgoing connections (odd), the shell
+// to incoming ones (even, from 2). Ids are never reused. 0 is the node's connection to itself.
 using LinkId = std::uint64_t;
 
 // -- to the network ----------------------------------------------------------------------------
 
-// Host: a name (an endpoint as typed), or numeric. LinkOpened or LinkClosed within `timeout`.
+// Host: a name (as typed) or a numeric address. LinkOpened or LinkClosed follows within `timeout`.
 struct OpenLink {
   LinkId link = 0;
   std::string host;
@@ -31,18 +31,18 @@ struct OpenLink {
   Duration timeout{};
 };
 
-// Messages of one link arrive in the order in which they were given out.
+// Messages on one link are delivered in order.
 struct SendMessage {
   LinkId link = 0;
   std::shared_ptr<const RoundMessage> message;
 };
 
-// After what was sent is out.
+// Closes the link after all sent messages are flushed.
 struct CloseLink {
   LinkId link = 0;
 };
 
-// Our coordinator has sent the job's own key: use it for later connections.
+// Our coordinator has sent the job's own key. Use it for later connections.
 struct UseJobKey {
   std::string secret;
 };
@@ -52,15 +52,15 @@ struct UseJobKey {
 // We lead a running job: listen on our other endpoints too, so that newcomers find the job.
 struct HostEndpoints {};
 
-// No leader answers at the first endpoint, which may be ours: bind it. On success: EndpointBound.
+// No leader answers at the first endpoint, which may be ours: bind it. EndpointBound on success.
 struct BindEndpoint {};
 
-// Record this in place of what was recorded before. Answer: RoundRecorded, RecordFailed.
+// Replace the record with this. Reply: RoundRecorded or RecordFailed.
 struct RecordRound {
   Memory memory;
 };
 
-// We are group rank 0: open the workers' store, or hold a port. Answer: StoreOpened, StoreFailed.
+// We are group rank 0: open the workers' store, or hold a port. Reply: StoreOpened or StoreFailed.
 struct OpenStore {
   RoundId round;
 };
@@ -74,82 +74,82 @@ struct RunRound {
   LeaderOffer offer{};
 };
 
-// Stop the workers in good order; WorkersGone is expected.
+// Stop the workers gracefully; WorkersGone follows.
 struct StopWorkers {
   std::string reason;
-  RankSpan gone{};  // ranks whose end is the reason
+  RankSpan gone{};  // ranks whose exit is the reason
 };
 
-// Then the agent's guard kills its workers; TimePoint::max(): not at all. Later ones replace it.
-// FenceWorkers is given out a little earlier, by an agent that runs.
+// Deadline after which the agent's guard kills its workers; TimePoint::max() for never. Later ones
+// replace it. A running agent gets FenceWorkers a little earlier.
 struct LeaseUntil {
   TimePoint when{};
 };
 
-// We have lost touch for too long: kill the workers at once. WorkersGone is expected.
+// We have been out of contact for too long: kill the workers at once. WorkersGone follows.
 struct FenceWorkers {
   std::string reason;
 };
 
-// While we wait for a round: who is there and, if we cannot even connect, why.
+// Status while we wait for a round: which nodes are present and, if we cannot connect, why.
 struct ShowRollCall {
   RollCall call;
-  std::string trouble;  // "cannot reach h1:29400: connection refused"; empty where there is none
+  std::string trouble;  // "cannot reach h1:29400: connection refused"; empty if none
 };
 
-// Another node asks whether this connection belongs to a process of ours. Answer: OwnerFound.
+// Another node asks whether this connection belongs to one of our processes. Reply: OwnerFound.
 struct FindOwner {
   Vouch question;
 };
 
-// Whether a client of our store is let in; if not, why.
+// Whether a client of our store is admitted and, if not, why.
 struct VouchKnown {
   std::uint64_t client = 0;
   std::optional<Error> refused;
 };
 
-// The coordinator wants to know what our workers do. Answer: LookedHere.
+// The coordinator wants to know what our workers are doing. Reply: LookedHere.
 struct LookNow {
   Look question;
 };
 
-// How a node of the round took part in an inquiry.
+// A node's participation in an inquiry.
 enum class Presence : std::uint8_t {
   answered,
-  finished,  // all its workers had ended well
-  silent,    // nothing was heard of it
-  late,      // it lives, and has not answered
+  finished,  // all its workers exited successfully
+  silent,    // not heard from
+  late,      // alive, but has not answered
 };
 
 struct NodeAnswer {
   std::string name;
   RankSpan ranks{};
   Presence presence = Presence::late;
-  Duration silent_for{};  // silent; late: since it was asked
+  Duration silent_for{};  // for late: time since it was asked
   std::string findings{};
   bool operator==(const NodeAnswer&) const = default;
 };
 
-// We lead and have asked all nodes, in the order of group ranks. Answer: JudgedHere.
+// We lead and have asked all nodes, in group rank order. Reply: JudgedHere.
 struct JudgeNow {
   RoundId round;
   std::uint64_t inquiry = 0;
   std::vector<NodeAnswer> nodes;
 };
 
-// What the inquiry came to; each node hears it once.
+// The result of an inquiry, delivered once to each node.
 struct HearVerdict {
   Judged said;
 };
 
-// We lead: how long the ranks of a member, which has these, have waited.
+// We lead: how long the ranks of this member have waited.
 struct HearWaits {
   std::string node;
   RankSpan ranks{};
   Waited said;
 };
 
-// All our workers are gone and the job does not need this node any more: exit 0.
+// All our workers have exited and the job no longer needs this node: exit 0.
 struct EndFinished {};
 
 // The job is over.
@@ -157,15 +157,15 @@ struct EndClosed {
   Close close;
 };
 
-// This node cannot take part: refused, or nobody met in time.
+// This node cannot take part: it was refused, or found no other node in time.
 struct EndFailed {
   Error error;
 };
 
-// A LeaveAsked has been carried out: nobody needs us.
+// A LeaveAsked is complete: no other node needs us.
 struct EndLeft {};
 
-// One line for a log.
+// A line for the log.
 struct SayNode {
   std::string text;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can happen to the rendezvous of one node. Values; the shell (rendezvous/node) and the
-// simulator step NodeCore with them.
+// Input events of one node's rendezvous. Values; the shell (rendezvous/node) and the simulator step
+// NodeCore with them.
 #pragma once
 
 #include "base/error.hpp"
@@ -18,18 +18,18 @@ namespace muster {
 
 // -- from the network --------------------------------------------------------------------------
 
-// A connection that we asked for is there.
+// A connection that we requested is established.
 struct LinkOpened {
   LinkId link = 0;
 };
 
-// It could not be made, or it ended. A connection that the core closed gives no such event.
+// The connection failed or was closed. The core gets no such event for connections that it closed.
 enum class LinkEnd : std::uint8_t {
-  refused,      // the other kernel says that nobody listens there
-  closed,       // the other side ended it, or its kernel did after its death
-  unreachable,  // no answer, no route, time-out of the connection
-  no_name,      // the name could not be resolved
-  broken,       // bytes that break the format; the shell has closed it
+  refused,      // the remote kernel reports that no process listens there
+  closed,       // by the peer, or by its kernel after it died
+  unreachable,  // no answer, no route, or connect timeout
+  no_name,      // name resolution failed
+  broken,       // protocol error; the shell has closed it
 };
 
 struct LinkClosed {
@@ -38,7 +38,7 @@ struct LinkClosed {
   std::string text;  // "connection refused", "no such host 'nodeX'"
 };
 
-// Somebody connected to one of our listeners, from this address.
+// A peer at this address connected to one of our listeners.
 struct LinkAccepted {
   LinkId link = 0;
   std::string from;
@@ -49,8 +49,8 @@ struct MessageReceived {
   std::shared_ptr<const RoundMessage> message;
 };
 
-// A node that introduced itself as one of this job was refused, since its token is another one or
-// its kind of proof is. It will not come again; `text` says why and what to do.
+// A node that introduced itself as one of this job was refused because its token or its kind of
+// proof differs. It does not retry; `text` has the reason and what to do.
 struct TokenRefused {
   std::string from;
   std::string text;
@@ -58,26 +58,26 @@ struct TokenRefused {
 
 // -- from the agent of this node ---------------------------------------------------------------
 
-// The first event but for ListenerKnown, which precedes it where the listener is known already.
-// `hosts`: this node has bound the first endpoint and so may found the job. `may_host`: it has not,
-// but the endpoint may be this machine's: another program listens there, or its name is unknown.
+// The first event, except that ListenerKnown precedes it if the listener is already known. `hosts`:
+// this node has bound the first endpoint, so it may found the job. `may_host`: it has not, but the
+// endpoint may belong to this host: another program listens there, or its name is unknown.
 struct NodeStarted {
   bool hosts = false;
   bool may_host = false;
-  // Of the agents before this one; none without a record, or while one of them may still run.
+  // From previous agents. Empty without a record, or if one of them may still run.
   std::optional<Memory> memory{};
 };
 
-// Answer to BindEndpoint: this node has bound the first endpoint.
+// Reply to BindEndpoint: this node has bound the first endpoint.
 struct EndpointBound {};
 
-// Our own listener's place is known (before the first LinkOpened at the latest).
+// The address of our own listener is known (at the latest before the first LinkOpened).
 struct ListenerKnown {
   std::string address;
   std::uint16_t port = 0;
 };
 
-// Answers to RecordRound. `round`: the one that was accepted.
+// Replies to RecordRound. `round`: the accepted one.
 struct RoundRecorded {
   RoundId round;
 };
@@ -87,19 +87,19 @@ struct RecordFailed {
   Error error;
 };
 
-// The user vouches that lost members of this name are dead, with their workers. Only a leader that
-// has lost such a member acts on it (NodeCore::why_not_forget).
+// The user vouches that lost members with this name are dead, including their workers. Only a
+// leader that has lost such a member acts on this (NodeCore::why_not_forget).
 struct ForgetNode {
   std::string name;
 };
 
-// No worker of ours is alive.
+// All local workers are dead.
 struct WorkersGone {};
 
-// Answer to OpenStore.
+// Reply to OpenStore.
 struct StoreOpened {
   RoundId round;
-  std::string address;  // what the workers dial
+  std::string address;  // for the workers
   std::uint16_t port = 0;
   LeaderOffer offer{};
 };
@@ -109,63 +109,63 @@ struct StoreFailed {
   Error error;
 };
 
-// A worker failed. `message.age` and `message.consequence` are filled in by the core: whether this
-// failure may be the cause of the round's end is its decision (failure_proof.hpp).
+// A worker failed. The core sets `message.age` and `message.consequence`, because it decides
+// whether this failure may be the cause of the round's end (failure_proof.hpp).
 struct WorkerFailedHere {
   Failed message;
-  TimePoint seen_at{};                 // its end
-  std::optional<TimePoint> raised_at;  // its error file: the exception was raised then or earlier
-  bool was_stopped = false;            // it ended as a request to stop ends a worker
-  bool lost_connection = false;        // to another worker, and was not stopped before
+  TimePoint seen_at{};                 // time of its exit
+  std::optional<TimePoint> raised_at;  // from its error file: the exception was raised at or before
+                                       // this
+  bool was_stopped = false;            // its exit matches a stop request
+  bool lost_connection = false;        // to another worker, before any stop request
 };
 
-// Evidence of a failure that was told before; the core sends it if the failure may be the cause.
+// Evidence for a failure reported earlier. The core sends it if the failure may be the cause.
 struct DetailsKnown {
   Details message;
 };
 
-// All our workers of the round ended well and are gone.
+// All local workers of the round exited successfully.
 struct WorkersFinished {};
 
-// We were told to end. The workers are being stopped; WorkersGone follows.
+// This node was asked to leave. Its workers are being stopped; WorkersGone follows.
 struct LeaveAsked {
   std::string reason;
 };
 
-// A client of our store comes from another machine: is it of the job? Answer: VouchKnown, with the
-// same number, which counts up.
+// A client of our store connected from another host: does it belong to the job? Reply: VouchKnown
+// with the same number. Numbers increase.
 struct VouchWanted {
   std::uint64_t client = 0;
   StoreClient connection;
 };
 
-// Answer to FindOwner.
+// Reply to FindOwner.
 struct OwnerFound {
   Vouch question;
   VouchAnswer answer = VouchAnswer::no_socket;
 };
 
-// Our workers have made no progress for too long. HearVerdict follows as a rule; who hears nothing
-// asks again.
+// Our workers have made no progress for too long. HearVerdict usually follows; without it, the
+// agent asks again.
 struct StalledHere {};
 
-// Answer to LookNow.
+// Reply to LookNow.
 struct LookedHere {
   Looked message;
 };
 
-// Answer to JudgeNow.
+// Reply to JudgeNow.
 struct JudgedHere {
   Judged message;
 };
 
-// How long our workers have waited for others; the core fills in the round. Lost where nobody
-// leads.
+// How long our workers have waited for others; the core sets the round. Lost if there is no leader.
 struct WaitedHere {
   Waited message;
 };
 
-// next_deadline() has come.
+// next_deadline() has passed.
 struct NodeTick {};
 
 using NodeEvent = std::variant<LinkOpened,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore and the question who holds up the job (inquiry.hpp): asked, passed on, answered.
+// NodeCore and inquiries into stalls (inquiry.hpp): asks, forwards and answers.
 #include "rendezvous/round/node_core.hpp"
 
 #include <memory>
@@ -32,7 +32,7 @@ InquiryMembers NodeCore::inquiry_members() const {
 
 // -- as follower ------------------------------------------------------------------------------
 
-// True if the message was one of these. A verdict that was sent twice is heard once.
+// True if the message belongs to an inquiry. A verdict that arrives twice is delivered once.
 bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link) {
   if (const auto* look = std::get_if<Look>(&message)) {
     if (look->round == link_.started()) {
@@ -52,12 +52,12 @@ bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link)
   return true;
 }
 
-// Each coordinator counts its own.
+// Each coordinator has its own numbering.
 std::uint64_t NodeCore::inquiry_heard() const {
   return inquiry_heard_.first == link_.coordinator().id ? inquiry_heard_.second : 0;
 }
 
-// True if the event was one of these. What gets lost is asked again by the agent.
+// True if the event belongs to an inquiry. The agent repeats lost requests.
 bool NodeCore::take_inquiry(TimePoint now,
                             const NodeEvent& event,
                             NodeEffects& from_link,
@@ -84,7 +84,7 @@ bool NodeCore::take_inquiry(TimePoint now,
 
 // -- as coordinator ---------------------------------------------------------------------------
 
-// True if the message was one of these.
+// True if the message belongs to an inquiry.
 bool NodeCore::pass_inquiry(TimePoint now,
                             LinkId link,
                             const RoundMessage& message,

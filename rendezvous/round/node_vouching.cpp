@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore and the questions whose a client of the workers' store is (voucher.hpp): asked, passed
-// on, answered.
+// NodeCore and vouching (voucher.hpp): asks, forwards and answers who owns a client of the workers'
+// store.
 #include "rendezvous/round/node_core.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ std::optional<LinkId> LinkCore::coordinator_link() const {
 
 // -- as follower ------------------------------------------------------------------------------
 
-// True if the message was one of these.
+// True if the message belongs to vouching.
 bool NodeCore::hear_vouching(const RoundMessage& message, NodeEffects& from_link) {
   if (const auto* question = std::get_if<Vouch>(&message)) {
     from_link.emplace_back(FindOwner{*question});
@@ -37,7 +37,7 @@ bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects&
   if (found == nullptr) {
     return false;
   }
-  if (coordinator) {  // else it is asked again
+  if (coordinator) {  // else it will be asked again
     send_to(*coordinator,
             Vouched{found->question.asker,
                     found->question.sequence,
@@ -49,7 +49,7 @@ bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects&
   return true;
 }
 
-// Whoever leads now knows nothing of what the one before was asked.
+// A new coordinator does not know the questions sent to the previous one.
 void NodeCore::follow_vouching(TimePoint now, NodeEffects& from_link) {
   const auto coordinator = link_.coordinator_link();
   if (coordinator != vouching_by_) {
@@ -60,7 +60,7 @@ void NodeCore::follow_vouching(TimePoint now, NodeEffects& from_link) {
 
 // -- as coordinator ---------------------------------------------------------------------------
 
-// True if the message was one of these. Only the first member of the running round has a store.
+// True if the message belongs to vouching. Only the first member of the running round has a store.
 bool NodeCore::pass_vouching(LinkId link, const RoundMessage& message, NodeEffects& from_round) {
   const auto* question = std::get_if<Vouch>(&message);
   const auto* said = std::get_if<Vouched>(&message);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore and the question who is slow: each node tells its coordinator what its ranks have
-// waited, and that one's agent judges. Nothing is kept here, and what gets lost follows in a
-// second.
+// NodeCore and slow ranks: each node sends its ranks' wait times to its coordinator, whose agent
+// judges. No state is kept here, and lost data is replaced within a second.
 #include "rendezvous/round/node_core.hpp"
 
 #include <memory>
@@ -11,7 +10,7 @@ namespace muster {
 
 // -- as follower ------------------------------------------------------------------------------
 
-// True if the event was one of these.
+// True if the event belongs here.
 bool NodeCore::take_waits(const NodeEvent& event, NodeEffects& from_link) const {
   const auto* seen = std::get_if<WaitedHere>(&event);
   if (seen == nullptr) {
@@ -34,7 +33,7 @@ HearWaits RoundCore::heard_from(NodeId member, const Waited& said) const {
   return {node.name, {ranks_first_[place], node.nproc}, said};
 }
 
-// True if the message was one of these.
+// True if the message belongs here.
 bool NodeCore::pass_waits(LinkId link, const RoundMessage& message, NodeEffects& from_round) const {
   const auto* said = std::get_if<Waited>(&message);
   if (said == nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phases of a coordinator, what it begins with, and how long nodes are patient. Values.
+// The coordinator's phases, its initial knowledge, and timeouts of nodes. Values.
 #pragma once
 
 #include "base/time.hpp"
@@ -11,49 +11,50 @@
 
 namespace muster {
 
-// What a node that begins to lead knows of the job's past.
+// What a node that starts to lead knows about the job's past.
 struct Lead {
-  RoundPtr started;      // the last round that it was told to start; number 0: none
-  RoundPtr accepted;     // a later one that it accepted; number 0: none
-  RoundPtr base;         // of `accepted`
+  RoundPtr started;      // the last round that it was told to start; number 0 if none
+  RoundPtr accepted;     // a later one that it accepted; number 0 if none
+  RoundPtr base;         // the round before `accepted`
   bool founder = false;  // owns the first endpoint and begins the job
-  bool waited = true;    // a whole lease has passed since the last word of its last coordinator
-  TimePoint in_touch_until = TimePoint::min();  // nobody can have formed a round without it before
-  std::set<NodeId> gone{};                      // proven so by it before that
+  bool waited = true;    // a whole lease has passed since its last coordinator's last message
+  TimePoint in_touch_until = TimePoint::min();  // no round can have been formed without it before
+                                                // this
+  std::set<NodeId> gone{};                      // nodes that it had proven dead in time
   Inheritance inherits{};
 };
 
-// A fresh node asks again after such a pause, doubled up to the second one, with jitter.
+// A fresh node retries after a pause that doubles from the first value to the second, with jitter.
 inline constexpr Duration kSeekPauseFirst = std::chrono::milliseconds(5);
 inline constexpr Duration kSeekPauseMost = std::chrono::milliseconds(500);
 
-// Whom we know to live, but who does not lead yet, is asked again soon.
+// Pause before retrying a node that is alive but does not lead yet.
 inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
 
-// A connection may take so long; a fresh node waits so long for an answer.
+// Timeouts for a connection attempt, and for a reply to a fresh node.
 inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
-// While nodes wait, they hear who is there so often, if it changed.
+// Interval of roll calls to waiting nodes, if something has changed.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 
-// A newcomer that does not accept for so long does not hold up the others.
+// After this time the others no longer wait for a newcomer to accept.
 inline constexpr Duration kAcceptTimeout = std::chrono::seconds(1);
 
-// How long the end of a job waits for evidence of its root cause, and for the last node to hear it.
+// How long a job that ends waits for evidence of its root cause, and for the last node to learn it.
 inline constexpr Duration kDetailsTimeout = std::chrono::seconds(1);
 inline constexpr Duration kCloseTimeout = std::chrono::seconds(1);
 
-// Failures of one round that are kept.
+// Maximum number of failures kept for one round.
 inline constexpr std::size_t kFailuresMax = 65536;
 
 enum class Phase : std::uint8_t {
-  idle,       // leads nobody
-  gathering,  // waits for enough nodes that are ready
-  proposing,  // waits for all of them to accept
+  idle,       // does not lead
+  gathering,  // waits for enough ready nodes
+  proposing,  // waits until all members accept
   running,    // the workers of `base` run
-  stopping,   // a round has to end: waits until everybody has heard it
-  closed,     // the job is over: waits until everybody has heard it
+  stopping,   // the round must end; waits until all nodes know it
+  closed,     // the job is over; waits until all nodes know it
 };
 
 }  // namespace muster

@@ -27,7 +27,7 @@ bool is_same_place(const NodeInfo& a, const NodeInfo& b) {
   return a.name == b.name && a.address == b.address;
 }
 
-// Slots of one place: first those of the previous round, in its order, then new ones.
+// Slots of one host: first those of the previous round, in its order, then new ones.
 void keep_order(Nodes& same_place, const Nodes& previous) {
   std::vector<NodeId> slots;
   for (const NodeInfo& node : previous) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which node gets which group rank. Pure; used by RoundCore for each proposal.
+// Assignment of group ranks to nodes. Pure; RoundCore uses it for each proposal.
 #pragma once
 
 #include "rendezvous/wire/round_messages.hpp"
@@ -9,21 +9,21 @@
 
 namespace muster {
 
-// Nodes with a place of their own (node_rank below their number) get it; where several ask for one,
-// the first in the order that follows does, and the others go behind. The rest fill what is left:
-// those listed in `rank_order` first, in its order, then by natural order of name, then of address.
-// Nodes that are equal in all this (agents of one machine) keep the order that they have in
-// `previous`, and a newcomer among them takes the place of the one that it replaces; else they stay
-// in the order given.
+// A node with a valid node_rank (less than the number of nodes) gets it. If several request the
+// same rank, the first in the order below gets it, and the others go last. The other nodes fill the
+// remaining ranks: first those listed in `rank_order`, in its order, then by natural order of name,
+// then of address. Nodes that are equal in all of these (agents on one host) keep their order from
+// `previous`, and a newcomer among them replaces the one that is missing. Otherwise they stay in
+// the given order.
 [[nodiscard]] std::vector<NodeInfo> rank_nodes(std::vector<NodeInfo> nodes,
                                                const std::vector<std::string>& rank_order,
                                                const std::vector<NodeInfo>& previous);
 
-// Those of one member; none where it is no member.
+// The ranks of one member; empty if it is not a member.
 [[nodiscard]] RankSpan ranks_of(const Round& round, NodeId member);
 
-// Whether a name of the list means this node: equal without regard to case, or one is the other's
-// first label ("node7" and "node7.cluster").
+// True if the listed name refers to this node: equal ignoring case, or one is the first label of
+// the other ("node7" and "node7.cluster").
 [[nodiscard]] bool names_match(const std::string& listed, const std::string& name);
 
 }  // namespace muster

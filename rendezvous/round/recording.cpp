@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkCore and its record: what it accepts is recorded first, and what the agents before it on this
-// host recorded is where it begins (rendezvous/round/README.md).
+// LinkCore's record: a round is recorded before it is accepted, and a restarted agent starts from
+// the record of the agents before it on this host (rendezvous/round/README.md).
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/link_core.hpp"
@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// As if we had been the agent before us, without a coordinator: the one that it had may have
-// granted leases until a moment ago, since it counted that agent.
+// Act as the previous agent that has lost its coordinator. That coordinator counted the previous
+// agent, so it may have granted leases until a moment ago.
 void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   if (MUSTER_MUTATE("records ignored")) {
     return;
@@ -31,10 +31,10 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   started_ = as_ours(memory.started);
   accepted_ = as_ours(memory.accepted);
   accepted_base_ = as_ours(memory.base);
-  record(out);  // whoever comes after us inherits from us, too
+  record(out);  // our successor inherits from us too
 }
 
-// No node that we have met remembers the job that our record is of.
+// No node that we have met knows the job of our record.
 void LinkCore::forget_other_job(const Round& proposed) {
   if (inherits_.unconfirmed && work_ == Work::none && proposed.job != inherits_.job) {
     started_ = std::make_shared<const Round>();
@@ -44,9 +44,9 @@ void LinkCore::forget_other_job(const Round& proposed) {
   }
 }
 
-// Who accepts may be started by that coordinator until it turns away, so it accepts nothing while
-// its workers run, and no round that is not later than its last one. Group rank 0 opens the store
-// first: the others are told its address with the order to start.
+// After it accepts, a node may be started by that coordinator until it abandons it. So it accepts
+// nothing while its workers run, and no round older than its last one. Group rank 0 opens the store
+// first; the others learn its address from Start.
 void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
   forget_other_job(*propose.round);
   const bool is_newer = propose.round->id.number > started_->id.number;
@@ -64,7 +64,7 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   }
 }
 
-// The ids of agents before us stay: a coordinator may know only an older round, with one of them.
+// Ids of earlier agents are kept: a coordinator may only know an older round with one of them.
 void LinkCore::record(NodeEffects& out) const {
   if (settings_.records) {
     std::vector<NodeId> ids = inherits_.ids;
@@ -76,7 +76,7 @@ void LinkCore::record(NodeEffects& out) const {
   }
 }
 
-// Whoever accepts before that is on disk could forget it, and testify that it never did.
+// A node that accepts before the record is on disk could forget it, and then deny it.
 void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
   const bool is_wanted = round == recording_ && round == accepted_->id && round.number > 0;
   if (!is_wanted || state_ != State::attached || work_ != Work::none || leaving_) {
@@ -91,7 +91,7 @@ void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
   send(Accept{accepted_->id, "", 0}, out);
 }
 
-// The older record is still there, and would be a false testimony.
+// The older record still exists and would be a false testimony.
 void LinkCore::record_failed(const RecordFailed& failed, NodeEffects& out) {
   if (failed.round == accepted_->id && state_ != State::ended) {
     send(Leave{failed.error.message, true}, out);

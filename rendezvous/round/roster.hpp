@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a coordinator knows of each node that follows it, or did. Values of RoundCore.
+// A coordinator's knowledge of each current or former follower. Values of RoundCore.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -12,36 +12,36 @@
 namespace muster {
 
 enum class FollowerState : std::uint8_t {
-  unknown,   // attached; has not said yet what it does
+  unknown,   // attached; its state is not known yet
   ready,     // no worker runs; waits for a round
   running,   // in the running round
-  stopping,  // heard that the round ends; its workers may still run
-  finished,  // all its workers ended well
-  leaving,   // told us that it goes
+  stopping,  // knows that the round ends; its workers may still run
+  finished,  // all its workers exited successfully
+  leaving,   // has announced that it leaves
 };
 
 struct Follower {
   NodeInfo info;
   LinkId link = 0;
   bool attached = false;
-  bool live = false;  // has answered once since it attached
+  bool live = false;  // has answered since it attached
   bool accepted = false;
-  bool counted = false;    // among those of whom a round can be formed
+  bool counted = false;    // among the nodes that can be members of a round
   bool knows_past = true;  // we know the rounds that it named
   FollowerState state = FollowerState::unknown;
   std::uint64_t order = 0;            // of arrival
   TimePoint heard{};                  // last message received
-  std::optional<TimePoint> evidence;  // sending time of the last Pong that it has heard
+  std::optional<TimePoint> evidence;  // sending time of the last Pong that it received
   std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // sequence, sent
-  std::optional<TimePoint> granted;                       // the last time
+  std::optional<TimePoint> granted;                       // last time
 };
 
 struct Loss {
   bool gone = false;
   TimePoint silent_since{};  // out of lease one lease later
-  bool over = false;         // that has come, and was told
-  bool given_up = false;     // is not among those whom RoundCore awaits
-  bool late = false;         // proven gone, but it may have been in a round that we do not know of
+  bool over = false;         // the lease has expired, and this was reported
+  bool given_up = false;     // RoundCore no longer waits for it
+  bool late = false;         // proven dead, but it may have been in a round that we do not know of
   bool forgotten = false;    // declared dead by the user
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who follows us and who is lost. The other parts: attaching.cpp, asking.cpp, forming.cpp,
+// Followers and lost nodes. Other parts of RoundCore: attaching.cpp, asking.cpp, forming.cpp,
 // running.cpp.
 #include "rendezvous/round/round_core.hpp"
 
@@ -56,7 +56,7 @@ void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
   roll_call_due_ = now + kRollCallInterval;
   learn_rounds(now, Rounds{lead.started, lead.accepted, lead.base});
   for (std::size_t i = 0; i < settings_.endpoints.size(); ++i) {
-    if (!founder_ || i > 0) {  // a fresh node that owns one is found only there
+    if (!founder_ || i > 0) {  // the endpoint that the founder owns needs no query
       asker_.want_endpoint(now, i, settings_.endpoints[i]);
       if (founder_ || !confirmed_) {
         unchecked_endpoints_.insert(i);
@@ -75,12 +75,12 @@ void RoundCore::yield_to(const NodeInfo& other, NodeEffects& out) {
     }
   }
   asker_.forget_all(out);
-  Asker asker = std::move(asker_);  // its link ids are never used again
+  Asker asker = std::move(asker_);  // its link ids are never reused
   *this = RoundCore(settings_, self_);
   asker_ = std::move(asker);
 }
 
-// Members of earlier rounds that do not follow us: asked until they come or are proven gone.
+// Members of earlier rounds that do not follow us: queried until they join or are proven dead.
 void RoundCore::await_missing(TimePoint now) {
   const auto look = [&](const Round& round) {
     for (const NodeInfo& member : round.members) {
@@ -129,8 +129,8 @@ void RoundCore::receive(TimePoint now, LinkId link, const RoundMessage& message,
   evaluate(now, out);
 }
 
-// While a quorum of the running round follows us, nobody else can have formed a later one: who says
-// so and is no member makes it up.
+// While a quorum of the running round follows us, no other node can have formed a later one. A
+// non-member that claims this is lying.
 bool RoundCore::is_outsider(TimePoint now, NodeId id) {
   return phase_ == Phase::running && !settings_.allow_split_brain && !is_member(id) &&
          has_quorum(now);
@@ -143,7 +143,7 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
   };
   if (!is_its_own(rounds.started) || !is_its_own(rounds.accepted) ||
       (later && is_outsider(now, node.info.id))) {
-    return;  // it stays one that knows another past than ours: no round is formed of it
+    return;  // knows_past stays false, so no round includes it
   }
   if (later && phase_ == Phase::proposing) {
     abandon(now, out);
@@ -163,8 +163,7 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
   }
-  // Whoever can be left out of the next round, and has no workers, is granted nothing: see
-  // leaves_out_granted.
+  // A node without workers that the next round may omit gets no lease: see leaves_out_granted.
   const bool stays =
       is_in_base(node.info.id) || (node.state != State::ready && is_member(node.info.id));
   const bool granted = stays && (has_quorum(now) || MUSTER_MUTATE("quorum ignored"));
@@ -188,7 +187,7 @@ void RoundCore::set_state(Node& node, State state) {
   recount(node);
 }
 
-// After each change of what makes a node eligible: counting all for each message is quadratic.
+// Called after each change to eligibility. Recounting for each message would be quadratic.
 void RoundCore::recount(Node& node) {
   if (is_eligible(node) != node.counted) {
     node.counted = !node.counted;
@@ -210,7 +209,7 @@ void RoundCore::link_ended(TimePoint now, LinkId link, NodeEffects& out) {
   evaluate(now, out);
 }
 
-// Without a connection. Not dead: the lease, or its kernel, will tell.
+// The connection is lost. The lease, or the node's kernel, decides whether the node is dead.
 void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   Node& node = nodes_.at(id);
   links_.erase(node.link);
@@ -218,14 +217,15 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   node.link = 0;
   recount(node);
   if (phase_ == Phase::proposing && is_in(*proposal_, id)) {
-    abandon(now, out);  // first, since it may make the node a member
+    abandon(now, out);  // first, because this may make the node a member
   }
   const bool was_leaving = node.state == State::leaving;
   set_state(node, State::unknown);
   if (!is_member(id)) {
     forget(id);
   } else if (!losses_.contains(id)) {
-    const bool was_told_the_end = phase_ == Phase::closed;  // and is not waited for
+    const bool was_told_the_end = phase_ == Phase::closed;  // the job has ended, so we do not wait
+                                                            // for it
     losses_[id] = Loss{false, node.heard, was_told_the_end, false};
     if (!was_told_the_end) {
       asker_.want(now, node.info);
@@ -247,9 +247,9 @@ void RoundCore::forget(NodeId id) {
   }
 }
 
-// Proof that a node is gone says nothing of what it did before. It counts for a quorum where the
-// node cannot have accepted a round that we do not know of: it was still bound to follow us, or
-// nobody can have formed a round without us so far, or that held when we asked it as a follower.
+// Proof that a node is dead does not show what it did before. It counts for a quorum only if the
+// node cannot have accepted a round that we do not know of: it was still bound to follow us, no
+// round can have been formed without us so far, or this held when we queried it as a follower.
 bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
   const auto node = nodes_.find(gone);
   const bool followed = node != nodes_.end() && node->second.knows_past && node->second.evidence &&
@@ -258,7 +258,7 @@ bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
          MUSTER_MUTATE("late proof counts");
 }
 
-// Proven gone, with its workers.
+// The node and its workers are proven dead.
 void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
   const std::string name = name_of(id);
   const bool in_time = is_in_time(now, id);
@@ -287,8 +287,8 @@ void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, N
   }
 }
 
-// Whoever hears that the round ends says so at once. It lives, its beats come, and it says nothing:
-// not one of us, or broken. The others do not wait for it longer than for a silent one.
+// A node answers Regroup at once. This one sends heartbeats but no answer, so it is broken or not
+// one of ours. The others wait for it only as long as for a silent node.
 void RoundCore::drop_deaf(TimePoint now, NodeEffects& out) {
   if (phase_ != Phase::stopping || running_ == 0 || now < phase_since_ + settings_.lease) {
     return;
@@ -314,7 +314,7 @@ std::optional<LinkId> RoundCore::live_link_of(TimePoint now, NodeId id) const {
   return is_live ? std::optional(found->second.link) : std::nullopt;
 }
 
-// Silence. Cheap enough to look at all nodes a few times in each lease.
+// Finds silent nodes. Checking all nodes a few times per lease is cheap enough.
 void RoundCore::scan(TimePoint now, NodeEffects& out) {
   scan_due_ = now + settings_.lease / 16;
   std::vector<NodeId> silent;
@@ -355,7 +355,7 @@ bool RoundCore::out_of_lease(TimePoint now, NodeId id) const {
   return last == TimePoint::min() || now >= last + settings_.lease;
 }
 
-// -- small ones -------------------------------------------------------------------------------
+// -- helpers ----------------------------------------------------------------------------------
 
 void RoundCore::set_base(RoundPtr base) {
   base_ = std::move(base);
@@ -403,8 +403,7 @@ void RoundCore::tick(TimePoint now, NodeEffects& out) {
   }
   ask_around(now, out);
   if (!unchecked_endpoints_.empty() && now >= phase_since_ + kAskTimeout) {
-    unchecked_endpoints_
-        .clear();  // somebody listens there and does not answer: nobody waits for that
+    unchecked_endpoints_.clear();  // the listener there does not answer: stop waiting for it
   }
   if (now >= scan_due_) {
     scan(now, out);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore: the coordinator of a job. Who is in, which round is formed of them, when it has to be
-// formed anew, when the job is over. Idle on nodes that lead nobody. Part of NodeCore; pure,
-// value-like. The table of phases and events is in README.md; functions of one phase lie together:
-// round_core.cpp (links and nodes), forming.cpp, running.cpp.
+// RoundCore: the coordinator of a job. Decides membership, forms and re-forms rounds, and ends the
+// job. Idle on nodes that do not lead. Part of NodeCore; pure, value-like. README.md has the table
+// of phases and events. Functions are grouped by phase: round_core.cpp (links and nodes),
+// forming.cpp, running.cpp.
 #pragma once
 
 #include "rendezvous/round/asker.hpp"
@@ -24,7 +24,7 @@
 
 namespace muster {
 
-// To a node of another job.
+// The reply to a node of another job.
 [[nodiscard]] Refuse other_job(const std::string& theirs);
 
 class RoundCore {
@@ -34,20 +34,20 @@ class RoundCore {
   void set_self(const NodeInfo& self);
 
   void lead(TimePoint now, const Lead& lead, NodeEffects& out);
-  // Sends everybody to `other`; idle afterwards.
+  // Redirects all followers to `other`; idle afterwards.
   void yield_to(const NodeInfo& other, NodeEffects& out);
 
-  // A node of this job was refused. Before the first round the job ends if it lacks that node.
+  // A node of this job was refused. Before the first round, ends the job if it needs that node.
   void give_up_refused(TimePoint now, const std::string& reason, NodeEffects& out);
 
-  // A Hello for joining. Link 0 is this node itself.
+  // Handles a join Hello. Link 0 is this node itself.
   void attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out);
   void receive(TimePoint now, LinkId link, const RoundMessage& message, NodeEffects& out);
   void link_ended(TimePoint now, LinkId link, NodeEffects& out);
   void tick(TimePoint now, NodeEffects& out);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  // The connections of its own questions.
+  // True for connections opened by this class's own queries.
   [[nodiscard]] bool owns(LinkId link) const { return asker_.owns(link); }
 
   void question_opened(TimePoint now, LinkId link, NodeEffects& out);
@@ -62,55 +62,55 @@ class RoundCore {
     return links_.contains(link) || dismissed_.contains(link);
   }
 
-  // The connection of a node that follows us and was heard of lately.
+  // The connection of a follower that was heard from recently.
   [[nodiscard]] std::optional<LinkId> live_link_of(TimePoint now, NodeId id) const;
 
-  // May form rounds and grant leases.
+  // True if it may form rounds and grant leases.
   [[nodiscard]] bool has_quorum(TimePoint now);
 
   [[nodiscard]] RoundId started() const { return base_->id; }
 
-  // Empty if `forget_node` has an effect; else the reason and what to do.
+  // Empty if `forget_node` would have an effect; otherwise the reason and what to do.
   [[nodiscard]] std::string why_not_forget(const std::string& name) const;
   void forget_node(TimePoint now, const std::string& name, NodeEffects& out);
 
-  // What our claim to lead rests on.
+  // The basis of our claim to lead.
   [[nodiscard]] Inheritance inheritance() const;
 
-  // The last round that was started; before that, the first one proposed. Never null.
+  // The last round started or, before that, the first one proposed. Never null.
   [[nodiscard]] const RoundPtr& base() const { return base_; }
 
-  // The connection of a node that follows us.
+  // The connection of an attached follower.
   [[nodiscard]] std::optional<LinkId> link_of(NodeId id) const {
     const auto found = nodes_.find(id);
     return found != nodes_.end() && found->second.attached ? std::optional(found->second.link)
                                                            : std::nullopt;
   }
 
-  // For an inquiry (node_inquiry.cpp): a member of the running round, also one that is lost; the
-  // one that follows us over this connection.
+  // For an inquiry (node_inquiry.cpp): contact_of covers members of the running round, including
+  // lost ones; member_at maps a follower's connection to its member.
   [[nodiscard]] MemberContact contact_of(NodeId id) const;
   [[nodiscard]] std::optional<NodeId> member_at(LinkId link) const;
-  // Of such a member, what it says about its ranks.
+  // Wraps the wait sums that this member sent for its ranks.
   [[nodiscard]] HearWaits heard_from(NodeId member, const Waited& said) const;
 
-  // Somebody who connected to us says that it leads the job. Anyone can say so: where it would go
-  // before us, it is asked at the address that it names.
+  // A connecting node claims to lead the job. Any peer can claim this, so if the claim takes
+  // precedence over ours, we query the node at the address in the claim.
   void hear_claim(TimePoint now, const Hello& hello, NodeEffects& out);
 
-  // A stronger leader that an answer told of: NodeCore then yields to it. Empties itself.
+  // Returns and clears a stronger leader found in an answer. NodeCore then yields to it.
   [[nodiscard]] std::optional<NodeInfo> take_stronger();
 
   [[nodiscard]] std::string describe() const;
 
-  // Nodes that it knows, whether they follow it or are lost.
+  // Number of known nodes, both followers and lost ones.
   [[nodiscard]] std::size_t size() const { return nodes_.size() + losses_.size(); }
 
-  // What must hold between two events, counted anew; empty: all holds (invariants.cpp).
+  // Checks the invariants between two events by recounting. Empty if all hold (invariants.cpp).
   [[nodiscard]] std::string check_invariants() const;
 
  private:
-  friend struct Tamper;  // plants errors, in tests
+  friend struct Tamper;  // injects errors in tests
   using State = FollowerState;
   using Node = Follower;
   using Failure = FailureReport;
@@ -122,7 +122,7 @@ class RoundCore {
   [[nodiscard]] std::optional<Refuse> refusal_of_place(TimePoint now, const Hello& hello) const;
   void refuse(TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out);
 
-  // agents that were started again (inheriting.cpp)
+  // restarted agents (inheriting.cpp)
   [[nodiscard]] bool is_of_other_job(const Inheritance& record) const;
   [[nodiscard]] std::vector<NodeId> lost_as(const std::string& name) const;
   void succeed(TimePoint now, const Hello& hello, NodeEffects& out);
@@ -132,8 +132,8 @@ class RoundCore {
   [[nodiscard]] bool is_heir(NodeId id, const Round& round) const;
   [[nodiscard]] bool is_forgotten(NodeId id) const;
 
-  // All that is known of earlier rounds is from records. Whoever founded the job, or remembers it,
-  // leads before us.
+  // All knowledge of earlier rounds comes from records. A leader that founded the job, or that
+  // remembers it, takes precedence.
   [[nodiscard]] bool is_recalled() const { return !confirmed_ && !founder_; }
 
   void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
@@ -159,7 +159,7 @@ class RoundCore {
   [[nodiscard]] bool is_in_time(TimePoint now, NodeId gone) const;
   [[nodiscard]] Hello question(TimePoint now);
   void take_answer(TimePoint now, const AskResult& result, NodeEffects& out);
-  // Whether another leader with this claim goes before us.
+  // True if another leader with this claim takes precedence over us.
   [[nodiscard]] bool is_stronger(TimePoint now,
                                  const NodeInfo& other,
                                  const RoundId& started,
@@ -233,38 +233,38 @@ class RoundCore {
   Phase phase_ = Phase::idle;
   TimePoint phase_since_{};
   bool founder_ = false;
-  RoundPtr base_;  // the last round that was started; before that, the first one proposed
-  std::map<NodeId, std::size_t> places_;   // group ranks in it
+  RoundPtr base_;  // the last round started or, before that, the first one proposed
+  std::map<NodeId, std::size_t> places_;   // group ranks in base_
   std::vector<std::int32_t> ranks_first_;  // by group rank
-  std::vector<RoundPtr> accepted_;         // later ones that somebody may have started
+  std::vector<RoundPtr> accepted_;         // later ones that may have been started
   RoundPtr proposal_;
-  std::uint64_t number_ = 0;  // the highest ever heard of
+  std::uint64_t number_ = 0;  // the highest number seen
   std::map<NodeId, Node> nodes_;
   std::map<LinkId, NodeId> links_;
-  std::set<LinkId> dismissed_;                   // of nodes that are done; they close them
+  std::set<LinkId> dismissed_;                   // of finished nodes, which close them
   std::map<NodeId, Loss> losses_;                // of members of base_ and accepted_
-  TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted anything later
-  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, as is the next one
+  TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted a lease after this
+  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, like the next one
   std::set<NodeId> gone_in_time_;
   Inheritance inherits_;                     // our own
-  bool confirmed_ = false;                   // a node that is here remembers a round
-  std::map<NodeId, RoundId> heirs_;          // who was started again: what its record begins with
-  std::map<NodeId, NodeInfo> predecessors_;  // who is gone: who has its record
+  bool confirmed_ = false;                   // an attached node remembers a round
+  std::map<NodeId, RoundId> heirs_;          // restarted agents and the last round in their record
+  std::map<NodeId, NodeInfo> predecessors_;  // dead agents and the node that has their record
   std::optional<TimePoint> quorum_until_;
   TimePoint quorum_checked_ = TimePoint::min();
   std::uint64_t arrivals_ = 0;
-  std::size_t eligible_ = 0;   // nodes of whom a round can be formed
-  std::size_t ready_ = 0;      // nodes in that state
-  std::size_t accepts_ = 0;    // of the proposal
-  std::set<NodeId> finished_;  // members of the running round, also those that were dismissed
-  std::size_t stopping_ = 0;   // nodes whose workers may still run, though they know of the end
-  std::size_t running_ = 0;    // nodes that have not heard of the round's end
-  std::size_t expected_ = 0;   // members that are awaited while gathering
+  std::size_t eligible_ = 0;   // nodes that can be members of a round
+  std::size_t ready_ = 0;      // nodes in state ready
+  std::size_t accepts_ = 0;    // of the current proposal
+  std::set<NodeId> finished_;  // members of the running round, including dismissed ones
+  std::size_t stopping_ = 0;   // nodes that know of the round's end but whose workers may still run
+  std::size_t running_ = 0;    // nodes that do not know of the round's end yet
+  std::size_t expected_ = 0;   // members awaited while gathering
   bool membership_changed_ = false;
   Regroup regroup_;        // the last one
-  std::set<NodeId> deaf_;  // live, and did not answer the call to regroup
+  std::set<NodeId> deaf_;  // alive, but did not answer Regroup
   std::optional<TimePoint> newcomer_since_;
-  std::optional<TimePoint> enough_since_;  // the minimum is there: the last call runs
+  std::optional<TimePoint> enough_since_;  // since the minimum is reached; the last call runs
   std::vector<Failure> failures_;
   std::map<std::int32_t, std::string> details_;
   std::optional<TimePoint> verdict_by_;
@@ -275,14 +275,14 @@ class RoundCore {
   std::string store_addr_;
   std::uint16_t store_port_ = 0;
   LeaderOffer offer_;
-  std::map<std::string, std::string> refused_;  // name: text
-  std::map<NodeId, TimePoint> rivals_;          // who asks for a place that is taken, since when
+  std::map<std::string, std::string> refused_;  // name and text
+  std::map<NodeId, TimePoint> rivals_;          // nodes that request a taken rank, and since when
   std::optional<RollCall> roll_call_;           // the last one sent
   TimePoint roll_call_due_{};
   TimePoint scan_due_{};
   Asker asker_;
   std::optional<NodeInfo> stronger_;
-  std::set<std::size_t> unchecked_endpoints_;  // another leader may be found there
+  std::set<std::size_t> unchecked_endpoints_;  // another leader may answer there
 };
 
 }  // namespace muster

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Everybody stops; what follows is decided once everybody has heard it (judge).
+// All nodes stop. judge() decides what follows once all of them have answered.
 void RoundCore::regroup(TimePoint now, const Regroup& why, bool membership, NodeEffects& out) {
   enter(now, Phase::stopping);
   regroup_ = why;
@@ -52,7 +52,7 @@ void RoundCore::note_details(const Node& /*node*/, const Details& details) {
   }
 }
 
-// Its workers ended well while it had no connection, and the round has ended meanwhile.
+// Its workers succeeded while it was disconnected, and the round has ended meanwhile.
 void RoundCore::note_late_finish(const Node& node, NodeEffects& out) {
   if (node.state == State::unknown && phase_ != Phase::closed) {
     MUSTER_MARK("a node finished a round that has ended");
@@ -60,7 +60,7 @@ void RoundCore::note_late_finish(const Node& node, NodeEffects& out) {
   }
 }
 
-// Who is done may go, but for the workers' store and ourselves.
+// A finished node may exit, except for the node with the workers' store and ourselves.
 void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished, NodeEffects& out) {
   const NodeId id = node.info.id;
   if (phase_ != Phase::running || finished.round != base_->id || !is_in_base(id)) {
@@ -82,7 +82,7 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
     losses_[id] = Loss{true, now, true, true};
     --expected_;
     links_.erase(node.link);
-    dismissed_.insert(node.link);  // were we to end before it has read that, it might be lost
+    dismissed_.insert(node.link);  // if we exited before it read that, the message could be lost
     set_state(node, State::unknown);
     nodes_.erase(id);
   }
@@ -112,7 +112,7 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
   }
 }
 
-// Nodes that are ready while a round runs: they get in if there is room, or stay as spares.
+// Nodes that are ready while a round runs: they join if there is room, or stay as spares.
 void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
   const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
   if (ready_ == 0 || !finished_.empty() || base_->members.size() >= most || !settings_.join_delay) {
@@ -134,15 +134,15 @@ void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
 
 // -- verdict ----------------------------------------------------------------------------------
 
-// Whoever has not answered may be dying, and then its peers' failures are only consequences.
+// A node that has not answered may be dying. Then its peers' failures are only consequences.
 bool RoundCore::everybody_heard() const {
   return running_ == 0 && std::ranges::all_of(losses_, [](const auto& entry) {
            return entry.second.gone || entry.second.over;
          });
 }
 
-// By the time at which it happened: each node says how long ago that was, so that no clock of
-// another machine is asked.
+// The earliest failure. Each node reports the age of its failures, so clocks of different hosts are
+// not compared.
 const RoundCore::Failure& RoundCore::root() const {
   return *std::ranges::min_element(failures_, {}, [](const Failure& failure) {
     return std::pair(failure.message.consequence, failure.when);
@@ -209,14 +209,14 @@ void RoundCore::close_failed(TimePoint now, NodeEffects& out) {
   close(now, std::move(ending), out);
 }
 
-// A member that has lost its connection a moment ago has not heard of the end. Were we gone when it
-// comes back, it might lead, and go on alone.
+// A member that has just lost its connection does not know that the job has ended. If we exited
+// before it reconnects, it could lead and continue alone.
 bool RoundCore::is_anyone_coming_back() const {
   return std::ranges::any_of(losses_,
                              [](const auto& entry) { return may_come_back(entry.second); });
 }
 
-// We go last: whoever hears of the end closes its connection.
+// We exit last: nodes that learn of the end close their connections.
 void RoundCore::close(TimePoint now, Close ending, NodeEffects& out) {
   enter(now, Phase::closed);
   verdict_by_.reset();
@@ -226,7 +226,7 @@ void RoundCore::close(TimePoint now, Close ending, NodeEffects& out) {
     if (may_come_back(loss)) {
       NodeInfo lost;
       lost.id = id;
-      asker_.want(now, known_as(lost));  // or it is gone
+      asker_.want(now, known_as(lost));  // until it returns or is proven dead
     }
   }
   ask_around(now, out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkCore without a coordinator: whom to try, in which order, and when to lead oneself.
+// LinkCore without a coordinator: which nodes to try, in which order, and when to lead itself.
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/link_core.hpp"
@@ -15,13 +15,12 @@ namespace {
 
 constexpr int kRedirectsMax = 8;
 
-// A spare knows the members but is none: it tries so many of them.
+// A spare knows the members but is not one. It tries at most this many of them.
 constexpr std::size_t kStrangersMax = 8;
 
 constexpr Duration kTroubleAfter = std::chrono::seconds(1);
 
-// Several ports of one host are candidates, of which it has taken the first free one: another job
-// may have one of the others.
+// The host may have taken another one of its candidate ports, because another job may use this one.
 bool is_candidate(const std::vector<Endpoint>& endpoints,
                   const std::string& host,
                   std::uint16_t port) {
@@ -51,12 +50,12 @@ bool LinkCore::is_seeking() const {
          (state_ == State::joining && link_ != LinkId{0});
 }
 
-// No round is known here, and the leader that we followed, if there was one, is proven gone.
+// We know of no round, and the leader that we followed, if any, is proven dead.
 bool LinkCore::may_found() const {
   return members().id.number == 0 && (lost_.id == 0 || lost_proven_);
 }
 
-// The endpoint has become free. If a leader has welcomed us meanwhile, we only listen there.
+// The endpoint is free now. If a leader has welcomed us meanwhile, we only listen there.
 void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
   if (!is_seeking() || !may_found()) {
     return;
@@ -67,7 +66,7 @@ void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
   ask_to_lead(now, true, out);
 }
 
-// Proof, a whole lease of silence, or its own word.
+// The coordinator is proven dead, was silent for a whole lease, or has released us.
 bool LinkCore::may_turn(TimePoint now) const {
   if (MUSTER_MUTATE("lease not waited")) {
     return true;
@@ -75,13 +74,13 @@ bool LinkCore::may_turn(TimePoint now) const {
   return lost_.id == 0 || lost_proven_ || lost_released_ || now >= turn_at_;
 }
 
-// The latest membership that we know.
+// The latest known membership.
 const Round& LinkCore::members() const {
   const Round& ours = accepted_->id.number > 0 ? *accepted_ : *started_;
   return heard_of_->id > ours.id ? *heard_of_ : ours;
 }
 
-// In the order of group ranks up to ourselves: whoever comes to itself leads.
+// In group rank order up to ourselves: a node that reaches itself leads.
 std::vector<LinkCore::Target> LinkCore::make_walk() const {
   std::vector<Target> walk;
   const auto& nodes = members().members;
@@ -125,7 +124,7 @@ void LinkCore::seek(TimePoint now, NodeEffects& out) {
              out);
 }
 
-// From the start of the list.
+// Starts at the beginning of the list.
 void LinkCore::turn(TimePoint now, NodeEffects& out) {
   walk_ = make_walk();
   walked_ = 0;
@@ -160,7 +159,7 @@ void LinkCore::try_next(TimePoint now, NodeEffects& out) {
   try_target(std::move(target), timeout, out);
 }
 
-// A fresh node knows nobody but the endpoints, and tries all of them.
+// A fresh node knows only the endpoints, and tries all of them.
 void LinkCore::dial_endpoints(TimePoint now, NodeEffects& out) {
   state_ = State::dialling;
   target_ = endpoint_target(0);
@@ -245,12 +244,12 @@ void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, N
       turn(now, out);
       return;
     }
-    // Closed without a word: its guard is ending the workers that it left.
+    // Closed without a message: the guard is killing the workers of its dead agent.
     pause(now, jitter(how == LinkEnd::closed ? kSeekPauseFirst / 8 : kSeekPauseFirst * 4));
     return;
   }
   if (how == LinkEnd::closed && target_.id != 0) {
-    // It lives, or its guard does: the same one again, after a moment.
+    // The node or its guard is alive: retry the same one after a short pause.
     walked_ = walked_ > 0 && walk_[walked_ - 1].id == target_.id ? walked_ - 1 : walked_;
     pause(now, jitter(kFollowPause));
     return;
@@ -263,7 +262,7 @@ void LinkCore::pause(TimePoint now, Duration pause) {
   retry_at_ = now + pause;
 }
 
-// Half of it to all of it.
+// Between half of the pause and all of it.
 Duration LinkCore::jitter(Duration pause) {
   random_ += 0x9e3779b97f4a7c15;
   std::uint64_t z = random_;
@@ -286,9 +285,9 @@ void LinkCore::answered(TimePoint now, const RoundMessage& message, NodeEffects&
     if (passes_over) {
       drop_link(out);
       state_ = State::pausing;
-      endpoint_failed(now, target_.endpoint, "it serves another job", out);
+      endpoint_failed(now, target_.endpoint, "it serves a different job", out);
       trouble_ =
-          fmt::format("{} serves another job than '{}'", target_.name, settings_.terms.job_id);
+          fmt::format("{} serves a different job, not '{}'", target_.name, settings_.terms.job_id);
       try_next(now, out);
     } else {
       refused(*refuse, out);
@@ -310,7 +309,7 @@ void LinkCore::redirected(TimePoint now, const Redirect& redirect, NodeEffects& 
   }
   // It does not know yet what we know.
   redirects_ = 0;
-  trouble_ = fmt::format("'{}' follows a node that cannot be reached", target_.name);
+  trouble_ = fmt::format("'{}' follows a node that is unreachable", target_.name);
   walked_ = walked_ > 0 ? walked_ - 1 : 0;
   pause(now, jitter(kFollowPause));
 }

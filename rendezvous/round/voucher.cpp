@@ -14,13 +14,13 @@ namespace {
 constexpr std::string_view kTranslated =
     "if addresses are translated between the nodes, use --store-via=proxy";
 
-// The zone of a link-local address has another name on another machine.
+// The zone of a link-local address has a different name on another host.
 std::string_view without_zone(std::string_view address) {
   return address.substr(0, address.find('%'));
 }
 
-// Of several nodes with one address: who knows the connection, and says no, says more than who does
-// not know it.
+// If several nodes share an address: a refusal from a node that knows the connection is more
+// informative than one from a node that does not.
 bool says_more(VouchAnswer left, VouchAnswer right) {
   const auto weight = [](VouchAnswer answer) {
     return answer == VouchAnswer::other_user || answer == VouchAnswer::other_process;
@@ -35,14 +35,14 @@ std::string describe_refusal(const Vouched& said, const std::string& client) {
     case VouchAnswer::other_user:
       return fmt::format("it belongs to another user of node '{}'", said.node);
     case VouchAnswer::other_process:
-      return fmt::format("it belongs to a process of node '{}' that is not one of this job's",
+      return fmt::format("it belongs to a process of node '{}' that is not part of this job",
                          said.node);
     case VouchAnswer::no_socket:
       return fmt::format("node '{}' has no such connection; {}", said.node, kTranslated);
     case VouchAnswer::unknown_address:
       return fmt::format("no node of this job has the address {}; {}", client, kTranslated);
     case VouchAnswer::out_of_touch:
-      return fmt::format("the node that has the address {} is out of touch", client);
+      return fmt::format("the node with the address {} is out of contact", client);
     case VouchAnswer::ours:
     case VouchAnswer::cannot_tell:
       break;
@@ -50,14 +50,16 @@ std::string describe_refusal(const Vouched& said, const std::string& client) {
   return {};
 }
 
-// -- who asks ---------------------------------------------------------------------------------
+// -- the asking node --------------------------------------------------------------------------
 
 void Voucher::want(TimePoint now,
                    const VouchWanted& wanted,
                    std::optional<LinkId> to,
                    NodeEffects& out) {
   if (waiting_.size() >= kVouchesMax) {
-    end(wanted.client, Error{Errc::not_possible, "too many others wait to be vouched for"}, out);
+    end(wanted.client,
+        Error{Errc::not_possible, "too many clients are waiting for verification"},
+        out);
     return;
   }
   if (waiting_.empty()) {
@@ -82,8 +84,8 @@ void Voucher::ask(Waiting& waiting, std::uint64_t client, LinkId to, NodeEffects
           .asker = self_, .sequence = waiting.sequence, .asked = 0, .client = waiting.client})});
 }
 
-// One yes is enough. A no counts when all that have the address have said it; who is out of touch
-// has said nothing, and is asked again.
+// One yes is enough. A no is final once all nodes with the address have answered no. A node that is
+// out of contact has not answered and is asked again.
 void Voucher::take(const Vouched& said, NodeEffects& out) {
   const auto found = by_sequence_.find(said.sequence);
   if (said.asker != self_ || found == by_sequence_.end()) {
@@ -93,8 +95,8 @@ void Voucher::take(const Vouched& said, NodeEffects& out) {
   Waiting& waiting = waiting_.at(client);
   if (said.answer == VouchAnswer::cannot_tell && !std::exchange(warned_, true)) {
     out.emplace_back(SayNode{fmt::format(
-        "the kernel of node '{}' does not say whose connections to the workers' store are its "
-        "own: every process there is let in",
+        "the kernel of node '{}' does not report the owners of connections: every process there "
+        "can use the workers' store",
         said.node)});
   }
   if (said.answer == VouchAnswer::ours || said.answer == VouchAnswer::cannot_tell) {
@@ -132,13 +134,13 @@ void Voucher::ask_all(TimePoint now, std::optional<LinkId> to, NodeEffects& out)
   }
 }
 
-// All have the same time, so the oldest one is the first to use it up.
+// All have the same timeout, so the oldest one expires first.
 void Voucher::tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
   while (!waiting_.empty() && waiting_.begin()->second.give_up <= now) {
     const Waiting& oldest = waiting_.begin()->second;
     end(waiting_.begin()->first,
         Error{Errc::timed_out,
-              fmt::format("the node that has the address {} did not say in time whose it is",
+              fmt::format("the node with the address {} did not report its owner in time",
                           oldest.client.host)},
         out);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vouching: the node whose agent serves the workers' store asks, about each client from another
-// machine, the node that has this address whether the connection is one of the job's. The question
-// goes through the coordinator, to which every node has a connection. Voucher is the side that
-// asks, AddressBook what the coordinator needs. Parts of NodeCore; pure; value-like.
+// Vouching: the node whose agent serves the workers' store verifies each client from another host.
+// It asks the node with the client's address whether the connection belongs to the job. The
+// question goes through the coordinator, to which every node is connected. Voucher is the asking
+// side, AddressBook the coordinator's lookup table. Parts of NodeCore; pure; value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -18,12 +18,12 @@
 
 namespace muster {
 
-// Questions that wait at a time; one more is refused.
+// Maximum number of pending questions; further ones are refused.
 inline constexpr std::size_t kVouchesMax = 65536;
 
-// A question that has no answer yet is put again after a sixth of a lease, since the node or the
-// coordinator may have lost its connection, and given up after a whole one: by then the round has
-// been judged.
+// An unanswered question is repeated after a sixth of a lease, because the node or the coordinator
+// may have lost its connection. It is given up after a whole lease: by then the round has been
+// judged.
 [[nodiscard]] constexpr Duration vouch_again_after(Duration lease) {
   return lease / 6;
 }
@@ -36,10 +36,10 @@ class Voucher {
  public:
   Voucher(NodeId self, Duration lease) : self_(self), lease_(lease) {}
 
-  // `to`: the connection to the coordinator, if there is one.
+  // `to`: the connection to the coordinator, if any.
   void want(TimePoint now, const VouchWanted& wanted, std::optional<LinkId> to, NodeEffects& out);
   void take(const Vouched& said, NodeEffects& out);
-  // There is another coordinator, or another connection to it.
+  // The coordinator, or the connection to it, has changed.
   void ask_all(TimePoint now, std::optional<LinkId> to, NodeEffects& out);
   void tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -50,9 +50,9 @@ class Voucher {
   struct Waiting {
     StoreClient client;
     TimePoint give_up{};
-    std::uint64_t sequence = 0;  // of the last question; answers to earlier ones do not count
+    std::uint64_t sequence = 0;  // of the last question; answers to earlier ones are ignored
     std::uint32_t noes = 0;
-    Vouched last{};  // the answer that says most
+    Vouched last{};  // the most informative answer
   };
 
   void ask(Waiting& waiting, std::uint64_t client, LinkId to, NodeEffects& out);
@@ -60,18 +60,18 @@ class Voucher {
 
   NodeId self_;
   Duration lease_;
-  std::map<std::uint64_t, Waiting> waiting_;            // by client, the oldest first
+  std::map<std::uint64_t, Waiting> waiting_;            // by client, oldest first
   std::map<std::uint64_t, std::uint64_t> by_sequence_;  // question to client
   std::uint64_t sequence_ = 0;
   TimePoint again_{};
   bool warned_ = false;
 };
 
-// Why a client is not let in, and what to do. `client`: its address.
+// Why a client is refused, and what to do. `client`: its address.
 [[nodiscard]] std::string describe_refusal(const Vouched& said, const std::string& client);
 
-// Which members of a round have an address: the one that they told, and the one from which their
-// connection comes. Made anew when one of these changes.
+// Maps addresses to members of a round: the address that a member announced, and the source address
+// of its connection. Rebuilt when one of them changes.
 class AddressBook {
  public:
   void clear() { round_.reset(); }

@@ -16,8 +16,8 @@ namespace muster {
 
 namespace {
 
-// Whether the other end can still be the one that was asked about. Without that a client could end
-// its connection after a request, and the answer would be that for whoever has its port now.
+// True if the peer can still be the one that the admission check was about. Otherwise a client
+// could disconnect after a request, and the answer would apply to the next owner of its port.
 bool is_connected(int fd) {
   tcp_info info{};
   socklen_t size = sizeof(info);
@@ -53,28 +53,27 @@ void AdmissionQueue::ask(Ticket ticket, int fd, TimePoint now, AdmissionAnswer a
 
 void AdmissionQueue::refuse_oldest() {
   take_answer(asked_.begin()->first,
-              failure(Errc::not_possible, "too many others wait to be admitted"));
+              failure(Errc::not_possible, "too many connections are waiting for admission"));
 }
 
-// All of them have the same time, so the oldest one is the first to use it up.
+// All have the same timeout, so the oldest one expires first.
 std::optional<TimePoint> AdmissionQueue::next_deadline() const {
   return asked_.empty() ? std::nullopt : std::optional(asked_.begin()->second.deadline);
 }
 
 void AdmissionQueue::expire(TimePoint now) {
   while (!asked_.empty() && asked_.begin()->second.deadline <= now) {
-    take_answer(asked_.begin()->first,
-                failure(Errc::timed_out, "nobody said in time whether to admit it"));
+    take_answer(asked_.begin()->first, failure(Errc::timed_out, "the admission check timed out"));
   }
 }
 
 void AdmissionQueue::take_answer(Ticket ticket, Result<void> answer) {
   auto asked = asked_.extract(ticket);
-  if (asked.empty()) {  // it has ended meanwhile, or was told no
+  if (asked.empty()) {  // it closed meanwhile, or was refused
     return;
   }
   if (answer && !is_connected(asked.mapped().fd)) {
-    answer = failure(Errc::closed, "it ended before it was admitted");
+    answer = failure(Errc::closed, "it closed before it was admitted");
   }
   asked.mapped().answer(std::move(answer));
 }

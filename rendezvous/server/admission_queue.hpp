@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdmissionQueue: the connections of one listener that wait for the answer of an Admission, bounded
-// in number and time. Whose they are, and what becomes of them, is its owner's business. Resource;
-// one thread.
+// AdmissionQueue: the connections of one listener that wait for the answer of an Admission, limited
+// in number and time. The owner manages the connections themselves. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -21,28 +20,28 @@ namespace muster {
 
 class AdmissionQueue {
  public:
-  // Counts up with each connection, so that the lowest one is the oldest.
+  // Increases with each connection, so the lowest one is the oldest.
   using Ticket = std::uint64_t;
 
-  // It must outlive the queue. Without one nobody is asked about.
+  // It must outlive the queue. Without one, nothing is queried.
   void set_admission(Admission* admission, const AdmissionLimits& limits);
 
   [[nodiscard]] bool asks() const { return admission_ != nullptr; }
 
-  // So much of a connection is read before the question.
+  // Number of bytes read from a connection before the query.
   [[nodiscard]] std::size_t first_bytes() const { return limits_.first_bytes; }
 
-  // `answer` is called once, perhaps before ask returns: by the Admission, at the deadline, or
-  // when too many wait. Not after forget, and not once the queue is gone.
+  // `answer` is called once, maybe before ask returns: by the Admission, at the deadline, or if too
+  // many are waiting. Never called after forget or after the queue is destroyed.
   void ask(Ticket ticket, int fd, TimePoint now, AdmissionAnswer answer);
 
-  // The connection `fd` is refused: what to say of it, if it is time to say something. Nothing of
-  // one that has ended by itself.
+  // Returns the log line for the refused connection `fd`, if the rate limit permits one. None for a
+  // connection that the peer closed.
   [[nodiscard]] std::optional<std::string> note_refusal(int fd, const Error& why, TimePoint now);
 
   void forget(Ticket ticket) { asked_.erase(ticket); }
 
-  // The one that has waited longest is refused; there has to be one.
+  // Refuses the one that has waited longest. The queue must not be empty.
   void refuse_oldest();
 
   [[nodiscard]] bool holds(Ticket ticket) const { return asked_.contains(ticket); }
@@ -65,7 +64,7 @@ class AdmissionQueue {
   AdmissionLimits limits_;
   std::map<Ticket, Asked> asked_;
   RefusalNotes notes_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for answers that come too late
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for late answers
 };
 
 }  // namespace muster

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// How long new connections wait in the backlog before we look for a free descriptor again.
+// Retry interval while new connections wait in the backlog for a free descriptor.
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -40,7 +40,8 @@ std::optional<std::string> AcceptPause::begin(TimePoint now, int why) {
     return std::nullopt;
   }
   return "cannot accept another " + std::string(whom_) + ": " + errno_text(why) +
-         "; it waits until one of the others ends; raise the limit of open files (ulimit -n)";
+         "; new connections wait until another one closes; raise the limit of open files (ulimit "
+         "-n)";
 }
 
 bool AcceptPause::end() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every listener does so that strangers do not use up the descriptors of the process, and what
-// when they are used up all the same: new connections wait in the backlog until one of the others
-// ends. Value type.
+// Protection of a listener against running out of descriptors. Strangers may use only part of them.
+// If none is free, new connections wait in the backlog until another one closes. Value type.
 #pragma once
 
 #include "base/time.hpp"
@@ -13,29 +12,29 @@
 
 namespace muster {
 
-// So many descriptors may be held by connections that have not proved to be clients, and by those
-// that are not admitted yet: whoever opens a thousand and says nothing must not keep the workers
-// out. Asked again each time, since the limit of a running process may be changed.
+// Maximum number of descriptors for connections that have not proved to be clients or are not
+// admitted yet, so that idle connections cannot lock out workers. Read each time, because the limit
+// of a running process may change.
 [[nodiscard]] std::size_t quarter_of_descriptors();
 
-// Whether accept failed for want of descriptors or memory.
+// True if accept failed for lack of descriptors or memory.
 [[nodiscard]] bool is_shortage(int errno_value);
 
-// Whether somebody waits there. Without a free descriptor accept fails also where nobody does.
+// True if a connection is waiting. Without a free descriptor, accept fails even if none is.
 [[nodiscard]] bool has_backlog(int listener);
 
-// Whether a listener accepts nobody for a while. Without a free descriptor it would stay readable
-// and keep the loop busy for nothing. The listener ends the pause when one of its connections ends,
-// and at `until`, since a descriptor may also have become free elsewhere.
+// Pauses accepting. Without a free descriptor the listener would stay readable and keep the loop
+// busy. The pause ends when one of the listener's connections closes, and at `until`, because a
+// descriptor may also have been freed elsewhere.
 class AcceptPause {
  public:
-  // `whom`: who cannot come, as text.
+  // `whom`: the kind of peer that cannot connect, for the text.
   explicit AcceptPause(std::string_view whom) : whom_(whom) {}
 
-  // One sentence for the log, the first time only.
+  // A log line, only the first time.
   [[nodiscard]] std::optional<std::string> begin(TimePoint now, int why);
 
-  // True if there was a pause.
+  // True if accepting was paused.
   bool end();
 
   [[nodiscard]] std::optional<TimePoint> until() const { return until_; }

@@ -15,15 +15,15 @@
 namespace muster {
 namespace {
 
-// The system lowers it to net.core.somaxconn; a thousand workers connect at the same moment.
+// The kernel limits it to net.core.somaxconn. A thousand workers may connect at once.
 constexpr int kBacklog = 65535;
 
 void set_flag(int fd, int level, int name, int value) {
-  // None of these can fail on a TCP socket; without them it would still work.
+  // None of these can fail on a TCP socket, and the socket works without them.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
-// An accepted socket inherits these, which saves system calls for each connection.
+// An accepted socket inherits these, which saves system calls per connection.
 void prepare(int fd, int family) {
   set_flag(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -34,10 +34,10 @@ void prepare(int fd, int family) {
 
 std::string advice_for(int errno_value) {
   if (errno_value == EADDRINUSE) {
-    return "; another program has it: stop that one, or use port 0 for any free port";
+    return "; another program has it: stop it, or use port 0 for any free port";
   }
   if (errno_value == EADDRNOTAVAIL) {
-    return "; this machine has no such address: use one of its own, or :: for all";
+    return "; this host has no such address: use a local address, or :: for all";
   }
   return errno_value == EACCES ? "; ports below 1024 need privileges: use a higher one" : "";
 }
@@ -59,17 +59,17 @@ std::unexpected<Error> range_taken(const std::string& address, PortRange range) 
                      " is taken; widen --port-range, or stop what uses them");
 }
 
-// 0, or the errno.
+// Returns 0 or the errno.
 int bind_one(int fd, const std::string& address, std::uint16_t port) {
   const auto parsed = SocketAddress::parse(address, port);
   return ::bind(fd, parsed->get(), parsed->size) == 0 ? 0 : errno;
 }
 
-// The number must be claimed until we listen: a port that a launcher holds for its workers can be
-// bound with SO_REUSEADDR, and would seem free. What the kernel chooses (0) is free.
+// The port must stay claimed until we listen: a port that a launcher reserves for its workers can
+// be bound with SO_REUSEADDR, and would seem free. Ports that the kernel chooses (0) are free.
 using MaybeClaim = std::optional<PortClaim>;
 
-// 0, or the errno.
+// Returns 0 or the errno.
 int claim_port(std::uint16_t port, MaybeClaim& claim) {
   claim.reset();
   if (port == 0) {
@@ -83,7 +83,7 @@ int claim_port(std::uint16_t port, MaybeClaim& claim) {
   return 0;
 }
 
-// 0 if one port of the range could be taken; EADDRINUSE if none.
+// Returns 0 if a port of the range could be bound; EADDRINUSE if none.
 int bind_in_range(int fd, const std::string& address, PortRange range, MaybeClaim& claim) {
   int why = EADDRINUSE;
   for (std::uint32_t port = range.first; port <= range.last && why == EADDRINUSE; ++port) {
@@ -154,15 +154,15 @@ Result<UniqueFd> listen_in_range(const std::string& address, PortRange range) {
 Result<UniqueFd> make_unbound_socket(int family) {
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) {
-    return std::unexpected(system_error("making a socket", errno));
+    return std::unexpected(system_error("cannot create a socket", errno));
   }
   prepare(fd.get(), family);
   return fd;
 }
 
-// A socket can be bound once only. With SO_REUSEADDR two that start at the same moment might both
-// be bound to a port on which then only one can listen, and the other could not go to the next
-// port. So ports that nothing at all uses are tried first.
+// A socket can be bound only once. With SO_REUSEADDR two processes that start together might both
+// bind a port on which only one can listen, and the other could not try the next port. So
+// completely unused ports are tried first.
 Result<void> listen_with(int fd, const std::string& address, PortRange range) {
   if (const auto parsed = SocketAddress::parse(address, 0); !parsed) {
     return cannot_parse(parsed.error());
@@ -191,7 +191,7 @@ std::uint16_t port_of(int fd) {
 
 std::string describe_peer(int fd) {
   const SocketAddress peer = peer_address(fd);
-  return peer.size == 0 ? "a client that is gone" : peer.describe();
+  return peer.size == 0 ? "a disconnected client" : peer.describe();
 }
 
 }  // namespace muster

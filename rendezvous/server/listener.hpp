@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listening sockets for the store and for the rendezvous of nodes. Addresses are numeric; a name is
-// an error. Stateless.
+// Listening sockets for the store and the rendezvous. Addresses are numeric; a name is an error.
+// Stateless.
 #pragma once
 
 #include "base/error.hpp"
@@ -14,24 +14,24 @@
 
 namespace muster {
 
-// A non-blocking socket that listens on a numeric address ("::" serves IPv4 too, and is 0.0.0.0 on
-// a machine without IPv6). Errors: usage for a name; system, with what to try.
+// A non-blocking socket that listens on a numeric address ("::" includes IPv4, and becomes 0.0.0.0
+// on a host without IPv6). Errors: usage for a name; system, with advice.
 [[nodiscard]] Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port);
 
-// The same on the first port of the range that is free; one that is taken costs nothing.
+// The same, on the first free port of the range.
 [[nodiscard]] Result<UniqueFd> listen_in_range(const std::string& address, PortRange range);
 
-// The same for who has to tell the reasons apart: the unexpected side is the errno.
+// The same, but the unexpected side is the errno, for callers that distinguish the reasons.
 [[nodiscard]] std::expected<UniqueFd, int> try_listen(const SocketAddress& address);
 
-// A non-blocking socket that is not bound yet, and what makes it listen later.
+// A non-blocking socket that is not bound yet; listen_with binds it and makes it listen.
 [[nodiscard]] Result<UniqueFd> make_unbound_socket(int family);
 [[nodiscard]] Result<void> listen_with(int fd, const std::string& address, PortRange range);
 
-// The port that a bound socket has.
+// The port of a bound socket.
 [[nodiscard]] std::uint16_t port_of(int fd);
 
-// "127.0.0.1:40312", the other end of a connection.
+// "127.0.0.1:40312", the peer of a connection.
 [[nodiscard]] std::string describe_peer(int fd);
 
 }  // namespace muster

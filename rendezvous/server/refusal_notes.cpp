@@ -26,9 +26,9 @@ std::optional<std::string> RefusalNotes::refused(std::string_view peer,
   if (!unsaid) {
     return std::nullopt;
   }
-  std::string text = "refused the connection of " + std::string(peer) + ": " + why.message;
+  std::string text = "refused the connection from " + std::string(peer) + ": " + why.message;
   if (*unsaid > 0) {
-    text += " (and " + std::to_string(*unsaid) + " more before)";
+    text += " (and " + std::to_string(*unsaid) + " more since the last report)";
   }
   return text;
 }

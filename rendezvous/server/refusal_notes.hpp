@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RefusalNotes: what the log hears of connections that were refused: the first one, then one a
-// minute with the number of those in between, so that nobody can fill a log by knocking. Pure.
+// RefusalNotes: log lines about refused connections. Logs the first one, then one a minute with the
+// number of those in between, so that no peer can flood the log. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,10 +13,10 @@
 
 namespace muster {
 
-// Whether to say something that comes again and again: at first, and once a minute.
+// Rate limit for a repeated message: the first time, then once a minute.
 class Seldom {
  public:
-  // How many times it was not said since the last time; nothing: it is not said now.
+  // The number of times suppressed since the last message; nullopt: suppress this one.
   [[nodiscard]] std::optional<std::uint64_t> add(TimePoint now);
 
  private:
@@ -26,7 +26,7 @@ class Seldom {
 
 class RefusalNotes {
  public:
-  // The sentence to say, if one is to be said.
+  // The text to log, if any.
   [[nodiscard]] std::optional<std::string> refused(std::string_view peer,
                                                    const Error& why,
                                                    TimePoint now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts SessionSockets on the owner's loop: one watched descriptor and one timer.
+// Runs SessionSockets on the owner's loop with one watched descriptor and one timer.
 #include "rendezvous/server/server.hpp"
 
 #include "base/clock.hpp"
@@ -26,7 +26,7 @@ struct StoreServer::Impl {
   Impl& operator=(const Impl&) = delete;
 
   void await_ready() {
-    // The token: a handler that is queued already may run after we are gone.
+    // The token guards against a queued handler that runs after this object is destroyed.
     watch.async_wait(asio::posix::stream_descriptor::wait_read,
                      [this, token = std::weak_ptr(alive)](const asio::error_code& error) {
                        if (!error && !token.expired()) {
@@ -41,7 +41,7 @@ struct StoreServer::Impl {
     await_ready();
   }
 
-  // There is a deadline only while descriptors are short or a client waits to be admitted.
+  // A deadline exists only while descriptors are short or a client waits for admission.
   void await_deadline() {
     const auto next = sockets->next_deadline();
     if (!next || next == timer_is_for) {

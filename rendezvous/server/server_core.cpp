@@ -9,14 +9,14 @@
 namespace muster {
 namespace {
 
-// Buffers above this are given back to the system when they are empty.
+// Empty buffers larger than this are freed.
 constexpr std::size_t kKeptBufferBytes = 1024UL * 1024;
 
 void release(std::string& text) {
   std::string().swap(text);
 }
 
-// Memory is counted by size, so no text may keep much more than it needs.
+// Memory is counted by size, so no string may keep much more capacity than it needs.
 void trim(std::string& text) {
   constexpr std::size_t kSlack = 64UL * 1024;
   if (text.capacity() > 2 * text.size() + kSlack) [[unlikely]] {
@@ -47,7 +47,7 @@ void ServerCore::receive(SessionId id, std::string_view bytes) {
   }
   lend_buffer(session);
   if (session.input.empty()) {
-    // The usual case: whole requests, served from the caller's buffer without a copy.
+    // The usual case: complete requests, served from the caller's buffer without a copy.
     const std::size_t used = serve(id, bytes);
     if (used < bytes.size() && session.closing.empty()) {
       session.input.assign(bytes.substr(used));
@@ -73,8 +73,8 @@ void ServerCore::serve_input(SessionId id) {
   }
 }
 
-// Serves whole requests until one is missing or the session has enough replies to read; returns
-// how many bytes they were.
+// Serves complete requests until the input ends or the session has too many unread replies. Returns
+// the number of bytes used.
 std::size_t ServerCore::serve(SessionId id, std::string_view input) {
   Session& session = sessions_[id];
   Request request;
@@ -145,7 +145,7 @@ void ServerCore::sent(SessionId id, std::size_t count) {
     session.sent = 0;
   }
   if (!session.input.empty() && session.closing.empty() && !output_is_full(session)) {
-    // What was sent is dropped first, or the buffer would grow for as long as requests are held.
+    // Drop sent bytes first, or the buffer would grow as long as requests are held back.
     session.unsent.erase(0, std::exchange(session.sent, 0));
     lend_buffer(session);
     serve_input(id);
@@ -196,7 +196,7 @@ void ServerCore::take_back_buffer(Session& session) {
   }
 }
 
-// Keeps the sum of what sessions hold. Replies that are sent at once are counted for a moment only.
+// Updates the sum of held bytes. Replies that are sent at once are counted only briefly.
 void ServerCore::account(SessionId id) {
   Session& session = sessions_[id];
   MUSTER_CHECK(held_ >= session.held);
@@ -205,15 +205,15 @@ void ServerCore::account(SessionId id) {
   held_ -= std::exchange(session.held, holds);
 }
 
-// Too much is held: whoever holds the most has to go, so that the others are not disturbed.
+// The limit is exceeded: close the session that holds the most, so that others are not affected.
 void ServerCore::enforce_held_limit() {
   while (held_ > limits_.held_bytes)
     [[unlikely]] {
       const auto most = std::ranges::max_element(sessions_, {}, &Session::held);
       MUSTER_CHECK(most != sessions_.end() && most->held > 0);
       close(*most,
-            "all sessions together leave " + std::to_string(held_) +
-                " bytes of half requests and unread replies, this one the most; the limit is " +
+            "all sessions together hold " + std::to_string(held_) +
+                " bytes of partial requests and unread replies, this one the most; the limit is " +
                 std::to_string(limits_.held_bytes));
       release(most->input);
       release(most->unsent);

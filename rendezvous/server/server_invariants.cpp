@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of the sessions between two calls, counted anew. Read by debug builds, the tests
-// and the fuzzers.
+// Invariants of the sessions between two calls, checked by recounting. Debug builds, tests and
+// fuzzers run these checks.
 #include "rendezvous/server/server_core.hpp"
 #include "rendezvous/server/session_sockets.hpp"
 
@@ -15,7 +15,7 @@ std::string of_session(std::size_t id, std::string_view broken) {
   return "session " + std::to_string(id) + ": " + std::string(broken);
 }
 
-// How often each session is named.
+// How often each session is listed.
 std::vector<std::size_t> times(const std::vector<SessionId>& ids, std::size_t sessions) {
   std::vector<std::size_t> out(sessions);
   for (const SessionId id : ids) {
@@ -29,16 +29,16 @@ std::vector<std::size_t> times(const std::vector<SessionId>& ids, std::size_t se
 std::string ServerCore::check_session(SessionId id) const {
   const Session& session = sessions_[id];
   if (session.sent > session.unsent.size()) {
-    return of_session(id, "sent more than it had to send");
+    return of_session(id, "sent more bytes than it had");
   }
   if (session.held != session.input.size() + session.unsent.size()) {
-    return of_session(id, "what it holds is not what is counted for it");
+    return of_session(id, "counted bytes do not match its buffers");
   }
   if (!session.closing.empty() && !session.input.empty()) {
-    return of_session(id, "is to be closed and keeps requests");
+    return of_session(id, "is closing but keeps requests");
   }
   if (!session.open && (session.held != 0 || !session.closing.empty())) {
-    return of_session(id, "has ended and keeps something");
+    return of_session(id, "has closed but keeps data");
   }
   return {};
 }
@@ -52,16 +52,16 @@ std::string ServerCore::check_invariants() const {
       return broken;
     }
     if (free[id] != (sessions_[id].open ? 0U : 1U)) {
-      return of_session(id, "is open and free for another client, or neither");
+      return of_session(id, "open flag and free list are inconsistent");
     }
     if (touched[id] != (sessions_[id].touched ? 1U : 0U)) {
-      return of_session(id, "is not touched as often as it is listed");
+      return of_session(id, "touched flag and touched list are inconsistent");
     }
     held += sessions_[id].held;
   }
   if (held != held_) {
-    return "held bytes: " + std::to_string(held_) + " are kept, " + std::to_string(held) +
-           " are counted";
+    return "held bytes: counter is " + std::to_string(held_) + ", actual count is " +
+           std::to_string(held);
   }
   if (held_ > limits_.held_bytes) {
     return "the sessions hold more than the limit allows";
@@ -71,14 +71,14 @@ std::string ServerCore::check_invariants() const {
   }
   for (const SessionId id : store_.sessions()) {
     if (!is_open(id)) {
-      return of_session(id, "has ended and still waits or watches");
+      return of_session(id, "has closed but still waits or watches");
     }
   }
   return store_.check_invariants();
 }
 
-// To count everything anew costs as much as there is. So it is done after each step while there is
-// little, and then so seldom that a step costs about the same however much there is.
+// A full recount costs as much as the number of sessions and keys. With few of them it runs after
+// each step, with many so rarely that the average cost per step stays constant.
 void ServerCore::note_step() {
   if constexpr (kChecksInvariants) {
     constexpr std::uint64_t kShare = 16;
@@ -95,20 +95,20 @@ void ServerCore::note_step() {
 std::string SessionSockets::check_connection(SessionId id) const {
   const Connection& connection = connections_[id];
   if (static_cast<bool>(connection.fd) != core_.is_open(id)) {
-    return of_session(id, "has a socket and is not open, or the other way round");
+    return of_session(id, "socket and open flag are inconsistent");
   }
   const auto silent = silent_.find(connection.ticket);
   const bool is_silent =
       connection.standing == Standing::silent || connection.standing == Standing::admitted;
   if (is_silent != (silent != silent_.end() && silent->second == id)) {
-    return of_session(id, "is silent and not listed, or the other way round");
+    return of_session(id, "silent state and silent list are inconsistent");
   }
   const bool is_asking = connection.standing == Standing::asking;
   if (is_asking != admissions_.holds(connection.ticket)) {
-    return of_session(id, "waits to be admitted and is not listed, or the other way round");
+    return of_session(id, "asking state and admission queue are inconsistent");
   }
   if (connection.fd && !is_asking && ((connection.armed & EPOLLIN) != 0) != core_.wants_input(id)) {
-    return of_session(id, "is read although it has to wait, or the other way round");
+    return of_session(id, "registered events and wanted input are inconsistent");
   }
   return {};
 }
@@ -122,12 +122,12 @@ std::string SessionSockets::check_invariants() const {
     listed += connections_[id].standing == Standing::client ? 0U : 1U;
   }
   if (listed != silent_.size() + admissions_.size()) {
-    return "a connection is listed that is none";
+    return "a listed connection does not exist";
   }
   return core_.check_invariants();
 }
 
-// As seldom as ServerCore does it.
+// As rarely as ServerCore does.
 void SessionSockets::note_turn() {
   if constexpr (kChecksInvariants) {
     constexpr std::uint64_t kShare = 16;

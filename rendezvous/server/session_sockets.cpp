@@ -24,33 +24,33 @@ namespace {
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
-// How long one call of serve lasts at most before the other users of the loop get their turn, and
-// what one socket may take of it.
+// Maximum duration of one serve call before other users of the loop run, and the maximum work per
+// socket in it.
 constexpr Duration kTurn = std::chrono::milliseconds(2);
 constexpr int kAcceptsPerRound = 64;
 constexpr int kSendsPerRound = 4;
 
-// How long an idle server looks for the next request before it sleeps, if that pays: if the last
-// request came so soon after the one before that, without the time it takes to be woken, a look
-// would have found it.
+// An idle server polls this long for the next request before it sleeps, if that pays off. It does
+// if the last request arrived so soon after the previous one that polling would have found it, not
+// counting the time of the wakeup.
 constexpr Duration kSpin = std::chrono::microseconds(60);
 constexpr Duration kWakeCost = std::chrono::microseconds(40);
 
-// A yield that takes longer ran somebody else; then there is no spin for a while.
+// A yield that takes longer ran another process. Then spinning is off for a while.
 constexpr Duration kCrowded = std::chrono::microseconds(30);
 constexpr Duration kCrowdedPause = std::chrono::milliseconds(500);
 
-// Less than this is not worth a walk through the heap.
+// Freeing less than this is not worth walking the heap.
 constexpr std::uint64_t kReturnedBytesMin = 16UL * 1024 * 1024;
 
-// Not a tag of any session: those have a generation, which is never 0, in the upper half.
+// Not a tag of any session: those have a non-zero generation in the upper half.
 constexpr std::uint64_t kListenerTag = 0;
 
 std::uint64_t tag_of(SessionId id, std::uint32_t generation) {
   return (std::uint64_t{generation} << 32U) | id;
 }
 
-// Of the machine: that this process may use one only says nothing about its clients.
+// Counts the host's CPUs. An affinity of one CPU for this process says nothing about its clients.
 bool has_several_cpus() {
   return ::sysconf(_SC_NPROCESSORS_ONLN) > 1;
 }
@@ -60,7 +60,7 @@ bool has_several_cpus() {
 Result<std::unique_ptr<SessionSockets>> SessionSockets::open(UniqueFd listener) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) {
-    return std::unexpected(system_error("making an epoll set", errno));
+    return std::unexpected(system_error("cannot create an epoll set", errno));
   }
   return std::unique_ptr<SessionSockets>(new SessionSockets(std::move(listener), std::move(epoll)));
 }
@@ -99,8 +99,8 @@ void SessionSockets::serve() {
   return_memory(false);
 }
 
-// malloc keeps the pages of small keys that were deleted. The system gets them back when the store
-// has shrunk to half and nothing is ready, since that may take milliseconds.
+// malloc keeps the pages of small deleted keys. They are returned to the system once the store has
+// shrunk to half and no socket is ready, because this may take milliseconds.
 void SessionSockets::return_memory(bool idle) {
   const std::uint64_t stored = core_.store().stored_bytes();
   stored_most_ = std::max(stored_most_, stored);
@@ -113,14 +113,14 @@ void SessionSockets::return_memory(bool idle) {
 #endif
 }
 
-// Nothing has been ready for so long: whether to look again at once.
+// Decides whether to poll again at once after this idle time.
 bool SessionSockets::spin_on(TimePoint now, Duration idle) {
   spin_pays_ = spin_pays_ && may_spin_ && idle <= kSpin;
   if (!spin_pays_) {
     return false;
   }
-  // Whoever wants this cpu gets it, so that a spin never takes it from a worker. If somebody did,
-  // the machine is busy, and one that sleeps gets its cpu back sooner than one that yields.
+  // Yield first, so that spinning never takes a CPU from a worker. If another process ran, the host
+  // is busy, and a sleeping process gets its CPU back sooner than one that yields.
   ::sched_yield();
   const TimePoint after = steady_now();
   if (after - now > kCrowded) {
@@ -141,7 +141,7 @@ void SessionSockets::handle(const epoll_event& event) {
     return;
   }
   if (connections_[id].standing == Standing::asking) {
-    drop(id);  // only its end is watched
+    drop(id);  // only a hangup is watched
     return;
   }
   if (core_.wants_input(id) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -174,7 +174,7 @@ void SessionSockets::accept_some() {
     } else if (why == EAGAIN) {
       return;
     }
-    // Anything else (ECONNABORTED, EPROTO …) concerns a connection that died in the queue.
+    // Other errors (ECONNABORTED, EPROTO …) belong to a connection that died in the backlog.
   }
 }
 
@@ -208,8 +208,8 @@ void SessionSockets::accept_again() {
   }
 }
 
-// True once a descriptor is free. The greeting of the oldest one may lie in its socket, unread
-// since many came at once: so each is read before it is closed, and goes on if it has said
+// Returns true once a descriptor is free. The oldest connection's greeting may still be unread in
+// its socket if many arrived at once. So each is read before it is closed, and stays if it has sent
 // something.
 bool SessionSockets::close_oldest_silent() {
   while (!silent_.empty()) {
@@ -274,8 +274,8 @@ void SessionSockets::take_first_bytes(SessionId id, std::string_view bytes) {
   flush(id);
 }
 
-// Its socket is not read meanwhile: what else the client sends waits in the kernel, and what it
-// gets back is nothing. Only its end is watched, so that it is forgotten then.
+// Its socket is not read meanwhile: further data stays in the kernel, and nothing is sent. Only a
+// hangup is watched, so that the connection can be dropped.
 void SessionSockets::ask(SessionId id, std::string_view bytes) {
   Connection& connection = connections_[id];
   set_standing(id, Standing::asking);
@@ -323,7 +323,7 @@ bool SessionSockets::is_node(std::string_view first_bytes) const {
 
 void SessionSockets::give_away(SessionId id, std::string_view bytes) {
   UniqueFd fd = std::move(connections_[id].fd);
-  set_standing(id, Standing::client);  // not one of the silent ones any more
+  set_standing(id, Standing::client);  // no longer one of the silent ones
   control(EPOLL_CTL_DEL, fd.get(), 0, 0);
   core_.forget(id);
   adopter_(std::move(fd), std::string(bytes));
@@ -351,7 +351,7 @@ void SessionSockets::flush(SessionId id) {
 }
 
 void SessionSockets::flush_touched() {
-  // Flushing may serve held-back requests, which may touch others in turn.
+  // Flushing may serve delayed requests, which may touch other sessions.
   for (auto touched = core_.take_touched(); !touched.empty(); touched = core_.take_touched()) {
     for (const SessionId id : touched) {
       if (connections_[id].fd) {
@@ -391,7 +391,7 @@ void SessionSockets::control(int operation, int fd, std::uint32_t events, std::u
   epoll_event event{};
   event.events = events;
   event.data.u64 = tag;
-  // Fails only without memory, or at the limit of watches, where nothing else could be done.
+  // Fails only if memory or the watch limit is exhausted, where recovery is impossible.
   MUSTER_CHECK(::epoll_ctl(epoll_.get(), operation, fd, &event) == 0);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionSockets: the listening socket, the connections and ServerCore in one epoll set. It decides
-// nothing about the protocol and knows no event loop: its owner watches fd() and calls serve when
-// that is readable. Single-threaded; resource type.
+// SessionSockets: the listening socket, the connections and ServerCore in one epoll set. It makes
+// no protocol decisions and is independent of any event loop: its owner watches fd() and calls
+// serve when that is readable. Single-threaded resource.
 //
-// Why an epoll set of its own: a general loop pays for each operation on each socket (a speculative
-// read, a handler, a re-arm), which costs a third of the request rate. See README.md.
+// Why a dedicated epoll set: a general loop has a cost per operation and socket (a speculative
+// read, a handler, a re-arm), which takes a third of the request rate. See README.md.
 #pragma once
 
 #include "base/error.hpp"
@@ -37,57 +37,57 @@ class SessionSockets {
 
   [[nodiscard]] static Result<std::unique_ptr<SessionSockets>> open(UniqueFd listener);
 
-  // Readable when serve has something to do.
+  // Readable when serve has work to do.
   [[nodiscard]] int fd() const { return epoll_.get(); }
 
   [[nodiscard]] int listener() const { return listener_.get(); }
 
-  // Serves what is ready, for a bounded time.
+  // Serves ready sockets, for a bounded time.
   void serve();
 
-  // Given one sentence when a client is closed or refused, and when descriptors run out.
+  // Receives a log line when a client is closed or refused, and when descriptors run out.
   void set_notice(Notice notice) { notice_ = std::move(notice); }
 
-  // Given each connection that begins as one between nodes does, with the bytes read so far.
+  // Receives each connection that begins like one between nodes, with the bytes read so far.
   using Adopter = std::function<void(UniqueFd, std::string)>;
 
   void set_adopter(Adopter adopter) { adopter_ = std::move(adopter); }
 
-  // Asked about each client when its first bytes are there; none of them is answered before it is
-  // admitted. It is not asked about nodes: whoever takes those over asks. It must outlive the
-  // sockets. Without one everybody is admitted.
+  // Queried for each client once its first bytes have arrived; no reply is sent before it is
+  // admitted. Not used for nodes: the adopter checks those. Must outlive the sockets. Without one,
+  // every client is admitted.
   void set_admission(Admission* admission, const AdmissionLimits& limits = {}) {
     admissions_.set_admission(admission, limits);
   }
 
-  // When expire has something to do. While no descriptor is left for a new connection, new clients
-  // wait in the backlog until a session ends or this time has come.
+  // When expire has work to do. Without a free descriptor, new clients wait in the backlog until a
+  // session ends or this time is reached.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   void expire(TimePoint now);
 
-  // Connections that have not proved to be clients, by a greeting or by a request.
+  // Connections that have not sent a greeting or a request yet.
   [[nodiscard]] std::size_t silent() const { return silent_.size(); }
 
-  // The first rule that is broken; empty: none is. Debug builds check after serve.
+  // The first violated invariant; empty if none. Debug builds check after serve.
   [[nodiscard]] std::string check_invariants() const;
 
  private:
   using Ticket = AdmissionQueue::Ticket;
 
-  // How far a connection has come.
+  // The state of a connection.
   enum class Standing : std::uint8_t {
     silent,    // nothing has been read
-    asking,    // its first bytes are here; the answer whether it is admitted is not
-    admitted,  // its first bytes did not suffice to tell whether it is a client
+    asking,    // has sent its first bytes; admission is pending
+    admitted,  // its first bytes do not show yet whether it is a client
     client,
   };
 
   struct Connection {
     UniqueFd fd;
-    std::uint32_t generation = 0;  // tells events of an earlier connection in this slot
-    std::uint32_t armed = 0;       // the events that epoll reports
+    std::uint32_t generation = 0;  // distinguishes events of an earlier connection in this slot
+    std::uint32_t armed = 0;       // the registered epoll events
     Standing standing = Standing::silent;
-    Ticket ticket = 0;  // its place in silent_ or admissions_
+    Ticket ticket = 0;  // its key in silent_ or admissions_
   };
 
   SessionSockets(UniqueFd listener, UniqueFd epoll);
@@ -123,13 +123,13 @@ class SessionSockets {
   Notice notice_;
   Adopter adopter_;
   AdmissionQueue admissions_;
-  std::map<Ticket, SessionId> silent_;  // those that are silent or admitted, the oldest first
+  std::map<Ticket, SessionId> silent_;  // connections that are silent or admitted, oldest first
   Ticket last_ticket_ = 0;
   AcceptPause accept_pause_{"client"};
   TimePoint went_idle_{};
   TimePoint crowded_until_{};
   std::uint64_t unchecked_turns_ = 0;
-  std::uint64_t stored_most_ = 0;  // since memory was returned
+  std::uint64_t stored_most_ = 0;  // since memory was last returned
   bool may_spin_ = false;
   bool spin_pays_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters as the store keeps them: decimal text in the value of a key. Pure.
+// Counters in the store's format: decimal text in the value of a key. Pure.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// The number at the start of `text`, read as C's strtoll reads it in base 10: blanks before it and
-// anything after it are ignored. None for no digits, or for a number that does not fit.
+// The number at the start of `text`, parsed like C's strtoll in base 10: leading whitespace and
+// trailing characters are ignored. nullopt if there are no digits or the number does not fit.
 [[nodiscard]] std::optional<std::int64_t> leading_decimal(std::string_view text);
 
 // A number as decimal text, without allocation.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the store knows about one key. Its value and its extras (queue, waiters, watchers) are in
-// one place, so that a request looks its key up once; most keys have no extras. Used by StoreCore
-// and WaitBook. Value types.
+// The store's data for one key. Its value and its extras (queue, waiters, watchers) are in one
+// struct, so that a request needs only one lookup. Most keys have no extras. Used by StoreCore and
+// WaitBook. Value types.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace muster {
 
-// One connection, numbered by ServerCore; numbers are used again after a session has ended.
+// A connection's number, assigned by ServerCore and reused after the session has closed.
 using SessionId = std::uint32_t;
 
 using WaitId = std::uint64_t;
 
 struct Extras {
   std::list<std::string> queue;
-  std::multiset<WaitId> waiters;  // rising: in the order in which they came
+  std::multiset<WaitId> waiters;  // ascending, so oldest first
   std::vector<SessionId> watchers;
 
   [[nodiscard]] bool empty() const { return queue.empty() && waiters.empty() && watchers.empty(); }
@@ -30,7 +30,7 @@ struct Extras {
 
 struct Entry {
   std::string value;
-  bool exists = false;  // as a key: a queue or a waiter alone does not make it one
+  bool exists = false;  // as a key; a queue or a waiter alone does not count
   std::unique_ptr<Extras> extras;
 
   [[nodiscard]] Extras& make_extras() {
@@ -40,7 +40,7 @@ struct Entry {
     return *extras;
   }
 
-  // Whether a WAIT or CHECK for this key is satisfied.
+  // True if a WAIT or CHECK for this key is satisfied.
   [[nodiscard]] bool ready() const { return exists || (extras && !extras->queue.empty()); }
 };
 
@@ -52,17 +52,18 @@ struct KeyHash {
   }
 };
 
-// Unordered for speed; no answer depends on its order (LIST_KEYS sorts).
+// Unordered for speed. No reply depends on its order (LIST_KEYS sorts).
 using KeyMap = std::unordered_map<std::string, Entry, KeyHash, std::equal_to<>>;
 
-// Bytes that a session gets without having asked just now: the end of its WAIT, a watched change.
+// Bytes for a session that did not just send a request: the end of its WAIT, or a watch notice.
 struct Push {
   SessionId session = 0;
   std::string bytes;
   bool operator==(const Push&) const = default;
 };
 
-// What things cost beside their own bytes, for the memory limit; rounded up from measurements.
+// Memory cost of items in addition to their own bytes, for the memory limit. Rounded up from
+// measurements.
 inline constexpr std::uint64_t kEntryCost = 160;
 inline constexpr std::uint64_t kExtrasCost = 160;
 inline constexpr std::uint64_t kItemCost = 96;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests about keys and values. Those about waiting, queues and watching are in
-// store_core_waiting.cpp.
+// Requests on keys and values. store_core_waiting.cpp has waits, queues and watches.
 #include "rendezvous/store/store_core.hpp"
 
 #include "base/check.hpp"
@@ -73,7 +72,7 @@ Result<void> StoreCore::handle_rare(const Request& request, Turn& turn) {
       append_int(turn.reply, static_cast<std::uint32_t>(request.number));
       break;
     default:
-      // VALIDATE says nothing that the decoder has not used; the others are handled above.
+      // VALIDATE has no data beyond what the decoder used. The others are handled above.
       MUSTER_CHECK(request.opcode == Opcode::validate);
   }
   return {};
@@ -92,7 +91,7 @@ Result<void> StoreCore::compare_set(const Request& request, Turn& turn) {
   const bool exists = at != keys_.end() && at->second.exists;
   const std::string_view current = exists ? std::string_view(at->second.value) : std::string_view();
   if (current != request.value) {
-    // A missing key answers with what was expected: so does the reference, and clients compare.
+    // For a missing key, reply with the expected value, as the reference does; clients compare it.
     append_bytes(turn.reply, exists ? current : request.value);
     return {};
   }
@@ -123,11 +122,11 @@ Result<void> StoreCore::add(const Request& request, Turn& turn) {
   if (node.second.exists) {
     const auto before = leading_decimal(node.second.value);
     if (!before) {
-      return failure(Errc::protocol, "ADD to a value that is no number: " + node.first);
+      return failure(Errc::protocol, "ADD to a value that is not a number: " + node.first);
     }
     number = *before;
   }
-  // Unsigned, so that it wraps round as the reference does instead of being undefined.
+  // Unsigned, so that it wraps like the reference instead of being undefined.
   number = static_cast<std::int64_t>(static_cast<std::uint64_t>(number) +
                                      static_cast<std::uint64_t>(request.number));
   assign(node, DecimalText(number).view(), turn);
@@ -247,7 +246,7 @@ void StoreCore::drop_if_empty(KeyMap::iterator at) {
     MUSTER_CHECK(entry.value.empty() && stored_ >= at->first.size() + kEntryCost);
     stored_ -= at->first.size() + kEntryCost;
     keys_.erase(at);
-    // The table of a store that was large is given back, too.
+    // Shrink the table of a store that was large.
     constexpr std::size_t kBucketsKept = 1024;
     constexpr std::size_t kBucketsForEach = 8;
     if (keys_.bucket_count() > std::max(kBucketsKept, kBucketsForEach * keys_.size()))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreCore: the keys, queues and waiters behind the TCPStore protocol; what each request means is
-// in PROTOCOL.md, "Requests". Pure: same requests, same replies. Used by ServerCore, one for each
+// StoreCore: the keys, queues and waiters behind the TCPStore protocol. PROTOCOL.md, "Requests",
+// defines each request. Pure: the same requests give the same replies. Used by ServerCore, one per
 // server; single-threaded.
 //
-// The caller 1. sends `reply` to the session that asked, after what it was sent before; 2. sends
-// each push to its session; 3. closes the session when a request is refused, with the reason;
-// 4. calls forget when a session has ended, before its number is used again.
+// The caller 1. sends `reply` to the requesting session, after its earlier replies; 2. sends each
+// push to its session; 3. closes the session, with the reason, if a request is refused; 4. calls
+// forget when a session has closed, before its number is reused.
 #pragma once
 
 #include "base/error.hpp"
@@ -26,7 +26,7 @@ class StoreCore {
  public:
   explicit StoreCore(const ServerLimits& limits) : limits_(limits) {}
 
-  // Appends to `reply` and `pushes`. Error: protocol, then nothing was changed or appended.
+  // Appends to `reply` and `pushes`. On error (protocol), nothing is changed or appended.
   [[nodiscard]] Result<void> handle(SessionId session,
                                     const Request& request,
                                     std::string& reply,
@@ -34,19 +34,19 @@ class StoreCore {
 
   void forget(SessionId session);
 
-  // Keys that have a value.
+  // Number of keys with a value.
   [[nodiscard]] std::uint64_t key_count() const { return key_count_; }
 
-  // Keys with a value or with extras.
+  // Number of keys with a value or with extras.
   [[nodiscard]] std::size_t entry_count() const { return keys_.size(); }
 
-  // Sessions that wait or watch; one may be named twice.
+  // Sessions that wait or watch. A session may be listed twice.
   [[nodiscard]] std::vector<SessionId> sessions() const;
 
-  // The first rule that is broken; empty: none is.
+  // The first violated invariant; empty if none.
   [[nodiscard]] std::string check_invariants() const;
 
-  // What counts against ServerLimits::stored_bytes.
+  // The size that counts against ServerLimits::stored_bytes.
   [[nodiscard]] std::uint64_t stored_bytes() const { return stored_ + waits_.bytes(); }
 
  private:
@@ -80,15 +80,15 @@ class StoreCore {
                      std::string_view old_value,
                      Turn& turn);
 
-  // The entry of a key, made if there is none.
+  // The entry of a key, created if missing.
   [[nodiscard]] KeyMap::value_type& node_for(std::string_view key);
   void drop_if_empty(KeyMap::iterator at);
-  // Gives the key its value and tells those who wait or watch.
+  // Sets the key's value, and notifies waiters and watchers.
   void assign(KeyMap::value_type& node, std::string_view value, Turn& turn);
-  // Gives it the value and tells nobody.
+  // Sets the value without notifications.
   void assign_silently(Entry& entry, std::string_view value);
   [[nodiscard]] std::string check_watchers() const;
-  // Whether so much more may be stored; an upper bound is enough.
+  // Checks that this many more bytes may be stored; an upper bound is enough.
   [[nodiscard]] Result<void> fits(std::uint64_t bytes) const;
 
   ServerLimits limits_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests that leave something beside a key: waits, barriers, queues, watches.
+// Requests with effects beyond a key's value: waits, barriers, queues, watches.
 #include "base/check.hpp"
 #include "rendezvous/store/decimal.hpp"
 #include "rendezvous/store/store_core.hpp"
@@ -74,14 +74,14 @@ void StoreCore::cancel_wait(SessionId session) {
   }
 }
 
-// The counter is never reset, so a key that is used again passes at once, as in the reference.
+// The counter is never reset, so a reused key passes at once, as in the reference.
 Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
   const auto at = keys_.find(request.key);
   std::int64_t count = 0;
   if (at != keys_.end() && at->second.exists) {
     const auto before = leading_decimal(at->second.value);
     if (!before || *before == std::numeric_limits<std::int64_t>::max()) {
-      return failure(Errc::protocol, "BARRIER on a value that is no counter: " + at->first);
+      return failure(Errc::protocol, "BARRIER on a value that is not a counter: " + at->first);
     }
     count = *before;
   }
@@ -97,7 +97,7 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
   if (auto waits = add_wait({std::string(request.key)}, turn); !waits) {
     return waits;
   }
-  // Not by assign: one more participant wakes nobody.
+  // Not with assign: another participant must not wake waiters.
   assign_silently(node_for(request.key).second, DecimalText(count).view());
   return {};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of the store between two requests, counted anew from the keys. Read by debug
-// builds, the tests and the fuzzers: a sum that is off by one item would otherwise show only when
+// Invariants of the store between two requests, checked by recounting from the keys. Debug builds,
+// tests and fuzzers run these checks. Otherwise a sum that is off by one item would only show when
 // the memory limit is reached too early or never.
 #include "rendezvous/store/store_core.hpp"
 
@@ -11,8 +11,8 @@ namespace muster {
 namespace {
 
 std::string differ(std::string_view what, std::uint64_t kept, std::uint64_t counted) {
-  return std::string(what) + ": " + std::to_string(kept) + " are kept, " + std::to_string(counted) +
-         " are counted";
+  return std::string(what) + ": counter is " + std::to_string(kept) + ", actual count is " +
+         std::to_string(counted);
 }
 
 std::string of_key(std::string_view key, std::string_view broken) {
@@ -21,13 +21,13 @@ std::string of_key(std::string_view key, std::string_view broken) {
 
 std::string check_entry(std::string_view key, const Entry& entry) {
   if (!entry.exists && !entry.value.empty()) {
-    return of_key(key, "has a value and does not exist");
+    return of_key(key, "has a value but does not exist");
   }
   if (entry.extras && entry.extras->empty()) {
-    return of_key(key, "keeps an empty queue, no waiters and no watchers");
+    return of_key(key, "has extras without queue, waiters or watchers");
   }
   if (!entry.exists && !entry.extras) {
-    return of_key(key, "has nothing and is kept");
+    return of_key(key, "is empty but kept");
   }
   return {};
 }
@@ -51,11 +51,11 @@ std::string WaitBook::check_invariants(const KeyMap& map) const {
   for (const auto& [id, wait] : waits_) {
     bytes += cost_of(wait.keys);
     if (wait.missing == 0 || wait.missing != missing[id]) {
-      return differ("keys that a wait lacks", wait.missing, missing[id]);
+      return differ("missing keys of a wait", wait.missing, missing[id]);
     }
     const auto mine = by_session_.find(wait.session);
     if (mine == by_session_.end() || !mine->second.waits.contains(id)) {
-      return "a wait is not known by its session";
+      return "a wait is not listed for its session";
     }
     awaited[wait.session] += wait.keys.size();
   }
@@ -63,7 +63,7 @@ std::string WaitBook::check_invariants(const KeyMap& map) const {
   for (const auto& [session, mine] : by_session_) {
     listed += mine.waits.size();
     if (mine.awaited != awaited[session]) {
-      return differ("keys that a session waits for", mine.awaited, awaited[session]);
+      return differ("awaited keys of a session", mine.awaited, awaited[session]);
     }
   }
   if (listed != waits_.size()) {
@@ -88,7 +88,7 @@ std::string StoreCore::check_watchers() const {
   const auto off = std::ranges::find_if(balance, [](const auto& one) { return one.second != 0; });
   return off == balance.end()
              ? std::string()
-             : of_key(off->first.first, "its watchers and what its sessions watch differ");
+             : of_key(off->first.first, "its watchers and the sessions' watched keys differ");
 }
 
 std::string StoreCore::check_invariants() const {
@@ -116,7 +116,7 @@ std::string StoreCore::check_invariants() const {
     return differ("stored bytes", stored_, stored);
   }
   if (stored_bytes() > limits_.stored_bytes) {
-    return "more is stored than the limit allows";
+    return "stored data exceeds the limit";
   }
   std::string broken = waits_.check_invariants(keys_);
   return broken.empty() ? check_watchers() : broken;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two source files of StoreCore share and nobody else needs: one request being handled,
-// and the text of a refusal.
+// Declarations shared by the two source files of StoreCore only: one request being handled, and the
+// text of a refusal.
 #pragma once
 
 #include "rendezvous/store/store_core.hpp"

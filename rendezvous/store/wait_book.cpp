@@ -29,7 +29,7 @@ void WaitBook::add(SessionId session, std::vector<std::string> keys, KeyMap& map
   bytes_ += cost_of(keys);
   const auto missing = static_cast<std::uint64_t>(keys.size());
   Mine& mine = by_session_[session];
-  mine.waits.insert(mine.waits.end(), id);  // ids rise
+  mine.waits.insert(mine.waits.end(), id);  // ids increase
   mine.awaited += missing;
   waits_.emplace(id, Wait{session, missing, std::move(keys)});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitBook: which session waits for how many keys still (WAIT and BARRIER; PROTOCOL.md,
-// "Waiting"). A session may have several waits; each ends with one STOP_WAITING. Used by StoreCore,
-// which owns the keys. Pure.
+// WaitBook: the pending waits of all sessions and the number of keys that each still lacks (WAIT
+// and BARRIER; PROTOCOL.md, "Waiting"). A session may have several waits; each ends with one
+// STOP_WAITING. Used by StoreCore, which owns the keys. Pure.
 #pragma once
 
 #include "rendezvous/store/entry.hpp"
@@ -16,30 +16,30 @@ namespace muster {
 
 class WaitBook {
  public:
-  // `keys` are not empty and have their entries in the map; each is counted once for each time
-  // that it is named.
+  // `keys` is not empty, and each has an entry in the map. A key that is listed several times
+  // counts that often.
   void add(SessionId session, std::vector<std::string> keys, KeyMap& map);
 
-  // The key came into being or changed: every waiter of it has one key less to wait for.
+  // The key was created or changed: all of its waiters have one key less to wait for.
   void wake_all(Extras& extras, std::vector<Push>& out);
 
-  // An element was queued: only the waiter that came first has.
+  // An element was queued: only the oldest waiter is woken.
   void wake_first(Extras& extras, std::vector<Push>& out);
 
-  // Drops all waits of a session; returns the keys that it waited for, so that the caller can drop
-  // what is empty now.
+  // Drops all waits of a session. Returns the keys that it waited for, so that the caller can drop
+  // empty entries.
   [[nodiscard]] std::vector<std::string> cancel(SessionId session, KeyMap& map);
 
-  // Keys that a session waits for, those that came meanwhile counted too.
+  // Number of keys that a session waits for, including those that have arrived meanwhile.
   [[nodiscard]] std::uint64_t awaited(SessionId session) const;
 
-  // Those that wait, each once.
+  // Sessions that wait, each once.
   [[nodiscard]] std::vector<SessionId> sessions() const;
 
-  // The first rule that is broken; empty: none is.
+  // The first violated invariant; empty if none.
   [[nodiscard]] std::string check_invariants(const KeyMap& map) const;
 
-  // Memory of all waits, by the costs in entry.hpp.
+  // Memory of all waits, according to the costs in entry.hpp.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
@@ -56,7 +56,7 @@ class WaitBook {
 
   std::unordered_map<WaitId, Wait> waits_;
 
-  // The waits of one session, in the order in which they came, and the keys of all of them.
+  // The waits of one session, oldest first, and the number of keys in all of them.
   struct Mine {
     std::set<WaitId> waits;
     std::uint64_t awaited = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a coordinator says to its nodes, and a node that is none to who asks it. Values; the bytes
-// are made by wire/round_encoder, the meaning is in round/. PROTOCOL.md. Any thread.
+// Messages from a coordinator to its nodes, and replies of other nodes to queries. Values; encoded
+// by wire/round_encoder, explained in round/. PROTOCOL.md. Any thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -16,26 +16,26 @@ namespace muster {
 struct Welcome {
   NodeInfo coordinator;
   Duration lease{};
-  std::string job_key{};  // empty: the nodes have another secret in common, or none at all
+  std::string job_key{};  // empty if the nodes have another common secret, or none
   bool operator==(const Welcome&) const = default;
 };
 
-// What the side that accepts says in the clear to an Introduction, before anything else.
+// The accepting side's plaintext reply to an Introduction, before anything else.
 enum class RoundReply : std::uint8_t {
-  refused,     // a Refuse follows, and nothing more
-  plain,       // frames follow in the clear
+  refused,     // a Refuse follows, nothing else
+  plain,       // plaintext frames follow
   sealed,      // TLS follows, with frames inside
-  credential,  // the same, with the key in the credential of MUNGE behind this
-  first_use,   // the same, with the key that every node can make from the job id
-  job_key,     // the same, with the key that the coordinator gave to its nodes
+  credential,  // the same, with the key in the MUNGE credential after this
+  first_use,   // the same, with the key that every node can derive from the job id
+  job_key,     // the same, with the key that the coordinator sent to its nodes
 };
 
 enum class Refusal : std::uint8_t {
   wrong_job,      // another job uses this endpoint
-  wrong_terms,    // what all nodes must agree on differs
-  wrong_version,  // another version of muster
+  wrong_terms,    // a setting differs that must be equal on all nodes
+  wrong_version,  // different muster version
   closed,         // the job has ended
-  wrong_token,    // another one, or one side has none
+  wrong_token,    // a different one, or missing on one side
 };
 
 struct Refuse {
@@ -44,30 +44,30 @@ struct Refuse {
   bool operator==(const Refuse&) const = default;
 };
 
-// Your coordinator is there; I release you if you followed me.
+// This is your coordinator. If you followed me, you are released.
 struct Redirect {
   NodeInfo coordinator;
   bool operator==(const Redirect&) const = default;
 };
 
-// Answer to Purpose::ask.
+// Reply to Purpose::ask.
 struct Claim {
-  NodeInfo node;         // who answers
-  NodeInfo coordinator;  // whom it follows, maybe itself; id 0: nobody
+  NodeInfo node;         // the answering node
+  NodeInfo coordinator;  // the node that it follows, maybe itself; id 0 if none
   RoundId started;
   bool has_quorum = false;  // it coordinates and may form rounds
   Inheritance inherits{};   // of `node`
   bool operator==(const Claim&) const = default;
 };
 
-// Answer to Beat. `granted`: workers may run for another lease from when that Beat was sent.
+// Reply to Beat. `granted`: workers may run for another lease from the time that Beat was sent.
 struct Pong {
   std::uint64_t sequence = 0;
   bool granted = false;
   bool operator==(const Pong&) const = default;
 };
 
-// Who is there, while a round is being formed.
+// Which nodes are present while a round is being formed.
 struct RollCall {
   std::int32_t present = 0;
   std::int32_t needed = 0;           // for the round to form without a last call
@@ -79,8 +79,8 @@ struct RollCall {
 
 inline constexpr std::size_t kRollCallNamesMax = 16;
 
-// Would you take part? `base` is the last round that was started before; whoever accepts knows
-// both, since a successor needs a quorum of each.
+// Will you take part? `base` is the last round that was started. Accepting nodes know both, because
+// a successor needs a quorum of each.
 struct Propose {
   RoundPtr round;
   RoundPtr base;
@@ -95,15 +95,15 @@ struct Start {
   bool operator==(const Start&) const = default;
 };
 
-// Stop your workers, answer Stopping at once and Ready when they are gone. `gone`: the ranks whose
-// end is the reason.
+// Stop your workers; answer Stopping at once, and Ready when they are gone. `gone`: the ranks whose
+// exit is the reason.
 struct Regroup {
   std::string reason;
   RankSpan gone{};
   bool operator==(const Regroup&) const = default;
 };
 
-// The answer to Finished: you need not stay.
+// The reply to Finished: you may exit.
 struct Dismiss {
   bool operator==(const Dismiss&) const = default;
 };
@@ -116,7 +116,7 @@ struct OtherFailure {
   bool operator==(const OtherFailure&) const = default;
 };
 
-// Exit code of a job that cannot begin, because its nodes were started with different tokens.
+// Exit code of a job that cannot start because its nodes have different tokens.
 inline constexpr std::int32_t kUsageExitCode = 2;
 
 // The job is over.
@@ -124,12 +124,12 @@ struct Close {
   bool succeeded = false;
   std::int32_t exit_code = 0;
   std::string reason;           // why there is no further restart; empty on success
-  std::int32_t root_rank = -1;  // none: too few nodes were left, see the reason
+  std::int32_t root_rank = -1;  // -1: too few nodes remained, see the reason
   std::string root_node;
   std::string root_text;
-  std::string details;  // of the root cause, as its node sent them
+  std::string details;  // evidence for the root cause, as sent by its node
   std::int32_t others_count = 0;
-  std::vector<OtherFailure> others;  // at most kOtherFailuresMax of them
+  std::vector<OtherFailure> others;  // at most kOtherFailuresMax
   bool operator==(const Close&) const = default;
 };
 

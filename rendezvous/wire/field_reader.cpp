@@ -6,15 +6,15 @@
 namespace muster {
 namespace {
 
-// The least that one node of a list takes: three names with two lengths each and the numbers.
+// The minimum size of one node in a list: three names with two lengths each, and the numbers.
 constexpr std::size_t kLeastNodeBytes = 24;
 
 bool is_one_of(char c, std::string_view chars) {
   return chars.find(c) != std::string_view::npos;
 }
 
-// Whether it can only be a numeric address, so that nobody makes us ask a resolver for a name.
-// Empty is allowed: not known yet.
+// True if it can only be a numeric address, so that no peer can cause a DNS lookup. Empty is
+// allowed, and means unknown.
 bool looks_numeric(std::string_view text) {
   const std::string_view host = text.substr(0, text.find('%'));
   const bool is_v6 = host.find(':') != std::string_view::npos;
@@ -80,7 +80,7 @@ void FieldReader::blob(std::string& value, std::size_t most) {
   value = take(length);
 }
 
-// Port 0 can be none of another machine.
+// Port 0 is never valid for a remote host.
 void FieldReader::ports(std::vector<std::uint16_t>& ports) {
   const std::size_t count = take_count("ports", kMaxLeaderPorts);
   for (std::size_t i = 0; i < count && ok(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FieldReader: the archive that reads the body of one frame (round_fields.hpp). Used by
-// RoundDecoder only. Pure.
+// FieldReader: the archive that reads the body of one frame (round_fields.hpp). Used only by
+// RoundDecoder. Pure.
 #pragma once
 
 #include "base/byte_reader.hpp"
@@ -21,7 +21,7 @@ class FieldReader : public ByteReader {
   using ByteReader::ByteReader;
 
   void duration(Duration& value, Duration least = {});
-  // `before`: the same field of the entry before in a list.
+  // `before`: the same field of the previous list entry.
   void name(std::string& value, std::string_view before = {});
   void address(std::string& value, std::string_view before = {});
 

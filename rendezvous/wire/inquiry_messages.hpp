@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds up the job? Asked by a node whose workers make no progress; the coordinator then asks
-// all nodes of the round to look at theirs, and tells all of them what follows. Values; the bytes
-// are made by wire/round_encoder, the meaning is in round/inquiry.hpp. PROTOCOL.md. Any thread.
+// Messages for finding the rank that stalls the job. A node whose workers make no progress asks.
+// The coordinator requests findings from all nodes of the round and sends them the verdict. Values;
+// encoded by wire/round_encoder, explained in round/inquiry.hpp. PROTOCOL.md. Any thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -13,14 +13,14 @@
 namespace muster {
 
 // My workers have made no progress for too long. `heard`: the last inquiry of this coordinator
-// whose end I know of.
+// whose verdict I have received.
 struct Stalled {
   RoundId round;
   std::uint64_t heard = 0;
   bool operator==(const Stalled&) const = default;
 };
 
-// Look at your workers, and answer Looked within this time and in so many bytes.
+// Inspect your workers, and answer Looked within this time and size.
 struct Look {
   RoundId round;
   std::uint64_t inquiry = 0;
@@ -29,7 +29,7 @@ struct Look {
   bool operator==(const Look&) const = default;
 };
 
-// What was seen: opaque to the rendezvous, as is the verdict. Empty: I do not look.
+// The findings. They are opaque to the rendezvous, like the verdict. Empty: I do not inspect.
 struct Looked {
   RoundId round;
   std::uint64_t inquiry = 0;
@@ -37,7 +37,7 @@ struct Looked {
   bool operator==(const Looked&) const = default;
 };
 
-// The end of an inquiry, to all nodes of the round. Empty: who leads cannot judge.
+// The result of an inquiry, to all nodes of the round. Empty: the leader cannot judge.
 struct Judged {
   RoundId round;
   std::uint64_t inquiry = 0;

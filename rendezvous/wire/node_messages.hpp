@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node says to its coordinator, or to whom it takes for one. Values; the bytes are made by
-// wire/round_encoder, the meaning is in round/. PROTOCOL.md. Any thread.
+// Messages from a node to its coordinator, or to a presumed one. Values; encoded by
+// wire/round_encoder, explained in round/. PROTOCOL.md. Any thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -13,13 +13,13 @@ namespace muster {
 
 enum class Purpose : std::uint8_t {
   join,   // attach me
-  ask,    // only tell me who you are and whom you follow: a probe
-  carry,  // the bytes that follow are of a worker, for its store: those of the round `started`
+  ask,    // only a query: your identity, and the node you follow
+  carry,  // worker data for its store follows: the store of the round `started`
 };
 
-// The keys that a node can use for a connection, as bits: a token, credentials that MUNGE makes for
-// its user, and, for jobs whose nodes have no secret in common, the key of their first meeting and
-// the job's own key (node/first_use.hpp).
+// Bit mask of keys that a node can use for a connection: a token, MUNGE credentials of its user,
+// and, for jobs whose nodes have no common secret, the meeting key and the job key
+// (node/first_use.hpp).
 enum class Proofs : std::uint8_t {
   none = 0,
   token = 1,
@@ -46,7 +46,7 @@ enum class Proofs : std::uint8_t {
   return (proofs & one) == one;
 }
 
-// What the side that connected says in the clear before anything else.
+// The connecting side's first data, in plaintext.
 struct Introduction {
   Proofs proofs = Proofs::none;
   std::string job;
@@ -59,61 +59,61 @@ struct Hello {
   JobTerms terms;
   NodeInfo node;
   RoundId started;           // the last round that this node was told to start
-  RoundId accepted;          // a later one that it accepted and does not know to have started
-  NodeId lost = 0;           // the coordinator that it followed and cannot reach any more
-  bool waited = false;       // a whole lease has passed since that one's last word
-  bool running = false;      // its workers of `started` run
-  bool coordinates = false;  // it leads others (purpose ask: a claim)
+  RoundId accepted;          // a later one that it accepted and does not know as started
+  NodeId lost = 0;           // the coordinator that it followed and can no longer reach
+  bool waited = false;       // a whole lease has passed since that coordinator's last message
+  bool running = false;      // its workers of `started` are running
+  bool coordinates = false;  // it leads other nodes (purpose ask: a claim)
   bool has_quorum = false;   // and may form rounds
   Inheritance inherits{};
   bool operator==(const Hello&) const = default;
 };
 
-// The rounds behind the ids in Hello, for a coordinator that does not know them.
+// The rounds with the ids in Hello, for a coordinator that does not know them.
 struct Rounds {
   RoundPtr started;
   RoundPtr accepted;
-  RoundPtr base;  // of `accepted`
+  RoundPtr base;  // the round before `accepted`
 };
 
-// Sign of life. `heard` is the last Pong seen.
+// Heartbeat. `heard` is the last Pong received.
 struct Beat {
   std::uint64_t sequence = 0;
   std::uint64_t heard = 0;
   bool operator==(const Beat&) const = default;
 };
 
-// No worker of mine runs; I wait for the next round. `lost_touch`: they were killed because we did
-// not hear from each other in time.
+// None of my workers is running; I wait for the next round. `lost_touch`: they were killed because
+// we were out of contact for too long.
 struct Ready {
   bool lost_touch = false;
   bool operator==(const Ready&) const = default;
 };
 
-// I hold this proposal. The first member has opened the workers' store, or holds its port.
+// I accept this proposal. The first member has opened the workers' store, or holds its port.
 struct Accept {
   RoundId round;
-  std::string store_addr;        // what workers dial; group rank 0 only
-  std::uint16_t store_port = 0;  // the same
-  LeaderOffer offer{};           // the same
+  std::string store_addr;        // address for workers; only from group rank 0
+  std::uint16_t store_port = 0;  // likewise
+  LeaderOffer offer{};           // likewise
   bool operator==(const Accept&) const = default;
 };
 
-// A worker of mine failed, `age` ago.
+// One of my workers failed, `age` ago.
 struct Failed {
   RoundId round;
   std::int32_t rank = 0;
-  std::int32_t exit_code = 1;  // for the launcher, should this be the root cause
+  std::int32_t exit_code = 1;  // for the launcher, if this is the root cause
   Duration age{};
   Duration run_time{};       // from the start of the last local worker to the failure
-  bool permanent = false;    // no restart can help: the program cannot be executed
-  bool exited = false;       // with a code of its own, not by a signal
-  bool consequence = false;  // ended after it was told to stop, without proof of an earlier error
+  bool permanent = false;    // a restart cannot help, because the program cannot be executed
+  bool exited = false;       // with an exit code, not by a signal
+  bool consequence = false;  // exited after a stop request, without proof of an earlier error
   std::string text;          // "exited with code 7"
   bool operator==(const Failed&) const = default;
 };
 
-// Evidence for the report on the failure of `rank`: opaque to the rendezvous.
+// Evidence for the report on the failure of `rank`. Opaque to the rendezvous.
 struct Details {
   RoundId round;
   std::int32_t rank = 0;
@@ -121,26 +121,27 @@ struct Details {
   bool operator==(const Details&) const = default;
 };
 
-// Regroup was heard; whatever failed here before it was told earlier on this connection.
+// Reply to Regroup. All earlier failures here were sent before this on the connection.
 struct Stopping {
   RoundId round;
   bool operator==(const Stopping&) const = default;
 };
 
-// Bytes of a worker to its store, or of the store to the worker; both ways, on a connection of its
-// own that began with Purpose::carry. At most kMaxBlobBytes.
+// Data from a worker to its store, or back, on a dedicated connection that began with
+// Purpose::carry. At most kMaxBlobBytes.
 struct Carry {
   std::string bytes;
   bool operator==(const Carry&) const = default;
 };
 
-// All my workers ended well.
+// All my workers exited successfully.
 struct Finished {
   RoundId round;
   bool operator==(const Finished&) const = default;
 };
 
-// I leave for good. `workers_gone` false: my workers are being stopped, a second one follows.
+// I leave permanently. `workers_gone` false: my workers are being stopped, and a second Leave
+// follows.
 struct Leave {
   std::string reason;
   bool workers_gone = false;

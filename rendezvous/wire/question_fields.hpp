@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of the questions that a coordinator passes on, as round_fields.hpp, which includes
-// this: whose is this connection, who holds up the job; and who is slow. Pure.
+// The layout of messages about store clients, stalls and slow ranks. Included by round_fields.hpp,
+// which explains the scheme. Pure.
 #pragma once
 
 #include "rendezvous/wire/round_values.hpp"

@@ -25,7 +25,7 @@ std::string decode_one(std::string_view body, RoundMessage& message) {
   FieldReader reader(body);
   fields(reader, message.emplace<Message>());
   if (reader.ok() && reader.left() > 0) {
-    return std::to_string(reader.left()) + " bytes follow its end";
+    return std::to_string(reader.left()) + " trailing bytes";
   }
   return reader.fault();
 }
@@ -44,7 +44,7 @@ const Kind* find_kind(std::uint8_t number) {
   return found == kKinds.end() ? nullptr : found;
 }
 
-// Of another version: reasons that we do not know, or fields behind ours, do not matter.
+// From another version: unknown reasons and additional fields are ignored.
 void take_foreign_refuse(std::string_view body, RoundMessage& message) {
   FieldReader reader(body);
   std::uint8_t why = 0;
@@ -55,8 +55,8 @@ void take_foreign_refuse(std::string_view body, RoundMessage& message) {
 }
 
 std::string unknown_version(std::uint16_t version) {
-  return "it speaks version " + std::to_string(version) +
-         " of the protocol between nodes, this muster version " + std::to_string(kRoundVersion) +
+  return "it uses version " + std::to_string(version) +
+         " of the node protocol, but this muster uses version " + std::to_string(kRoundVersion) +
          ": use the same muster on all nodes";
 }
 
@@ -88,14 +88,14 @@ RoundDecoder::Status RoundDecoder::next(std::string_view input,
 RoundDecoder::Status RoundDecoder::take_preamble(std::string_view input, std::size_t& consumed) {
   const std::size_t seen = std::min(input.size(), kRoundMagic.size());
   if (input.substr(0, seen) != kRoundMagic.substr(0, seen)) {
-    return break_with("not a node of muster: it does not begin with our greeting");
+    return break_with("not a muster node: its first bytes are not the preamble");
   }
   if (input.size() < kPreambleBytes) {
     return Status::need_more;
   }
   version_ = load_int<std::uint16_t>(input.substr(kRoundMagic.size()));
   if (version_ == 0) {
-    return break_with("not a node of muster: version 0 of the protocol");
+    return break_with("not a muster node: protocol version 0");
   }
   consumed = kPreambleBytes;
   return Status::message;
@@ -146,7 +146,7 @@ RoundDecoder::Status RoundDecoder::take_reply(std::string_view input, std::size_
   return Status::introduced;
 }
 
-// In the clear, and before anybody is believed.
+// True while only a plaintext Refuse is acceptable.
 bool RoundDecoder::hears_only_refuse() const {
   return version_ != kRoundVersion || (side_ == Side::dialled && reply_ == RoundReply::refused);
 }
@@ -184,17 +184,17 @@ RoundDecoder::Status RoundDecoder::take_frame(std::string_view input,
   return Status::message;
 }
 
-// As soon as the head is there, so that nobody can leave us waiting for what we shall not take.
+// Called as soon as the head is complete, so that a peer cannot make us wait for an invalid body.
 RoundDecoder::Status RoundDecoder::check_head(std::uint8_t number, std::uint32_t length) {
   if (version_ != kRoundVersion && number != kKindOf<Refuse>.number) {
     return break_with(unknown_version(version_));
   }
   const Kind* const kind = find_kind(number);
   if (kind == nullptr) {
-    return break_with("a message of the unknown kind " + std::to_string(number));
+    return break_with("a message of unknown kind " + std::to_string(number));
   }
   if (hears_only_refuse() && number != kKindOf<Refuse>.number) {
-    return break_with("it refuses, and says " + std::string(kind->frame.name));
+    return break_with("it refused, but sent " + std::string(kind->frame.name));
   }
   if (side_ == Side::accepted && !said_hello_ && number != kKindOf<Hello>.number) {
     return break_with("its first message is " + std::string(kind->frame.name) + ", not Hello");
@@ -226,7 +226,7 @@ Result<Memory> decode_memory(std::string_view bytes) {
   }
   bytes.remove_prefix(kMemoryMagic.size());
   if (load_int<std::uint16_t>(bytes) != kRoundVersion) {
-    return broken("is from another version of muster");
+    return broken("is from a different muster version");
   }
   bytes.remove_prefix(sizeof(kRoundVersion));
   const auto sum = load_int<std::uint64_t>(bytes);
@@ -235,7 +235,7 @@ Result<Memory> decode_memory(std::string_view bytes) {
   FieldReader reader(bytes);
   fields(reader, memory);
   if (sum != fnv_1a(bytes) || !reader.ok() || reader.left() > 0) {
-    return broken("is torn");
+    return broken("is truncated or corrupt");
   }
   return memory;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoundDecoder: bytes of one connection between nodes → messages (PROTOCOL.md, "Frames").
-// Incremental: however the bytes are split, the same messages come out. One small value for each
+// Incremental: the messages do not depend on how the bytes are split. One small value per
 // connection.
 //
-// The caller 1. hands over all bytes that it has, beginning with the first undecoded one; 2. drops
-// `consumed` bytes, whatever the status; 3. on message uses it and calls again; 4. on introduced
-// looks at introduction() or reply() and calls again: with what TLS carries, if both sides have
-// said so; 5. on need_more calls again once it has more; 6. on foreign answers with
-// refuse_version(version()) and closes; 7. on broken closes with fault() as the reason.
+// The caller 1. passes all bytes that it has, from the first undecoded one; 2. drops `consumed`
+// bytes, whatever the status; 3. on message uses it and calls again; 4. on introduced reads
+// introduction() or reply() and calls again, with decrypted bytes if both sides agreed on TLS; 5.
+// on need_more calls again once it has more; 6. on foreign answers with refuse_version(version())
+// and closes; 7. on broken closes with fault() as the reason.
 #pragma once
 
 #include "rendezvous/wire/round_limits.hpp"
@@ -25,37 +25,37 @@ struct FrameKind;
 
 class RoundDecoder {
  public:
-  // Who made the connection. On an accepted one the first message has to be a Hello.
+  // The side that opened the connection. The first message on an accepted one must be a Hello.
   enum class Side : std::uint8_t { dialled, accepted };
   enum class Status : std::uint8_t { message, introduced, need_more, foreign, broken };
 
-  // `lists_body`: the longest body of a message with lists of members.
+  // `lists_body`: maximum body size of a message with member lists.
   explicit RoundDecoder(Side side, std::uint32_t lists_body = kMaxListsBody)
       : side_(side), lists_body_(lists_body) {}
 
   [[nodiscard]] Status next(std::string_view input, RoundMessage& message, std::size_t& consumed);
 
-  // At first every message has to be short. Whom we dialled may send all kinds after its Welcome.
-  // Of one that we accepted: we have welcomed it, and it may send texts; we have asked it for
-  // rounds, and it may send lists.
+  // Initially all messages must be short. A peer that we dialled may send all kinds after its
+  // Welcome. A peer that we accepted may send texts after we welcomed it, and lists after we asked
+  // it for rounds.
   void allow_texts() { allowed_ = std::max(allowed_, Allowed::texts); }
 
   void allow_lists() { allowed_ = Allowed::lists; }
 
-  // Whether the other side has shown that it speaks this protocol.
+  // True if the peer has shown that it uses this protocol.
   [[nodiscard]] bool greeted() const { return version_ != 0; }
 
-  // Of the other side, after introduced: where we accepted, and where we dialled.
+  // From the peer, after introduced: introduction() if we accepted, reply() if we dialled.
   [[nodiscard]] const Introduction& introduction() const { return introduction_; }
 
   [[nodiscard]] RoundReply reply() const { return reply_; }
 
-  // Of a reply that hands one over.
+  // From a reply that contains one.
   [[nodiscard]] const std::string& credential() const { return credential_; }
 
   [[nodiscard]] std::uint16_t version() const { return version_; }
 
-  // After broken: what was wrong, on what, and the limit.
+  // After broken: what was wrong, in which message, and the limit.
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
  private:

@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// At most `most` bytes, without half a character of UTF-8 at the end.
+// At most `most` bytes, without splitting a UTF-8 character.
 std::string_view cut(std::string_view text, std::size_t most) {
   constexpr unsigned kMarkMask = 0xC0U;
   constexpr unsigned kMark = 0x80U;
@@ -34,7 +34,7 @@ std::size_t shared_beginning(std::string_view left, std::string_view right) {
   return static_cast<std::size_t>(at - left.begin());
 }
 
-// The archive that writes.
+// The writing archive.
 class FieldWriter {
  public:
   static constexpr bool kWrites = true;
@@ -209,7 +209,7 @@ std::string refuse_version(std::uint16_t theirs) {
   std::string out(round_preamble());
   const Refuse refuse{.why = Refusal::wrong_version,
                       .text = "version " + std::to_string(theirs) +
-                              " of the protocol between nodes is not known here, only version " +
+                              " of the node protocol is not supported here, only version " +
                               std::to_string(kRoundVersion) + ": use the same muster on all nodes"};
   MUSTER_CHECK(append_frame(out, refuse).has_value());
   return out;
@@ -221,7 +221,7 @@ Result<std::string> encode_memory(const Memory& memory) {
   fields(writer, memory);
   if (writer.too_long()) {
     return failure(Errc::protocol,
-                   "a record of more than " + std::to_string(kMaxMembers) + " nodes is not made");
+                   "cannot record more than " + std::to_string(kMaxMembers) + " nodes");
   }
   std::string out(kMemoryMagic);
   append_int(out, kRoundVersion);

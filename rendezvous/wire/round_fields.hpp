@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of each frame's body, written once: an archive that writes (FieldWriter) and one that
-// reads (FieldReader) walk the same fields in the same order, so that they cannot disagree.
-// Included by the encoder and the decoder only. Pure.
+// The layout of each frame's body, defined once: a writing archive (FieldWriter) and a reading one
+// (FieldReader) visit the same fields in the same order, so they cannot disagree. Included only by
+// the encoder and the decoder. Pure.
 #pragma once
 
 #include "rendezvous/wire/memory.hpp"
@@ -116,7 +116,7 @@ void fields(A& a, Of<A, Welcome>& m) {
   a.name(m.job_key);
 }
 
-// Never changes, in no version.
+// Never changes, in any version.
 template <class A>
 void fields(A& a, Of<A, Refuse>& m) {
   a.choice(m.why, Refusal::wrong_token);

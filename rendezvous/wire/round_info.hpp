@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes, jobs and rounds as the messages of the rendezvous name them. Values. Any thread.
+// Nodes, jobs and rounds in the messages of the rendezvous. Values. Any thread.
 #pragma once
 
 #include <compare>
@@ -10,67 +10,67 @@
 
 namespace muster {
 
-// One incarnation of an agent: random, never 0. A node that is started again has another one.
+// One incarnation of an agent: random, never 0. A restarted node has a new one.
 using NodeId = std::uint64_t;
 
-// What every node knows of another one.
+// What nodes know about each other.
 struct NodeInfo {
   NodeId id = 0;
-  std::string name;        // host name: for people and for the order of ranks
-  std::string address;     // numeric; where its own listener is reached
+  std::string name;        // host name, for display and for the order of ranks
+  std::string address;     // numeric address of its own listener
   std::uint16_t port = 0;  // of that listener
   std::int32_t nproc = 1;  // workers
   std::string role;
-  std::int32_t node_rank = -1;  // asked for by the user; -1: not
+  std::int32_t node_rank = -1;  // requested by the user; -1 if not
   bool operator==(const NodeInfo&) const = default;
 };
 
-// What all nodes of a job must agree on.
+// Settings that must be equal on all nodes of a job.
 struct JobTerms {
   std::string job_id;
   std::string backend;  // "c10d" or "static"
   std::int32_t nodes_min = 1;
   std::int32_t nodes_max = 1;
   std::int32_t max_restarts = 0;
-  std::string version;            // of muster
-  std::int32_t leader_ports = 0;  // reserved on the node of rank 0
-  std::uint64_t program = 0;      // digest of the program and its arguments; 0: not compared
-  std::string command{};          // the same, for people
+  std::string version;            // muster version
+  std::int32_t leader_ports = 0;  // reserved on the node with rank 0
+  std::uint64_t program = 0;      // digest of program and arguments; 0: not compared
+  std::string command{};          // program and arguments, for display
   bool operator==(const JobTerms&) const = default;
 };
 
-// What the node of rank 0 has for the workers of a round, besides the address and the port of their
-// store.
+// What the node with rank 0 provides for the workers of a round, in addition to the address of
+// their store.
 struct LeaderOffer {
-  bool serves_store = true;          // its agent does; else the worker of rank 0
-  std::vector<std::uint16_t> ports;  // of that node, reserved for all workers (--leader-ports)
+  bool serves_store = true;          // its agent serves the store; otherwise the worker with rank 0
+  std::vector<std::uint16_t> ports;  // on that node, reserved for all workers (--leader-ports)
   bool is_carried = false;  // workers reach it through their own agents (--store-via=proxy)
   bool operator==(const LeaderOffer&) const = default;
 };
 
-// Names one round, also between two coordinators that chose the same number. Ordered by number.
+// Identifies one round, even if two coordinators chose the same number. Ordered by number.
 struct RoundId {
   std::uint64_t number = 0;  // 0: no round
-  NodeId coordinator = 0;    // who proposed it
+  NodeId coordinator = 0;    // the node that proposed it
   auto operator<=>(const RoundId&) const = default;
 };
 
-// A membership that was agreed on, or is proposed.
+// An agreed or proposed membership.
 struct Round {
   RoundId id;
-  std::uint64_t job = 0;  // the node that made the job's first proposal: no other job has the same
-  std::int32_t restart_count = 0;  // times that a failure restarted the job's workers
-  std::vector<NodeInfo> members;   // in the order of their group ranks
+  std::uint64_t job = 0;           // the node that made the job's first proposal; unique to the job
+  std::int32_t restart_count = 0;  // number of restarts of the job's workers after failures
+  std::vector<NodeInfo> members;   // in group rank order
   bool operator==(const Round&) const = default;
 };
 
-// What an agent that was started again has from those before it on its host, which are gone with
-// their workers (rendezvous/round/README.md, "Agents that are restarted").
+// A restarted agent's inheritance from previous agents on its host, which are dead, with their
+// workers (rendezvous/round/README.md, "Agents that are restarted").
 struct Inheritance {
-  std::uint64_t job = 0;     // Round::job of what they accepted
+  std::uint64_t job = 0;     // Round::job of the rounds that they accepted
   RoundId until;             // the last round that they accepted
-  std::vector<NodeId> ids;   // theirs; empty: nothing is inherited
-  bool unconfirmed = false;  // it leads, and knows rounds from records alone
+  std::vector<NodeId> ids;   // their ids; empty: nothing is inherited
+  bool unconfirmed = false;  // it leads, and knows rounds only from records
   bool operator==(const Inheritance&) const = default;
 };
 
@@ -81,8 +81,8 @@ struct RankSpan {
   bool operator==(const RankSpan&) const = default;
 };
 
-// Shared, since one list goes to thousands of nodes. Never null inside a message: an empty round
-// (number 0) stands for none.
+// Shared, because one list goes to thousands of nodes. Never null in a message: a missing round is
+// an empty one (number 0).
 using RoundPtr = std::shared_ptr<const Round>;
 
 }  // namespace muster

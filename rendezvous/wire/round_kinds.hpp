@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number, name and longest body of each frame between nodes (PROTOCOL.md, "Frames"). Values.
+// Number, name and maximum body size of each frame between nodes (PROTOCOL.md, "Frames"). Values.
 #pragma once
 
 #include "rendezvous/wire/round_limits.hpp"
@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Number on the wire, name for people, longest body. Numbers are never used again for something
-// else, and Refuse keeps its number and layout in every version.
+// Wire number, display name, maximum body size. Numbers are never reused, and Refuse keeps its
+// number and layout in every version.
 struct FrameKind {
   std::uint8_t number = 0;
   std::string_view name;

@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// A writer looks at the message, a reader fills it.
+// A writer reads the message, a reader fills it.
 template <class Archive, class Value>
 using Of = std::conditional_t<Archive::kWrites, const Value, Value>;
 
@@ -59,7 +59,7 @@ void fields(A& a, Of<A, NodeId>& m) {
   a.number(m);
 }
 
-// In a list, names, addresses and roles share their beginnings with the entry before.
+// In a list, names, addresses and roles share prefixes with the previous entry.
 template <class A>
 void fields(A& a, Of<A, NodeInfo>& m, const NodeInfo& before) {
   a.number(m.id);

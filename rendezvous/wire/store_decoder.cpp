@@ -59,7 +59,7 @@ StoreDecoder::Status StoreDecoder::next(std::string_view input,
 }
 
 // A current client starts with VALIDATE, 00 CE F7 85 3C. An older one that starts with SET also
-// sends 00, but then the length of a key, which can never be 0x3C85F7CE.
+// sends 00, but then a key length, which can never be 0x3C85F7CE.
 StoreDecoder::Status StoreDecoder::settle_dialect(std::string_view input) {
   constexpr std::string_view kGreeting("\x00\xCE\xF7\x85\x3C", 5);
   const std::size_t seen = std::min(input.size(), kGreeting.size());
@@ -169,7 +169,7 @@ std::string StoreDecoder::fault() const {
     case Fault::none:
       return {};
     case Fault::not_a_client:
-      return "not a client of this protocol: its first byte is " + printable(fault_value_);
+      return "not a store client: its first byte is " + printable(fault_value_);
     case Fault::opcode:
       return "unknown request number " + printable(fault_value_);
     case Fault::key:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreDecoder: bytes of one session → requests (PROTOCOL.md, "Requests"). Incremental: however the
-// bytes are split, the same requests come out. Copies nothing; one small value for each session.
+// StoreDecoder: bytes of one session → requests (PROTOCOL.md, "Requests"). Incremental: the
+// requests do not depend on how the bytes are split. Copies nothing; one small value per session.
 //
-// The caller 1. hands over all bytes that it has, beginning with the first undecoded one; 2. on
-// complete uses the request, drops `consumed` bytes and calls again; 3. on need_more calls again
-// with the same bytes and more; 4. on broken closes the session with fault() as the reason.
+// The caller 1. passes all bytes that it has, from the first undecoded one; 2. on complete uses the
+// request, drops `consumed` bytes and calls again; 3. on need_more calls again with the same bytes
+// and more; 4. on broken closes the session with fault() as the reason.
 #pragma once
 
 #include "rendezvous/wire/store_messages.hpp"
@@ -24,11 +24,11 @@ class StoreDecoder {
 
   [[nodiscard]] Dialect dialect() const { return dialect_; }
 
-  // After broken: what was wrong, on what, and the limit.
+  // After broken: what was wrong, in which request, and the limit.
   [[nodiscard]] std::string fault() const;
 
-  // Whether the first bytes were those of a client of this protocol, so that its faults are worth
-  // telling to somebody; rubbish from a port scanner is not.
+  // True if the first bytes were those of a client of this protocol. Faults of other peers, such as
+  // port scanners, are not worth logging.
   [[nodiscard]] bool greeted() const { return dialect_ != Dialect::unknown; }
 
  private:
@@ -49,8 +49,8 @@ class StoreDecoder {
                                    std::string_view& out);
   [[nodiscard]] Status break_with(Fault fault, std::uint64_t value);
 
-  // How far a counted request has been read; 0: not begun. Without it a WAIT for many keys that
-  // trickles in would be read from its start for each of its bytes.
+  // Bytes of a counted request decoded so far; 0 if not started. Otherwise a WAIT for many keys
+  // that arrives slowly would be decoded from its start for each of its bytes.
   std::size_t position_ = 0;
   std::uint64_t strings_left_ = 0;
   std::uint64_t fault_value_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes requests and replies of the TCPStore protocol (PROTOCOL.md) into byte strings: replies for
+// Encodes requests and replies of the TCPStore protocol (PROTOCOL.md) into strings: replies for
 // StoreCore, requests for BlockingStore and the tests. Pure.
 #pragma once
 
@@ -19,7 +19,7 @@ inline void append_bytes(std::string& out, std::string_view bytes) {
   out.append(bytes);
 }
 
-// Appends one request field by field, in the order of its shape:
+// Appends one request field by field, in shape order:
 //   RequestWriter(out, Opcode::add).string("/k").number(1);
 class RequestWriter {
  public:
@@ -36,7 +36,7 @@ class RequestWriter {
   std::string& out_;
 };
 
-// VALIDATE and PING, with which a current client starts; the server answers with the nonce.
+// VALIDATE and PING, with which a current client starts. The server replies with the nonce.
 void append_greeting(std::string& out, std::uint32_t nonce);
 
 }  // namespace muster

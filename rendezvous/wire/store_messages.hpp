@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests and the one-byte answers of the TCPStore protocol as values (PROTOCOL.md,
-// "Requests"). A Request refers into the bytes that it was decoded from and copies nothing, so it
-// is valid only as long as those. Made by StoreDecoder, consumed by StoreCore. Pure.
+// The requests and one-byte replies of the TCPStore protocol as values (PROTOCOL.md, "Requests"). A
+// Request holds views into the bytes that it was decoded from, and is valid only as long as those.
+// Made by StoreDecoder, consumed by StoreCore. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// The numbers on the wire of PyTorch 2.1 and later. watch_key exists only in the older dialect,
-// where it is 7; its number here is our own.
+// The wire numbers of PyTorch 2.1 and later. watch_key exists only in the older dialect, where it
+// is 7; the number here is internal.
 enum class Opcode : std::uint8_t {
   validate = 0,
   set = 1,
@@ -35,18 +35,18 @@ enum class Opcode : std::uint8_t {
   watch_key = 19,
 };
 
-// Which numbers a session's opcodes have: older is PyTorch 2.0 and before.
+// The numbering of a session's opcodes. `older` is PyTorch 2.0 and before.
 enum class Dialect : std::uint8_t { unknown, older, current };
 
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
-// Answers of one byte.
+// One-byte replies.
 inline constexpr std::uint8_t kCheckReady = 0;
 inline constexpr std::uint8_t kCheckNotReady = 1;
 inline constexpr std::uint8_t kStopWaiting = 0;
 inline constexpr std::uint8_t kWaitCanceled = 1;
 
-// What a watcher is told (older dialect only).
+// Notices to a watcher (older dialect only).
 enum class WatchNotice : std::uint8_t { updated = 0, created = 1, deleted = 2, registered = 3 };
 
 struct Request {
@@ -56,14 +56,14 @@ struct Request {
   std::string_view desired = {};  // COMPARE_SET only
   std::int64_t number = 0;        // ADD: delta; BARRIER: world size; PING, VALIDATE: the word
   std::uint64_t count = 0;        // CHECK, WAIT, MULTI_GET: keys; MULTI_SET: pairs
-  std::string_view items = {};    // those keys or pairs, still encoded: take_item reads them
+  std::string_view items = {};    // those keys or pairs, still encoded; read with take_item
 };
 
-// Cuts the first length-prefixed string off `items`, which the decoder has checked to be whole.
+// Removes the first length-prefixed string from `items`, which the decoder has validated.
 [[nodiscard]] std::string_view take_item(std::string_view& items);
 
-// The fields that follow an opcode, in this order: a count of items if `counted`, the strings (of
-// each item if counted; the first one is a key, the others are values), then a trailing integer.
+// The fields after an opcode, in this order: a count of items if `counted`, the strings (per item
+// if counted; the first is a key, the others are values), then a trailing integer.
 struct RequestShape {
   bool counted = false;
   std::uint8_t strings = 0;
@@ -72,13 +72,13 @@ struct RequestShape {
 
 [[nodiscard]] RequestShape shape_of(Opcode opcode);
 
-// The opcode that `byte` means in a dialect; none for a number that has no meaning there.
+// The opcode for `byte` in a dialect; nullopt if the number is not valid there.
 [[nodiscard]] std::optional<Opcode> opcode_from_wire(std::uint8_t byte, Dialect dialect);
 
-// The way back, for writers of requests; none where the dialect lacks the request.
+// The inverse, for writers of requests; nullopt if the dialect lacks the request.
 [[nodiscard]] std::optional<std::uint8_t> opcode_to_wire(Opcode opcode, Dialect dialect);
 
-// "MULTI_GET", for messages.
+// "MULTI_GET", for log lines and errors.
 [[nodiscard]] std::string_view name_of(Opcode opcode);
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose is this connection? Asked by the node whose agent serves the workers' store, about each
-// client from another machine; the coordinator passes question and answer on. Values; the bytes are
-// made by wire/round_encoder, the meaning is in round/voucher.hpp. PROTOCOL.md. Any thread.
+// Messages about the owner of a connection. The node whose agent serves the workers' store asks
+// about each client from another host. The coordinator forwards question and answer. Values;
+// encoded by wire/round_encoder, explained in round/voucher.hpp. PROTOCOL.md. Any thread.
 #pragma once
 
 #include "rendezvous/wire/round_info.hpp"
@@ -11,8 +11,7 @@
 
 namespace muster {
 
-// A connection to the store by the addresses of both ends, numeric, as the store's machine sees
-// them.
+// A connection to the store: the numeric addresses of both ends, as seen by the store's host.
 struct StoreClient {
   std::string host;  // of the client
   std::uint16_t port = 0;
@@ -21,24 +20,24 @@ struct StoreClient {
   bool operator==(const StoreClient&) const = default;
 };
 
-// Does this connection belong to a process of yours? Whoever gets it sends `asker`, `sequence` and
-// `asked` back.
+// Does this connection belong to one of your processes? The answer repeats `asker`, `sequence` and
+// `asked`.
 struct Vouch {
-  NodeId asker = 0;            // whose store it is
-  std::uint64_t sequence = 0;  // of its questions
-  std::uint32_t asked = 0;     // nodes that are asked; the coordinator fills it in
+  NodeId asker = 0;            // the node with the store
+  std::uint64_t sequence = 0;  // number of its question
+  std::uint32_t asked = 0;     // number of nodes asked; set by the coordinator
   StoreClient client;
   bool operator==(const Vouch&) const = default;
 };
 
 enum class VouchAnswer : std::uint8_t {
   ours,             // of this job
-  no_socket,        // this machine has no such connection
-  other_user,       // it is another user's
-  other_process,    // it is our user's, but not of this job
-  cannot_tell,      // the kernel does not say whose it is
+  no_socket,        // this host has no such connection
+  other_user,       // it belongs to another user
+  other_process,    // it belongs to our user, but not to this job
+  cannot_tell,      // the kernel does not report the owner
   unknown_address,  // from the coordinator: no member of the round has this address
-  out_of_touch,     // from the coordinator: the only one that has it does not follow it just now
+  out_of_touch,     // from the coordinator: the only member with this address is not connected now
 };
 
 struct Vouched {
@@ -46,7 +45,7 @@ struct Vouched {
   std::uint64_t sequence = 0;
   std::uint32_t asked = 0;
   VouchAnswer answer = VouchAnswer::no_socket;
-  std::string node;  // the name of who answers, for people
+  std::string node;  // name of the answering node, for display
   bool operator==(const Vouched&) const = default;
 };
 

@@ -166,8 +166,8 @@ class Names(HostsCase):
         self.hosts()
         job = self.cluster("2", backend="static", endpoint=f"node1:{free_port()}")
         right, wrong = (job.start(number, options=["--node-rank", 0]) for number in (1, 2))
-        wrong.wait_for_text("waiting for 1 more (others look for the first node at " + job.endpoint,
-                            "which is no address of this machine: has another one --node-rank=0")
+        wrong.wait_for_text("(other nodes look for the first node at " + job.endpoint,
+                            "which is not an address of this host: does another host")
         right.wait_for_text("waiting for 1 more; giving up")
         for node in (right, wrong):
             node.kill(15)

@@ -105,10 +105,10 @@ class ByMunge(HostsCase):
         first.wait_for_text("1 of 2")
         ended, = job.ends(wrong(), code=2)
         self.assertIn(sentence, ended.err)
-        self.assertIn("have all nodes the same munge.key", ended.err)
+        self.assertIn("do all nodes have the same munge.key", ended.err)
         self.assertEqual(len(ended.err.splitlines()), 1, ended)
         waited, = job.ends(first, code=2)
-        self.assertIn("refused node at 10.77.0.2: it could do nothing with our credential of MUNGE",
+        self.assertIn("refused node at 10.77.0.2: it could not use our MUNGE credential",
                       waited.err)
 
     def test_another_user(self):

@@ -21,7 +21,7 @@ class Direct(StoreCase):
         self.begin(None)
         port = self.said(1)[2]
         self.assert_refused(self.stranger(self.net.hosts[1], ADDRESS, port))
-        self.nodes[0].wait_for_text("belongs to a process of node 'node2' that is not one of this")
+        self.nodes[0].wait_for_text("belongs to a process of node 'node2' that is not part of this")
         self.end_job()
 
     def test_another_user_of_the_host_is_refused_and_named_once(self):
@@ -31,7 +31,7 @@ class Direct(StoreCase):
             self.assert_refused(self.stranger(self.net.hosts[1], ADDRESS, port, OTHER_USER))
         self.nodes[0].wait_for_text("it belongs to another user of node 'node2'")
         first, _ = self.end_job()
-        self.assertEqual(first.err.count("refused the connection of"), 1)
+        self.assertEqual(first.err.count("refused the connection from"), 1)
 
     def test_another_user_of_the_hosts_own_machine_is_refused(self):
         self.begin(None)
@@ -115,7 +115,7 @@ class Translated(StoreCase):
     def test_direct_says_what_to_do(self):
         self.begin("direct")
         self.assert_refused(self.said(1)[0])
-        self.nodes[0].wait_for_text("refused the connection of 10.77.0.102",
+        self.nodes[0].wait_for_text("refused the connection from 10.77.0.102",
                                     "node 'node2' has no such connection",
                                     "if addresses are translated between the nodes, use "
                                     "--store-via=proxy")

@@ -13,7 +13,7 @@ from hosts import HostsCase
 MEMORY = "/dev/shm"
 SECRET = "0123456789abcdef0123456789abcdef\n"
 USER, GROUP = 12345, 2000
-NO_TOKEN = "which has no token"
+NO_TOKEN = "because it has no token"
 
 
 class TokenFile(HostsCase):

@@ -99,7 +99,7 @@ class Success(NodesCase):
         nodes[2].stop_all()
         self.addCleanup(nodes[2].kill_all)
         ended, = job.ends(nodes[0], code=69)
-        self.assertRegex(ended.err, "too few nodes are left for another round: 1 of 3 have "
+        self.assertRegex(ended.err, "too few nodes remain for another round: 1 of 3 have "
                                     r"succeeded and left, missing: \S+ \(silent")
         nodes[2].kill_all()
 

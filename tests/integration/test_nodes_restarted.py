@@ -66,7 +66,7 @@ class Restarted(NodesCase):
     def test_without_a_record_the_user_declares_the_old_node_dead(self):
         job, name = self.waiting()
         _, waits, again = job.nodes
-        for node, other, why in ((waits, "nowhere", "this job waits for no lost node 'nowhere'"),
+        for node, other, why in ((waits, "nowhere", "not waiting for a lost node 'nowhere'"),
                                  (again, name, "leads this job: run musterctl forget")):
             said = ctl("forget", other, "--pid", node.process.pid, code=1)
             self.assertIn(why, said)
@@ -101,9 +101,9 @@ class Restarted(NodesCase):
         first, second = job.start_all(2)
         job.round(2)
         for node, ended in zip((first, second), job.finish(first, second)):
-            torn = [line for line in node.err().splitlines() if " is torn" in line]
+            torn = [line for line in node.err().splitlines() if " is truncated or corrupt" in line]
             self.assertEqual(len(torn), 1, ended)
-            self.assertIn("ignored it, so this node joins as a new one", torn[0])
+            self.assertIn("ignoring it, this node joins as a new one", torn[0])
 
     def test_a_folder_that_cannot_be_made_is_no_fault(self):
         job = self.cluster("2", conf=CONF, options=["--state-dir=/proc/none"])
@@ -111,8 +111,8 @@ class Restarted(NodesCase):
         second = job.start(2)
         job.round(2)
         job.finish(first, second)
-        self.assertIn("info: cannot make /proc/none/rounds: No such file or directory; if this "
-                      "node is restarted, it remembers no round\n", first.err())
+        self.assertIn("info: cannot create /proc/none/rounds: No such file or directory; after a "
+                      "restart this node will not remember its rounds\n", first.err())
         self.assertNotIn("/proc/none", second.err())
 
     def test_a_job_that_gives_up_leaves_no_record(self):

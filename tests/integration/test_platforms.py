@@ -105,7 +105,7 @@ class Platforms(NodesCase):
         # The same for one endpoint that somebody has typed is an error.
         lost = self.cluster("2", endpoint=candidates[0], addresses=None)
         ended, = lost.ends(lost.start(2), code=2)
-        self.assertIn("serves another job", ended.err)
+        self.assertIn("serves a different job", ended.err)
         self.assertEqual(other.story.events(), [], "nobody has disturbed it")
         holder.kill_all()
         holder.end()
@@ -121,7 +121,7 @@ class Platforms(NodesCase):
         ended, = job.ends(wrong, code=2)
         for said in (ended.err, host.wait_for_text("refused")):
             self.assertRegex(said, r"--node-rank=1 is taken by '\S+' \(\S+\), and '\S+' \(\S+\) "
-                                   "asks for it too")
+                                   "requests it too")
         for node in (host, other):
             node.kill_all()
             node.end()

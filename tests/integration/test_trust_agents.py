@@ -206,7 +206,7 @@ class TrustAgents(NodesCase):
         nodes = job.start_all(2)
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err.count("whoever can connect to " + address), 1, ended)
+            self.assertEqual(ended.err.count("anyone who can reach " + address), 1, ended)
 
     # -- those who do not -----------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ class OtherUsers(NodesCase):
         self.assertEqual(talk(place, COUNT_KEYS), struct.pack("<q", 0))
         self.assertEqual(talk(place, PING), PONG)
         ended = self.finish(job)
-        self.assertRegex(ended.err, r"\Amuster: warning: refused the connection of 127\.0\.0\.1:"
+        self.assertRegex(ended.err, r"\Amuster: warning: refused the connection from 127\.0\.0\.1:"
                          r"\d+: it belongs to user 65534, but only root may connect[^\n]*\n\Z")
 
     def test_a_job_of_a_user_is_open_to_that_user_and_to_root_alone(self):
@@ -207,7 +207,7 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
                              env={**os.environ, "TMPDIR": str(self.folder),
                                   "XDG_CONFIG_HOME": str(self.folder / "theirs")})
         self.assertEqual(ended.code, 69, ended)
-        first.wait_for_text("refused the connection of 127.0.0.", "it belongs to user 65534")
+        first.wait_for_text("refused the connection from 127.0.0.", "it belongs to user 65534")
         job.finish()
 
     def test_muster_store_is_closed_to_them_unless_it_is_told_otherwise(self):

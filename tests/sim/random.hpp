@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random: the simulator's only source of chance. Ranges of its own, since the standard library's
-// distributions differ between implementations. Value type.
+// Random: the simulator's only source of randomness. Implements its own ranges, because the
+// standard library's distributions differ between implementations. Value type.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  // low … high, both included.
+  // low … high, inclusive.
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
   }

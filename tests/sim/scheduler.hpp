@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduler: virtual time. A heap of (time, sequence); the sequence number breaks ties, so that the
+// Scheduler: virtual time. A heap of (time, sequence). The sequence number breaks ties, so the
 // order never depends on the heap. Resource of one simulated world.
 #pragma once
 
@@ -23,7 +23,7 @@ class Scheduler {
 
   void after(Duration delay, std::function<void()> what) { at(now_ + delay, std::move(what)); }
 
-  // Time moves to the next entry, which runs. False: nothing is left to happen.
+  // Advances time to the next entry and runs it. False if no entry is left.
   bool run_next() {
     if (heap_.empty()) {
       return false;
@@ -41,7 +41,8 @@ class Scheduler {
     std::uint64_t sequence;
     std::function<void()> what;
 
-    bool operator<(const Entry& other) const {  // the heap's top is the greatest: the earliest
+    bool operator<(const Entry& other) const {  // the heap's top is the maximum, so the earliest
+                                                // entry must compare greatest
       return when != other.when ? when > other.when : sequence > other.sequence;
     }
   };

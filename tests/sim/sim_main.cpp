@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-sim: plays thousands of simulated jobs, each from a seed, and prints the command that
-// replays the first one that breaks an invariant. Each tenth seed is played twice: the two traces
-// must have the same hash. Ends with the marks (base/mark.hpp) and how often they were reached.
-// With --nodes the jobs are of many nodes (nodes/nodes_run.hpp).
+// muster-sim: simulates thousands of jobs, one per seed, and prints the command that replays the
+// first one that violates an invariant. Every tenth seed runs twice, and both traces must have the
+// same hash. Finally prints the marks (base/mark.hpp) and how often they were reached. With
+// --nodes, simulates jobs with many nodes (nodes/nodes_run.hpp).
 #include "base/mark.hpp"
 #include "sim/nodes/nodes_main.hpp"
 #include "sim/world.hpp"
@@ -17,7 +17,7 @@
 
 extern "C" muster::Mark __start_muster_marks[];       // NOLINT: named by the linker
 extern "C" muster::Mark __stop_muster_marks[];        // NOLINT
-extern "C" muster::Mark __start_muster_node_marks[];  // NOLINT: those of the cores of nodes
+extern "C" muster::Mark __start_muster_node_marks[];  // NOLINT: those of the node cores
 extern "C" muster::Mark __stop_muster_node_marks[];   // NOLINT
 
 namespace {
@@ -28,7 +28,7 @@ constexpr std::string_view kUsage =
     "                  [--keep-going] [--scale | --mutate RULE]]\n";
 
 struct Options {
-  muster::sim::NodesCommand command;  // its nodes are 0 for jobs of one node
+  muster::sim::NodesCommand command;  // nodes is 0 for single-node jobs
   bool all_marks = false;
 };
 
@@ -43,7 +43,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-// A word with a value. False: it is none of ours, or the value is wrong.
+// Parses an option with a value. False if the option is unknown or the value is invalid.
 bool take_value(std::string_view word, std::string_view text, Options& options) {
   muster::sim::NodesCommand& command = options.command;
   if (word == "--level") {
@@ -97,7 +97,7 @@ std::optional<Options> parse(int argc, char** argv) {
   return options;
 }
 
-// False: an invariant broke.
+// False if an invariant was violated.
 bool play(std::uint64_t seed, bool trace, std::uint64_t& events) {
   const muster::sim::RunReport report = muster::sim::World(seed, trace).run();
   events += report.events;

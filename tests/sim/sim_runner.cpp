@@ -88,7 +88,7 @@ void SimRunner::signal_groups(int signo) {
 }
 
 void SimRunner::signal_workers(int /*signo*/) {
-  // SIGUSR1 and SIGUSR2: scripted workers take no notice.
+  // SIGUSR1 and SIGUSR2: scripted workers ignore them.
 }
 
 void SimRunner::await_nothing_left() {
@@ -160,7 +160,7 @@ std::vector<Leftover> SimRunner::running() const {
   return found;
 }
 
-// The end of their pipe: no worker holds it any more.
+// Their pipe is closed: no worker holds it any more.
 void SimRunner::let_helpers_exit() {
   workers_gone_ = scheduler_.now();
   for (const auto& [pid, process] : processes_) {
@@ -174,7 +174,7 @@ void SimRunner::let_helpers_exit() {
 void SimRunner::die(pid_t pid, ExitStatus status) {
   const auto at = processes_.find(pid);
   if (at == processes_.end() || at->second.dead) {
-    return;  // its script runs on after it was killed
+    return;  // killed earlier, while its script was still pending
   }
   Process& process = at->second;
   process.dead = true;

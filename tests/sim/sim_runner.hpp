@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimRunner: ProcessRunner over simulated processes. Workers are scripts; deaths, reaping and the
-// news of them take random times. The world owns it. Resource, single-threaded.
+// SimRunner: a ProcessRunner for simulated processes. Workers are scripts. Deaths, reaping and
+// notifications take random times. Owned by the world. Resource, single-threaded.
 #pragma once
 
 #include "process/process_runner.hpp"
@@ -17,18 +17,18 @@ namespace muster::sim {
 
 struct WorkerScript {
   std::optional<Error> spawn_error;
-  std::optional<Duration> run_for;  // none: hangs until it is killed
+  std::optional<Duration> run_for;  // nullopt: hangs until killed
   ExitStatus end;
   bool ignores_term = false;
-  Duration term_delay{};   // from a signal to the end
-  ExitStatus term_end;     // how it ends when asked to
-  int group_children = 0;  // processes left in the worker's group, which take the same signals
+  Duration term_delay{};   // from a signal to the exit
+  ExitStatus term_end;     // exit status after a stop request
+  int group_children = 0;  // processes left in the worker's group, which receive the same signals
   int daemons = 0;         // descendants that left the group
-  std::optional<Duration> daemon_runs_for;  // none: until they are asked or killed
+  std::optional<Duration> daemon_runs_for;  // nullopt: until asked to stop or killed
   int helpers = 0;  // in the group, ignore SIGTERM and exit when all workers are gone
   bool unkillable = false;
-  bool uses_library = false;  // its failures are seen before it is reaped
-  Duration freeing{};         // from its death to its reaping, besides the usual delay
+  bool uses_library = false;  // its failures are noticed before it is reaped
+  Duration freeing{};         // additional delay from its death to its reaping
 };
 
 class SimRunner final : public ProcessRunner {
@@ -54,21 +54,21 @@ class SimRunner final : public ProcessRunner {
   // For the checkers.
   [[nodiscard]] std::size_t alive() const;
   [[nodiscard]] std::size_t workers_alive() const;
-  // Dead ones whose memory is not free yet count.
+  // Includes dead processes whose memory is not free yet.
   [[nodiscard]] std::size_t unreaped() const;
 
   [[nodiscard]] int kills() const { return kills_; }
 
-  // Helpers that were killed although all workers were gone for less than they need to exit.
+  // Helpers killed before they had time to exit after the last worker.
   [[nodiscard]] int helpers_killed_early() const { return helpers_killed_early_; }
 
-  // Daemons that were asked or killed less than `kSelfExitTime` after the last worker.
+  // Daemons asked to stop or killed less than `kSelfExitTime` after the last worker.
   [[nodiscard]] int daemons_hurried() const { return daemons_hurried_; }
 
  private:
   struct Process {
-    pid_t leader = 0;     // of the group that it is in; 0: one of its own
-    int local_rank = -1;  // of a worker's main process
+    pid_t leader = 0;     // leader of its process group; 0: it is the leader
+    int local_rank = -1;  // set for a worker's main process
     WorkerScript script;
     bool helper = false;
     bool stopping = false;
@@ -95,9 +95,9 @@ class SimRunner final : public ProcessRunner {
   pid_t next_pid_ = 100;
   bool groups_reported_ = true;  // nothing to report before the first spawn
   bool awaiting_ = false;
-  int kills_ = 0;                          // calls of kill_everything
+  int kills_ = 0;                          // number of kill_everything calls
   std::optional<TimePoint> workers_gone_;  // reaped: their memory and their pipes are free
-  bool frees_slowly_ = false;              // a worker of this attempt holds its pipes for long
+  bool frees_slowly_ = false;              // a worker of this attempt keeps its pipes open for long
   int helpers_killed_early_ = 0;
   int daemons_hurried_ = 0;
   std::vector<Leftover> killed_;

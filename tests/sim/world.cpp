@@ -20,7 +20,7 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
   SupervisorSettings settings;
   settings.max_restarts = options.max_restarts;
   settings.grace = options.grace;
-  settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // SIGQUIT is left out on purpose
+  settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // deliberately without SIGQUIT
   settings.signals_reach_all = options.step;
   return settings;
 }
@@ -143,7 +143,7 @@ WorkerScript World::script_for(const ProcessSpec& /*spec*/) {
 Result<std::vector<ProcessSpec>> World::open_round(int attempt, int restarts) {
   trace(fmt::format("open attempt={} restarts={}", attempt, restarts));
   if (runner_->unreaped() != 0) {
-    complain("a new attempt began beside processes of the one before");
+    complain("a new attempt began while processes of the previous one were running");
   }
   if (stop_asked_) {
     complain("a new attempt began although the job was told to stop");
@@ -238,8 +238,7 @@ void World::deliver(const std::string& name, SupervisorEvent event) {
   check();
 }
 
-// One alarm at the core's next deadline; an alarm that was overtaken rings in vain, as a real one
-// may.
+// Sets one timer for the core's next deadline. A superseded timer still fires, as a real one may.
 void World::arm() {
   const auto deadline = supervisor_->next_deadline();
   if (!deadline || armed_ == deadline) {
@@ -254,7 +253,7 @@ void World::arm() {
   });
 }
 
-// A scheduler's comes to all, in any order; a user's to the launcher alone.
+// A signal from a scheduler reaches all processes in any order, one from a user only the launcher.
 void World::send_signal(int signo) {
   const bool stops = signo == SIGTERM || signo == SIGINT || signo == SIGHUP;
   if (!options_.step || !stops || random_.chance(30)) {
@@ -318,7 +317,7 @@ void World::plan_faults() {
 RunReport World::run() {
   trace(options_.describe());
   plan_faults();
-  // The user's last word: jobs whose workers hang for ever are interrupted after a day.
+  // Jobs whose workers hang forever are interrupted after a day.
   scheduler_.at(TimePoint{} + seconds(86'400), [this] { send_signal(SIGTERM); });
   if (options_.signals > 0 && random_.chance(10)) {
     stop_asked_ = scheduler_.now();
@@ -328,7 +327,7 @@ RunReport World::run() {
   }
   while (!finished_ && report_.problem.empty()) {
     if (!scheduler_.run_next()) {
-      complain("nothing is left to happen, but the job has not ended");
+      complain("no events are left, but the job has not ended");
     }
     if (++report_.events > kEventsMax) {
       complain("the job does not end");
@@ -351,7 +350,7 @@ void World::check() {
 void World::check_end() {
   const JobResult& result = report_.result;
   if (runner_->alive() != 0 && result.survivors.empty() && result.outcome != Outcome::not_started) {
-    complain("processes are left and nobody named them");
+    complain("unreported processes are still running");
   }
   const int regroups = options_.regroups + (options_.shared ? options_.fences : 0);
   if (attempts_ > options_.max_restarts + 1 + regroups) {
@@ -359,23 +358,23 @@ void World::check_end() {
   }
   const int code = exit_code_of(result);
   if ((result.outcome == Outcome::succeeded) != (code == 0)) {
-    complain("exit code 0 and success are not the same");
+    complain("exit code and success are inconsistent");
   }
   if (result.outcome == Outcome::succeeded && !result.failures.empty()) {
     complain("success with failures");
   }
   if (result.outcome == Outcome::interrupted && !stop_asked_) {
-    complain("interrupted by nobody");
+    complain("interrupted without a stop request");
   }
   if (result.outcome == Outcome::interrupted &&
       scheduler_.now() > *stop_asked_ + options_.grace + kPromisedBeyondGrace) {
-    complain("the end came later than grace + 5 s after the request to stop");
+    complain("the job ended later than grace + 5 s after the stop request");
   }
   if (runner_->helpers_killed_early() != 0 && options_.fences == 0) {
-    complain("a helper was killed before it could exit by itself");
+    complain("a helper was killed before it could exit");
   }
   if (runner_->daemons_hurried() != 0 && !stop_asked_ && !options_.guard_dies) {
-    complain("a daemon was asked to stop before it could exit by itself");
+    complain("a daemon was asked to stop before it could exit");
   }
   if (!result.overdue.empty() && options_.grace == Duration::zero()) {
     complain("overdue without a grace period");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: one simulated job on one node, made from a seed: the real supervisor and its core between
-// simulated processes and a script of faults. Its rounds are those of LocalRounds, or the world is
-// the source itself and plays the other nodes. run() plays it to its end and checks the invariants
-// after each event. Resource; one run each.
+// World: one simulated single-node job, built from a seed: the real supervisor and its core,
+// simulated processes and a script of faults. LocalRounds provides the rounds, or the world itself
+// does and plays the other nodes. run() runs it to completion and checks the invariants after each
+// event. Resource; for one run.
 #pragma once
 
 #include "agent/local_rounds.hpp"
@@ -19,31 +19,32 @@
 
 namespace muster::sim {
 
-// Which kinds of trouble a seed brings, and how much of each. Whole kinds are off in most seeds, so
-// that rare combinations happen.
+// The kinds of faults in a seed and their rates. Most seeds disable whole kinds, so that rare
+// combinations occur.
 struct SwarmOptions {
   int nproc = 1;
   int max_restarts = 0;
   Duration grace{};
-  int failing_percent = 0;  // workers that end badly by themselves
+  int failing_percent = 0;  // workers that fail on their own
   int hanging_percent = 0;
   int deaf_percent = 0;  // ignore requests to stop
   int unkillable_percent = 0;
   int spawn_error_percent = 0;
   int round_error_percent = 0;
-  int lost_connection_percent = 0;    // failures that say so
-  int library_percent = 0;            // workers whose death is seen before they are reaped
+  int lost_connection_percent = 0;    // failures that report a lost connection
+  int library_percent = 0;            // workers whose death is noticed before they are reaped
   int children_percent = 0;           // workers that leave children and daemons
-  int signals = 0;                    // how many are sent to the launcher
-  int signal_after_exit_percent = 0;  // a signal within moments of a worker's end
+  int signals = 0;                    // number sent to the launcher
+  int signal_after_exit_percent = 0;  // a signal within moments of a worker's exit
   int regroups = 0;
   bool guard_dies = false;
-  bool quick = false;             // failures come at start-up
-  bool shared = false;            // one node of many: the others decide on rounds, world_shared.cpp
+  bool quick = false;             // failures occur at startup
+  bool shared = false;            // one node of many: other nodes decide on rounds,
+                                  // world_shared.cpp
   int fences = 0;                 // shared only
-  bool closed_by_others = false;  // shared only: the job ends for a reason elsewhere
-  bool others_silent = false;     // shared only: nobody answers one who leaves
-  bool step = false;              // of a scheduler that signals the workers, too
+  bool closed_by_others = false;  // shared only: the job ends because of another node
+  bool others_silent = false;     // shared only: no reply to a node that leaves
+  bool step = false;              // under a scheduler that also signals the workers
 
   [[nodiscard]] std::string describe() const;
 };
@@ -54,7 +55,7 @@ struct RunReport {
   std::uint64_t trace_hash = 0;
   std::uint64_t events = 0;
   Duration virtual_time{};
-  std::string problem;  // empty: all invariants held
+  std::string problem;  // empty if all invariants held
   JobResult result;
 };
 
@@ -90,7 +91,7 @@ class World final : public WorkerSite,
 
   void restarting(const event::RestartDecided& restart) override;
 
-  // RoundSource: the other nodes, where rounds are shared
+  // RoundSource: the other nodes, if rounds are shared
   void await_round(int attempt) override;
   void tell_gone() override;
   void report_failure(const WorkerFailure& failure, Duration run_time) override;
@@ -104,7 +105,7 @@ class World final : public WorkerSite,
 
   void close() override {}
 
-  // RoundUser: what local_rounds_ decides is for the supervisor, which is made after it.
+  // RoundUser: forwards decisions of local_rounds_ to the supervisor, which is created later.
   void run_round(RoundToRun round) override { supervisor_->run_round(std::move(round)); }
 
   void handle(const SupervisorEvent& event) override { supervisor_->handle(event); }
@@ -141,20 +142,20 @@ class World final : public WorkerSite,
   SwarmOptions options_;
   Scheduler scheduler_;
   std::unique_ptr<SimRunner> runner_;
-  LocalRounds local_rounds_;  // where rounds are not shared
+  LocalRounds local_rounds_;  // if rounds are not shared
   std::unique_ptr<Supervisor> supervisor_;
   RunReport report_;
   int attempts_ = 0;
   int attempts_closed_ = 0;
-  int failures_reported_ = 0;  // shared: first ones of an attempt
+  int failures_reported_ = 0;  // shared: first failures of an attempt
   bool awaiting_ = false;      // shared: the next round may begin
   bool leaving_ = false;
-  bool closed_ = false;  // shared: the others have said the last word
+  bool closed_ = false;  // shared: the other nodes have closed the job
   bool finished_ = false;
   std::optional<TimePoint> armed_;
   std::optional<TimePoint> stop_asked_;  // the first signal that ends a job
   std::optional<int> first_failed_;      // local rank, of this attempt
-  bool says_lost_ = false;               // the last evidence
+  bool says_lost_ = false;               // true if the last evidence reported a lost connection
 };
 
 }  // namespace muster::sim

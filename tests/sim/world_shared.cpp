@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other nodes of a job of many, as one of them meets them: they form rounds, count restarts,
-// cut it off, end the job, or say nothing.
+// The other nodes of a job, as seen by one of them: they form rounds, count restarts, cut it off,
+// end the job, or do not respond.
 #include "sim/world.hpp"
 
 #include <fmt/core.h>
@@ -24,7 +24,7 @@ void World::plan_shared_faults() {
   }
 }
 
-// Nothing is said to a node that has ended, nor after the last word.
+// Sends nothing to a node that has exited, or after the job is closed.
 void World::others_say(Duration delay, const std::string& name, const SupervisorEvent& event) {
   scheduler_.after(delay, [this, name, event] {
     if (!finished_ && !closed_) {
@@ -53,10 +53,10 @@ void World::close_job(Outcome outcome) {
 void World::nothing_runs(const std::string& claim) {
   trace(claim);
   if (runner_->unreaped() != 0) {
-    complain("the others were told that nothing runs, but something does");
+    complain("the other nodes were told that no process runs, but one does");
   }
   if (closed_) {
-    complain("the others were told something after the last word");
+    complain("a message was sent after the job was closed");
   }
 }
 
@@ -66,7 +66,7 @@ void World::await_round(int attempt) {
     complain("attempts are not numbered in order");
   }
   if (leaving_) {
-    complain("a node that leaves waits for a round");
+    complain("a leaving node waits for a round");
   }
   awaiting_ = true;
   scheduler_.after(milliseconds(random_.between(0, 2'000)), [this] { run_shared_round(); });
@@ -78,7 +78,7 @@ void World::run_shared_round() {
     return;
   }
   if (runner_->unreaped() != 0) {
-    complain("a new attempt began beside processes of the one before");
+    complain("a new attempt began while processes of the previous one were running");
   }
   ++attempts_;
   first_failed_.reset();
@@ -123,7 +123,7 @@ void World::report_finished() {
 void World::leave_round(const std::string& reason) {
   trace("leave: " + reason);
   if (std::exchange(leaving_, true)) {
-    complain("a node leaves twice");
+    complain("a node left twice");
   }
 }
 

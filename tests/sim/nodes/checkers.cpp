@@ -47,7 +47,7 @@ void Checkers::ran(NodeId node, const RunRound& run, const Known& known, Virtual
     complain("a node was told a group rank that is not its own");
   }
   if (last_.contains(node) && last_[node].number >= round.id.number) {
-    complain("round numbers do not rise on a node");
+    complain("round numbers do not increase on a node");
   }
   last_[node] = round.id;
 }
@@ -65,14 +65,14 @@ void Checkers::check_new(const Round& round, const Known& known) {
   std::set<NodeId> members;
   for (const NodeInfo& member : round.members) {
     if (!members.insert(member.id).second) {
-      complain("a node is twice in a round");
+      complain("a node appears twice in a round");
     }
   }
   if (round.restart_count < 0 || round.restart_count > options_.max_restarts) {
     complain("more restarts than the budget allows");
   }
-  // Where none is left that has run, a leader that met one before may still know the restarts.
-  // Where all launchers are new, none has used up a restart.
+  // If no node of the round has run before, its leader may still know the restarts from a node that
+  // it met. If all launchers are new, none has used a restart.
   const bool all_new = std::ranges::none_of(
       round.members, [&](const NodeInfo& member) { return last_.contains(member.id); });
   const bool is_first = (remembered.number == 0 || all_new) && round.restart_count == 0;
@@ -84,14 +84,14 @@ void Checkers::check_new(const Round& round, const Known& known) {
   }
 }
 
-// A member that was lost before the first failure cannot have answered the call to regroup, so the
-// round ended for its membership.
+// A member lost before the first failure cannot have answered Regroup, so the round ended because
+// of its membership.
 void Checkers::check_budget(const Round& round, const Record& before) {
   const int used = round.restart_count - before.round->restart_count;
   if (used < 0 || used > 1) {
     complain("the number of restarts jumps");
   }
-  // A coordinator that was cut off may have counted one for a round that others led on from.
+  // A coordinator that was cut off may have counted one for a round that others replaced.
   const auto failed = std::ranges::count_if(
       rounds_, [](const auto& known) { return known.second.first_failure.has_value(); });
   if (used == 1 && !before.first_failure && round.restart_count > failed) {
@@ -99,7 +99,7 @@ void Checkers::check_budget(const Round& round, const Record& before) {
   }
   if (used == 1 && before.first_failure && before.first_loss &&
       *before.first_loss < *before.first_failure) {
-    complain("a change of membership used up a restart");
+    complain("a membership change was charged as a restart");
   }
   if (used == 0 && before.first_failure && options_.calm_network) {
     complain("a restart was not counted");

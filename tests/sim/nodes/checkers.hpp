@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkers: what must hold in every simulated run, written from the rules (rendezvous/README.md)
-// and not from the cores. The world tells what really happens; the first rule that is broken is
-// kept as text. Value-like; one for each run.
+// Checkers: the invariants of every simulated run, derived from the rules (rendezvous/README.md)
+// and not from the cores. The world reports what really happens. The first violation is stored as
+// text. Value-like; one per run.
 //
-// What counts as running: a worker from its spawning to its death in the kernel, whatever its agent
-// believes. On a frozen machine nothing runs. For kThawGrace after the thaw its workers are not
-// counted either: no software can act before it is scheduled, so the promise for that case is that
-// the guard, whose timer is overdue, kills them within that time. Likewise where guard and agent
-// are both stopped: from the end of the lease on, workers are not counted for guard_wakes_within
-// and kThawGrace, in which the guard's own timer continues it.
+// A worker counts as running from its spawn to its death in the kernel, whatever its agent
+// believes. Nothing runs on a frozen machine. For kThawGrace after a thaw its workers do not count
+// either: no software can act before it is scheduled, so the guarantee is that the guard, whose
+// timer is overdue, kills them within that time. The same holds if guard and agent are both
+// stopped: after the lease, workers do not count for guard_wakes_within plus kThawGrace, in which
+// the guard's own timer continues it.
 #pragma once
 
 #include "rendezvous/round/node_events.hpp"
@@ -30,7 +30,7 @@ class Checkers {
  public:
   explicit Checkers(const NodesOptions& options) : options_(options) {}
 
-  // What living nodes know of the rounds before; number 0: none.
+  // What live nodes know about earlier rounds; number 0 if nothing.
   struct Known {
     RoundId remembered{};  // the latest that one of them was told to run
     RoundId recalled{};    // the latest that one of them knows from a record
@@ -39,7 +39,7 @@ class Checkers {
   // A node was told to run a round.
   void ran(NodeId node, const RunRound& run, const Known& known, VirtualTime now);
 
-  // Workers of a round begin or cease to run on a node.
+  // Workers of a round start or stop running on a node.
   void runs(RoundId round);
   void runs_no_more(RoundId round);
 
@@ -55,7 +55,7 @@ class Checkers {
 
   [[nodiscard]] const std::optional<Close>& close() const { return close_; }
 
-  // Rounds of which workers run now.
+  // Rounds with running workers.
   [[nodiscard]] const std::vector<std::pair<RoundId, std::uint32_t>>& running() const {
     return running_;
   }
@@ -71,7 +71,7 @@ class Checkers {
     std::uint16_t master_port = 0;
     LeaderOffer offer;
     std::optional<VirtualTime> first_failure;
-    std::optional<VirtualTime> first_loss;  // of a member
+    std::optional<VirtualTime> first_loss;  // loss of a member
   };
 
   void check_new(const Round& round, const Known& known);
@@ -80,7 +80,7 @@ class Checkers {
   const NodesOptions& options_;
   std::map<RoundId, Record> rounds_;
   std::map<RoundId, std::uint16_t> stores_;
-  std::map<NodeId, RoundId> last_;  // of each node that ever ran
+  std::map<NodeId, RoundId> last_;  // for each node that ever ran
   std::map<NodeId, VirtualTime> gone_;
   std::vector<std::pair<RoundId, std::uint32_t>> running_;
   std::optional<Close> close_;

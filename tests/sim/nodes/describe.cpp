@@ -9,7 +9,7 @@
 namespace muster::sim {
 namespace {
 
-// What a NodeId looks like to people: its last digits.
+// A NodeId for display: its last digits.
 std::string words_of(NodeId id) {
   return fmt::format("{:x}", id & 0xffff);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nodes hear, say and do, in one short line each: for traces and transcripts. Pure.
+// Describes events, effects and messages of nodes in one short line each, for traces and
+// transcripts. Pure.
 #pragma once
 
 #include "rendezvous/round/node_events.hpp"
@@ -13,7 +14,7 @@ namespace muster::sim {
 [[nodiscard]] std::string words_of(const NodeEffect& effect);
 [[nodiscard]] std::string words_of(const RoundId& round);
 
-// Signs of life, which would bury everything else.
+// Heartbeats, which would flood the trace.
 [[nodiscard]] bool is_tick(const NodeEvent& event);
 [[nodiscard]] bool is_beat(const NodeEvent& event);
 [[nodiscard]] bool is_beat(const NodeEffect& effect);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Disturbances: when something of a simulated world was cut, frozen or hurt. Whoever dies while
-// nothing is, dies before the eyes of its peers. Value of one world.
+// Disturbances: times at which parts of a simulated world were cut, frozen or hurt. A node that
+// dies at another time dies in sight of its peers. Value of one world.
 #pragma once
 
 #include "sim/nodes/event_queue.hpp"
@@ -15,7 +15,7 @@ class Disturbances {
  public:
   void note(VirtualTime from, Duration length) { times_.emplace_back(from, from + length); }
 
-  // Nothing was disturbed between the two.
+  // True if nothing was disturbed between the two times.
   [[nodiscard]] bool none(VirtualTime from, VirtualTime to) const {
     return std::ranges::none_of(
         times_, [&](const auto& time) { return time.first <= to && from <= time.second; });

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventQueue: what will happen in a simulated world of many nodes, by (virtual time, sequence), so
-// that the order never depends on the heap. Lean, since a run has millions of events: no closures,
-// the heap moves 24 bytes. VirtualTime is the world's; no core ever sees it. Resource of one world.
+// EventQueue: future events of a simulated multi-node world, ordered by (virtual time, sequence),
+// so that the order never depends on the heap. Optimised for millions of events per run: no
+// closures, and heap entries of 24 bytes. VirtualTime belongs to the world; the cores never see it.
+// Resource of one world.
 #pragma once
 
 #include "base/time.hpp"
@@ -24,20 +25,20 @@ inline constexpr std::uint32_t kNobody = 0xffffffff;
 
 enum class Kind : std::uint8_t {
   // network
-  syn,        // a request to connect reaches the other kernel
-  opened,     // its answer is back
-  refused,    // so is this one
-  dial_over,  // the timeout of the one who dials has ended
-  arrival,    // data, or the end of a connection, reaches `side`
-  flush,      // what a cut or a freeze held back is sent again
+  syn,        // a connection request reaches the remote kernel
+  opened,     // its acceptance has returned
+  refused,    // its refusal has returned
+  dial_over,  // the caller's connect timeout has expired
+  arrival,    // data, or the end of the connection, reaches `side`
+  flush,      // data delayed by a cut or freeze is resent
   overdue,    // TCP gives up
   // agents and their workers
   tick,
   worker_fails,
   workers_die,
   workers_finish,
-  noticed,  // the agent learns that its workers have ended
-  guard,    // looks whether the agent has renewed its lease
+  noticed,  // the agent learns that its workers have exited
+  guard,    // checks whether the agent has renewed its lease
   guard_goes_on,
   guard_dies,
   orphaned,  // the agent learns that its guard is dead
@@ -45,14 +46,14 @@ enum class Kind : std::uint8_t {
   exited,
   store_opens,
   endpoint_bound,
-  recorded,  // what an agent has promised is on its disk
+  recorded,  // the agent's record is on disk
   details,
   leaves,
   client_connects,
-  owner_found,  // an agent has looked whose a connection is
-  stalls,       // the limit of an agent passes without progress
-  looked,       // it has looked at its workers
-  waits_due,    // it tells how long they have waited
+  owner_found,  // an agent has determined the owner of a connection
+  stalls,       // an agent's hang limit expires without progress
+  looked,       // it has inspected its workers
+  waits_due,    // it reports their wait times
   // the world
   start_place,
   thaw_agent,
@@ -96,7 +97,7 @@ class EventQueue {
 
   [[nodiscard]] VirtualTime next_time() const { return heap_.top().when; }
 
-  // Time moves to the earliest, which is handed out.
+  // Advances time to the earliest event and returns it.
   [[nodiscard]] Happening pop() {
     const Entry entry = heap_.top();
     heap_.pop();
@@ -114,7 +115,8 @@ class EventQueue {
     std::uint64_t sequence;
     std::uint32_t slot;
 
-    bool operator<(const Entry& other) const {  // the heap's top is the greatest: the earliest
+    bool operator<(const Entry& other) const {  // the heap's top is the maximum, so the earliest
+                                                // entry must compare greatest
       return when != other.when ? when > other.when : sequence > other.sequence;
     }
   };

@@ -10,8 +10,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// A fresh node that needs nobody else forms a round in less time than a guard needs to end what a
-// dead agent left. Who starts it again waits for the end of the launcher before, guard included.
+// A fresh node that can form a round alone does so faster than a guard kills the workers of a dead
+// agent. So a restart waits for the previous launcher to exit, including its guard.
 constexpr std::int32_t kFoundsAlone = 1;
 constexpr Duration kSweepMost = milliseconds(2000);
 
@@ -24,7 +24,7 @@ Duration Faults::between(Duration low, Duration high) {
   return Duration(random_.between(low.count(), high.count()));
 }
 
-// Of a freeze, a stall, a cut: mostly around the times at which leases decide.
+// Length of a freeze, stall or cut: usually near the times at which leases matter.
 Duration Faults::length() {
   return random_.chance(30) ? between(milliseconds(1), options_.lease / 4)
                             : between(options_.lease / 4, options_.lease * 4);
@@ -43,7 +43,7 @@ void Faults::play() {
   std::vector<Duration> times;
   for (int i = 0; i < options_.faults; ++i) {
     times.push_back(between(Duration{}, options_.trouble));
-    if (i > 0 && random_.chance(30)) {  // close to the one before
+    if (i > 0 && random_.chance(30)) {  // close to the previous one
       times.back() = times[times.size() - 2] + between(Duration{}, options_.lease / 20);
     }
   }
@@ -83,7 +83,7 @@ std::uint32_t Faults::some_agent() {
   if (living.empty()) {
     return kNobody;
   }
-  // The first ones have the low ranks and the endpoints: they are struck more often.
+  // The first nodes have the low ranks and the endpoints, so they are hit more often.
   const auto last = static_cast<std::int64_t>(living.size()) - 1;
   const auto most = random_.chance(40) ? std::min<std::int64_t>(last, 2) : last;
   return living[static_cast<std::size_t>(random_.between(0, most))];
@@ -198,7 +198,7 @@ void Faults::cut(bool one_way) {
   }
   if (one) {
     inside[world_.agents()[some_agent()].machine] = 1;
-    if (random_.chance(50)) {  // which side of a one-way cut
+    if (random_.chance(50)) {  // selects the side of a one-way cut
       for (std::uint8_t& machine : inside) {
         machine ^= 1;
       }
@@ -232,13 +232,13 @@ void Faults::start_when_allowed(std::uint32_t place) {
   }
 }
 
-// The one case that is left out on purpose: an agent that owns the first endpoint and is started
-// anew has no memory; cut off from those who remember the job it would found a second world with
-// other fresh nodes (rendezvous/README.md, "Limit"). So it is started only while nothing is cut,
-// frozen or without power, or where nobody remembers a round; and while such a founder has met
-// nobody, nothing is cut or frozen. That the survivors find it before its last call is over is
-// left to the cores: the last call is never shorter than two leases here, and MAX fresh nodes
-// cannot meet, since survivors occupy places. A record whose agent is not there may come back, too.
+// The one case that is deliberately excluded: a restarted agent that owns the first endpoint has no
+// memory. If it were cut off from the nodes that remember the job, it would found a second job with
+// other fresh nodes (rendezvous/README.md, "Known limits"). So it is started only while nothing is
+// cut, frozen or without power, or if no node remembers a round. While such a founder has met no
+// other node, nothing is cut or frozen. The cores must ensure that the survivors find it before its
+// last call expires: here the last call is at least two leases, and MAX fresh nodes cannot meet
+// because survivors occupy places. A record without a running agent may also return.
 bool Faults::may_found(std::uint32_t place) const {
   if (world_.places()[place].machine != 0 || !world_.is_any_round_known() || remembers(place)) {
     return true;
@@ -251,7 +251,7 @@ bool Faults::may_found(std::uint32_t place) const {
          options_.nodes - lives < static_cast<std::size_t>(options_.max);
 }
 
-// An agent that is started there now has the memory of the one before.
+// An agent that starts there now has the memory of the previous one.
 bool Faults::remembers(std::uint32_t place) const {
   const Place& there = world_.places()[place];
   return there.disk && there.holder == kNobody;

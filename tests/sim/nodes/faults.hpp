@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults: what strikes a simulated world, when and whom, by chance. Made from the options; used by
-// one run.
+// Faults: the random faults of a simulated world: which, when and where. Built from the options;
+// used for one run.
 #pragma once
 
 #include "sim/nodes/nodes_world.hpp"
@@ -16,11 +16,11 @@ class Faults {
  public:
   Faults(NodesWorld& world, const NodesOptions& options, std::uint64_t seed);
 
-  // Every place gets its agent, some of them late.
+  // Starts an agent in every place, some of them late.
   void start_all();
-  // Plays the time of trouble.
+  // Runs the period of faults.
   void play();
-  // The last word: what has died may be started again, so that the job can go on.
+  // Finally restarts dead agents, so that the job can continue.
   void put_right();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machines and their listeners, connections and how they come about. What is on its way is in
-// network_traffic.cpp, what befalls them in network_faults.cpp.
+// Machines, listeners, and the setup of connections. network_traffic.cpp has data in flight,
+// network_faults.cpp the faults.
 #include "sim/nodes/network.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network: TCP as agents see it. Bytes arrive in order or not at all; what ends a connection, and
-// whether the other side hears of it, depends on who died how. Machines can be cut off (one way
-// too), frozen or without power. The world owns it and passes its happenings on. Resource.
+// Network: TCP as seen by agents. Bytes arrive in order or not at all. How a connection ends, and
+// whether the peer notices, depends on which part died and how. Machines can be cut off (even
+// one-way), frozen or without power. The world owns it and forwards its events. Resource.
 #pragma once
 
 #include "rendezvous/round/node_events.hpp"
@@ -22,7 +22,7 @@ namespace muster::sim {
 
 class NetworkUser {
  public:
-  // May come for an agent whose process is stopped: then it is kept for it.
+  // May be called for an agent whose process is stopped. The event is then queued.
   virtual void on_network(std::uint32_t agent, NodeEvent event) = 0;
 
  protected:
@@ -32,10 +32,10 @@ class NetworkUser {
 struct NetworkOptions {
   Duration latency_min = std::chrono::microseconds(50);
   Duration latency_max = std::chrono::microseconds(500);
-  Duration tcp_timeout{};     // 0: a connection waits for ever
+  Duration tcp_timeout{};     // 0: connections never time out
   Duration resend_max{};      // after a cut has healed
-  int dial_lost_percent = 0;  // requests to connect that nobody answers
-  int dial_slow_percent = 0;  // that take up to the timeout of the caller
+  int dial_lost_percent = 0;  // connection requests without an answer
+  int dial_slow_percent = 0;  // connection requests that take up to the caller's timeout
   bool bytes = false;         // level B
 };
 
@@ -46,39 +46,39 @@ class Network {
   std::uint32_t add_machine(std::string name, std::string address);
   void add_agent(std::uint32_t agent, std::uint32_t machine);
 
-  // -- what agents do --
+  // -- actions of agents --
   void listen(std::uint32_t machine, std::uint16_t port, std::uint32_t agent);
   [[nodiscard]] bool port_free(std::uint32_t machine, std::uint16_t port) const;
   [[nodiscard]] std::uint32_t listener(std::uint32_t machine, std::uint16_t port) const;
-  // All of the agent's listeners, or all but `kept`; what waited in them is reset.
+  // Closes all of the agent's listeners except `kept`. Pending connections are reset.
   void stop_listening(std::uint32_t agent, std::uint16_t kept = 0);
   void open(std::uint32_t agent, const OpenLink& link);
   void send(std::uint32_t agent, LinkId link, std::shared_ptr<const RoundMessage> message);
   void close(std::uint32_t agent, LinkId link);
-  // The agent itself has closed it: what still arrives is not for it.
+  // True if the agent has closed it itself, so that later arrivals are dropped.
   [[nodiscard]] bool dropped(std::uint32_t agent, LinkId link) const;
-  // The process is gone; its kernel, unless it died too, ends the connections.
+  // The process has exited. Its kernel, unless it died too, closes the connections.
   void process_gone(std::uint32_t agent, bool kernel_too);
 
-  // -- what befalls them --
+  // -- faults --
   void set_power(std::uint32_t machine, bool on);
   void set_frozen(std::uint32_t machine, bool frozen);
   [[nodiscard]] bool reachable(std::uint32_t from, std::uint32_t to) const;
-  // `inside` has one entry a machine. Returns the cut's number.
+  // `inside` has one entry per machine. Returns the number of the cut.
   std::uint64_t cut(std::vector<std::uint8_t> inside, bool one_way);
   void heal(std::uint64_t cut);
 
   [[nodiscard]] bool whole() const { return cuts_.empty(); }
 
-  // A connection of the agent, by chance: reset, stalled, or made a black hole.
+  // Disturbs a random connection of the agent: reset, stall, or black hole.
   void hurt(std::uint32_t agent, int how, Duration length);
 
-  // Some connection still is.
+  // True while a connection is disturbed.
   [[nodiscard]] bool is_hurt() const { return queue_.now() < hurt_until_; }
 
-  // Both ends hear of it on the way, before or after what is under way.
+  // Resets the connection. Both ends notice it later, before or after data in flight.
   void reset_soon(std::uint32_t agent, LinkId link);
-  // No more chance losses, short ways; black holes become resets.
+  // Ends random losses and long latencies; black holes become resets.
   void calm();
 
   void handle(Happening& what);  // kinds syn … overdue
@@ -94,15 +94,15 @@ class Network {
     std::uint32_t agent = kNobody;
     LinkId link = 0;
     bool open = false;
-    bool dropped = false;   // closed by its agent
-    VirtualTime arrival{};  // of the last thing on its way to this end
+    bool dropped = false;   // by its agent
+    VirtualTime arrival{};  // of the last item in flight to this end
     std::vector<Happening> held;
     VirtualTime held_since{};
     std::unique_ptr<ByteSide> bytes;
   };
 
   struct Connection {
-    std::array<End, 2> ends;  // 0 dialled
+    std::array<End, 2> ends;  // 0 is the dialling side
     std::array<std::uint32_t, 2> machines{};
     std::uint16_t port = 0;
     bool dialling = true;
@@ -121,7 +121,7 @@ class Network {
   struct AgentEnds {
     std::uint32_t machine = 0;
     bool process = true;
-    std::vector<std::uint64_t> links;  // by LinkId: connection * 2 + side + 1; 0: none
+    std::vector<std::uint64_t> links;  // by LinkId: connection * 2 + side + 1; 0 if none
     LinkId next_incoming = 2;
     std::uint64_t sent = 0;
   };
@@ -158,7 +158,7 @@ class Network {
   std::unordered_map<std::string, std::uint32_t> machine_of_;  // by name and by address
   std::vector<AgentEnds> agents_;
   std::deque<Connection> connections_;
-  std::vector<std::pair<std::uint32_t, int>> waiting_;  // ends with something held
+  std::vector<std::pair<std::uint32_t, int>> waiting_;  // ends with held data
   std::vector<Cut> cuts_;
   std::uint64_t next_cut_ = 1;
   VirtualTime hurt_until_{};

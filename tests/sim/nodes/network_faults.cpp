@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What befalls the network: processes and machines end or stop, ways are cut, connections are hurt.
+// Network faults: processes and machines die or stop, routes are cut, connections are disturbed.
 #include "sim/nodes/network.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool Network::reachable(std::uint32_t from, std::uint32_t to) const {
 
 void Network::process_gone(std::uint32_t agent, bool kernel_too) {
   agents_[agent].process = false;
-  const bool reset = random_.chance(50);  // unread input makes the kernel drop what was not sent
+  const bool reset = random_.chance(50);  // with unread input, the kernel drops unsent data
   for (const std::uint64_t place : agents_[agent].links) {
     if (place == 0) {
       continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is on its way over a connection: in order, held back while nothing gets through, sent again.
+// Data in flight on connections: in order, held while nothing gets through, then resent.
 #include "sim/nodes/network.hpp"
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 namespace muster::sim {
 namespace {
 
-constexpr std::uint8_t kIsEnd = 0x10;  // in Happening::side of an arrival: no data, but the end
+constexpr std::uint8_t kIsEnd = 0x10;  // in Happening::side of an arrival: no data, but the end of
+                                       // the connection
 
 }  // namespace
 
@@ -44,7 +45,7 @@ void Network::send(std::uint32_t agent, LinkId link, std::shared_ptr<const Round
   std::uint64_t place = 0;
   End* end = end_of(agent, link, place);
   if (end == nullptr || !end->open) {
-    return;  // what is sent on a connection that has ended is lost
+    return;  // data sent on a closed connection is lost
   }
   ++sent_;
   ++agents_[agent].sent;
@@ -57,10 +58,10 @@ void Network::send(std::uint32_t agent, LinkId link, std::shared_ptr<const Round
   put_bytes(number, side, bytes_of(*end, static_cast<int>(place % 2)).encode(*message));
 }
 
-// To that side.
+// Sends the bytes to that side.
 void Network::put_bytes(std::uint32_t number, int side, std::string all) {
   bytes_sent_ += all.size();
-  while (!all.empty()) {  // TCP cuts where it likes
+  while (!all.empty()) {  // TCP may split data anywhere
     const auto size = static_cast<std::size_t>(
         random_.chance(50) ? static_cast<std::int64_t>(all.size())
                            : random_.between(1, static_cast<std::int64_t>(all.size())));
@@ -119,7 +120,7 @@ void Network::on_arrival(Happening& what) {
     end_link(number, side, static_cast<LinkEnd>(what.detail));
     return;
   }
-  if (!end.open) {  // the kernel there knows nothing of it: reset
+  if (!end.open) {  // the kernel there does not know the connection: reset
     if (connection.ends[static_cast<std::size_t>(1 - side)].open) {
       put_end(number, 1 - side, LinkEnd::closed, false);
     }
@@ -135,7 +136,7 @@ void Network::on_arrival(Happening& what) {
   std::vector<std::shared_ptr<const RoundMessage>> messages;
   const bool good = bytes_of(end, side).feed(*what.bytes, messages);
   put_bytes(number, 1 - side, bytes_of(end, side).take_reply());
-  const std::uint32_t agent = end.agent;  // `end` may move while others connect
+  const std::uint32_t agent = end.agent;  // `end` may move while other nodes connect
   const LinkId link = end.link;
   for (auto& message : messages) {
     user_.on_network(agent, MessageReceived{link, std::move(message)});
@@ -166,13 +167,13 @@ void Network::on_flush(std::uint32_t number, int side) {
       here.frozen || !reachable(from, to)) {
     return;
   }
-  // Who lost its memory with its power sends nothing again.
+  // A machine that lost its memory with its power does not resend.
   const bool forgotten = !connection.ends[static_cast<std::size_t>(1 - side)].open &&
                          (end.held.back().side & kIsEnd) == 0;
   std::vector<Happening> held = std::move(end.held);
   end.held.clear();
   std::erase(waiting_, std::pair(number, side));
-  // At once: messages that were sent after these may be in the queue already.
+  // At once, because messages sent after these may be in the queue already.
   for (Happening& what : held) {
     if (forgotten) {
       break;

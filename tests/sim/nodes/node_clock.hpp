@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeClock: one machine's own steady clock, with its offset and its error in rate. The world asks
-// it in both directions; a core sees only what it says. Value type.
+// NodeClock: one machine's steady clock, with an offset and a rate error. The world converts in
+// both directions; a core sees only local time. Value type.
 #pragma once
 
 #include "sim/nodes/event_queue.hpp"
@@ -16,11 +16,11 @@ struct NodeClock {
     return TimePoint{} + offset + Duration(ns + drift(ns));
   }
 
-  // The first moment at which local() is not before `when`.
+  // The first time at which local() is at or after `when`.
   [[nodiscard]] VirtualTime reach(TimePoint when) const {
     const std::int64_t wanted = (when.time_since_epoch() - offset).count();
     std::int64_t ns = wanted - drift(wanted);
-    while (ns + drift(ns) < wanted) {  // each turn leaves 200 millionths of what was missing
+    while (ns + drift(ns) < wanted) {  // each iteration leaves 200 ppm of the remaining difference
       ns += wanted - ns - drift(ns);
     }
     return VirtualTime{} + Duration(ns);

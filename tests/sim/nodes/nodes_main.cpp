@@ -26,7 +26,7 @@ struct Totals {
 };
 
 NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
-  // Mixed once: the sequences of neighbouring states are the same but for one step.
+  // Mixed once, because the sequences of adjacent states only differ by one step.
   Random random(Random(seed ^ std::uint64_t{command.nodes} << 32).next());
   Trace record;
   record.on = trace;
@@ -40,7 +40,7 @@ NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
   return run_nodes(options, random.next(), record);
 }
 
-// For a core that aborts: the line that replays it all the same.
+// Printed even if a core aborts: the line that replays the run.
 std::string reproduction;  // NOLINT: a signal handler has no other way to it
 
 void on_abort(int /*signo*/) {
@@ -58,7 +58,7 @@ std::string reproduce_line(const NodesCommand& command, std::uint64_t seed) {
                      command.reboots ? " --reboots" : "");
 }
 
-// Empty: all rules held.
+// Empty if all rules held.
 std::string play_seed(const NodesCommand& command, std::uint64_t seed, Totals& totals) {
   reproduction = reproduce_line(command, seed);
   const NodesReport report = play(command, seed, command.trace);
@@ -78,7 +78,7 @@ std::string play_seed(const NodesCommand& command, std::uint64_t seed, Totals& t
 
 namespace {
 
-// A rule is broken: some checker has to see it, within the given seeds.
+// Breaks a rule: a checker must detect it within the given seeds.
 int catch_mutation(const NodesCommand& command) {
   mutation = command.mutation;
   Totals totals;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of muster-sim that plays many nodes: called by sim_main for --nodes.
+// The multi-node part of muster-sim: sim_main calls it for --nodes.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@ struct NodesCommand {
   std::uint64_t first = 1;
   std::uint64_t count = 1000;
   bool bytes = false;    // level B
-  bool hangs = false;    // some nodes see no progress, and all are asked
-  bool waits = false;    // all nodes tell how long their workers wait
-  bool reboots = false;  // machines lose their power and return with their records
+  bool hangs = false;    // some nodes see no progress, which starts inquiries
+  bool waits = false;    // all nodes report how long their workers wait
+  bool reboots = false;  // machines lose power and return with their records
   bool trace = false;
   bool scale = false;       // measures instead of checking
-  std::string mutation;     // a rule to break (base/mutate.hpp); success is then to be caught
-  bool keep_going = false;  // past seeds that fail
+  std::string mutation;     // a rule to break (base/mutate.hpp); success means that it is caught
+  bool keep_going = false;  // continues after failing seeds
 };
 
-// Exit code.
+// Returns the exit code.
 [[nodiscard]] int play_nodes(const NodesCommand& command);
 
 }  // namespace muster::sim

@@ -41,7 +41,7 @@ class Verdict {
   bool converged_ = false;
 };
 
-// Fresh nodes cannot find the others where no endpoint is left.
+// Fresh nodes cannot find the others if no endpoint is open.
 bool Verdict::takes_part(const Agent& agent) const {
   return world_.lives(agent) && !agent.stranger &&
          (agent.told.number > 0 || world_.is_endpoint_open());
@@ -57,9 +57,10 @@ bool Verdict::anybody(Ending how) const {
                              [&](const Agent& agent) { return agent.ending == how; });
 }
 
-// Of those members who live: more than half of all, exactly half with the first, or all but those
-// who died while nobody can have formed a round without the others. An agent that was started again
-// with the record of a member counts, but at least one member has lived on, or all are here.
+// True if the live members are more than half of all, exactly half including the first, or all
+// except members that died while no round can have formed without the others. A restarted agent
+// with the record of a member counts, but at least one member must have survived, or all must be
+// here.
 bool Verdict::has_quorum(const Round& round) const {
   std::size_t here = 0;
   bool first = false;
@@ -80,8 +81,8 @@ bool Verdict::has_quorum(const Round& round) const {
   return here == all || (lasting && (majority || world_.died_in_sight(round)));
 }
 
-// One that has followed somebody founds no more: the others may run, and it does not know whom to
-// ask. It ends when its time to join is over.
+// A node that has followed a leader no longer founds a job: other nodes may be running, and it does
+// not know which to ask. It exits when its join timeout expires.
 bool Verdict::has_founder() const {
   return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
     const bool may_host = agent.hosts || agent.machine == 0;
@@ -89,8 +90,8 @@ bool Verdict::has_founder() const {
   });
 }
 
-// A leader that has learned of a round from a node that is gone by now, with all other members of
-// that round. They may come back with their records, so it waits for them.
+// A leader has learned of a round from a node that is dead now, like all other members of the
+// round. They may return with their records, so the leader waits for them.
 bool Verdict::is_waiting_for_records() const {
   return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
     const RoundPtr& base = agent.core->coordinator().base();
@@ -101,7 +102,7 @@ bool Verdict::is_waiting_for_records() const {
   });
 }
 
-// Whether the rule demands that a round runs now.
+// True if the rule requires that a round runs now.
 bool Verdict::must_run() const {
   if (is_waiting_for_records()) {
     return false;
@@ -128,25 +129,26 @@ void Verdict::check_running(const Round& round) {
     const bool runs = agent.workers.alive && agent.workers.round->id == round.id;
     if (member && world_.lives(agent) && !runs && !agent.workers.finished) {
       world_.complain(
-          fmt::format("{} does not run in the round of which it is a member", agent.label));
+          fmt::format("{} does not run although it is a member of the round", agent.label));
     }
   }
   const std::size_t most = std::min(living(), static_cast<std::size_t>(options_.max));
   const bool may_wait = !options_.join_delay || anybody(Ending::finished);
   if (round.members.size() < most && !may_wait) {
-    world_.complain(fmt::format("a round of {} runs, but {} nodes live, and {} could be in it",
-                                round.members.size(),
-                                living(),
-                                options_.max));
+    world_.complain(
+        fmt::format("a round of {} nodes runs, but {} nodes are alive, and {} could be members",
+                    round.members.size(),
+                    living(),
+                    options_.max));
   }
 }
 
-// An ended job ends on all who took part in it and could hear of it. The others find nobody any
-// more; what they may do then is the matter of the rule of quorums (rendezvous/README.md).
+// When a job ends, it ends on all of its nodes that can be notified. The others find no other node;
+// the quorum rule (rendezvous/README.md) decides what they may do.
 void Verdict::check_closed() {
   for (const Agent& agent : world_.agents()) {
     if (world_.lives(agent) && agent.told.number > 0 && !agent.out_of_touch) {
-      world_.complain(fmt::format("{} lives on after the end of the job", agent.label));
+      world_.complain(fmt::format("{} is still alive after the end of the job", agent.label));
     }
   }
 }
@@ -171,13 +173,13 @@ void Verdict::check_converged() {
   }
   if (must_run()) {
     world_.complain(
-        fmt::format("no round runs, though {} nodes live and a quorum of {} is among them",
+        fmt::format("no round runs although {} nodes are alive and include a quorum of {}",
                     living(),
                     words_of(world_.remembered())));
   }
 }
 
-// All workers end well: so must the job, everywhere.
+// All workers succeed, so the job must succeed on all nodes.
 void Verdict::end_job() {
   if (world_.checkers().running().empty() || world_.checkers().close()) {
     return;
@@ -196,18 +198,18 @@ void Verdict::end_job() {
   world_.run_until(world_.now() + options_.lease * 2 + seconds(5));
   for (const Agent* agent : all) {
     if (world_.lives(*agent) && !agent->out_of_touch) {
-      world_.complain(fmt::format("{} lives on after the success of the job", agent->label));
+      world_.complain(fmt::format("{} is still alive after the job succeeded", agent->label));
     }
   }
   if (world_.checkers().close() && !world_.checkers().close()->succeeded) {
-    world_.complain("all workers ended well, but the job failed");
+    world_.complain("all workers succeeded, but the job failed");
   }
 }
 
 }  // namespace
 
-// One lease until what was frozen or cut is out of lease everywhere, one for silent machines, one
-// for a store that is slow; the last call; connecting and asking again; stubborn workers, twice.
+// One lease until frozen or cut nodes are out of lease everywhere, one for silent machines, one for
+// a slow store; the last call; connecting and retrying; stubborn workers, twice.
 Duration convergence_time(const NodesOptions& options) {
   return options.lease * 4 + options.last_call + options.grace * 2 + seconds(12) +
          options.join_delay.value_or(Duration{});

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// A run that has more is one in which somebody goes round in circles.
+// A run with more events than this is considered an endless loop.
 constexpr std::uint64_t kEventsMin = 500'000;
 constexpr std::uint64_t kEventsEach = 20'000;
 
@@ -135,7 +135,7 @@ bool NodesWorld::run_next() {
   Happening what = queue_.pop();
   handle(what);
   if (queue_.popped() > kEventsMin + kEventsEach * options_.nodes) {
-    complain("events without end");
+    complain("too many events: endless loop?");
   }
   return checkers_.problem().empty();
 }
@@ -274,7 +274,7 @@ void NodesWorld::start(std::uint32_t number) {
   const auto agent = static_cast<std::uint32_t>(agents_.size());
   place.agent = agent;
   ++place.started;
-  // Those who did not hear of the end may go on, and take it in.
+  // Nodes that were not notified of the end may continue and admit it.
   const bool is_late = checkers_.close().has_value();
   Agent& made = agents_.emplace_back();
   made.place = number;
@@ -296,7 +296,7 @@ void NodesWorld::start(std::uint32_t number) {
   host_endpoints(agent);
   note(made.label, '!', fmt::format("an agent starts: {:x}", made.info.id & 0xffff));
   if (made.hosts || random_.chance(30) ||
-      !made.formerly.empty()) {  // the others learn from their first connection
+      !made.formerly.empty()) {  // other agents learn it from their first connection
     know_listener(agent);
   }
   NodeStarted started{made.hosts, !made.hosts && made.machine == 0};
@@ -307,8 +307,8 @@ void NodesWorld::start(std::uint32_t number) {
   to_agent(agent, std::move(started));
 }
 
-// The lock is free when the guard of the agent before has ended its workers, or with its machine.
-// Without a record the agent still makes one.
+// The lock is free once the previous agent's guard has killed its workers, or has died with its
+// machine. An agent without a record still creates one.
 void NodesWorld::take_file(std::uint32_t number) {
   Agent& agent = agents_[number];
   Place& place = places_[agent.place];
@@ -344,7 +344,7 @@ void NodesWorld::on_recorded(std::uint32_t number) {
   }
 }
 
-// What was being written is there, or not; or all is destroyed.
+// The record being written is on disk or not, or the whole file is destroyed.
 void NodesWorld::lose_file(std::uint32_t number) {
   Agent& agent = agents_[number];
   Place& place = places_[agent.place];
@@ -361,7 +361,7 @@ void NodesWorld::lose_file(std::uint32_t number) {
   agent.recording.clear();
 }
 
-// Whoever ends in good order removes its file.
+// An agent that exits normally removes its file.
 void NodesWorld::remove_file(std::uint32_t number) {
   Place& place = places_[agents_[number].place];
   if (place.holder == number) {
@@ -387,8 +387,8 @@ NodeSettings NodesWorld::settings(bool stranger) const {
   return settings;
 }
 
-// At its start an agent binds the endpoints that are addresses of its machine; a successor looks
-// again for what has become free.
+// At startup an agent binds the endpoints that are addresses of its machine. A successor retries,
+// because one may have become free.
 void NodesWorld::host_endpoints(std::uint32_t number) {
   Agent& agent = agents_[number];
   const bool taken = agent.machine == 0 && now() < VirtualTime{} + options_.endpoint_taken;
@@ -399,7 +399,7 @@ void NodesWorld::host_endpoints(std::uint32_t number) {
   }
 }
 
-// Whoever founds a job beside one that runs is left out as in Faults::may_found.
+// Excludes founding a job next to a running one, as in Faults::may_found.
 void NodesWorld::bind_endpoint(std::uint32_t number) {
   Agent& agent = agents_[number];
   if (agent.hosts || (is_any_round_known() && !(network_.whole() && awake()))) {
@@ -449,7 +449,8 @@ void NodesWorld::to_agent(std::uint32_t number, NodeEvent event) {
   step(number, event);
 }
 
-// All that has come while it was stopped is found in its order; the alarm somewhere in between.
+// Delivers everything that arrived while it was stopped, in order, and the timer somewhere in
+// between.
 void NodesWorld::go_on(std::uint32_t number) {
   Agent& agent = agents_[number];
   if (!agent.frozen || machines_[agent.machine].frozen) {
@@ -485,7 +486,7 @@ void NodesWorld::thaw_machine(std::uint32_t number) {
     Agent& agent = agents_[i];
     if (agent.machine == number && agent.workers.alive && !agent.process &&
         agent.guard == Guard::stopped) {
-      excuse(i);  // nobody but that guard can end its workers
+      excuse(i);  // only that guard can kill its workers
     } else if (agent.machine == number && agent.workers.alive) {
       queue_.after(kThawGrace, Happening{Kind::thaw_over, 0, i, 0, nullptr, nullptr});
     }
@@ -522,7 +523,7 @@ void NodesWorld::arm(std::uint32_t number) {
     return;
   }
   agent.armed = when;
-  // An alarm rings late, never early.
+  // A timer fires late, never early.
   const Duration late = options_.calm_network ? Duration{} : between(Duration{}, microseconds(300));
   queue_.at(when + late,
             Happening{Kind::tick,

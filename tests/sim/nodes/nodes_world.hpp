@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodesWorld: a job of many nodes in virtual time: real NodeCores over a simulated network, a model
-// of what agent and guard do with the workers of a node, and the checkers, asked after every event.
-// Mechanism only: who strikes when is up to its caller (faults.cpp, transcripts, scale). Resource.
+// NodesWorld: a job of many nodes in virtual time: real NodeCores, a simulated network, a model of
+// how agent and guard treat a node's workers, and checkers that run after every event. Mechanism
+// only: its callers choose the faults (faults.cpp, transcripts, scale). Resource.
 #pragma once
 
 #include "sim/nodes/checkers.hpp"
@@ -27,19 +27,19 @@ class NodesWorld final : public NetworkUser {
  public:
   NodesWorld(const NodesOptions& options, std::uint64_t seed, Trace& trace);
 
-  // False: nothing is left to happen, or a rule is broken.
+  // False if no event is left or a rule is violated.
   bool run_next();
-  // Until then, unless a rule is broken before.
+  // Runs until then, or until a rule is violated.
   void run_until(VirtualTime when);
 
-  // -- what may befall it --
+  // -- faults and events --
   void start(std::uint32_t place);
   void kill_agent(std::uint32_t agent);
   void lose_machine(std::uint32_t machine);
   void boot(std::uint32_t machine);
   void freeze_agent(std::uint32_t agent, Duration length);
   void freeze_machine(std::uint32_t machine, Duration length);
-  // SIGKILL. An agent is not stopped after its guard has died: nothing would continue it then
+  // SIGKILL. An agent is not stopped after its guard has died, because nothing would continue it
   // (lib/process/README.md, "What remains").
   void kill_guard(std::uint32_t agent);
   void stop_guard(std::uint32_t agent, Duration length);
@@ -49,14 +49,14 @@ class NodesWorld final : public NetworkUser {
   void fail_worker(std::uint32_t agent);
   void finish_workers(std::uint32_t agent, Duration after);
   void post(Duration delay, Kind kind, std::uint32_t subject);
-  // From here on nothing fails any more; what is cut or frozen is put right.
+  // Ends all faults; heals cuts and thaws frozen machines and agents.
   void calm();
-  // The workers of a round that runs hang, in the calm.
+  // Makes the workers of a running round hang, during the calm period.
   void check_hang(const Round& round);
-  // Those of all nodes tell one of them what they wait.
+  // Checks that one node receives the wait times of all nodes.
   void check_waits(const Round& round);
 
-  // -- what can be seen --
+  // -- observable state --
   [[nodiscard]] VirtualTime now() const { return queue_.now(); }
 
   [[nodiscard]] const std::deque<Agent>& agents() const { return agents_; }
@@ -73,23 +73,23 @@ class NodesWorld final : public NetworkUser {
 
   [[nodiscard]] const Agent& agent_of(NodeId id) const;
   [[nodiscard]] bool lives(const Agent& agent) const;
-  // No machine and no agent is frozen.
+  // True if no machine and no agent is frozen.
   [[nodiscard]] bool awake() const;
-  // A living agent has one of the endpoints: fresh nodes find the others.
+  // True if a live agent has one of the endpoints, so that fresh nodes can find the others.
   [[nodiscard]] bool is_endpoint_open() const;
-  // The latest round that a living node was told to run.
+  // The latest round that a live node was told to run.
   [[nodiscard]] RoundId remembered() const;
-  // The latest one that a living node knows from the record of an agent before it.
+  // The latest round that a live node knows from a previous agent's record.
   [[nodiscard]] RoundId recalled() const;
 
-  // Is bound by a round: was told to run one, or has taken part in forming one.
+  // True if a round binds it: it was told to run one, or took part in forming one.
   [[nodiscard]] bool knows_a_round(const Agent& agent) const;
-  // A guard has not ended all workers of its dead agent yet.
+  // True if a guard has not yet killed all workers of its dead agent.
   [[nodiscard]] bool is_sweeping() const;
-  // A living node does.
+  // True for any live node.
   [[nodiscard]] bool is_any_round_known() const;
 
-  // Members that died did so almost at once and before the eyes of those who live.
+  // True if the dead members died almost at once and in sight of the live ones.
   [[nodiscard]] bool died_in_sight(const Round& round) const;
 
   void complain(const std::string& problem);
@@ -119,7 +119,7 @@ class NodesWorld final : public NetworkUser {
   void count(std::uint32_t agent, bool running);
   Duration between(Duration low, Duration high);
 
-  // effects, and what follows from them
+  // effects, and their consequences
   void run_round(std::uint32_t agent, const RunRound& run);
   void open_store(std::uint32_t agent, RoundId round);
   void on_store(std::uint32_t agent);
@@ -136,7 +136,7 @@ class NodesWorld final : public NetworkUser {
 
   // clients of the workers' store (world_clients.cpp)
   struct Client {
-    std::uint32_t agent = kNobody;  // whose worker it is
+    std::uint32_t agent = kNobody;  // the agent of the worker
     std::uint64_t generation = 0;
     bool judged = false;
   };
@@ -193,8 +193,8 @@ class NodesWorld final : public NetworkUser {
   std::map<RoundId, RoundPlan> plans_;
   NodeEffects effects_;
   std::vector<Client> clients_;
-  std::map<std::string, std::string> verdicts_;  // by who judged and the inquiry
-  // Who has heard what of whom: the last numbers, by coordinator, round and rank.
+  std::map<std::string, std::string> verdicts_;  // by judging node and inquiry
+  // The last wait numbers that each node received, by coordinator, round and rank.
   std::map<std::uint32_t, std::map<std::pair<RoundId, int>, std::uint64_t>> waits_heard_;
   std::uint64_t waits_told_ = 0;
   std::uint16_t next_store_ = 30000;

@@ -17,13 +17,13 @@ void choose_job(NodesOptions& options, Random& random) {
   const auto nodes = static_cast<std::int64_t>(options.nodes);
   static constexpr std::array kLeases{seconds(2), seconds(9), seconds(9), seconds(30)};
   options.lease = kLeases.at(static_cast<std::size_t>(random.between(0, 3)));
-  // Some places are left over for spares.
+  // Some places are left for spares.
   options.max =
       static_cast<std::int32_t>(random.chance(60) ? nodes : random.between((nodes + 1) / 2, nodes));
   options.min =
       static_cast<std::int32_t>(random.chance(20) ? options.max : random.between(1, options.max));
   options.max_restarts = static_cast<std::int32_t>(random.chance(30) ? 0 : random.between(1, 8));
-  // Longer than a lease: see World::may_found for the case that is left out.
+  // Longer than a lease: see Faults::may_found for the excluded case.
   options.last_call = options.lease * random.between(2, 4);
   options.join_timeout = options.lease * (random.chance(90) ? 1000 : random.between(5, 40));
   if (random.chance(15)) {
@@ -75,7 +75,7 @@ void choose_faults(NodesOptions& options, Random& random) {
     options.weights.at(kind) = static_cast<int>(random.chance(60) ? 0 : random.between(1, 10));
   }
   options.lost_for_good_percent = random.chance(70) ? 0 : 50;
-  // A sequence of its own: seeds without these faults stay what they were before there were any.
+  // A separate sequence, so that seeds without these faults stay the same as before they existed.
   Random apart = random;
   Random of_guards(apart.next() ^ 0x96a8d);
   for (std::size_t kind = guards; kind < kFaultKinds; ++kind) {
@@ -93,7 +93,7 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
   choose_machines(options, random);
   choose_workers(options, random);
   choose_faults(options, random);
-  // Of a sequence of its own, as those of guards.
+  // Separate sequences, as for guards.
   Random apart = random;
   options.fails_at_start = Random(apart.next() ^ 0x57a27).chance(3);
   Random of_endpoint(apart.next() ^ 0xe4d);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a seed makes of a world of many nodes: the job, the network, and which kinds of trouble come
-// how often. Whole kinds are off in most seeds, so that rare combinations happen. Value type.
+// The parameters that a seed gives to a multi-node world: the job, the network, and the kinds and
+// rates of faults. Most seeds disable whole kinds, so that rare combinations occur. Value type.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,19 +15,19 @@ namespace muster::sim {
 
 enum class Fault : std::uint8_t {
   kill_agent,      // SIGKILL: its kernel closes its sockets
-  lose_machine,    // power gone: silence; comes back empty, or never
-  freeze_agent,    // SIGSTOP, or a very busy machine; its guard and its workers go on
+  lose_machine,    // power lost: silence; returns empty, or never
+  freeze_agent,    // SIGSTOP, or a very busy machine; guard and workers keep running
   freeze_machine,  // everything on it stops
   cut,             // some machines cannot reach the others
   cut_one_way,
   reset,       // of one connection
   stall,       // of one direction of one connection
-  black_hole,  // a connection over which nothing arrives any more
+  black_hole,  // a connection that delivers nothing any more
   leave,       // SIGTERM to an agent
-  join,        // one more node, or one that had gone
-  fail,        // of a worker, beside those that are planned for the round
-  stop_guard,  // SIGSTOP, again and again, as a rule while its agent is frozen
-  kill_guard,  // SIGKILL, as a rule while its agent is frozen
+  join,        // an additional node, or one that had left
+  fail,        // of a worker, in addition to those planned for the round
+  stop_guard,  // SIGSTOP, repeatedly, usually while its agent is frozen
+  kill_guard,  // SIGKILL, usually while its agent is frozen
 };
 
 inline constexpr std::size_t kFaultKinds = 14;
@@ -43,11 +43,11 @@ struct NodesOptions {
   Duration join_timeout = std::chrono::seconds(3600);
   std::optional<Duration> join_delay = Duration{};
   int endpoints = 1;
-  int disks_percent = 0;  // nodes that record what they promise
-  int torn_percent = 0;   // files that a loss of power destroys while they are written
+  int disks_percent = 0;  // nodes that record their promises
+  int torn_percent = 0;   // files destroyed when power is lost during a write
   Duration disk_slowest = std::chrono::milliseconds(2);  // until a record is on disk
-  Duration endpoint_taken{};                             // another program has its port for so long
-  bool ranked = false;                                   // every node asks for its rank
+  Duration endpoint_taken{};                             // how long another program has its port
+  bool ranked = false;                                   // every node requests its rank
 
   // machines and network
   int agents_per_machine = 1;
@@ -56,30 +56,30 @@ struct NodesOptions {
   Duration tcp_timeout{};
   int dial_lost_percent = 0;
   int dial_slow_percent = 0;
-  int late_percent = 0;  // nodes that come after the start
+  int late_percent = 0;  // nodes that start late
   Duration start_spread{};
-  int stranger_percent = 0;  // agents that were started with another command line
+  int stranger_percent = 0;  // agents started with a different command line
 
   // workers
-  int round_fails_percent = 0;     // rounds in which a worker fails by itself
-  bool fails_at_start = false;     // the program does, in every round, in the same way
-  int round_finishes_percent = 0;  // rounds in which all workers end well
+  int round_fails_percent = 0;     // rounds in which a worker fails on its own
+  bool fails_at_start = false;     // the program fails the same way in every round
+  int round_finishes_percent = 0;  // rounds in which all workers succeed
   int cascade_percent = 0;         // peers of dead workers that fail too
-  int stubborn_percent = 0;        // workers that end only when their time of grace is over
+  int stubborn_percent = 0;        // workers that exit only after their grace period
   Duration grace = std::chrono::seconds(1);
-  int start_lost_percent = 0;  // connections that are reset just as the order to start is sent
+  int start_lost_percent = 0;  // connections reset just as Start is sent
   int store_fails_percent = 0;
   int store_slow_percent = 0;
 
   // faults
   int faults = 0;
   std::array<int, kFaultKinds> weights{};
-  Duration trouble{};             // how long they come
-  int lost_for_good_percent = 0;  // machines without power that stay so
+  Duration trouble{};             // length of the fault period
+  int lost_for_good_percent = 0;  // machines that never regain power
 
   bool bytes = false;  // level B
   bool hangs = false;  // some nodes see no progress
-  bool waits = false;  // all nodes tell how long their workers wait
+  bool waits = false;  // all nodes report how long their workers wait
   bool calm_network = false;
 
   [[nodiscard]] bool only_workers_fail() const;
@@ -88,7 +88,7 @@ struct NodesOptions {
 
 [[nodiscard]] NodesOptions nodes_options(std::uint32_t nodes, Random& random);
 
-// No faults, no chance: for transcripts and for measuring scale.
+// No faults and no randomness: for transcripts and scale measurements.
 [[nodiscard]] NodesOptions quiet_options(std::uint32_t nodes);
 
 }  // namespace muster::sim

@@ -22,7 +22,7 @@ NodesOptions reboot_options(std::uint32_t nodes, Random& random) {
   return options;
 }
 
-// A round of all nodes runs.
+// Runs until a round of all nodes runs.
 bool run_until_all_run(NodesWorld& world, std::uint32_t nodes, Duration within) {
   const VirtualTime limit = world.now() + within;
   const auto all_run = [&] {
@@ -34,7 +34,8 @@ bool run_until_all_run(NodesWorld& world, std::uint32_t nodes, Duration within) 
   return all_run();
 }
 
-// Some machines, all of them now and then, at almost the same time. Until the last one is back.
+// Reboots some machines, now and then all, at nearly the same time. Returns once the last one is
+// back.
 void reboot_some(NodesWorld& world, std::uint32_t nodes, Random& random) {
   const auto share = static_cast<int>(random.between(1, 4) * 25);
   const auto one = random.between(0, nodes - 1);
@@ -64,7 +65,7 @@ NodesReport run_reboots(std::uint32_t nodes, Random& random, Trace& trace) {
     world.start(place);
   }
   if (!run_until_all_run(world, nodes, options.last_call + seconds(10))) {
-    world.complain("no first round of all nodes");
+    world.complain("the first round of all nodes did not form");
   }
   for (int time = 0; time < 3 && world.checkers().problem().empty(); ++time) {
     reboot_some(world, nodes, random);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in which some machines lose their power and return, all with their records: a round of all
-// nodes has to run again within a lease. Pure function of the seed.
+// A run in which some machines lose power and return, all with their records. A round of all nodes
+// must run again within a lease. Pure function of the seed.
 #pragma once
 
 #include "sim/nodes/nodes_run.hpp"

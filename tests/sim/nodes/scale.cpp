@@ -14,7 +14,7 @@ double cpu_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
-// Until `count` nodes run in one round. False: they did not within a minute.
+// Runs until `count` nodes run in one round. False if they do not within a minute.
 bool run_until_all_run(NodesWorld& world, std::uint64_t round, std::uint32_t count) {
   const VirtualTime limit = world.now() + std::chrono::minutes(1);
   while (world.now() < limit && world.run_next()) {

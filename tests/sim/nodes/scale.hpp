@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job of many nodes costs without faults: forms, loses a node, forms again. Figures on one
-// line: muster-bench and the README read them.
+// The cost of a large job without faults: forms a round, loses a node, forms a round again. Prints
+// the figures on one line for muster-bench and the README.
 #pragma once
 
 #include <cstdint>
 
 namespace muster::sim {
 
-// Exit code.
+// Returns the exit code.
 [[nodiscard]] int measure_scale(std::uint32_t nodes);
 
 }  // namespace muster::sim

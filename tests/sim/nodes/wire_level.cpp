@@ -27,7 +27,8 @@ std::string ByteSide::encode(const RoundMessage& message) {
   } else if (std::holds_alternative<ShowRounds>(message)) {
     decoder_.allow_lists();
   }
-  static_cast<void>(append_frame(waiting_, message));  // what cannot be encoded is not sent
+  static_cast<void>(append_frame(waiting_, message));  // messages that cannot be encoded are not
+                                                       // sent
   return take_reply();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level B of the simulation: what one end of a connection does to bytes. The real encoder on the
-// way out, the real decoder on the way in, as server/node uses them. One for each end.
+// Level B of the simulation: how one end of a connection processes bytes. Uses the real encoder and
+// decoder, as rendezvous/node does. One per end.
 #pragma once
 
 #include "rendezvous/wire/round_decoder.hpp"
@@ -17,23 +17,23 @@ class ByteSide {
  public:
   explicit ByteSide(RoundDecoder::Side side);
 
-  // How the side begins that has dialled.
+  // The first bytes of the dialling side.
   [[nodiscard]] static std::string begin();
 
-  // What may be sent now of that: nothing before the reply of the other side is here.
+  // The part of it that may be sent now: nothing before the other side's reply has arrived.
   [[nodiscard]] std::string encode(const RoundMessage& message);
 
-  // What feed has made possible: our greeting, or what waited for theirs.
+  // Output enabled by feed: our preamble, or data that waited for theirs.
   [[nodiscard]] std::string take_reply();
 
-  // Messages that are whole now. False: the bytes break the format.
+  // Returns the messages that are complete now. False on a protocol error.
   [[nodiscard]] bool feed(std::string_view bytes,
                           std::vector<std::shared_ptr<const RoundMessage>>& out);
 
  private:
   RoundDecoder decoder_;
   std::string rest_;
-  std::string waiting_;  // our greeting, or frames
+  std::string waiting_;  // our preamble, or frames
   bool greeted_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent does around its core: it carries effects out, dies, leaves, is frozen.
+// The agent around a core: executes effects, dies, leaves, is frozen.
 #include "base/check.hpp"
 #include "sim/nodes/describe.hpp"
 #include "sim/nodes/nodes_world.hpp"
@@ -14,7 +14,7 @@ namespace muster::sim {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// One overload for each effect.
+// One overload per effect.
 struct Performer {
   NodesWorld& world;
   std::uint32_t agent;
@@ -35,7 +35,7 @@ struct Performer {
     if (accept != nullptr) {
       bind(accept->round);
     }
-    if (const auto* own = std::get_if<Propose>(e.message.get())) {  // its own consent is not sent
+    if (const auto* own = std::get_if<Propose>(e.message.get())) {  // its own Accept is not sent
       self.accepted = own->round;
       self.accepted_base = own->base;
     }
@@ -58,7 +58,7 @@ struct Performer {
 
   void operator()(const BindEndpoint& /*e*/) const { world.bind_endpoint(agent); }
 
-  // The first of a list is bound by it before it can say so.
+  // The first member is bound by the proposal before it can accept.
   void operator()(const OpenStore& e) const {
     bind(e.round);
     world.open_store(agent, e.round);
@@ -102,7 +102,7 @@ struct Performer {
 
   void operator()(const EndFailed& e) const {
     if (e.error.message.empty()) {
-      world.complain("a node is refused without a word");
+      world.complain("a node was refused without a reason");
     }
     world.end(agent, Ending::failed, e.error.message);
   }
@@ -112,7 +112,7 @@ struct Performer {
   void operator()(const SayNode& /*e*/) const {}
 };
 
-// Builds without assertions do not look by themselves. As seldom as NodeCore does it.
+// Builds without assertions do not check on their own. Runs as rarely as in NodeCore.
 void NodesWorld::check_core(Agent& agent) {
   constexpr std::size_t kShare = 16;
   if (kChecksInvariants || ++agent.unchecked_steps * kShare < agent.core->coordinator().size()) {
@@ -135,7 +135,7 @@ void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
     return;
   }
   if (std::holds_alternative<WorkersGone>(event) && agent.workers.alive) {
-    return;  // of a set before this one
+    return;  // from an earlier set
   }
   const bool is_shown = trace_.beats || (!is_beat(event) && (trace_.states || !is_tick(event)));
   if (trace_.on && is_shown) {
@@ -161,7 +161,7 @@ void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
   }
 }
 
-// What the agent's other half does of itself, and what the checkers have to know.
+// Actions of the rest of the agent, and updates for the checkers.
 void NodesWorld::before(std::uint32_t number, const NodeEvent& event) {
   Agent& agent = agents_[number];
   if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
@@ -189,15 +189,14 @@ void NodesWorld::before(std::uint32_t number, const NodeEvent& event) {
   }
 }
 
-// The job is over, and `closing` is the first to know. Who cannot hear of it now, since it or the
-// way to it is disturbed, may live on until its time to join is over.
+// The job is over, and `closing` learns it first. A node that cannot be notified now, because it or
+// its route is disturbed, may live until its join timeout.
 void NodesWorld::note_who_hears(std::uint32_t closing) {
   const std::uint32_t from = agents_[closing].machine;
   for (Agent& agent : agents_) {
     const bool cut = !network_.reachable(from, agent.machine) ||
                      !network_.reachable(agent.machine, from) || network_.is_hurt();
-    // To come back it has to connect, and a request that is lost or slow takes longer than the
-    // leader waits.
+    // To return it must connect, and a lost or slow request takes longer than the leader waits.
     const bool is_away = !agent.core->link().is_attached() &&
                          options_.dial_lost_percent + options_.dial_slow_percent > 0;
     const bool same =
@@ -251,7 +250,7 @@ void NodesWorld::end(std::uint32_t number, Ending how, std::string text) {
   }
   if (agent.workers.alive) {
     if (how == Ending::finished || how == Ending::left) {
-      complain("an agent ends in good order while its workers run");
+      complain("an agent exited normally while its workers were running");
     }
     stop_workers(number, how == Ending::orphaned);
   } else {
@@ -259,8 +258,8 @@ void NodesWorld::end(std::uint32_t number, Ending how, std::string text) {
   }
 }
 
-// SIGKILL, or the end that it chose itself. Its kernel closes its sockets; its own listener is held
-// by its guard until that has swept the workers.
+// SIGKILL, or a voluntary exit. Its kernel closes its sockets. Its guard keeps its own listener
+// until it has killed the workers.
 void NodesWorld::kill_agent(std::uint32_t number) {
   Agent& agent = agents_[number];
   if (!agent.process) {
@@ -384,7 +383,7 @@ const Agent& NodesWorld::agent_of(NodeId id) const {
   return *std::ranges::find(agents_, id, [](const Agent& agent) { return agent.info.id; });
 }
 
-// All its members run, but for those that died a moment ago.
+// All its members are running, except those that died a moment ago.
 bool NodesWorld::is_whole(const Round& round) const {
   return std::ranges::all_of(round.members, [&](const NodeInfo& member) {
     const Agent& agent = agent_of(member.id);

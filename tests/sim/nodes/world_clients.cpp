@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients of the workers' store: with each round every node but the first lets one worker connect,
-// and somebody of its machine who is not of the job tries, too. The first is never refused while it
-// lives, unless nobody answers in time; the second never gets in.
+// Clients of the workers' store. In each round, every node except the first lets one worker
+// connect, and a stranger on its machine tries as well. The worker is never refused while it lives,
+// unless the answer is late. The stranger is never admitted.
 #include "sim/nodes/nodes_world.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 constexpr Duration kConnectsAfter = std::chrono::milliseconds(1);
 constexpr Duration kLooksFor = std::chrono::microseconds(100);
 
-// Its place in the list, from 1, is in the ports.
+// The ports encode its index in the list, from 1.
 StoreClient connection_of(std::uint64_t client, std::string from, std::string to) {
   return {.host = std::move(from),
           .port = static_cast<std::uint16_t>(client & 0xFFFFU),
@@ -81,15 +81,15 @@ void NodesWorld::answer_owner(std::uint32_t number, const Vouch& question) {
 void NodesWorld::judge_client(const VouchKnown& known) {
   Client& client = clients_.at(known.client - 1);
   if (client.judged) {
-    complain("a client of the store is judged twice");
+    complain("a store client was judged twice");
   }
   client.judged = true;
   const bool is_worker = client.agent != kNobody && is_worker_of(client.agent, client);
   if (!known.refused && client.agent == kNobody) {
-    complain("a stranger gets to the workers' store");
+    complain("a stranger was admitted to the workers' store");
   }
   if (known.refused && is_worker && known.refused->code != Errc::timed_out) {
-    complain("a worker is refused by its store: " + known.refused->message);
+    complain("a worker was refused by its store: " + known.refused->message);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guard of each agent: it ends workers whose lease is over, and those of a dead agent. It may
-// be stopped, or killed (lib/process/README.md, "Two processes, so that nothing survives").
+// The guard of each agent: it kills workers whose lease has expired, and those of a dead agent. It
+// may be stopped or killed (lib/process/README.md, "Two processes, so that nothing survives").
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "sim/nodes/nodes_world.hpp"
@@ -32,7 +32,7 @@ void NodesWorld::on_guard(std::uint32_t number) {
                Happening{Kind::workers_die, 1, number, agent.workers.generation, nullptr, nullptr});
 }
 
-// The first moment, from now on, at which its own timer continues a stopped guard.
+// The next time at which a stopped guard's own timer continues it.
 VirtualTime NodesWorld::next_wake(const Agent& agent) const {
   const Duration interval =
       guard_wakes_within(options_.lease) * (MUSTER_MUTATE("guard wakes too seldom") ? 8 : 1);
@@ -43,7 +43,7 @@ VirtualTime NodesWorld::next_wake(const Agent& agent) const {
   return over == Duration{} ? queue_.now() : queue_.now() + interval - over;
 }
 
-// From here on its workers may run so long beside another round, and no longer.
+// From now on its workers may run alongside another round for a limited time.
 void NodesWorld::excuse(std::uint32_t number) {
   const Duration limit = guard_wakes_within(options_.lease) + kThawGrace;
   agents_[number].excused_until = queue_.now() + limit;
@@ -71,7 +71,7 @@ void NodesWorld::let_guard_run(std::uint32_t number) {
   }
 }
 
-// Its death continues a stopped agent, which then reads the end of the link between them.
+// Its death continues a stopped agent, which then reads end-of-file from the link between them.
 void NodesWorld::kill_guard(std::uint32_t number) {
   Agent& agent = agents_[number];
   if (!lives(agent) || agent.guard == Guard::dead) {
@@ -100,8 +100,8 @@ void NodesWorld::on_orphaned(std::uint32_t number) {
   end(number, Ending::orphaned, "its guard is dead");
 }
 
-// What a guard needs until all workers of its dead agent are gone. Without one nobody waits: the
-// agent has ended them, or its death has.
+// Time that a guard needs to kill all workers of its dead agent. Without a guard the time is zero:
+// the agent has killed them, or its death has.
 Duration NodesWorld::sweep_time(const Agent& agent) {
   if (agent.guard == Guard::dead) {
     return Duration{};
@@ -109,7 +109,7 @@ Duration NodesWorld::sweep_time(const Agent& agent) {
   if (agent.guard == Guard::stopped) {
     return next_wake(agent) - queue_.now() + between(Duration{}, milliseconds(5));
   }
-  const bool slow = random_.chance(3);  // a worker that the kernel cannot end at once
+  const bool slow = random_.chance(3);  // a worker that the kernel cannot kill at once
   return agent.workers.alive || random_.chance(50)
              ? between(Duration{}, slow ? milliseconds(1500) : milliseconds(5))
              : Duration{};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inquiries (--hangs): with each round some nodes say, once or more often, that their workers make
-// no progress. Whoever leads asks all; what they answer, and when, is made up here. Each verdict is
-// heard once by each node, is the same for all, and is of the round that the node was told to run.
+// Inquiries (--hangs): in each round some nodes report, once or more often, that their workers make
+// no progress. The leader asks all nodes. Their answers and delays are made up here. Each node
+// receives each verdict once. It is the same for all nodes, and for the round that the node was
+// told to run.
 #include "sim/nodes/nodes_world.hpp"
 
 #include <fmt/format.h>
@@ -18,9 +19,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kStallsPercent = 40;
-constexpr int kSlowPercent = 5;  // answers that may come too late
+constexpr int kSlowPercent = 5;  // answers that may arrive too late
 
-// In the calm every node answers at once.
+// In the calm period every node answers at once.
 constexpr Duration kCalmVerdictMax = seconds(15);
 
 std::string findings_of(const Agent& agent, std::uint64_t inquiry) {
@@ -68,11 +69,11 @@ void NodesWorld::tell_looked(std::uint32_t number, const Look& question) {
   to_agent(number, LookedHere{{question.round, question.inquiry, findings}});
 }
 
-// Each member once, with its own answer to this question or with none.
+// Each member appears once, with its own answer to this question or with none.
 void NodesWorld::judge_hang(std::uint32_t number, const JudgeNow& all) {
   const RoundPtr round = checkers_.round(all.round);
   if (!round || round->members.size() != all.nodes.size()) {
-    complain("a verdict on others than the members of the round");
+    complain("a verdict covers nodes other than the members of the round");
     return;
   }
   std::string verdict = fmt::format("{} {} r{}:", name_of(number), all.inquiry, all.round.number);
@@ -81,7 +82,7 @@ void NodesWorld::judge_hang(std::uint32_t number, const JudgeNow& all) {
     const Agent& member = agent_of(round->members[i].id);
     const bool answered = answer.presence == Presence::answered;
     if (answered ? answer.findings != findings_of(member, all.inquiry) : !answer.findings.empty()) {
-      complain(fmt::format("an answer of {} that it did not give", member.label));
+      complain(fmt::format("{} did not give the answer attributed to it", member.label));
     }
     verdict += fmt::format(" {}", static_cast<int>(answer.presence));
   }
@@ -94,10 +95,10 @@ void NodesWorld::judge_hang(std::uint32_t number, const JudgeNow& all) {
 void NodesWorld::hear_verdict(std::uint32_t number, const Judged& said) {
   Agent& agent = agents_[number];
   if (said.round != agent.told) {
-    complain(fmt::format("{} hears a verdict on a round that it does not run", agent.label));
+    complain(fmt::format("{} received a verdict for a round that it does not run", agent.label));
   }
   if (!agent.verdicts.insert(said.verdict).second) {
-    complain(fmt::format("{} hears a verdict twice: {}", agent.label, said.verdict));
+    complain(fmt::format("{} received a verdict twice: {}", agent.label, said.verdict));
   }
   const auto judge = said.verdict.substr(0, said.verdict.find(" r"));
   const auto [known, is_new] = verdicts_.emplace(judge, said.verdict);
@@ -106,8 +107,8 @@ void NodesWorld::hear_verdict(std::uint32_t number, const Judged& said) {
   }
 }
 
-// The limits of the first and of the last member pass at one moment, in the calm: all members hear
-// one verdict, for which all of them have been asked.
+// In the calm period, the limits of the first and the last member expire together. All members
+// receive one verdict, for which all of them were asked.
 void NodesWorld::check_hang(const Round& round) {
   std::vector<Agent*> members;
   for (Agent& agent : agents_) {
@@ -117,7 +118,7 @@ void NodesWorld::check_hang(const Round& round) {
     }
   }
   if (members.size() != round.members.size()) {
-    return;  // some have done their part
+    return;  // some have finished
   }
   for (std::uint32_t i = 0; i < agents_.size(); ++i) {
     if (&agents_[i] == members.front() || &agents_[i] == members.back()) {
@@ -127,7 +128,7 @@ void NodesWorld::check_hang(const Round& round) {
   run_until(now() + kCalmVerdictMax);
   for (const Agent* const agent : members) {
     if (agent->verdicts.size() != 1 || agent->verdicts != members.front()->verdicts) {
-      complain(fmt::format("{} has heard {} verdicts", agent->label, agent->verdicts.size()));
+      complain(fmt::format("{} has received {} verdicts", agent->label, agent->verdicts.size()));
       return;
     }
   }

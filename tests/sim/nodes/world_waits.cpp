@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long workers wait (--waits): each node tells, again and again. Whoever leads hears of members
-// of the running round only, each with the ranks that it has in it, and nothing twice; in the calm
-// one node hears of all.
+// Wait times of workers (--waits), reported repeatedly by each node. A leader receives them only
+// from members of the running round, each with its ranks in that round, and never twice. In the
+// calm period, one node receives them from all.
 #include "sim/nodes/nodes_world.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 constexpr Duration kTellEach = seconds(1);
 
-// From the calm on.
+// Counted from the start of the calm period.
 constexpr Duration kHeardWithin = seconds(5);
 
 }  // namespace
@@ -31,7 +31,7 @@ void NodesWorld::expect_waits(std::uint32_t number) {
   }
 }
 
-// Its number stands for what was read.
+// The number stands for the wait times.
 void NodesWorld::tell_waits(std::uint32_t number) {
   const Agent& agent = agents_[number];
   if (!agent.workers.alive || !lives(agent)) {
@@ -50,7 +50,7 @@ void NodesWorld::tell_waits(std::uint32_t number) {
 void NodesWorld::hear_waits(std::uint32_t number, const HearWaits& heard) {
   const RoundPtr round = checkers_.round(heard.said.round);
   if (!round || heard.said.sums.size() != 1) {
-    complain("waits of a round that nobody has run");
+    complain("wait times of a round that never ran");
     return;
   }
   const WaitSum& sum = heard.said.sums.front();
@@ -58,16 +58,16 @@ void NodesWorld::hear_waits(std::uint32_t number, const HearWaits& heard) {
   if (heard.ranks != RankSpan{sum.rank, 1} || place >= round->members.size() ||
       round->members[place].name != heard.node || sum.group != heard.node ||
       sum.waits != round->id.number) {
-    complain(fmt::format("waits of {} that are not its own", heard.node));
+    complain(fmt::format("wait times from {} that are not its own", heard.node));
   }
   std::uint64_t& last = waits_heard_[number][{round->id, sum.rank}];
   if (sum.operations <= last) {
-    complain(fmt::format("waits of {} that are older than those before", heard.node));
+    complain(fmt::format("wait times from {} that are older than the previous ones", heard.node));
   }
   last = sum.operations;
 }
 
-// Several may hear of some before, while they do not know of each other.
+// Several nodes may have received some earlier, before they knew of each other.
 void NodesWorld::check_waits(const Round& round) {
   const auto runs = [&](const Agent& agent) {
     return lives(agent) && agent.workers.alive && agent.workers.round->id == round.id;
@@ -76,7 +76,7 @@ void NodesWorld::check_waits(const Round& round) {
   waits_heard_.clear();
   run_until(now() + kHeardWithin);
   if (std::ranges::count_if(agents_, runs) != members) {
-    return;  // another round has begun, or some have done their part
+    return;  // another round has begun, or some have finished
   }
   if (waits_heard_.size() != 1 ||
       std::cmp_not_equal(waits_heard_.begin()->second.size(), members)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers of one node, and the half of the agent that looks after them.
+// The workers of one node, and the part of the agent that supervises them.
 #include "sim/nodes/describe.hpp"
 #include "sim/nodes/nodes_world.hpp"
 
@@ -16,11 +16,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// How the agent learns of the end of its workers (Happening::side of Kind::noticed).
+// How the agent learns that its workers have exited (Happening::side of Kind::noticed).
 constexpr int kGone = 0;
 constexpr int kFinished = 1;
-constexpr int kFailed = 2;  // one has failed; the others run on
-constexpr int kKilled = 3;  // by the guard, while the agent did not look
+constexpr int kFailed = 2;  // one has failed; the others keep running
+constexpr int kKilled = 3;  // by the guard, while the agent was not looking
 
 constexpr std::size_t kCascadeMax = 8;
 
@@ -51,13 +51,13 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   Agent& agent = agents_[number];
   Workers& workers = agent.workers;
   if (workers.alive) {
-    complain("a node was told to run a round beside the workers of another one");
+    complain("a node was told to run a round while workers of another one run");
     return;
   }
   if (agent.stranger) {
     complain("a node with another command line takes part");
   }
-  // Whoever looks at all nodes does so once in a round.
+  // Checks that visit all nodes run once per round.
   const bool is_new = checkers_.round(run.round->id) == nullptr;
   checkers_.ran(agent.info.id,
                 run,
@@ -114,7 +114,7 @@ void NodesWorld::on_worker_fails(std::uint32_t number) {
     return;
   }
   note(agent.label, '!', "a worker fails");
-  // Once for all workers of a node: while nobody stops them, failures would multiply without end.
+  // Once for all workers of a node. Otherwise failures would multiply without end until a stop.
   if (!std::exchange(agent.workers.failed, true)) {
     cascade(agent.workers.round->id);
   }
@@ -127,7 +127,7 @@ void NodesWorld::on_worker_fails(std::uint32_t number) {
                          nullptr});
 }
 
-// Who talks to dead workers fails as well.
+// Workers that communicate with dead workers fail as well.
 void NodesWorld::cascade(RoundId round) {
   if (options_.cascade_percent == 0) {
     return;

@@ -73,7 +73,7 @@ TEST_CASE("store proxy: who is admitted is handed on, and who is not is named") 
   const UniqueFd second = bench.worker();
   bench.admission.answers[1](failure(Errc::not_possible, "no"));
   CHECK(bench.carried.size() == 1);
-  CHECK(bench.said == std::vector<std::string>{"refused the connection of " +
+  CHECK(bench.said == std::vector<std::string>{"refused the connection from " +
                                                local_address(second.get()).describe() + ": no"});
 }
 

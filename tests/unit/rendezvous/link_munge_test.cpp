@@ -148,9 +148,9 @@ TEST_CASE("links by MUNGE: with another munge.key both sides say so") {
   left.party.connect(1, right.party.port);
   REQUIRE(until(left, right, [&] { return !left.party.all<LinkClosed>().empty(); }));
   CHECK_THAT(refusal_heard_by(left),
-             Catch::StartsWith("MUNGE: invalid; have all nodes the same munge.key"));
+             Catch::StartsWith("MUNGE: invalid; do all nodes have the same munge.key"));
   REQUIRE(until(left, right, [&] { return !right.notices.empty(); }));
-  CHECK_THAT(right.notices[0], Catch::Contains("could do nothing with our credential of MUNGE"));
+  CHECK_THAT(right.notices[0], Catch::Contains("could not use our MUNGE credential"));
   REQUIRE(until(left, right, [&] { return !right.party.all<TokenRefused>().empty(); }));
   CHECK(right.party.all<TokenRefused>()[0].from == "127.0.0.1");
   CHECK(right.party.events.size() == 1);
@@ -263,7 +263,7 @@ TEST_CASE("links by MUNGE: a credential with a key that could be guessed is none
     fault = key ? "" : key.error().message;
   });
   node.munge.answer();
-  CHECK(fault == "the credential holds no key");
+  CHECK(fault == "the credential contains no key");
 }
 
 TEST_CASE("links by MUNGE: an answer after the end is heard by nobody") {

@@ -199,7 +199,7 @@ TEST_CASE("links: who breaks the format after the greeting is closed with the re
   write(client, hello_bytes() + std::string(5, '\xff'));
   REQUIRE(until({&party}, [&] { return party.all<LinkClosed>().size() == 1; }));
   CHECK(party.all<LinkClosed>()[0].how == LinkEnd::broken);
-  CHECK(party.all<LinkClosed>()[0].text == "a message of the unknown kind 255");
+  CHECK(party.all<LinkClosed>()[0].text == "a message of unknown kind 255");
   CHECK(party.all<MessageReceived>().size() == 1);
 }
 

@@ -100,7 +100,7 @@ TEST_CASE("strangers: who is not admitted is closed without a byte, with the rea
   CHECK(read_some(client, closed).empty());
   CHECK(closed);
   CHECK(host.notices ==
-        std::vector<std::string>{"refused the connection of " +
+        std::vector<std::string>{"refused the connection from " +
                                  local_address(client.get()).describe() + ": no key"});
   admission.answers[0]({});
   host.settle();
@@ -136,7 +136,7 @@ TEST_CASE("strangers: what waits to be admitted is bounded in number, bytes and 
   }
   CHECK(is_closed(fds[0]));
   REQUIRE(host.notices.size() == 1);
-  CHECK(host.notices[0].ends_with("too many others wait to be admitted"));
+  CHECK(host.notices[0].ends_with("too many connections are waiting for admission"));
   // Six bytes were read of this one; the rest of its Hello was left where it was.
   admission.answers[1]({});
   host.settle();
@@ -241,9 +241,9 @@ TEST_CASE("strangers: without descriptors it sleeps, says so once, and goes on w
   host.settle();
   CHECK_FALSE(is_ready(host.sockets->fd()));
   CHECK(host.notices ==
-        std::vector<std::string>{"cannot accept another node: Too many open files; it waits until "
-                                 "one of the others ends; raise the limit of open files (ulimit "
-                                 "-n)"});
+        std::vector<std::string>{"cannot accept another node: Too many open files; new "
+                                 "connections wait until another one closes; raise the limit of "
+                                 "open files (ulimit -n)"});
   // A member that ends makes room at once: for two here, since both of its ends were ours.
   fds[0].reset();
   REQUIRE(until({&host}, [&] { return host.all<LinkAccepted>().size() == 4; }));

@@ -116,7 +116,7 @@ TEST_CASE("trusted links: another job is told so in the clear, and nothing of ou
   const UniqueFd client = plain(right.party);
   write(client, round_introduction({.proofs = Proofs::token, .job = "theirs"}) + "and TLS");
   const std::string answer = read_until_closed(right, client);
-  CHECK_THAT(answer, Catch::Contains("another job than 'theirs'"));
+  CHECK_THAT(answer, Catch::Contains("a different job than 'theirs'"));
   CHECK(answer.starts_with(round_reply(RoundReply::refused)));
 }
 

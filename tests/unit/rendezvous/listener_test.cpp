@@ -16,7 +16,7 @@ TEST_CASE("listener: a free port is found and taken") {
   CHECK(second.error().code == Errc::system);
   CHECK(second.error().message ==
         "cannot listen on 127.0.0.1:" + std::to_string(port) +
-            ": Address already in use; another program has it: stop that one, or use port 0 for "
+            ": Address already in use; another program has it: stop it, or use port 0 for "
             "any free port");
 }
 
@@ -32,8 +32,8 @@ TEST_CASE("listener: an address of another machine is refused with what to do") 
   const auto socket = listen_on("192.0.2.1", 0);
   REQUIRE_FALSE(socket);
   CHECK(socket.error().message ==
-        "cannot listen on 192.0.2.1:0: Cannot assign requested address; this machine has no such "
-        "address: use one of its own, or :: for all");
+        "cannot listen on 192.0.2.1:0: Cannot assign requested address; this host has no such "
+        "address: use a local address, or :: for all");
 }
 
 TEST_CASE("listener: the first free port of a range") {

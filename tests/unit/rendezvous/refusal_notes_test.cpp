@@ -10,13 +10,13 @@ TEST_CASE("refusal notes: the first one is told, then one a minute, and none is 
   const Error why{Errc::not_possible, "no key"};
   const TimePoint start{};
   RefusalNotes notes;
-  CHECK(notes.refused("a:1", why, start) == "refused the connection of a:1: no key");
+  CHECK(notes.refused("a:1", why, start) == "refused the connection from a:1: no key");
   for (int i = 0; i < 59; ++i) {
     CHECK_FALSE(notes.refused("a:1", why, start + i * 1s));
   }
   CHECK(notes.refused("b:2", why, start + 60s) ==
-        "refused the connection of b:2: no key (and 59 more before)");
+        "refused the connection from b:2: no key (and 59 more since the last report)");
   CHECK_FALSE(notes.refused("b:2", why, start + 61s));
   CHECK(notes.refused("b:2", why, start + 1h) ==
-        "refused the connection of b:2: no key (and 1 more before)");
+        "refused the connection from b:2: no key (and 1 more since the last report)");
 }

@@ -193,7 +193,7 @@ TEST_CASE("nodes: who connects is let in by the Admission, at each listener") {
   REQUIRE(job.until([&] { return !host->said.empty(); }));
   CHECK_THAT(
       host->said[0],
-      Catch::StartsWith("refused the connection of 127.0.0.1:") && Catch::EndsWith("no key"));
+      Catch::StartsWith("refused the connection from 127.0.0.1:") && Catch::EndsWith("no key"));
   CHECK(host->world() == 2);
 }
 

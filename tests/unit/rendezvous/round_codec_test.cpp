@@ -143,7 +143,7 @@ TEST_CASE("round codec: a cut frame waits, and each lost byte of its body is a f
       CHECK_THAT(fault_of(raw_frame(kind, body.substr(0, body.size() - 1))),
                  Catch::Contains("truncated") || Catch::Contains("nodes in"));
       CHECK_THAT(fault_of(raw_frame(kind, std::string(body) + "x")),
-                 Catch::EndsWith("1 bytes follow its end"));
+                 Catch::EndsWith("1 trailing bytes"));
     }
   }
 }
@@ -241,7 +241,7 @@ TEST_CASE("round codec: hostile lengths are refused when the head is there") {
   append_int(head, kBeat);
   CHECK(fault_of(head) == "a message Beat of 4294967295 bytes; the limit is 16384");
   head.back() = static_cast<char>(99);
-  CHECK(fault_of(head) == "a message of the unknown kind 99");
+  CHECK(fault_of(head) == "a message of unknown kind 99");
 }
 
 TEST_CASE("round codec: whom we dialled may send long messages after its Welcome only") {

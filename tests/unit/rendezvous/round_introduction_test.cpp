@@ -15,10 +15,10 @@ constexpr std::uint8_t kRefuse = 2;
 TEST_CASE("round codec: what is no node is told apart by its first bytes") {
   for (const std::string_view hello : {"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\xA7NOBODY", "x"}) {
     CHECK(decode(Side::accepted, hello).fault ==
-          "not a node of muster: it does not begin with our greeting");
+          "not a muster node: its first bytes are not the preamble");
   }
   CHECK(decode(Side::accepted, std::string(kRoundMagic) + std::string(2, '\0')).fault ==
-        "not a node of muster: version 0 of the protocol");
+        "not a muster node: protocol version 0");
 }
 
 TEST_CASE("round codec: no first byte of ours is a request of the store") {
@@ -72,7 +72,7 @@ TEST_CASE("round codec: who accepted replies, and after a refusal says Refuse an
   REQUIRE(refused.messages.size() == 1);
   CHECK(std::get<Refuse>(refused.messages[0]) == refuse);
   CHECK(decode(Side::dialled, round_reply(RoundReply::refused) + frame_of(Welcome{})).fault ==
-        "it refuses, and says Welcome");
+        "it refused, but sent Welcome");
 }
 
 TEST_CASE("round codec: a credential comes with the reply, in any split, and is a text") {
@@ -104,7 +104,7 @@ TEST_CASE("round codec: an unknown version is answered in a layout that never ch
 
   const std::string answer = refuse_version(decoder.version());
   const std::string text =
-      "version 9 of the protocol between nodes is not known here, only version 8: use the same "
+      "version 9 of the node protocol is not supported here, only version 8: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
   append_int(expected, std::uint16_t{8});
@@ -127,6 +127,6 @@ TEST_CASE("round codec: the Refuse of another version is understood, and nothing
   CHECK(std::get<Refuse>(refused.messages[0]) ==
         Refuse{.why = Refusal::wrong_version, .text = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it speaks version 9 of the protocol between nodes, this muster version 8: use the same "
+        "it uses version 9 of the node protocol, but this muster uses version 8: use the same "
         "muster on all nodes");
 }

@@ -103,7 +103,7 @@ TEST_CASE("round record: a torn one is none, and is replaced") {
   REQUIRE(record.write(memory_of(4), true));
   std::filesystem::resize_file(record.path(), 20);
   CHECK(number_in(record) == 0);
-  CHECK(record.read().ignored == record.path() + " is torn");
+  CHECK(record.read().ignored == record.path() + " is truncated or corrupt");
   CHECK_FALSE(record.read().is_stale);
   REQUIRE(record.write(memory_of(5), true));
   CHECK(number_in(record) == 5);
@@ -212,7 +212,7 @@ TEST_CASE("round record: nothing is made in what belongs to another user") {
 TEST_CASE("round record: without a folder it is off, and a failed write says where") {
   const RoundRecord off = RoundRecord::open("/proc/none", "n1", 60s);
   CHECK_FALSE(off.is_on());
-  CHECK(off.trouble() == "cannot make /proc/none: No such file or directory");
+  CHECK(off.trouble() == "cannot create /proc/none: No such file or directory");
   const Folder folder;
   const RoundRecord record = folder.open();
   std::filesystem::remove_all(folder.path + "/a");

@@ -197,7 +197,7 @@ TEST_CASE("server core: when too much is held the session that holds the most is
   CHECK(f.core.closing(large).empty());
   f.core.receive(third, set("/t", std::string(20'000, 't')).substr(0, 15'000));
   CHECK(f.core.take_touched() == std::vector<SessionId>{large});
-  CHECK(f.core.closing(large).starts_with("all sessions together leave 105"));
+  CHECK(f.core.closing(large).starts_with("all sessions together hold 105"));
   CHECK(f.core.closing(small).empty());
   CHECK(f.core.closing(third).empty());
   CHECK(f.core.held_bytes() < 26'000);

@@ -195,9 +195,9 @@ TEST_CASE("session sockets: without descriptors it sleeps, says so once, and goe
   store.settle();
   CHECK_FALSE(is_ready(store.sockets->fd()));
   CHECK(store.notices == std::vector<std::string>{
-                             "cannot accept another client: Too many open files; it waits until "
-                             "one of the others ends; raise the limit of open files (ulimit "
-                             "-n)"});
+                             "cannot accept another client: Too many open files; new connections "
+                             "wait until another one closes; raise the limit of open files "
+                             "(ulimit -n)"});
   // A client that ends makes room at once; the rest is served once there are descriptors.
   fds[0].reset();
   store.until([&] { return !hear(fds[3]).empty(); });
@@ -250,7 +250,7 @@ TEST_CASE("session sockets: who is not admitted is closed, with the reason for t
   admission.answers[0](failure(Errc::not_possible, "no key"));
   CHECK(is_closed(client));
   CHECK(store.notices ==
-        std::vector<std::string>{"refused the connection of " +
+        std::vector<std::string>{"refused the connection from " +
                                  local_address(client.get()).describe() + ": no key"});
   admission.answers[0]({});
   store.settle();
@@ -291,7 +291,7 @@ TEST_CASE("session sockets: what waits to be admitted is bounded in number, byte
   }
   CHECK(is_closed(fds[0]));
   REQUIRE(store.notices.size() == 1);
-  CHECK(store.notices[0].ends_with("too many others wait to be admitted"));
+  CHECK(store.notices[0].ends_with("too many connections are waiting for admission"));
   // Six bytes were read of this one; the rest of its request was left where it was.
   admission.answers[1]({});
   store.settle();

@@ -60,7 +60,7 @@ TEST_CASE("store core: adding to what is no number is refused and changes nothin
   for (const char* value : {"", "abc", "99999999999999999999"}) {
     store.set("/k", value);
     CHECK(store.ask_number(Opcode::add, "/k", 1).empty());
-    CHECK(store.refusal == "ADD to a value that is no number: /k");
+    CHECK(store.refusal == "ADD to a value that is not a number: /k");
     CHECK(store.get("/k") == value);
   }
 }

@@ -101,7 +101,7 @@ TEST_CASE("store core: a barrier of nobody passes and a value that is no counter
   for (const char* value : {"", "abc", "9223372036854775807"}) {
     store.set("/t", value);
     CHECK(store.ask_number(Opcode::barrier, "/t", 2).empty());
-    CHECK(store.refusal == "BARRIER on a value that is no counter: /t");
+    CHECK(store.refusal == "BARRIER on a value that is not a counter: /t");
   }
 }
 

@@ -251,9 +251,8 @@ TEST_CASE("store decoder: a request is bounded as a whole") {
 }
 
 TEST_CASE("store decoder: what is no client of the store is told by its first byte") {
-  CHECK(fault_of("GET / HTTP/1.1\r\n") ==
-        "broken: not a client of this protocol: its first byte is 71 ('G')");
-  CHECK(fault_of("\xFF") == "broken: not a client of this protocol: its first byte is 255");
+  CHECK(fault_of("GET / HTTP/1.1\r\n") == "broken: not a store client: its first byte is 71 ('G')");
+  CHECK(fault_of("\xFF") == "broken: not a store client: its first byte is 255");
   // PING without VALIDATE.
   CHECK(fault_of("\x0D").starts_with("broken: not a client"));
 }

@@ -96,19 +96,19 @@ std::string server_broken_by(const Plant& plant) {
 
 TEST_CASE("store invariants: sums that are wrong are named") {
   CHECK(broken_by([](auto& core) { ++State::key_count(core); }) ==
-        "keys with a value: 3 are kept, 2 are counted");
+        "keys with a value: counter is 3, actual count is 2");
   CHECK(has(broken_by([](auto& core) { --State::stored(core); }), "stored bytes: "));
   CHECK(has(broken_by([](auto& core) { ++State::wait_bytes(core); }), "bytes of waits: "));
 }
 
 TEST_CASE("store invariants: entries that should not be are named") {
   CHECK(broken_by([](auto& core) { State::keys(core)["/none"]; }) ==
-        "key /none: has nothing and is kept");
+        "key /none: is empty but kept");
   CHECK(broken_by([](auto& core) { State::keys(core).at("/a").value = "text"; }) ==
-        "key /a: has a value and does not exist");
+        "key /a: has a value but does not exist");
   CHECK(broken_by([](auto& core) {
           State::keys(core).at("/count").extras = std::make_unique<Extras>();
-        }) == "key /count: keeps an empty queue, no waiters and no watchers");
+        }) == "key /count: has extras without queue, waiters or watchers");
 }
 
 TEST_CASE("store invariants: waiters and keys that do not fit each other are named") {
@@ -120,17 +120,17 @@ TEST_CASE("store invariants: waiters and keys that do not fit each other are nam
   CHECK(broken_by([&](auto& core) { waiters(core, "/a").insert(99); }) ==
         "key /a: has a waiter that does not wait for it");
   CHECK(broken_by([](auto& core) { ++State::by_session(core).begin()->second.awaited; }) ==
-        "keys that a session waits for: 3 are kept, 2 are counted");
+        "awaited keys of a session: counter is 3, actual count is 2");
   CHECK(broken_by([](auto& core) { --State::waits(core).begin()->second.missing; }) ==
-        "keys that a wait lacks: 1 are kept, 2 are counted");
+        "missing keys of a wait: counter is 1, actual count is 2");
   CHECK(broken_by([](auto& core) { State::by_session(core).clear(); }) ==
-        "a wait is not known by its session");
+        "a wait is not listed for its session");
   CHECK(broken_by([](auto& core) { State::by_session(core)[7].waits.insert(99); }) ==
-        "waits of all sessions: 2 are kept, 1 are counted");
+        "waits of all sessions: counter is 2, actual count is 1");
 }
 
 TEST_CASE("store invariants: watchers that nobody knows of are named") {
-  const std::string differ = "key /value: its watchers and what its sessions watch differ";
+  const std::string differ = "key /value: its watchers and the sessions' watched keys differ";
   CHECK(broken_by([](auto& core) {
           State::keys(core).at("/value").extras->watchers.push_back(9);
         }) == differ);
@@ -143,25 +143,25 @@ TEST_CASE("store invariants: watchers that nobody knows of are named") {
 TEST_CASE("server invariants: each error that is planted is named") {
   CHECK(has(server_broken_by([](auto& core) { ++State::held(core); }), "held bytes: "));
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].input += "x"; }) ==
-        "session 1: what it holds is not what is counted for it");
+        "session 1: counted bytes do not match its buffers");
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].sent = 1; }) ==
-        "session 1: sent more than it had to send");
+        "session 1: sent more bytes than it had");
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].closing = "why"; }) ==
-        "session 1: is to be closed and keeps requests");
+        "session 1: is closing but keeps requests");
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[2].closing = "why"; }) ==
-        "session 2: has ended and keeps something");
+        "session 2: has closed but keeps data");
   CHECK(server_broken_by([](auto& core) { State::free(core).push_back(0); }) ==
-        "session 0: is open and free for another client, or neither");
+        "session 0: open flag and free list are inconsistent");
   CHECK(server_broken_by([](auto& core) { State::free(core).clear(); }) ==
-        "session 2: is open and free for another client, or neither");
+        "session 2: open flag and free list are inconsistent");
   CHECK(server_broken_by([](auto& core) { State::touched(core).push_back(0); }) ==
-        "session 0: is not touched as often as it is listed");
+        "session 0: touched flag and touched list are inconsistent");
   CHECK(server_broken_by([](auto& core) { State::pushes(core).push_back({}); }) ==
         "bytes for a session were not delivered");
   CHECK(server_broken_by([](auto& core) {
           State::sessions(core)[0].open = false;
           State::free(core).push_back(0);
-        }) == "session 0: has ended and still waits or watches");
+        }) == "session 0: has closed but still waits or watches");
   CHECK(has(server_broken_by([](auto& core) { ++State::key_count(State::store(core)); }),
             "keys with a value: "));
 }

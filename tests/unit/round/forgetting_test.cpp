@@ -78,14 +78,15 @@ TEST_CASE("forgetting: agents that were started again are a quorum without the d
 TEST_CASE("forgetting: only the leader of a job that waits for the node does it") {
   SmallWorld world = waiting_world();
   CHECK(why_not(world, 2, "n0") == "node 'n1' leads this job: run musterctl forget n0 there");
-  CHECK_THAT(why_not(world, 1, "n7"), Catch::StartsWith("this job waits for no lost node 'n7'"));
-  CHECK_THAT(why_not(world, 1, "n1"), Catch::StartsWith("this job waits for no lost node"));
+  CHECK_THAT(why_not(world, 1, "n7"),
+             Catch::StartsWith("this job is not waiting for a lost node 'n7'"));
+  CHECK_THAT(why_not(world, 1, "n1"), Catch::StartsWith("this job is not waiting for a lost node"));
   world.feed(1, ForgetNode{"n7"});
   world.feed(2, ForgetNode{"n0"});
   world.pass(10s);
   CHECK(running(world) == 0);
   SmallWorld runs = running_world(2, 2);
-  CHECK_THAT(why_not(runs, 0, "n1"), Catch::StartsWith("this job waits for no lost node"));
+  CHECK_THAT(why_not(runs, 0, "n1"), Catch::StartsWith("this job is not waiting for a lost node"));
 }
 
 }  // namespace muster

@@ -26,49 +26,49 @@ struct Tamper {
 
   static void check_leader() {
     CHECK(found([](auto& w) { ++round(w).eligible_; }) ==
-          "nodes of whom a round can be formed: 1 are kept, 0 are counted");
-    CHECK(found([](auto& w) { ++round(w).ready_; }) == "ready nodes: 1 are kept, 0 are counted");
+          "eligible nodes: counter is 1, actual count is 0");
+    CHECK(found([](auto& w) { ++round(w).ready_; }) ==
+          "ready nodes: counter is 1, actual count is 0");
     CHECK(found([](auto& w) { --round(w).running_; }) ==
-          "running nodes: 2 are kept, 3 are counted");
+          "running nodes: counter is 2, actual count is 3");
     CHECK(found([](auto& w) { ++round(w).stopping_; }) ==
-          "stopping nodes: 1 are kept, 0 are counted");
+          "stopping nodes: counter is 1, actual count is 0");
     CHECK(found([](auto& w) { ++round(w).expected_; }) ==
-          "members that are awaited: 4 are kept, 3 are counted");
+          "awaited members: counter is 4, actual count is 3");
     CHECK(found([](auto& w) { round(w).losses_[1001] = Loss{}; }) ==
-          "node 'n1' is attached and lost");
+          "node 'n1' is both attached and lost");
     CHECK(found([](auto& w) { round(w).links_[77] = 1001; }) ==
-          "connection 77 is of a node that has another one, or none");
+          "connection 77 belongs to a node that has a different one or none");
     CHECK(found([](auto& w) {
             round(w).dismissed_.insert(round(w).nodes_.at(1001).link);
-          }).ends_with("is of a node and dismissed"));
+          }).ends_with("belongs to a node but is dismissed"));
     CHECK(found([](auto& w) { round(w).nodes_.at(1001).state = FollowerState::finished; }) ==
-          "node 'n1' has finished and is not listed");
+          "node 'n1' has finished but is not listed");
     CHECK(found([](auto& w) {
             round(w).finished_ = {1000, 1001, 1002};
-          }) == "runs, though all members have finished");
+          }) == "runs although all members have finished");
     CHECK(found([](auto& w) { round(w).places_.erase(1001); }) ==
-          "a member of the last round has no place in it");
+          "a member of the last round has no rank in it");
     CHECK(found([](auto& w) { round(w).accepted_.push_back(round(w).base_); }) ==
           "an accepted round is older than the last one");
     CHECK(found([](auto& w) { round(w).phase_ = Phase::closed; }) ==
-          "is closed without a message, or the other way round");
+          "phase closed and the Close message are inconsistent");
   }
 
   static void check_follower() {
     CHECK(found([](auto& w) { link(w).retry_at_ = w.now(); }) ==
-          "pauses without end, or is to try again though it does not pause");
+          "retry time and pausing state are inconsistent");
     CHECK(found([](auto& w) { link(w).answer_by_ = w.now(); }) ==
-          "waits for an answer to nothing, or without end");
-    CHECK(found([](auto& w) { link(w).link_.reset(); }) ==
-          "has a connection and no use for it, or the other way round");
-    CHECK(found([](auto& w) { link(w).lost_.id = 7; }) == "follows one that it has lost");
+          "answer deadline and joining state are inconsistent");
+    CHECK(found([](auto& w) { link(w).link_.reset(); }) == "connection and state are inconsistent");
+    CHECK(found([](auto& w) { link(w).lost_.id = 7; }) == "follows a coordinator that it has lost");
     CHECK(found([](auto& w) { link(w).work_ = LinkCore::Work::none; }) ==
-          "a lease for workers that do not run");
+          "has a lease but no running workers");
     CHECK(found([](auto& w) { link(w).accepted_ = link(w).started_; }) ==
-          "accepted a round that is no later than the one started");
+          "accepted a round that is not later than the started one");
     CHECK(found([](auto& w) {
             w.nodes[1].core->strangers_.insert(*link(w).link_);
-          }).ends_with("is a stranger's and something else"));
+          }).ends_with("is a stranger's but also used otherwise"));
   }
 };
 

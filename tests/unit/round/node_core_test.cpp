@@ -308,8 +308,8 @@ TEST_CASE("node core: who has succeeded does not come back, and nobody waits lon
   CHECK(world.nodes[0].close->exit_code == 1);
   CHECK(world.nodes[0].close->root_rank == -1);
   CHECK(world.nodes[0].close->reason ==
-        "node 'n0' lost touch for a while, and too few nodes are left for another round: 1 of 3 "
-        "have succeeded and left, missing: n2 (silent, and may still run without us)");
+        "node 'n0' was out of contact for a while, and too few nodes remain for another round: 1 "
+        "of 3 have succeeded and left, missing: n2 (silent, and may still run without us)");
 }
 
 TEST_CASE(
@@ -324,7 +324,7 @@ TEST_CASE(
   CHECK(world.nodes[0].close->exit_code == 7);
   CHECK(world.nodes[0].close->root_rank == 0);
   CHECK(world.nodes[0].close->reason ==
-        "rank 0 on 'n0' exited with code 7, and too few nodes are left for another round: 1 of 2 "
+        "rank 0 on 'n0' exited with code 7, and too few nodes remain for another round: 1 of 2 "
         "have succeeded and left");
 }
 
@@ -382,7 +382,7 @@ TEST_CASE("node core: a node of another job is refused with the name that it gav
   world.nodes[1].core = std::make_unique<NodeCore>(other, info, 1);
   world.feed(1, NodeStarted{false});
   CHECK(world.nodes[1].ended ==
-        "failed: refused by endpoint:1: the endpoint serves another job than 'other'; use "
+        "failed: refused by endpoint:1: the endpoint serves a different job than 'other'; use "
         "another port for another job, or the same --rdzv-id");
 }
 

@@ -128,8 +128,8 @@ TEST_CASE("refusals: once a round was started, a stranger's token ends nothing")
 
 TEST_CASE("refusals: two nodes with one number of the platform's are told of both") {
   const std::string expected =
-      "--node-rank=1 is taken by 'n2' (10.0.0.2), and 'n3' (10.0.0.3) asks for it too; each node "
-      "needs its own";
+      "--node-rank=1 is taken by 'n2' (10.0.0.2), and 'n3' (10.0.0.3) requests it too; each node "
+      "needs a different one";
   CHECK(greeted_as(numbering(), 1, 1) == expected);
   CHECK(greeted_as(numbering("static", false), 1, 1) == expected);
 }

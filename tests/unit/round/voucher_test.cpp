@@ -76,7 +76,7 @@ TEST_CASE("voucher: each no says whose it is, or what to do") {
   };
   CHECK(refused(VouchAnswer::other_user) == "it belongs to another user of node 'n2'");
   CHECK(refused(VouchAnswer::other_process) ==
-        "it belongs to a process of node 'n2' that is not one of this job's");
+        "it belongs to a process of node 'n2' that is not part of this job");
   CHECK(refused(VouchAnswer::no_socket) ==
         "node 'n2' has no such connection; if addresses are translated between the nodes, use "
         "--store-via=proxy");
@@ -87,7 +87,7 @@ TEST_CASE("voucher: where a kernel does not tell, its node is let in, and one li
   world.nodes[2].owner = VouchAnswer::cannot_tell;
   const auto lines = [&] {
     return std::ranges::count_if(world.nodes[kHost].said, [](const std::string& line) {
-      return says(line, "the kernel of node 'n2' does not say");
+      return says(line, "the kernel of node 'n2' does not report");
     });
   };
   connect(world, 1, "10.0.0.3");
@@ -120,7 +120,8 @@ TEST_CASE("voucher: a question that gets no answer is put again, and given up af
   CHECK(world.nodes[2].asked_for_owner >= 3);
   CHECK(answer(world, 1) == "nothing yet");
   world.pass(6s);
-  CHECK(says(answer(world, 1), "the node that has the address 10.0.0.3 did not say in time"));
+  CHECK(says(answer(world, 1),
+             "the node with the address 10.0.0.3 did not report its owner in time"));
 }
 
 TEST_CASE("voucher: a slow answer counts, also one that comes when it is put again") {
