@@ -316,6 +316,11 @@ OwnCause waiting(const View& view, int depth) {
     case WaitKind::nothing:
       break;
   }
+  // The kernel shows no system call of a thread that the stack collector has just resumed.
+  const Stack* const native = stack_of(view.process, view.thread.tid, false);
+  if (native != nullptr && sleeps(*native)) {
+    return found(view, Cause::sleeps, "sleeping" + where(view));
+  }
   const std::string call = view.thread.wait.call;
   return found(view, Cause::unknown, "idle" + (call.empty() ? "" : ", in " + call) + where(view));
 }

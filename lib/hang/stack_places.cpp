@@ -225,6 +225,10 @@ bool idles(const Stack& stack) {
          (any_frame_in(stack, "/multiprocessing/queues.py") && any_function(stack, "_feed"));
 }
 
+bool sleeps(const Stack& native) {
+  return any_function(native, "nanosleep");
+}
+
 bool waits_for_gpu(const Stack& native) {
   static constexpr std::array<std::string_view, 7> names{"cudaStreamSynchronize",
                                                          "cudaEventSynchronize",

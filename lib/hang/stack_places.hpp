@@ -40,6 +40,9 @@ enum class LockKind { lock, condition, queue, join };
 // An idle thread that waits for work, as in a pool.
 [[nodiscard]] bool idles(const Stack& stack);
 
+// The thread is in nanosleep() or a function on top of it.
+[[nodiscard]] bool sleeps(const Stack& native);
+
 // It waits until a GPU has finished; CUDA may spin meanwhile.
 [[nodiscard]] bool waits_for_gpu(const Stack& native);
 

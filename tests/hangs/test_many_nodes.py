@@ -2,12 +2,10 @@
 """Programs that hang (kinds.py, slow.py) in jobs of two nodes, which are two launchers on loopback
 addresses. Rank 0 is on node a, which leads; ranks 1 and 2 are on node b. One verdict for the whole
 job must name the right rank, its node and the cause, and --on-hang acts on all nodes."""
-import contextlib
 import ctypes
 import json
 import os
 import pathlib
-import random
 import signal
 import socket
 import subprocess
@@ -20,7 +18,9 @@ import uuid
 
 import kinds
 import slow
-from test_hangs import DEADLINE, HERE, HUNG, LIMIT, MUSTER, TORCH, environment, missing
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from ports import free_port  # noqa: E402
+from test_hangs import DEADLINE, HERE, HUNG, LIMIT, MUSTER, TORCH, environment, missing  # noqa: E402
 
 NEW_NAMES = 0x04000000  # CLONE_NEWUTS
 IS_ROOT = os.geteuid() == 0
@@ -31,15 +31,6 @@ KINDS = ["sleep", "stopped", "full_pipe", "fifo_without_reader", "socket_without
          "child_that_is_stopped", "spin", "sleep_with_gil", "lock_inversion", "condition",
          "child_that_sleeps", "waits_elsewhere", "barrier_of_a_part", "chain", "gloo_sleep",
          "gloo_other_operation"]
-
-
-def free_port():
-    """Below the ports that the kernel gives to connections, so that none takes it meanwhile."""
-    while True:
-        port = random.randint(12000, 31000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def is_hosted(port):

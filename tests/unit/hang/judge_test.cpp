@@ -73,6 +73,16 @@ TEST_CASE("of whom no operation is known may be the one that the others wait for
   REQUIRE(verdict.groups.at(1).waits_for == std::vector{1});
 }
 
+TEST_CASE("a rank sleeps if only its native stack shows it") {
+  RankEvidence seen = rank_in(1, WaitKind::nothing, "nap");
+  REQUIRE(judge(of({waiting(0), seen})).cause != Cause::sleeps);
+  seen.processes[0].stacks.push_back(
+      {.tid = 101, .name = "python3", .frames = {{"clock_nanosleep", "", 0}, {"nap", "", 0}}});
+  const Verdict verdict = judge(of({waiting(0), seen}));
+  CHECK(verdict.cause == Cause::sleeps);
+  CHECK(verdict.ranks == std::vector{1});
+}
+
 TEST_CASE("where the operations of some are known only their names are compared") {
   const auto in_library = [](int rank, const std::string& operation, const std::string& caller) {
     RankEvidence out = rank_in(rank, WaitKind::lock, caller);
