@@ -20,7 +20,8 @@ import kinds
 import slow
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from ports import free_port  # noqa: E402
-from test_hangs import DEADLINE, HERE, HUNG, LIMIT, MUSTER, TORCH, environment, missing  # noqa: E402
+from test_hangs import (DEADLINE, HERE, HUNG, LIMIT, MUSTER, TORCH,  # noqa: E402
+                        environment, missing)
 
 NEW_NAMES = 0x04000000  # CLONE_NEWUTS
 IS_ROOT = os.geteuid() == 0
