@@ -2,9 +2,9 @@
 // muster, the launcher: what was typed, what it means, run it, say how it ended. Exit codes are in
 // apps/README.md.
 #include "agent/agent.hpp"
-#include "agent/job_result.hpp"
-#include "agent/open_record.hpp"
-#include "agent/run_dir.hpp"
+#include "agent/failures/job_result.hpp"
+#include "agent/sinks/open_record.hpp"
+#include "agent/workers/run_dir.hpp"
 #include "base/environ.hpp"
 #include "base/log.hpp"
 #include "base/printable.hpp"

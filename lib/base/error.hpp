@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// What kind of failure it is; decides the launcher's exit code (agent/job_result.cpp).
+// What kind of failure it is; decides the launcher's exit code (agent/failures/job_result.cpp).
 enum class Errc {
   usage,         // the user's command line or settings
   system,        // a system call failed

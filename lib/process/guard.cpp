@@ -33,7 +33,7 @@ namespace {
 
 constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kConsoleTimeout = std::chrono::milliseconds(200);
-constexpr int kInternalError = 70;  // as agent/job_result
+constexpr int kInternalError = 70;  // as agent/failures/job_result
 
 // A console that is not read must not keep the guard from ending.
 void say(const std::string& message) {

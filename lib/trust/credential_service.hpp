@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CredentialService: seals a secret so that only the same user can open it, on whatever machine of
-// his. MUNGE is the one that there is (agent/munge_service); tests have their own. Interface; one
-// thread.
+// his. MUNGE is the one that there is (agent/rounds/munge_service); tests have their own.
+// Interface; one thread.
 #pragma once
 
 #include "base/error.hpp"

@@ -17,7 +17,7 @@ EXCEPTIONS = {
     ('columns', 'lib/python/muster_torch_replaces.pth'): 'Python reads it line by line',
     ('function', 'tests/fakes/cuda/api_module.cpp'): "cuLaunchKernel's signature is CUDA's",
     ('function', 'tests/fakes/nccl/api_operations.cpp'): "the signatures are NCCL's",
-    ('lines', 'lib/agent/job_event.hpp'): 'data: one small value for each event',
+    ('lines', 'lib/agent/events/job_event.hpp'): 'data: one small value for each event',
     ('lines', 'lib/config/settings.cpp'): 'data: one row for each option',
     ('lines', 'rendezvous/node/rendezvous_node.cpp'): 'one short function for each effect',
     ('lines', 'rendezvous/round/link_core.hpp'): 'one class; its parts are in two files',

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// EventStream: hands each event of the job to all sinks, in order, with its time and round. Owned
+// by the agent; whoever learns something tells it. One thread. A sink may tell something itself:
+// that reaches all sinks before the others have seen the event that it answers.
+#pragma once
+
+#include "agent/events/job_event.hpp"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  // Must not wait for anybody.
+  virtual void take(const JobEvent& event) = 0;
+};
+
+class EventStream {
+ public:
+  using Clock = std::function<double()>;
+
+  EventStream(std::string node, Clock wall_seconds)
+      : node_(std::move(node)), wall_seconds_(std::move(wall_seconds)) {}
+
+  // Before the first event; outlives the stream's last one.
+  void add(EventSink& sink) { sinks_.push_back(&sink); }
+
+  // Of the events from now on.
+  void set_round(std::uint64_t number) { round_ = number; }
+
+  void tell(event::What what) {
+    const JobEvent event{wall_seconds_(), node_, round_, std::move(what)};
+    for (EventSink* sink : sinks_) {
+      sink->take(event);
+    }
+  }
+
+  void say(LogLevel level, std::string text) { tell(event::Message{level, std::move(text)}); }
+
+ private:
+  std::string node_;
+  Clock wall_seconds_;
+  std::uint64_t round_ = 0;
+  std::vector<EventSink*> sinks_;
+};
+
+}  // namespace muster
