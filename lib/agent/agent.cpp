@@ -27,10 +27,10 @@
 #include "io/user_admission.hpp"
 #include "plan/worker_argv.hpp"
 #include "plan/worker_env.hpp"
-#include "process/guard.hpp"
-#include "process/job_sockets.hpp"
-#include "process/linux_runner.hpp"
-#include "process/zygote.hpp"
+#include "process/guard/guard.hpp"
+#include "process/run/linux_runner.hpp"
+#include "process/tree/job_sockets.hpp"
+#include "process/warm/zygote.hpp"
 #include "trust/secure_channel.hpp"
 
 #include <asio/io_context.hpp>

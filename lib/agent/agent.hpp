@@ -7,7 +7,7 @@
 
 #include "agent/agent_setup.hpp"
 #include "base/fd.hpp"
-#include "process/lease_timer.hpp"
+#include "process/guard/lease_timer.hpp"
 #include "rendezvous/node/node_sockets.hpp"
 #include "rendezvous/node/round_record.hpp"
 

@@ -7,7 +7,7 @@
 #include "hang/inspection.hpp"
 #include "hang/judge.hpp"
 #include "hang/proc_evidence.hpp"
-#include "process/linux_runner.hpp"
+#include "process/run/linux_runner.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>

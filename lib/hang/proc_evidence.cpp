@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "hang/proc_wait.hpp"
 #include "hang/stack_dumps.hpp"
-#include "process/descendants.hpp"
+#include "process/tree/descendants.hpp"
 
 #include <fmt/core.h>
 

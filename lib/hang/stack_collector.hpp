@@ -5,7 +5,7 @@
 #pragma once
 
 #include "hang/evidence.hpp"
-#include "process/helper_process.hpp"
+#include "process/start/helper_process.hpp"
 
 #include <deque>
 #include <functional>

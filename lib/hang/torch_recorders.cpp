@@ -7,7 +7,7 @@
 #include "hang/collective_places.hpp"
 #include "hang/pickle.hpp"
 #include "hang/torch_dump.hpp"
-#include "process/proc_file.hpp"
+#include "process/values/proc_file.hpp"
 
 #include <asio/buffer.hpp>
 #include <asio/post.hpp>

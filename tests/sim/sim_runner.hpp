@@ -3,7 +3,7 @@
 // news of them take random times. The world owns it. Resource, single-threaded.
 #pragma once
 
-#include "process/process_runner.hpp"
+#include "process/values/process_runner.hpp"
 #include "sim/random.hpp"
 #include "sim/scheduler.hpp"
 

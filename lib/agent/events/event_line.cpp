@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/events/event_text.hpp"
 #include "base/printable.hpp"
-#include "process/sweeper.hpp"
+#include "process/tree/sweeper.hpp"
 
 #include <fmt/core.h>
 

@@ -10,7 +10,7 @@
 #include "channel/frames.hpp"
 #include "hang/verdict_text.hpp"
 #include "plan/assignment.hpp"
-#include "process/process_runner.hpp"
+#include "process/values/process_runner.hpp"
 #include "rendezvous/wire/coordinator_messages.hpp"
 #include "straggler/slow.hpp"
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "process/exit_status.hpp"
-#include "process/process_runner.hpp"
+#include "process/values/exit_status.hpp"
+#include "process/values/process_runner.hpp"
 
 #include <cstddef>
 #include <optional>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "agent/failures/failure.hpp"
-#include "process/process_runner.hpp"
+#include "process/values/process_runner.hpp"
 #include "rendezvous/wire/round_messages.hpp"
 
 #include <optional>

@@ -4,7 +4,7 @@
 // nowhere. Resource; the loop's thread, which must have a LinuxRunner.
 #pragma once
 
-#include "process/helper_process.hpp"
+#include "process/start/helper_process.hpp"
 #include "trust/credential_service.hpp"
 #include "trust/munge.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "agent/supervisor/round_source.hpp"
 #include "base/error.hpp"
-#include "process/zygote_observer.hpp"
+#include "process/warm/zygote_observer.hpp"
 
 #include <functional>
 #include <optional>

@@ -6,7 +6,7 @@
 
 #include "agent/agent_setup.hpp"
 #include "agent/events/event_stream.hpp"
-#include "process/linux_runner.hpp"
+#include "process/run/linux_runner.hpp"
 
 #include <functional>
 #include <string>

@@ -6,7 +6,7 @@
 
 #include "io/admission.hpp"
 #include "io/socket_owner.hpp"
-#include "process/job_sockets.hpp"
+#include "process/tree/job_sockets.hpp"
 #include "rendezvous/round/node_effects.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/server/admission_limits.hpp"

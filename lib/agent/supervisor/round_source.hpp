@@ -7,7 +7,7 @@
 
 #include "agent/supervisor/supervisor_events.hpp"
 #include "base/error.hpp"
-#include "process/process_spec.hpp"
+#include "process/values/process_spec.hpp"
 
 #include <string>
 #include <vector>

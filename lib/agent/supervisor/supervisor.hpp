@@ -8,7 +8,7 @@
 #include "agent/events/job_event.hpp"
 #include "agent/supervisor/round_source.hpp"
 #include "agent/supervisor/supervisor_core.hpp"
-#include "process/process_runner.hpp"
+#include "process/values/process_runner.hpp"
 
 #include <deque>
 #include <optional>

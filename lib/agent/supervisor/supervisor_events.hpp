@@ -7,7 +7,7 @@
 #include "agent/failures/job_result.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
-#include "process/process_runner.hpp"
+#include "process/values/process_runner.hpp"
 
 #include <optional>
 #include <string>

@@ -7,8 +7,8 @@
 
 #include "agent/events/event_stream.hpp"
 #include "agent/supervisor/supervisor.hpp"
-#include "process/descendant_watch.hpp"
-#include "process/linux_runner.hpp"
+#include "process/deaths/descendant_watch.hpp"
+#include "process/run/linux_runner.hpp"
 
 #include <map>
 

@@ -3,7 +3,7 @@
 
 #include "agent/workers/files.hpp"
 #include "plan/process_specs.hpp"
-#include "process/linux_runner.hpp"
+#include "process/run/linux_runner.hpp"
 
 #include <fmt/core.h>
 

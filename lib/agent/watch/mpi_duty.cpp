@@ -2,8 +2,8 @@
 #include "agent/watch/mpi_duty.hpp"
 
 #include "base/text.hpp"
-#include "process/descendants.hpp"
-#include "process/live_mpi.hpp"
+#include "process/tree/descendants.hpp"
+#include "process/tree/live_mpi.hpp"
 
 #include <fmt/core.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/watch/port_duty.hpp"
 
-#include "process/descendants.hpp"
-#include "process/live_environment.hpp"
-#include "process/proc_file.hpp"
+#include "process/tree/descendants.hpp"
+#include "process/tree/live_environment.hpp"
+#include "process/values/proc_file.hpp"
 
 #include <filesystem>
 #include <set>

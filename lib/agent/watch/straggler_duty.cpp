@@ -2,7 +2,7 @@
 #include "agent/watch/straggler_duty.hpp"
 
 #include "base/clock.hpp"
-#include "process/linux_runner.hpp"
+#include "process/run/linux_runner.hpp"
 #include "straggler/wait_reader.hpp"
 
 #include <asio/io_context.hpp>

@@ -4,7 +4,7 @@
 #include "base/clock.hpp"
 #include "base/printable.hpp"
 #include "base/unix_socket.hpp"
-#include "process/descendants.hpp"
+#include "process/tree/descendants.hpp"
 #include "rendezvous/server/descriptor_shortage.hpp"
 
 #include <array>

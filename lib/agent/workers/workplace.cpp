@@ -3,7 +3,7 @@
 
 #include "agent/failures/error_file.hpp"
 #include "agent/workers/files.hpp"
-#include "process/exec_search.hpp"
+#include "process/start/exec_search.hpp"
 
 #include <fmt/core.h>
 

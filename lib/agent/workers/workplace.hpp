@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "plan/process_specs.hpp"
-#include "process/process_runner.hpp"
+#include "process/values/process_runner.hpp"
 
 #include <functional>
 #include <string>
