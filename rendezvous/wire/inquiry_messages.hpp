@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who holds up the job? Asked by a node whose workers make no progress; the coordinator then asks
 // all nodes of the round to look at theirs, and tells all of them what follows. Values; the bytes
-// are made by wire/round_encoder, the meaning is in round/inquiry.hpp. PROTOCOL.md. Any thread.
+// are made by wire/round_encoder, the meaning is in round/questions/inquiry.hpp. PROTOCOL.md. Any
+// thread.
 #pragma once
 
 #include "base/time.hpp"

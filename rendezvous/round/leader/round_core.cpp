@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who follows us and who is lost. The other parts: attaching.cpp, asking.cpp, forming.cpp,
 // running.cpp.
-#include "rendezvous/round/round_core.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
 
 #include "base/check.hpp"
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
-#include "rendezvous/round/ranking.hpp"
+#include "rendezvous/round/leader/ranking.hpp"
 
 #include <fmt/core.h>
 

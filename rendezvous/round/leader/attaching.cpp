@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoundCore and the nodes that come to it: refused, welcomed, told what they missed.
 #include "base/mark.hpp"
-#include "rendezvous/round/round_core.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
 
 #include <fmt/core.h>
 

@@ -3,7 +3,7 @@
 // host recorded is where it begins (rendezvous/round/README.md).
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
-#include "rendezvous/round/link_core.hpp"
+#include "rendezvous/round/follower/link_core.hpp"
 
 #include <algorithm>
 #include <utility>

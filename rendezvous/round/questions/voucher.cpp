@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/round/voucher.hpp"
+#include "rendezvous/round/questions/voucher.hpp"
 
 #include <fmt/core.h>
 

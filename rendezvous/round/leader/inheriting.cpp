@@ -3,8 +3,8 @@
 // (rendezvous/round/README.md, "Agents that are restarted").
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
-#include "rendezvous/round/ranking.hpp"
-#include "rendezvous/round/round_core.hpp"
+#include "rendezvous/round/leader/ranking.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/round/endpoint_dialler.hpp"
+#include "rendezvous/round/follower/endpoint_dialler.hpp"
 
 #include <algorithm>
 #include <utility>

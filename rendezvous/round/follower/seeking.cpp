@@ -2,8 +2,8 @@
 // LinkCore without a coordinator: whom to try, in which order, and when to lead oneself.
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
-#include "rendezvous/round/link_core.hpp"
-#include "rendezvous/round/ranking.hpp"
+#include "rendezvous/round/follower/link_core.hpp"
+#include "rendezvous/round/leader/ranking.hpp"
 
 #include <fmt/core.h>
 

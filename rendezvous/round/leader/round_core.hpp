@@ -5,13 +5,13 @@
 // round_core.cpp (links and nodes), forming.cpp, running.cpp.
 #pragma once
 
-#include "rendezvous/round/asker.hpp"
-#include "rendezvous/round/inquiry.hpp"
+#include "rendezvous/round/leader/quorum.hpp"
+#include "rendezvous/round/leader/roster.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
 #include "rendezvous/round/phase.hpp"
-#include "rendezvous/round/quorum.hpp"
-#include "rendezvous/round/roster.hpp"
+#include "rendezvous/round/questions/asker.hpp"
+#include "rendezvous/round/questions/inquiry.hpp"
 #include "restart/restart_policy.hpp"
 
 #include <cstdint>

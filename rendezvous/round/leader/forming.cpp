@@ -2,8 +2,8 @@
 // RoundCore while no round runs: who is ready, whether that is enough, proposing and starting.
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
-#include "rendezvous/round/ranking.hpp"
-#include "rendezvous/round/round_core.hpp"
+#include "rendezvous/round/leader/ranking.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

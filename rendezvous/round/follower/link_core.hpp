@@ -4,11 +4,11 @@
 // pure, value-like. Functions of seeking are in seeking.cpp, those of following in link_core.cpp.
 #pragma once
 
-#include "rendezvous/round/endpoint_dialler.hpp"
-#include "rendezvous/round/gone_nodes.hpp"
+#include "rendezvous/round/follower/endpoint_dialler.hpp"
+#include "rendezvous/round/follower/gone_nodes.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
-#include "rendezvous/round/round_core.hpp"
 
 #include <cstdint>
 #include <deque>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoundCore's questions to nodes that do not follow it, and the quorum that its leases rest on.
 #include "base/mark.hpp"
-#include "rendezvous/round/round_core.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
 
 #include <algorithm>
 #include <utility>

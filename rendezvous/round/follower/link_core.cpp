@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Following a coordinator. Finding one is in seeking.cpp.
-#include "rendezvous/round/link_core.hpp"
+#include "rendezvous/round/follower/link_core.hpp"
 
 #include "base/mark.hpp"
 #include "base/mutate.hpp"

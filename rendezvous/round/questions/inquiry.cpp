@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/round/inquiry.hpp"
+#include "rendezvous/round/questions/inquiry.hpp"
 
 #include <utility>
 
