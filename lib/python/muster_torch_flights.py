@@ -3,7 +3,7 @@
 PyTorch itself has no way from outside (NCCL's thread has one). muster sets MUSTER_TORCH_FLIGHTS
 for workers with --hang-timeout; without it nothing of this happens, nor before the process makes a
 process group. A thread waits at the named pipe <value><pid>.pipe; for each byte in it a dump is
-written to <value><pid>, which lib/hang/torch_dump reads.
+written to <value><pid>, which lib/hang/gather/torch_dump reads.
 
 A module of its own, which imports next to nothing: each Python of such a job runs install()."""
 import os

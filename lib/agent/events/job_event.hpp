@@ -8,7 +8,7 @@
 #include "agent/failures/job_result.hpp"
 #include "base/log.hpp"
 #include "channel/frames.hpp"
-#include "hang/verdict_text.hpp"
+#include "hang/report/verdict_text.hpp"
 #include "plan/assignment.hpp"
 #include "process/values/process_runner.hpp"
 #include "rendezvous/wire/coordinator_messages.hpp"

@@ -11,7 +11,7 @@
 #include "agent/supervisor/supervisor.hpp"
 #include "agent/workers/worker_channel.hpp"
 #include "hang/hang_watch.hpp"
-#include "hang/whole_job.hpp"
+#include "hang/report/whole_job.hpp"
 
 #include <cstdint>
 #include <map>

@@ -3,7 +3,7 @@
 // and does what the verdict on all asks of this node.
 #include "agent/rounds/shared_rounds.hpp"
 #include "agent/watch/hang_duty.hpp"
-#include "hang/findings_codec.hpp"
+#include "hang/report/findings_codec.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/findings_archive.hpp"
+#include "hang/report/findings_archive.hpp"
 
 #include <cmath>
 #include <limits>

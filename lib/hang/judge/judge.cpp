@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/judge.hpp"
+#include "hang/judge/judge.hpp"
 
-#include "hang/collective_places.hpp"
-#include "hang/own_cause.hpp"
+#include "hang/judge/collective_places.hpp"
+#include "hang/judge/own_cause.hpp"
 
 #include <fmt/core.h>
 

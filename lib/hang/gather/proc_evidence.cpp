@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/proc_evidence.hpp"
+#include "hang/gather/proc_evidence.hpp"
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
-#include "hang/proc_wait.hpp"
-#include "hang/stack_dumps.hpp"
+#include "hang/gather/proc_wait.hpp"
+#include "hang/gather/stack_dumps.hpp"
 #include "process/tree/descendants.hpp"
 
 #include <fmt/core.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/stack_places.hpp"
+#include "hang/judge/stack_places.hpp"
 
 #include <fmt/core.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/whole_job.hpp"
+#include "hang/report/whole_job.hpp"
 
 #include "base/printable.hpp"
 #include "hang/hang_core.hpp"
-#include "hang/judge.hpp"
-#include "hang/own_cause.hpp"
+#include "hang/judge/judge.hpp"
+#include "hang/judge/own_cause.hpp"
 
 #include <fmt/core.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/torch_dump.hpp"
+#include "hang/gather/torch_dump.hpp"
 
 #include "base/printable.hpp"
 #include "base/text.hpp"
-#include "hang/pickle.hpp"
-#include "hang/positions.hpp"
+#include "hang/gather/pickle.hpp"
+#include "hang/judge/positions.hpp"
 
 #include <fmt/core.h>
 

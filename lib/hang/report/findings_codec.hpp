@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "hang/whole_job.hpp"
+#include "hang/report/whole_job.hpp"
 
 #include <cstddef>
 #include <string>

@@ -8,9 +8,9 @@
 #include "base/time.hpp"
 #include "collective/recorder/flight_recorder.hpp"
 #include "hang/evidence.hpp"
-#include "hang/proc_evidence.hpp"
-#include "hang/stack_collector.hpp"
-#include "hang/torch_recorders.hpp"
+#include "hang/gather/proc_evidence.hpp"
+#include "hang/gather/stack_collector.hpp"
+#include "hang/gather/torch_recorders.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/stack_collector.hpp"
+#include "hang/gather/stack_collector.hpp"
 
-#include "hang/stack_dumps.hpp"
-#include "hang/stack_places.hpp"
+#include "hang/gather/stack_dumps.hpp"
+#include "hang/judge/stack_places.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/inspection.hpp"
+#include "hang/gather/inspection.hpp"
 
 #include "base/clock.hpp"
-#include "hang/positions.hpp"
+#include "hang/judge/positions.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json_dump.hpp"
-#include "hang/collective_places.hpp"
-#include "hang/verdict_text.hpp"
+#include "hang/judge/collective_places.hpp"
+#include "hang/report/verdict_text.hpp"
 
 #include <nlohmann/json.hpp>
 

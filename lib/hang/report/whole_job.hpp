@@ -4,8 +4,8 @@
 #pragma once
 
 #include "hang/evidence.hpp"
+#include "hang/report/verdict_text.hpp"
 #include "hang/verdict.hpp"
-#include "hang/verdict_text.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/pickle.hpp"
+#include "hang/gather/pickle.hpp"
 
 #include <fmt/core.h>
 

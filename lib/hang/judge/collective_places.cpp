@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/collective_places.hpp"
+#include "hang/judge/collective_places.hpp"
 
 #include "base/printable.hpp"
 

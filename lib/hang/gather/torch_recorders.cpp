@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/torch_recorders.hpp"
+#include "hang/gather/torch_recorders.hpp"
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "base/printable.hpp"
-#include "hang/collective_places.hpp"
-#include "hang/pickle.hpp"
-#include "hang/torch_dump.hpp"
+#include "hang/gather/pickle.hpp"
+#include "hang/gather/torch_dump.hpp"
+#include "hang/judge/collective_places.hpp"
 #include "process/values/proc_file.hpp"
 
 #include <asio/buffer.hpp>

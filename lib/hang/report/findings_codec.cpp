@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/findings_codec.hpp"
+#include "hang/report/findings_codec.hpp"
 
-#include "hang/findings_archive.hpp"
+#include "hang/report/findings_archive.hpp"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/stack_dumps.hpp"
+#include "hang/gather/stack_dumps.hpp"
 
 #include "base/text.hpp"
 

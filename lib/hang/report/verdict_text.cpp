@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/verdict_text.hpp"
+#include "hang/report/verdict_text.hpp"
 
 #include "base/printable.hpp"
-#include "hang/collective_places.hpp"
-#include "hang/stack_places.hpp"
+#include "hang/judge/collective_places.hpp"
+#include "hang/judge/stack_places.hpp"
 
 #include <fmt/core.h>
 

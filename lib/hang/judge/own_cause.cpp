@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/own_cause.hpp"
+#include "hang/judge/own_cause.hpp"
 
-#include "hang/stack_places.hpp"
+#include "hang/judge/stack_places.hpp"
 
 #include <fmt/core.h>
 
