@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // --include and --exclude, as DeepSpeed's launcher has them: NAME[:SLOT,...][@NAME...] chooses
-// machines of --hosts, and GPUs on them. Called by config/resolve_hosts. Pure.
+// machines of --hosts, and GPUs on them. Called by config/resolve/resolve_hosts. Pure.
 #pragma once
 
 #include "base/error.hpp"

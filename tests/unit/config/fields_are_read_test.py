@@ -38,7 +38,7 @@ def fields(text, struct):
 
 def sources():
     for folder in READERS:
-        for path in sorted((ROOT / folder).glob('*.[ch]pp')):
+        for path in sorted((ROOT / folder).rglob('*.[ch]pp')):
             yield path.read_text()
 
 
