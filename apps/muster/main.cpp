@@ -14,7 +14,7 @@
 #include "config/options/explain.hpp"
 #include "config/options/help.hpp"
 #include "config/resolve/resolve.hpp"
-#include "host/linux_machine.hpp"
+#include "machine/linux_machine.hpp"
 #include "muster/version.hpp"
 #include "plan/explain.hpp"
 #include "plan/process_specs.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CpuSet: a set of CPUs, or of NUMA nodes, by their numbers in the kernel: read and written as in
-// its files ("0-3,8"), and laid out as its system calls take it. Used by host/ and process/. Value.
+// its files ("0-3,8"), and laid out as its system calls take it. Used by machine/ and process/.
+// Value.
 #pragma once
 
 #include <optional>

@@ -5,8 +5,8 @@
 #include "agent/workers/files.hpp"
 #include "base/clock.hpp"
 #include "base/printable.hpp"
-#include "host/own_addresses.hpp"
 #include "io/socket_address.hpp"
+#include "machine/own_addresses.hpp"
 #include "restart/restart_policy.hpp"
 
 #include <algorithm>

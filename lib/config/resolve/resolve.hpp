@@ -9,7 +9,7 @@
 #include "config/hosts_request.hpp"
 #include "config/launch_config.hpp"
 #include "config/options/command_line.hpp"
-#include "host/machine.hpp"
+#include "machine/machine.hpp"
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 // ranks that it was given.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
-#include "host/own_addresses.hpp"
+#include "machine/own_addresses.hpp"
 
 #include <fmt/core.h>
 

@@ -7,7 +7,7 @@
 #include "config/options/values.hpp"
 #include "config/resolve/resolution.hpp"
 #include "config/resolve/shell_words.hpp"
-#include "host/own_addresses.hpp"
+#include "machine/own_addresses.hpp"
 #include "platform/host_filter.hpp"
 
 #include <fmt/core.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/linux_machine.hpp"
+#include "machine/linux_machine.hpp"
 
 #include "base/check.hpp"
 #include "base/fd.hpp"
 #include "base/mount.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "host/cpu_count.hpp"
-#include "host/gpu_devices.hpp"
-#include "host/smi_list.hpp"
-#include "host/text_file.hpp"
+#include "machine/cpu_count.hpp"
+#include "machine/gpu_devices.hpp"
+#include "machine/smi_list.hpp"
+#include "machine/text_file.hpp"
 
 #include <fmt/core.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/gpu_devices.hpp"
+#include "machine/gpu_devices.hpp"
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
-#include "host/text_file.hpp"
+#include "machine/text_file.hpp"
 
 #include <fmt/core.h>
 

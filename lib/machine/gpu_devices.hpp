@@ -4,7 +4,7 @@
 // context.
 #pragma once
 
-#include "host/gpu_count.hpp"
+#include "machine/gpu_count.hpp"
 
 #include <string>
 

@@ -3,7 +3,7 @@
 // trees are an argument, so that tests can put other computers below a folder.
 #pragma once
 
-#include "host/machine.hpp"
+#include "machine/machine.hpp"
 
 #include <functional>
 #include <string>

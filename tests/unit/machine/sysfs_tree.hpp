@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/cpu_set.hpp"
-#include "host/cpu_count.hpp"
+#include "machine/cpu_count.hpp"
 
 #include <map>
 #include <optional>

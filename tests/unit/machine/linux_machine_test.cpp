@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/linux_machine.hpp"
+#include "machine/linux_machine.hpp"
 
-#include "host/gpu_devices.hpp"
+#include "machine/gpu_devices.hpp"
 #include "support/catch.hpp"
 
 #include <cstdlib>

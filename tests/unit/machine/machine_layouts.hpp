@@ -3,7 +3,7 @@
 // the tests of binding, which have the expected masks. The .cpp says what each of them is.
 #pragma once
 
-#include "unit/host/sysfs_tree.hpp"
+#include "unit/machine/sysfs_tree.hpp"
 
 #include <string>
 #include <vector>

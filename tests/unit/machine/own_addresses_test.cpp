@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/own_addresses.hpp"
+#include "machine/own_addresses.hpp"
 
 #include "base/fd.hpp"
 #include "support/catch.hpp"

@@ -6,7 +6,7 @@
 
 #include "base/cpu_set.hpp"
 #include "base/error.hpp"
-#include "host/cpu_count.hpp"
+#include "machine/cpu_count.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/smi_list.hpp"
+#include "machine/smi_list.hpp"
 
 #include "base/text.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/gpu_count.hpp"
+#include "machine/gpu_count.hpp"
 
 #include "support/catch.hpp"
 

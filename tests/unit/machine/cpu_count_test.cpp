@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cpu_count.hpp"
+#include "machine/cpu_count.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The masks of about thirty machines, written by hand from how they are documented.
-#include "host/numa_binding.hpp"
+#include "machine/numa_binding.hpp"
 
 #include "base/clock.hpp"
 #include "support/catch.hpp"
-#include "unit/host/machine_layouts.hpp"
+#include "unit/machine/machine_layouts.hpp"
 
 #include <fmt/core.h>
 

@@ -6,8 +6,8 @@
 
 #include "base/environ.hpp"
 #include "base/error.hpp"
-#include "host/numa_binding.hpp"
-#include "host/own_addresses.hpp"
+#include "machine/numa_binding.hpp"
+#include "machine/own_addresses.hpp"
 
 #include <cstdint>
 #include <optional>

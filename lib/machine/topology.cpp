@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/topology.hpp"
+#include "machine/topology.hpp"
 
 #include "base/text.hpp"
 

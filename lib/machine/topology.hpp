@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/cpu_set.hpp"
-#include "host/cpu_count.hpp"
+#include "machine/cpu_count.hpp"
 
 #include <optional>
 #include <span>

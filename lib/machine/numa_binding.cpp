@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/numa_binding.hpp"
+#include "machine/numa_binding.hpp"
 
-#include "host/topology.hpp"
+#include "machine/topology.hpp"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/text_file.hpp"
+#include "machine/text_file.hpp"
 
 #include "base/fd.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unit/host/machine_layouts.hpp"
+#include "unit/machine/machine_layouts.hpp"
 
 #include <fmt/core.h>
 
