@@ -8,7 +8,7 @@
 #include "agent/rounds/hang_party.hpp"
 #include "agent/supervisor/round_source.hpp"
 #include "base/check.hpp"
-#include "restart/restart_policy.hpp"
+#include "rendezvous/round/restart_policy.hpp"
 
 #include <string>
 #include <utility>

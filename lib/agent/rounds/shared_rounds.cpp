@@ -7,7 +7,7 @@
 #include "base/printable.hpp"
 #include "io/socket_address.hpp"
 #include "machine/own_addresses.hpp"
-#include "restart/restart_policy.hpp"
+#include "rendezvous/round/restart_policy.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -12,7 +12,7 @@
 #include "rendezvous/round/phase.hpp"
 #include "rendezvous/round/questions/asker.hpp"
 #include "rendezvous/round/questions/inquiry.hpp"
-#include "restart/restart_policy.hpp"
+#include "rendezvous/round/restart_policy.hpp"
 
 #include <cstdint>
 #include <deque>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RestartPolicy: after a failed attempt, start all workers of the job again or give up, and why.
 // Asked once for each failed attempt: by the coordinator of a job of many nodes, by the supervisor
-// core of a job of one. It has a room of its own because neither of them may include the other.
+// core of a job of one. It is here because the rendezvous may not include the agent.
 // Pure; value-like.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "restart/restart_policy.hpp"
+#include "rendezvous/round/restart_policy.hpp"
 
 #include "support/catch.hpp"
 
