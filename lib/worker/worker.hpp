@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker may say to its launcher, and what it hears of the job (channel/CHANNEL.md). For
-// programs that muster starts; part of libmuster_collective.so. Outside of muster every function
-// does nothing. Any thread; nothing here waits for the launcher, but for Rounds::next, and the
-// first call for its answer. A bool tells whether the launcher was told.
+// What a worker may say to its launcher, and what it hears of the job (worker/channel/CHANNEL.md).
+// For programs that muster starts; part of libmuster_collective.so. Outside of muster every
+// function does nothing. Any thread; nothing here waits for the launcher, but for Rounds::next, and
+// the first call for its answer. A bool tells whether the launcher was told.
 #pragma once
 
 #include "base/time.hpp"

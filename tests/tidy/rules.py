@@ -64,7 +64,7 @@ BANNED = (
     (r'\bstd::(?:j?thread|(?:\w+_)?mutex|atomic\w*|condition_variable\w*|async)\b'
      r'|\bpthread_create\b', LAUNCHER,
      ('lib/collective/', 'lib/process/deaths/death_', 'lib/base/futex', 'lib/base/liveness_page',
-      'lib/channel/progress_page', 'lib/worker/',
+      'lib/worker/channel/progress_page', 'lib/worker/worker', 'lib/worker/agent_connection',
       *PYTORCH),
      'the launcher and the server have one thread'),
     (r'\bdetached\b', CPP, (), 'asio::detached swallows exceptions'),

@@ -7,12 +7,12 @@
 #include "agent/events/round_event.hpp"
 #include "agent/failures/job_result.hpp"
 #include "base/log.hpp"
-#include "channel/frames.hpp"
 #include "hang/report/verdict_text.hpp"
 #include "plan/assignment.hpp"
 #include "process/values/process_runner.hpp"
 #include "rendezvous/wire/coordinator_messages.hpp"
 #include "straggler/slow.hpp"
+#include "worker/channel/frames.hpp"
 
 #include <cstdint>
 #include <string>
@@ -74,7 +74,7 @@ struct WorkerEnded {
   bool reaped = true;
 };
 
-// What workers say over their channel (channel/CHANNEL.md).
+// What workers say over their channel (worker/channel/CHANNEL.md).
 struct WorkerReady {
   int rank = 0;
   int local_rank = 0;

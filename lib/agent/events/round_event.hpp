@@ -2,7 +2,7 @@
 // What the events of a round say about its nodes. Values.
 #pragma once
 
-#include "channel/frames.hpp"
+#include "worker/channel/frames.hpp"
 
 #include <string>
 #include <vector>

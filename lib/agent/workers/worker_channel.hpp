@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerChannel: the agent's socket for its workers (channel/CHANNEL.md), which MUSTER_AGENT names.
-// The shell around ChannelCore: accepts, reads, writes, asks the kernel who speaks; what workers
-// say for the job goes into its stream of events, whose sink it is for news of the round. Never
-// waits. Owned by the agent; lives on its loop. Resource.
+// WorkerChannel: the agent's socket for its workers (worker/channel/CHANNEL.md), which MUSTER_AGENT
+// names. The shell around ChannelCore: accepts, reads, writes, asks the kernel who speaks; what
+// workers say for the job goes into its stream of events, whose sink it is for news of the round.
+// Never waits. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/events/event_stream.hpp"
 #include "base/fd.hpp"
 #include "base/time.hpp"
-#include "channel/channel_core.hpp"
-#include "channel/progress_page.hpp"
+#include "worker/channel/channel_core.hpp"
+#include "worker/channel/progress_page.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of this process to its launcher (lib/channel/CHANNEL.md)."""
+"""One connection of this process to its launcher (lib/worker/channel/CHANNEL.md)."""
 from __future__ import annotations
 
 import array

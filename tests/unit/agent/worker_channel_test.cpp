@@ -4,8 +4,8 @@
 
 #include "base/clock.hpp"
 #include "base/unix_socket.hpp"
-#include "channel/progress_page.hpp"
 #include "support/catch.hpp"
+#include "worker/channel/progress_page.hpp"
 
 #include <array>
 #include <string>

@@ -5,9 +5,9 @@
 // its name here. Pure: no input or output, time is an argument, effects go to the caller's list.
 #pragma once
 
-#include "channel/frames.hpp"
-#include "channel/pacer.hpp"
-#include "channel/progress.hpp"
+#include "worker/channel/frames.hpp"
+#include "worker/channel/pacer.hpp"
+#include "worker/channel/progress.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
-#include "channel/progress.hpp"
+#include "worker/channel/progress.hpp"
 
 #include <atomic>
 #include <cstddef>
